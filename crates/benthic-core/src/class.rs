@@ -1,0 +1,198 @@
+//! Classes: code that runs beside the objects. Written once, linked into the embedded engine and into the
+//! library that ceph-osd loads.
+
+use crate::{Error, ErrorKind, MethodContext, Result};
+use std::{collections::BTreeMap, ops::BitOr, sync::Arc};
+
+/// The build that this binary or library comes from.
+pub const BUILD: &str = match option_env!("BENTHIC_BUILD") {
+    Some(build) => build,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
+/// What a method declares that it does: at least one of the two (an OSD refuses a method without flags). Doing what
+/// was not declared fails the operation (`ClassFailed`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MethodFlags(u8);
+
+impl MethodFlags {
+    /// Reads the object. A `READ` method on a missing object is `NotFound` and is not called.
+    pub const READ: MethodFlags = MethodFlags(1);
+    /// Changes the object; returns nothing to the caller.
+    pub const WRITE: MethodFlags = MethodFlags(2);
+    /// Reads and changes the object; returns nothing to the caller.
+    pub const READ_WRITE: MethodFlags = MethodFlags(3);
+
+    /// Whether all of `flags` are declared.
+    pub fn contains(self, flags: MethodFlags) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// The flags as two bits: 1 reads, 2 writes.
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+}
+
+impl BitOr for MethodFlags {
+    type Output = MethodFlags;
+
+    fn bitor(self, other: MethodFlags) -> MethodFlags {
+        MethodFlags(self.0 | other.0)
+    }
+}
+
+/// Where a method leaves what it has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MethodResult {
+    /// Nowhere: it only changes the object.
+    Nothing,
+    /// In its output. Not for write methods, whose output nobody gets.
+    Output,
+    /// In this attribute of the object; the caller reads it back.
+    Xattr(&'static str),
+}
+
+/// One method of a class: the code and what a person needs to know to call it.
+///
+/// A method is **idempotent** where a retry can reach it: an OSD may run one more than once. It returns the
+/// errors of the [table](crate::error::ERROR_TABLE). It starts no threads and keeps no state between calls.
+#[derive(Debug)]
+pub struct Method {
+    /// Name, unique in the class.
+    pub name: &'static str,
+    /// What it does to the object.
+    pub flags: MethodFlags,
+    /// The code. It gets the input and gives the output (ignored if it writes).
+    pub run: fn(&mut MethodContext<'_>, &[u8]) -> Result<Vec<u8>>,
+    /// Where the result is.
+    pub result: MethodResult,
+    /// One line on what it does.
+    pub summary: &'static str,
+    /// What the input is.
+    pub input: &'static str,
+    /// What the result is.
+    pub output: &'static str,
+    /// Inputs to try.
+    pub examples: &'static [&'static str],
+}
+
+/// A class: a named set of methods.
+pub trait Class: Send + Sync {
+    /// Name, unique in a store.
+    fn name(&self) -> &'static str;
+    /// Version of the interface; it grows when a method's meaning changes.
+    fn version(&self) -> u32;
+    /// One line on what it is for.
+    fn summary(&self) -> &'static str;
+    /// Its methods.
+    fn methods(&self) -> &'static [Method];
+}
+
+/// What a store says about one of its classes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassInfo {
+    /// Name.
+    pub name: String,
+    /// Version of the interface.
+    pub version: u32,
+    /// The build that runs.
+    pub build: String,
+    /// One line on what it is for.
+    pub summary: String,
+    /// Its methods.
+    pub methods: Vec<MethodInfo>,
+}
+
+/// What a store says about one method; the fields are those of [`Method`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "documented at Method")]
+pub struct MethodInfo {
+    pub name: String,
+    pub reads: bool,
+    pub writes: bool,
+    /// The attribute that holds the result of a write method.
+    pub result_xattr: Option<String>,
+    pub summary: String,
+    pub input: String,
+    pub output: String,
+    pub examples: Vec<String>,
+}
+
+/// The classes that an engine runs.
+#[derive(Clone, Default)]
+pub struct ClassRegistry {
+    classes: BTreeMap<&'static str, Arc<dyn Class>>,
+}
+
+impl ClassRegistry {
+    /// No classes.
+    pub fn new() -> ClassRegistry {
+        ClassRegistry::default()
+    }
+
+    /// Adds a class, in place of one with the same name.
+    #[must_use]
+    pub fn with(mut self, class: impl Class + 'static) -> ClassRegistry {
+        self.classes.insert(class.name(), Arc::new(class));
+        self
+    }
+
+    /// Finds a method.
+    ///
+    /// # Errors
+    /// `Unsupported` if the class or the method is not there.
+    pub fn method(&self, class: &str, method: &str) -> Result<&'static Method> {
+        let Some(found) = self.classes.get(class) else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "no such class; `benthic class ls` shows what is there",
+            )
+            .with("class", format_args!("{class:?}")));
+        };
+        found.methods().iter().find(|candidate| candidate.name == method).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                "no such method; `benthic class show CLASS` shows what is there",
+            )
+            .with("class", class)
+            .with("method", format_args!("{method:?}"))
+        })
+    }
+
+    /// Describes all classes, by name.
+    pub fn describe(&self) -> Vec<ClassInfo> {
+        self.classes.values().map(|class| ClassInfo::of(class.as_ref())).collect()
+    }
+}
+
+impl ClassInfo {
+    /// Describes a class of this build.
+    pub fn of(class: &dyn Class) -> ClassInfo {
+        ClassInfo {
+            name: class.name().to_owned(),
+            version: class.version(),
+            build: BUILD.to_owned(),
+            summary: class.summary().to_owned(),
+            methods: class.methods().iter().map(MethodInfo::of).collect(),
+        }
+    }
+}
+
+impl MethodInfo {
+    fn of(method: &Method) -> MethodInfo {
+        MethodInfo {
+            name: method.name.to_owned(),
+            reads: method.flags.contains(MethodFlags::READ),
+            writes: method.flags.contains(MethodFlags::WRITE),
+            result_xattr: match method.result {
+                MethodResult::Xattr(name) => Some(name.to_owned()),
+                MethodResult::Nothing | MethodResult::Output => None,
+            },
+            summary: method.summary.to_owned(),
+            input: method.input.to_owned(),
+            output: method.output.to_owned(),
+            examples: method.examples.iter().map(|example| (*example).to_owned()).collect(),
+        }
+    }
+}

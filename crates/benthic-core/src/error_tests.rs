@@ -1,0 +1,60 @@
+use super::{Action, ERROR_TABLE, Error, ErrorKind, errno};
+use std::collections::BTreeSet;
+
+#[test]
+fn the_table_is_total_and_its_rows_are_distinct() {
+    for (index, row) in ERROR_TABLE.iter().enumerate() {
+        assert_eq!(row.kind as usize, index, "rows stand in the order of the kinds");
+        assert_eq!(row.kind.row().name, row.name);
+        assert_eq!(ErrorKind::from_name(row.name), Some(row.kind));
+    }
+    // A kind after the last row would be missing from the table.
+    assert_eq!(ErrorKind::Internal as usize + 1, ERROR_TABLE.len());
+    let distinct = |column: Vec<String>| column.iter().collect::<BTreeSet<_>>().len();
+    assert_eq!(distinct(ERROR_TABLE.iter().map(|r| r.name.to_owned()).collect()), ERROR_TABLE.len());
+    assert_eq!(distinct(ERROR_TABLE.iter().map(|r| r.errno.to_string()).collect()), ERROR_TABLE.len());
+    assert_eq!(
+        distinct(ERROR_TABLE.iter().map(|r| r.python_exception.to_owned()).collect()),
+        ERROR_TABLE.len()
+    );
+    assert_eq!(distinct(ERROR_TABLE.iter().map(|r| r.exit_status.to_string()).collect()), ERROR_TABLE.len());
+    // 0 is success, 1 a partial failure, 2 a usage error.
+    assert!(ERROR_TABLE.iter().all(|r| r.exit_status > 2));
+}
+
+#[test]
+fn every_kind_survives_its_errno() {
+    for row in &ERROR_TABLE {
+        for action in [Action::Read, Action::Write, Action::Exec, Action::Admin] {
+            let expected = match (row.kind, action) {
+                (ErrorKind::ClassFailed, Action::Read) => ErrorKind::Corrupt,
+                (ErrorKind::ClassFailed, Action::Write | Action::Admin) => ErrorKind::Internal,
+                (ErrorKind::OutcomeUnknown, Action::Read) => ErrorKind::Unavailable,
+                (kind, _) => kind,
+            };
+            assert_eq!(ErrorKind::from_errno(row.errno, action), expected, "{} by {action:?}", row.name);
+        }
+    }
+}
+
+#[test]
+fn every_errno_has_a_kind_by_every_action() {
+    for number in 0..200 {
+        for action in [Action::Read, Action::Write, Action::Exec, Action::Admin] {
+            let kind = ErrorKind::from_errno(number, action);
+            assert_eq!(kind.row().kind, kind);
+        }
+    }
+    assert_eq!(ErrorKind::from_errno(errno::ERANGE, Action::Write), ErrorKind::Conflict);
+    assert_eq!(ErrorKind::from_errno(errno::ERANGE, Action::Exec), ErrorKind::ClassFailed);
+}
+
+#[test]
+fn a_message_names_the_operation_and_keeps_the_first_context() {
+    let error = Error::new(ErrorKind::NotFound, "no such object")
+        .with("object", "a/b")
+        .with("object", "c")
+        .with_op("stat");
+    assert_eq!(error.to_string(), "stat: no such object object=a/b");
+    assert_eq!(error.with_op("put").op(), "stat");
+}

@@ -1,0 +1,138 @@
+//! Counting what crosses an engine's boundary, in front of any engine.
+
+use crate::op::{ClassCall, Guard, ReadOp, ReadOutput, ReadReply, ReadStep, WriteOp, WriteReply, WriteStep};
+use crate::{ListPage, ListRequest, ListToken, ObjectId, Pool, Result, ScrubPage};
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts operations and payload bytes: data, attributes, omap entries, names in lists, method input and output.
+/// Headers of a wire format are not counted, so that engines compare.
+#[derive(Debug, Default)]
+pub struct Meter {
+    operations: AtomicU64,
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
+}
+
+impl Meter {
+    /// A pool that counts into this meter.
+    pub fn pool(self: &Arc<Self>, pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
+        Arc::new(Metered { pool, meter: Arc::clone(self) })
+    }
+
+    /// Operations, listings included.
+    pub fn operations(&self) -> u64 {
+        self.operations.load(Ordering::Relaxed)
+    }
+
+    /// Payload that went to the engine.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Payload that came back.
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes.load(Ordering::Relaxed)
+    }
+
+    fn sent(&self, len_bytes: usize) {
+        self.operations.fetch_add(1, Ordering::Relaxed);
+        self.sent_bytes.fetch_add(len_bytes as u64, Ordering::Relaxed);
+    }
+
+    fn received(&self, len_bytes: usize) {
+        self.received_bytes.fetch_add(len_bytes as u64, Ordering::Relaxed);
+    }
+}
+
+struct Metered {
+    pool: Arc<dyn Pool>,
+    meter: Arc<Meter>,
+}
+
+#[async_trait]
+impl Pool for Metered {
+    fn name(&self) -> &str {
+        self.pool.name()
+    }
+
+    async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
+        let steps: usize = op.steps.iter().map(read_step_bytes).sum();
+        self.meter.sent(steps + guards_bytes(&op.guards));
+        let reply = self.pool.read(object, op).await?;
+        self.meter.received(reply.outputs.iter().map(output_bytes).sum());
+        Ok(reply)
+    }
+
+    async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
+        let steps: usize = op.steps.iter().map(write_step_bytes).sum();
+        self.meter.sent(steps + guards_bytes(&op.guards));
+        self.pool.write(object, op).await
+    }
+
+    async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
+        self.meter.sent(call.input.len());
+        let output = self.pool.exec(object, call).await?;
+        self.meter.received(output.len());
+        Ok(output)
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        self.meter.sent(request.prefix.len());
+        let page = self.pool.list(request).await?;
+        self.meter.received(page.objects.iter().map(|id| id.namespace().len() + id.name().len()).sum());
+        Ok(page)
+    }
+
+    async fn scrub(&self, after: Option<ListToken>) -> Result<ScrubPage> {
+        self.pool.scrub(after).await
+    }
+}
+
+fn guards_bytes(guards: &[Guard]) -> usize {
+    let guard_bytes = |guard: &Guard| match guard {
+        Guard::Exists | Guard::Version(_) => 0,
+        Guard::Xattr { name, value, .. } => name.len() + value.len(),
+        Guard::Omap { key, value, .. } => key.len() + value.len(),
+    };
+    guards.iter().map(guard_bytes).sum()
+}
+
+fn read_step_bytes(step: &ReadStep) -> usize {
+    match step {
+        ReadStep::Read { .. } | ReadStep::Stat | ReadStep::ListXattrs => 0,
+        ReadStep::GetXattr { name } => name.len(),
+        ReadStep::OmapGet { keys } => keys.iter().map(Bytes::len).sum(),
+        ReadStep::OmapRange { after, prefix, .. } => after.as_ref().map_or(0, Bytes::len) + prefix.len(),
+        ReadStep::Exec(call) => call.input.len(),
+    }
+}
+
+fn write_step_bytes(step: &WriteStep) -> usize {
+    match step {
+        WriteStep::Create { .. }
+        | WriteStep::Truncate { .. }
+        | WriteStep::Zero { .. }
+        | WriteStep::Remove
+        | WriteStep::OmapClear => 0,
+        WriteStep::Write { data, .. } | WriteStep::WriteFull { data } | WriteStep::Append { data } => {
+            data.len()
+        }
+        WriteStep::SetXattr { name, value } => name.len() + value.len(),
+        WriteStep::RemoveXattr { name } => name.len(),
+        WriteStep::OmapSet { entries } => entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
+        WriteStep::OmapRemove { keys } => keys.iter().map(Bytes::len).sum(),
+        WriteStep::Exec(call) => call.input.len(),
+    }
+}
+
+fn output_bytes(output: &ReadOutput) -> usize {
+    match output {
+        ReadOutput::Data(data) | ReadOutput::Xattr(data) | ReadOutput::Exec(data) => data.len(),
+        ReadOutput::Stat(_) => 16,
+        ReadOutput::Xattrs(xattrs) => xattrs.iter().map(|(name, value)| name.len() + value.len()).sum(),
+        ReadOutput::Omap(page) => page.entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
+    }
+}

@@ -1,0 +1,238 @@
+//! Names of pools and objects, the addresses that people type, and store URIs.
+
+use crate::{Error, ErrorKind, Result, limits};
+use std::{fmt, path::PathBuf, str::FromStr};
+
+/// An object within a pool: namespace (mostly empty) and name. Valid by construction: UTF-8 without NUL,
+/// within the [limits], and the name is not empty. Names are data, never paths: `/` and `..` mean nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId {
+    namespace: String,
+    name: String,
+}
+
+impl ObjectId {
+    /// An object in the default namespace.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an empty name or a NUL, `LimitExceeded` for a name over the limit.
+    pub fn new(name: impl Into<String>) -> Result<ObjectId> {
+        ObjectId::in_namespace("", name)
+    }
+
+    /// An object in `namespace`; the empty namespace is the default one.
+    ///
+    /// # Errors
+    /// As [`ObjectId::new`].
+    pub fn in_namespace(namespace: impl Into<String>, name: impl Into<String>) -> Result<ObjectId> {
+        let (namespace, name) = (namespace.into(), name.into());
+        check_namespace(&namespace)?;
+        check_name("object name", &name, limits::OBJECT_NAME_BYTES_MAX)?;
+        Ok(ObjectId { namespace, name })
+    }
+
+    /// The namespace; empty for the default one.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// `NAME` or `:NS/NAME`: what stands behind the pool in an address.
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.namespace.is_empty() {
+            write!(f, ":{}/", self.namespace)?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// Checks a namespace: at most 256 bytes, no NUL; empty is the default namespace.
+///
+/// # Errors
+/// `InvalidArgument`, `LimitExceeded`.
+pub fn check_namespace(namespace: &str) -> Result<()> {
+    if namespace.is_empty() {
+        return Ok(());
+    }
+    check_name("namespace", namespace, limits::NAMESPACE_BYTES_MAX)
+}
+
+/// Checks a pool name: 1 to 128 bytes, no `/`, `:`, control characters, and no leading `-` or `.`.
+///
+/// # Errors
+/// `InvalidArgument`, `LimitExceeded`.
+pub fn check_pool_name(name: &str) -> Result<()> {
+    check_name("pool name", name, limits::POOL_NAME_BYTES_MAX)?;
+    if name.contains(|c: char| c == '/' || c == ':' || c.is_control()) || name.starts_with(['-', '.']) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "a pool name has no '/', ':' or control character and does not start with '-' or '.'",
+        )
+        .with("pool", format_args!("{name:?}")));
+    }
+    Ok(())
+}
+
+/// Checks the name of an extended attribute.
+///
+/// # Errors
+/// `InvalidArgument`, `LimitExceeded`.
+pub fn check_xattr_name(name: &str) -> Result<()> {
+    check_name("attribute name", name, limits::XATTR_NAME_BYTES_MAX)
+}
+
+/// Checks a class or method name.
+///
+/// # Errors
+/// `InvalidArgument`, `LimitExceeded`.
+pub fn check_class_name(name: &str) -> Result<()> {
+    check_name("class or method name", name, limits::CLASS_NAME_BYTES_MAX)
+}
+
+fn check_name(what: &'static str, name: &str, len_bytes_max: usize) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidArgument, format!("{what} is empty")));
+    }
+    if name.len() > len_bytes_max {
+        return Err(Error::new(ErrorKind::LimitExceeded, format!("{what} is too long"))
+            .with("len_bytes", name.len())
+            .with("len_bytes_max", len_bytes_max));
+    }
+    if name.contains('\0') {
+        return Err(Error::new(ErrorKind::InvalidArgument, format!("{what} contains a NUL"))
+            .with("name", format_args!("{name:?}")));
+    }
+    Ok(())
+}
+
+/// `POOL/OBJECT` or `POOL:NS/OBJECT`, as typed. The pool ends at the first `/`; all behind it is the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectAddress {
+    /// The pool.
+    pub pool: String,
+    /// The object.
+    pub object: ObjectId,
+}
+
+impl FromStr for ObjectAddress {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<ObjectAddress> {
+        let Some((pool, name)) = text.split_once('/') else {
+            return Err(Error::new(ErrorKind::InvalidArgument, "an object is POOL/OBJECT or POOL:NS/OBJECT")
+                .with("got", format_args!("{text:?}")));
+        };
+        let PoolAddress { pool, namespace } = pool.parse()?;
+        Ok(ObjectAddress { pool, object: ObjectId::in_namespace(namespace, name)? })
+    }
+}
+
+impl fmt::Display for ObjectAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.object.namespace() {
+            "" => write!(f, "{}/{}", self.pool, self.object.name()),
+            namespace => write!(f, "{}:{namespace}/{}", self.pool, self.object.name()),
+        }
+    }
+}
+
+/// `POOL` or `POOL:NS`, as typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolAddress {
+    /// The pool.
+    pub pool: String,
+    /// The namespace; empty for the default one.
+    pub namespace: String,
+}
+
+impl FromStr for PoolAddress {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<PoolAddress> {
+        let (pool, namespace) = text.split_once(':').unwrap_or((text, ""));
+        check_pool_name(pool)?;
+        check_namespace(namespace)?;
+        if namespace.contains('/') {
+            return Err(Error::new(ErrorKind::InvalidArgument, "a namespace in an address has no '/'")
+                .with("got", format_args!("{text:?}")));
+        }
+        Ok(PoolAddress { pool: pool.to_owned(), namespace: namespace.to_owned() })
+    }
+}
+
+/// Where a store is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreUri {
+    /// `file:DIR`: the embedded engine in a directory.
+    File(PathBuf),
+    /// `mem:`: the memory engine, gone with the process.
+    Mem,
+    /// `ceph:` or `ceph:?conf=FILE&id=client.x`: a Ceph cluster.
+    Ceph {
+        /// Its configuration file; `/etc/ceph/ceph.conf` if not given.
+        conf: Option<PathBuf>,
+        /// The user, such as `client.admin`.
+        id: Option<String>,
+    },
+}
+
+impl FromStr for StoreUri {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<StoreUri> {
+        let invalid = |message: &str| {
+            Error::new(ErrorKind::InvalidArgument, message).with("store", format_args!("{text:?}"))
+        };
+        match text.split_once(':') {
+            Some(("file", "")) => Err(invalid("file: wants a directory, such as file:./benthic-data")),
+            Some(("file", dir)) if dir.contains('\0') => Err(invalid("a directory contains no NUL")),
+            Some(("file", dir)) => Ok(StoreUri::File(PathBuf::from(dir))),
+            Some(("mem", "")) => Ok(StoreUri::Mem),
+            Some(("ceph", "")) => Ok(StoreUri::Ceph { conf: None, id: None }),
+            Some(("ceph", query)) => {
+                let query = query
+                    .strip_prefix('?')
+                    .ok_or_else(|| invalid("after ceph: comes ?conf=FILE&id=client.x"))?;
+                let (mut conf, mut id) = (None, None);
+                for pair in query.split('&') {
+                    match pair.split_once('=') {
+                        Some(("conf", value)) if !value.is_empty() => conf = Some(PathBuf::from(value)),
+                        Some(("id", value)) if !value.is_empty() => id = Some(value.to_owned()),
+                        _ => return Err(invalid("ceph: knows conf=FILE and id=client.x")),
+                    }
+                }
+                Ok(StoreUri::Ceph { conf, id })
+            }
+            _ => Err(invalid("a store is file:DIR, mem: or ceph:")),
+        }
+    }
+}
+
+impl fmt::Display for StoreUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreUri::File(dir) => write!(f, "file:{}", dir.display()),
+            StoreUri::Mem => f.write_str("mem:"),
+            StoreUri::Ceph { conf, id } => {
+                f.write_str("ceph:")?;
+                let conf = conf.as_ref().map(|conf| format!("conf={}", conf.display()));
+                let id = id.as_ref().map(|id| format!("id={id}"));
+                let query: Vec<String> = conf.into_iter().chain(id).collect();
+                if !query.is_empty() {
+                    write!(f, "?{}", query.join("&"))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "names_tests.rs"]
+mod tests;
