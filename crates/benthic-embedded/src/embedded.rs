@@ -1,0 +1,398 @@
+//! A store in a directory, for whoever opens it: runs the engine if this process owns the directory, and goes through
+//! the owner's socket if another one does. When the owner goes, whoever comes first takes over.
+
+use crate::Options;
+use crate::socket::client::{Connection, Lost};
+use crate::socket::server::{Handler, Server};
+use crate::socket::wire::{Reply, Request};
+use crate::store::{Dir, Done, Engine, Opened};
+use crate::workers::Workers;
+use async_trait::async_trait;
+use benthic_core::{
+    ClassCall, ClassInfo, ClassRegistry, Durability, Error, ErrorKind, FsckReport, ListPage, ListRequest, ListToken,
+    MethodFlags, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Store, WriteOp, WriteReply,
+};
+use bytes::Bytes;
+use futures::channel::oneshot;
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long to try to become the owner or to reach it. An owner that goes may have much to write.
+const OPEN_MS_MAX: u64 = 30_000;
+const RETRY_MS: u64 = 10;
+
+/// A store in a directory.
+///
+/// One process owns the directory; all others work through it without noticing, and one of them takes over when it
+/// goes. Operations run on threads of the store; the futures need no particular runtime.
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    dir: PathBuf,
+    options: Options,
+    route: Mutex<Option<Route>>,
+    /// Held while a new route is sought.
+    routing: Mutex<()>,
+    /// Buffered operations were acknowledged and not flushed since.
+    unflushed: AtomicBool,
+    /// Buffered operations were acknowledged by an owner that died.
+    lost_buffered: AtomicBool,
+}
+
+#[derive(Clone)]
+enum Route {
+    Owner(Arc<Owner>),
+    Client(Arc<Connection>),
+}
+
+impl EmbeddedStore {
+    /// Opens a store; with `create`, makes one if there is none. Blocks.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none, `InvalidArgument` if the directory is something else, `Unsupported` for a newer
+    /// format or a network file system, `PermissionDenied`, `Corrupt`, `Unavailable` if the owner does not answer.
+    pub fn open(dir: &Path, create: bool, options: Options) -> Result<Arc<EmbeddedStore>> {
+        let route = Route::find(dir, create, &options)?;
+        let shared = Shared {
+            dir: dir.to_owned(),
+            options,
+            route: Mutex::new(Some(route)),
+            routing: Mutex::new(()),
+            unflushed: AtomicBool::new(false),
+            lost_buffered: AtomicBool::new(false),
+        };
+        Ok(Arc::new(EmbeddedStore { shared: Arc::new(shared) }))
+    }
+
+    /// Finishes what runs, makes it durable and gives the directory free. Blocks. Later operations are `Unavailable`.
+    /// Dropping the store does the same, but tells no errors.
+    ///
+    /// # Errors
+    /// Those of the last writes.
+    pub fn close(&self) -> Result<()> {
+        let _routing = self.shared.routing.lock();
+        let route = self.shared.route.lock().take();
+        match route {
+            Some(Route::Owner(owner)) => owner.close(),
+            Some(Route::Client(_)) | None => Ok(()),
+        }
+    }
+
+    /// Whether this process owns the directory now.
+    pub fn is_owner(&self) -> bool {
+        matches!(*self.shared.route.lock(), Some(Route::Owner(_)))
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(%error, "the store could not be closed cleanly");
+        }
+    }
+}
+
+impl Route {
+    fn find(dir: &Path, create: bool, options: &Options) -> Result<Route> {
+        let deadline = Instant::now() + Duration::from_millis(OPEN_MS_MAX);
+        loop {
+            match Dir::open(dir, create)? {
+                Opened::Owned(dir) => return Ok(Route::Owner(Owner::start(dir, options.clone())?)),
+                Opened::Busy => match Connection::open(dir) {
+                    Ok(connection) => return Ok(Route::Client(Arc::new(connection))),
+                    Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
+                        return Err(Error::new(
+                            ErrorKind::Unsupported,
+                            "the process that owns the store is another version of Benthic; stop it first",
+                        )
+                        .with("dir", dir.display()));
+                    }
+                    Err(e) if Instant::now() > deadline => {
+                        return Err(Error::new(
+                            ErrorKind::Unavailable,
+                            "another process owns the store and does not answer; its pid is in the file lock",
+                        )
+                        .with("dir", dir.display())
+                        .with_source(e));
+                    }
+                    Err(_) => pause(),
+                },
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "another process is waited for, which cannot wake this one")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(RETRY_MS));
+}
+
+impl Shared {
+    async fn call(self: &Arc<Self>, request: Request) -> Result<Reply> {
+        let buffered =
+            matches!(&request, Request::Write { op, .. } if op.durability == Durability::Buffered);
+        let reply = loop {
+            let route = self.route.lock().clone();
+            let Some(route) = route else {
+                return Err(Error::new(ErrorKind::Unavailable, "the store is closed"));
+            };
+            match route {
+                Route::Owner(owner) => {
+                    let (done, reply) = oneshot::channel();
+                    owner.handle(
+                        request,
+                        Box::new(move |reply| {
+                            let _ = done.send(reply);
+                        }),
+                    );
+                    break reply
+                        .await
+                        .map_err(|_| Error::new(ErrorKind::Internal, "the operation panicked; see the log"))??;
+                }
+                Route::Client(connection) => match connection.call(&request).await {
+                    Ok(reply) => break reply.into_result()?,
+                    Err(lost) => {
+                        self.find_another(connection).await?;
+                        if lost == Lost::Unknown && self.changes(&request) {
+                            return Err(Error::new(
+                                ErrorKind::OutcomeUnknown,
+                                "the process that owned the store died before it answered; read to find out",
+                            ));
+                        }
+                    }
+                },
+            }
+        };
+        if buffered {
+            self.unflushed.store(true, Ordering::Release);
+        }
+        Ok(reply)
+    }
+
+    /// Whether doing it twice could be noticed.
+    fn changes(&self, request: &Request) -> bool {
+        match request {
+            Request::CreatePool { .. } | Request::RemovePool { .. } | Request::Write { .. } => true,
+            Request::Exec { call, .. } => changes(&self.options.classes, call),
+            _ => false,
+        }
+    }
+
+    /// Goes away from a connection that ended, on a thread, for it may take a while.
+    async fn find_another(self: &Arc<Self>, ended: Arc<Connection>) -> Result<()> {
+        let (done, outcome) = oneshot::channel();
+        let shared = Arc::clone(self);
+        let find = move || {
+            let _ = done.send(shared.find_another_now(&ended));
+        };
+        std::thread::Builder::new().name("benthic-route".to_owned()).spawn(find).map_err(|e| {
+            Error::new(ErrorKind::Unavailable, "a thread cannot be started").with_source(e)
+        })?;
+        outcome.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "opening the store again panicked")))
+    }
+
+    fn find_another_now(&self, ended: &Arc<Connection>) -> Result<()> {
+        let _routing = self.routing.lock();
+        // Somebody else may have been here first, or closed the store.
+        match &*self.route.lock() {
+            Some(Route::Client(current)) if Arc::ptr_eq(current, ended) => {}
+            _ => return Ok(()),
+        }
+        if ended.died() && self.unflushed.swap(false, Ordering::AcqRel) {
+            self.lost_buffered.store(true, Ordering::Release);
+        }
+        let route = Route::find(&self.dir, false, &self.options)?;
+        *self.route.lock() = Some(route);
+        Ok(())
+    }
+}
+
+fn changes(classes: &ClassRegistry, call: &ClassCall) -> bool {
+    classes.method(&call.class, &call.method).is_ok_and(|method| method.flags.contains(MethodFlags::WRITE))
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    async fn create_pool(&self, name: &str) -> Result<()> {
+        self.shared.call(Request::CreatePool { name: name.to_owned() }).await.map(|_| ())
+    }
+
+    async fn remove_pool(&self, name: &str) -> Result<()> {
+        self.shared.call(Request::RemovePool { name: name.to_owned() }).await.map(|_| ())
+    }
+
+    async fn list_pools(&self) -> Result<Vec<String>> {
+        match self.shared.call(Request::ListPools {}).await? {
+            Reply::Pools { names } => Ok(names),
+            _ => Err(misfit()),
+        }
+    }
+
+    async fn open_pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
+        match self.shared.call(Request::OpenPool { name: name.to_owned() }).await? {
+            Reply::Pool { id } => {
+                Ok(Arc::new(EmbeddedPool { shared: Arc::clone(&self.shared), name: name.to_owned(), id }))
+            }
+            _ => Err(misfit()),
+        }
+    }
+
+    async fn classes(&self) -> Result<Vec<ClassInfo>> {
+        match self.shared.call(Request::Classes {}).await? {
+            Reply::Classes { classes } => Ok(classes),
+            _ => Err(misfit()),
+        }
+    }
+
+    async fn flush(&self) -> Result<()> {
+        // What is acknowledged from now on is not covered.
+        let unflushed = self.shared.unflushed.swap(false, Ordering::AcqRel);
+        let outcome = self.shared.call(Request::Flush {}).await;
+        if outcome.is_err() && unflushed {
+            self.shared.unflushed.store(true, Ordering::Release);
+        }
+        if self.shared.lost_buffered.swap(false, Ordering::AcqRel) {
+            return Err(Error::new(
+                ErrorKind::OutcomeUnknown,
+                "the process that owned the store died; buffered writes since the last flush may be lost",
+            ));
+        }
+        outcome.map(|_| ())
+    }
+
+    async fn fsck(&self) -> Result<FsckReport> {
+        match self.shared.call(Request::Fsck {}).await? {
+            Reply::Fsck { report } => Ok(report),
+            _ => Err(misfit()),
+        }
+    }
+}
+
+struct EmbeddedPool {
+    shared: Arc<Shared>,
+    name: String,
+    id: u32,
+}
+
+#[async_trait]
+impl Pool for EmbeddedPool {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
+        match self.shared.call(Request::Read { pool: self.id, object: object.clone(), op }).await? {
+            Reply::Read { reply } => Ok(reply),
+            _ => Err(misfit()),
+        }
+    }
+
+    async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
+        // Checked here too, so that nothing that is over a limit travels.
+        op.check().map_err(|error| error.with_op("write").with("object", object))?;
+        match self.shared.call(Request::Write { pool: self.id, object: object.clone(), op }).await? {
+            Reply::Write { reply } => Ok(reply),
+            _ => Err(misfit()),
+        }
+    }
+
+    async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
+        let op = ReadOp { steps: vec![call.clone().into()], ..ReadOp::new() };
+        op.check().map_err(|error| error.with_op("exec").with("object", object))?;
+        match self.shared.call(Request::Exec { pool: self.id, object: object.clone(), call }).await? {
+            Reply::Exec { output } => Ok(output),
+            _ => Err(misfit()),
+        }
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        match self.shared.call(Request::List { pool: self.id, request }).await? {
+            Reply::List { page } => Ok(page),
+            _ => Err(misfit()),
+        }
+    }
+
+    async fn scrub(&self, after: Option<ListToken>) -> Result<ScrubPage> {
+        match self.shared.call(Request::Scrub { pool: self.id, after }).await? {
+            Reply::Scrub { page } => Ok(page),
+            _ => Err(misfit()),
+        }
+    }
+}
+
+fn misfit() -> Error {
+    Error::new(ErrorKind::Internal, "the reply does not fit the request")
+}
+
+/// The engine, the threads that run its operations, and the socket for other processes.
+struct Owner {
+    engine: Arc<Engine>,
+    workers: Arc<Workers>,
+    server: Server,
+}
+
+impl Owner {
+    fn start(dir: Dir, options: Options) -> Result<Arc<Owner>> {
+        let path = dir.path().to_owned();
+        let workers = Arc::new(Workers::start(options.workers)?);
+        let engine = Engine::open(dir, options)?;
+        let (serving, working) = (Arc::clone(&engine), Arc::clone(&workers));
+        let handler: Handler = Arc::new(move |request, done| {
+            handle(&serving, &working, request, Box::new(move |outcome| done(Reply::of(outcome))));
+        });
+        match Server::start(&path, handler) {
+            Ok(server) => Ok(Arc::new(Owner { engine, workers, server })),
+            Err(error) => {
+                workers.stop();
+                engine.close()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn handle(&self, request: Request, done: Done<Reply>) {
+        handle(&self.engine, &self.workers, request, done);
+    }
+
+    fn close(&self) -> Result<()> {
+        self.server.stop();
+        self.workers.stop();
+        self.engine.close()
+    }
+}
+
+fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: Done<Reply>) {
+    let engine = Arc::clone(engine);
+    workers.submit(Box::new(move |admitted| match admitted {
+        Ok(()) => run(&engine, request, done),
+        Err(error) => done(Err(error)),
+    }));
+}
+
+fn run(engine: &Engine, request: Request, done: Done<Reply>) {
+    match request {
+        Request::CreatePool { name } => done(engine.create_pool(&name).map(|()| Reply::Done {})),
+        Request::RemovePool { name } => done(engine.remove_pool(&name).map(|()| Reply::Done {})),
+        Request::ListPools {} => done(Ok(Reply::Pools { names: engine.list_pools() })),
+        Request::OpenPool { name } => done(engine.open_pool(&name).map(|id| Reply::Pool { id })),
+        Request::Classes {} => done(Ok(Reply::Classes { classes: engine.classes() })),
+        Request::Flush {} => engine.flush(Box::new(|outcome| done(outcome.map(|()| Reply::Done {})))),
+        Request::Fsck {} => done(engine.fsck().map(|report| Reply::Fsck { report })),
+        Request::Read { pool, object, op } => {
+            engine.read(pool, &object, &op, Box::new(|outcome| done(outcome.map(|reply| Reply::Read { reply }))));
+        }
+        Request::Write { pool, object, op } => {
+            engine.write(pool, &object, &op, Box::new(|outcome| done(outcome.map(|reply| Reply::Write { reply }))));
+        }
+        Request::Exec { pool, object, call } => {
+            engine.exec(pool, &object, call, Box::new(|outcome| done(outcome.map(|output| Reply::Exec { output }))));
+        }
+        Request::List { pool, request } => done(engine.list(pool, &request).map(|page| Reply::List { page })),
+        Request::Scrub { pool, after } => done(engine.scrub(pool, after.as_ref()).map(|page| Reply::Scrub { page })),
+    }
+}

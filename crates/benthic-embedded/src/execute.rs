@@ -1,0 +1,223 @@
+//! Runs a compound operation on one object. Both engines share this file, so that they cannot differ.
+
+use benthic_core::{
+    ClassCall, ClassRegistry, Clock, Error, ErrorKind, Guard, MethodFlags, MethodLimits, ObjectAccess, OmapPage,
+    ReadOp, ReadOutput, ReadReply, ReadStep, Result, WriteOp, WriteStep, call_method, limits, op,
+};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// What the executor needs of an object beyond what a method sees.
+pub(crate) trait ObjectState: ObjectAccess {
+    /// The version before the operation; `None` if the object did not exist.
+    fn version_before(&self) -> Option<u64>;
+    /// Removes an attribute; a missing attribute is no error.
+    fn remove_xattr(&mut self, name: &str) -> Result<()>;
+}
+
+/// What methods run with.
+#[derive(Clone)]
+pub(crate) struct Methods {
+    pub classes: ClassRegistry,
+    pub clock: Arc<dyn Clock>,
+    pub limits: MethodLimits,
+}
+
+impl Methods {
+    fn call(&self, object: &mut dyn ObjectState, call: &ClassCall) -> Result<Bytes> {
+        let method = self.classes.method(&call.class, &call.method)?;
+        if !method.flags.contains(MethodFlags::WRITE) {
+            object.stat()?;
+        }
+        call_method(method, object, self.clock.as_ref(), self.limits, &call.input)
+            .map_err(|error| error.with("class", &call.class).with("method", &call.method))
+    }
+
+    /// Checks that the methods of a read operation exist and do not write. Methods are looked up before the object is.
+    fn check_read(&self, steps: &[ReadStep]) -> Result<()> {
+        for step in steps {
+            let ReadStep::Exec(call) = step else { continue };
+            if self.writes(call)? {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "a write method does not run in a read operation; use exec or a write operation",
+                )
+                .with("class", &call.class)
+                .with("method", &call.method));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the method changes its object.
+    pub fn writes(&self, call: &ClassCall) -> Result<bool> {
+        Ok(self.classes.method(&call.class, &call.method)?.flags.contains(MethodFlags::WRITE))
+    }
+}
+
+/// Runs a read operation that [`ReadOp::check`] found well formed.
+pub(crate) fn read(object: &mut dyn ObjectState, op: &ReadOp, methods: &Methods) -> Result<ReadReply> {
+    methods.check_read(&op.steps)?;
+    let version = object.version_before().ok_or_else(no_such_object)?;
+    check_guards(object, &op.guards)?;
+    let mut reply_bytes = 0;
+    let mut outputs = Vec::with_capacity(op.steps.len());
+    for step in &op.steps {
+        let output = read_step(object, step, methods)?;
+        reply_bytes += match &output {
+            ReadOutput::Data(data) | ReadOutput::Xattr(data) | ReadOutput::Exec(data) => data.len(),
+            ReadOutput::Stat(_) => 0,
+            ReadOutput::Xattrs(xattrs) => xattrs.values().map(Bytes::len).sum(),
+            ReadOutput::Omap(page) => page.entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
+        } as u64;
+        if reply_bytes > limits::OPERATION_BYTES_MAX {
+            return Err(Error::new(ErrorKind::LimitExceeded, "the reply is too large; ask for less in one operation")
+                .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
+        }
+        outputs.push(output);
+    }
+    Ok(ReadReply { version, outputs })
+}
+
+fn read_step(object: &mut dyn ObjectState, step: &ReadStep, methods: &Methods) -> Result<ReadOutput> {
+    Ok(match step {
+        ReadStep::Read { offset_bytes, len_bytes } => ReadOutput::Data(object.read(*offset_bytes, *len_bytes)?),
+        ReadStep::Stat => ReadOutput::Stat(object.stat()?),
+        ReadStep::GetXattr { name } => ReadOutput::Xattr(object.get_xattr(name)?),
+        ReadStep::ListXattrs => ReadOutput::Xattrs(object.list_xattrs()?),
+        ReadStep::OmapGet { keys } => {
+            ReadOutput::Omap(OmapPage { entries: object.omap_get(keys)?, more: false })
+        }
+        ReadStep::OmapRange { after, prefix, entries_max } => {
+            let entries_max = (*entries_max).min(limits::OMAP_PAGE_ENTRIES_MAX);
+            ReadOutput::Omap(object.omap_range(after.as_deref(), prefix, entries_max)?)
+        }
+        ReadStep::Exec(call) => ReadOutput::Exec(methods.call(object, call)?),
+    })
+}
+
+/// Stages a write operation that [`WriteOp::check`] found well formed. On an error the caller drops what was staged.
+pub(crate) fn write(object: &mut dyn ObjectState, op: &WriteOp, methods: &Methods) -> Result<()> {
+    if let Some(WriteStep::Exec(call)) = op.steps.first() {
+        methods.writes(call)?;
+    }
+    check_guards(object, &op.guards)?;
+    op.steps.iter().try_for_each(|step| write_step(object, step, methods))
+}
+
+fn write_step(object: &mut dyn ObjectState, step: &WriteStep, methods: &Methods) -> Result<()> {
+    match step {
+        WriteStep::Create { exclusive } => object.create(*exclusive),
+        WriteStep::Write { offset_bytes, data } => object.write(*offset_bytes, data.clone()),
+        WriteStep::WriteFull { data } => object.write_full(data.clone()),
+        WriteStep::Append { data } => {
+            let end_bytes = match object.stat() {
+                Ok(stat) => stat.size_bytes,
+                Err(error) if error.kind() == ErrorKind::NotFound => 0,
+                Err(error) => return Err(error),
+            };
+            op::check_object_size(end_bytes.saturating_add(data.len() as u64))?;
+            object.write(end_bytes, data.clone())
+        }
+        WriteStep::Truncate { size_bytes } => object.truncate(*size_bytes),
+        WriteStep::Zero { offset_bytes, len_bytes } => object.zero(*offset_bytes, *len_bytes),
+        WriteStep::Remove => object.remove(),
+        WriteStep::SetXattr { name, value } => object.set_xattr(name, value.clone()),
+        WriteStep::RemoveXattr { name } => object.remove_xattr(name),
+        WriteStep::OmapSet { entries } => object.omap_set(entries.clone()),
+        WriteStep::OmapRemove { keys } => object.omap_remove(keys),
+        WriteStep::OmapClear => object.omap_clear(),
+        WriteStep::Exec(call) => methods.call(object, call).map(|_| ()),
+    }
+}
+
+fn check_guards(object: &mut dyn ObjectState, guards: &[Guard]) -> Result<()> {
+    for guard in guards {
+        let version = object.version_before().ok_or_else(no_such_object)?;
+        match guard {
+            Guard::Exists => {}
+            Guard::Version(wanted) if *wanted == version => {}
+            Guard::Version(wanted) => {
+                return Err(Error::new(ErrorKind::Conflict, "the object has another version")
+                    .with("version", version)
+                    .with("wanted", wanted));
+            }
+            Guard::Xattr { name, compare, value } => {
+                let stored = match object.get_xattr(name) {
+                    Ok(stored) => stored,
+                    Err(error) if error.kind() == ErrorKind::NotFound => Bytes::new(),
+                    Err(error) => return Err(error),
+                };
+                if !compare.holds(&stored, value) {
+                    return Err(Error::new(ErrorKind::Conflict, "the attribute compares otherwise")
+                        .with("attribute", name));
+                }
+            }
+            Guard::Omap { key, compare, value } => {
+                let found = object.omap_get(std::slice::from_ref(key))?;
+                let stored = found.first().map_or(&[][..], |(_, stored)| stored);
+                if !compare.holds(stored, value) {
+                    return Err(Error::new(ErrorKind::Conflict, "the omap value compares otherwise")
+                        .with("key", format_args!("{key:?}")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn no_such_object() -> Error {
+    Error::new(ErrorKind::NotFound, "no such object")
+}
+
+pub(crate) fn no_such_xattr(name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, "no such attribute").with("attribute", name)
+}
+
+/// What a zero of a range does to an object of `size_bytes`.
+pub(crate) enum ZeroEffect {
+    Nothing,
+    /// The range reaches the end: RADOS cuts the object at its offset.
+    Truncate,
+    Fill,
+}
+
+impl ZeroEffect {
+    pub fn of(size_bytes: u64, offset_bytes: u64, len_bytes: u64) -> ZeroEffect {
+        if len_bytes == 0 || offset_bytes >= size_bytes {
+            ZeroEffect::Nothing
+        } else if offset_bytes.saturating_add(len_bytes) >= size_bytes {
+            ZeroEffect::Truncate
+        } else {
+            ZeroEffect::Fill
+        }
+    }
+}
+
+/// Collects one page of an omap range.
+pub(crate) struct OmapPageBuilder {
+    entries_max: usize,
+    len_bytes: usize,
+    page: OmapPage,
+}
+
+impl OmapPageBuilder {
+    pub fn new(entries_max: usize) -> OmapPageBuilder {
+        OmapPageBuilder { entries_max, len_bytes: 0, page: OmapPage::default() }
+    }
+
+    /// Takes the next entry in order; `false` when the page is full.
+    pub fn push(&mut self, key: Bytes, value: Bytes) -> bool {
+        if self.page.entries.len() == self.entries_max || self.len_bytes >= limits::OMAP_PAGE_BYTES_MAX {
+            self.page.more = true;
+            return false;
+        }
+        self.len_bytes += key.len() + value.len();
+        self.page.entries.push((key, value));
+        true
+    }
+
+    pub fn finish(self) -> OmapPage {
+        self.page
+    }
+}

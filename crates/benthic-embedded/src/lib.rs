@@ -1,0 +1,29 @@
+//! The embedded engine: a store in one directory on one machine, and the memory engine for tests.
+//!
+//! The way of an operation: [`EmbeddedStore`] → (a socket, if another process owns the directory) → `Workers` →
+//! `store::Engine` → `execute` runs its steps on a `store::Object` → `store::layout` writes new data to free extents →
+//! `store::Commit` puts it into the log and acknowledges it.
+
+mod codec;
+mod embedded;
+mod execute;
+mod listing;
+mod memory;
+mod options;
+mod socket;
+mod store;
+mod workers;
+
+pub use embedded::EmbeddedStore;
+pub use memory::MemStore;
+pub use options::Options;
+
+use benthic_core::LogLevel;
+
+fn log_from_class(level: LogLevel, message: &str) {
+    match level {
+        LogLevel::Debug => tracing::debug!(target: "benthic::class", "{message}"),
+        LogLevel::Info => tracing::info!(target: "benthic::class", "{message}"),
+        LogLevel::Error => tracing::error!(target: "benthic::class", "{message}"),
+    }
+}

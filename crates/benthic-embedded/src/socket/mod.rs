@@ -1,0 +1,42 @@
+//! How other processes reach a store through the one that owns it: `DIR/control.sock`. docs/formats.md draws the
+//! protocol.
+
+pub(crate) mod client;
+pub(crate) mod server;
+pub(crate) mod wire;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// What both sides say first. It changes with the protocol.
+pub(crate) const GREETING: [u8; 8] = *b"BNTHSK01";
+/// Name of the socket in the store's directory.
+const SOCKET_NAME: &str = "control.sock";
+/// Largest frame: the largest operation and its names.
+const FRAME_BYTES_MAX: usize = 72 * 1024 * 1024;
+
+/// A path to the socket that is short enough for any directory; valid while the file lives.
+fn socket_path(dir: &Path) -> io::Result<(File, PathBuf)> {
+    let dir = File::open(dir)?;
+    let path = format!("/proc/self/fd/{}/{SOCKET_NAME}", dir.as_raw_fd());
+    Ok((dir, PathBuf::from(path)))
+}
+
+/// Reads a frame: its length, then so many bytes.
+fn read_frame(stream: &mut impl Read) -> io::Result<bytes::Bytes> {
+    let mut len = [0; 4];
+    stream.read_exact(&mut len)?;
+    let len = u32::from_le_bytes(len) as usize;
+    if len > FRAME_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame of the socket is too large"));
+    }
+    // The buffer grows with what arrives, not with what was announced.
+    let mut frame = Vec::with_capacity(len.min(1024 * 1024));
+    stream.take(len as u64).read_to_end(&mut frame)?;
+    if frame.len() < len {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(bytes::Bytes::from(frame))
+}

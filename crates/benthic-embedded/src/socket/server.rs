@@ -1,0 +1,194 @@
+//! The owner's side of the socket: a thread that reads and one that writes for every connection.
+
+use super::wire::{Reply, Request, frame, parse};
+use super::{GREETING, read_frame, socket_path};
+use benthic_core::{Action, Error, Result};
+use parking_lot::{Condvar, Mutex};
+use std::io::{BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::{fs, io};
+
+/// Connections at one time.
+const CONNECTIONS_MAX: usize = 256;
+/// Requests of one connection that run or wait at one time; more wait in the socket.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// Runs a request and calls back with the reply; must not block for long.
+pub(crate) type Handler = Arc<dyn Fn(Request, Box<dyn FnOnce(Reply) + Send>) + Send + Sync>;
+
+pub(crate) struct Server {
+    dir: PathBuf,
+    shared: Arc<Shared>,
+    acceptor: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stopping: AtomicBool,
+    connections: Mutex<Vec<(UnixStream, JoinHandle<()>)>>,
+}
+
+impl Server {
+    pub fn start(dir: &Path, handler: Handler) -> Result<Server> {
+        let unusable = |e| Error::io(Action::Admin, "the store's socket cannot be made", e).with("dir", dir.display());
+        let listener = listen(dir).map_err(unusable)?;
+        let shared = Arc::new(Shared::default());
+        let accepting = Arc::clone(&shared);
+        let run = move || accept(&listener, &accepting, &handler);
+        let acceptor = std::thread::Builder::new().name("benthic-accept".to_owned()).spawn(run).map_err(unusable)?;
+        Ok(Server { dir: dir.to_owned(), shared, acceptor: Mutex::new(Some(acceptor)) })
+    }
+
+    /// Takes no more requests, answers those it took, says goodbye to every connection and removes the socket.
+    pub fn stop(&self) {
+        let Some(acceptor) = self.acceptor.lock().take() else { return };
+        self.shared.stopping.store(true, Ordering::Release);
+        if let Ok((_dir, path)) = socket_path(&self.dir) {
+            // Wakes the acceptor.
+            let _ = UnixStream::connect(&path);
+            let _ = fs::remove_file(&path);
+        }
+        let _ = acceptor.join();
+        let connections = std::mem::take(&mut *self.shared.connections.lock());
+        for (stream, _) in &connections {
+            let _ = stream.shutdown(Shutdown::Read);
+        }
+        for (_, thread) in connections {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn listen(dir: &Path) -> io::Result<UnixListener> {
+    let (_dir, path) = socket_path(dir)?;
+    // Left by an owner that was killed; this process holds the lock.
+    match fs::remove_file(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+fn accept(listener: &UnixListener, shared: &Shared, handler: &Handler) {
+    for stream in listener.incoming() {
+        if shared.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(stream) = stream else { continue };
+        let mut connections = shared.connections.lock();
+        connections.retain(|(_, thread)| !thread.is_finished());
+        if connections.len() >= CONNECTIONS_MAX {
+            tracing::warn!(connections_max = CONNECTIONS_MAX, "a connection was refused");
+            continue;
+        }
+        let (Ok(reading), handler) = (stream.try_clone(), Arc::clone(handler)) else { continue };
+        let run = move || {
+            if let Err(error) = serve(&reading, &handler) {
+                tracing::debug!(%error, "a connection ended");
+            }
+            let _ = reading.shutdown(Shutdown::Both);
+        };
+        if let Ok(thread) = std::thread::Builder::new().name("benthic-read".to_owned()).spawn(run) {
+            connections.push((stream, thread));
+        }
+    }
+}
+
+/// Requests that were taken and not answered yet.
+#[derive(Default)]
+struct InFlight {
+    count: Mutex<usize>,
+    less: Condvar,
+}
+
+impl InFlight {
+    fn wait_below(&self, limit: usize) {
+        let mut count = self.count.lock();
+        while *count >= limit {
+            self.less.wait(&mut count);
+        }
+    }
+
+    fn add(&self) {
+        *self.count.lock() += 1;
+    }
+
+    fn remove(&self) {
+        *self.count.lock() -= 1;
+        self.less.notify_all();
+    }
+}
+
+fn serve(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut greeting = [0; GREETING.len()];
+    (&mut &*stream).write_all(&GREETING)?;
+    reader.read_exact(&mut greeting)?;
+    if greeting != GREETING {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the other side speaks another protocol"));
+    }
+    // Replies are written by a thread of their own, so that a slow reader holds up nobody but itself; their number is
+    // bounded by the requests in flight.
+    let (replies, to_write) = mpsc::channel::<Vec<u8>>();
+    let mut writing = stream.try_clone()?;
+    let writer = std::thread::Builder::new().name("benthic-write".to_owned()).spawn(move || {
+        for frame in to_write {
+            if writing.write_all(&frame).is_err() {
+                let _ = writing.shutdown(Shutdown::Both);
+                break;
+            }
+        }
+    })?;
+    let in_flight = Arc::new(InFlight::default());
+    let outcome = read_requests(&mut reader, handler, &in_flight, &replies);
+    in_flight.wait_below(1);
+    let _ = replies.send(frame(0, &Reply::Goodbye {}));
+    drop(replies);
+    let _ = writer.join();
+    outcome
+}
+
+fn read_requests(
+    reader: &mut impl Read,
+    handler: &Handler,
+    in_flight: &Arc<InFlight>,
+    replies: &mpsc::Sender<Vec<u8>>,
+) -> io::Result<()> {
+    loop {
+        in_flight.wait_below(IN_FLIGHT_MAX);
+        let request = match read_frame(reader) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            outcome => outcome?,
+        };
+        let (id, request) = parse::<Request>(request)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a request cannot be decoded"))?;
+        in_flight.add();
+        let answered = Answered(Arc::clone(in_flight));
+        let replies = replies.clone();
+        handler(
+            request,
+            Box::new(move |reply| {
+                // The connection may be gone; then nobody waits for the reply.
+                let _ = replies.send(frame(id, &reply));
+                drop(answered);
+            }),
+        );
+    }
+}
+
+/// Counts a request as answered, also if its job panicked and nobody answered.
+struct Answered(Arc<InFlight>);
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        self.0.remove();
+    }
+}

@@ -1,0 +1,62 @@
+use super::{Allocator, BLOCK_BYTES, Extent};
+
+fn sizes(extents: &[Extent]) -> u64 {
+    extents.iter().map(|extent| extent.len_bytes).sum()
+}
+
+#[test]
+fn what_is_allocated_is_allocated_once() {
+    let mut allocator = Allocator::default();
+    let mut owned = std::collections::BTreeSet::new();
+    let mut held = Vec::new();
+    let mut seed = 7_u64;
+    for round in 0..2_000 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if seed >> 60 < 6 && !held.is_empty() {
+            let extent: Extent = held.swap_remove((seed >> 20) as usize % held.len());
+            for block in 0..extent.len_bytes / BLOCK_BYTES {
+                assert!(owned.remove(&(extent.offset_bytes / BLOCK_BYTES + block)));
+            }
+            allocator.release(extent);
+        } else {
+            let len_bytes = (seed >> 33) % 300_000 + 1;
+            let extents = allocator.allocate(len_bytes);
+            assert_eq!(sizes(&extents), len_bytes.next_multiple_of(BLOCK_BYTES), "round {round}");
+            for extent in extents {
+                for block in 0..extent.len_bytes / BLOCK_BYTES {
+                    assert!(owned.insert(extent.offset_bytes / BLOCK_BYTES + block), "round {round}");
+                }
+                held.push(extent);
+            }
+        }
+    }
+    for extent in held {
+        allocator.release(extent);
+    }
+    assert_eq!(allocator.end_block, 0, "all space comes back");
+    assert!(allocator.free.is_empty());
+}
+
+#[test]
+fn the_free_list_is_rebuilt_from_the_log() {
+    let mut allocator = Allocator::default();
+    let taken: Vec<Extent> = (0..10).flat_map(|_| allocator.allocate(40_000)).collect();
+    taken.iter().for_each(|extent| allocator.log(*extent, true));
+    for extent in [taken[2], taken[3], taken[9]] {
+        allocator.log(extent, false);
+        allocator.release(extent);
+    }
+    let mut reloaded = Allocator::default();
+    for (region, bitmap) in allocator.take_dirty() {
+        assert!(reloaded.load_region(region, &bitmap));
+    }
+    reloaded.build_free_list();
+    assert_eq!((&reloaded.free, reloaded.end_block), (&allocator.free, allocator.end_block));
+    assert_eq!(reloaded.used_blocks(), 70);
+    assert!(reloaded.in_use(0) && !reloaded.in_use(20));
+}
+
+#[test]
+fn a_bitmap_of_another_size_is_refused() {
+    assert!(!Allocator::default().load_region(0, &[0; 100]));
+}

@@ -1,0 +1,287 @@
+//! Scrub, which verifies what objects hold, and fsck, which verifies how the store holds together.
+
+use super::engine::{Engine, PoolEntry};
+use super::keys::{self, BLOCK_BYTES, Chunk, Data, Extent, Onode};
+use super::object::Object;
+use crate::listing;
+use benthic_core::{
+    Damage, Error, ErrorKind, Finding, FsckReport, ListToken, ObjectAccess, ObjectId, Result, ScrubPage, limits,
+};
+use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Objects and bytes after which a step of a scrub ends.
+const SCRUB_OBJECTS: u64 = 1_000;
+const SCRUB_BYTES: u64 = 64 * 1024 * 1024;
+const SCRUB_READ_BYTES: u64 = 1024 * 1024;
+/// Findings that a report names; more are only counted.
+const FINDINGS_MAX: usize = 1_000;
+
+impl Engine {
+    pub fn scrub(&self, pool: u32, after: Option<&ListToken>) -> Result<ScrubPage> {
+        let pool = self.pool(pool)?;
+        let after = after.map(listing::decode_token).transpose()?.map(|id| keys::onode(pool.id, &id));
+        let mut page = ScrubPage::default();
+        for entry in self.disk.kv.scan(&keys::onodes(pool.id, b""), after.as_deref()) {
+            let id = entry.map(|(key, _)| listing::decode(&key[keys::ONODE_ID_AT..]));
+            let id = match id {
+                Ok(Some(id)) => id,
+                Ok(None) => {
+                    page.damage.push(damage(None, None, "the name of an object cannot be decoded"));
+                    continue;
+                }
+                Err(error) => {
+                    // What is behind it in the list is out of reach.
+                    page.damage.push(damage(None, None, &error.to_string()));
+                    return Ok(page);
+                }
+            };
+            self.scrub_object(&pool, &id, &mut page)?;
+            page.objects += 1;
+            if page.objects == SCRUB_OBJECTS || page.bytes >= SCRUB_BYTES {
+                page.next = Some(ListToken(Bytes::from(listing::encode(&id))));
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    fn scrub_object(&self, pool: &PoolEntry, id: &ObjectId, page: &mut ScrubPage) -> Result<()> {
+        let _pool = pool.guard()?;
+        let _shared = self.object_lock(pool.id, id).read();
+        let mut note = |offset_bytes: Option<u64>, error: Error| match error.kind() {
+            ErrorKind::Corrupt => {
+                page.damage.push(damage(Some(id), offset_bytes, &error.to_string()));
+                Ok(())
+            }
+            _ => Err(error),
+        };
+        let onode = match self.disk.onode(pool.id, id) {
+            Ok(Some(onode)) => onode,
+            // Removed since it was listed.
+            Ok(None) => return Ok(()),
+            Err(error) => return note(None, error),
+        };
+        let mut bytes = 0;
+        for offset_bytes in (0..onode.size_bytes).step_by(SCRUB_READ_BYTES as usize) {
+            match self.disk.read(&onode, offset_bytes, SCRUB_READ_BYTES) {
+                Ok(data) => bytes += data.len() as u64,
+                Err(_) => {
+                    // Once more in units of the checksums, to name every damaged place.
+                    let end = onode.size_bytes.min(offset_bytes + SCRUB_READ_BYTES);
+                    for at in (offset_bytes..end).step_by(BLOCK_BYTES as usize) {
+                        if let Err(error) = self.disk.read(&onode, at, BLOCK_BYTES) {
+                            note(Some(at), error)?;
+                        }
+                    }
+                }
+            }
+        }
+        let mut object = Object::new(&self.disk, Vec::new(), Some(onode), 0);
+        match object.list_xattrs() {
+            Ok(xattrs) => bytes += xattrs.values().map(|value| value.len() as u64).sum::<u64>(),
+            Err(error) => note(None, error)?,
+        }
+        let mut after: Option<Bytes> = None;
+        loop {
+            match object.omap_range(after.as_deref(), b"", limits::OMAP_PAGE_ENTRIES_MAX) {
+                Ok(omap) => {
+                    bytes += omap.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+                    after = omap.entries.last().map(|(key, _)| key.clone());
+                    if !omap.more {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    note(None, error)?;
+                    break;
+                }
+            }
+        }
+        page.bytes += bytes;
+        Ok(())
+    }
+
+    /// Checks that every key belongs to something, that every extent has one owner, and that the map of used blocks
+    /// says the same. Writes wait meanwhile; memory grows with the number of objects.
+    pub fn fsck(&self) -> Result<FsckReport> {
+        let disk_bytes = self.dir.disk_bytes();
+        let mut report = self.commit.paused(|| {
+            let mut fsck = Fsck::new(self);
+            fsck.run();
+            fsck.report
+        });
+        report.disk_bytes = disk_bytes;
+        if let Err(error) = self.commit.check_writable() {
+            report.findings.push(Finding { object: None, message: error.to_string() });
+        }
+        Ok(report)
+    }
+}
+
+fn damage(object: Option<&ObjectId>, offset_bytes: Option<u64>, message: &str) -> Damage {
+    Damage { object: object.cloned(), offset_bytes, message: message.to_owned() }
+}
+
+struct Fsck<'a> {
+    engine: &'a Engine,
+    report: FsckReport,
+    findings: usize,
+    /// Objects by number, with what they say of themselves.
+    oids: HashMap<u64, (String, Onode)>,
+    omap_ids: HashSet<u64>,
+    garbage: HashSet<u64>,
+    /// Blocks that an object uses: a bit each.
+    blocks: Vec<u64>,
+}
+
+impl<'a> Fsck<'a> {
+    fn new(engine: &'a Engine) -> Fsck<'a> {
+        Fsck {
+            engine,
+            report: FsckReport::default(),
+            findings: 0,
+            oids: HashMap::new(),
+            omap_ids: HashSet::new(),
+            garbage: HashSet::new(),
+            blocks: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) {
+        let removed_pools = self.removed_pools();
+        let pools: BTreeMap<u32, String> =
+            self.engine.pools.read().values().map(|pool| (pool.id, pool.name.clone())).collect();
+        self.report.pools = pools.len() as u64;
+        self.each(keys::PREFIX_GARBAGE, |fsck, key, _| {
+            fsck.garbage.extend(id_of(key));
+            key.len() == keys::TAIL_AT + 1
+        });
+        self.each(keys::PREFIX_ONODE, |fsck, key, value| fsck.onode(key, value, &pools, &removed_pools));
+        self.each(keys::PREFIX_CHUNK, Fsck::chunk);
+        self.each(keys::PREFIX_XATTR, |fsck, key, _| {
+            let id = id_of(key).unwrap_or(0);
+            fsck.garbage.contains(&id) || fsck.oids.get(&id).is_some_and(|(_, onode)| onode.has_xattrs)
+        });
+        self.each(keys::PREFIX_OMAP, |fsck, key, _| {
+            let id = id_of(key).unwrap_or(0);
+            fsck.garbage.contains(&id) || fsck.omap_ids.contains(&id)
+        });
+        self.used_blocks();
+        if self.findings > FINDINGS_MAX {
+            let message = format!("and more: findings={} shown={FINDINGS_MAX}", self.findings);
+            self.report.findings.push(Finding { object: None, message });
+        }
+    }
+
+    /// Looks at every key of one kind; `look` says whether it is sound and belongs to something.
+    fn each(&mut self, prefix: u8, mut look: impl FnMut(&mut Fsck<'a>, &[u8], Bytes) -> bool) {
+        for entry in self.engine.disk.kv.scan(&[prefix], None) {
+            match entry {
+                Ok((key, value)) => {
+                    if !look(self, &key, value) {
+                        let message = format!("a key of kind '{}' belongs to nothing or is malformed", prefix as char);
+                        self.find(None, format!("{message} key={}", key.escape_ascii()));
+                    }
+                }
+                Err(error) => {
+                    self.find(None, format!("keys of kind '{}' cannot be read: {error}", prefix as char));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn removed_pools(&mut self) -> HashSet<u32> {
+        let mut removed = HashSet::new();
+        self.each(keys::PREFIX_REMOVED_POOL, |_, key, _| {
+            let pool = key.get(1..).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes);
+            removed.extend(pool);
+            pool.is_some()
+        });
+        removed
+    }
+
+    fn onode(&mut self, key: &[u8], value: Bytes, pools: &BTreeMap<u32, String>, removed: &HashSet<u32>) -> bool {
+        let Some(pool) = key.get(1..5).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes) else { return false };
+        let Some(id) = listing::decode(&key[keys::ONODE_ID_AT..]) else { return false };
+        let address = match pools.get(&pool) {
+            Some(name) if id.namespace().is_empty() => format!("{name}/{}", id.name()),
+            Some(name) => format!("{name}:{}/{}", id.namespace(), id.name()),
+            None if removed.contains(&pool) => id.to_string(),
+            None => return false,
+        };
+        let Ok(onode) = Onode::decode(value) else {
+            self.find(Some(&address), "the object's metadata cannot be decoded; the object is lost".to_owned());
+            return true;
+        };
+        if pools.contains_key(&pool) {
+            self.report.objects += 1;
+        }
+        if let Data::Inline(data) = &onode.data {
+            self.report.data_bytes += data.len() as u64;
+        }
+        if onode.omap_id != 0 && !self.omap_ids.insert(onode.omap_id) {
+            self.find(Some(&address), "the object shares its omap with another".to_owned());
+        }
+        if let Some((other, _)) = self.oids.insert(onode.oid, (address.clone(), onode)) {
+            self.find(Some(&address), format!("the object has the same number as another other={other:?}"));
+        }
+        true
+    }
+
+    fn chunk(&mut self, key: &[u8], value: Bytes) -> bool {
+        let (Some(oid), Ok(index)) = (id_of(key), keys::chunk_index(key)) else { return false };
+        let Some((address, onode)) = self.oids.get(&oid) else { return false };
+        let (address, size_bytes) = (address.clone(), onode.size_bytes);
+        let offset_bytes = u64::from(index) * keys::CHUNK_BYTES;
+        if onode.data != Data::Chunks || offset_bytes >= size_bytes {
+            self.find(Some(&address), format!("there is data behind the object's end offset_bytes={offset_bytes}"));
+        }
+        let Ok(chunk) = Chunk::decode(value) else {
+            let message = format!("the map of extents cannot be decoded; data is lost offset_bytes={offset_bytes}");
+            self.find(Some(&address), message);
+            return true;
+        };
+        self.report.data_bytes += match &chunk {
+            Chunk::Stream { len_bytes, .. } => u64::from(*len_bytes),
+            Chunk::Blocks(blocks) => blocks.iter().flatten().count() as u64 * BLOCK_BYTES,
+        };
+        for Extent { offset_bytes: at, len_bytes } in chunk.extents() {
+            for block in at / BLOCK_BYTES..(at + len_bytes) / BLOCK_BYTES {
+                if !self.engine.disk.allocator.lock().in_use(block) {
+                    self.find(Some(&address), format!("a block in use is marked as free block={block}"));
+                    continue;
+                }
+                let (word, bit) = ((block / 64) as usize, 1 << (block % 64));
+                if self.blocks.len() <= word {
+                    self.blocks.resize(word + 1, 0);
+                }
+                if self.blocks[word] & bit != 0 {
+                    self.find(Some(&address), format!("the object shares a block with another block={block}"));
+                }
+                self.blocks[word] |= bit;
+            }
+        }
+        true
+    }
+
+    fn used_blocks(&mut self) {
+        let found: u64 = self.blocks.iter().map(|word| u64::from(word.count_ones())).sum();
+        let lost = self.engine.disk.allocator.lock().used_blocks() - found;
+        if lost > 0 {
+            self.find(None, format!("blocks are marked as used and belong to nothing blocks={lost}"));
+        }
+    }
+
+    fn find(&mut self, object: Option<&str>, message: String) {
+        self.findings += 1;
+        if self.findings <= FINDINGS_MAX {
+            self.report.findings.push(Finding { object: object.map(str::to_owned), message });
+        }
+    }
+}
+
+fn id_of(key: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(key.get(1..keys::TAIL_AT)?.try_into().ok()?))
+}

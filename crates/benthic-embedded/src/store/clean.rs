@@ -1,0 +1,145 @@
+//! What happens behind the operations: checkpoints, freeing of extents, and removal of what removed objects and pools
+//! left.
+
+use super::engine::Engine;
+use super::keys::{self, Onode};
+use super::kv::malformed;
+use super::object::{Garbage, Prepared};
+use super::{layout, record::Record};
+use benthic_core::{Durability, Result};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Weak;
+use std::time::Duration;
+
+/// Extents that are free wait for the cleaner at most so long.
+const IDLE_MS: u64 = 100;
+/// Keys that one step removes.
+const KEYS_PER_STEP: usize = 1_000;
+/// Objects of a removed pool that one step removes.
+const OBJECTS_PER_STEP: usize = 100;
+
+#[derive(Default)]
+pub(crate) struct Cleaner {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    awake: bool,
+    stopping: bool,
+}
+
+impl Cleaner {
+    pub fn wake(&self) {
+        self.state.lock().awake = true;
+        self.wake.notify_one();
+    }
+
+    pub fn stop(&self) {
+        self.state.lock().stopping = true;
+        self.wake.notify_one();
+    }
+
+    fn stopping(&self) -> bool {
+        self.state.lock().stopping
+    }
+}
+
+/// The cleaner's life.
+pub(crate) fn run(engine: &Weak<Engine>) {
+    // Something may be left from the last run of the store.
+    let mut garbage = true;
+    while let Some(engine) = engine.upgrade() {
+        engine.commit.release_freed();
+        if garbage {
+            match engine.remove_garbage() {
+                Ok(left) => garbage = left,
+                Err(error) => {
+                    tracing::warn!(%error, "what was removed cannot be cleaned up now");
+                    garbage = false;
+                }
+            }
+        }
+        if engine.commit.log_bytes() > engine.log_bytes_max
+            && let Err(error) = engine.commit.checkpoint().and_then(|()| engine.disk.kv.compact())
+        {
+            tracing::warn!(%error, "the log cannot be cut now");
+        }
+        let mut state = engine.cleaner.state.lock();
+        if !state.awake && !state.stopping && !garbage {
+            engine.cleaner.wake.wait_for(&mut state, Duration::from_millis(IDLE_MS));
+        }
+        garbage |= std::mem::take(&mut state.awake);
+        if state.stopping {
+            return;
+        }
+    }
+}
+
+impl Engine {
+    /// Removes some of what removed objects and pools left; says whether there may be more.
+    fn remove_garbage(&self) -> Result<bool> {
+        let mut left = false;
+        for entry in self.disk.kv.scan(&[keys::PREFIX_REMOVED_POOL], None) {
+            let pool = entry?.0.get(1..).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes);
+            left |= self.remove_objects(pool.ok_or_else(|| malformed("the key of a removed pool"))?)?;
+            if self.cleaner.stopping() {
+                return Ok(false);
+            }
+        }
+        let marks: Vec<_> =
+            self.disk.kv.scan(&[keys::PREFIX_GARBAGE], None).take(KEYS_PER_STEP).collect::<Result<_>>()?;
+        left |= marks.len() == KEYS_PER_STEP;
+        for (mark, _) in marks {
+            left |= self.remove_keys(&mark)?;
+            if self.cleaner.stopping() {
+                return Ok(false);
+            }
+        }
+        Ok(left)
+    }
+
+    fn remove_keys(&self, mark: &[u8]) -> Result<bool> {
+        let prefix = match mark.get(keys::TAIL_AT) {
+            Some(&what) if what == Garbage::Xattrs as u8 => keys::PREFIX_XATTR,
+            Some(&what) if what == Garbage::Omap as u8 => keys::PREFIX_OMAP,
+            _ => return Err(malformed("a mark of the cleaner")),
+        };
+        let prefix = [&[prefix], &mark[1..keys::TAIL_AT]].concat();
+        let mut changes = Vec::new();
+        for entry in self.disk.kv.scan(&prefix, None).take(KEYS_PER_STEP) {
+            changes.push((entry?.0.to_vec(), None));
+        }
+        let left = changes.len() == KEYS_PER_STEP;
+        if !left {
+            changes.push((mark.to_vec(), None));
+        }
+        self.submit(Prepared::keys(&self.disk, changes, Vec::new()));
+        Ok(left)
+    }
+
+    fn remove_objects(&self, pool: u32) -> Result<bool> {
+        let mut record = Record::default();
+        let mut objects = 0;
+        for entry in self.disk.kv.scan(&keys::onodes(pool, b""), None).take(OBJECTS_PER_STEP) {
+            let (key, value) = entry?;
+            let onode = Onode::decode(value).map_err(|_| malformed("the object's metadata"))?;
+            layout::free_all(&self.disk, &onode, &mut record)?;
+            super::object::mark_garbage(&onode, &mut record);
+            record.changes.push((key.to_vec(), None));
+            objects += 1;
+        }
+        let left = objects == OBJECTS_PER_STEP;
+        if !left {
+            record.changes.push((keys::removed_pool(pool), None));
+        }
+        self.submit(Prepared::keys(&self.disk, record.changes, record.freed));
+        Ok(left)
+    }
+
+    /// Nobody waits for the cleaner's work: a crash only means that it is done again.
+    fn submit(&self, prepared: Prepared) {
+        self.commit.submit(prepared, Durability::Buffered, Box::new(|_| ()));
+    }
+}

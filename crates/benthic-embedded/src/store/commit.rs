@@ -1,0 +1,316 @@
+//! The commit queue: gives every operation its place in the log, makes it visible, and acknowledges it when it is
+//! durable. One sync serves all operations that arrived while the last one ran.
+
+use super::disk::Disk;
+use super::keys::{self, Extent, Meta};
+use super::log::{self, Frame, Log};
+use super::object::Prepared;
+use benthic_core::{Clock, Durability, Error, ErrorKind, Result};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What runs when an operation is done.
+pub(crate) type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
+
+/// A group this large is written out though nobody waits for it.
+const GROUP_BYTES_WANTED: u64 = 4 * 1024 * 1024;
+/// A group this large takes no more until it is written out.
+const GROUP_BYTES_MAX: u64 = 128 * 1024 * 1024;
+
+pub(crate) struct Commit {
+    disk: Arc<Disk>,
+    clock: Arc<dyn Clock>,
+    log_dir: PathBuf,
+    buffered_ms_max: u64,
+    /// Held while a group is written; taken before `queue`.
+    log: Mutex<Log>,
+    queue: Mutex<Queue>,
+    /// Something for the committer to do.
+    work: Condvar,
+    /// Room in the group.
+    room: Condvar,
+    durable_lsn: AtomicU64,
+    /// The last operation whose durability somebody waits for.
+    awaited_lsn: AtomicU64,
+    log_bytes: AtomicU64,
+    /// Extents whose freeing is durable, until the cleaner gives them to the allocator.
+    freed: Mutex<Vec<Extent>>,
+}
+
+struct Queue {
+    group: Group,
+    next_lsn: u64,
+    checkpoint_lsn: u64,
+    /// Why the store takes no writes.
+    failed: Option<String>,
+    stopping: bool,
+}
+
+#[derive(Default)]
+struct Group {
+    frame: Frame,
+    waiters: Vec<Done<()>>,
+    freed: Vec<Extent>,
+    /// Data that was written to extents and must be synced before the frame is.
+    unsynced_bytes: u64,
+    /// When the first buffered operation came.
+    since_ms: Option<u64>,
+    awaited: bool,
+}
+
+impl Group {
+    fn new(first_lsn: u64) -> Group {
+        Group { frame: Frame::new(first_lsn), ..Group::default() }
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.frame.len_bytes() as u64 + self.unsynced_bytes
+    }
+}
+
+impl Commit {
+    pub fn new(
+        disk: Arc<Disk>,
+        clock: Arc<dyn Clock>,
+        log_dir: PathBuf,
+        log: Log,
+        next_lsn: u64,
+        applied_lsn: u64,
+        buffered_ms_max: u64,
+    ) -> Commit {
+        Commit {
+            disk,
+            clock,
+            log_dir,
+            buffered_ms_max,
+            log_bytes: AtomicU64::new(log.len_bytes),
+            log: Mutex::new(log),
+            queue: Mutex::new(Queue {
+                group: Group::new(next_lsn),
+                next_lsn,
+                checkpoint_lsn: applied_lsn,
+                failed: None,
+                stopping: false,
+            }),
+            work: Condvar::new(),
+            room: Condvar::new(),
+            durable_lsn: AtomicU64::new(next_lsn - 1),
+            awaited_lsn: AtomicU64::new(next_lsn - 1),
+            freed: Mutex::default(),
+        }
+    }
+
+    /// Puts an operation into the log's order and makes it visible; the caller holds the object's lock. `done` gets
+    /// the operation's sequence number: when it is durable, or, if buffered, at once.
+    pub fn submit(&self, prepared: Prepared, durability: Durability, done: Done<u64>) {
+        let Prepared { mut record, onode: (key, onode), unsynced_bytes } = prepared;
+        let mut queue = self.queue.lock();
+        while queue.group.len_bytes() > GROUP_BYTES_MAX && queue.failed.is_none() {
+            queue.group.awaited = true;
+            self.work.notify_one();
+            self.room.wait(&mut queue);
+        }
+        if let Some(why) = &queue.failed {
+            let error = read_only(why);
+            drop(queue);
+            let mut allocator = self.disk.allocator.lock();
+            record.allocated.into_iter().for_each(|extent| allocator.release(extent));
+            drop(allocator);
+            return done(Err(error));
+        }
+        let lsn = queue.next_lsn;
+        queue.next_lsn += 1;
+        if !key.is_empty() {
+            let value = onode.map(|onode| keys::Onode { version: lsn, ..onode }.encode());
+            record.changes.push((key, value));
+        }
+        let group = &mut queue.group;
+        group.frame.push(|out| record.encode(out));
+        group.unsynced_bytes += unsynced_bytes;
+        let mut allocator = self.disk.allocator.lock();
+        record.allocated.iter().for_each(|extent| allocator.log(*extent, true));
+        record.freed.iter().for_each(|extent| allocator.log(*extent, false));
+        drop(allocator);
+        group.freed.append(&mut record.freed);
+        self.disk.kv.apply(record.changes);
+        match durability {
+            Durability::Durable => {
+                group.awaited = true;
+                group.waiters.push(Box::new(move |outcome| done(outcome.map(|()| lsn))));
+                self.awaited_lsn.store(lsn, Ordering::Release);
+                self.work.notify_one();
+            }
+            Durability::Buffered => {
+                if group.since_ms.is_none() || group.len_bytes() > GROUP_BYTES_WANTED {
+                    group.since_ms.get_or_insert_with(|| self.clock.monotonic_ms());
+                    self.work.notify_one();
+                }
+                drop(queue);
+                done(Ok(lsn));
+            }
+        }
+    }
+
+    /// Calls `done` when all that was submitted before is durable.
+    pub fn flush(&self, done: Done<()>) {
+        let mut queue = self.queue.lock();
+        queue.group.awaited = true;
+        queue.group.waiters.push(done);
+        self.work.notify_one();
+    }
+
+    /// Calls `done` at once, or, if the operation `lsn` is waiting to become durable, when it is: nobody reads what a
+    /// power cut could still take back from under a writer that waits.
+    pub fn when_durable(&self, lsn: u64, done: Done<()>) {
+        let durable_lsn = self.durable_lsn.load(Ordering::Acquire);
+        if lsn <= durable_lsn || lsn > self.awaited_lsn.load(Ordering::Acquire) {
+            return done(Ok(()));
+        }
+        self.flush(done);
+    }
+
+    /// Why the store takes no writes, if so.
+    pub fn check_writable(&self) -> Result<()> {
+        self.queue.lock().failed.as_ref().map_or(Ok(()), |why| Err(read_only(why)))
+    }
+
+    /// The committer's life: writes out groups until it is told to stop.
+    pub fn run(&self) {
+        loop {
+            let mut queue = self.queue.lock();
+            while !queue.stopping && !queue.group.awaited && queue.group.len_bytes() <= GROUP_BYTES_WANTED {
+                let Some(since_ms) = queue.group.since_ms else {
+                    self.work.wait(&mut queue);
+                    continue;
+                };
+                let waited_ms = self.clock.monotonic_ms().saturating_sub(since_ms);
+                if waited_ms >= self.buffered_ms_max {
+                    break;
+                }
+                self.work.wait_for(&mut queue, Duration::from_millis(self.buffered_ms_max - waited_ms));
+            }
+            let stopping = queue.stopping;
+            drop(queue);
+            let mut log = self.log.lock();
+            let group = self.take_group(&mut self.queue.lock());
+            // The outcome went to those who wait for it.
+            let _ = self.write_group(&mut log, group);
+            if stopping {
+                return;
+            }
+        }
+    }
+
+    /// Tells the committer to write out what is there and to stop.
+    pub fn stop(&self) {
+        self.queue.lock().stopping = true;
+        self.work.notify_one();
+    }
+
+    fn take_group(&self, queue: &mut MutexGuard<'_, Queue>) -> Group {
+        let next = Group::new(queue.next_lsn);
+        self.room.notify_all();
+        std::mem::replace(&mut queue.group, next)
+    }
+
+    fn write_group(&self, log: &mut Log, group: Group) -> Result<()> {
+        let Group { frame, waiters, freed, unsynced_bytes, .. } = group;
+        let last_lsn = frame.first_lsn + u64::from(frame.records) - 1;
+        let failed = self.queue.lock().failed.clone();
+        let outcome = match failed {
+            Some(why) => Err(why),
+            None if frame.records == 0 => Ok(()),
+            None => {
+                let synced = if unsynced_bytes > 0 { self.disk.data.sync() } else { Ok(()) };
+                synced.and_then(|()| log.append(frame)).map_err(|error| {
+                    tracing::error!(%error, "a group of operations could not be written; the store is read-only now");
+                    let why = error.to_string();
+                    self.queue.lock().failed = Some(why.clone());
+                    self.room.notify_all();
+                    why
+                })
+            }
+        };
+        if outcome.is_ok() {
+            self.durable_lsn.fetch_max(last_lsn, Ordering::Release);
+            self.freed.lock().extend(freed);
+            self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
+        }
+        for done in waiters {
+            done(outcome.clone().map_err(|why| {
+                Error::new(ErrorKind::OutcomeUnknown, "the write may not be durable; open the store again and look")
+                    .with("cause", why)
+            }));
+        }
+        outcome.map_err(|why| read_only(&why))
+    }
+
+    /// Brings the key-value store on the disk up to date and cuts the log.
+    pub fn checkpoint(&self) -> Result<()> {
+        let mut log = self.log.lock();
+        let mut queue = self.queue.lock();
+        if let Some(why) = &queue.failed {
+            return Err(read_only(why));
+        }
+        let applied_lsn = queue.next_lsn - 1;
+        if applied_lsn == queue.checkpoint_lsn {
+            return Ok(());
+        }
+        let next_id = self.disk.next_id.load(Ordering::Relaxed);
+        let mut changes = vec![(keys::META.to_vec(), Some(Meta { applied_lsn, next_id }.encode()))];
+        for (region, bitmap) in self.disk.allocator.lock().take_dirty() {
+            changes.push((keys::allocation(region), Some(bitmap)));
+        }
+        self.disk.kv.apply(changes);
+        self.disk.kv.seal();
+        let group = self.take_group(&mut queue);
+        drop(queue);
+        // What is sealed may reach the disk only after the log and the data that it speaks of.
+        self.write_group(&mut log, group)?;
+        log.rotate(applied_lsn + 1)?;
+        drop(log);
+        self.disk.data.sync()?;
+        self.disk.kv.write_sealed()?;
+        self.queue.lock().checkpoint_lsn = applied_lsn;
+        let removed_bytes = log::remove_applied(&self.log_dir, applied_lsn)?;
+        let mut log = self.log.lock();
+        log.len_bytes -= removed_bytes;
+        self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Bytes of the log.
+    pub fn log_bytes(&self) -> u64 {
+        self.log_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives extents that nothing refers to any more to the allocator.
+    pub fn release_freed(&self) {
+        let mut freed = std::mem::take(&mut *self.freed.lock());
+        freed.sort_by_key(|extent| extent.offset_bytes);
+        // Neighbours go back to the file system together.
+        freed.dedup_by(|next, run| {
+            let adjacent = run.offset_bytes + run.len_bytes == next.offset_bytes;
+            if adjacent {
+                run.len_bytes += next.len_bytes;
+            }
+            adjacent
+        });
+        freed.iter().for_each(|extent| self.disk.data.punch(*extent));
+        let mut allocator = self.disk.allocator.lock();
+        freed.into_iter().for_each(|extent| allocator.release(extent));
+    }
+
+    /// Runs `look` while no operation can change the store.
+    pub fn paused<T>(&self, look: impl FnOnce() -> T) -> T {
+        let _queue = self.queue.lock();
+        look()
+    }
+}
+
+fn read_only(why: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, "the store is read-only since a write failed; open it again").with("cause", why)
+}

@@ -1,0 +1,203 @@
+//! The directory of a store: its files, its format, and who owns it.
+
+use super::kv::Kv;
+use super::log::{Log, sync_dir};
+use benthic_core::{Action, Error, ErrorKind, Result};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The version that this build writes, and the newest that it reads.
+const FORMAT_VERSION: u32 = 1;
+const FORMAT_PREFIX: &str = "benthic store, format ";
+/// What a store's directory may hold; anything else in a directory without a format file means it is not ours.
+const NAMES: [&str; 7] = ["control.sock", "data", "format", "format.new", "kv", "lock", "log"];
+
+/// File systems where a lock or a sync may not mean what it should (statfs' magic numbers).
+const NETWORK_FILE_SYSTEMS: [(u64, &str); 7] = [
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x0102_1997, "9P"),
+    (0x00c3_6400, "CephFS"),
+    (0x5346_414f, "AFS"),
+];
+
+/// A store's directory, owned by this process.
+pub(crate) struct Dir {
+    path: PathBuf,
+    lock: File,
+}
+
+pub(crate) enum Opened {
+    Owned(Dir),
+    /// Another process owns it.
+    Busy,
+}
+
+impl Dir {
+    /// Takes the directory, making a new store there if asked to and there is none.
+    ///
+    /// # Errors
+    /// `NotFound` if there is nothing, `InvalidArgument` if it is no store, `Unsupported` for a newer format or a
+    /// network file system, `PermissionDenied`.
+    pub fn open(path: &Path, create: bool) -> Result<Opened> {
+        if create {
+            fs::create_dir_all(path).map_err(|e| io("the directory cannot be made", path, e))?;
+        }
+        let entries = names(path)?;
+        let has_format = entries.iter().any(|name| name == "format");
+        if !has_format {
+            let stranger = entries.iter().find(|name| !NAMES.contains(&name.as_str()));
+            if let Some(stranger) = stranger {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "the directory is no store and is not empty; name an empty or a new one",
+                )
+                .with("dir", path.display())
+                .with("found", format_args!("{stranger:?}")));
+            }
+            if !create {
+                return Err(Error::new(ErrorKind::NotFound, "there is no store here; creating a pool makes one")
+                    .with("dir", path.display()));
+            }
+        }
+        check_file_system(path)?;
+        let lock_path = path.join("lock");
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
+        let mut lock = lock.map_err(|e| io("the store cannot be locked", &lock_path, e))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(Opened::Busy),
+            Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
+        }
+        // For people; nothing depends on it.
+        let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
+        let dir = Dir { path: path.to_owned(), lock };
+        // Whoever owned it before may have made it meanwhile.
+        if path.join("format").exists() { dir.check_format()? } else { dir.make()? }
+        Ok(Opened::Owned(dir))
+    }
+
+    pub fn kv(&self) -> PathBuf {
+        self.path.join("kv")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.path.join("data")
+    }
+
+    /// Lets another process own the directory.
+    pub fn release(&self) -> Result<()> {
+        self.lock.unlock().map_err(|e| io("the store cannot be unlocked", &self.path, e))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes that all files take on the disk.
+    pub fn disk_bytes(&self) -> u64 {
+        use std::os::unix::fs::MetadataExt;
+        let mut total = 0;
+        let mut folders = vec![self.path.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                match entry.metadata() {
+                    Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
+                    Ok(metadata) => total += metadata.blocks() * 512,
+                    Err(_) => {}
+                }
+            }
+        }
+        total
+    }
+
+    fn check_format(&self) -> Result<()> {
+        let path = self.path.join("format");
+        let text = fs::read_to_string(&path).map_err(|e| io("the store's format cannot be read", &path, e))?;
+        let version = text.strip_prefix(FORMAT_PREFIX).and_then(|rest| rest.trim_end().parse::<u32>().ok());
+        match version {
+            Some(FORMAT_VERSION) => Ok(()),
+            Some(newer) if newer > FORMAT_VERSION => {
+                Err(Error::new(ErrorKind::Unsupported, "the store was written by a newer Benthic; use that one")
+                    .with("dir", self.path.display())
+                    .with("format", newer)
+                    .with("format_known", FORMAT_VERSION))
+            }
+            _ => Err(Error::new(ErrorKind::Corrupt, "the store's format file is damaged")
+                .with("path", path.display())),
+        }
+    }
+
+    /// Makes an empty store; the format file, which makes it one, comes last.
+    fn make(&self) -> Result<()> {
+        // Left over if the process died while it made a store.
+        for folder in [self.kv(), self.log()] {
+            match fs::remove_dir_all(&folder) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(io("left-overs cannot be removed", &folder, e));
+                }
+                _ => {}
+            }
+        }
+        fs::create_dir(self.log()).map_err(|e| io("the log cannot be made", &self.log(), e))?;
+        Log::create(&self.log())?;
+        drop(Kv::create(&self.kv(), 0)?);
+        let made = File::create(self.data()).and_then(|data| data.sync_all());
+        made.map_err(|e| io("the data file cannot be made", &self.data(), e))?;
+        let (path, temporary) = (self.path.join("format"), self.path.join("format.new"));
+        let write = || {
+            let mut file = File::create(&temporary)?;
+            writeln!(file, "{FORMAT_PREFIX}{FORMAT_VERSION}")?;
+            file.sync_all()?;
+            fs::rename(&temporary, &path)
+        };
+        sync_dir(&self.path)?;
+        write().map_err(|e| io("the store cannot be made", &path, e))?;
+        sync_dir(&self.path)?;
+        if let Some(parent) = self.path.canonicalize().ok().as_deref().and_then(Path::parent) {
+            // The directory itself may be new.
+            let _ = sync_dir(parent);
+        }
+        Ok(())
+    }
+}
+
+fn names(path: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::new(ErrorKind::NotFound, "there is no store here; creating a pool makes one")
+                .with("dir", path.display())
+        }
+        std::io::ErrorKind::NotADirectory => {
+            Error::new(ErrorKind::InvalidArgument, "a store is a directory, and this is a file")
+                .with("dir", path.display())
+        }
+        _ => io("the directory cannot be read", path, e),
+    })?;
+    Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+}
+
+fn check_file_system(path: &Path) -> Result<()> {
+    let Ok(stat) = rustix::fs::statfs(path) else { return Ok(()) };
+    let magic = stat.f_type as u64 & 0xffff_ffff;
+    match NETWORK_FILE_SYSTEMS.iter().find(|(known, _)| *known == magic) {
+        None => Ok(()),
+        Some((_, name)) => Err(Error::new(
+            ErrorKind::Unsupported,
+            "a store does not live on a network file system, where locks and syncs may not hold; use a local disk",
+        )
+        .with("dir", path.display())
+        .with("file_system", name)),
+    }
+}
+
+fn io(message: &str, path: &Path, source: std::io::Error) -> Error {
+    Error::io(Action::Admin, message, source).with("path", path.display())
+}

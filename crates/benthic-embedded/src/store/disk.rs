@@ -1,0 +1,134 @@
+//! What is on the disk: key-value store, data file and the map of used blocks; and reading objects from it.
+
+use super::alloc::Allocator;
+use super::data::DataFile;
+use super::keys::{self, BLOCK_BYTES, CHUNK_BYTES, Chunk, Data, Onode, data_crc};
+use super::kv::{Kv, malformed};
+use benthic_core::{Error, ErrorKind, ObjectId, Result};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+
+pub(crate) struct Disk {
+    pub kv: Kv,
+    pub data: DataFile,
+    pub allocator: Mutex<Allocator>,
+    /// The next object, omap or pool number.
+    pub next_id: AtomicU64,
+}
+
+impl Disk {
+    pub fn onode(&self, pool: u32, id: &ObjectId) -> Result<Option<Onode>> {
+        let value = self.kv.get(&keys::onode(pool, id))?;
+        value.map(|value| Onode::decode(value).map_err(|_| malformed("the object's metadata"))).transpose()
+    }
+
+    /// The chunks of an object with an index in `first..=last` that are there.
+    pub fn chunks(&self, oid: u64, first: u32, last: u32) -> Result<BTreeMap<u32, Chunk>> {
+        let decode = |value| Chunk::decode(value).map_err(|_| malformed("the object's map of extents"));
+        let mut chunks = BTreeMap::new();
+        if last - first < 2 {
+            for index in first..=last {
+                if let Some(value) = self.kv.get(&keys::chunk(oid, index))? {
+                    chunks.insert(index, decode(value)?);
+                }
+            }
+            return Ok(chunks);
+        }
+        let after = first.checked_sub(1).map(|before| keys::chunk(oid, before));
+        for entry in self.kv.scan(&keys::with_u64(keys::PREFIX_CHUNK, oid, b""), after.as_deref()) {
+            let (key, value) = entry?;
+            let index = keys::chunk_index(&key).map_err(|_| malformed("the key of a chunk"))?;
+            if index > last {
+                break;
+            }
+            chunks.insert(index, decode(value)?);
+        }
+        Ok(chunks)
+    }
+
+    /// Reads and verifies a range of an object's data, short at its end.
+    pub fn read(&self, onode: &Onode, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
+        let len_bytes = len_bytes.min(onode.size_bytes.saturating_sub(offset_bytes));
+        if len_bytes == 0 {
+            return Ok(Bytes::new());
+        }
+        let end_bytes = offset_bytes + len_bytes;
+        let mut buffer = vec![0; len_bytes as usize];
+        match &onode.data {
+            Data::Inline(data) => {
+                let stored = end_bytes.min(data.len() as u64);
+                if offset_bytes < stored {
+                    let stored = &data[offset_bytes as usize..stored as usize];
+                    buffer[..stored.len()].copy_from_slice(stored);
+                }
+            }
+            Data::Chunks => {
+                let (first, last) = (offset_bytes / CHUNK_BYTES, (end_bytes - 1) / CHUNK_BYTES);
+                for (index, chunk) in self.chunks(onode.oid, first as u32, last as u32)? {
+                    let base = u64::from(index) * CHUNK_BYTES;
+                    let from = offset_bytes.max(base);
+                    let to = end_bytes.min(base + CHUNK_BYTES);
+                    let target = &mut buffer[(from - offset_bytes) as usize..(to - offset_bytes) as usize];
+                    self.read_chunk(onode.oid, base, &chunk, from - base, target)?;
+                }
+            }
+        }
+        Ok(Bytes::from(buffer))
+    }
+
+    /// Fills `target`, which is zeroed, with what the chunk holds from `from_bytes` (within the chunk) on.
+    pub fn read_chunk(
+        &self,
+        oid: u64,
+        base_bytes: u64,
+        chunk: &Chunk,
+        from_bytes: u64,
+        target: &mut [u8],
+    ) -> Result<()> {
+        match chunk {
+            Chunk::Stream { offset_bytes, len_bytes, crc } => {
+                let len = *len_bytes as usize;
+                if from_bytes == 0 && target.len() >= len {
+                    return self.read_verified(oid, base_bytes, *offset_bytes, *crc, &mut target[..len]);
+                }
+                let mut whole = vec![0; len];
+                self.read_verified(oid, base_bytes, *offset_bytes, *crc, &mut whole)?;
+                let wanted = whole.get(from_bytes as usize..).unwrap_or_default();
+                let count = wanted.len().min(target.len());
+                target[..count].copy_from_slice(&wanted[..count]);
+            }
+            Chunk::Blocks(blocks) => {
+                let to_bytes = from_bytes + target.len() as u64;
+                for (index, block) in blocks.iter().enumerate() {
+                    let start = index as u64 * BLOCK_BYTES;
+                    let Some(block) = block else { continue };
+                    if start + BLOCK_BYTES <= from_bytes || start >= to_bytes {
+                        continue;
+                    }
+                    let (from, to) = (start.max(from_bytes), (start + BLOCK_BYTES).min(to_bytes));
+                    let target = &mut target[(from - from_bytes) as usize..(to - from_bytes) as usize];
+                    let logical = base_bytes + start;
+                    if target.len() as u64 == BLOCK_BYTES {
+                        self.read_verified(oid, logical, block.offset_bytes, block.crc, target)?;
+                    } else {
+                        let mut whole = [0; BLOCK_BYTES as usize];
+                        self.read_verified(oid, logical, block.offset_bytes, block.crc, &mut whole)?;
+                        target.copy_from_slice(&whole[(from - start) as usize..(to - start) as usize]);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_verified(&self, oid: u64, logical: u64, offset_bytes: u64, crc: u32, buffer: &mut [u8]) -> Result<()> {
+        self.data.read(offset_bytes, buffer).map_err(|error| error.with("offset_bytes", logical))?;
+        if data_crc(oid, logical, buffer) == crc {
+            return Ok(());
+        }
+        buffer.fill(0);
+        Err(Error::new(ErrorKind::Corrupt, "the data does not match its checksum").with("offset_bytes", logical))
+    }
+}

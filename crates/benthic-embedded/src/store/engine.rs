@@ -1,0 +1,362 @@
+//! The engine: opens and recovers a store, and runs operations on it.
+
+use super::alloc::Allocator;
+use super::commit::{Commit, Done};
+use super::data::DataFile;
+use super::dir::Dir;
+use super::disk::Disk;
+use super::keys::{self, BLOCK_BYTES};
+use super::kv::{Kv, malformed};
+use super::log::Log;
+use super::object::{Object, Prepared};
+use super::record::Record;
+use crate::execute::{self, Methods};
+use crate::listing::{self, Lister};
+use crate::memory::no_such_pool;
+use crate::{Options, listing::decode_token};
+use benthic_core::{
+    ClassCall, ClassInfo, Durability, Error, ErrorKind, ListPage, ListRequest, ObjectId, ReadOp, ReadOutput, ReadReply,
+    Result, WriteOp, WriteReply, names,
+};
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+/// Locks that objects share by hash.
+const OBJECT_LOCKS: usize = 4_096;
+
+pub(crate) struct Engine {
+    pub(super) dir: Dir,
+    pub(super) disk: Arc<Disk>,
+    pub(super) commit: Arc<Commit>,
+    pub(super) log_bytes_max: u64,
+    methods: Methods,
+    pub(super) pools: RwLock<BTreeMap<u32, Arc<PoolEntry>>>,
+    /// Held while pools are made and removed.
+    admin: Mutex<()>,
+    object_locks: Vec<RwLock<()>>,
+    hasher: RandomState,
+    pub(super) cleaner: super::clean::Cleaner,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    closed: AtomicBool,
+}
+
+pub(crate) struct PoolEntry {
+    pub id: u32,
+    pub name: String,
+    /// Whether it was removed; held shared by every operation.
+    removed: RwLock<bool>,
+}
+
+impl Engine {
+    pub fn open(dir: Dir, options: Options) -> Result<Arc<Engine>> {
+        let kv = Kv::open(&dir.kv(), options.cache_bytes)?;
+        let data = DataFile::open(&dir.data())?;
+        let meta = kv.meta()?;
+        let mut allocator = Allocator::default();
+        for entry in kv.scan(&[keys::PREFIX_ALLOCATION], None) {
+            let (key, bitmap) = entry?;
+            let region = key.get(1..).and_then(|region| region.try_into().ok()).map(u32::from_be_bytes);
+            if !region.is_some_and(|region| allocator.load_region(region, &bitmap)) {
+                return Err(malformed("the map of used blocks"));
+            }
+        }
+        let mut replay = Replay { kv: &kv, allocator: &mut allocator, next_id: meta.next_id, blocks: BTreeMap::new() };
+        let (log, next_lsn) = Log::open(&dir.log(), meta.applied_lsn, |_, record| replay.record(record))?;
+        let Replay { next_id, blocks, .. } = replay;
+        for (block, bytes) in blocks {
+            data.write(block * BLOCK_BYTES, &bytes)?;
+        }
+        allocator.build_free_list();
+        let pools = pools(&kv)?;
+
+        let disk = Arc::new(Disk { kv, data, allocator: Mutex::new(allocator), next_id: next_id.into() });
+        let commit = Arc::new(Commit::new(
+            Arc::clone(&disk),
+            Arc::clone(&options.clock),
+            dir.log(),
+            log,
+            next_lsn,
+            meta.applied_lsn,
+            options.buffered_ms_max,
+        ));
+        let engine = Arc::new(Engine {
+            dir,
+            disk,
+            commit: Arc::clone(&commit),
+            log_bytes_max: options.log_bytes_max,
+            methods: Methods { classes: options.classes, clock: options.clock, limits: options.method_limits },
+            pools: RwLock::new(pools),
+            admin: Mutex::new(()),
+            object_locks: (0..OBJECT_LOCKS).map(|_| RwLock::new(())).collect(),
+            hasher: RandomState::new(),
+            cleaner: super::clean::Cleaner::default(),
+            threads: Mutex::default(),
+            closed: AtomicBool::new(false),
+        });
+        let cleaning = Arc::downgrade(&engine);
+        *engine.threads.lock() = vec![
+            spawn("benthic-commit", move || commit.run())?,
+            spawn("benthic-clean", move || super::clean::run(&cleaning))?,
+        ];
+        Ok(engine)
+    }
+
+    /// Makes everything durable, brings the key-value store up to date and stops the threads. Callers see to it that
+    /// no operation runs any more.
+    pub fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.cleaner.stop();
+        self.commit.release_freed();
+        let outcome = self.commit.checkpoint();
+        self.commit.stop();
+        for thread in self.threads.lock().drain(..) {
+            // The last reference may be dropped by one of these threads.
+            if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
+                return Err(Error::new(ErrorKind::Internal, "a thread of the store panicked"));
+            }
+        }
+        outcome.and(self.dir.release())
+    }
+
+    pub fn classes(&self) -> Vec<ClassInfo> {
+        self.methods.classes.describe()
+    }
+
+    pub fn list_pools(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.pools.read().values().map(|pool| pool.name.clone()).collect();
+        names.sort();
+        names
+    }
+
+    pub fn open_pool(&self, name: &str) -> Result<u32> {
+        let pools = self.pools.read();
+        pools.values().find(|pool| pool.name == name).map(|pool| pool.id).ok_or_else(|| no_such_pool(name))
+    }
+
+    pub fn create_pool(&self, name: &str) -> Result<()> {
+        names::check_pool_name(name)?;
+        let _admin = self.admin.lock();
+        if self.open_pool(name).is_ok() {
+            return Err(Error::new(ErrorKind::AlreadyExists, "the pool is there already").with("pool", name));
+        }
+        let id = u32::try_from(self.disk.next_id.fetch_add(1, Ordering::Relaxed))
+            .map_err(|_| Error::new(ErrorKind::LimitExceeded, "the store has used up its pool numbers"))?;
+        let changes = vec![(keys::pool(name), Some(id.to_le_bytes().to_vec()))];
+        self.submit_and_wait(Prepared::keys(&self.disk, changes, Vec::new()))?;
+        let entry = PoolEntry { id, name: name.to_owned(), removed: RwLock::new(false) };
+        self.pools.write().insert(id, Arc::new(entry));
+        Ok(())
+    }
+
+    pub fn remove_pool(&self, name: &str) -> Result<()> {
+        let _admin = self.admin.lock();
+        let id = self.open_pool(name)?;
+        let entry = self.pool(id)?;
+        let mut removed = entry.removed.write();
+        let changes = vec![(keys::pool(name), None), (keys::removed_pool(id), Some(Vec::new()))];
+        self.submit_and_wait(Prepared::keys(&self.disk, changes, Vec::new()))?;
+        *removed = true;
+        self.pools.write().remove(&id);
+        self.cleaner.wake();
+        Ok(())
+    }
+
+    fn submit_and_wait(&self, prepared: Prepared) -> Result<()> {
+        let (done, outcome) = mpsc::sync_channel(1);
+        let done: Done<u64> = Box::new(move |result| {
+            let _ = done.send(result);
+        });
+        self.commit.submit(prepared, Durability::Durable, done);
+        outcome.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the committer is gone"))).map(|_| ())
+    }
+
+    pub(super) fn pool(&self, id: u32) -> Result<Arc<PoolEntry>> {
+        self.pools
+            .read()
+            .get(&id)
+            .cloned()
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "the pool is not there any more"))
+    }
+
+    pub fn read(&self, pool: u32, id: &ObjectId, op: &ReadOp, done: Done<ReadReply>) {
+        match self.read_now(pool, id, op) {
+            Err(error) => done(Err(error.with_op("read").with("object", id))),
+            Ok(reply) => self.commit.when_durable(
+                reply.version,
+                Box::new(move |outcome| done(outcome.map_err(|e| e.with_kind(ErrorKind::Unavailable)).map(|()| reply))),
+            ),
+        }
+    }
+
+    fn read_now(&self, pool: u32, id: &ObjectId, op: &ReadOp) -> Result<ReadReply> {
+        op.check()?;
+        let pool = self.pool(pool)?;
+        let _pool = pool.guard()?;
+        let _shared = self.object_lock(pool.id, id).read();
+        let before = self.disk.onode(pool.id, id)?;
+        let mut object = Object::new(&self.disk, Vec::new(), before, self.methods.clock.unix_ns());
+        execute::read(&mut object, op, &self.methods)
+    }
+
+    pub fn write(&self, pool: u32, id: &ObjectId, op: &WriteOp, done: Done<WriteReply>) {
+        let address = id.clone();
+        let done: Done<WriteReply> =
+            Box::new(move |outcome| done(outcome.map_err(|error| error.with_op("write").with("object", address))));
+        let pool = match self.pool(pool) {
+            Ok(pool) => pool,
+            Err(error) => return done(Err(error)),
+        };
+        // Both are held until the operation has its place in the log.
+        let removed = pool.removed.read();
+        let _exclusive = self.object_lock(pool.id, id).write();
+        match self.prepare(&pool, *removed, id, op) {
+            Err(error) => done(Err(error)),
+            Ok((None, version)) => self.commit.when_durable(
+                version,
+                Box::new(move |outcome| done(outcome.map(|()| WriteReply { version }))),
+            ),
+            Ok((Some(prepared), _)) => {
+                let leaves_garbage = prepared.record.changes.iter().any(|(key, _)| key[0] == keys::PREFIX_GARBAGE);
+                let done = Box::new(move |outcome: Result<u64>| done(outcome.map(|version| WriteReply { version })));
+                self.commit.submit(prepared, op.durability, done);
+                if leaves_garbage || self.commit.log_bytes() > self.log_bytes_max {
+                    self.cleaner.wake();
+                }
+            }
+        }
+    }
+
+    /// Runs an operation up to what is to be logged (nothing if it changes nothing), and tells the object's version
+    /// before it.
+    fn prepare(
+        &self,
+        pool: &PoolEntry,
+        removed: bool,
+        id: &ObjectId,
+        op: &WriteOp,
+    ) -> Result<(Option<Prepared>, u64)> {
+        op.check()?;
+        self.commit.check_writable()?;
+        if removed {
+            return Err(no_such_pool(&pool.name));
+        }
+        let before = self.disk.onode(pool.id, id)?;
+        let version_before = before.as_ref().map_or(0, |onode| onode.version);
+        let key = keys::onode(pool.id, id);
+        let mut object = Object::new(&self.disk, key, before, self.methods.clock.unix_ns());
+        execute::write(&mut object, op, &self.methods)?;
+        Ok((object.prepare()?, version_before))
+    }
+
+    pub fn exec(&self, pool: u32, id: &ObjectId, call: ClassCall, done: Done<Bytes>) {
+        match self.methods.writes(&call) {
+            Err(error) => done(Err(error.with_op("exec").with("object", id))),
+            Ok(true) => {
+                let op = WriteOp { steps: vec![call.into()], ..WriteOp::new() };
+                self.write(pool, id, &op, Box::new(move |outcome| done(outcome.map(|_| Bytes::new()))));
+            }
+            Ok(false) => {
+                let op = ReadOp { steps: vec![call.into()], ..ReadOp::new() };
+                let output = |reply: ReadReply| match reply.outputs.into_iter().next() {
+                    Some(ReadOutput::Exec(output)) => Ok(output),
+                    _ => Err(Error::new(ErrorKind::Internal, "exec gave no output")),
+                };
+                self.read(pool, id, &op, Box::new(move |outcome| done(outcome.and_then(output))));
+            }
+        }
+    }
+
+    pub fn list(&self, pool: u32, request: &ListRequest) -> Result<ListPage> {
+        let mut lister = Lister::new(request)?;
+        let pool = self.pool(pool)?;
+        let _pool = pool.guard()?;
+        let prefix = keys::onodes(pool.id, &lister.key_prefix());
+        let after = request.after.as_ref().map(decode_token).transpose()?;
+        let after = after.map(|id| keys::onode(pool.id, &id));
+        for entry in self.disk.kv.scan(&prefix, after.as_deref()) {
+            let id = entry.and_then(|(key, _)| {
+                listing::decode(&key[keys::ONODE_ID_AT..]).ok_or_else(|| malformed("the name of an object"))
+            });
+            if !lister.push(id.map_err(|error| error.with_op("list"))?) {
+                break;
+            }
+        }
+        Ok(lister.finish())
+    }
+
+    pub fn flush(&self, done: Done<()>) {
+        self.commit.flush(done);
+    }
+
+    pub(super) fn object_lock(&self, pool: u32, id: &ObjectId) -> &RwLock<()> {
+        &self.object_locks[self.hasher.hash_one((pool, id)) as usize % OBJECT_LOCKS]
+    }
+}
+
+impl PoolEntry {
+    /// Keeps the pool from being removed.
+    pub fn guard(&self) -> Result<parking_lot::RwLockReadGuard<'_, bool>> {
+        let removed = self.removed.read();
+        if *removed { Err(no_such_pool(&self.name)) } else { Ok(removed) }
+    }
+}
+
+fn pools(kv: &Kv) -> Result<BTreeMap<u32, Arc<PoolEntry>>> {
+    let mut pools = BTreeMap::new();
+    for entry in kv.scan(&[keys::PREFIX_POOL], None) {
+        let (key, value) = entry?;
+        let name = std::str::from_utf8(&key[1..]).map_err(|_| malformed("the name of a pool"))?.to_owned();
+        let id = value.as_ref().try_into().map(u32::from_le_bytes).map_err(|_| malformed("the number of a pool"))?;
+        pools.insert(id, Arc::new(PoolEntry { id, name, removed: RwLock::new(false) }));
+    }
+    Ok(pools)
+}
+
+/// Applies the log behind the key-value store's position.
+struct Replay<'a> {
+    kv: &'a Kv,
+    allocator: &'a mut Allocator,
+    next_id: u64,
+    /// Data of records whose blocks no later record freed: a freed block may hold something newer, which was synced
+    /// before it was logged.
+    blocks: BTreeMap<u64, Bytes>,
+}
+
+impl Replay<'_> {
+    fn record(&mut self, record: Bytes) -> Result<()> {
+        let Record { next_id, changes, allocated, freed, data } =
+            Record::decode(record).map_err(|_| malformed("a record of the log"))?;
+        self.next_id = self.next_id.max(next_id);
+        for extent in allocated {
+            self.allocator.log(extent, true);
+        }
+        for (offset_bytes, data) in data {
+            for start in (0..data.len()).step_by(BLOCK_BYTES as usize) {
+                let block = data.slice(start..data.len().min(start + BLOCK_BYTES as usize));
+                self.blocks.insert((offset_bytes + start as u64) / BLOCK_BYTES, block);
+            }
+        }
+        for extent in freed {
+            self.allocator.log(extent, false);
+            let first = extent.offset_bytes / BLOCK_BYTES;
+            for block in first..first + extent.len_bytes / BLOCK_BYTES {
+                self.blocks.remove(&block);
+            }
+        }
+        self.kv.apply(changes);
+        Ok(())
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|e| {
+        Error::new(ErrorKind::Unavailable, "a thread cannot be started").with("thread", name).with_source(e)
+    })
+}

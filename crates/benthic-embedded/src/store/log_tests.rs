@@ -1,0 +1,130 @@
+use super::{FRAME_HEADER_BYTES, Frame, Log, SEGMENT_HEADER_BYTES, remove_applied, segments};
+use crate::codec::Encode;
+use benthic_core::{ErrorKind, Result};
+use std::fs;
+use std::path::Path;
+
+fn frame(first_lsn: u64, records: u64) -> Frame {
+    let mut frame = Frame::new(first_lsn);
+    (0..records).for_each(|i| frame.push(|out| out.put_u64(!(first_lsn + i))));
+    frame
+}
+
+/// A log of five frames: 1-2, 3, 4-6 in one segment, 7, 8 in the next.
+fn five_frames(dir: &Path) {
+    Log::create(dir).unwrap();
+    let mut log = Log::open(dir, 0, |_, _| Ok(())).unwrap().0;
+    for (first, count) in [(1, 2), (3, 1), (4, 3)] {
+        log.append(frame(first, count)).unwrap();
+    }
+    log.rotate(7).unwrap();
+    log.append(frame(7, 1)).unwrap();
+    log.append(frame(8, 1)).unwrap();
+}
+
+/// The sequence numbers that replay sees; each record holds the complement of its own.
+fn replayed(dir: &Path, applied_lsn: u64) -> Result<Vec<u64>> {
+    let mut seen = Vec::new();
+    Log::open(dir, applied_lsn, |lsn, record| {
+        assert_eq!(record.as_ref(), (!lsn).to_le_bytes());
+        seen.push(lsn);
+        Ok(())
+    })?;
+    Ok(seen)
+}
+
+#[test]
+fn replay_gives_all_that_is_behind_the_applied_position() {
+    let dir = tempfile::tempdir().unwrap();
+    five_frames(dir.path());
+    assert_eq!(replayed(dir.path(), 0).unwrap(), (1..=8).collect::<Vec<_>>());
+    assert_eq!(replayed(dir.path(), 4).unwrap(), (5..=8).collect::<Vec<_>>());
+    assert_eq!(replayed(dir.path(), 8).unwrap(), Vec::<u64>::new());
+    assert!(remove_applied(dir.path(), 5).unwrap() == 0, "a segment with needed operations stays");
+    assert!(remove_applied(dir.path(), 6).unwrap() > 0);
+    assert_eq!(replayed(dir.path(), 6).unwrap(), [7, 8]);
+    // The key-value store has lost what the log no longer holds.
+    assert_eq!(replayed(dir.path(), 5).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_log_goes_on_after_it_was_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    five_frames(dir.path());
+    let (mut log, next_lsn) = Log::open(dir.path(), 2, |_, _| Ok(())).unwrap();
+    assert_eq!(next_lsn, 9);
+    log.append(frame(9, 2)).unwrap();
+    assert_eq!(replayed(dir.path(), 6).unwrap(), [7, 8, 9, 10]);
+}
+
+#[test]
+fn a_torn_last_frame_is_cut_wherever_it_is_torn() {
+    let reference = tempfile::tempdir().unwrap();
+    five_frames(reference.path());
+    let (_, last) = segments(reference.path()).unwrap().pop().unwrap();
+    let whole = fs::read(&last).unwrap();
+    let before = whole.len() - FRAME_HEADER_BYTES - 12;
+    for cut in before..whole.len() {
+        for zeros in [0, 512] {
+            let dir = tempfile::tempdir().unwrap();
+            five_frames(dir.path());
+            let mut torn = whole[..cut].to_vec();
+            torn.resize(cut + zeros, 0);
+            fs::write(dir.path().join(last.file_name().unwrap()), torn).unwrap();
+            assert_eq!(replayed(dir.path(), 0).unwrap(), (1..=7).collect::<Vec<_>>(), "cut at {cut}");
+            assert_eq!(replayed(dir.path(), 0).unwrap().len(), 7, "and stays cut");
+        }
+    }
+}
+
+#[test]
+fn every_flipped_byte_before_the_last_frame_is_found() {
+    let reference = tempfile::tempdir().unwrap();
+    five_frames(reference.path());
+    for (index, (_, path)) in segments(reference.path()).unwrap().into_iter().enumerate() {
+        let whole = fs::read(&path).unwrap();
+        let last_frame = whole.len() - FRAME_HEADER_BYTES - 12;
+        for at in 0..whole.len() {
+            let dir = tempfile::tempdir().unwrap();
+            five_frames(dir.path());
+            let mut flipped = whole.clone();
+            flipped[at] ^= 0x10;
+            fs::write(dir.path().join(path.file_name().unwrap()), flipped).unwrap();
+            let outcome = replayed(dir.path(), 0);
+            if index == 1 && at >= last_frame {
+                // Nothing tells a damaged last frame from a torn one.
+                assert_eq!(outcome.unwrap(), (1..=7).collect::<Vec<_>>(), "flipped at {at}");
+            } else {
+                assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Corrupt, "segment {index} flipped at {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_segment_is_found() {
+    for lost in 0..2 {
+        let dir = tempfile::tempdir().unwrap();
+        five_frames(dir.path());
+        let (first_lsn, path) = segments(dir.path()).unwrap().swap_remove(lost);
+        fs::remove_file(path).unwrap();
+        let outcome = replayed(dir.path(), 0);
+        if first_lsn == 1 {
+            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Corrupt);
+        } else {
+            assert_eq!(outcome.unwrap(), (1..=6).collect::<Vec<_>>(), "a lost tail looks like an older log");
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(replayed(dir.path(), 0).unwrap_err().kind(), ErrorKind::Corrupt, "no segment at all");
+}
+
+#[test]
+fn a_segment_whose_header_was_never_synced_is_no_damage() {
+    for len in [0, 5, SEGMENT_HEADER_BYTES] {
+        let dir = tempfile::tempdir().unwrap();
+        five_frames(dir.path());
+        fs::write(dir.path().join(format!("{:016x}.log", 9)), vec![0; len]).unwrap();
+        assert_eq!(replayed(dir.path(), 0).unwrap().len(), 8);
+    }
+}

@@ -1,0 +1,22 @@
+//! The store in a directory: what the process that owns the directory runs.
+
+mod alloc;
+mod check;
+mod clean;
+mod commit;
+mod data;
+mod dir;
+mod disk;
+mod engine;
+mod keys;
+mod kv;
+mod kv_files;
+mod layout;
+mod log;
+mod object;
+mod pieces;
+mod record;
+
+pub(crate) use commit::Done;
+pub(crate) use dir::{Dir, Opened};
+pub(crate) use engine::Engine;

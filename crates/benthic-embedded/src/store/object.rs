@@ -1,0 +1,356 @@
+//! One object during one operation of the directory engine: what it was, and what the operation stages over it.
+
+use super::disk::Disk;
+use super::keys::{self, Onode};
+use super::layout;
+use super::pieces::Pieces;
+use super::record::Record;
+use crate::execute::{ObjectState, OmapPageBuilder, ZeroEffect, no_such_object, no_such_xattr};
+use benthic_core::{Error, ErrorKind, LogLevel, ObjectAccess, OmapPage, Result, Stat};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+pub(crate) struct Object<'a> {
+    disk: &'a Disk,
+    key: Vec<u8>,
+    before: Option<Onode>,
+    now_unix_ns: u64,
+    /// Whether any step changed the object.
+    changed: bool,
+    exists: bool,
+    /// The object was removed on the way: nothing of before is left.
+    reset: bool,
+    size_bytes: u64,
+    /// Data of before is visible up to here.
+    cut_bytes: u64,
+    pieces: Pieces,
+    data_changed: bool,
+    xattrs: BTreeMap<String, Option<Bytes>>,
+    omap: BTreeMap<Bytes, Option<Bytes>>,
+    omap_cleared: bool,
+}
+
+/// What an operation is to do to the store.
+pub(crate) struct Prepared {
+    pub record: Record,
+    /// The key of the object's metadata (empty if the operation is on no object) and the metadata, complete but for
+    /// the version; `None` removes it.
+    pub onode: (Vec<u8>, Option<Onode>),
+    /// Data that was written to extents and that the record does not carry.
+    pub unsynced_bytes: u64,
+}
+
+impl Prepared {
+    /// Changes to keys that belong to no single object.
+    pub fn keys(disk: &Disk, changes: super::kv::Changes, freed: Vec<keys::Extent>) -> Prepared {
+        let next_id = disk.next_id.load(Ordering::Relaxed);
+        let record = Record { next_id, changes, freed, ..Record::default() };
+        Prepared { record, onode: (Vec::new(), None), unsynced_bytes: 0 }
+    }
+}
+
+impl<'a> Object<'a> {
+    pub fn new(disk: &'a Disk, key: Vec<u8>, before: Option<Onode>, now_unix_ns: u64) -> Object<'a> {
+        let size_bytes = before.as_ref().map_or(0, |onode| onode.size_bytes);
+        Object {
+            disk,
+            key,
+            exists: before.is_some(),
+            before,
+            now_unix_ns,
+            changed: false,
+            reset: false,
+            size_bytes,
+            cut_bytes: size_bytes,
+            pieces: Pieces::default(),
+            data_changed: false,
+            xattrs: BTreeMap::new(),
+            omap: BTreeMap::new(),
+            omap_cleared: false,
+        }
+    }
+
+    fn before(&self) -> Result<&Onode> {
+        self.before.as_ref().ok_or_else(no_such_object)
+    }
+
+    fn make(&mut self) {
+        self.changed = true;
+        self.exists = true;
+    }
+
+    fn make_existing(&mut self) -> Result<()> {
+        if !self.exists {
+            return Err(no_such_object());
+        }
+        self.make();
+        Ok(())
+    }
+
+    fn cut(&mut self, size_bytes: u64) {
+        self.data_changed = true;
+        self.pieces.truncate(size_bytes);
+        self.cut_bytes = self.cut_bytes.min(size_bytes);
+        self.size_bytes = size_bytes;
+    }
+
+    /// Lays out what was staged: writes new data to free extents and says what is to be logged. `None` if nothing
+    /// changed. On an error the extents are free again.
+    pub fn prepare(self) -> Result<Option<Prepared>> {
+        if !self.changed || (self.before.is_none() && !self.exists) {
+            return Ok(None);
+        }
+        let new_id = || self.disk.next_id.fetch_add(1, Ordering::Relaxed);
+        let mut record = Record::default();
+        let kept = self.before.as_ref().filter(|_| !self.reset);
+        let oid = kept.map_or_else(new_id, |onode| onode.oid);
+
+        if let Some(before) = self.before.as_ref().filter(|_| self.reset) {
+            layout::free_all(self.disk, before, &mut record)?;
+            mark_garbage(before, &mut record);
+        }
+        if !self.exists {
+            return Ok(Some(self.finish(record, None, 0)));
+        }
+
+        let mut omap_id = kept.map_or(0, |onode| onode.omap_id);
+        if self.omap_cleared && omap_id != 0 {
+            record.changes.push(garbage(omap_id, Garbage::Omap));
+            omap_id = 0;
+        }
+        if omap_id == 0 && self.omap.values().any(Option::is_some) {
+            omap_id = new_id();
+        }
+        for (key, value) in self.omap.iter().filter(|_| omap_id != 0) {
+            let key = keys::with_u64(keys::PREFIX_OMAP, omap_id, key);
+            record.changes.push((key, value.as_ref().map(|value| value.to_vec())));
+        }
+        let mut has_xattrs = kept.is_some_and(|onode| onode.has_xattrs);
+        for (name, value) in &self.xattrs {
+            has_xattrs |= value.is_some();
+            let key = keys::with_u64(keys::PREFIX_XATTR, oid, name.as_bytes());
+            record.changes.push((key, value.as_ref().map(|value| value.to_vec())));
+        }
+
+        let target = layout::Target { oid, size_bytes: self.size_bytes, cut_bytes: self.cut_bytes };
+        let laid_out = match kept {
+            Some(before) if !self.data_changed => layout::LaidOut { data: before.data.clone(), unsynced_bytes: 0 },
+            _ => layout::lay_out(self.disk, kept, &target, &self.pieces, &mut record)?,
+        };
+        let onode = Onode {
+            oid,
+            omap_id,
+            version: 0,
+            modified_unix_ns: self.now_unix_ns,
+            size_bytes: self.size_bytes,
+            has_xattrs,
+            data: laid_out.data,
+        };
+        Ok(Some(self.finish(record, Some(onode), laid_out.unsynced_bytes)))
+    }
+
+    fn finish(self, mut record: Record, onode: Option<Onode>, unsynced_bytes: u64) -> Prepared {
+        record.next_id = self.disk.next_id.load(Ordering::Relaxed);
+        Prepared { record, onode: (self.key, onode), unsynced_bytes }
+    }
+}
+
+/// What is left of a removed object for the cleaner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Garbage {
+    Xattrs = 1,
+    Omap = 2,
+}
+
+/// Marks what is left of an object, but for its data, for the cleaner.
+pub(crate) fn mark_garbage(onode: &Onode, record: &mut Record) {
+    if onode.has_xattrs {
+        record.changes.push(garbage(onode.oid, Garbage::Xattrs));
+    }
+    if onode.omap_id != 0 {
+        record.changes.push(garbage(onode.omap_id, Garbage::Omap));
+    }
+}
+
+fn garbage(id: u64, what: Garbage) -> (Vec<u8>, Option<Vec<u8>>) {
+    (keys::with_u64(keys::PREFIX_GARBAGE, id, &[what as u8]), Some(Vec::new()))
+}
+
+impl ObjectAccess for Object<'_> {
+    fn stat(&mut self) -> Result<Stat> {
+        if !self.exists {
+            return Err(no_such_object());
+        }
+        let modified_before = self.before.as_ref().map(|onode| onode.modified_unix_ns);
+        let modified_unix_ns = if self.changed { None } else { modified_before }.unwrap_or(self.now_unix_ns);
+        Ok(Stat { size_bytes: self.size_bytes, modified_unix_ns })
+    }
+
+    fn read(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
+        self.disk.read(self.before()?, offset_bytes, len_bytes)
+    }
+
+    fn get_xattr(&mut self, name: &str) -> Result<Bytes> {
+        let before = self.before()?;
+        let key = keys::with_u64(keys::PREFIX_XATTR, before.oid, name.as_bytes());
+        let value = if before.has_xattrs { self.disk.kv.get(&key)? } else { None };
+        value.ok_or_else(|| no_such_xattr(name))
+    }
+
+    fn list_xattrs(&mut self) -> Result<BTreeMap<String, Bytes>> {
+        let before = self.before()?;
+        if !before.has_xattrs {
+            return Ok(BTreeMap::new());
+        }
+        let mut xattrs = BTreeMap::new();
+        for entry in self.disk.kv.scan(&keys::with_u64(keys::PREFIX_XATTR, before.oid, b""), None) {
+            let (key, value) = entry?;
+            let name = String::from_utf8(key[keys::TAIL_AT..].to_vec())
+                .map_err(|_| super::kv::malformed("the name of an attribute"))?;
+            xattrs.insert(name, value);
+        }
+        Ok(xattrs)
+    }
+
+    fn omap_get(&mut self, wanted: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>> {
+        let omap_id = self.before()?.omap_id;
+        if omap_id == 0 {
+            return Ok(Vec::new());
+        }
+        let wanted: std::collections::BTreeSet<&Bytes> = wanted.iter().collect();
+        let mut found = Vec::new();
+        for key in wanted {
+            if let Some(value) = self.disk.kv.get(&keys::with_u64(keys::PREFIX_OMAP, omap_id, key))? {
+                found.push((key.clone(), value));
+            }
+        }
+        Ok(found)
+    }
+
+    fn omap_range(&mut self, after: Option<&[u8]>, prefix: &[u8], entries_max: usize) -> Result<OmapPage> {
+        let omap_id = self.before()?.omap_id;
+        let mut page = OmapPageBuilder::new(entries_max);
+        if omap_id == 0 {
+            return Ok(page.finish());
+        }
+        let after = after.map(|after| keys::with_u64(keys::PREFIX_OMAP, omap_id, after));
+        for entry in self.disk.kv.scan(&keys::with_u64(keys::PREFIX_OMAP, omap_id, prefix), after.as_deref()) {
+            let (key, value) = entry?;
+            if !page.push(key.slice(keys::TAIL_AT..), value) {
+                break;
+            }
+        }
+        Ok(page.finish())
+    }
+
+    fn create(&mut self, exclusive: bool) -> Result<()> {
+        if exclusive && self.exists {
+            return Err(Error::new(ErrorKind::AlreadyExists, "the object is there already"));
+        }
+        self.make();
+        Ok(())
+    }
+
+    fn write(&mut self, offset_bytes: u64, data: Bytes) -> Result<()> {
+        self.make();
+        if !data.is_empty() {
+            self.data_changed = true;
+            self.size_bytes = self.size_bytes.max(offset_bytes + data.len() as u64);
+            self.pieces.write(offset_bytes, data);
+        }
+        Ok(())
+    }
+
+    fn write_full(&mut self, data: Bytes) -> Result<()> {
+        self.make();
+        self.cut(0);
+        self.size_bytes = data.len() as u64;
+        self.pieces.write(0, data);
+        Ok(())
+    }
+
+    fn truncate(&mut self, size_bytes: u64) -> Result<()> {
+        if self.exists {
+            self.make();
+            self.cut(size_bytes);
+        }
+        Ok(())
+    }
+
+    fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+        if !self.exists {
+            return Ok(());
+        }
+        match ZeroEffect::of(self.size_bytes, offset_bytes, len_bytes) {
+            ZeroEffect::Nothing => {}
+            ZeroEffect::Truncate => {
+                self.make();
+                self.cut(offset_bytes);
+            }
+            ZeroEffect::Fill => {
+                self.make();
+                self.data_changed = true;
+                self.pieces.zero(offset_bytes, len_bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self) -> Result<()> {
+        self.make_existing()?;
+        self.exists = false;
+        self.reset = true;
+        self.cut(0);
+        self.xattrs.clear();
+        self.omap.clear();
+        Ok(())
+    }
+
+    fn set_xattr(&mut self, name: &str, value: Bytes) -> Result<()> {
+        self.make();
+        self.xattrs.insert(name.to_owned(), Some(value));
+        Ok(())
+    }
+
+    fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<()> {
+        self.make();
+        self.omap.extend(entries.into_iter().map(|(key, value)| (key, Some(value))));
+        Ok(())
+    }
+
+    fn omap_remove(&mut self, keys: &[Bytes]) -> Result<()> {
+        self.make_existing()?;
+        self.omap.extend(keys.iter().map(|key| (key.clone(), None)));
+        Ok(())
+    }
+
+    fn omap_clear(&mut self) -> Result<()> {
+        if !self.exists {
+            return Err(no_such_object());
+        }
+        let had_omap = self.before.as_ref().is_some_and(|onode| onode.omap_id != 0) && !self.reset;
+        if had_omap || !self.omap.is_empty() {
+            self.make();
+            self.omap.clear();
+            self.omap_cleared = true;
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, level: LogLevel, message: &str) {
+        crate::log_from_class(level, message);
+    }
+}
+
+impl ObjectState for Object<'_> {
+    fn version_before(&self) -> Option<u64> {
+        self.before.as_ref().map(|onode| onode.version)
+    }
+
+    fn remove_xattr(&mut self, name: &str) -> Result<()> {
+        self.make_existing()?;
+        self.xattrs.insert(name.to_owned(), None);
+        Ok(())
+    }
+}

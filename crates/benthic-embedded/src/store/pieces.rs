@@ -1,0 +1,132 @@
+//! What an operation writes over an object's data, before it is laid out.
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// Non-overlapping ranges in order; the newest write wins.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    pieces: BTreeMap<u64, Piece>,
+}
+
+#[derive(Clone, Debug)]
+struct Piece {
+    len_bytes: u64,
+    /// `None` for zeros.
+    data: Option<Bytes>,
+}
+
+impl Piece {
+    fn slice(&self, from: u64, to: u64) -> Piece {
+        Piece {
+            len_bytes: to - from,
+            data: self.data.as_ref().map(|data| data.slice(from as usize..to as usize)),
+        }
+    }
+}
+
+impl Pieces {
+    pub fn write(&mut self, offset_bytes: u64, data: Bytes) {
+        self.insert(offset_bytes, Piece { len_bytes: data.len() as u64, data: Some(data) });
+    }
+
+    pub fn zero(&mut self, offset_bytes: u64, len_bytes: u64) {
+        self.insert(offset_bytes, Piece { len_bytes, data: None });
+    }
+
+    /// Drops all behind `size_bytes`.
+    pub fn truncate(&mut self, size_bytes: u64) {
+        self.punch(size_bytes, u64::MAX);
+    }
+
+    fn insert(&mut self, offset_bytes: u64, piece: Piece) {
+        if piece.len_bytes > 0 {
+            self.punch(offset_bytes, offset_bytes + piece.len_bytes);
+            self.pieces.insert(offset_bytes, piece);
+        }
+    }
+
+    /// Drops what lies in `from..to`.
+    fn punch(&mut self, from: u64, to: u64) {
+        let before = self.pieces.range(..from).next_back().map(|(start, _)| *start);
+        let within: Vec<u64> = self.pieces.range(from..to).map(|(start, _)| *start).collect();
+        for start in before.into_iter().chain(within) {
+            let Some(piece) = self.pieces.remove(&start) else { continue };
+            let end = start + piece.len_bytes;
+            if start < from {
+                self.pieces.insert(start, piece.slice(0, piece.len_bytes.min(from - start)));
+            }
+            if end > to {
+                self.pieces.insert(to, piece.slice(to - start, piece.len_bytes));
+            }
+        }
+    }
+
+    /// The parts that lie in `from..to`: offset within the range, length, data or zeros.
+    pub fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, Option<Bytes>)> + '_ {
+        let before = self.pieces.range(..from).next_back();
+        before.into_iter().chain(self.pieces.range(from..to)).filter_map(move |(start, piece)| {
+            let (first, last) = (from.max(*start), to.min(start + piece.len_bytes));
+            (first < last).then(|| {
+                let part = piece.slice(first - start, last - start);
+                (first - from, part.len_bytes, part.data)
+            })
+        })
+    }
+
+    /// Puts what lies in `from..to` over a buffer of that range.
+    pub fn overlay(&self, from: u64, buffer: &mut [u8]) {
+        for (at, len, data) in self.within(from, from + buffer.len() as u64) {
+            let target = &mut buffer[at as usize..(at + len) as usize];
+            match data {
+                Some(data) => target.copy_from_slice(&data),
+                None => target.fill(0),
+            }
+        }
+    }
+
+    /// The ranges, in order: offset, length, data or zeros.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64, Option<&Bytes>)> {
+        self.pieces.iter().map(|(start, piece)| (*start, piece.len_bytes, piece.data.as_ref()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pieces;
+    use bytes::Bytes;
+
+    #[test]
+    fn the_newest_write_wins() {
+        let mut pieces = Pieces::default();
+        let mut expected = vec![b'.'; 64];
+        let mut seed = 1_u64;
+        for round in 0..3_000_u64 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round | 1);
+            let (from, len) = ((seed >> 40) as usize % 60, (seed >> 50) as usize % 8);
+            let to = (from + len).min(64);
+            match seed >> 62 {
+                0 => {
+                    pieces.truncate(from as u64);
+                    expected[from..].fill(b'.');
+                }
+                1 => {
+                    pieces.zero(from as u64, (to - from) as u64);
+                    expected[from..to].fill(0);
+                }
+                _ => {
+                    let byte = b'a' + (round % 26) as u8;
+                    pieces.write(from as u64, Bytes::from(vec![byte; to - from]));
+                    expected[from..to].fill(byte);
+                }
+            }
+            let mut buffer = vec![b'.'; 64];
+            pieces.overlay(0, &mut buffer);
+            assert_eq!(buffer, expected, "round {round}");
+            let mut part = vec![b'.'; 20];
+            pieces.overlay(30, &mut part);
+            assert_eq!(part, expected[30..50], "round {round}");
+            assert_eq!(pieces.iter().map(|(_, len, _)| len).sum::<u64>() as usize, expected.iter().filter(|b| **b != b'.').count());
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! One operation in the log: what it changes in the key-value store, which extents it takes and frees, and the
+//! small data that it writes.
+
+use super::keys::{BLOCK_BYTES, Extent};
+use super::kv::Changes;
+use crate::codec::{Decoded, Decoder, Encode, Malformed};
+use bytes::Bytes;
+
+/// Most data that travels in a record. More is written to its extents and synced before the record is.
+pub(crate) const RECORD_DATA_BYTES_MAX: u64 = 65_536;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// The next object, omap or pool number after this operation.
+    pub next_id: u64,
+    pub changes: Changes,
+    pub allocated: Vec<Extent>,
+    pub freed: Vec<Extent>,
+    /// Data and where in the data file it goes. Blocks are written whole or from their start.
+    pub data: Vec<(u64, Bytes)>,
+}
+
+impl Record {
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.next_id);
+        out.put_len(self.changes.len());
+        for (key, value) in &self.changes {
+            out.put_bytes(key);
+            match value {
+                None => out.put_u8(0),
+                Some(value) => {
+                    out.put_u8(1);
+                    out.put_bytes(value);
+                }
+            }
+        }
+        for extents in [&self.allocated, &self.freed] {
+            out.put_len(extents.len());
+            for extent in extents {
+                out.put_u64(extent.offset_bytes);
+                out.put_u64(extent.len_bytes);
+            }
+        }
+        out.put_len(self.data.len());
+        for (offset_bytes, data) in &self.data {
+            out.put_u64(*offset_bytes);
+            out.put_bytes(data);
+        }
+    }
+
+    pub fn decode(bytes: Bytes) -> Decoded<Record> {
+        let mut input = Decoder::new(bytes);
+        let mut record = Record { next_id: input.u64()?, ..Record::default() };
+        for _ in 0..input.len(5)? {
+            let key = input.bytes()?.to_vec();
+            let value = if input.bool()? { Some(input.bytes()?.to_vec()) } else { None };
+            record.changes.push((key, value));
+        }
+        record.allocated = extents(&mut input)?;
+        record.freed = extents(&mut input)?;
+        for _ in 0..input.len(12)? {
+            let offset_bytes = input.u64()?;
+            if offset_bytes % BLOCK_BYTES != 0 {
+                return Err(Malformed);
+            }
+            record.data.push((offset_bytes, input.bytes()?));
+        }
+        input.end()?;
+        Ok(record)
+    }
+}
+
+/// Farthest byte of the data file that an extent may name, so that a damaged record cannot make the bitmap huge.
+const DATA_FILE_BYTES_MAX: u64 = 1 << 46;
+
+fn extents(input: &mut Decoder) -> Decoded<Vec<Extent>> {
+    (0..input.len(16)?)
+        .map(|_| {
+            let extent = Extent { offset_bytes: input.u64()?, len_bytes: input.u64()? };
+            let end = extent.offset_bytes.checked_add(extent.len_bytes).ok_or(Malformed)?;
+            if end > DATA_FILE_BYTES_MAX || extent.offset_bytes % BLOCK_BYTES != 0 || extent.len_bytes % BLOCK_BYTES != 0
+            {
+                return Err(Malformed);
+            }
+            Ok(extent)
+        })
+        .collect()
+}

@@ -1,0 +1,100 @@
+//! Threads that run operations.
+
+use benthic_core::{Error, ErrorKind, Result};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Operations that may wait for a thread.
+const QUEUED_MAX: usize = 65_536;
+
+/// Runs with `Ok`, or at once with the error if it is refused.
+pub(crate) type Job = Box<dyn FnOnce(Result<()>) + Send>;
+
+pub(crate) struct Workers {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    stopping: bool,
+}
+
+impl Workers {
+    pub fn start(count: usize) -> Result<Workers> {
+        let shared = Arc::new(Shared::default());
+        let workers = Workers { shared: Arc::clone(&shared), threads: Mutex::default() };
+        for _ in 0..count {
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name("benthic-work".to_owned()).spawn(move || shared.run());
+            let thread = thread.map_err(|e| {
+                Error::new(ErrorKind::Unavailable, "a thread cannot be started").with_source(e)
+            })?;
+            workers.threads.lock().push(thread);
+        }
+        Ok(workers)
+    }
+
+    /// Runs a job on some thread, later. Refuses it as `Busy` if too many wait, and as `Unavailable` after
+    /// [`Workers::stop`].
+    pub fn submit(&self, job: Job) {
+        let mut queue = self.shared.queue.lock();
+        let refused = if queue.stopping {
+            Error::new(ErrorKind::Unavailable, "the store is closed")
+        } else if queue.jobs.len() >= QUEUED_MAX {
+            Error::new(ErrorKind::Busy, "too many operations wait; have fewer in flight").with("queued_max", QUEUED_MAX)
+        } else {
+            queue.jobs.push_back(job);
+            self.shared.wake.notify_one();
+            return;
+        };
+        drop(queue);
+        job(Err(refused));
+    }
+
+    /// Runs what waits, takes no more, and returns when all is done.
+    pub fn stop(&self) {
+        self.shared.queue.lock().stopping = true;
+        self.shared.wake.notify_all();
+        for thread in self.threads.lock().drain(..) {
+            // The last reference to the store may be dropped by a job.
+            if thread.thread().id() != std::thread::current().id() {
+                // A job that panicked was reported where it was waited for.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                drop(queue);
+                // Whoever waits for a job that panics learns it from the dropped channel.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(Ok(()))));
+                queue = self.queue.lock();
+            } else if queue.stopping {
+                return;
+            } else {
+                self.wake.wait(&mut queue);
+            }
+        }
+    }
+}

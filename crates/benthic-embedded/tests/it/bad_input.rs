@@ -1,0 +1,115 @@
+//! Bad input gets a clear error of its kind, and no effect.
+
+use crate::support::{block_on, id, noise, open, options, read_all, with_pool};
+use benthic_core::{ClassCall, ErrorKind, Store, WriteOp, limits};
+use benthic_embedded::EmbeddedStore;
+use std::fs;
+use std::path::Path;
+
+fn open_error(dir: &Path, create: bool) -> benthic_core::Error {
+    match EmbeddedStore::open(dir, create, options()) {
+        Err(error) => error,
+        Ok(_) => panic!("the store opened"),
+    }
+}
+
+#[test]
+fn there_is_no_store() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(open_error(&dir.path().join("missing"), false).kind(), ErrorKind::NotFound);
+    assert_eq!(open_error(dir.path(), false).kind(), ErrorKind::NotFound);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "looking leaves nothing behind");
+}
+
+#[test]
+fn the_directory_is_something_else() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("holiday.jpg"), "x").unwrap();
+    for create in [false, true] {
+        let error = open_error(dir.path(), create);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("holiday.jpg"), "{error}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    let file = dir.path().join("holiday.jpg");
+    assert_eq!(open_error(&file, false).kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn the_store_is_of_a_newer_format() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).close().unwrap();
+    fs::write(dir.path().join("format"), "benthic store, format 2\n").unwrap();
+    let error = open_error(dir.path(), true);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("newer"), "{error}");
+    fs::write(dir.path().join("format"), "benthic s").unwrap();
+    assert_eq!(open_error(dir.path(), true).kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn the_data_file_is_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    block_on(pool.write_full(&id("small"), noise(1, 100))).unwrap();
+    block_on(pool.write_full(&id("first"), noise(2, 100_000))).unwrap();
+    block_on(pool.write_full(&id("last"), noise(3, 300_000))).unwrap();
+    store.close().unwrap();
+    let data = fs::OpenOptions::new().write(true).open(dir.path().join("data")).unwrap();
+    data.set_len(data.metadata().unwrap().len() - 150_000).unwrap();
+    let store = open(dir.path());
+    let pool = crate::support::pool(&store);
+    let error = read_all(pool.as_ref(), "last").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("object=last") && error.to_string().contains("offset_bytes="), "{error}");
+    assert!(read_all(pool.as_ref(), "first").unwrap() == noise(2, 100_000));
+    assert!(read_all(pool.as_ref(), "small").unwrap() == noise(1, 100));
+    let damage = block_on(pool.scrub(None)).unwrap().damage;
+    assert!(!damage.is_empty() && damage.iter().all(|damage| damage.object == Some(id("last"))), "{damage:?}");
+}
+
+#[test]
+fn an_object_over_the_limit_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_store, pool) = with_pool(dir.path());
+    let object = id("large");
+    let half = noise(1, 64 << 20);
+    block_on(pool.write_full(&object, half.clone())).unwrap();
+    block_on(pool.write(&object, WriteOp::new().append(half.clone()))).unwrap();
+    assert_eq!(block_on(pool.stat(&object)).unwrap().0.size_bytes, limits::OBJECT_BYTES_MAX);
+    let version = block_on(pool.stat(&object)).unwrap().1;
+    let error = block_on(pool.write(&object, WriteOp::new().append("x"))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert_eq!(block_on(pool.stat(&object)).unwrap().1, version);
+    assert!(block_on(pool.read_range(&object, 64 << 20, 64 << 20)).unwrap() == half);
+    let other = id("other");
+    let error = block_on(pool.write(&other, WriteOp::new().write_full(half).append("x"))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert!(error.to_string().contains("several"), "{error}");
+    assert_eq!(block_on(pool.stat(&other)).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_closed_store_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    store.close().unwrap();
+    store.close().unwrap();
+    assert_eq!(block_on(pool.stat(&id("o"))).unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(block_on(store.list_pools()).unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn a_removed_pool_is_not_found_and_a_new_one_is_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    block_on(pool.write_full(&id("o"), noise(1, 100_000))).unwrap();
+    block_on(store.remove_pool("p")).unwrap();
+    assert_eq!(block_on(pool.stat(&id("o"))).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(block_on(pool.write_full(&id("o"), "x")).unwrap_err().kind(), ErrorKind::NotFound);
+    let call = ClassCall { class: "hello".into(), method: "say".into(), input: "x".into() };
+    assert_eq!(block_on(pool.exec(&id("o"), call)).unwrap_err().kind(), ErrorKind::NotFound);
+    block_on(store.create_pool("p")).unwrap();
+    let pool = crate::support::pool(&store);
+    assert_eq!(block_on(pool.stat(&id("o"))).unwrap_err().kind(), ErrorKind::NotFound);
+}

@@ -1,0 +1,86 @@
+//! Several openers of one directory: one owns it, the others go through its socket.
+
+use crate::support::{block_on, id, noise, open, pool, with_pool};
+use benthic_core::{ErrorKind, WriteOp};
+use std::sync::Arc;
+
+#[test]
+fn the_second_opener_goes_through_the_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let (owner, first) = with_pool(dir.path());
+    let client = open(dir.path());
+    assert!(owner.is_owner() && !client.is_owner());
+    let second = pool(&client);
+    let large = noise(1, 64 << 20);
+    block_on(second.write_full(&id("large"), large.clone())).unwrap();
+    assert!(block_on(first.read_range(&id("large"), 0, 64 << 20)).unwrap() == large);
+    assert!(block_on(second.read_range(&id("large"), 0, 64 << 20)).unwrap() == large);
+    let error = block_on(second.stat(&id("missing"))).unwrap_err();
+    assert_eq!(error.to_string(), block_on(first.stat(&id("missing"))).unwrap_err().to_string());
+    assert_eq!(error.op(), "read");
+}
+
+#[test]
+fn a_client_takes_over_when_the_owner_closes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (owner, _) = with_pool(dir.path());
+    let client = open(dir.path());
+    let pool = pool(&client);
+    // Writes go on all the time; none of them may notice.
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let pool = Arc::clone(&pool);
+            std::thread::spawn(move || {
+                for round in 0..200_u64 {
+                    let object = id(&format!("{writer}/{round}"));
+                    let op = WriteOp::new().create(true).write_full(noise(round, 2_000));
+                    block_on(pool.write(&object, op)).unwrap();
+                }
+            })
+        })
+        .collect();
+    std::thread::park_timeout(std::time::Duration::from_millis(30));
+    owner.close().unwrap();
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    assert!(client.is_owner());
+    for writer in 0..4 {
+        for round in 0..200_u64 {
+            let object = id(&format!("{writer}/{round}"));
+            assert!(block_on(pool.read_range(&object, 0, 4_000)).unwrap() == noise(round, 2_000));
+        }
+    }
+}
+
+#[test]
+fn a_client_of_a_client_s_successor_works_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, _) = with_pool(dir.path());
+    let (second, third) = (open(dir.path()), open(dir.path()));
+    let pools = [pool(&second), pool(&third)];
+    first.close().unwrap();
+    for (index, pool) in pools.iter().enumerate() {
+        block_on(pool.write_full(&id(&index.to_string()), "x")).unwrap();
+    }
+    assert_ne!(second.is_owner(), third.is_owner());
+    second.close().unwrap();
+    block_on(pools[1].stat(&id("0"))).unwrap();
+    assert!(third.is_owner());
+}
+
+#[test]
+fn garbage_on_the_socket_harms_nobody() {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    let dir = tempfile::tempdir().unwrap();
+    let (_owner, pool) = with_pool(dir.path());
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"BNTHSK01\xff\xff\xff\xff", b"BNTHSK01\x09\0\0\0\x01\0\0\0\0\0\0\0\xee", b""] {
+        let mut stream = UnixStream::connect(dir.path().join("control.sock")).unwrap();
+        stream.write_all(garbage).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+    }
+    block_on(pool.write_full(&id("o"), "x")).unwrap();
+    let error = block_on(pool.stat(&id("missing"))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}

@@ -1,0 +1,78 @@
+//! Space comes back, and what is freed is not reused while it may be needed.
+
+use crate::support::{block_on, id, noise, with_pool};
+use benthic_core::{ErrorKind, Store, WriteOp};
+
+fn disk_bytes(store: &benthic_embedded::EmbeddedStore) -> u64 {
+    block_on(store.fsck()).unwrap().disk_bytes
+}
+
+/// Waits for the cleaner.
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if holds() {
+            return;
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
+    }
+    panic!("{what}");
+}
+
+#[test]
+fn removed_objects_give_their_space_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    for round in 0..16 {
+        block_on(pool.write_full(&id(&round.to_string()), noise(round, 4 << 20))).unwrap();
+    }
+    assert!(disk_bytes(&store) >= 64 << 20);
+    for round in 0..16 {
+        block_on(pool.remove(&id(&round.to_string()))).unwrap();
+    }
+    eventually("the space of removed objects comes back", || disk_bytes(&store) < 4 << 20);
+    assert_eq!(block_on(store.fsck()).unwrap().findings, []);
+}
+
+#[test]
+fn a_removed_pool_gives_its_space_and_keys_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    for round in 0..250 {
+        let entries = (0..20).map(|key| (format!("{key}"), "value"));
+        let op = WriteOp::new().write_full(noise(round, 100_000)).set_xattr("a", "b").omap_set(entries).buffered();
+        block_on(pool.write(&id(&round.to_string()), op)).unwrap();
+    }
+    block_on(store.remove_pool("p")).unwrap();
+    eventually("the space of a removed pool comes back", || disk_bytes(&store) < 4 << 20);
+    assert_eq!(block_on(store.fsck()).unwrap().findings, []);
+}
+
+#[test]
+fn overwriting_reuses_space() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    for round in 0..40 {
+        block_on(pool.write_full(&id("o"), noise(round, 4 << 20))).unwrap();
+    }
+    eventually("overwritten data give their space back", || disk_bytes(&store) < 12 << 20);
+}
+
+#[test]
+fn a_large_omap_is_cleared_and_comes_back_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    for page in 0..5 {
+        let entries = (0..1_000).map(|key| (format!("{page}/{key}"), "value"));
+        block_on(pool.write(&id("o"), WriteOp::new().omap_set(entries))).unwrap();
+    }
+    block_on(pool.write(&id("o"), WriteOp::new().omap_clear().omap_set([("new", "value")]))).unwrap();
+    let op = benthic_core::ReadOp::new().omap_range(None, "", 100);
+    let reply = block_on(pool.read(&id("o"), op)).unwrap();
+    assert_eq!(
+        reply.outputs,
+        [benthic_core::ReadOutput::Omap(benthic_core::OmapPage { entries: vec![("new".into(), "value".into())], more: false })]
+    );
+    block_on(pool.remove(&id("o"))).unwrap();
+    assert_eq!(block_on(pool.stat(&id("o"))).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(block_on(store.fsck()).unwrap().findings, []);
+}
