@@ -21,8 +21,11 @@ pub const OMAP_PAGE_ENTRIES_MAX: usize = 1_024;
 pub const OMAP_PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Largest object. An OSD takes a write that ends here, but no truncation to it.
 pub const OBJECT_BYTES_MAX: u64 = 128 * 1024 * 1024;
-/// Most that one operation carries, in either direction: data, names, keys, values and method input.
+/// Most that one operation carries, in either direction: data, names, keys, values and method input. Every attribute and
+/// omap key counts for [`ENTRY_BYTES`] more.
 pub const OPERATION_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// What an attribute or an omap key costs beyond its bytes.
+pub const ENTRY_BYTES: u64 = 16;
 /// Most steps and guards of one operation.
 pub const OPERATION_STEPS_MAX: usize = 1_024;
 /// Most objects in one page of a listing.

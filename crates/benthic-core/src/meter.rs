@@ -42,8 +42,8 @@ impl Meter {
         self.sent_bytes.fetch_add(len_bytes as u64, Ordering::Relaxed);
     }
 
-    fn received(&self, len_bytes: usize) {
-        self.received_bytes.fetch_add(len_bytes as u64, Ordering::Relaxed);
+    fn received(&self, len_bytes: u64) {
+        self.received_bytes.fetch_add(len_bytes, Ordering::Relaxed);
     }
 }
 
@@ -62,7 +62,7 @@ impl Pool for Metered {
         let steps: usize = op.steps.iter().map(read_step_bytes).sum();
         self.meter.sent(steps + guards_bytes(&op.guards));
         let reply = self.pool.read(object, op).await?;
-        self.meter.received(reply.outputs.iter().map(output_bytes).sum());
+        self.meter.received(reply.outputs.iter().map(ReadOutput::len_bytes).sum());
         Ok(reply)
     }
 
@@ -75,14 +75,14 @@ impl Pool for Metered {
     async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
         self.meter.sent(call.input.len());
         let output = self.pool.exec(object, call).await?;
-        self.meter.received(output.len());
+        self.meter.received(output.len() as u64);
         Ok(output)
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
         self.meter.sent(request.prefix.len());
         let page = self.pool.list(request).await?;
-        self.meter.received(page.objects.iter().map(|id| id.namespace().len() + id.name().len()).sum());
+        self.meter.received(page.objects.iter().map(|id| (id.namespace().len() + id.name().len()) as u64).sum());
         Ok(page)
     }
 
@@ -125,14 +125,5 @@ fn write_step_bytes(step: &WriteStep) -> usize {
         WriteStep::OmapSet { entries } => entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
         WriteStep::OmapRemove { keys } => keys.iter().map(Bytes::len).sum(),
         WriteStep::Exec(call) => call.input.len(),
-    }
-}
-
-fn output_bytes(output: &ReadOutput) -> usize {
-    match output {
-        ReadOutput::Data(data) | ReadOutput::Xattr(data) | ReadOutput::Exec(data) => data.len(),
-        ReadOutput::Stat(_) => 16,
-        ReadOutput::Xattrs(xattrs) => xattrs.iter().map(|(name, value)| name.len() + value.len()).sum(),
-        ReadOutput::Omap(page) => page.entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
     }
 }

@@ -594,7 +594,7 @@ impl OperationSize {
 
     fn omap_key(&mut self, key: &[u8]) -> Result<()> {
         check_omap_key(key)?;
-        self.add(key.len() as u64)
+        self.add(key.len() as u64 + limits::ENTRY_BYTES)
     }
 
     fn call(&mut self, call: &ClassCall) -> Result<()> {
@@ -667,6 +667,19 @@ pub enum ReadOutput {
     Omap(OmapPage),
     /// Of [`ReadStep::Exec`].
     Exec(Bytes),
+}
+
+impl ReadOutput {
+    /// What it adds to the size of a reply: data, names, keys and values.
+    pub fn len_bytes(&self) -> u64 {
+        let entry_bytes = |key: usize, value: usize| (key + value) as u64 + limits::ENTRY_BYTES;
+        match self {
+            ReadOutput::Data(data) | ReadOutput::Xattr(data) | ReadOutput::Exec(data) => data.len() as u64,
+            ReadOutput::Stat(_) => size_of::<Stat>() as u64,
+            ReadOutput::Xattrs(xattrs) => xattrs.iter().map(|(name, value)| entry_bytes(name.len(), value.len())).sum(),
+            ReadOutput::Omap(page) => page.entries.iter().map(|(key, value)| entry_bytes(key.len(), value.len())).sum(),
+        }
+    }
 }
 
 /// The reply to a read operation.

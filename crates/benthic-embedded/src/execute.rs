@@ -64,12 +64,7 @@ pub(crate) fn read(object: &mut dyn ObjectState, op: &ReadOp, methods: &Methods)
     let mut outputs = Vec::with_capacity(op.steps.len());
     for step in &op.steps {
         let output = read_step(object, step, methods)?;
-        reply_bytes += match &output {
-            ReadOutput::Data(data) | ReadOutput::Xattr(data) | ReadOutput::Exec(data) => data.len(),
-            ReadOutput::Stat(_) => 0,
-            ReadOutput::Xattrs(xattrs) => xattrs.values().map(Bytes::len).sum(),
-            ReadOutput::Omap(page) => page.entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
-        } as u64;
+        reply_bytes += output.len_bytes();
         if reply_bytes > limits::OPERATION_BYTES_MAX {
             return Err(Error::new(ErrorKind::LimitExceeded, "the reply is too large; ask for less in one operation")
                 .with("len_bytes_max", limits::OPERATION_BYTES_MAX));

@@ -342,3 +342,7 @@ impl<K: Wire + Ord, V: Wire> Wire for BTreeMap<K, V> {
         (0..input.len(2)?).map(|_| Ok((K::get(input)?, V::get(input)?))).collect()
     }
 }
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

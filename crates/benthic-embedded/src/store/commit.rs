@@ -17,6 +17,8 @@ pub(crate) type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
 /// A group this large is written out though nobody waits for it.
 const GROUP_BYTES_WANTED: u64 = 4 * 1024 * 1024;
+/// A log of this size is replayed by the next opener sooner than a checkpoint is made.
+const LOG_BYTES_LEFT: u64 = 1024 * 1024;
 /// A group this large takes no more until it is written out.
 const GROUP_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
@@ -36,6 +38,8 @@ pub(crate) struct Commit {
     /// The last operation whose durability somebody waits for.
     awaited_lsn: AtomicU64,
     log_bytes: AtomicU64,
+    /// Held by whoever makes a checkpoint: what one seals, no other may write before it is logged.
+    checkpointing: Mutex<()>,
     /// Extents whose freeing is durable, until the cleaner gives them to the allocator.
     freed: Mutex<Vec<Extent>>,
 }
@@ -99,6 +103,7 @@ impl Commit {
             room: Condvar::new(),
             durable_lsn: AtomicU64::new(next_lsn - 1),
             awaited_lsn: AtomicU64::new(next_lsn - 1),
+            checkpointing: Mutex::new(()),
             freed: Mutex::default(),
         }
     }
@@ -204,10 +209,22 @@ impl Commit {
         }
     }
 
-    /// Tells the committer to write out what is there and to stop.
-    pub fn stop(&self) {
+    /// Makes everything durable, leaves little to replay, and tells the committer to stop.
+    pub fn close(&self) -> Result<()> {
+        let outcome = if self.log_bytes() > LOG_BYTES_LEFT { self.checkpoint() } else { self.write_end() };
         self.queue.lock().stopping = true;
         self.work.notify_one();
+        outcome
+    }
+
+    /// Writes what is in the queue, and a frame without records behind it: now the last frame with records is not the last
+    /// one, so that damage to it does not look like a torn write.
+    fn write_end(&self) -> Result<()> {
+        let mut log = self.log.lock();
+        let group = self.take_group(&mut self.queue.lock());
+        self.write_group(&mut log, group)?;
+        let next_lsn = self.queue.lock().next_lsn;
+        if log.ends_with_records { log.append(Frame::new(next_lsn)).inspect_err(|error| drop(self.fail(error))) } else { Ok(()) }
     }
 
     fn take_group(&self, queue: &mut MutexGuard<'_, Queue>) -> Group {
@@ -227,10 +244,7 @@ impl Commit {
                 let synced = if unsynced_bytes > 0 { self.disk.data.sync() } else { Ok(()) };
                 synced.and_then(|()| log.append(frame)).map_err(|error| {
                     tracing::error!(%error, "a group of operations could not be written; the store is read-only now");
-                    let why = error.to_string();
-                    self.queue.lock().failed = Some(why.clone());
-                    self.room.notify_all();
-                    why
+                    self.fail(&error)
                 })
             }
         };
@@ -248,8 +262,17 @@ impl Commit {
         outcome.map_err(|why| read_only(&why))
     }
 
+    /// Takes no more writes from now on; says why.
+    fn fail(&self, error: &Error) -> String {
+        let why = error.to_string();
+        self.queue.lock().failed.get_or_insert_with(|| why.clone());
+        self.room.notify_all();
+        why
+    }
+
     /// Brings the key-value store on the disk up to date and cuts the log.
     pub fn checkpoint(&self) -> Result<()> {
+        let _checkpointing = self.checkpointing.lock();
         let mut log = self.log.lock();
         let mut queue = self.queue.lock();
         if let Some(why) = &queue.failed {
@@ -270,10 +293,18 @@ impl Commit {
         drop(queue);
         // What is sealed may reach the disk only after the log and the data that it speaks of.
         self.write_group(&mut log, group)?;
-        log.rotate(applied_lsn + 1)?;
-        drop(log);
-        self.disk.data.sync()?;
-        self.disk.kv.write_sealed()?;
+        let written = log.rotate(applied_lsn + 1).and_then(|()| {
+            drop(log);
+            self.disk.data.sync()?;
+            self.disk.kv.write_sealed()
+        });
+        // A full disk may be freed again; after any other failure nothing is known of what was to be synced.
+        if let Err(error) = written {
+            if error.kind() != ErrorKind::LimitExceeded {
+                self.fail(&error);
+            }
+            return Err(error);
+        }
         self.queue.lock().checkpoint_lsn = applied_lsn;
         let removed_bytes = log::remove_applied(&self.log_dir, applied_lsn)?;
         let mut log = self.log.lock();

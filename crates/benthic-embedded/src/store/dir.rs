@@ -44,7 +44,11 @@ impl Dir {
     /// network file system, `PermissionDenied`.
     pub fn open(path: &Path, create: bool) -> Result<Opened> {
         if create {
-            fs::create_dir_all(path).map_err(|e| io("the directory cannot be made", path, e))?;
+            match fs::create_dir_all(path) {
+                // Something else has the name; reading it as a directory says so.
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                made => made.map_err(|e| io("the directory cannot be made", path, e))?,
+            }
         }
         let entries = names(path)?;
         let has_format = entries.iter().any(|name| name == "format");
@@ -199,5 +203,9 @@ fn check_file_system(path: &Path) -> Result<()> {
 }
 
 fn io(message: &str, path: &Path, source: std::io::Error) -> Error {
-    Error::io(Action::Admin, message, source).with("path", path.display())
+    let error = Error::io(Action::Admin, message, source).with("path", path.display());
+    match error.kind() {
+        ErrorKind::PermissionDenied => error.with("next", "check who owns the directory, its mode, and how it is mounted"),
+        _ => error,
+    }
 }

@@ -106,7 +106,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Makes everything durable, brings the key-value store up to date and stops the threads. Callers see to it that
+    /// Makes everything durable, leaves little to replay and stops the threads. Callers see to it that
     /// no operation runs any more.
     pub fn close(&self) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
@@ -114,8 +114,7 @@ impl Engine {
         }
         self.cleaner.stop();
         self.commit.release_freed();
-        let outcome = self.commit.checkpoint();
-        self.commit.stop();
+        let outcome = self.commit.close();
         for thread in self.threads.lock().drain(..) {
             // The last reference may be dropped by one of these threads.
             if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {

@@ -20,6 +20,9 @@ pub(crate) struct Kv {
     visible: SequenceNumberCounter,
 }
 
+/// Tables written by checkpoints and not merged yet.
+const FRESH_RUNS_MAX: usize = 8;
+
 /// Changes of one operation; `None` removes.
 pub(crate) type Changes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 
@@ -77,8 +80,12 @@ impl Kv {
         self.tree.rotate_memtable();
     }
 
-    /// Writes what was sealed to disk, durably, then merges tables where that is due.
+    /// Writes what was sealed to disk, durably, and merges tables before there are too many.
     pub fn write_sealed(&self) -> Result<()> {
+        // The crate counts the runs of a level in a byte.
+        if self.tree.l0_run_count() >= FRESH_RUNS_MAX {
+            self.compact()?;
+        }
         let lock = self.tree.get_flush_lock();
         let written = self.tree.flush(&lock, self.seqno.get());
         drop(lock);

@@ -23,6 +23,8 @@ pub(crate) struct Log {
     segment: Segment,
     /// Bytes of all segments.
     pub len_bytes: u64,
+    /// Whether the last frame has records, so that damage to it would look like a torn write.
+    pub ends_with_records: bool,
 }
 
 struct Segment {
@@ -90,6 +92,7 @@ impl Log {
         let mut next_lsn = applied_lsn + 1;
         let mut len_bytes = 0;
         let mut last = None;
+        let mut ends_with_records = false;
         if segments.first().is_none_or(|(first_lsn, _)| *first_lsn > next_lsn) {
             return Err(damaged(dir, 0, "operations are missing at the start of the log").with("wanted_lsn", next_lsn));
         }
@@ -108,7 +111,9 @@ impl Log {
                 false => return Err(damaged(&path, 0, "the header of a log segment is damaged")),
             };
             let mut lsn = first_lsn;
+            ends_with_records = false;
             while let Some((frame_lsn, records)) = reader.next_frame() {
+                ends_with_records = !records.is_empty();
                 if frame_lsn != lsn {
                     return Err(damaged(&path, reader.at, "operations are missing in the log").with("wanted_lsn", lsn));
                 }
@@ -139,7 +144,8 @@ impl Log {
         }
         let (first_lsn, path) = last.ok_or_else(|| damaged(dir, 0, "the log has no whole segment"))?;
         let file = OpenOptions::new().append(true).open(&path).map_err(|e| io("the log cannot be opened", &path, e))?;
-        Ok((Log { dir: dir.to_owned(), segment: Segment { file, first_lsn }, len_bytes }, next_lsn))
+        let segment = Segment { file, first_lsn };
+        Ok((Log { dir: dir.to_owned(), segment, len_bytes, ends_with_records }, next_lsn))
     }
 
     /// Makes the first segment of a new store.
@@ -152,6 +158,7 @@ impl Log {
     /// # Errors
     /// After an error nothing is known of the frame; the log takes no more.
     pub fn append(&mut self, mut frame: Frame) -> Result<()> {
+        self.ends_with_records = frame.records > 0;
         let bytes = frame.seal(self.segment.first_lsn);
         let file = &mut self.segment.file;
         file.write_all(bytes)
@@ -165,6 +172,7 @@ impl Log {
     pub fn rotate(&mut self, first_lsn: u64) -> Result<()> {
         if self.segment.first_lsn != first_lsn {
             self.segment = Segment::create(&self.dir, first_lsn)?;
+            self.ends_with_records = false;
             self.len_bytes += SEGMENT_HEADER_BYTES as u64;
         }
         Ok(())

@@ -8,6 +8,8 @@ mod data;
 mod dir;
 mod disk;
 mod engine;
+#[cfg(test)]
+mod format_tests;
 mod keys;
 mod kv;
 mod kv_files;

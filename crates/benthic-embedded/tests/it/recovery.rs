@@ -134,3 +134,35 @@ fn a_store_that_died_while_it_was_made_is_made_anew() {
     let (store, _) = with_pool(dir.path());
     assert_eq!(block_on(store.list_pools()).unwrap(), ["p"]);
 }
+
+#[test]
+fn a_store_may_be_opened_and_closed_a_thousand_times() {
+    let dir = tempfile::tempdir().unwrap();
+    with_pool(dir.path()).0.close().unwrap();
+    for round in 0..1_000_u64 {
+        let store = open(dir.path());
+        let op = WriteOp::new().write_full(noise(round, 3_000)).omap_set([(format!("{round}"), "x")]);
+        block_on(pool(&store).write(&id("o"), op)).unwrap();
+        store.close().unwrap();
+    }
+    let store = open(dir.path());
+    assert!(read_all(pool(&store).as_ref(), "o").unwrap() == noise(999, 3_000));
+    assert_eq!(block_on(store.fsck()).unwrap().findings, []);
+}
+
+#[test]
+fn a_flip_in_the_last_write_before_a_close_is_no_torn_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    block_on(pool.write_full(&id("o"), "the last words")).unwrap();
+    store.close().unwrap();
+    let log = std::fs::read_dir(dir.path().join("log")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&log).unwrap();
+    let at = bytes.windows(14).position(|window| window == b"the last words").unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    match EmbeddedStore::open(dir.path(), false, crate::support::options()) {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt),
+        Ok(_) => panic!("the write was lost without a word"),
+    }
+}

@@ -1,0 +1,78 @@
+//! The `digest` class for its callers.
+
+use super::wire::{ComputeInput, StoreInput, Verified};
+use super::{Algorithm, Hasher};
+use benthic_core::{ClassCall, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result};
+
+/// How much [`hash_here`] asks for at a time.
+const PIECE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Computes a digest beside the object, keeps it as the object's attribute, and reads that back: two round
+/// trips. All the work is done `repeat` times.
+///
+/// # Errors
+/// `NotFound`, `InvalidArgument` or `LimitExceeded` for a bad `repeat`, as [`Pool::exec`].
+pub async fn store(pool: &dyn Pool, object: &ObjectId, algorithm: Algorithm, repeat: u32) -> Result<String> {
+    let input = StoreInput { repeat }.encode();
+    exec(pool, object, algorithm.name(), input).await?;
+    text(pool.get_xattr(object, algorithm.xattr()).await?.to_vec())
+}
+
+/// Computes a digest beside the object and stores nothing: one round trip. All the work is done `repeat`
+/// times.
+///
+/// # Errors
+/// As [`store`].
+pub async fn compute(
+    pool: &dyn Pool,
+    object: &ObjectId,
+    algorithm: Algorithm,
+    repeat: u32,
+) -> Result<String> {
+    let input = ComputeInput { algorithm, repeat }.encode();
+    text(exec(pool, object, "compute", input).await?)
+}
+
+/// Compares the object with one stored digest, or with all if `algorithm` is absent: one round trip.
+///
+/// # Errors
+/// `Corrupt` if one differs, `NotFound` if there is none, as [`Pool::exec`].
+pub async fn verify(pool: &dyn Pool, object: &ObjectId, algorithm: Option<Algorithm>) -> Result<Verified> {
+    let input = algorithm.map_or("", Algorithm::name).to_owned();
+    let output = exec(pool, object, "verify", input).await?;
+    serde_json::from_slice(&output).map_err(misfit)
+}
+
+/// Computes a digest here, from data that crosses the engine's boundary: what [`compute`] saves.
+///
+/// # Errors
+/// `NotFound`, `Corrupt`, `Conflict` if the object changes meanwhile, as [`Pool::read`].
+pub async fn hash_here(pool: &dyn Pool, object: &ObjectId, algorithm: Algorithm) -> Result<String> {
+    let (stat, version) = pool.stat(object).await?;
+    let mut hasher = Hasher::new(algorithm);
+    let mut offset_bytes = 0;
+    while offset_bytes < stat.size_bytes {
+        let op = ReadOp::new().assert_version(version).read(offset_bytes, PIECE_BYTES);
+        match pool.read(object, op).await?.outputs.pop() {
+            Some(ReadOutput::Data(piece)) if !piece.is_empty() => {
+                hasher.update(&piece);
+                offset_bytes += piece.len() as u64;
+            }
+            _ => return Err(Error::new(ErrorKind::Internal, "the reply does not fit the request")),
+        }
+    }
+    Ok(hasher.finish())
+}
+
+async fn exec(pool: &dyn Pool, object: &ObjectId, method: &str, input: String) -> Result<Vec<u8>> {
+    let call = ClassCall { class: "digest".to_owned(), method: method.to_owned(), input: input.into() };
+    pool.exec(object, call).await.map(Vec::from)
+}
+
+fn text(digest: Vec<u8>) -> Result<String> {
+    String::from_utf8(digest).map_err(misfit)
+}
+
+fn misfit(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::new(ErrorKind::Internal, "the output of the digest class cannot be decoded").with_source(error)
+}

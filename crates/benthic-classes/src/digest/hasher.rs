@@ -1,0 +1,137 @@
+//! The algorithms, and one streaming hasher for all, so that storage and clients hash with the same code.
+
+use benthic_core::{Error, ErrorKind, Result};
+use md5::Digest as _;
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// A digest algorithm. Its name is its method's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Algorithm {
+    /// MD5 (RFC 1321), for those who already have MD5 sums. Broken as a cryptographic hash.
+    Md5,
+    /// SHA-1 (FIPS 180-4). Broken as a cryptographic hash.
+    Sha1,
+    /// SHA-256 (FIPS 180-4).
+    Sha256,
+    /// CRC-32C (Castagnoli, RFC 3720), for detecting damage only.
+    Crc32c,
+    /// XXH3 with 128 bits and seed 0, printed as `xxh128sum` does. Not cryptographic.
+    Xxh3,
+    /// BLAKE3 with 256 bits, unkeyed.
+    Blake3,
+}
+
+impl Algorithm {
+    /// All algorithms, in the order in which they are listed to people.
+    pub const ALL: [Algorithm; 6] = [
+        Algorithm::Md5,
+        Algorithm::Sha1,
+        Algorithm::Sha256,
+        Algorithm::Crc32c,
+        Algorithm::Xxh3,
+        Algorithm::Blake3,
+    ];
+
+    /// The name, which is also the method that stores this digest.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Algorithm::Md5 => "md5",
+            Algorithm::Sha1 => "sha1",
+            Algorithm::Sha256 => "sha256",
+            Algorithm::Crc32c => "crc32c",
+            Algorithm::Xxh3 => "xxh3",
+            Algorithm::Blake3 => "blake3",
+        }
+    }
+
+    /// The attribute that holds the digest, in lower-case hex.
+    pub const fn xattr(self) -> &'static str {
+        match self {
+            Algorithm::Md5 => "digest.md5",
+            Algorithm::Sha1 => "digest.sha1",
+            Algorithm::Sha256 => "digest.sha256",
+            Algorithm::Crc32c => "digest.crc32c",
+            Algorithm::Xxh3 => "digest.xxh3",
+            Algorithm::Blake3 => "digest.blake3",
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Algorithm> {
+        Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
+            let known = Algorithm::ALL.map(Algorithm::name).join(", ");
+            Error::new(ErrorKind::InvalidArgument, format!("unknown algorithm; there are {known}"))
+                .with("algorithm", format_args!("{name:?}"))
+        })
+    }
+}
+
+/// Hashes bytes that arrive in pieces of any size.
+pub struct Hasher(State);
+
+enum State {
+    Md5(md5::Md5),
+    Sha1(sha1::Sha1),
+    Sha256(sha2::Sha256),
+    Crc32c(u32),
+    // Xxh3 and BLAKE3 keep buffers of hundreds of bytes; boxed, the enum stays small to move.
+    Xxh3(Box<xxhash_rust::xxh3::Xxh3>),
+    Blake3(Box<blake3::Hasher>),
+}
+
+impl Hasher {
+    /// A hasher that has seen nothing.
+    pub fn new(algorithm: Algorithm) -> Hasher {
+        Hasher(match algorithm {
+            Algorithm::Md5 => State::Md5(md5::Md5::new()),
+            Algorithm::Sha1 => State::Sha1(sha1::Sha1::new()),
+            Algorithm::Sha256 => State::Sha256(sha2::Sha256::new()),
+            Algorithm::Crc32c => State::Crc32c(0),
+            Algorithm::Xxh3 => State::Xxh3(Box::default()),
+            Algorithm::Blake3 => State::Blake3(Box::default()),
+        })
+    }
+
+    /// Adds the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        match &mut self.0 {
+            State::Md5(state) => state.update(piece),
+            State::Sha1(state) => state.update(piece),
+            State::Sha256(state) => state.update(piece),
+            State::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, piece),
+            State::Xxh3(state) => state.update(piece),
+            State::Blake3(state) => {
+                state.update(piece);
+            }
+        }
+    }
+
+    /// The digest of all pieces, in lower-case hex.
+    pub fn finish(self) -> String {
+        match self.0 {
+            State::Md5(state) => hex(&state.finalize()),
+            State::Sha1(state) => hex(&state.finalize()),
+            State::Sha256(state) => hex(&state.finalize()),
+            State::Crc32c(crc) => hex(&crc.to_be_bytes()),
+            State::Xxh3(state) => hex(&state.digest128().to_be_bytes()),
+            State::Blake3(state) => hex(state.finalize().as_bytes()),
+        }
+    }
+}
+
+fn hex(digest: &[u8]) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    digest.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| DIGITS[usize::from(digit)]).collect()
+}

@@ -1,0 +1,180 @@
+//! Digests, computed beside the object and kept as its attributes.
+//!
+//! This is the classic active-storage experiment: instead of moving every object to a client to hash it, the
+//! storage reads it, hashes it and keeps at most 64 characters. `repeat` does all of it (stat, read, hash,
+//! set the attribute) as often as asked, which is how the experiment was published.
+//!
+//! The object is hashed in pieces of [`PIECE_BYTES`] and is never in memory as a whole.
+
+pub mod client;
+mod hasher;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+pub use hasher::{Algorithm, Hasher};
+
+use benthic_core::{
+    Class, Error, ErrorKind, LogLevel, Method, MethodContext, MethodFlags, MethodResult, Result,
+};
+use wire::{ComputeInput, StoreInput, Verified};
+
+/// How much of the object is in memory at a time.
+pub const PIECE_BYTES: u64 = 1024 * 1024;
+
+/// The class.
+pub struct Digest;
+
+impl Class for Digest {
+    fn name(&self) -> &'static str {
+        "digest"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn summary(&self) -> &'static str {
+        "digests of objects, computed beside them and kept as attributes"
+    }
+
+    fn methods(&self) -> &'static [Method] {
+        &METHODS
+    }
+}
+
+static METHODS: [Method; 8] = [
+    storing(Algorithm::Md5, "stores the object's MD5", |context, input| {
+        store(context, Algorithm::Md5, input)
+    }),
+    storing(Algorithm::Sha1, "stores the object's SHA-1", |context, input| {
+        store(context, Algorithm::Sha1, input)
+    }),
+    storing(Algorithm::Sha256, "stores the object's SHA-256", |context, input| {
+        store(context, Algorithm::Sha256, input)
+    }),
+    storing(Algorithm::Crc32c, "stores the object's CRC-32C", |context, input| {
+        store(context, Algorithm::Crc32c, input)
+    }),
+    storing(Algorithm::Xxh3, "stores the object's XXH3 with 128 bits", |context, input| {
+        store(context, Algorithm::Xxh3, input)
+    }),
+    storing(Algorithm::Blake3, "stores the object's BLAKE3", |context, input| {
+        store(context, Algorithm::Blake3, input)
+    }),
+    Method {
+        name: "compute",
+        flags: MethodFlags::READ,
+        run: compute,
+        result: MethodResult::Output,
+        summary: "returns a digest of the object and stores nothing",
+        input: "an algorithm (md5, sha1, sha256, crc32c, xxh3, blake3), or JSON with algorithm and repeat",
+        output: "the digest in lower-case hex",
+        examples: &["sha256", r#"{"algorithm":"md5","repeat":1000}"#],
+    },
+    Method {
+        name: "verify",
+        flags: MethodFlags::READ,
+        run: verify,
+        result: MethodResult::Output,
+        summary: "compares the object with its stored digests; corrupt if one differs",
+        input: "an algorithm, or empty for every stored digest",
+        output: "JSON: the digest in lower-case hex by algorithm",
+        examples: &["", "md5"],
+    },
+];
+
+const fn storing(
+    algorithm: Algorithm,
+    summary: &'static str,
+    run: fn(&mut MethodContext<'_>, &[u8]) -> Result<Vec<u8>>,
+) -> Method {
+    Method {
+        name: algorithm.name(),
+        flags: MethodFlags::READ_WRITE,
+        run,
+        result: MethodResult::Xattr(algorithm.xattr()),
+        summary,
+        input: "empty, or JSON with repeat (1 to 100000): how often all the work is done",
+        output: "the digest in lower-case hex",
+        examples: &["", r#"{"repeat":1000}"#],
+    }
+}
+
+fn store(context: &mut MethodContext<'_>, algorithm: Algorithm, input: &[u8]) -> Result<Vec<u8>> {
+    let StoreInput { repeat } = StoreInput::parse(input)?;
+    for _ in 0..repeat {
+        let digest = hash(context, algorithm)?;
+        context.set_xattr(algorithm.xattr(), digest)?;
+    }
+    Ok(Vec::new())
+}
+
+fn compute(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let ComputeInput { algorithm, repeat } = ComputeInput::parse(input)?;
+    let mut digest = String::new();
+    for _ in 0..repeat {
+        digest = hash(context, algorithm)?;
+    }
+    Ok(digest.into_bytes())
+}
+
+fn verify(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let wanted = wire::parse_verify(input)?;
+    let xattrs = context.list_xattrs()?;
+    let mut checks: Vec<_> = Algorithm::ALL
+        .into_iter()
+        .filter(|algorithm| wanted.is_none_or(|wanted| wanted == *algorithm))
+        .filter_map(|algorithm| {
+            xattrs.get(algorithm.xattr()).map(|stored| (algorithm, stored, Hasher::new(algorithm)))
+        })
+        .collect();
+    if checks.is_empty() {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            "the object has no stored digest; run the method with the algorithm's name first",
+        )
+        .with("attribute", wanted.map_or("digest.*", Algorithm::xattr)));
+    }
+    // One pass over the object for all of them.
+    each_piece(context, |piece| checks.iter_mut().for_each(|(_, _, hasher)| hasher.update(piece)))?;
+    let mut verified = Verified::new();
+    for (algorithm, stored, hasher) in checks {
+        let computed = hasher.finish();
+        if stored.as_ref() != computed.as_bytes() {
+            let error = Error::new(ErrorKind::Corrupt, "the object does not match its stored digest")
+                .with("algorithm", algorithm)
+                .with("stored", String::from_utf8_lossy(stored))
+                .with("computed", computed);
+            // The reply of an OSD is an errno and no more, so its log gets the details.
+            context.log(LogLevel::Error, &error.to_string());
+            return Err(error);
+        }
+        verified.insert(algorithm, computed);
+    }
+    serde_json::to_vec(&verified)
+        .map_err(|error| Error::new(ErrorKind::Internal, "the output cannot be encoded").with_source(error))
+}
+
+fn hash(context: &mut MethodContext<'_>, algorithm: Algorithm) -> Result<String> {
+    let mut hasher = Hasher::new(algorithm);
+    each_piece(context, |piece| hasher.update(piece))?;
+    Ok(hasher.finish())
+}
+
+/// Gives the whole object to `take`, piece by piece.
+fn each_piece(context: &mut MethodContext<'_>, mut take: impl FnMut(&[u8])) -> Result<()> {
+    let size_bytes = context.stat()?.size_bytes;
+    let mut offset_bytes = 0;
+    while offset_bytes < size_bytes {
+        let piece = context.read(offset_bytes, PIECE_BYTES)?;
+        if piece.is_empty() {
+            return Err(Error::new(ErrorKind::Internal, "the object's data end before its size")
+                .with("size_bytes", size_bytes)
+                .with("read_bytes", offset_bytes));
+        }
+        take(&piece);
+        offset_bytes += piece.len() as u64;
+    }
+    Ok(())
+}

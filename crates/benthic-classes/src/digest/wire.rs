@@ -1,0 +1,124 @@
+//! Input and output of the `digest` methods.
+
+use super::Algorithm;
+use benthic_core::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::collections::BTreeMap;
+
+/// Most repetitions that one call does.
+pub const REPEAT_MAX: u32 = 100_000;
+
+/// Longest input; all valid inputs are far shorter.
+const INPUT_BYTES_MAX: usize = 256;
+
+/// Input of the methods that store a digest: empty, or JSON such as `{"repeat":1000}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreInput {
+    /// How often all work is done, 1 to [`REPEAT_MAX`].
+    #[serde(default = "once")]
+    pub repeat: u32,
+}
+
+/// Input of `compute`: an algorithm's name, or JSON such as `{"algorithm":"md5","repeat":1000}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComputeInput {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// How often all work is done, 1 to [`REPEAT_MAX`].
+    #[serde(default = "once")]
+    pub repeat: u32,
+}
+
+/// Output of `verify`, as JSON: the digests that are right, by algorithm.
+pub type Verified = BTreeMap<Algorithm, String>;
+
+fn once() -> u32 {
+    1
+}
+
+impl StoreInput {
+    /// Reads the input of a method.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `LimitExceeded`.
+    pub fn parse(input: &[u8]) -> Result<StoreInput> {
+        let input = text(input)?;
+        if input.is_empty() {
+            return Ok(StoreInput { repeat: 1 });
+        }
+        let parsed: StoreInput = json(input, r#"the input is empty or JSON such as {"repeat":1000}"#)?;
+        check_repeat(parsed.repeat)?;
+        Ok(parsed)
+    }
+
+    /// What a client sends.
+    pub fn encode(self) -> String {
+        format!(r#"{{"repeat":{}}}"#, self.repeat)
+    }
+}
+
+impl ComputeInput {
+    /// Reads the input of `compute`.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `LimitExceeded`.
+    pub fn parse(input: &[u8]) -> Result<ComputeInput> {
+        let input = text(input)?;
+        if !input.starts_with('{') {
+            return Ok(ComputeInput { algorithm: input.parse()?, repeat: 1 });
+        }
+        let parsed: ComputeInput = json(
+            input,
+            r#"the input is an algorithm such as md5 or JSON such as {"algorithm":"md5","repeat":1000}"#,
+        )?;
+        check_repeat(parsed.repeat)?;
+        Ok(parsed)
+    }
+
+    /// What a client sends.
+    pub fn encode(self) -> String {
+        format!(r#"{{"algorithm":"{}","repeat":{}}}"#, self.algorithm, self.repeat)
+    }
+}
+
+/// Reads the input of `verify`: an algorithm, or nothing for every stored digest.
+///
+/// # Errors
+/// `InvalidArgument`, `LimitExceeded`.
+pub fn parse_verify(input: &[u8]) -> Result<Option<Algorithm>> {
+    match text(input)? {
+        "" => Ok(None),
+        name => name.parse().map(Some),
+    }
+}
+
+fn text(input: &[u8]) -> Result<&str> {
+    if input.len() > INPUT_BYTES_MAX {
+        return Err(Error::new(ErrorKind::LimitExceeded, "the input is too long")
+            .with("len_bytes", input.len())
+            .with("len_bytes_max", INPUT_BYTES_MAX));
+    }
+    std::str::from_utf8(input)
+        .map_err(|error| Error::new(ErrorKind::InvalidArgument, "the input is not UTF-8").with_source(error))
+}
+
+fn json<T: DeserializeOwned>(input: &str, expected: &str) -> Result<T> {
+    // serde would also take an array for a struct.
+    if !input.starts_with('{') {
+        return Err(Error::new(ErrorKind::InvalidArgument, expected));
+    }
+    serde_json::from_str(input)
+        .map_err(|error| Error::new(ErrorKind::InvalidArgument, expected).with_source(error))
+}
+
+fn check_repeat(repeat: u32) -> Result<()> {
+    match repeat {
+        0 => Err(Error::new(ErrorKind::InvalidArgument, "repeat is at least 1")),
+        1..=REPEAT_MAX => Ok(()),
+        _ => Err(Error::new(ErrorKind::LimitExceeded, "too many repetitions for one call; use several")
+            .with("repeat", repeat)
+            .with("repeat_max", REPEAT_MAX)),
+    }
+}

@@ -1,0 +1,195 @@
+//! A class written to teach: what a method sees, what it leaves, and what becomes of one that misbehaves.
+//!
+//! - [`greet`]: ordinary methods, one of each sort.
+//! - [`semantics`]: what a method sees of its own operation, and what a failing method leaves.
+//! - [`misbehave`]: methods that break the rules. An engine must survive every one of them, leave the object
+//!   as it
+//!   was, and answer the next call.
+
+pub mod greet;
+pub mod misbehave;
+pub mod semantics;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+use benthic_core::{Class, Method, MethodFlags, MethodResult};
+
+/// The attribute that holds what [`record`](greet::record) stored.
+pub const GREETING_XATTR: &str = "hello.greeting";
+/// The attribute that holds what a method of [`semantics`] saw.
+pub const SEEN_XATTR: &str = "hello.seen";
+
+/// The class.
+pub struct Hello;
+
+impl Class for Hello {
+    fn name(&self) -> &'static str {
+        "hello"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn summary(&self) -> &'static str {
+        "an example that teaches what methods may do, and what happens if they do what they may not"
+    }
+
+    fn methods(&self) -> &'static [Method] {
+        &METHODS
+    }
+}
+
+static METHODS: [Method; 15] = [
+    Method {
+        name: "say",
+        flags: MethodFlags::READ,
+        run: greet::say,
+        result: MethodResult::Output,
+        summary: "greets; the object only has to be there",
+        input: "a name of at most 100 bytes; empty greets the world",
+        output: "the greeting",
+        examples: &["", "Ada"],
+    },
+    Method {
+        name: "record",
+        flags: MethodFlags::WRITE,
+        run: greet::record,
+        result: MethodResult::Xattr(GREETING_XATTR),
+        summary: "makes a new object of a greeting; already_exists if the object is there",
+        input: "a name of at most 100 bytes; empty greets the world",
+        output: "the greeting",
+        examples: &["", "Ada"],
+    },
+    Method {
+        name: "replay",
+        flags: MethodFlags::READ,
+        run: greet::replay,
+        result: MethodResult::Output,
+        summary: "returns the greeting that record stored; not_found if there is none",
+        input: "nothing",
+        output: "the greeting",
+        examples: &[""],
+    },
+    Method {
+        name: "old_and_new",
+        flags: MethodFlags::READ_WRITE,
+        run: semantics::old_and_new,
+        result: MethodResult::Xattr(SEEN_XATTR),
+        summary: "looks at the object, appends, and keeps what it saw: the old object and the new size",
+        input: "what to append; empty appends \"new\"",
+        output: "JSON: what the method saw",
+        examples: &["", "more data"],
+    },
+    Method {
+        name: "nothing",
+        flags: MethodFlags::READ_WRITE,
+        run: semantics::nothing,
+        result: MethodResult::Nothing,
+        summary: "declares that it writes and does not: creates no object, changes no version",
+        input: "nothing",
+        output: "nothing",
+        examples: &[""],
+    },
+    Method {
+        name: "fail_after_writing",
+        flags: MethodFlags::READ_WRITE,
+        run: semantics::fail_after_writing,
+        result: MethodResult::Nothing,
+        summary: "writes, then fails: nothing of it is kept",
+        input: "nothing",
+        output: "the error invalid_argument",
+        examples: &[""],
+    },
+    Method {
+        name: "errno",
+        flags: MethodFlags::READ_WRITE,
+        run: semantics::errno,
+        result: MethodResult::Nothing,
+        summary: "writes, then fails as asked: every kind of error reaches the caller",
+        input: "the name of an error kind, such as not_found",
+        output: "that error",
+        examples: &["busy", "not_found"],
+    },
+    Method {
+        name: "write_undeclared",
+        flags: MethodFlags::READ,
+        run: misbehave::write_undeclared,
+        result: MethodResult::Output,
+        summary: "writes without having declared it",
+        input: "nothing",
+        output: "the error class_failed",
+        examples: &[""],
+    },
+    Method {
+        name: "read_undeclared",
+        flags: MethodFlags::WRITE,
+        run: misbehave::read_undeclared,
+        result: MethodResult::Nothing,
+        summary: "reads without having declared it",
+        input: "nothing",
+        output: "the error class_failed",
+        examples: &[""],
+    },
+    Method {
+        name: "read_after_write",
+        flags: MethodFlags::READ_WRITE,
+        run: misbehave::read_after_write,
+        result: MethodResult::Nothing,
+        summary: "changes a part of the object, then reads it",
+        input: "the part: data, xattrs or omap",
+        output: "the error class_failed",
+        examples: &["data", "omap"],
+    },
+    Method {
+        name: "panic",
+        flags: MethodFlags::READ_WRITE,
+        run: misbehave::panic,
+        result: MethodResult::Nothing,
+        summary: "writes, then panics",
+        input: "nothing",
+        output: "the error class_failed",
+        examples: &[""],
+    },
+    Method {
+        name: "spin",
+        flags: MethodFlags::READ,
+        run: misbehave::spin,
+        result: MethodResult::Output,
+        summary: "never ends by itself",
+        input: "nothing",
+        output: "the error limit_exceeded, when the deadline has passed",
+        examples: &[""],
+    },
+    Method {
+        name: "swallow_deadline",
+        flags: MethodFlags::READ,
+        run: misbehave::swallow_deadline,
+        result: MethodResult::Output,
+        summary: "runs past its deadline and claims success",
+        input: "nothing",
+        output: "the error limit_exceeded, when the deadline has passed",
+        examples: &[""],
+    },
+    Method {
+        name: "hoard",
+        flags: MethodFlags::READ,
+        run: misbehave::hoard,
+        result: MethodResult::Output,
+        summary: "asks for ever more memory",
+        input: "nothing",
+        output: "the error limit_exceeded",
+        examples: &[""],
+    },
+    Method {
+        name: "flood",
+        flags: MethodFlags::READ,
+        run: misbehave::flood,
+        result: MethodResult::Output,
+        summary: "returns more than a method may",
+        input: "nothing",
+        output: "the error limit_exceeded",
+        examples: &[""],
+    },
+];

@@ -1,0 +1,91 @@
+//! What a method sees of its own operation, and what a failing method leaves.
+
+use super::{SEEN_XATTR, wire::Seen};
+use benthic_core::{Error, ErrorKind, MethodContext, Result};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+const DATA_BYTES_SEEN: u64 = 64;
+const NAMES_SEEN: usize = 8;
+
+/// Looks at the object, appends data and an omap entry, and stores what it saw.
+///
+/// Learn: read first, decide, write last. What a method changed it may not read any more; `stat` it may
+/// always call, and sees the size that it made. On an object that is not there the reads are `NotFound`, and
+/// writing creates it.
+///
+/// # Errors
+/// `LimitExceeded` if the object gets too large.
+pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let data = found(context.read(0, DATA_BYTES_SEEN))?.map(|data| text(&data));
+    let xattrs = found(context.list_xattrs())?.map(|xattrs| xattrs.into_keys().take(NAMES_SEEN).collect());
+    let omap_keys = found(context.omap_range(None, b"", NAMES_SEEN))?
+        .map(|page| page.entries.iter().map(|(key, _)| text(key)).collect());
+    let end_bytes = found(context.stat())?.map_or(0, |stat| stat.size_bytes);
+
+    let addition = if input.is_empty() { Bytes::from_static(b"new") } else { Bytes::copy_from_slice(input) };
+    context.write(end_bytes, addition)?;
+    context.omap_set(BTreeMap::from([(Bytes::from_static(b"hello.new"), Bytes::new())]))?;
+
+    let seen = Seen { size_bytes: context.stat()?.size_bytes, data, xattrs, omap_keys };
+    let seen = serde_json::to_vec(&seen).map_err(|error| {
+        Error::new(ErrorKind::Internal, "what was seen cannot be encoded").with_source(error)
+    })?;
+    context.set_xattr(SEEN_XATTR, seen)?;
+    Ok(Vec::new())
+}
+
+/// Does nothing, although it declared that it reads and writes.
+///
+/// Learn: flags say what a method may do, not what it did. On a missing object nothing is created; on an
+/// object that exists the version stays. The output of a method that declares `WRITE` goes nowhere, even if
+/// nothing was written.
+///
+/// # Errors
+/// None.
+pub fn nothing(_context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
+    Ok(b"nobody ever reads this".to_vec())
+}
+
+/// Writes data, an attribute and an omap entry, then fails.
+///
+/// Learn: an error undoes the whole operation, the steps around the method included. There is nothing to
+/// clean up.
+///
+/// # Errors
+/// `InvalidArgument`, always.
+pub fn fail_after_writing(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
+    write_everywhere(context)?;
+    Err(Error::new(ErrorKind::InvalidArgument, "this method fails, as its name says"))
+}
+
+/// Writes, then fails with the kind of error that the input names.
+///
+/// Learn: the kind of a method's error reaches the caller, also through an OSD, whose reply is one errno. The
+/// message does not, so what the caller must know is in the kind.
+///
+/// # Errors
+/// The one asked for; `InvalidArgument` for an unknown name.
+pub fn errno(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let name = String::from_utf8_lossy(input);
+    let Some(kind) = ErrorKind::from_name(&name) else {
+        return Err(Error::new(ErrorKind::InvalidArgument, "no such error kind").with("name", name));
+    };
+    write_everywhere(context)?;
+    Err(Error::new(kind, "this method fails as it was asked to"))
+}
+
+pub(super) fn write_everywhere(context: &mut MethodContext<'_>) -> Result<()> {
+    context.write_full(&b"nobody ever reads this"[..])?;
+    context.set_xattr("hello.lost", "lost")?;
+    context.omap_set(BTreeMap::from([(Bytes::from_static(b"hello.lost"), Bytes::new())]))
+}
+
+fn found<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

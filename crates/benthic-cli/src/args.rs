@@ -1,0 +1,115 @@
+//! The command line: global options and the list of commands. Each command's own arguments are in its file.
+
+use crate::commands::{
+    bench, class, completions, cp, demo, exec, fsck, get, ls, omap, pool, put, rm, scrub, stat, xattr,
+};
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+/// Programmable object storage: objects with attributes and ordered keys, and code that runs beside them.
+#[derive(Parser)]
+#[command(
+    name = "benthic",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "An object is POOL/OBJECT, or POOL:NAMESPACE/OBJECT.\n\n\
+        Examples:\n  \
+        benthic pool create photos\n  \
+        benthic put photos/cat.jpg cat.jpg\n  \
+        benthic exec photos/cat.jpg digest sha256\n\n\
+        Exit status: 0 ok, 1 some of many failed, 2 usage, 3 to 15 one error by its kind, 130 interrupted."
+)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Args)]
+#[command(next_help_heading = "Options of every command")]
+pub struct Global {
+    /// The store: file:DIR, mem: (gone with the process) or ceph:
+    #[arg(
+        long,
+        global = true,
+        value_name = "URI",
+        env = "BENTHIC_STORE",
+        default_value = "file:./benthic-data"
+    )]
+    pub store: String,
+    /// Print results and errors as JSON, one object a line
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Log to stderr; twice for more
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Create, list and remove pools
+    #[command(subcommand, after_help = pool::EXAMPLES)]
+    Pool(pool::PoolCommand),
+    /// Store a file as an object
+    Put(put::PutArgs),
+    /// Fetch an object into a file
+    Get(get::GetArgs),
+    /// List the objects of a pool
+    Ls(ls::LsArgs),
+    /// Show size, time and version of an object
+    Stat(stat::StatArgs),
+    /// Remove objects
+    Rm(rm::RmArgs),
+    /// Copy files and directories to objects, and back
+    Cp(cp::CpArgs),
+    /// Work with the attributes of an object
+    #[command(subcommand, after_help = xattr::EXAMPLES)]
+    Xattr(xattr::XattrCommand),
+    /// Work with the ordered keys and values of an object
+    #[command(subcommand, after_help = omap::EXAMPLES)]
+    Omap(omap::OmapCommand),
+    /// Run a method of a class beside one object, or beside all
+    Exec(exec::ExecArgs),
+    /// Show the classes that run beside the objects
+    #[command(subcommand, after_help = class::EXAMPLES)]
+    Class(class::ClassCommand),
+    /// Measure throughput and latency
+    #[command(subcommand, after_help = bench::EXAMPLES)]
+    Bench(bench::BenchCommand),
+    /// Read everything and report damage
+    Scrub(scrub::ScrubArgs),
+    /// Check the store's own structures
+    Fsck(fsck::FsckArgs),
+    /// Run the active-storage experiment on real files
+    Demo(demo::DemoArgs),
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_has_help_with_an_example() {
+        fn check(command: &clap::Command, path: &str) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example") && help.contains(path), "{path}: {help:?}");
+            assert!(command.get_about().is_some(), "{path} says what it does");
+            for option in command.get_arguments() {
+                assert!(option.get_help().is_some(), "{path}: {} is documented", option.get_id());
+            }
+            for inner in command.get_subcommands() {
+                check(inner, &format!("{path} {}", inner.get_name()));
+            }
+        }
+        Cli::command().debug_assert();
+        check(&Cli::command(), "benthic");
+    }
+}

@@ -1,0 +1,287 @@
+//! `benthic bench write|seq|rand|exec`.
+
+mod measure;
+
+use crate::exit::{Failure, Outcome};
+use crate::jobs;
+use crate::noise::Noise;
+use crate::store::Session;
+use crate::units;
+use benthic_core::{ClassCall, Error, ErrorKind, Namespaces, ObjectId, Pool, Result, WriteOp, limits};
+use bytes::Bytes;
+use clap::{Args, Subcommand};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use measure::{Load, Measured, measure};
+use serde_json::json;
+use std::sync::Arc;
+
+pub const EXAMPLES: &str = "Examples:\n  benthic bench write scratch --size 64KiB --seconds 5 --keep\n  \
+    benthic bench rand scratch --in-flight 32\n  benthic bench exec scratch --class digest --method md5";
+
+/// Where the objects of benchmarks are.
+const NAMESPACE: &str = "benthic-bench";
+/// Objects differ in where they begin in the payload.
+const PAYLOAD_SHIFTS: u64 = 4096;
+
+/// The benchmarks.
+#[derive(Subcommand)]
+pub enum BenchCommand {
+    /// Write new objects, then remove them unless they are to be kept
+    #[command(after_help = "Example:\n  benthic bench write scratch --size 64KiB --in-flight 32 --keep")]
+    Write(WriteArgs),
+    /// Read the objects that `bench write --keep` left, each once
+    #[command(after_help = "Example:\n  benthic bench seq scratch")]
+    Seq(ReadArgs),
+    /// Read the objects that `bench write --keep` left, in random order
+    #[command(after_help = "Example:\n  benthic bench rand scratch --count 10000")]
+    Rand(ReadArgs),
+    /// Run a method beside objects that are made for it, one for each operation in flight
+    #[command(after_help = "Example:\n  benthic bench exec scratch --class digest --method md5 --size 1MiB")]
+    Exec(ExecArgs),
+}
+
+/// Arguments of `benthic bench write`.
+#[derive(Args)]
+pub struct WriteArgs {
+    #[command(flatten)]
+    load: Load,
+    /// Size of an object, at most 64MiB
+    #[arg(long, default_value = "4MiB", value_parser = units::parse_size)]
+    size: u64,
+    /// Let the store acknowledge before it is durable; the flush at the end counts
+    #[arg(long)]
+    buffered: bool,
+    /// Leave the objects, for `bench seq` and `bench rand`
+    #[arg(long)]
+    keep: bool,
+    /// Create the pool, and the store, if they do not exist
+    #[arg(long)]
+    create_pool: bool,
+}
+
+/// Arguments of `benthic bench seq` and `rand`.
+#[derive(Args)]
+pub struct ReadArgs {
+    #[command(flatten)]
+    load: Load,
+}
+
+/// Arguments of `benthic bench exec`.
+#[derive(Args)]
+pub struct ExecArgs {
+    #[command(flatten)]
+    load: Load,
+    /// The class
+    #[arg(long, default_value = "digest")]
+    class: String,
+    /// The method
+    #[arg(long, default_value = "md5")]
+    method: String,
+    /// Its input
+    #[arg(long, default_value = "", hide_default_value = true)]
+    input: String,
+    /// Size of an object, at most 64MiB
+    #[arg(long, default_value = "4MiB", value_parser = units::parse_size)]
+    size: u64,
+    /// Create the pool, and the store, if they do not exist
+    #[arg(long)]
+    create_pool: bool,
+}
+
+pub async fn run(command: BenchCommand, session: &Session) -> Outcome {
+    match command {
+        BenchCommand::Write(args) => write(args, session).await,
+        BenchCommand::Seq(args) => read("seq", &args.load, session).await,
+        BenchCommand::Rand(args) => read("rand", &args.load, session).await,
+        BenchCommand::Exec(args) => exec(args, session).await,
+    }
+}
+
+async fn write(args: WriteArgs, session: &Session) -> Outcome {
+    let pool = session.pool_or_create(&args.load.pool, args.create_pool).await?;
+    let payload = payload(args.size)?;
+    let purpose = if args.keep { "kept" } else { "temp" };
+    let op = {
+        let pool = Arc::clone(&pool);
+        move |index: u64| {
+            let (pool, data) = (Arc::clone(&pool), piece(&payload, index, args.size));
+            async move {
+                let write = WriteOp::new().write_full(data);
+                let write = if args.buffered { write.buffered() } else { write };
+                pool.write(&object(args.size, purpose, index)?, write).await?;
+                Ok(Some(args.size))
+            }
+        }
+    };
+    let store = session.store().await?;
+    let measured =
+        measure("write", &args.load, op, async || if args.buffered { store.flush().await } else { Ok(()) })
+            .await?;
+    let cleared = if args.keep { Ok(()) } else { clear(&pool, args.size, measured.started).await };
+    let told = tell("write", &args.load, &measured, session, args.size, args.buffered);
+    cleared?;
+    told
+}
+
+async fn read(what: &'static str, load: &Load, session: &Session) -> Outcome {
+    let pool = session.pool(&load.pool).await?;
+    let listed = jobs::objects(Arc::clone(&pool), Namespaces::One(NAMESPACE.to_owned()), String::new());
+    let objects: Vec<ObjectId> = listed.try_collect().await?;
+    if objects.is_empty() {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            format!("nothing to read; `benthic bench write {} --keep` leaves objects for this", load.pool),
+        )
+        .into());
+    }
+    let objects: Arc<[ObjectId]> = objects.into();
+    let op = move |index: u64| {
+        let (pool, objects) = (Arc::clone(&pool), Arc::clone(&objects));
+        async move {
+            let at = if what == "rand" { Noise::new(index).below(objects.len() as u64) } else { index };
+            let Some(object) = usize::try_from(at).ok().and_then(|at| objects.get(at)) else {
+                return Ok(None);
+            };
+            let size_bytes = size_of(object)?;
+            let data = pool.read_range(object, 0, size_bytes).await?;
+            if data.len() as u64 != size_bytes {
+                return Err(Error::new(ErrorKind::Corrupt, "the object has another length than was written")
+                    .with("object", object)
+                    .with("len_bytes", data.len()));
+            }
+            Ok(Some(size_bytes))
+        }
+    };
+    let measured = measure(what, load, op, async || Ok(())).await?;
+    let size_bytes = measured.bytes.checked_div(measured.latencies_ns.len()).unwrap_or(0);
+    tell(what, load, &measured, session, size_bytes, false)
+}
+
+async fn exec(args: ExecArgs, session: &Session) -> Outcome {
+    let pool = session.pool_or_create(&args.load.pool, args.create_pool).await?;
+    let payload = payload(args.size)?;
+    let objects: Vec<ObjectId> = (0..args.load.in_flight() as u64)
+        .map(|index| object(args.size, "exec", index))
+        .collect::<Result<_>>()?;
+    for (index, object) in (0..).zip(&objects) {
+        pool.write_full(object, piece(&payload, index, args.size)).await?;
+    }
+    let call = ClassCall { class: args.class, method: args.method, input: Bytes::from(args.input) };
+    let op = {
+        let (pool, objects) = (Arc::clone(&pool), objects.clone());
+        move |index: u64| {
+            let at = usize::try_from(index % objects.len() as u64).unwrap_or(0);
+            let (pool, object, call) = (Arc::clone(&pool), objects[at].clone(), call.clone());
+            async move { pool.exec(&object, call).await.map(|_| Some(args.size)) }
+        }
+    };
+    let measured = measure("exec", &args.load, op, async || Ok(())).await?;
+    for object in &objects {
+        gone(pool.remove(object).await)?;
+    }
+    tell("exec", &args.load, &measured, session, args.size, false)
+}
+
+/// Removes what a write benchmark wrote and need not keep, also after a signal.
+async fn clear(pool: &Arc<dyn Pool>, size_bytes: u64, count: u64) -> Result<()> {
+    let removals = stream::iter(0..count).map(|index| {
+        let pool = Arc::clone(pool);
+        async move { gone(pool.remove(&object(size_bytes, "temp", index)?).await) }
+    });
+    removals.buffer_unordered(64).try_collect().await
+}
+
+fn gone(removed: Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The name tells the size, so that a read can check its length, and the purpose (kept, temp or exec), so that no
+/// benchmark removes what another kept.
+fn object(size_bytes: u64, purpose: &str, index: u64) -> Result<ObjectId> {
+    ObjectId::in_namespace(NAMESPACE, format!("{size_bytes}-{purpose}-{index:010}"))
+}
+
+fn size_of(object: &ObjectId) -> Result<u64> {
+    object.name().split('-').next().and_then(|size| size.parse().ok()).ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidArgument,
+            "this object is not of `bench write`; remove it or use another pool",
+        )
+        .with("object", object)
+    })
+}
+
+fn payload(size_bytes: u64) -> Result<Bytes> {
+    if size_bytes > limits::OPERATION_BYTES_MAX {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            "an object is written by one operation, of 64 MiB at most",
+        )
+        .with("size_bytes", size_bytes));
+    }
+    let len_bytes = usize::try_from(size_bytes + PAYLOAD_SHIFTS).unwrap_or(usize::MAX);
+    Ok(Noise::new(size_bytes).bytes(len_bytes).into())
+}
+
+fn piece(payload: &Bytes, index: u64, size_bytes: u64) -> Bytes {
+    let start = index % PAYLOAD_SHIFTS;
+    // Both fit: the payload is that long and in memory.
+    payload.slice(start as usize..(start + size_bytes) as usize)
+}
+
+fn tell(
+    what: &str,
+    load: &Load,
+    measured: &Measured,
+    session: &Session,
+    size_bytes: u64,
+    buffered: bool,
+) -> Outcome {
+    let operations = measured.latencies_ns.len();
+    let (mib_per_s, operations_per_s) =
+        (units::mib_per_s(measured.bytes, measured.seconds), units::per_s(operations, measured.seconds));
+    let ms = |latency_ns: u64| std::time::Duration::from_nanos(latency_ns).as_secs_f64() * 1e3;
+    let quantile = |quantile| ms(measured.latencies_ns.value_at_quantile(quantile));
+    let (p50, p95, p99) = (quantile(0.5), quantile(0.95), quantile(0.99));
+    let (average, max) = (measured.latencies_ns.mean() / 1e6, ms(measured.latencies_ns.max()));
+    let text = format!(
+        "{what}: {operations} operations of {} in {:.3} s, {} in flight{}\n\
+         throughput  {mib_per_s:.1} MiB/s\n\
+         iops        {operations_per_s:.1}\n\
+         latency_ms  avg {average:.3}  p50 {p50:.3}  p95 {p95:.3}  p99 {p99:.3}  max {max:.3}\n\
+         errors      {}",
+        units::size(size_bytes),
+        measured.seconds,
+        load.in_flight(),
+        if buffered { ", buffered" } else { "" },
+        measured.errors
+    );
+    session.out.result(text, || {
+        json!({
+            "bench": what,
+            "pool": load.pool,
+            "size_bytes": size_bytes,
+            "in_flight": load.in_flight(),
+            "buffered": buffered,
+            "operations": operations,
+            "errors": measured.errors,
+            "bytes": measured.bytes,
+            "seconds": measured.seconds,
+            "mib_per_s": mib_per_s,
+            "operations_per_s": operations_per_s,
+            "latency_ms_avg": average,
+            "latency_ms_p50": p50,
+            "latency_ms_p95": p95,
+            "latency_ms_p99": p99,
+            "latency_ms_max": max,
+        })
+    })?;
+    if let Some(error) = &measured.first_error {
+        session.out.error(error, Some("first error"));
+        return Err(Failure::Some { failed: measured.errors, of: measured.errors + operations });
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! `benthic completions`.
+
+use crate::args::Cli;
+use crate::exit::Outcome;
+use crate::store::Session;
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+/// Arguments of `benthic completions`.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  benthic completions bash > ~/.local/share/bash-completion/completions/benthic"
+)]
+pub struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+pub fn run(args: &CompletionsArgs, session: &Session) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "benthic", &mut script);
+    session.out.exact(&script)
+}

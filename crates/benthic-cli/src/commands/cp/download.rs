@@ -1,0 +1,218 @@
+//! Objects to files.
+
+use super::plan::{self, Target};
+use super::{Copied, Options, Tally};
+use crate::exit::{Failure, Outcome};
+use crate::interrupt;
+use crate::jobs;
+use crate::local::{self, NewFile};
+use crate::progress::Progress;
+use crate::store::{Session, blocking};
+use crate::transfer::{self, Download, Known};
+use benthic_classes::digest::{Algorithm, Hasher};
+use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, Result};
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How often a copy starts over because somebody wrote to the object.
+const ATTEMPTS: usize = 5;
+
+/// An object, and the file that it goes to, if it can.
+type Wanted = (ObjectId, Result<PathBuf>);
+
+/// Copies objects and tells it.
+pub async fn run(
+    sources: Vec<Target>,
+    destination: &str,
+    recursive: bool,
+    options: Options,
+    session: &Session,
+) -> Outcome {
+    let into_directory =
+        recursive || sources.len() > 1 || destination.ends_with('/') || Path::new(destination).is_dir();
+    let progress = Progress::objects("copying");
+    let mut tally = Tally::new(session, "");
+    let mut taken = HashSet::new();
+    let several = sources.len() > 1;
+    let mut opened = Vec::new();
+    for source in sources {
+        let pool = session.pool(&source.pool).await;
+        opened.push((pool.map_err(|error| error.with("note", "there is no such file either"))?, source));
+    }
+    let mut ended = Ok(());
+    for (pool, source) in opened {
+        tally.pool.clone_from(&source.pool);
+        let wanted = wanted(Arc::clone(&pool), &source, Path::new(destination), into_directory, recursive)?;
+        let wanted = wanted.map_ok(|(object, path)| {
+            let twice = several && path.as_ref().is_ok_and(|path| !taken.insert(path.clone()));
+            let twice = twice.then(|| {
+                Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "another source has the same place in the destination",
+                ))
+            });
+            (object, twice.unwrap_or(path))
+        });
+        let job = |(object, path): Wanted| {
+            let pool = Arc::clone(&pool);
+            async move {
+                let copied = match path {
+                    Ok(path) => copy(&*pool, &object, &path, options).await.map(|copied| (path, copied)),
+                    Err(error) => Err(error),
+                };
+                (object, copied)
+            }
+        };
+        let mut found = false;
+        ended = jobs::run(wanted, options.jobs, job, |(object, copied)| {
+            found = true;
+            progress.advance(1);
+            match copied {
+                Ok((path, copied)) => {
+                    progress.suspend(|| tally.add(&path.to_string_lossy(), &object, &copied))
+                }
+                Err(error) => {
+                    let address = ObjectAddress { pool: source.pool.clone(), object };
+                    tally.failures.push(address.to_string(), error);
+                    Ok(())
+                }
+            }
+        })
+        .await;
+        if ended.is_err() {
+            break;
+        }
+        if !found {
+            let error = Error::new(ErrorKind::NotFound, "no objects here; `benthic ls` shows what is there");
+            tally.failures.push(format!("{}/{}", source.pool, source.below()), error);
+        }
+    }
+    drop(progress);
+    tally.finish(0, ended)
+}
+
+fn wanted(
+    pool: Arc<dyn Pool>,
+    source: &Target,
+    destination: &Path,
+    into_directory: bool,
+    recursive: bool,
+) -> Outcome<BoxStream<'static, Result<Wanted>>> {
+    let destination = destination.to_owned();
+    if recursive {
+        let prefix = source.below();
+        let listed = jobs::objects(pool, Namespaces::One(source.namespace.clone()), prefix.clone());
+        return Ok(listed
+            .map_ok(move |object| {
+                let below = object.name().strip_prefix(&prefix).unwrap_or_default();
+                let path = plan::local_path(&destination, below);
+                (object, path)
+            })
+            .boxed());
+    }
+    if source.is_directory() {
+        return Err(Failure::Usage(format!(
+            "name an object, or use -r for all objects below the prefix got=\"{}/{}\"",
+            source.pool, source.prefix
+        )));
+    }
+    let object = ObjectId::in_namespace(source.namespace.clone(), source.prefix.clone())?;
+    let path = if into_directory {
+        plan::local_path(&destination, object.name().rsplit('/').next().unwrap_or_default())
+    } else {
+        Ok(destination)
+    };
+    Ok(stream::iter([Ok((object, path))]).boxed())
+}
+
+async fn copy(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Options) -> Result<Copied> {
+    let mut attempt = 1;
+    loop {
+        match copy_once(pool, object, path, options).await {
+            Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS => attempt += 1,
+            copied => return copied,
+        }
+    }
+}
+
+async fn copy_once(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Options) -> Result<Copied> {
+    let known = transfer::look(pool, object).await?;
+    let size_bytes = known.stat.size_bytes;
+    if is_there(pool, object, path, &known, options.checksum).await? {
+        return Ok(Copied { unchanged: true, size_bytes });
+    }
+    let target = path.to_owned();
+    let mut file = blocking(move || {
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).map_err(|error| {
+                Error::io(benthic_core::Action::Admin, "cannot create the directory", error)
+                    .with("path", parent.display())
+            })?;
+        }
+        NewFile::create(&target)
+    })
+    .await?;
+    let mut hasher = Hasher::new(Algorithm::Xxh3);
+    let mut download = Download::of_version(pool, object, known.version, size_bytes);
+    while let Some(data) = download.next().await? {
+        if interrupt::is_set() {
+            return Err(Error::new(ErrorKind::Unavailable, "interrupted before the file was complete"));
+        }
+        (file, hasher) = blocking(move || {
+            hasher.update(&data);
+            file.write(&data)?;
+            Ok((file, hasher))
+        })
+        .await?;
+    }
+    let is_source = !options.check || is_source(pool, object, &known, hasher.finish()).await?;
+    let modified = known.source.filter(|_| is_source).map(|source| source.modified_unix_ns);
+    let modified = modified.or_else(|| i64::try_from(known.stat.modified_unix_ns).ok());
+    blocking(move || file.finish(modified)).await?;
+    Ok(Copied { unchanged: false, size_bytes })
+}
+
+/// Whether the file is there already.
+async fn is_there(
+    pool: &dyn Pool,
+    object: &ObjectId,
+    path: &Path,
+    known: &Known,
+    checksum: bool,
+) -> Result<bool> {
+    let Ok(metadata) = fs::metadata(path) else { return Ok(false) };
+    if !metadata.is_file() || metadata.len() != known.stat.size_bytes {
+        return Ok(false);
+    }
+    if checksum {
+        let path = path.to_owned();
+        let here = blocking(move || {
+            let mut hasher = Hasher::new(Algorithm::Xxh3);
+            hasher.update(&local::read_file(&path)?.data);
+            Ok(hasher.finish())
+        });
+        return Ok(here.await? == transfer::xxh3_beside(pool, object, known.version).await?);
+    }
+    let modified = local::modified_unix_ns(&metadata);
+    Ok(known.source.as_ref().is_some_and(|source| source.modified_unix_ns == modified)
+        || i64::try_from(known.stat.modified_unix_ns) == Ok(modified))
+}
+
+/// Whether the object still is what it was made from; what was read is then known to be right. If not,
+/// somebody may have changed the object and left the note: what was read is then compared with what is
+/// stored.
+async fn is_source(pool: &dyn Pool, object: &ObjectId, known: &Known, read: String) -> Result<bool> {
+    match &known.source {
+        None => Ok(false),
+        Some(source) if source.xxh3 == read => Ok(true),
+        Some(_) if transfer::xxh3_beside(pool, object, known.version).await? == read => Ok(false),
+        Some(source) => {
+            Err(Error::new(ErrorKind::Corrupt, "what was read is not what is stored; copy it again")
+                .with("read", read)
+                .with("copied", &source.xxh3))
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! `benthic cp`: what is copied is planned in [`plan`], and moved by [`upload`] and [`download`].
+
+pub mod download;
+pub mod plan;
+pub mod upload;
+
+use crate::exit::{Failure, Outcome};
+use crate::jobs::{self, Failures};
+use crate::output::object_fields;
+use crate::store::{Session, blocking};
+use crate::units;
+use benthic_core::ObjectId;
+use clap::Args;
+use plan::Side;
+use serde_json::{Value, json};
+
+/// Arguments of `benthic cp`.
+#[derive(Args)]
+#[command(after_help = "\
+What is a path and what an address: /x, ./x and ../x are paths. A ':' before the first '/' makes an address \
+(POOL:NAMESPACE/OBJECT, or POOL:/OBJECT in the default namespace). Other sources are paths if such a file \
+exists, else addresses. The destination is an address if the sources are paths, else a path.
+
+Names: one file goes to POOL/NAME, or to POOL/PREFIX/ under its own name. With -r, the files of a directory \
+go to POOL/PREFIX/ under their paths relative to it, with '/' between the parts; empty directories are not \
+kept. Back, POOL/PREFIX with -r means all objects below PREFIX/. Symbolic links to files are followed; links \
+to directories that are met within a directory, and what is neither file nor directory, are skipped.
+
+Again: every object made from a file has the attribute benthic.source with the file's size, modification \
+time and XXH3 digest. A file whose size and time are the same is not copied again; --checksum compares the \
+contents instead. What was copied is checked: the digest is computed again, beside the object.
+
+With --json there is a line for every file as soon as it is stored durably. Failures are listed at the end.
+
+Examples:
+  benthic cp cat.jpg photos/cats/
+  benthic cp -r ./holiday photos/2026
+  benthic cp -r photos/2026 ./back")]
+pub struct CpArgs {
+    /// Copy directories, or all objects below a prefix
+    #[arg(short, long)]
+    recursive: bool,
+    /// Copies at once [default: two a core, at most 16]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Compare contents, not size and time, to find what is copied already
+    #[arg(long)]
+    checksum: bool,
+    /// Do not check what was copied
+    #[arg(long)]
+    no_check: bool,
+    /// Create the pool of the destination, and the store, if they do not exist
+    #[arg(long)]
+    create_pool: bool,
+    /// Files, directories, or objects
+    #[arg(required = true, value_name = "SRC")]
+    sources: Vec<String>,
+    /// Where they go
+    #[arg(value_name = "DST")]
+    destination: String,
+}
+
+/// How files are compared and checked.
+#[derive(Clone, Copy)]
+pub struct Options {
+    /// Copies at once.
+    pub jobs: usize,
+    /// Whether contents decide what is copied already.
+    pub checksum: bool,
+    /// Whether what was copied is read again and compared.
+    pub check: bool,
+}
+
+/// A file that is where it should be.
+pub struct Copied {
+    /// Whether it was there before.
+    pub unchanged: bool,
+    /// Size.
+    pub size_bytes: u64,
+}
+
+/// Counts what was done and tells it, as the command goes on.
+struct Tally<'a> {
+    session: &'a Session,
+    pool: String,
+    copied: u64,
+    copied_bytes: u64,
+    unchanged: u64,
+    failures: Failures,
+}
+
+impl<'a> Tally<'a> {
+    fn new(session: &'a Session, pool: &str) -> Tally<'a> {
+        Tally {
+            session,
+            pool: pool.to_owned(),
+            copied: 0,
+            copied_bytes: 0,
+            unchanged: 0,
+            failures: Failures::default(),
+        }
+    }
+
+    fn add(&mut self, path: &str, object: &ObjectId, copied: &Copied) -> Outcome {
+        if copied.unchanged {
+            self.unchanged += 1;
+        } else {
+            self.copied += 1;
+            self.copied_bytes += copied.size_bytes;
+        }
+        if !self.session.out.is_json() {
+            return Ok(());
+        }
+        let mut fields = object_fields(&self.pool, object);
+        fields.insert("path".to_owned(), json!(path));
+        fields.insert("size_bytes".to_owned(), json!(copied.size_bytes));
+        fields.insert("status".to_owned(), json!(if copied.unchanged { "unchanged" } else { "copied" }));
+        self.session.out.json_line(&Value::Object(fields))?;
+        // Whoever reads this line may rely on the copy.
+        self.session.out.flush()
+    }
+
+    fn finish(self, skipped: u64, ended: Outcome) -> Outcome {
+        let told = self.session.out.note(format_args!(
+            "copied {} ({}), unchanged {}, skipped {skipped}, failed {}",
+            self.copied,
+            units::size(self.copied_bytes),
+            self.unchanged,
+            self.failures.count()
+        ));
+        let of = self.copied + self.unchanged + self.failures.count();
+        let told = told.and(self.session.out.flush()).and(self.failures.finish(&self.session.out, of));
+        ended.and(told)
+    }
+}
+
+pub async fn run(args: CpArgs, session: &Session) -> Outcome {
+    let options = Options {
+        jobs: args.jobs.unwrap_or_else(jobs::default_jobs),
+        checksum: args.checksum,
+        check: !args.no_check,
+    };
+    match plan::side(&args.sources)? {
+        Side::Paths(paths) => {
+            let target = plan::target(&args.destination)?;
+            if paths.len() > 1 && !target.is_directory() {
+                return Err(Failure::Usage(format!(
+                    "several sources need a destination that ends with '/' got={:?}",
+                    args.destination
+                )));
+            }
+            let pool = session
+                .pool_or_create(&target.pool, args.create_pool)
+                .await
+                .map_err(|error| plan::explain_missing_pool(error, &args.sources))?;
+            let recursive = args.recursive;
+            let plan = blocking(move || Ok(plan::files(&paths, &target, recursive))).await?;
+            upload::run(pool, plan, options, session).await
+        }
+        Side::Objects(sources) => {
+            if args.create_pool {
+                return Err(Failure::Usage("--create-pool is for copies to a pool".to_owned()));
+            }
+            download::run(sources, &args.destination, args.recursive, options, session).await
+        }
+    }
+}

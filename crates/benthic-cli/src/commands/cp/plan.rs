@@ -1,0 +1,276 @@
+//! What `cp` copies where: telling paths from addresses, walking directories, making names.
+
+use crate::exit::Failure;
+use crate::{local, units};
+use benthic_core::{Error, ErrorKind, ObjectId, PoolAddress, Result};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::path::{Component, Path, PathBuf};
+
+/// A pool, a namespace in it, and the beginning of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The pool.
+    pub pool: String,
+    /// The namespace; empty for the default one.
+    pub namespace: String,
+    /// A name, or a prefix of names.
+    pub prefix: String,
+}
+
+impl Target {
+    fn parse(text: &str) -> Result<Target> {
+        let (pool, prefix) = text.split_once('/').unwrap_or((text, ""));
+        let PoolAddress { pool, namespace } = pool.parse()?;
+        Ok(Target { pool, namespace, prefix: prefix.to_owned() })
+    }
+
+    /// Whether several objects can go there.
+    pub fn is_directory(&self) -> bool {
+        self.prefix.is_empty() || self.prefix.ends_with('/')
+    }
+
+    /// The prefix of what lies below this name.
+    pub fn below(&self) -> String {
+        if self.is_directory() { self.prefix.clone() } else { format!("{}/", self.prefix) }
+    }
+}
+
+/// What the sources are: all of one kind.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Local files and directories.
+    Paths(Vec<PathBuf>),
+    /// Objects, or prefixes of objects.
+    Objects(Vec<Target>),
+}
+
+/// Whether the text can only be a path.
+fn is_path(text: &str) -> bool {
+    matches!(text, "." | "..") || ["/", "./", "../"].iter().any(|start| text.starts_with(start))
+}
+
+/// Whether the text can only be an address: a pool ends at the first `:`.
+fn is_address(text: &str) -> bool {
+    !is_path(text) && text.split('/').next().is_some_and(|pool| pool.contains(':'))
+}
+
+/// Tells what the sources are.
+///
+/// # Errors
+/// A usage error if some are paths and some are addresses.
+pub fn side(sources: &[String]) -> Result<Side, Failure> {
+    let (addresses, paths): (Vec<&String>, Vec<&String>) = sources
+        .iter()
+        .partition(|text| is_address(text) || !(is_path(text) || Path::new(text).symlink_metadata().is_ok()));
+    match (paths.first(), addresses.first()) {
+        (Some(path), Some(address)) => Err(Failure::Usage(format!(
+            "sources are all files or all objects; {path:?} is a file here and {address:?} is none; ./X is \
+             always a file, POOL:/X always an object"
+        ))),
+        (_, None) => Ok(Side::Paths(paths.iter().map(PathBuf::from).collect())),
+        (None, _) => {
+            let parsed: Result<Vec<Target>> = addresses.iter().map(|text| Target::parse(text)).collect();
+            Ok(Side::Objects(parsed.map_err(|error| {
+                error.with("hint", "neither a file that exists nor an address of the form POOL/OBJECT")
+            })?))
+        }
+    }
+}
+
+/// The destination of files.
+///
+/// # Errors
+/// A usage error if it can only be a path.
+pub fn target(text: &str) -> Result<Target, Failure> {
+    if is_path(text) {
+        return Err(Failure::Usage(format!(
+            "source and destination are both files here; an object is POOL/OBJECT got={text:?}"
+        )));
+    }
+    Ok(Target::parse(text)?)
+}
+
+/// A missing pool may mean that a source was taken for a file, but an object was meant.
+pub fn explain_missing_pool(error: Error, sources: &[String]) -> Error {
+    let guessed = sources.iter().find(|text| !is_path(text) && text.contains('/'));
+    match guessed {
+        Some(text) if error.kind() == ErrorKind::NotFound => {
+            error.with("source", format_args!("{text:?} (a file here; POOL:/OBJECT means an object)"))
+        }
+        _ => error,
+    }
+}
+
+/// A file to copy to an object.
+#[derive(Clone, Debug)]
+pub struct Upload {
+    /// The file.
+    pub path: PathBuf,
+    /// The object.
+    pub object: ObjectId,
+    /// Size of the file when the plan was made.
+    pub size_bytes: u64,
+    /// Its modification time, in nanoseconds since 1970.
+    pub modified_unix_ns: i64,
+}
+
+/// What to copy, what not, and why.
+#[derive(Default)]
+pub struct Plan {
+    /// Files to copy.
+    pub uploads: Vec<Upload>,
+    /// What cannot be copied.
+    pub refused: Vec<(String, Error)>,
+    /// What is passed over, and why.
+    pub skipped: Vec<String>,
+    names: HashSet<ObjectId>,
+    left_out: HashSet<PathBuf>,
+}
+
+impl Plan {
+    /// Bytes to copy.
+    pub fn total_bytes(&self) -> u64 {
+        self.uploads.iter().map(|upload| upload.size_bytes).sum()
+    }
+
+    /// Passes over these files and directories without a word.
+    pub fn leave_out(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        self.left_out.extend(paths);
+    }
+
+    /// Adds all files below a directory. Blocks.
+    pub fn add_directory(&mut self, directory: &Path, target: &Target) {
+        self.walk(directory, Path::new(""), target);
+    }
+
+    fn add(&mut self, path: &Path, target: &Target, name: Result<String>, metadata: &Metadata) {
+        let object = local::check_size(metadata.len())
+            .and(name)
+            .and_then(|name| ObjectId::in_namespace(target.namespace.clone(), name));
+        match object {
+            Ok(object) if !self.names.insert(object.clone()) => {
+                let error = Error::new(ErrorKind::InvalidArgument, "another source has the same object name")
+                    .with("object", format_args!("{:?}", object.name()));
+                self.refuse(path, error);
+            }
+            Ok(object) => self.uploads.push(Upload {
+                path: path.to_owned(),
+                object,
+                size_bytes: metadata.len(),
+                modified_unix_ns: local::modified_unix_ns(metadata),
+            }),
+            Err(error) => self.refuse(path, error),
+        }
+    }
+
+    fn refuse(&mut self, path: &Path, error: Error) {
+        self.refused.push((path.to_string_lossy().into_owned(), error));
+    }
+
+    fn skip(&mut self, path: &Path, why: &str) {
+        self.skipped.push(format!("skipped {why} path={}", units::one_line_path(path)));
+    }
+
+    /// Adds all files below a directory. `relative` is where it is below the source.
+    fn walk(&mut self, directory: &Path, relative: &Path, target: &Target) {
+        let listed = fs::read_dir(directory).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+        let mut entries = match listed {
+            Ok(entries) => entries,
+            Err(error) => return self.refuse(directory, unreadable(error)),
+        };
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let (path, relative) = (entry.path(), relative.join(entry.file_name()));
+            if self.left_out.contains(&path) {
+                continue;
+            }
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            match fs::metadata(&path) {
+                Err(error) => self.refuse(&path, unreadable(error)),
+                Ok(metadata) if metadata.is_dir() && is_link => {
+                    self.skip(&path, "a symbolic link to a directory");
+                }
+                Ok(metadata) if metadata.is_dir() => self.walk(&path, &relative, target),
+                Ok(metadata) if metadata.is_file() => {
+                    let name = utf8_name(&relative).map(|name| target.below() + &name);
+                    self.add(&path, target, name, &metadata);
+                }
+                Ok(_) => self.skip(&path, "what is neither file nor directory"),
+            }
+        }
+    }
+}
+
+fn unreadable(error: std::io::Error) -> Error {
+    Error::io(benthic_core::Action::Admin, "cannot read this", error)
+}
+
+/// Plans the copy of files and, if `recursive`, directories. Blocks.
+pub fn files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
+    let mut plan = Plan::default();
+    for path in paths {
+        match fs::metadata(path) {
+            Err(error) => plan.refuse(path, unreadable(error)),
+            Ok(metadata) if metadata.is_dir() && recursive => plan.add_directory(path, target),
+            Ok(metadata) if metadata.is_dir() => plan.refuse(
+                path,
+                Error::new(ErrorKind::InvalidArgument, "this is a directory; -r copies what is in it"),
+            ),
+            Ok(metadata) if metadata.is_file() => {
+                let name = if target.is_directory() {
+                    utf8_name(Path::new(path.file_name().unwrap_or(OsStr::new(""))))
+                        .map(|name| target.prefix.clone() + &name)
+                } else {
+                    Ok(target.prefix.clone())
+                };
+                plan.add(path, target, name, &metadata);
+            }
+            Ok(_) => plan.refuse(
+                path,
+                Error::new(
+                    ErrorKind::InvalidArgument,
+                    "neither file nor directory; `benthic put` reads pipes",
+                ),
+            ),
+        }
+    }
+    plan
+}
+
+/// The parts of a relative path with `/` between them.
+fn utf8_name(relative: &Path) -> Result<String> {
+    let parts: Option<Vec<&str>> = relative
+        .components()
+        .map(|part| match part {
+            Component::Normal(part) => part.to_str(),
+            _ => None,
+        })
+        .collect();
+    parts.map(|parts| parts.join("/")).ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidArgument,
+            "the file's name is not UTF-8; rename it, or store it with `benthic put`",
+        )
+    })
+}
+
+/// Where an object goes below a directory.
+///
+/// # Errors
+/// `InvalidArgument` for a name that would leave the directory or has no place in one.
+pub fn local_path(directory: &Path, name: &str) -> Result<PathBuf> {
+    if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "the object's name is no path below the destination; fetch it with `benthic get`",
+        )
+        .with("name", format_args!("{name:?}")));
+    }
+    Ok(directory.join(name))
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

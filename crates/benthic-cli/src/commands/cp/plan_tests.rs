@@ -1,0 +1,96 @@
+use super::{Side, Target, files, is_address, is_path, local_path, side, target};
+use benthic_core::ErrorKind;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::slice;
+
+fn to(text: &str) -> Target {
+    target(text).unwrap()
+}
+
+#[test]
+fn paths_and_addresses_are_told_apart() {
+    for text in ["/x", "./x", "../x", ".", "..", "./a:b/c"] {
+        assert!(is_path(text) && !is_address(text), "{text}");
+    }
+    for text in ["p:/x", "p:ns/x", "p:ns", "a.b:c/d"] {
+        assert!(is_address(text) && !is_path(text), "{text}");
+    }
+    for text in ["p/x", "p", "x.txt", "a/b:c"] {
+        assert!(!is_address(text) && !is_path(text), "{text}");
+    }
+    let here = tempfile::tempdir().unwrap();
+    let file = here.path().join("f").to_str().unwrap().to_owned();
+    fs::write(&file, "").unwrap();
+    assert_eq!(side(slice::from_ref(&file)).unwrap(), Side::Paths(vec![PathBuf::from(&file)]));
+    assert_eq!(side(&["no-such-pool/x".to_owned()]).unwrap(), Side::Objects(vec![to("no-such-pool/x")]));
+    assert!(side(&[file, "p:/x".to_owned()]).is_err(), "mixed");
+    assert!(target("./x").is_err(), "two paths");
+}
+
+#[test]
+fn files_get_their_names() {
+    let here = tempfile::tempdir().unwrap();
+    let (root, file) = (here.path(), here.path().join("d/e/f.txt"));
+    fs::create_dir_all(root.join("d/e/empty")).unwrap();
+    fs::write(&file, "data").unwrap();
+    fs::write(root.join("d/g"), "").unwrap();
+    let names = |paths: &[PathBuf], text: &str, recursive: bool| -> Vec<String> {
+        let plan = files(paths, &to(text), recursive);
+        assert!(plan.refused.is_empty(), "{:?}", plan.refused);
+        plan.uploads.iter().map(|upload| upload.object.to_string()).collect()
+    };
+    assert_eq!(names(slice::from_ref(&file), "p/name", false), ["name"]);
+    assert_eq!(names(slice::from_ref(&file), "p/dir/", false), ["dir/f.txt"]);
+    assert_eq!(names(slice::from_ref(&file), "p:ns", false), [":ns/f.txt"]);
+    assert_eq!(names(&[root.join("d")], "p", true), ["e/f.txt", "g"]);
+    assert_eq!(names(&[root.join("d")], "p:ns/x", true), [":ns/x/e/f.txt", ":ns/x/g"]);
+    assert_eq!(names(&[root.join("d/e")], "p/x/", true), ["x/f.txt"]);
+}
+
+#[test]
+fn what_cannot_be_copied_is_named_and_the_rest_goes_on() {
+    let here = tempfile::tempdir().unwrap();
+    let root = here.path();
+    fs::create_dir_all(root.join("sub")).unwrap();
+    fs::write(root.join("sub/a"), "x").unwrap();
+    fs::write(root.join(OsStr::from_bytes(b"bad\xff")), "x").unwrap();
+    fs::File::create(root.join("huge")).unwrap().set_len(128 * 1024 * 1024 + 1).unwrap();
+    symlink(root.join("sub/a"), root.join("to-file")).unwrap();
+    symlink(root.join("sub"), root.join("to-dir")).unwrap();
+    symlink(root.join("nowhere"), root.join("dangling")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
+
+    let plan = files(&[root.to_owned(), root.join("sub")], &to("p"), true);
+    let names: Vec<&str> = plan.uploads.iter().map(|upload| upload.object.name()).collect();
+    assert_eq!(names, ["sub/a", "to-file", "a"]);
+    let mut refused: Vec<(&str, ErrorKind)> =
+        plan.refused.iter().map(|(path, error)| (path.rsplit('/').next().unwrap(), error.kind())).collect();
+    refused.sort_unstable();
+    assert_eq!(
+        refused,
+        [
+            ("bad\u{fffd}", ErrorKind::InvalidArgument),
+            ("dangling", ErrorKind::NotFound),
+            ("huge", ErrorKind::LimitExceeded)
+        ]
+    );
+    assert_eq!(plan.skipped.len(), 2, "{:?}", plan.skipped);
+
+    let twice = files(&[root.join("sub/a"), root.join("sub/a")], &to("p"), false);
+    assert_eq!((twice.uploads.len(), twice.refused.len()), (1, 1));
+    let directory = files(&[root.join("sub")], &to("p"), false);
+    assert_eq!((directory.uploads.len(), directory.refused.len()), (0, 1));
+}
+
+#[test]
+fn no_object_name_leaves_the_destination() {
+    let directory = Path::new("/d");
+    assert_eq!(local_path(directory, "a/b..c/.d").unwrap(), Path::new("/d/a/b..c/.d"));
+    for name in ["", "..", ".", "/etc/passwd", "a/../../b", "a//b", "a/", "../x", "./x"] {
+        assert_eq!(local_path(directory, name).unwrap_err().kind(), ErrorKind::InvalidArgument, "{name:?}");
+    }
+}

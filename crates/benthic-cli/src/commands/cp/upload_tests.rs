@@ -1,0 +1,43 @@
+use super::{Options, copy_all};
+use crate::commands::cp::plan::{self, Target};
+use crate::faulty::Faulty;
+use crate::transfer;
+use benthic_core::{ErrorKind, ObjectId, Pool, WriteStep};
+use bytes::Bytes;
+use std::sync::Arc;
+
+async fn copy(pool: Arc<dyn Pool>, content: &str) -> Result<bool, ErrorKind> {
+    let here = tempfile::tempdir().unwrap();
+    std::fs::write(here.path().join("f"), content).unwrap();
+    let target = Target { pool: "p".to_owned(), namespace: String::new(), prefix: String::new() };
+    let plan = plan::files(&[here.path().join("f")], &target, false);
+    let options = Options { jobs: 1, checksum: false, check: true };
+    let mut copied = Vec::new();
+    let done = |_, result: benthic_core::Result<super::Copied>| {
+        copied.push(result.map(|copied| !copied.unchanged).map_err(|error| error.kind()));
+        Ok(())
+    };
+    copy_all(pool, plan.uploads, options, done).await.unwrap();
+    copied.pop().unwrap()
+}
+
+#[tokio::test]
+async fn a_copy_that_arrives_damaged_is_told_and_not_taken_for_done() {
+    let pool = Faulty::pool(|number, mut op, _| {
+        if number == 0 {
+            for step in &mut op.steps {
+                if let WriteStep::WriteFull { data } = step {
+                    *data = Bytes::from_static(b"dataX");
+                }
+            }
+        }
+        Ok(op)
+    })
+    .await;
+    let pool = Arc::new(pool);
+    assert_eq!(copy(Arc::clone(&pool) as Arc<dyn Pool>, "data.").await, Err(ErrorKind::Corrupt));
+    let object = ObjectId::new("f").unwrap();
+    assert_eq!(transfer::look(&*pool, &object).await.unwrap().source, None);
+    assert_eq!(copy(Arc::clone(&pool) as Arc<dyn Pool>, "data.").await, Ok(true));
+    assert_eq!(pool.sound.read_range(&object, 0, 10).await.unwrap(), "data.");
+}

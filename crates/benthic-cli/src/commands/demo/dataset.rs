@@ -1,0 +1,165 @@
+//! The files of the demo: a person's directory, or generated ones and those of the clone. All of it blocks.
+
+use crate::commands::cp::plan::{Plan, Target, Upload};
+use crate::interrupt;
+use crate::noise::Noise;
+use crate::units;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+/// Largest generated file.
+const GENERATED_BYTES_MAX: u64 = 64 * MIB;
+/// Files that a build or a tool made are no part of a clone.
+const NOT_OF_THE_CLONE: [&str; 3] = [".git", ".venv", "target"];
+/// Where systems cut data into blocks, mistakes are likely: each gets a file below, at and above it.
+const EDGES: [u64; 4] = [4 * KIB, 64 * KIB, MIB, 8 * MIB];
+/// Sizes that occur once, and that mean something: empty, a byte, odd.
+const ODD_SIZES: [u64; 6] = [0, 0, 1, 7, 333, 100_003];
+const UNICODE_NAMES: [&str; 6] =
+    ["Größe.txt", "日本語.dat", "emoji 🐟.bin", "e\u{301} decomposed", "space and 'quotes'", "back\\slash"];
+
+/// Files, and the objects that they become.
+pub struct Dataset {
+    /// The files.
+    pub uploads: Vec<Upload>,
+    /// Their bytes.
+    pub total_bytes: u64,
+    /// What is left out, and why.
+    pub skipped: Vec<String>,
+    /// Where the files are from.
+    pub description: String,
+    /// Generated files live as long as this.
+    _generated: Option<TempDir>,
+}
+
+impl Dataset {
+    /// All files below a directory, without the store if it is there.
+    pub fn of_directory(directory: &Path, store: Option<&Path>) -> Result<Dataset> {
+        let plan = plan(&[("", directory)], &[], store);
+        Dataset::new(plan, units::one_line_path(directory), None)
+    }
+
+    /// Generated files of about `total_bytes`, and the files of the clone that the user is in.
+    pub fn generated(total_bytes: u64, store: Option<&Path>) -> Result<Dataset> {
+        let failed = |error| Error::io(Action::Admin, "cannot generate files", error);
+        let generated = tempfile::Builder::new().prefix("benthic-demo-").tempdir().map_err(failed)?;
+        for (name, size_bytes) in generated_files(total_bytes) {
+            if interrupt::is_set() {
+                return Err(Error::new(ErrorKind::Unavailable, "interrupted"));
+            }
+            let path = generated.path().join(&name);
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent).map_err(failed)?;
+            }
+            let seed = name.bytes().fold(size_bytes, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
+            let content = Noise::new(seed).bytes(usize::try_from(size_bytes).unwrap_or(usize::MAX));
+            fs::write(&path, content).map_err(|error| failed(error).with("path", path.display()))?;
+        }
+        let clone = clone_root();
+        let mut roots = vec![("generated/", generated.path())];
+        let mut description = "generated files".to_owned();
+        if let Some(clone) = &clone {
+            roots.push(("clone/", clone));
+            description =
+                format!("generated files and those of the clone in {}", units::one_line_path(clone));
+        }
+        let plan = plan(&roots, &NOT_OF_THE_CLONE, store);
+        Dataset::new(plan, description, Some(generated))
+    }
+
+    fn new(plan: Plan, description: String, generated: Option<TempDir>) -> Result<Dataset> {
+        let refused =
+            plan.refused.iter().map(|(path, error)| format!("skipped {}: {error}", units::one_line(path)));
+        let skipped: Vec<String> = plan.skipped.iter().cloned().chain(refused).collect();
+        if plan.uploads.is_empty() {
+            return Err(
+                Error::new(ErrorKind::NotFound, "there are no files to work on").with("data", description)
+            );
+        }
+        Ok(Dataset {
+            total_bytes: plan.total_bytes(),
+            uploads: plan.uploads,
+            skipped,
+            description,
+            _generated: generated,
+        })
+    }
+}
+
+fn plan(roots: &[(&str, &Path)], left_out: &[&str], store: Option<&Path>) -> Plan {
+    let mut plan = Plan::default();
+    for (prefix, root) in roots {
+        plan.leave_out(left_out.iter().map(|name| root.join(name)));
+        plan.leave_out(store.and_then(|store| below(store, root)));
+        let target = Target { pool: String::new(), namespace: String::new(), prefix: (*prefix).to_owned() };
+        plan.add_directory(root, &target);
+    }
+    plan
+}
+
+/// The path of the store as it is met below `root`.
+fn below(store: &Path, root: &Path) -> Option<PathBuf> {
+    let (store, real_root) = (fs::canonicalize(store).ok()?, fs::canonicalize(root).ok()?);
+    store.strip_prefix(real_root).ok().map(|relative| root.join(relative))
+}
+
+/// The clone of a repository that the current directory is in.
+fn clone_root() -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    here.ancestors().find(|directory| directory.join(".git").exists()).map(Path::to_owned)
+}
+
+/// Names and sizes: the telling ones, then half of the bytes in large files, most of the others in middle
+/// ones.
+fn generated_files(total_bytes: u64) -> Vec<(String, u64)> {
+    let edges = EDGES.iter().flat_map(|edge| [edge - 1, *edge, edge + 1]);
+    let telling = ODD_SIZES.into_iter().chain(edges).filter(|size_bytes| *size_bytes <= total_bytes / 8);
+    let mut files: Vec<(String, u64)> =
+        telling.enumerate().map(|(index, size)| (format!("edges/{index:02}-{size}"), size)).collect();
+    files.extend((0..).zip(UNICODE_NAMES).map(|(index, name)| (format!("names/{name}"), 100 * index)));
+    let largest = GENERATED_BYTES_MAX.min(total_bytes / 8).max(1);
+    if largest == GENERATED_BYTES_MAX {
+        files.push(("large/64MiB".to_owned(), GENERATED_BYTES_MAX));
+    }
+    let mut noise = Noise::new(total_bytes);
+    let mut left_bytes = total_bytes.saturating_sub(files.iter().map(|(_, size_bytes)| size_bytes).sum());
+    for (kind, share, bytes_max) in
+        [("large", 2, largest), ("middle", 2, largest.min(4 * MIB)), ("small", 1, largest.min(64 * KIB))]
+    {
+        let mut share_bytes = left_bytes / share;
+        left_bytes -= share_bytes;
+        for index in 0.. {
+            if share_bytes == 0 {
+                break;
+            }
+            let size_bytes = (1 + noise.below(bytes_max)).min(share_bytes);
+            files.push((format!("{kind}/{:02}/{index:05}", index % 16), size_bytes));
+            share_bytes -= size_bytes;
+        }
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GENERATED_BYTES_MAX, MIB, generated_files};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn generated_files_have_the_size_asked_for_and_distinct_names() {
+        for total_bytes in [MIB, 100 * MIB, 1024 * MIB] {
+            let files = generated_files(total_bytes);
+            let sum: u64 = files.iter().map(|(_, size_bytes)| size_bytes).sum();
+            assert_eq!(sum, total_bytes);
+            assert!(files.iter().any(|(_, size_bytes)| *size_bytes == 0));
+            assert!(files.iter().all(|(_, size_bytes)| *size_bytes <= GENERATED_BYTES_MAX));
+            assert_eq!(files.iter().map(|(name, _)| name).collect::<BTreeSet<_>>().len(), files.len());
+            assert_eq!(files, generated_files(total_bytes), "the same in every run");
+        }
+        assert!(generated_files(1024 * MIB).iter().any(|(_, size_bytes)| *size_bytes == GENERATED_BYTES_MAX));
+    }
+}

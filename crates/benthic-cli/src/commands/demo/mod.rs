@@ -1,0 +1,250 @@
+//! `benthic demo`: the active-storage experiment. Load files, digest every object beside the object, digest
+//! the same at the client, compare both with `md5sum`, and show what each cost.
+
+mod dataset;
+mod phases;
+mod published;
+mod report;
+mod text;
+
+use crate::exit::{Failure, Outcome};
+use crate::jobs;
+use crate::local::NewFile;
+use crate::store::{Session, blocking};
+use crate::units;
+use benthic_core::{
+    Error, ErrorKind, ListRequest, Namespaces, ObjectAddress, ObjectId, Pool, StoreUri, names,
+};
+use clap::Args;
+use dataset::Dataset;
+use phases::{Digests, Phase};
+use published::Published;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where the demo keeps what is not a file of the data: its mark, and the object of the published form.
+const NAMESPACE: &str = "benthic-demo";
+
+/// Arguments of `benthic demo`.
+#[derive(Args)]
+#[command(after_help = "\
+Without --data the files are generated, in sizes from 0 bytes to 64 MiB, the same in every run; run inside a \
+clone of a repository, its files are taken, too. The pool is made by the demo and made anew in the next run; \
+a pool that somebody else made is refused. It stays afterwards: look around with `benthic ls benthic-demo`, \
+remove it with `benthic pool rm benthic-demo`. If any digest differs, the exit status is 12.
+
+Examples:
+  benthic demo
+  benthic demo --data ~/Pictures --report pictures.html")]
+pub struct DemoArgs {
+    /// Use the files of this directory
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Where the report goes
+    #[arg(long, value_name = "FILE", default_value = "benthic-demo.html")]
+    report: PathBuf,
+    /// How much to generate
+    #[arg(long, default_value = "1GiB", value_parser = units::parse_size, conflicts_with = "data")]
+    size: u64,
+    /// The pool
+    #[arg(long, value_name = "NAME", default_value = "benthic-demo")]
+    pool: String,
+    /// Objects at once [default: two a core, at most 16]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// The published form: repetitions
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// The published form: sizes of the object
+    #[arg(long, value_delimiter = ',', default_value = "4KiB,64KiB,1MiB", value_parser = units::parse_size)]
+    object_size: Vec<u64>,
+}
+
+/// An object whose digests are not all the same.
+struct Mismatch {
+    object: String,
+    in_storage: String,
+    at_client: String,
+    expected: String,
+}
+
+/// All that the demo found out.
+struct Findings {
+    store: String,
+    pool: String,
+    jobs: usize,
+    data: String,
+    skipped: Vec<String>,
+    phases: Vec<Phase>,
+    repeat: u32,
+    published: Vec<Published>,
+    mismatches: Vec<Mismatch>,
+}
+
+pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
+    names::check_pool_name(&args.pool)?;
+    published::check_sizes(&args.object_size)?;
+    if let Some(directory) = args.data.as_ref().filter(|directory| !directory.is_dir()) {
+        return Err(Error::new(ErrorKind::NotFound, "--data wants a directory that exists")
+            .with("path", directory.display())
+            .into());
+    }
+    let report_path = args.report.clone();
+    // Tried first: nobody should wait for minutes to hear that the report has no place.
+    let report_path = blocking(move || NewFile::create(&report_path).map(|_| report_path)).await?;
+    let store_directory = match session.uri().parse()? {
+        StoreUri::File(directory) => Some(directory),
+        StoreUri::Mem | StoreUri::Ceph { .. } => None,
+    };
+    let pool = own_pool(session, &args.pool).await?;
+    let say = |what: &str| session.out.note(what).and_then(|()| session.out.flush());
+
+    say(if args.data.is_some() { "looking at the files …" } else { "generating files …" })?;
+    let dataset = match args.data {
+        Some(directory) => {
+            blocking(move || Dataset::of_directory(&directory, store_directory.as_deref())).await?
+        }
+        None => blocking(move || Dataset::generated(args.size, store_directory.as_deref())).await?,
+    };
+    for skipped in &dataset.skipped {
+        session.out.warning(skipped);
+    }
+    let jobs = args.jobs.unwrap_or_else(jobs::default_jobs);
+    let objects: Arc<[ObjectId]> = dataset.uploads.iter().map(|upload| upload.object.clone()).collect();
+    let sizes = phases::Sizes { objects: objects.len() as u64, bytes: dataset.total_bytes };
+    say(&format!("{} files, {}: {}", sizes.objects, units::size(sizes.bytes), dataset.description))?;
+    say("loading …")?;
+    let load = phases::load(&pool, &dataset, jobs, session).await?;
+    say("digesting beside the objects …")?;
+    let (there, in_storage) = phases::in_storage(&pool, &objects, jobs, sizes).await?;
+    say("digesting at the client …")?;
+    let (here, at_client) = phases::at_client(&pool, &objects, jobs, sizes).await?;
+    say("asking md5sum …")?;
+    let (sums, by_system) = phases::md5sum(&dataset.uploads, sizes).await?;
+    let mut mismatches = compare(&args.pool, &objects, &in_storage, &at_client, &by_system);
+    let mut published = Vec::new();
+    for size_bytes in args.object_size {
+        say(&format!("{} repetitions on one object of {} …", args.repeat, units::size(size_bytes)))?;
+        let store = session.store().await?;
+        published.push(published::run(&*store, &pool, size_bytes, args.repeat, &mut mismatches).await?);
+    }
+    let findings = Findings {
+        store: session.uri().to_owned(),
+        pool: args.pool,
+        jobs,
+        data: dataset.description.clone(),
+        skipped: dataset.skipped.clone(),
+        phases: vec![load, there, here, sums],
+        repeat: args.repeat,
+        published,
+        mismatches,
+    };
+    let page = report::page(&findings);
+    blocking(move || {
+        let mut file = NewFile::create(&report_path)?;
+        file.write(page.as_bytes())?;
+        file.finish(None)
+    })
+    .await?;
+    tell(&findings, &args.report.display().to_string(), session)
+}
+
+fn tell(findings: &Findings, report: &str, session: &Session) -> Outcome {
+    session.out.result(format_args!("\n{}\n\nreport: {report}", text::summary(findings)), || {
+        json!({
+            "store": findings.store,
+            "pool": findings.pool,
+            "phases": findings.phases.iter().map(Phase::to_json).collect::<Vec<_>>(),
+            "repeat": findings.repeat,
+            "published": findings.published.iter().map(Published::to_json).collect::<Vec<_>>(),
+            "skipped": findings.skipped,
+            "mismatches": findings.mismatches.iter().map(|mismatch| json!({
+                "object": mismatch.object,
+                "in_storage": mismatch.in_storage,
+                "at_client": mismatch.at_client,
+                "expected": mismatch.expected,
+            })).collect::<Vec<_>>(),
+            "report": report,
+        })
+    })?;
+    if findings.mismatches.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Corrupt,
+        "digests differ; `benthic scrub` tells whether stored data is damaged",
+    )
+    .with("objects", findings.mismatches.len())
+    .into())
+}
+
+/// Makes the demo's pool anew. A pool that does not have the demo's mark and is not empty belongs to somebody
+/// else.
+async fn own_pool(session: &Session, name: &str) -> Outcome<Arc<dyn Pool>> {
+    let store = session.store_or_create().await?;
+    let mark = ObjectId::in_namespace(NAMESPACE, "made-by-benthic-demo")?;
+    match store.open_pool(name).await {
+        Ok(pool) => {
+            let marked = match pool.stat(&mark).await {
+                Ok(_) => true,
+                Err(error) if error.kind() == ErrorKind::NotFound => false,
+                Err(error) => return Err(error.into()),
+            };
+            if !marked && !is_empty(&*pool).await? {
+                return Err(Error::new(
+                    ErrorKind::AlreadyExists,
+                    "the pool was not made by the demo, which would remove it; name another with --pool",
+                )
+                .with("pool", name)
+                .into());
+            }
+            store.remove_pool(name).await?;
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error.into()),
+    }
+    store.create_pool(name).await?;
+    let pool = store.open_pool(name).await?;
+    pool.write_full(&mark, "the next run of the demo removes this pool").await?;
+    Ok(pool)
+}
+
+async fn is_empty(pool: &dyn Pool) -> Outcome<bool> {
+    let mut request = ListRequest { namespaces: Namespaces::All, objects_max: 1, ..ListRequest::default() };
+    loop {
+        let page = pool.list(request.clone()).await?;
+        if !page.objects.is_empty() {
+            return Ok(false);
+        }
+        match page.next {
+            Some(token) => request.after = Some(token),
+            None => return Ok(true),
+        }
+    }
+}
+
+fn compare(
+    pool: &str,
+    objects: &[ObjectId],
+    in_storage: &Digests,
+    at_client: &Digests,
+    by_system: &Digests,
+) -> Vec<Mismatch> {
+    let digest = |digests: &Digests, object| digests.get(object).cloned().unwrap_or_default();
+    objects
+        .iter()
+        .map(|object| Mismatch {
+            object: ObjectAddress { pool: pool.to_owned(), object: object.clone() }.to_string(),
+            in_storage: digest(in_storage, object),
+            at_client: digest(at_client, object),
+            expected: digest(by_system, object),
+        })
+        .filter(|row| row.in_storage != row.expected || row.at_client != row.expected)
+        .collect()
+}
+
+/// A problem with one object ends the demo; this says with which.
+fn failed(error: Error, object: &ObjectId) -> Failure {
+    error.with("object", format_args!("{:?}", object.name())).into()
+}

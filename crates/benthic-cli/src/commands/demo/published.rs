@@ -1,0 +1,155 @@
+//! The experiment in its published form: one object; stat, read, MD5, set attribute; a thousand times.
+
+use super::{Mismatch, NAMESPACE};
+use crate::exit::Outcome;
+use crate::interrupt;
+use crate::noise::Noise;
+use benthic_classes::digest::{Algorithm, Hasher, client};
+use benthic_core::{Error, ErrorKind, Meter, ObjectAddress, ObjectId, Pool, Result, Store, WriteOp, limits};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What one call may hash: it must end well before a method's deadline, on a slow machine, too.
+const CALL_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Repetitions of one call.
+const CALL_REPEAT_MAX: u64 = 10_000;
+
+/// One object size, three ways to do it.
+pub struct Published {
+    /// Size of the object.
+    pub size_bytes: u64,
+    /// All repetitions beside the object.
+    pub in_storage: Run,
+    /// Calls that this took; each commits its attribute once.
+    pub calls: u64,
+    /// All repetitions at the client, every attribute durable before the next repetition.
+    pub durable: Run,
+    /// All repetitions at the client, attributes buffered, one flush at the end.
+    pub buffered: Run,
+}
+
+/// One way to do all repetitions.
+pub struct Run {
+    /// How long it took.
+    pub seconds: f64,
+    /// Payload that crossed the engine's boundary, both ways.
+    pub crossed_bytes: u64,
+}
+
+impl Run {
+    fn new(started_at: Instant, meter: &Meter) -> Run {
+        let crossed_bytes = meter.sent_bytes() + meter.received_bytes();
+        Run { seconds: started_at.elapsed().as_secs_f64(), crossed_bytes }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({ "seconds": self.seconds, "crossed_bytes": self.crossed_bytes })
+    }
+}
+
+impl Published {
+    /// The result as `--json` has it.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "size_bytes": self.size_bytes,
+            "calls_in_storage": self.calls,
+            "in_storage": self.in_storage.to_json(),
+            "client_durable": self.durable.to_json(),
+            "client_buffered": self.buffered.to_json(),
+        })
+    }
+}
+
+/// Checks that one operation can read an object of each size.
+pub fn check_sizes(sizes: &[u64]) -> Result<()> {
+    match sizes.iter().find(|size_bytes| **size_bytes > limits::OPERATION_BYTES_MAX) {
+        None => Ok(()),
+        Some(size_bytes) => {
+            Err(Error::new(ErrorKind::LimitExceeded, "--object-size is at most 64MiB: one read fetches it")
+                .with("size_bytes", size_bytes))
+        }
+    }
+}
+
+/// Runs it for one object size. A digest that is not the right one is a mismatch.
+pub async fn run(
+    store: &dyn Store,
+    pool: &Arc<dyn Pool>,
+    size_bytes: u64,
+    repeat: u32,
+    mismatches: &mut Vec<Mismatch>,
+) -> Outcome<Published> {
+    let object = ObjectId::in_namespace(NAMESPACE, format!("published-{size_bytes}"))?;
+    let data = Bytes::from(Noise::new(size_bytes).bytes(usize::try_from(size_bytes).unwrap_or(usize::MAX)));
+    let expected = md5(&data);
+    pool.write_full(&object, data).await?;
+
+    let call_repeat = (CALL_BYTES_MAX / size_bytes.max(1)).clamp(1, CALL_REPEAT_MAX);
+    let (mut left, mut calls, mut in_storage) = (u64::from(repeat), 0, String::new());
+    let meter = Arc::new(Meter::default());
+    let metered = meter.pool(Arc::clone(pool));
+    let started_at = Instant::now();
+    while left > 0 {
+        interrupt::check()?;
+        let now = left.min(call_repeat);
+        let now_repeat = u32::try_from(now).unwrap_or(u32::MAX);
+        in_storage = client::store(&*metered, &object, Algorithm::Md5, now_repeat).await?;
+        left -= now;
+        calls += 1;
+    }
+    let storage_run = Run::new(started_at, &meter);
+
+    let (durable, by_durable) = at_client(store, pool, &object, repeat, false).await?;
+    let (buffered, by_buffered) = at_client(store, pool, &object, repeat, true).await?;
+    for at_client in [by_durable, by_buffered] {
+        if in_storage != expected || at_client != expected {
+            let object = ObjectAddress { pool: pool.name().to_owned(), object: object.clone() }.to_string();
+            let (in_storage, expected) = (in_storage.clone(), expected.clone());
+            mismatches.push(Mismatch { object, in_storage, at_client, expected });
+        }
+    }
+    Ok(Published { size_bytes, in_storage: storage_run, calls, durable, buffered })
+}
+
+/// All repetitions at the client, and the digest, which is the same each time unless something is wrong.
+async fn at_client(
+    store: &dyn Store,
+    pool: &Arc<dyn Pool>,
+    object: &ObjectId,
+    repeat: u32,
+    buffered: bool,
+) -> Outcome<(Run, String)> {
+    let meter = Arc::new(Meter::default());
+    let metered = meter.pool(Arc::clone(pool));
+    let started_at = Instant::now();
+    let mut digest = once(&*metered, object, buffered).await?;
+    for _ in 1..repeat {
+        interrupt::check()?;
+        let next = once(&*metered, object, buffered).await?;
+        if next != digest {
+            digest = format!("{digest}, then {next}");
+            break;
+        }
+    }
+    if buffered {
+        store.flush().await?;
+    }
+    Ok((Run::new(started_at, &meter), digest))
+}
+
+/// One repetition at the client.
+async fn once(pool: &dyn Pool, object: &ObjectId, buffered: bool) -> Result<String> {
+    let (stat, _) = pool.stat(object).await?;
+    let digest = md5(&pool.read_range(object, 0, stat.size_bytes).await?);
+    let op = WriteOp::new().set_xattr(Algorithm::Md5.xattr(), digest.clone());
+    pool.write(object, if buffered { op.buffered() } else { op }).await?;
+    Ok(digest)
+}
+
+fn md5(data: &[u8]) -> String {
+    let mut hasher = Hasher::new(Algorithm::Md5);
+    hasher.update(data);
+    hasher.finish()
+}

@@ -1,0 +1,125 @@
+//! The findings as text: the tables on the terminal, and the sentences that the report has, too.
+
+use super::Findings;
+use super::phases::Phase;
+use super::published::Published;
+use crate::units;
+
+/// What the embedded engine can and cannot show.
+pub const WHAT_IT_MEANS: &str = "On the embedded engine code and data share one process, so digesting in \
+    storage saves no network: both rows read the same bytes from the same disk. The row in storage comes \
+    first, with colder caches, and also keeps every digest durably as an attribute; the client's row keeps \
+    nothing. On a Ceph cluster all bytes \"from the store\" would cross the network, while a digest in \
+    storage moves 32 characters, and each object would be digested by the machine that has it.";
+
+/// What the published form measures.
+pub const WHAT_IS_REPEATED: &str = "Every repetition is one stat, one read of the whole object, one MD5, one \
+    attribute set. In storage the repetitions of a call are one operation, so the attribute is committed \
+    once a call. The client commits it every time: durable waits for the disk each time, buffered waits \
+    once, at the end. The gain against durable is mostly that waiting; the gain against buffered is not.";
+
+/// The findings in about thirty lines.
+pub fn summary(findings: &Findings) -> String {
+    let mut lines = vec![
+        format!("store {}, pool {}, {} jobs", findings.store, findings.pool, findings.jobs),
+        String::new(),
+        format!(
+            "{:<22}{:>9}{:>12}{:>10}{:>11}{:>9}{:>14}{:>16}",
+            "", "objects", "bytes", "time", "objects/s", "MiB/s", "to the store", "from the store"
+        ),
+    ];
+    lines.extend(findings.phases.iter().map(phase_line));
+    lines.extend([String::new(), verdict(findings), String::new()]);
+    lines.extend(wrap(WHAT_IT_MEANS));
+    lines.extend([
+        String::new(),
+        format!("One object, {} times stat + read + MD5 + set attribute:", findings.repeat),
+        format!(
+            "{:<12}{:>18}{:>17}{:>18}{:>15}{:>16}",
+            "object", "in storage", "client, durable", "client, buffered", "gain, durable", "gain, buffered"
+        ),
+    ]);
+    lines.extend(findings.published.iter().map(published_line));
+    lines.push(String::new());
+    lines.extend(wrap(WHAT_IS_REPEATED));
+    lines.join("\n")
+}
+
+/// Whether all digests agree; if not, which do not.
+pub fn verdict(findings: &Findings) -> String {
+    if findings.mismatches.is_empty() {
+        let objects = findings.phases.first().map_or(0, |load| load.sizes.objects);
+        return format!(
+            "All {objects} objects: the digest kept in storage, the client's and md5sum's are the same."
+        );
+    }
+    let mut lines = vec![format!("{} digests DIFFER:", findings.mismatches.len())];
+    lines.extend(findings.mismatches.iter().map(|mismatch| {
+        format!(
+            "  {} in_storage={} at_client={} expected={}",
+            units::one_line(&mismatch.object),
+            mismatch.in_storage,
+            mismatch.at_client,
+            mismatch.expected
+        )
+    }));
+    lines.join("\n")
+}
+
+/// How many times faster.
+pub fn gain(client_seconds: f64, storage_seconds: f64) -> String {
+    format!("{:.1}x", client_seconds / storage_seconds.max(1e-9))
+}
+
+/// Bytes that crossed the engine's boundary, to the store and from it.
+pub fn crossed(phase: &Phase) -> (String, String) {
+    match phase.crossed_bytes {
+        Some((sent, received)) => (units::size(sent), units::size(received)),
+        None => ("-".to_owned(), "-".to_owned()),
+    }
+}
+
+fn phase_line(phase: &Phase) -> String {
+    let (sent, received) = crossed(phase);
+    format!(
+        "{:<22}{:>9}{:>12}{:>10}{:>11.0}{:>9.1}{:>14}{:>16}",
+        phase.name,
+        phase.sizes.objects,
+        units::size(phase.sizes.bytes),
+        format!("{:.2} s", phase.seconds),
+        units::per_s(phase.sizes.objects, phase.seconds),
+        units::mib_per_s(phase.sizes.bytes, phase.seconds),
+        sent,
+        received
+    )
+}
+
+fn published_line(row: &Published) -> String {
+    let storage = row.in_storage.seconds;
+    let calls = if row.calls == 1 { "1 call".to_owned() } else { format!("{} calls", row.calls) };
+    format!(
+        "{:<12}{:>18}{:>17}{:>18}{:>15}{:>16}",
+        units::size(row.size_bytes),
+        format!("{storage:.3} s, {calls}"),
+        format!("{:.3} s", row.durable.seconds),
+        format!("{:.3} s", row.buffered.seconds),
+        gain(row.durable.seconds, storage),
+        gain(row.buffered.seconds, storage),
+    )
+}
+
+fn wrap(text: &str) -> Vec<String> {
+    const COLUMNS: usize = 100;
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= COLUMNS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,164 @@
+//! `benthic exec`.
+
+use crate::commands;
+use crate::exit::{Failure, Outcome};
+use crate::jobs::{self, Failures};
+use crate::output::{insert_bytes, object_fields};
+use crate::progress::Progress;
+use crate::store::Session;
+use crate::units;
+use benthic_core::{
+    ClassCall, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result,
+};
+use bytes::Bytes;
+use clap::Args;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Arguments of `benthic exec`.
+#[derive(Args)]
+#[command(
+    after_help = "A method that writes returns nothing; if it keeps its result in an attribute, that is read \
+    back and printed. With --all, every object is one line: name, tab, result. Failures are listed at the \
+    end, and the exit status is then 1.\n\n\
+    Examples:\n  benthic exec photos/cat.jpg digest sha256\n  \
+    benthic exec photos/cat.jpg digest compute blake3\n  \
+    benthic exec --all --prefix cats/ photos digest md5\n  benthic exec logs/today hello record @name.txt"
+)]
+pub struct ExecArgs {
+    /// Run beside every object of the pool
+    #[arg(long)]
+    all: bool,
+    /// With --all: only objects whose names begin with this
+    #[arg(long, value_name = "PREFIX", requires = "all", default_value = "", hide_default_value = true)]
+    prefix: String,
+    /// With --all: calls at once
+    #[arg(long, value_name = "N", requires = "all")]
+    jobs: Option<usize>,
+    /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT; with --all: POOL or POOL:NAMESPACE
+    #[arg(value_name = "OBJECT")]
+    target: String,
+    /// The class
+    class: String,
+    /// The method
+    method: String,
+    /// The input: text, - for stdin, @FILE for a file's content
+    #[arg(default_value = "", hide_default_value = true)]
+    input: String,
+}
+
+/// Beside what a method runs.
+enum Target {
+    One(ObjectAddress),
+    All(PoolAddress),
+}
+
+impl Target {
+    fn parse(text: &str, all: bool) -> Result<Target> {
+        let message = match (all, text.contains('/')) {
+            (false, true) => return text.parse().map(Target::One),
+            (true, false) => return text.parse().map(Target::All),
+            (false, false) => {
+                "an object is POOL/OBJECT or POOL:NS/OBJECT; --all runs beside every object of a pool"
+            }
+            (true, true) => "with --all the target is POOL or POOL:NS; --prefix chooses among its objects",
+        };
+        Err(Error::new(ErrorKind::InvalidArgument, message).with("got", format_args!("{text:?}")))
+    }
+}
+
+/// A call, and where its result is.
+#[derive(Clone)]
+struct Request {
+    call: ClassCall,
+    result_xattr: Option<String>,
+}
+
+impl Request {
+    async fn run(&self, pool: &dyn Pool, object: &ObjectId) -> Result<Bytes> {
+        let output = pool.exec(object, self.call.clone()).await?;
+        match &self.result_xattr {
+            Some(name) => pool.get_xattr(object, name).await,
+            None => Ok(output),
+        }
+    }
+}
+
+pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
+    let target = Target::parse(&args.target, args.all)?;
+    let input = commands::given(&args.input, true).await?;
+    let classes = session.store().await?.classes().await?;
+    // A class that the store does not list may still be there: a Ceph cluster has its own.
+    let result_xattr = classes
+        .iter()
+        .filter(|class| class.name == args.class)
+        .flat_map(|class| &class.methods)
+        .find(|method| method.name == args.method)
+        .and_then(|method| method.result_xattr.clone());
+    let call = ClassCall { class: args.class, method: args.method, input };
+    let request = Request { call, result_xattr };
+    match target {
+        Target::One(address) => run_one(&request, &address, session).await,
+        Target::All(address) => {
+            run_all(request, address, args.prefix, args.jobs.unwrap_or_else(jobs::default_jobs), session)
+                .await
+        }
+    }
+}
+
+async fn run_one(request: &Request, address: &ObjectAddress, session: &Session) -> Outcome {
+    let pool = session.pool(&address.pool).await?;
+    let result =
+        request.run(&*pool, &address.object).await.map_err(|error| commands::about(error, address))?;
+    let mut fields = commands::address_fields(address);
+    fields.insert("class".to_owned(), json!(request.call.class));
+    fields.insert("method".to_owned(), json!(request.call.method));
+    session.out.value(&result, "output", fields)
+}
+
+async fn run_all(
+    request: Request,
+    address: PoolAddress,
+    prefix: String,
+    jobs: usize,
+    session: &Session,
+) -> Outcome {
+    let pool = session.pool(&address.pool).await?;
+    let progress = Progress::objects(&format!("{}.{}", request.call.class, request.call.method));
+    let listed = jobs::objects(Arc::clone(&pool), Namespaces::One(address.namespace), prefix);
+    let mut failures = Failures::default();
+    let mut objects = 0;
+    let job = |object: ObjectId| {
+        let (request, pool) = (request.clone(), Arc::clone(&pool));
+        async move {
+            let result = request.run(&*pool, &object).await;
+            (object, result)
+        }
+    };
+    let ended = jobs::run(listed, jobs, job, |(object, result)| {
+        objects += 1;
+        progress.advance(1);
+        match result {
+            Ok(result) => progress.suspend(|| tell(session, &address.pool, &object, &result)),
+            // No other object will have the class or method.
+            Err(error) if error.kind() == ErrorKind::Unsupported => Err(Failure::Error(error)),
+            Err(error) => {
+                failures.push(ObjectAddress { pool: address.pool.clone(), object }.to_string(), error);
+                Ok(())
+            }
+        }
+    })
+    .await;
+    drop(progress);
+    let told = session.out.flush().and(failures.finish(&session.out, objects));
+    ended.and(told)
+}
+
+fn tell(session: &Session, pool: &str, object: &ObjectId, result: &Bytes) -> Outcome {
+    let line = format!("{}\t{}", units::one_line(object.name()), units::one_line_bytes(result));
+    session.out.result(line, || {
+        let mut fields = object_fields(pool, object);
+        insert_bytes(&mut fields, "output", result);
+        Value::Object(fields)
+    })
+}

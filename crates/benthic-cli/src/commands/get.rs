@@ -1,0 +1,79 @@
+//! `benthic get`.
+
+use crate::exit::{Failure, Outcome};
+use crate::local::NewFile;
+use crate::output::object_fields;
+use crate::store::{Session, blocking};
+use crate::transfer::Download;
+use crate::{commands, interrupt};
+use benthic_core::{ErrorKind, ObjectAddress, Pool};
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// How often a read starts over because somebody wrote to the object.
+const ATTEMPTS: usize = 5;
+
+/// Arguments of `benthic get`.
+#[derive(Args)]
+#[command(
+    after_help = "The file holds one version of the object. It appears under its name when it is complete \
+    and then replaces what had the name; a command that fails or is interrupted leaves nothing behind.\n\n\
+    Examples:\n  benthic get photos/cat.jpg cat.jpg\n  benthic get logs:today/start - | head"
+)]
+pub struct GetArgs {
+    /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+    object: String,
+    /// The file, or - for stdout
+    file: PathBuf,
+}
+
+pub async fn run(args: GetArgs, session: &Session) -> Outcome {
+    let (pool, address) = commands::locate(session, &args.object).await?;
+    if args.file.as_os_str() == "-" {
+        return print(&*pool, &address, session).await;
+    }
+    // Asked before the file is begun: a missing object is the likelier mistake.
+    pool.stat(&address.object).await.map_err(|error| commands::about(error, &address))?;
+    let path = args.file.clone();
+    let mut file = blocking(move || NewFile::create(&path)).await?;
+    let mut attempt = 1;
+    let size_bytes = loop {
+        match fetch(&*pool, &address, &mut file).await {
+            Err(Failure::Error(error)) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS => {
+                file.restart()?;
+                attempt += 1;
+            }
+            fetched => break fetched?,
+        }
+    };
+    blocking(move || file.finish(None)).await?;
+    if session.out.is_json() {
+        let mut fields = object_fields(&address.pool, &address.object);
+        fields.insert("size_bytes".to_owned(), json!(size_bytes));
+        session.out.json_line(&Value::Object(fields))?;
+    }
+    Ok(())
+}
+
+async fn fetch(pool: &dyn Pool, address: &ObjectAddress, file: &mut NewFile) -> Outcome<u64> {
+    let about = |error| commands::about(error, address);
+    let mut download = Download::start(pool, &address.object).await.map_err(about)?;
+    let mut size_bytes = 0;
+    while let Some(data) = download.next().await.map_err(about)? {
+        interrupt::check()?;
+        file.write(&data)?;
+        size_bytes += data.len() as u64;
+    }
+    Ok(size_bytes)
+}
+
+async fn print(pool: &dyn Pool, address: &ObjectAddress, session: &Session) -> Outcome {
+    let about = |error| commands::about(error, address);
+    let mut download = Download::start(pool, &address.object).await.map_err(about)?;
+    while let Some(data) = download.next().await.map_err(about)? {
+        interrupt::check()?;
+        session.out.exact(&data)?;
+    }
+    Ok(())
+}

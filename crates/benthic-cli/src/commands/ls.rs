@@ -1,0 +1,86 @@
+//! `benthic ls`.
+
+use crate::exit::Outcome;
+use crate::output::object_fields;
+use crate::store::Session;
+use crate::{interrupt, jobs, units};
+use benthic_core::{ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result, Stat};
+use clap::Args;
+use futures::StreamExt;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Requests for sizes and times that are under way at once.
+const STATS_AT_ONCE: usize = 32;
+
+/// Arguments of `benthic ls`.
+#[derive(Args)]
+#[command(
+    after_help = "The order is the store's. Control characters in names are shown escaped; --json has names \
+    exactly.\n\n\
+    Examples:\n  benthic ls photos\n  benthic ls photos:2026 --prefix cats/ --long"
+)]
+pub struct LsArgs {
+    /// The pool, or POOL:NAMESPACE
+    pool: String,
+    /// Only names that begin with this
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    prefix: String,
+    /// All namespaces; objects are then shown with their pool and namespace
+    #[arg(long)]
+    all_namespaces: bool,
+    /// Size and time, too
+    #[arg(short, long)]
+    long: bool,
+}
+
+pub async fn run(args: LsArgs, session: &Session) -> Outcome {
+    let PoolAddress { pool: name, namespace } = args.pool.parse()?;
+    let pool = session.pool(&name).await?;
+    let namespaces = if args.all_namespaces { Namespaces::All } else { Namespaces::One(namespace) };
+    let listed = jobs::objects(Arc::clone(&pool), namespaces, args.prefix);
+    let mut rows = listed.map(|object| look(Arc::clone(&pool), object, args.long)).buffered(if args.long {
+        STATS_AT_ONCE
+    } else {
+        1
+    });
+    while let Some(row) = rows.next().await {
+        interrupt::check()?;
+        // Removed since it was listed.
+        let Some((object, stat)) = row? else { continue };
+        let shown = if args.all_namespaces {
+            units::one_line(&ObjectAddress { pool: name.clone(), object: object.clone() }.to_string())
+        } else {
+            units::one_line(object.name())
+        };
+        let line = match stat {
+            Some(stat) => format!("{:>12} {} {shown}", stat.size_bytes, units::utc(stat.modified_unix_ns)),
+            None => shown,
+        };
+        session.out.result(line, || {
+            let mut fields = object_fields(&name, &object);
+            if let Some(stat) = stat {
+                fields.insert("size_bytes".to_owned(), json!(stat.size_bytes));
+                fields.insert("modified_unix_ns".to_owned(), json!(stat.modified_unix_ns));
+            }
+            Value::Object(fields)
+        })?;
+    }
+    Ok(())
+}
+
+async fn look(
+    pool: Arc<dyn Pool>,
+    object: Result<ObjectId>,
+    long: bool,
+) -> Result<Option<(ObjectId, Option<Stat>)>> {
+    let object = object?;
+    if !long {
+        return Ok(Some((object, None)));
+    }
+    match pool.stat(&object).await {
+        Ok((stat, _)) => Ok(Some((object, Some(stat)))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.with("object", format_args!("{:?}", object.name()))),
+    }
+}

@@ -1,0 +1,85 @@
+//! The commands, a noun or verb a file.
+
+pub mod bench;
+pub mod class;
+pub mod completions;
+pub mod cp;
+pub mod demo;
+pub mod exec;
+pub mod fsck;
+pub mod get;
+pub mod ls;
+pub mod omap;
+pub mod pool;
+pub mod put;
+pub mod rm;
+pub mod scrub;
+pub mod stat;
+pub mod xattr;
+
+use crate::args::Command;
+use crate::exit::{Failure, Outcome};
+use crate::store::{Session, blocking};
+use crate::{local, output, units};
+use benthic_core::{Error, ErrorKind, ObjectAddress, Pool};
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Runs a command.
+pub async fn run(command: Command, session: &Session) -> Outcome {
+    match command {
+        Command::Pool(command) => pool::run(command, session).await,
+        Command::Put(args) => put::run(args, session).await,
+        Command::Get(args) => get::run(args, session).await,
+        Command::Ls(args) => ls::run(args, session).await,
+        Command::Stat(args) => stat::run(args, session).await,
+        Command::Rm(args) => rm::run(args, session).await,
+        Command::Cp(args) => cp::run(args, session).await,
+        Command::Xattr(command) => xattr::run(command, session).await,
+        Command::Omap(command) => omap::run(command, session).await,
+        Command::Exec(args) => exec::run(args, session).await,
+        Command::Class(command) => class::run(command, session).await,
+        Command::Bench(command) => bench::run(command, session).await,
+        Command::Scrub(args) => scrub::run(args, session).await,
+        Command::Fsck(args) => fsck::run(&args, session).await,
+        Command::Demo(args) => demo::run(args, session).await,
+        Command::Completions(args) => completions::run(&args, session),
+    }
+}
+
+/// Opens the pool of an address.
+async fn locate(session: &Session, address: &str) -> Outcome<(Arc<dyn Pool>, ObjectAddress)> {
+    let address: ObjectAddress = address.parse()?;
+    let pool = session.pool(&address.pool).await?;
+    Ok((pool, address))
+}
+
+/// Fields that name an object in JSON.
+fn address_fields(address: &ObjectAddress) -> Map<String, Value> {
+    output::object_fields(&address.pool, &address.object)
+}
+
+/// Says which object is missing by its whole address: an engine knows only the name.
+fn about(error: Error, address: &ObjectAddress) -> Failure {
+    if error.kind() != ErrorKind::NotFound {
+        return error.into();
+    }
+    let named = Error::new(ErrorKind::NotFound, error.message())
+        .with_op(error.op())
+        .with("object", units::one_line(&address.to_string()));
+    error.context().fold(named, |named, (key, value)| named.with(key, value)).into()
+}
+
+/// A value or method input as it is given on the command line: text, `-` for stdin, and `@FILE` if `files`.
+async fn given(text: &str, files: bool) -> Outcome<Bytes> {
+    match text.strip_prefix('@') {
+        Some(path) if files => {
+            let path = PathBuf::from(path);
+            Ok(blocking(move || local::read_file(&path)).await?.data)
+        }
+        _ if text == "-" => local::read_stdin().await,
+        _ => Ok(Bytes::copy_from_slice(text.as_bytes())),
+    }
+}

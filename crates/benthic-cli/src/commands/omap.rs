@@ -1,0 +1,147 @@
+//! `benthic omap get|set|rm|ls`.
+
+use crate::commands::{self, xattr};
+use crate::exit::Outcome;
+use crate::output::insert_bytes;
+use crate::store::Session;
+use crate::{interrupt, transfer, units};
+use benthic_core::{Error, ErrorKind, ReadOp, ReadOutput, Result, WriteOp, limits};
+use bytes::Bytes;
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+pub const EXAMPLES: &str = "Examples:\n  benthic omap set index/2026 cat.jpg 17\n  \
+    benthic omap get index/2026 cat.jpg\n  benthic omap ls index/2026 --prefix cat";
+
+/// How keys are given.
+#[derive(Args)]
+pub struct KeyForm {
+    /// Keys are hexadecimal, given and shown
+    #[arg(long)]
+    hex: bool,
+}
+
+impl KeyForm {
+    fn parse(&self, text: &str) -> Result<Bytes> {
+        if !self.hex {
+            return Ok(Bytes::copy_from_slice(text.as_bytes()));
+        }
+        units::parse_hex(text).map(Bytes::from).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidArgument, "with --hex a key is an even number of hexadecimal digits")
+                .with("got", format_args!("{text:?}"))
+        })
+    }
+
+    fn show(&self, key: &[u8]) -> String {
+        if self.hex { units::hex(key) } else { units::one_line_bytes(key) }
+    }
+}
+
+/// The commands on the omap.
+#[derive(Subcommand)]
+pub enum OmapCommand {
+    /// Print the value of a key, as it is
+    #[command(after_help = "Example:\n  benthic omap get index/2026 cat.jpg")]
+    Get {
+        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+        object: String,
+        /// The key
+        key: String,
+        #[command(flatten)]
+        form: KeyForm,
+    },
+    /// Set a key; a missing object is created
+    #[command(after_help = "Examples:\n  benthic omap set index/2026 cat.jpg 17\n  \
+        benthic omap set index/2026 cat.jpg - < record")]
+    Set {
+        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+        object: String,
+        /// The key
+        key: String,
+        /// The value, or - for stdin
+        value: String,
+        #[command(flatten)]
+        form: KeyForm,
+    },
+    /// Remove a key; a missing one is no error
+    #[command(after_help = "Example:\n  benthic omap rm index/2026 cat.jpg")]
+    Rm {
+        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+        object: String,
+        /// The key
+        key: String,
+        #[command(flatten)]
+        form: KeyForm,
+    },
+    /// List keys in their order, with their values escaped
+    #[command(after_help = "Example:\n  benthic omap ls index/2026 --prefix cat")]
+    Ls {
+        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+        object: String,
+        /// Only keys that begin with this
+        #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+        prefix: String,
+        #[command(flatten)]
+        form: KeyForm,
+    },
+}
+
+pub async fn run(command: OmapCommand, session: &Session) -> Outcome {
+    match command {
+        OmapCommand::Get { object, key, form } => get(session, &object, form.parse(&key)?).await,
+        OmapCommand::Set { object, key, value, form } => {
+            let value = commands::given(&value, false).await?;
+            xattr::write(session, &object, WriteOp::new().omap_set([(form.parse(&key)?, value)])).await
+        }
+        OmapCommand::Rm { object, key, form } => {
+            xattr::write(session, &object, WriteOp::new().omap_remove([form.parse(&key)?])).await
+        }
+        OmapCommand::Ls { object, prefix, form } => {
+            let prefix = form.parse(&prefix)?;
+            list(session, &object, prefix, &form).await
+        }
+    }
+}
+
+async fn get(session: &Session, object: &str, key: Bytes) -> Outcome {
+    let (pool, address) = commands::locate(session, object).await?;
+    let mut reply = pool
+        .read(&address.object, ReadOp::new().omap_get([key.clone()]))
+        .await
+        .map_err(|error| commands::about(error, &address))?;
+    let Some(ReadOutput::Omap(page)) = reply.outputs.pop() else { return Err(transfer::misfit().into()) };
+    let Some((_, value)) = page.entries.first() else {
+        return Err(Error::new(ErrorKind::NotFound, "no such key; `benthic omap ls` shows what is there")
+            .with("key", format_args!("{:?}", units::one_line_bytes(&key)))
+            .with("object", units::one_line(&address.to_string()))
+            .into());
+    };
+    let mut fields = commands::address_fields(&address);
+    insert_bytes(&mut fields, "key", &key);
+    session.out.value(value, "value", fields)
+}
+
+async fn list(session: &Session, object: &str, prefix: Bytes, form: &KeyForm) -> Outcome {
+    let (pool, address) = commands::locate(session, object).await?;
+    let mut after = None;
+    loop {
+        interrupt::check()?;
+        let op = ReadOp::new().omap_range(after.take(), prefix.clone(), limits::OMAP_PAGE_ENTRIES_MAX);
+        let mut reply =
+            pool.read(&address.object, op).await.map_err(|error| commands::about(error, &address))?;
+        let Some(ReadOutput::Omap(page)) = reply.outputs.pop() else { return Err(transfer::misfit().into()) };
+        for (key, value) in &page.entries {
+            let line = format!("{}\t{}", form.show(key), units::one_line_bytes(value));
+            session.out.result(line, || {
+                let mut fields = commands::address_fields(&address);
+                insert_bytes(&mut fields, "key", key);
+                insert_bytes(&mut fields, "value", value);
+                Value::Object(fields)
+            })?;
+        }
+        match page.entries.last() {
+            Some((key, _)) if page.more => after = Some(key.clone()),
+            _ => return Ok(()),
+        }
+    }
+}

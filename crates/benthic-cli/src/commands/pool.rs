@@ -1,0 +1,54 @@
+//! `benthic pool create|ls|rm`.
+
+use crate::exit::Outcome;
+use crate::store::Session;
+use benthic_core::names;
+use clap::Subcommand;
+use serde_json::json;
+
+pub const EXAMPLES: &str =
+    "Examples:\n  benthic pool create photos\n  benthic pool ls\n  benthic pool rm photos";
+
+/// The commands on pools.
+#[derive(Subcommand)]
+pub enum PoolCommand {
+    /// Create a pool, and the store if there is none
+    #[command(after_help = "Example:\n  benthic pool create photos")]
+    Create {
+        /// Name of the pool: no '/', ':' or control character, no leading '-' or '.'
+        pool: String,
+    },
+    /// List the pools
+    #[command(after_help = "Example:\n  benthic pool ls --json")]
+    Ls,
+    /// Remove a pool with all its objects
+    #[command(after_help = "Example:\n  benthic pool rm photos")]
+    Rm {
+        /// Name of the pool
+        pool: String,
+    },
+}
+
+pub async fn run(command: PoolCommand, session: &Session) -> Outcome {
+    match command {
+        PoolCommand::Create { pool } => {
+            // Before the store is opened: a bad name makes no store.
+            names::check_pool_name(&pool)?;
+            session.store_or_create().await?.create_pool(&pool).await?;
+            session.out.result(format_args!("created pool {pool}"), || json!({ "pool": pool }))
+        }
+        PoolCommand::Ls => {
+            for pool in session.store().await?.list_pools().await? {
+                session.out.result(&pool, || json!({ "pool": pool }))?;
+            }
+            Ok(())
+        }
+        PoolCommand::Rm { pool } => {
+            names::check_pool_name(&pool)?;
+            // Opened first for the error that says which pool may be meant.
+            session.pool(&pool).await?;
+            session.store().await?.remove_pool(&pool).await?;
+            session.out.result(format_args!("removed pool {pool}"), || json!({ "pool": pool }))
+        }
+    }
+}

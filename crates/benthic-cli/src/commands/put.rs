@@ -1,0 +1,46 @@
+//! `benthic put`.
+
+use crate::exit::Outcome;
+use crate::output::object_fields;
+use crate::store::{Session, blocking};
+use crate::{commands, local, transfer};
+use benthic_core::ObjectAddress;
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Arguments of `benthic put`.
+#[derive(Args)]
+#[command(
+    after_help = "A file of at most 128 MiB replaces the object; its attributes and keys stay. More than \
+    that is refused before anything is stored. Up to 64 MiB are stored by one atomic operation. Above, two \
+    operations or more follow each other, and a reader may see the object grow; if one of them fails, the \
+    object is removed.\n\n\
+    Examples:\n  benthic put photos/cat.jpg cat.jpg\n  date | benthic put logs:today/start -"
+)]
+pub struct PutArgs {
+    /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+    object: String,
+    /// The file, or - for stdin
+    file: PathBuf,
+}
+
+pub async fn run(args: PutArgs, session: &Session) -> Outcome {
+    let address: ObjectAddress = args.object.parse()?;
+    let data = if args.file.as_os_str() == "-" {
+        local::read_stdin().await?
+    } else {
+        blocking(move || local::read_file(&args.file)).await?.data
+    };
+    let pool = session.pool(&address.pool).await?;
+    let size_bytes = data.len();
+    transfer::upload(&*pool, &address.object, data, None)
+        .await
+        .map_err(|error| commands::about(error, &address))?;
+    if session.out.is_json() {
+        let mut fields = object_fields(&address.pool, &address.object);
+        fields.insert("size_bytes".to_owned(), json!(size_bytes));
+        session.out.json_line(&Value::Object(fields))?;
+    }
+    Ok(())
+}

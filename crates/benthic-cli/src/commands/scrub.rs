@@ -1,0 +1,92 @@
+//! `benthic scrub`.
+
+use crate::exit::Outcome;
+use crate::progress::Progress;
+use crate::store::Session;
+use crate::{interrupt, units};
+use benthic_core::{Damage, Error, ErrorKind, ObjectAddress, ObjectId, ScrubPage};
+use clap::Args;
+use serde_json::{Value, json};
+
+/// Arguments of `benthic scrub`.
+#[derive(Args)]
+#[command(
+    after_help = "Reads and verifies data, attributes and keys beside the objects. Damage is listed, and the \
+    exit status is 12.\n\nExamples:\n  benthic scrub\n  benthic scrub photos"
+)]
+pub struct ScrubArgs {
+    /// The pool; all pools if none is given
+    pool: Option<String>,
+}
+
+pub async fn run(args: ScrubArgs, session: &Session) -> Outcome {
+    let pools = match args.pool {
+        Some(pool) => vec![pool],
+        None => session.store().await?.list_pools().await?,
+    };
+    let mut damages = 0;
+    for pool in pools {
+        damages += scrub(session, &pool).await?;
+    }
+    if damages == 0 {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Corrupt, "stored data is damaged; write the objects above anew from a copy")
+        .with("damages", damages)
+        .into())
+}
+
+async fn scrub(session: &Session, name: &str) -> Outcome<usize> {
+    let pool = session.pool(name).await?;
+    let progress = Progress::objects(&format!("scrubbing {name}"));
+    let mut total = ScrubPage::default();
+    loop {
+        interrupt::check()?;
+        let page = pool.scrub(total.next.take()).await?;
+        progress.advance(page.objects);
+        total.objects += page.objects;
+        total.bytes += page.bytes;
+        for damage in &page.damage {
+            progress.suspend(|| session.out.note(line(name, damage)))?;
+        }
+        total.damage.extend(page.damage);
+        total.next = page.next;
+        if total.next.is_none() {
+            break;
+        }
+    }
+    drop(progress);
+    let text = format!(
+        "{name}: {} objects, {} verified, {} damages",
+        total.objects,
+        units::size(total.bytes),
+        total.damage.len()
+    );
+    session.out.result(text, || {
+        json!({
+            "pool": name,
+            "objects": total.objects,
+            "verified_bytes": total.bytes,
+            "damage": total.damage.iter().map(value).collect::<Vec<_>>(),
+        })
+    })?;
+    Ok(total.damage.len())
+}
+
+fn line(pool: &str, damage: &Damage) -> String {
+    let place = match &damage.object {
+        Some(object) => ObjectAddress { pool: pool.to_owned(), object: object.clone() }.to_string(),
+        None => pool.to_owned(),
+    };
+    let offset = damage.offset_bytes.map_or(String::new(), |offset| format!(" offset_bytes={offset}"));
+    units::one_line(&format!("{place}: {}{offset}", damage.message))
+}
+
+fn value(damage: &Damage) -> Value {
+    json!({
+        "namespace": damage.object.as_ref().map(ObjectId::namespace),
+        "object": damage.object.as_ref().map(ObjectId::name),
+        "offset_bytes": damage.offset_bytes,
+        "message": damage.message,
+    })
+}

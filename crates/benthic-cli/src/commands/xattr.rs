@@ -1,0 +1,102 @@
+//! `benthic xattr get|set|rm|ls`.
+
+use crate::commands;
+use crate::exit::Outcome;
+use crate::output::insert_bytes;
+use crate::store::Session;
+use crate::{transfer, units};
+use benthic_core::{ReadOp, ReadOutput, WriteOp};
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+pub const EXAMPLES: &str = "Examples:\n  benthic xattr set photos/cat.jpg colour black\n  \
+    benthic xattr get photos/cat.jpg colour\n  benthic xattr ls photos/cat.jpg";
+
+/// The commands on attributes.
+#[derive(Subcommand)]
+pub enum XattrCommand {
+    /// Print the value of an attribute, as it is
+    #[command(after_help = "Example:\n  benthic xattr get photos/cat.jpg colour")]
+    Get {
+        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+        object: String,
+        /// The attribute
+        name: String,
+    },
+    /// Set an attribute; a missing object is created
+    #[command(after_help = "Examples:\n  benthic xattr set photos/cat.jpg colour black\n  \
+        benthic xattr set photos/cat.jpg thumbnail - < small.jpg")]
+    Set {
+        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+        object: String,
+        /// The attribute
+        name: String,
+        /// The value, or - for stdin
+        value: String,
+    },
+    /// Remove an attribute; a missing one is no error
+    #[command(after_help = "Example:\n  benthic xattr rm photos/cat.jpg colour")]
+    Rm {
+        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+        object: String,
+        /// The attribute
+        name: String,
+    },
+    /// List the attributes of an object, with their values escaped
+    #[command(after_help = "Example:\n  benthic xattr ls photos/cat.jpg")]
+    Ls {
+        /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+        object: String,
+    },
+}
+
+pub async fn run(command: XattrCommand, session: &Session) -> Outcome {
+    match command {
+        XattrCommand::Get { object, name } => {
+            let (pool, address) = commands::locate(session, &object).await?;
+            let value = pool
+                .get_xattr(&address.object, &name)
+                .await
+                .map_err(|error| commands::about(error.with("xattr", format_args!("{name:?}")), &address))?;
+            let mut fields = commands::address_fields(&address);
+            fields.insert("name".to_owned(), json!(name));
+            session.out.value(&value, "value", fields)
+        }
+        XattrCommand::Set { object, name, value } => {
+            let value = commands::given(&value, false).await?;
+            write(session, &object, WriteOp::new().set_xattr(name, value)).await
+        }
+        XattrCommand::Rm { object, name } => write(session, &object, WriteOp::new().remove_xattr(name)).await,
+        XattrCommand::Ls { object } => {
+            let (pool, address) = commands::locate(session, &object).await?;
+            let mut reply = pool
+                .read(&address.object, ReadOp::new().list_xattrs())
+                .await
+                .map_err(|error| commands::about(error, &address))?;
+            let Some(ReadOutput::Xattrs(xattrs)) = reply.outputs.pop() else {
+                return Err(transfer::misfit().into());
+            };
+            for (name, value) in xattrs {
+                let line = format!("{}\t{}", units::one_line(&name), units::one_line_bytes(&value));
+                session.out.result(line, || {
+                    let mut fields = commands::address_fields(&address);
+                    fields.insert("name".to_owned(), json!(name));
+                    insert_bytes(&mut fields, "value", &value);
+                    Value::Object(fields)
+                })?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Runs a write operation on the object with this address.
+pub async fn write(session: &Session, object: &str, op: WriteOp) -> Outcome {
+    op.check()?;
+    let (pool, address) = commands::locate(session, object).await?;
+    pool.write(&address.object, op).await.map_err(|error| commands::about(error, &address))?;
+    if session.out.is_json() {
+        session.out.json_line(&Value::Object(commands::address_fields(&address)))?;
+    }
+    Ok(())
+}

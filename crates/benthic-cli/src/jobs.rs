@@ -1,0 +1,111 @@
+//! Doing the same with many objects, a bounded number at a time.
+
+use crate::exit::{Failure, Outcome};
+use crate::interrupt;
+use crate::output::Output;
+use benthic_core::{Error, ErrorKind, ListRequest, ListToken, Namespaces, ObjectId, Pool, Result};
+use futures::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Failures that are told one by one; the others are counted.
+const FAILURES_TOLD_MAX: usize = 1_000;
+
+/// Jobs if the user does not say: two a core, at most 16.
+pub fn default_jobs() -> usize {
+    (2 * std::thread::available_parallelism().map_or(4, usize::from)).min(16)
+}
+
+/// The objects of a pool, page by page as they are asked for.
+pub fn objects(
+    pool: Arc<dyn Pool>,
+    namespaces: Namespaces,
+    prefix: String,
+) -> BoxStream<'static, Result<ObjectId>> {
+    enum Position {
+        Start,
+        Behind(ListToken),
+        End,
+    }
+    let pages = stream::try_unfold(Position::Start, move |position| {
+        let (pool, namespaces, prefix) = (Arc::clone(&pool), namespaces.clone(), prefix.clone());
+        async move {
+            let after = match position {
+                Position::Start => None,
+                Position::Behind(token) => Some(token),
+                Position::End => return Ok(None),
+            };
+            let page = pool.list(ListRequest { namespaces, prefix, after, ..ListRequest::default() }).await?;
+            let next = page.next.map_or(Position::End, Position::Behind);
+            Ok::<_, Error>(Some((stream::iter(page.objects.into_iter().map(Ok)), next)))
+        }
+    });
+    pages.try_flatten().boxed()
+}
+
+/// Runs `job` for every item, at most `jobs` at a time, each as a task of its own; `done` gets the results as
+/// they come. Stops at the first error of `items` or `done`, and after a signal once the running jobs have
+/// ended.
+pub async fn run<I, T, F>(
+    items: impl Stream<Item = Result<I>>,
+    jobs: usize,
+    job: impl Fn(I) -> F,
+    mut done: impl FnMut(T) -> Outcome,
+) -> Outcome
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let mut items = std::pin::pin!(items.fuse());
+    let mut running = JoinSet::new();
+    loop {
+        while running.len() < jobs.max(1) && !interrupt::is_set() {
+            let Some(item) = items.next().await else { break };
+            running.spawn(job(item?));
+        }
+        match running.join_next().await {
+            Some(Ok(result)) => done(result)?,
+            Some(Err(panic)) => {
+                return Err(Error::new(ErrorKind::Internal, "a job panicked").with_source(panic).into());
+            }
+            None => return interrupt::check(),
+        }
+    }
+}
+
+/// Collects what failed, to tell it at the end.
+#[derive(Default)]
+pub struct Failures {
+    told: Vec<(String, Error)>,
+    count: u64,
+}
+
+impl Failures {
+    /// Keeps a failure of `subject`, an object or a file.
+    pub fn push(&mut self, subject: impl Into<String>, error: Error) {
+        self.count += 1;
+        if self.told.len() < FAILURES_TOLD_MAX {
+            self.told.push((subject.into(), error));
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Tells all failures; fails if there are any.
+    pub fn finish(self, out: &Output, of: u64) -> Outcome {
+        if self.count == 0 {
+            return Ok(());
+        }
+        for (subject, error) in &self.told {
+            out.error(error, Some(subject));
+        }
+        let untold = self.count - self.told.len() as u64;
+        if untold > 0 {
+            out.warning(format_args!("more failures were not told, only counted failures={untold}"));
+        }
+        Err(Failure::Some { failed: self.count, of })
+    }
+}

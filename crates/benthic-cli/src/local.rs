@@ -1,0 +1,188 @@
+//! Local files and standard input: read whole within the object limit, written whole or not at all. All of it
+//! blocks.
+
+use crate::exit::{Failure, Outcome};
+use crate::interrupt;
+use benthic_core::{Action, Error, ErrorKind, Result, limits};
+use bytes::Bytes;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+use tempfile::NamedTempFile;
+
+/// A file's content, and its modification time in nanoseconds since 1970.
+pub struct Content {
+    /// The bytes.
+    pub data: Bytes,
+    /// When they were last changed.
+    pub modified_unix_ns: i64,
+}
+
+/// Reads a file, at most as much as an object holds.
+///
+/// # Errors
+/// `LimitExceeded` for a larger one, `Conflict` if it changed while it was read, and those of the file
+/// system.
+pub fn read_file(path: &Path) -> Result<Content> {
+    let failed = |error| Error::io(Action::Admin, "cannot read the file", error).with("path", path.display());
+    let mut file = File::open(path).map_err(failed)?;
+    let before = file.metadata().map_err(failed)?;
+    if before.is_dir() {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "this is a directory; `benthic cp -r` copies directories",
+        )
+        .with("path", path.display()));
+    }
+    check_size(before.len())?;
+    let data = read_limited(&mut file, before.len()).map_err(|error| error.with("path", path.display()))?;
+    let after = file.metadata().map_err(failed)?;
+    let unchanged = (before.len(), modified_unix_ns(&before)) == (after.len(), modified_unix_ns(&after));
+    if before.is_file() && !(unchanged && data.len() as u64 == before.len()) {
+        return Err(Error::new(
+            ErrorKind::Conflict,
+            "the file changed while it was read; repeat the command",
+        )
+        .with("path", path.display()));
+    }
+    Ok(Content { data, modified_unix_ns: modified_unix_ns(&before) })
+}
+
+/// Reads standard input to its end, at most as much as an object holds. Ends early after a signal.
+///
+/// # Errors
+/// `LimitExceeded` if there is more.
+pub async fn read_stdin() -> Outcome<Bytes> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    // A thread of its own: nothing can wake a read from a terminal, and the process must not wait for it to
+    // end.
+    std::thread::spawn(move || sender.send(read_limited(&mut io::stdin().lock(), 0)));
+    tokio::select! {
+        read = receiver => match read {
+            Ok(read) => Ok(read?),
+            Err(_) => Err(Error::new(ErrorKind::Internal, "the thread that read stdin ended early").into()),
+        },
+        () = interrupt::wait() => Err(Failure::Interrupted),
+    }
+}
+
+fn read_limited(from: &mut impl Read, expected_bytes: u64) -> Result<Bytes> {
+    let mut data = Vec::with_capacity(usize::try_from(expected_bytes).unwrap_or(0));
+    from.take(limits::OBJECT_BYTES_MAX + 1)
+        .read_to_end(&mut data)
+        .map_err(|error| Error::io(Action::Admin, "cannot read the input", error))?;
+    check_size(data.len() as u64)?;
+    Ok(Bytes::from(data))
+}
+
+/// Checks that a file fits into an object.
+///
+/// # Errors
+/// `LimitExceeded`.
+pub fn check_size(len_bytes: u64) -> Result<()> {
+    if len_bytes <= limits::OBJECT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::LimitExceeded, "an object holds at most 128 MiB; split the data over several")
+        .with("len_bytes_max", limits::OBJECT_BYTES_MAX))
+}
+
+/// When a file was last changed, in nanoseconds since 1970.
+pub fn modified_unix_ns(metadata: &Metadata) -> i64 {
+    metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
+}
+
+/// A file that appears under its name when it is complete. Dropped before that, it leaves nothing behind.
+pub enum NewFile {
+    /// A temporary file in the directory of its target.
+    Regular {
+        /// What is written to.
+        temporary: NamedTempFile,
+        /// Where it goes.
+        target: PathBuf,
+    },
+    /// A device or pipe, which is written to as it is.
+    Special(File),
+}
+
+impl NewFile {
+    /// Begins a file. An existing one stays until [`NewFile::finish`]; a symbolic link to it stays, too.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a directory, and those of the file system.
+    pub fn create(path: &Path) -> Result<NewFile> {
+        let failed =
+            |error| Error::io(Action::Admin, "cannot create the file", error).with("path", path.display());
+        let target = match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => {
+                return Err(Error::new(ErrorKind::InvalidArgument, "this is a directory; name a file in it")
+                    .with("path", path.display()));
+            }
+            Ok(metadata) if metadata.is_file() => fs::canonicalize(path).map_err(failed)?,
+            Ok(_) => {
+                return OpenOptions::new().write(true).open(path).map(NewFile::Special).map_err(failed);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+            Err(error) => return Err(failed(error)),
+        };
+        let parent = match target.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let temporary = tempfile::Builder::new()
+            .prefix(".benthic-")
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(parent)
+            .map_err(failed)?;
+        Ok(NewFile::Regular { temporary, target })
+    }
+
+    /// Writes the next bytes.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write(&mut self, data: &[u8]) -> Result<()> {
+        match self {
+            NewFile::Regular { temporary, .. } => temporary.write_all(data),
+            NewFile::Special(file) => file.write_all(data),
+        }
+        .map_err(|error| Error::io(Action::Admin, "cannot write the file", error))
+    }
+
+    /// Starts over.
+    ///
+    /// # Errors
+    /// `Unsupported` for a device or pipe that got data already.
+    pub fn restart(&mut self) -> Result<()> {
+        use std::io::Seek;
+        let failed = |error| Error::io(Action::Admin, "cannot write the file", error);
+        match self {
+            NewFile::Regular { temporary, .. } => {
+                temporary.as_file().set_len(0).map_err(failed)?;
+                temporary.rewind().map_err(failed)
+            }
+            NewFile::Special(_) => {
+                Err(Error::new(ErrorKind::Unsupported, "a device or pipe does not take data back"))
+            }
+        }
+    }
+
+    /// Gives the file its modification time, if it is to have one, and its name.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn finish(self, modified_unix_ns: Option<i64>) -> Result<()> {
+        let NewFile::Regular { temporary, target } = self else { return Ok(()) };
+        let failed = |error: io::Error, target: &Path| {
+            Error::io(Action::Admin, "cannot complete the file", error).with("path", target.display())
+        };
+        if let Some(modified_unix_ns) = modified_unix_ns {
+            let distance = Duration::from_nanos(modified_unix_ns.unsigned_abs());
+            let modified = if modified_unix_ns < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance };
+            temporary.as_file().set_modified(modified).map_err(|error| failed(error, &target))?;
+        }
+        temporary.persist(&target).map(|_| ()).map_err(|error| failed(error.error, &target))
+    }
+}

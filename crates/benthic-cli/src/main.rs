@@ -1,0 +1,90 @@
+//! `benthic`: programmable object storage from the command line.
+
+mod args;
+mod commands;
+mod exit;
+#[cfg(test)]
+mod faulty;
+mod interrupt;
+mod jobs;
+mod local;
+mod noise;
+mod output;
+mod progress;
+mod store;
+mod transfer;
+mod units;
+
+use clap::Parser;
+use exit::{Failure, Outcome};
+use output::Output;
+use serde_json::Map;
+use std::process::ExitCode;
+use std::time::Duration;
+use store::Session;
+
+fn main() -> ExitCode {
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(refuse(&error)),
+    };
+    start_logging(cli.global.verbose);
+    let out = Output::new(cli.global.json);
+    let session = Session::new(cli.global.store, out);
+    let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(run(cli.command, &session));
+            // What still runs was given up on a second signal.
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            outcome
+        }
+        Err(error) => Err(Failure::Error(benthic_core::Error::io(
+            benthic_core::Action::Admin,
+            "cannot start threads",
+            error,
+        ))),
+    };
+    ExitCode::from(match outcome {
+        Ok(()) => exit::OK,
+        Err(failure) => {
+            session.out.failure(&failure);
+            failure.status()
+        }
+    })
+}
+
+async fn run(command: args::Command, session: &Session) -> Outcome {
+    let outcome = tokio::select! {
+        outcome = commands::run(command, session) => outcome,
+        () = interrupt::watch_signals() => Err(Failure::Interrupted),
+    };
+    // Whatever happened: what was printed goes out, and the store is handed over.
+    let flushed = session.out.flush();
+    let closed = session.close().await;
+    if interrupt::is_set() {
+        return Err(Failure::Interrupted);
+    }
+    outcome.and(flushed).and(closed.map_err(Failure::from))
+}
+
+/// Answers arguments that clap refuses, and `--help` and `--version`.
+fn refuse(error: &clap::Error) -> u8 {
+    if !error.use_stderr() || !std::env::args_os().any(|arg| arg == "--json") {
+        let _ = error.print();
+        return if error.use_stderr() { exit::USAGE } else { exit::OK };
+    }
+    let text = error.to_string();
+    let message = text.trim_start_matches("error: ").trim_end().to_owned();
+    output::error_line(true, &message, "usage", Map::new());
+    exit::USAGE
+}
+
+fn start_logging(verbose: u8) {
+    let level = match verbose {
+        0 => tracing::Level::WARN,
+        1 => tracing::Level::INFO,
+        2 => tracing::Level::DEBUG,
+        _ => tracing::Level::TRACE,
+    };
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+}

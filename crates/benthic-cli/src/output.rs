@@ -1,0 +1,160 @@
+//! Printing: results to stdout, as text or as JSON, errors to stderr.
+
+use crate::exit::{Failure, Outcome};
+use crate::units;
+use benthic_core::{Action, Error, ObjectId};
+use serde_json::{Map, Value, json};
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::sync::{Mutex, PoisonError};
+
+/// Where results and errors go.
+pub struct Output {
+    json: bool,
+    to_terminal: bool,
+    stdout: Mutex<BufWriter<Stdout>>,
+}
+
+impl Output {
+    /// Results as JSON, one object a line, or as text.
+    pub fn new(json: bool) -> Output {
+        let stdout = io::stdout();
+        Output { json, to_terminal: stdout.is_terminal(), stdout: Mutex::new(BufWriter::new(stdout)) }
+    }
+
+    /// Whether results are JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// One result: a line of text, or a line of JSON.
+    pub fn result(&self, text: impl Display, value: impl FnOnce() -> Value) -> Outcome {
+        if self.json {
+            self.print(format_args!("{}\n", value()))
+        } else {
+            self.print(format_args!("{text}\n"))
+        }
+    }
+
+    /// A line that only people want.
+    pub fn note(&self, text: impl Display) -> Outcome {
+        if self.json { Ok(()) } else { self.print(format_args!("{text}\n")) }
+    }
+
+    /// A line of JSON, whatever was asked for.
+    pub fn json_line(&self, value: &Value) -> Outcome {
+        self.print(format_args!("{value}\n"))
+    }
+
+    /// Bytes as they are. On a terminal a line end is added where it is missing.
+    pub fn raw(&self, data: &[u8]) -> Outcome {
+        let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
+        let line_end: &[u8] = if self.to_terminal && !data.ends_with(b"\n") { b"\n" } else { b"" };
+        stdout.write_all(data).and_then(|()| stdout.write_all(line_end)).map_err(lost)
+    }
+
+    /// Bytes as they are, also on a terminal.
+    pub fn exact(&self, data: &[u8]) -> Outcome {
+        self.stdout.lock().unwrap_or_else(PoisonError::into_inner).write_all(data).map_err(lost)
+    }
+
+    /// A value: bytes as they are, or JSON with the bytes in `key`.
+    pub fn value(&self, data: &[u8], key: &str, mut fields: Map<String, Value>) -> Outcome {
+        if !self.json {
+            return self.raw(data);
+        }
+        insert_bytes(&mut fields, key, data);
+        self.json_line(&Value::Object(fields))
+    }
+
+    /// Sends on what was printed.
+    pub fn flush(&self) -> Outcome {
+        self.stdout.lock().unwrap_or_else(PoisonError::into_inner).flush().map_err(lost)
+    }
+
+    fn print(&self, text: std::fmt::Arguments<'_>) -> Outcome {
+        let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
+        stdout.write_fmt(text).map_err(lost)?;
+        if self.to_terminal { stdout.flush().map_err(lost) } else { Ok(()) }
+    }
+
+    /// Tells why the command failed.
+    pub fn failure(&self, failure: &Failure) {
+        match failure {
+            Failure::ClosedPipe => {}
+            Failure::Error(error) => self.error(error, None),
+            _ => error_line(self.json, failure, failure.kind_name(), Map::new()),
+        }
+    }
+
+    /// Tells what failed with one of many; `subject` is its object or file.
+    pub fn error(&self, error: &Error, subject: Option<&str>) {
+        let mut fields = Map::new();
+        if !error.op().is_empty() {
+            fields.insert("op".to_owned(), json!(error.op()));
+        }
+        if let Some(subject) = subject {
+            fields.insert("subject".to_owned(), json!(subject));
+        }
+        let context: Map<String, Value> = error.context().map(|(k, v)| (k.to_owned(), json!(v))).collect();
+        if !context.is_empty() {
+            fields.insert("context".to_owned(), Value::Object(context));
+        }
+        match subject {
+            Some(subject) if !self.json => {
+                let line =
+                    format_args!("{}: {}", units::one_line(subject), units::one_line(&error.to_string()));
+                stderr_line(format_args!("benthic: {line}"));
+            }
+            _ => error_line(self.json, error, error.kind().row().name, fields),
+        }
+    }
+
+    /// Something that the user should know and that is no failure.
+    pub fn warning(&self, message: impl Display) {
+        if self.json {
+            stderr_line(format_args!("{}", json!({ "warning": { "message": message.to_string() } })));
+        } else {
+            stderr_line(format_args!("benthic: warning: {message}"));
+        }
+    }
+}
+
+/// Prints a failure; `fields` are what JSON tells beyond kind and message.
+pub fn error_line(as_json: bool, message: &dyn Display, kind: &str, mut fields: Map<String, Value>) {
+    if !as_json {
+        return stderr_line(format_args!("benthic: {message}"));
+    }
+    fields.insert("kind".to_owned(), json!(kind));
+    fields.insert("message".to_owned(), json!(message.to_string()));
+    stderr_line(format_args!("{}", json!({ "error": fields })));
+}
+
+/// Prints a line to stderr. Nobody is left to be told if that fails.
+pub fn stderr_line(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// The fields of an object in JSON.
+pub fn object_fields(pool: &str, object: &ObjectId) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("pool".to_owned(), json!(pool));
+    fields.insert("namespace".to_owned(), json!(object.namespace()));
+    fields.insert("object".to_owned(), json!(object.name()));
+    fields
+}
+
+/// Puts bytes into a JSON object: as a string in `key` if they are UTF-8, else in hexadecimal in `key_hex`.
+pub fn insert_bytes(fields: &mut Map<String, Value>, key: &str, data: &[u8]) {
+    match std::str::from_utf8(data) {
+        Ok(text) => fields.insert(key.to_owned(), json!(text)),
+        Err(_) => fields.insert(format!("{key}_hex"), json!(units::hex(data))),
+    };
+}
+
+fn lost(error: io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Failure::ClosedPipe;
+    }
+    Failure::Error(Error::io(Action::Write, "cannot write to stdout", error))
+}

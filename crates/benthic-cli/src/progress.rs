@@ -1,0 +1,53 @@
+//! Progress bars: on a terminal only, and on stderr, so that results can go through a pipe.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
+
+/// A bar for a known number of objects and bytes, a spinner for an unknown one; nothing off a terminal.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar over `total_bytes`.
+    pub fn bytes(what: &str, total_bytes: u64) -> Progress {
+        const TEMPLATE: &str =
+            "{prefix} [{wide_bar}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}";
+        Progress::new(ProgressBar::new(total_bytes), what, TEMPLATE)
+    }
+
+    /// A count of objects whose total is not known.
+    pub fn objects(what: &str) -> Progress {
+        Progress::new(ProgressBar::new_spinner(), what, "{spinner} {prefix}: {pos} objects {per_sec}")
+    }
+
+    fn new(bar: ProgressBar, what: &str, template: &str) -> Progress {
+        bar.set_prefix(what.to_owned());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
+        Progress(bar)
+    }
+
+    /// Moves on by a number of bytes or objects.
+    pub fn advance(&self, by: u64) {
+        self.0.inc(by);
+    }
+
+    /// Prints a line above the bar; nothing off a terminal.
+    pub fn line(&self, line: String) {
+        self.0.println(line);
+    }
+
+    /// Takes the bar away while `print` prints.
+    pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.0.suspend(print)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,183 @@
+//! From a store URI to a store: the one place that names an engine.
+
+use crate::output::Output;
+use benthic_core::{ClassInfo, Error, ErrorKind, Pool, Result, Store, StoreUri};
+use benthic_embedded::{EmbeddedStore, MemStore, Options};
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
+
+/// What a command works with: the store that the user named, opened when it is first needed, and the output.
+pub struct Session {
+    uri: String,
+    opened: OnceCell<Opened>,
+    /// Where results go.
+    pub out: Output,
+}
+
+struct Opened {
+    store: Arc<dyn Store>,
+    /// The same store, if it must be closed.
+    embedded: Option<Arc<EmbeddedStore>>,
+}
+
+impl Session {
+    /// A session on the store with this URI.
+    pub fn new(uri: String, out: Output) -> Session {
+        Session { uri, opened: OnceCell::new(), out }
+    }
+
+    /// The URI as the user gave it.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// The store, which must exist.
+    pub async fn store(&self) -> Result<Arc<dyn Store>> {
+        self.open(false).await
+    }
+
+    /// The store; it is made if it does not exist.
+    pub async fn store_or_create(&self) -> Result<Arc<dyn Store>> {
+        self.open(true).await
+    }
+
+    async fn open(&self, create: bool) -> Result<Arc<dyn Store>> {
+        let opened = self.opened.get_or_try_init(|| open(&self.uri, create)).await?;
+        Ok(Arc::clone(&opened.store))
+    }
+
+    /// Opens a pool. If there is none with this name, the error says which one may be meant.
+    pub async fn pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
+        let store = self.store().await?;
+        match store.open_pool(name).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(no_such_pool(name, &store.list_pools().await?))
+            }
+            opened => opened,
+        }
+    }
+
+    /// Opens a pool; it is made, and the store too, if `create` and it does not exist.
+    pub async fn pool_or_create(&self, name: &str, create: bool) -> Result<Arc<dyn Pool>> {
+        if create {
+            match self.store_or_create().await?.create_pool(name).await {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        self.pool(name).await
+    }
+
+    /// The classes of the store; where there is no store yet, those that it would have.
+    pub async fn classes(&self) -> Result<Vec<ClassInfo>> {
+        match self.store().await {
+            Ok(store) => store.classes().await,
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(benthic_classes::registry().describe()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Hands over what was opened: what was acknowledged is then on the disk and the directory is free.
+    pub async fn close(&self) -> Result<()> {
+        let Some(embedded) = self.opened.get().and_then(|opened| opened.embedded.clone()) else {
+            return Ok(());
+        };
+        blocking(move || embedded.close()).await
+    }
+}
+
+async fn open(uri: &str, create: bool) -> Result<Opened> {
+    match uri.parse()? {
+        StoreUri::Mem => Ok(Opened { store: MemStore::new(options()), embedded: None }),
+        StoreUri::File(dir) => {
+            let store = blocking(move || EmbeddedStore::open(&dir, create, options()))
+                .await
+                .map_err(|error| explain_open(error, uri))?;
+            Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: Some(store) })
+        }
+        StoreUri::Ceph { .. } => {
+            Err(Error::new(ErrorKind::Unsupported, "this build has no Ceph engine; use --store file:DIR")
+                .with("store", uri))
+        }
+    }
+}
+
+fn options() -> Options {
+    Options::default().with_classes(benthic_classes::registry())
+}
+
+fn explain_open(error: Error, uri: &str) -> Error {
+    if error.kind() != ErrorKind::NotFound {
+        return error.with("store", uri);
+    }
+    Error::new(
+        ErrorKind::NotFound,
+        "there is no store here; `benthic pool create POOL` makes one, --store names another",
+    )
+    .with("store", uri)
+    .with_source(error)
+}
+
+/// Runs what blocks: file work, hashing, closing.
+///
+/// # Errors
+/// What the work returned; `Internal` if it panicked.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match spawn_blocking(work).await {
+        Ok(outcome) => outcome,
+        Err(panic) => Err(Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)),
+    }
+}
+
+fn no_such_pool(name: &str, pools: &[String]) -> Error {
+    let nearest = nearest(name, pools.iter().map(String::as_str));
+    let message = match nearest {
+        Some(pool) => format!("no such pool; did you mean {pool:?}?"),
+        None if pools.is_empty() => format!("no such pool; `benthic pool create {name}` makes it"),
+        None => {
+            format!(
+                "no such pool; `benthic pool ls` shows what is there, `benthic pool create {name}` makes it"
+            )
+        }
+    };
+    Error::new(ErrorKind::NotFound, message).with("pool", format_args!("{name:?}"))
+}
+
+/// The name that is at most a third of its length away from the one typed.
+pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    names
+        .map(|name| (edit_distance(typed, name), name))
+        .filter(|(distance, name)| *distance <= name.chars().count().div_ceil(3))
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Characters to insert, remove or replace to get from one word to the other (Levenshtein).
+fn edit_distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, typed) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (column, wanted) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(typed != *wanted);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{edit_distance, nearest};
+
+    #[test]
+    fn the_nearest_name_is_near() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(nearest("dta", ["data", "logs"].into_iter()), Some("data"));
+        assert_eq!(nearest("photos", ["data", "logs"].into_iter()), None);
+    }
+}

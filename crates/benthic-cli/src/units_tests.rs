@@ -1,0 +1,35 @@
+use super::{hex, one_line, one_line_bytes, parse_hex, parse_size, size, utc};
+
+#[test]
+fn sizes_parse_and_print() {
+    for (text, len_bytes) in [("0", 0), ("7B", 7), ("4KiB", 4096), ("64K", 65_536), ("1GiB", 1 << 30)] {
+        assert_eq!(parse_size(text), Ok(len_bytes), "{text}");
+    }
+    for text in ["", "KiB", "1kb", "-1", "1.5MiB", "99999999999GiB"] {
+        assert!(parse_size(text).is_err(), "{text}");
+    }
+    assert_eq!((size(0), size(1023)), ("0 B".to_owned(), "1023 B".to_owned()));
+    assert_eq!((size(1536), size(3 << 30)), ("1.5 KiB".to_owned(), "3.0 GiB".to_owned()));
+}
+
+#[test]
+fn times_are_utc() {
+    assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+    assert_eq!(utc(951_782_400_000_000_000), "2000-02-29T00:00:00Z");
+    assert_eq!(utc(1_735_689_599_999_999_999), "2024-12-31T23:59:59Z");
+    assert_eq!(utc(4_107_542_400_000_000_000), "2100-03-01T00:00:00Z");
+}
+
+#[test]
+fn text_keeps_to_its_line() {
+    assert_eq!(one_line("a\\b é"), "a\\b é");
+    assert_eq!(one_line("a\nb\u{1b}[2J"), "a\\nb\\u{1b}[2J");
+    assert_eq!(one_line_bytes(b"\xff\n"), "\\xff\\n");
+}
+
+#[test]
+fn hexadecimal_goes_both_ways() {
+    assert_eq!(hex(&[0, 171, 255]), "00abff");
+    assert_eq!(parse_hex("00ABff"), Some(vec![0, 171, 255]));
+    assert_eq!((parse_hex("0"), parse_hex("0g"), parse_hex("é")), (None, None, None));
+}

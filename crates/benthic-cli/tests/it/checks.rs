@@ -1,0 +1,61 @@
+//! scrub and fsck.
+
+use crate::support::{Home, pattern, tree};
+use serde_json::json;
+use std::fs;
+
+#[test]
+fn a_sound_store_is_found_sound() {
+    let home = Home::with_pool();
+    home.file("f", pattern(200_000));
+    home.ok(&["put", "p/o", "f"]);
+    home.ok(&["pool", "create", "q"]);
+    assert!(home.ok(&["scrub", "p"]).starts_with("p: 1 objects, "));
+    let scrubbed = home.json(&["scrub"]);
+    assert_eq!(scrubbed.len(), 2);
+    assert_eq!((&scrubbed[0]["pool"], &scrubbed[0]["objects"]), (&json!("p"), &json!(1)));
+    assert!(scrubbed[0]["verified_bytes"].as_u64().unwrap() >= 200_000);
+    assert_eq!(scrubbed[0]["damage"], json!([]));
+    let report = home.json(&["fsck"]).remove(0);
+    assert_eq!(
+        (&report["pools"], &report["objects"], &report["findings"]),
+        (&json!(2), &json!(1), &json!([]))
+    );
+    assert!(home.ok(&["fsck"]).contains("2 pools, 1 objects"));
+    home.fails(3, &["scrub", "none"]);
+}
+
+#[test]
+fn a_flipped_bit_is_found_and_named() {
+    let home = Home::with_pool();
+    let content = pattern(300_000);
+    home.file("f", &content);
+    home.ok(&["put", "p/damaged", "f"]);
+    home.ok(&["put", "p/sound", "f"]);
+    // The bytes of one of the two objects, wherever the store keeps them.
+    let wanted = &content[100_000..100_064];
+    let store = home.path("benthic-data");
+    let (file, at) = tree(&store)
+        .into_iter()
+        .find_map(|name| {
+            let bytes = fs::read(store.join(&name)).ok()?;
+            bytes.windows(wanted.len()).position(|window| window == wanted).map(|at| (name, at))
+        })
+        .unwrap();
+    let mut bytes = fs::read(store.join(&file)).unwrap();
+    bytes[at] ^= 1;
+    fs::write(store.join(&file), bytes).unwrap();
+
+    let run = home.run(&["scrub"]);
+    assert_eq!(run.status.code(), Some(12), "{}", String::from_utf8_lossy(&run.stderr));
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(text.contains("offset_bytes="), "{text}");
+    let damaged = if text.contains("p/damaged: ") { "damaged" } else { "sound" };
+    let error = home.fails_with("corrupt", &["get", &format!("p/{damaged}"), "back"]);
+    assert!(error["message"].as_str().unwrap().contains("offset"), "{error}");
+    assert!(!home.path("back").exists());
+    let run = home.run(&["--json", "scrub", "p"]);
+    let line: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(line["damage"][0]["object"], damaged);
+    assert!(line["damage"][0]["offset_bytes"].as_u64().unwrap() <= 100_000);
+}

@@ -1,0 +1,15 @@
+//! The `benthic` program, run as a person runs it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bench;
+mod checks;
+mod cp;
+mod cp_back;
+mod demo;
+mod exec;
+mod objects;
+mod pools;
+mod process;
+mod support;
+mod values;

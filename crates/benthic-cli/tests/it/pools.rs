@@ -1,0 +1,104 @@
+//! Pools, stores, and what goes wrong with their names.
+
+use crate::support::{Home, keys};
+use serde_json::json;
+
+#[test]
+fn pools_come_and_go() {
+    let home = Home::bare();
+    assert_eq!(home.ok(&["pool", "create", "photos"]), "created pool photos\n");
+    home.ok(&["pool", "create", "logs"]);
+    assert_eq!(home.ok(&["pool", "ls"]), "logs\nphotos\n");
+    assert_eq!(home.json(&["pool", "ls"]), [json!({"pool": "logs"}), json!({"pool": "photos"})]);
+    home.fails_with("already_exists", &["pool", "create", "logs"]);
+    home.ok(&["pool", "rm", "logs"]);
+    assert_eq!(home.ok(&["pool", "ls"]), "photos\n");
+    assert!(home.fails(3, &["pool", "rm", "logs"]).contains("no such pool"));
+}
+
+#[test]
+fn a_bad_pool_name_makes_no_store() {
+    let home = Home::bare();
+    for name in ["a/b", "a:b", ".a", "a\nb", ""] {
+        home.fails(6, &["pool", "create", name]);
+    }
+    home.fails(11, &["pool", "create", &"x".repeat(129)]);
+    assert!(!home.path("benthic-data").exists());
+    home.ok(&["pool", "create", &"x".repeat(128)]);
+}
+
+#[test]
+fn nothing_but_pool_create_makes_a_store() {
+    let home = Home::bare();
+    home.file("f", "data");
+    for args in [
+        &["pool", "ls"][..],
+        &["pool", "rm", "p"],
+        &["ls", "p"],
+        &["stat", "p/o"],
+        &["get", "p/o", "-"],
+        &["put", "p/o", "f"],
+        &["rm", "p/o"],
+        &["cp", "f", "p/"],
+        &["cp", "p/o", "back"],
+        &["xattr", "set", "p/o", "a", "b"],
+        &["omap", "ls", "p/o"],
+        &["exec", "p/o", "digest", "md5"],
+        &["bench", "write", "p"],
+        &["scrub"],
+        &["fsck"],
+    ] {
+        let stderr = home.fails(3, args);
+        assert!(
+            stderr.starts_with("benthic: ") && stderr.contains("benthic pool create"),
+            "{args:?}: {stderr}"
+        );
+    }
+    assert!(!home.path("benthic-data").exists());
+    // The classes are this program's, with or without a store.
+    assert!(home.ok(&["class", "ls"]).contains("digest"));
+}
+
+#[test]
+fn an_unknown_pool_is_not_made_but_guessed() {
+    let home = Home::bare();
+    home.ok(&["pool", "create", "photos"]);
+    home.file("f", "data");
+    for args in
+        [&["put", "photo/o", "f"][..], &["cp", "f", "photo/"], &["ls", "photo"], &["pool", "rm", "photo"]]
+    {
+        let stderr = home.fails(3, args);
+        assert!(stderr.contains("did you mean \"photos\"?"), "{stderr}");
+    }
+    assert!(home.fails(3, &["ls", "entirely-different"]).contains("benthic pool create entirely-different"));
+    assert_eq!(home.ok(&["pool", "ls"]), "photos\n");
+}
+
+#[test]
+fn a_store_is_named_by_option_or_environment() {
+    let home = Home::bare();
+    home.ok(&["--store", "file:other", "pool", "create", "a"]);
+    home.ok(&["pool", "create", "b", "--store", "file:third"]);
+    assert!(
+        home.path("other").is_dir() && home.path("third").is_dir() && !home.path("benthic-data").exists()
+    );
+    let by_environment = home.command(&["pool", "ls"]).env("BENTHIC_STORE", "file:other").output().unwrap();
+    assert_eq!(by_environment.stdout, b"a\n");
+    // The memory engine is gone with the process.
+    home.ok(&["--store", "mem:", "pool", "create", "a"]);
+    assert_eq!(home.ok(&["--store", "mem:", "pool", "ls"]), "");
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_says_why() {
+    let home = Home::bare();
+    let error = home.fails_with("unsupported", &["--store", "ceph:", "pool", "ls"]);
+    assert!(error["message"].as_str().unwrap().contains("no Ceph engine"), "{error}");
+    assert_eq!(keys(&error), ["context", "kind", "message"]);
+    home.fails_with("invalid_argument", &["--store", "/srv/data", "pool", "ls"]);
+
+    home.file("notes/todo.txt", "buy milk");
+    assert!(home.fails(6, &["--store", "file:notes", "pool", "ls"]).contains("no store"));
+    home.fails(6, &["--store", "file:notes", "pool", "create", "p"]);
+    assert_eq!(crate::support::tree(&home.path("notes")), ["todo.txt"]);
+}

@@ -1,0 +1,130 @@
+//! The program as a process: usage, pipes, signals, two at once.
+
+use crate::support::{Home, json_lines, tree};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+
+fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+}
+
+#[test]
+fn usage_errors_have_their_status_and_help_goes_to_stdout() {
+    let home = Home::bare();
+    for args in [&["no-such-verb"][..], &["put"], &["stat", "p/o", "extra"], &["--no-such-option"], &[]] {
+        assert!(!home.fails(2, args).is_empty());
+    }
+    let error = home.fails_with("usage", &["no-such-verb"]);
+    assert!(error["message"].as_str().unwrap().contains("no-such-verb"));
+    for args in [&["--help"][..], &["cp", "--help"], &["help", "exec"]] {
+        assert!(home.ok(args).contains("Example"), "{args:?}");
+    }
+    assert!(home.ok(&["--version"]).starts_with("benthic "));
+}
+
+#[test]
+fn every_shell_gets_its_completions() {
+    let home = Home::bare();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = home.ok(&["completions", shell]);
+        assert!(script.contains("benthic") && script.contains("scrub"), "{shell}");
+    }
+    home.fails(2, &["completions", "tcl"]);
+}
+
+#[test]
+fn a_closed_pipe_ends_the_program_quietly() {
+    let home = Home::bare();
+    let script = home.ok(&["completions", "bash"]);
+    assert!(script.len() > 65_536 + 10, "more than a pipe holds: {}", script.len());
+    let mut command = home.command(&["completions", "bash"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut [0; 10]).unwrap();
+    drop(stdout);
+    let run = child.wait_with_output().unwrap();
+    assert_eq!((run.status.code(), run.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn verbose_logs_to_stderr_only() {
+    let home = Home::with_pool();
+    let run = home.run(&["-vv", "pool", "ls"]);
+    assert_eq!(run.stdout, b"p\n");
+    assert!(home.run(&["pool", "ls"]).stderr.is_empty());
+}
+
+#[test]
+fn an_interrupted_copy_leaves_whole_objects_and_goes_on_later() {
+    let home = Home::with_pool();
+    let files = 2_000;
+    for index in 0..files {
+        home.file(&format!("d/{index:04}"), index.to_string());
+    }
+    let mut command = home.command(&["--json", "cp", "-r", "--jobs", "1", "d", "p"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    interrupt(&child);
+    let told: Vec<String> = std::iter::once(first).chain(lines.map(Result::unwrap)).collect();
+    let run = child.wait_with_output().unwrap();
+    assert_eq!(run.status.code(), Some(130));
+    assert_eq!(json_lines(&run.stderr).pop().unwrap()["error"]["kind"], "interrupted");
+    assert!(told.len() < files, "it was interrupted");
+    // Every line means an object, and the next run copies only the others.
+    let listed = home.ok(&["ls", "p"]).lines().count();
+    assert!(listed >= told.len());
+    let run = home.ok(&["cp", "-r", "d", "p"]);
+    assert!(run.starts_with(&format!("copied {} ", files - listed)), "{run}, {listed} were there");
+}
+
+#[test]
+fn waiting_for_input_can_be_interrupted() {
+    let home = Home::with_pool();
+    let mut command = home.command(&["put", "p/o", "-"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let stdin = child.stdin.take();
+    // The handler must be there first: a pipe of its own tells nothing, so the process is asked until it
+    // ends.
+    let ended = loop {
+        std::thread::park_timeout(std::time::Duration::from_millis(200));
+        interrupt(&child);
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended;
+        }
+    };
+    drop(stdin);
+    assert_eq!(ended.code(), Some(130));
+    assert_eq!(home.ok(&["ls", "p"]), "");
+}
+
+#[test]
+fn an_interrupted_benchmark_removes_its_objects() {
+    let home = Home::with_pool();
+    let mut command = home.command(&["bench", "write", "p", "--seconds", "600", "--size", "1KiB"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while home.ok(&["ls", "p:benthic-bench"]).is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it runs");
+    }
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(home.ok(&["ls", "p", "--all-namespaces"]), "");
+}
+
+#[test]
+fn a_second_process_works_while_the_first_owns_the_store() {
+    let home = Home::with_pool();
+    home.file("f", "data");
+    let mut command = home.command(&["bench", "write", "p", "--seconds", "600", "--size", "1KiB"]);
+    let mut owner = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while home.ok(&["ls", "p:benthic-bench"]).is_empty() {
+        assert!(owner.try_wait().unwrap().is_none(), "it runs");
+    }
+    home.ok(&["put", "p/o", "f"]);
+    assert_eq!(home.ok(&["exec", "p/o", "digest", "crc32c"]).len(), 8);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    assert_eq!(home.ok(&["get", "p/o", "-"]), "data");
+    assert!(!tree(&home.path("benthic-data")).is_empty());
+}

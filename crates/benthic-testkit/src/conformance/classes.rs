@@ -1,0 +1,286 @@
+//! Methods within operations: what they see, what they leave, what undoes them. With the class `hello`.
+
+use super::Case;
+use super::support::{State, kind};
+use benthic_core::{Compare, ErrorKind, ObjectId, ReadOp, ReadOutput, WriteOp};
+use bytes::Bytes;
+
+/// What `old_and_new` saw, as JSON.
+async fn seen(case: &Case<'_>, object: &ObjectId) -> String {
+    let seen = case.pool().get_xattr(object, "hello.seen").await.unwrap();
+    str::from_utf8(&seen).unwrap().to_owned()
+}
+
+fn json(size: u64, data: &str, xattrs: &str, omap_keys: &str) -> String {
+    format!(r#"{{"size_bytes":{size},"data":{data},"xattrs":{xattrs},"omap_keys":{omap_keys}}}"#)
+}
+
+fn letters(count: usize) -> String {
+    format!("\"{}\"", "a".repeat(count))
+}
+
+pub(super) async fn a_store_describes_its_classes(case: &Case<'_>) {
+    let classes = case.store().classes().await.unwrap();
+    let hello = classes.iter().find(|class| class.name == "hello").unwrap();
+    assert!(hello.version >= 1 && !hello.build.is_empty() && !hello.summary.is_empty());
+    for (name, reads, writes, result_xattr) in [
+        ("replay", true, false, None),
+        ("record", false, true, Some("hello.greeting")),
+        ("old_and_new", true, true, Some("hello.seen")),
+    ] {
+        let method = hello.methods.iter().find(|method| method.name == name).unwrap();
+        assert_eq!(
+            (method.reads, method.writes, method.result_xattr.as_deref()),
+            (reads, writes, result_xattr)
+        );
+        assert!(!method.summary.is_empty() && !method.input.is_empty() && !method.output.is_empty());
+    }
+    assert!(classes.iter().any(|class| class.name == "digest"));
+}
+
+pub(super) async fn a_read_method_returns_its_output(case: &Case<'_>) {
+    let object = case.object("o");
+    case.pool().write(&object, WriteOp::new().set_xattr("hello.greeting", "Moin")).await.unwrap();
+    let version = case.version(&object).await;
+    assert_eq!(case.exec(&object, "hello", "replay", "").await.unwrap(), "Moin");
+    assert_eq!(case.exec(&object, "hello", "say", "Ada").await.unwrap(), "Hello, Ada!");
+    assert_eq!(case.version(&object).await, version);
+}
+
+pub(super) async fn a_write_method_returns_nothing_and_stores_its_result(case: &Case<'_>) {
+    let object = case.object("o");
+    assert_eq!(case.exec(&object, "hello", "record", "Ada").await.unwrap(), "");
+    let greeting = "Hello, Ada!";
+    assert_eq!(case.state(&object).await, Some(State::data(greeting).xattr("hello.greeting", greeting)));
+    assert_eq!(case.exec(&object, "hello", "replay", "").await.unwrap(), greeting);
+    assert_eq!(kind(case.exec(&object, "hello", "record", "Ada").await), ErrorKind::AlreadyExists);
+}
+
+pub(super) async fn a_method_that_does_not_write_needs_the_object(case: &Case<'_>) {
+    let object = case.object("o");
+    for method in ["say", "replay", "hoard", "write_undeclared"] {
+        assert_eq!(kind(case.exec(&object, "hello", method, "").await), ErrorKind::NotFound, "{method}");
+        let op = ReadOp::new().exec("hello", method, "");
+        assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::NotFound, "{method}");
+        let op = WriteOp::new().exec("hello", method, "");
+        assert_eq!(kind(case.pool().write(&object, op.clone()).await), ErrorKind::NotFound, "{method}");
+        // Nor does it help that the operation goes on to create the object.
+        assert_eq!(kind(case.pool().write(&object, op.create(true)).await), ErrorKind::NotFound, "{method}");
+    }
+    assert_eq!(case.state(&object).await, None);
+}
+
+pub(super) async fn a_write_method_that_writes_nothing_changes_nothing(case: &Case<'_>) {
+    let missing = case.object("missing");
+    assert_eq!(case.exec(&missing, "hello", "nothing", "").await.unwrap(), "");
+    case.pool().write(&missing, WriteOp::new().exec("hello", "nothing", "")).await.unwrap();
+    assert_eq!(case.state(&missing).await, None);
+    let object = case.make_full("o").await;
+    let version = case.version(&object).await;
+    // Its output is dropped although nothing was written.
+    assert_eq!(case.exec(&object, "hello", "nothing", "").await.unwrap(), "");
+    let reply = case.pool().write(&object, WriteOp::new().exec("hello", "nothing", "")).await.unwrap();
+    assert_eq!(reply.version, version);
+    assert_eq!(case.version(&object).await, version);
+    assert_eq!(case.state(&object).await, Some(State::full()));
+}
+
+pub(super) async fn a_method_reads_the_old_object_and_stats_the_new(case: &Case<'_>) {
+    let object = case.make_full("o").await;
+    case.exec(&object, "hello", "old_and_new", "bbb").await.unwrap();
+    assert_eq!(seen(case, &object).await, json(103, &letters(64), r#"["X"]"#, r#"["K"]"#));
+    let state = case.state(&object).await.unwrap();
+    assert_eq!(state.data, "a".repeat(100) + "bbb");
+    assert_eq!(state.omap.keys().collect::<Vec<_>>(), ["K", "hello.new"]);
+    case.exec(&object, "hello", "old_and_new", "c").await.unwrap();
+    assert_eq!(
+        seen(case, &object).await,
+        json(104, &letters(64), r#"["X","hello.seen"]"#, r#"["K","hello.new"]"#)
+    );
+}
+
+/// To an OSD the data and the omap of a missing object are empty; here they are not found, as attributes are.
+pub(super) async fn a_method_on_a_missing_object_reads_not_found(case: &Case<'_>) {
+    let object = case.object("o");
+    case.exec(&object, "hello", "old_and_new", "abc").await.unwrap();
+    assert_eq!(seen(case, &object).await, json(3, "null", "null", "null"));
+    assert_eq!(case.state(&object).await.unwrap().data, "abc");
+    // An object without anything is not a missing one.
+    let empty = case.object("empty");
+    case.pool().write(&empty, WriteOp::new().create(true)).await.unwrap();
+    case.exec(&empty, "hello", "old_and_new", "abc").await.unwrap();
+    assert_eq!(seen(case, &empty).await, json(3, r#""""#, "[]", "[]"));
+}
+
+/// What a method reads after steps, or another method, changed the object is anything between old bytes and a
+/// crash on an OSD.
+pub(super) async fn a_method_is_the_first_step_and_the_only_method(case: &Case<'_>) {
+    let object = case.make_full("o").await;
+    let missing = case.object("missing");
+    for op in [
+        WriteOp::new().create(false).exec("hello", "old_and_new", ""),
+        WriteOp::new().write_full("x").exec("hello", "say", ""),
+        WriteOp::new().exec("hello", "old_and_new", "").exec("hello", "old_and_new", ""),
+        WriteOp::new().exec("hello", "say", "").append("x").exec("hello", "say", ""),
+    ] {
+        for object in [&object, &missing] {
+            let result = case.pool().write(object, op.clone()).await;
+            assert_eq!(kind(result), ErrorKind::InvalidArgument, "{op:?}");
+        }
+    }
+    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&missing).await, None);
+}
+
+pub(super) async fn steps_behind_a_method_see_what_it_left(case: &Case<'_>) {
+    let object = case.object("o");
+    let op = WriteOp::new().exec("hello", "record", "Ada").append("!!").set_xattr("a", "1");
+    case.pool().write(&object, op).await.unwrap();
+    let expected = State::data("Hello, Ada!!!").xattr("a", "1").xattr("hello.greeting", "Hello, Ada!");
+    assert_eq!(case.state(&object).await, Some(expected));
+
+    let object = case.make_full("full").await;
+    let op = WriteOp::new().exec("hello", "old_and_new", "b").remove_xattr("hello.seen").omap_remove(["K"]);
+    case.pool().write(&object, op.truncate(102).write(1, "c")).await.unwrap();
+    let state = case.state(&object).await.unwrap();
+    assert_eq!(state.data, format!("ac{}b\0", "a".repeat(98)));
+    assert_eq!(state.xattrs, State::full().xattrs);
+    assert_eq!(state.omap.keys().collect::<Vec<_>>(), ["hello.new"]);
+    let op = WriteOp::new().exec("hello", "old_and_new", "b").remove();
+    case.pool().write(&object, op).await.unwrap();
+    assert_eq!(case.state(&object).await, None);
+}
+
+pub(super) async fn a_method_that_fails_undoes_the_operation(case: &Case<'_>) {
+    let object = case.make_full("o").await;
+    let version = case.version(&object).await;
+    let missing = case.object("missing");
+    for (method, input, expected) in [
+        ("fail_after_writing", "", ErrorKind::InvalidArgument),
+        ("errno", "busy", ErrorKind::Busy),
+        ("errno", "already_exists", ErrorKind::AlreadyExists),
+        ("panic", "", ErrorKind::ClassFailed),
+        ("read_after_write", "data", ErrorKind::ClassFailed),
+        ("replay", "", ErrorKind::NotFound),
+    ] {
+        let op = WriteOp::new().exec("hello", method, input).write_full("x").set_xattr("X", "2");
+        for object in [&object, &missing] {
+            assert_eq!(kind(case.pool().write(object, op.clone()).await), expected, "{method}");
+        }
+        assert_eq!(case.state(&object).await, Some(State::full()), "{method}");
+        assert_eq!(case.version(&object).await, version, "{method}");
+        assert_eq!(case.state(&missing).await, None, "{method}");
+    }
+}
+
+pub(super) async fn a_step_or_guard_that_fails_undoes_the_method(case: &Case<'_>) {
+    let object = case.make_full("o").await;
+    let version = case.version(&object).await;
+    let op = || WriteOp::new().exec("hello", "old_and_new", "x");
+    for (failing, expected) in [
+        (op().create(true), ErrorKind::AlreadyExists),
+        (op().remove().remove(), ErrorKind::NotFound),
+        (op().cmp_xattr("X", Compare::Eq, "2"), ErrorKind::Conflict),
+        (op().cmp_omap("K", Compare::Eq, "W"), ErrorKind::Conflict),
+        // An OSD answers these with ERANGE and EOVERFLOW, which a method might return as well.
+        (op().assert_version(version - 1), ErrorKind::Conflict),
+        (op().assert_version(version + 1), ErrorKind::Conflict),
+        // What the method does is not there yet for a guard.
+        (op().cmp_xattr("hello.seen", Compare::Ne, ""), ErrorKind::Conflict),
+    ] {
+        assert_eq!(kind(case.pool().write(&object, failing.clone()).await), expected, "{failing:?}");
+        assert_eq!(case.state(&object).await, Some(State::full()), "{failing:?}");
+    }
+    let guarded = op().assert_version(version).assert_exists();
+    case.pool().write(&object, guarded).await.unwrap();
+    assert_eq!(case.size(&object).await, 101);
+}
+
+pub(super) async fn a_read_method_in_a_write_operation_says_yes_or_no(case: &Case<'_>) {
+    let object = case.make_full("o").await;
+    let version = case.version(&object).await;
+    // Alone it changes nothing.
+    let reply = case.pool().write(&object, WriteOp::new().exec("hello", "say", "Ada")).await.unwrap();
+    assert_eq!(reply.version, version);
+    // Its output is dropped; its error fails the operation.
+    let op = WriteOp::new().exec("hello", "say", "Ada").write_full("x");
+    assert!(case.pool().write(&object, op).await.unwrap().version > version);
+    assert_eq!(case.state(&object).await, Some(State { data: "x".into(), ..State::full() }));
+    let op = WriteOp::new().exec("hello", "replay", "").write_full("y");
+    assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::NotFound);
+    assert_eq!(case.state(&object).await, Some(State { data: "x".into(), ..State::full() }));
+}
+
+pub(super) async fn read_methods_stand_among_the_steps_of_a_read(case: &Case<'_>) {
+    let object = case.make_full("o").await;
+    let op = ReadOp::new().read(0, 2).exec("hello", "say", "Ada").get_xattr("X").exec("hello", "say", "Bob");
+    let reply = case.pool().read(&object, op).await.unwrap();
+    let expected = [
+        ReadOutput::Data("aa".into()),
+        ReadOutput::Exec("Hello, Ada!".into()),
+        ReadOutput::Xattr("1".into()),
+        ReadOutput::Exec("Hello, Bob!".into()),
+    ];
+    assert_eq!(reply.outputs, expected);
+    let op = ReadOp::new().exec("hello", "say", "").exec("hello", "replay", "");
+    assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::NotFound);
+    let op = ReadOp::new().exec("hello", "say", "").cmp_xattr("X", Compare::Eq, "2");
+    assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::Conflict);
+}
+
+pub(super) async fn a_write_method_in_a_read_operation_is_refused(case: &Case<'_>) {
+    let object = case.make_full("o").await;
+    let version = case.version(&object).await;
+    let missing = case.object("missing");
+    for method in ["old_and_new", "nothing", "read_undeclared", "panic"] {
+        let op = ReadOp::new().stat().exec("hello", method, "");
+        assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::InvalidArgument, "{method}");
+    }
+    let op = ReadOp::new().exec("hello", "record", "");
+    assert_eq!(kind(case.pool().read(&missing, op).await), ErrorKind::InvalidArgument);
+    assert_eq!(case.state(&missing).await, None);
+    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.version(&object).await, version);
+}
+
+/// They are looked up before the object is.
+pub(super) async fn unknown_classes_and_methods_are_unsupported(case: &Case<'_>) {
+    let object = case.make_full("o").await;
+    let missing = case.object("missing");
+    for (class, method) in [
+        ("no_such_class", "say"),
+        ("hello", "no_such_method"),
+        ("hello", "SAY"),
+        ("hello", "say "),
+        ("Hello", "say"),
+    ] {
+        for object in [&object, &missing] {
+            assert_eq!(
+                kind(case.exec(object, class, method, "").await),
+                ErrorKind::Unsupported,
+                "{class}.{method}"
+            );
+            let op = WriteOp::new().exec(class, method, "").write_full("x");
+            assert_eq!(kind(case.pool().write(object, op).await), ErrorKind::Unsupported, "{class}.{method}");
+            let op = ReadOp::new().stat().exec(class, method, "");
+            assert_eq!(kind(case.pool().read(object, op).await), ErrorKind::Unsupported, "{class}.{method}");
+        }
+        let op = WriteOp::new().cmp_xattr("X", Compare::Eq, "2").exec(class, method, "");
+        assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::Unsupported, "{class}.{method}");
+    }
+    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&missing).await, None);
+}
+
+pub(super) async fn input_arrives_as_it_was_sent(case: &Case<'_>) {
+    let object = case.object("o");
+    case.pool().write(&object, WriteOp::new().create(true)).await.unwrap();
+    let input: Vec<u8> = (0..=255).cycle().take(1_000_000).collect();
+    let op = WriteOp::new().exec("hello", "old_and_new", input.clone());
+    case.pool().write(&object, op).await.unwrap();
+    assert!(case.state(&object).await.unwrap().data == input, "the input differs");
+    for input in ["", "é", "a\nb", "\"quoted\"", "\\"] {
+        let expected = if input.is_empty() { "Hello, world!".to_owned() } else { format!("Hello, {input}!") };
+        assert_eq!(case.exec(&object, "hello", "say", input).await.unwrap(), Bytes::from(expected));
+    }
+}

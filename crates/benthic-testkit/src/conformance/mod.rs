@@ -1,0 +1,325 @@
+//! The conformance suite: the definition of both contracts of `benthic-core`.
+//!
+//! Every engine runs all of it; no case says "success or error, depending". Where the contract's words leave
+//! an edge open, a case decides it the way a real ceph-osd does (16.2.15), and says so.
+//!
+//! An engine's test file holds one line. It makes one `#[test]` a case, all on one [`Subject`]:
+//!
+//! ```text
+//! mod memory {
+//!     benthic_testkit::conformance!(super::subject());
+//! }
+//! ```
+//!
+//! Every case works in namespaces of its own, so cases run in parallel and on a pool that others use. What
+//! they leave in the pool is the subject's to remove.
+//!
+//! A case is a function in one of the themed files and a line in `conformance_cases`. A line without a
+//! function does not compile, nor does a function without a line.
+#![deny(dead_code)]
+#![expect(clippy::unwrap_used, reason = "these are tests: a call that fails unexpectedly fails its case")]
+
+mod classes;
+mod compound;
+mod concurrency;
+mod data;
+mod digest;
+mod durability;
+mod guards;
+mod limits;
+mod listing;
+mod misbehaviour;
+mod missing;
+mod names;
+mod namespaces;
+mod omap;
+mod pools;
+mod support;
+mod versions;
+mod xattrs;
+
+use benthic_core::{Clock, ObjectId, Pool, Store, SystemClock};
+use futures::executor::block_on;
+use std::sync::Arc;
+
+/// An engine under test: a store with the classes of `benthic-classes`, and a pool in it.
+///
+/// Two cases wait for a method's deadline; a subject that can set it gives it a few hundred milliseconds.
+pub struct Subject {
+    /// The store. Cases make and remove pools of their own in it.
+    pub store: Arc<dyn Store>,
+    /// The pool that all other cases use.
+    pub pool: Arc<dyn Pool>,
+}
+
+/// One run of one case.
+struct Case<'a> {
+    subject: &'a Subject,
+    /// Used by no other run of any case.
+    namespace: String,
+}
+
+impl Case<'_> {
+    fn store(&self) -> &dyn Store {
+        self.subject.store.as_ref()
+    }
+
+    fn pool(&self) -> &dyn Pool {
+        self.subject.pool.as_ref()
+    }
+
+    /// The case's own namespace.
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// An object in the case's own namespace.
+    fn object(&self, name: &str) -> ObjectId {
+        ObjectId::in_namespace(self.namespace.clone(), name).unwrap()
+    }
+
+    /// A pool name that no other run uses.
+    fn pool_name(&self, suffix: &str) -> String {
+        format!("{}.{suffix}", self.namespace)
+    }
+}
+
+fn run_case(subject: &Subject, name: &str, case: impl AsyncFnOnce(&Case<'_>)) {
+    let unique = SystemClock::default().unix_ns();
+    let namespace = format!("{name}.{}.{unique}", std::process::id());
+    block_on(case(&Case { subject, namespace }));
+}
+
+/// One `#[test]` a case of the conformance suite, all on the [`Subject`](conformance::Subject) that the
+/// expression gives. The expression is evaluated once.
+#[macro_export]
+macro_rules! conformance {
+    ($subject:expr) => {
+        static SUBJECT: ::std::sync::LazyLock<$crate::conformance::Subject> =
+            ::std::sync::LazyLock::new(|| $subject);
+        $crate::conformance_cases!($crate::conformance_tests);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_tests {
+    ($($theme:ident { $($case:ident)* })*) => {
+        $(mod $theme {
+            $(
+                #[test]
+                fn $case() {
+                    $crate::conformance::run::$theme::$case(&super::SUBJECT);
+                }
+            )*
+        })*
+    };
+}
+
+macro_rules! runners {
+    ($($theme:ident { $($case:ident)* })*) => {
+        /// One function a case.
+        #[doc(hidden)]
+        #[allow(missing_docs, reason = "the cases' names say what they prove")]
+        pub mod run {
+            $(pub mod $theme {
+                use super::super::{Subject, run_case, $theme as cases};
+                $(
+                    pub fn $case(subject: &Subject) {
+                        run_case(subject, concat!(stringify!($theme), ".", stringify!($case)), cases::$case);
+                    }
+                )*
+            })*
+        }
+    };
+}
+
+/// All cases, by theme, given to the macro that it is called with.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_cases {
+    ($then:path) => {
+        $then! {
+            data {
+                reads_are_short_at_the_end_and_empty_behind_it
+                a_read_of_no_bytes_is_empty
+                an_empty_object_has_no_data
+                holes_read_as_zeros
+                writes_overwrite_and_extend
+                an_empty_write_only_makes_the_object_exist
+                append_writes_at_the_end
+                write_full_replaces_the_data_and_nothing_else
+                truncate_cuts_and_extends_with_zeros
+                zero_inside_keeps_the_size
+                zero_that_reaches_the_end_cuts_there
+                zero_behind_the_end_does_nothing
+                zero_of_no_bytes_is_refused
+                remove_takes_everything
+                stat_tells_size_and_time
+                data_of_every_size_reads_back
+                overwrites_of_a_large_object_hit_their_place
+                cuts_and_zeros_of_a_large_object_leave_the_rest
+                a_read_operation_answers_every_step_in_order
+            }
+            missing {
+                reads_are_not_found
+                steps_that_create
+                steps_that_do_nothing
+                steps_that_need_the_object
+                guards_are_not_found
+            }
+            xattrs {
+                attributes_are_set_replaced_and_removed
+                a_missing_attribute_is_not_found
+                an_empty_value_is_a_value
+                an_object_without_attributes_lists_none
+                names_are_text_and_values_are_bytes
+                many_attributes_are_kept
+                a_missing_attribute_fails_the_whole_read
+            }
+            omap {
+                entries_are_set_replaced_and_removed
+                get_gives_those_that_are_there
+                an_object_without_omap_has_no_entries
+                keys_are_bytes_in_bytewise_order
+                ranges_begin_behind_after_and_keep_to_the_prefix
+                thousands_of_entries_are_read_by_pages
+                the_empty_key_is_refused
+                a_range_of_no_entries_is_refused
+                pages_of_large_values_are_shorter
+                objects_do_not_see_each_others_entries
+            }
+            guards {
+                attributes_compare_bytewise
+                omap_values_compare_bytewise_by_eq_gt_and_lt
+                omap_values_do_not_compare_by_ne_ge_and_le
+                what_is_missing_compares_as_an_empty_value
+                only_the_exact_version_passes
+                version_0_is_refused
+                an_object_that_exists_passes
+                every_guard_must_hold
+                guards_look_at_the_object_before_the_operation
+                a_guard_that_fails_comes_before_a_step_that_fails
+                guards_alone_change_nothing
+            }
+            compound {
+                steps_on_a_missing_object_see_what_earlier_steps_left
+                steps_on_an_object_see_what_earlier_steps_left
+                remove_and_recreate_starts_afresh
+                a_step_that_fails_undoes_the_operation
+                a_step_that_fails_undoes_the_creation
+                create_exclusive_fails_on_an_object_that_exists
+                many_steps_are_one_operation
+                a_read_operation_sees_one_object
+            }
+            versions {
+                every_write_raises_the_version
+                a_write_of_the_same_raises_the_version_too
+                an_operation_that_writes_nothing_keeps_the_version
+                an_operation_that_fails_keeps_the_version
+                reading_keeps_the_version_and_tells_it
+                versions_grow_over_removal_and_creation
+            }
+            names {
+                every_name_is_an_object_of_its_own
+                long_names_differ_in_their_last_byte
+                the_pool_knows_its_name
+            }
+            listing {
+                every_object_is_listed_once_at_every_page_size
+                a_prefix_selects
+                an_unused_namespace_is_empty
+                a_listing_goes_on_where_its_token_says
+                what_changes_shows_at_once
+                changes_during_a_listing_do_not_disturb_it
+                a_token_that_is_none_is_refused
+                a_bad_namespace_is_refused
+                hundreds_of_objects_are_listed_by_pages
+            }
+            namespaces {
+                the_same_name_is_another_object_in_another_namespace
+                namespace_and_name_do_not_run_together
+                one_namespace_or_all_are_listed
+            }
+            limits {
+                names_at_their_limits_work
+                names_that_are_none_are_refused
+                attribute_values_have_a_limit
+                omap_keys_and_values_have_limits
+                one_step_gets_so_many_omap_keys
+                an_operation_has_so_many_steps_and_guards
+                an_operation_carries_64_mib
+                an_object_holds_128_mib_and_not_a_byte_more
+                nothing_is_stored_of_an_object_that_would_be_too_large
+                truncate_stops_one_byte_short_of_128_mib
+                an_answer_over_64_mib_is_refused
+            }
+            concurrency {
+                parallel_appends_all_arrive
+                counters_guarded_by_version_lose_nothing
+                counters_guarded_by_attribute_lose_nothing
+                counters_guarded_by_omap_lose_nothing
+                create_exclusive_has_one_winner
+                remove_has_one_winner
+                readers_never_see_half_an_operation
+                methods_on_one_object_run_one_after_another
+                objects_are_independent
+            }
+            classes {
+                a_store_describes_its_classes
+                a_read_method_returns_its_output
+                a_write_method_returns_nothing_and_stores_its_result
+                a_method_that_does_not_write_needs_the_object
+                a_write_method_that_writes_nothing_changes_nothing
+                a_method_reads_the_old_object_and_stats_the_new
+                a_method_on_a_missing_object_reads_not_found
+                a_method_is_the_first_step_and_the_only_method
+                steps_behind_a_method_see_what_it_left
+                a_method_that_fails_undoes_the_operation
+                a_step_or_guard_that_fails_undoes_the_method
+                a_read_method_in_a_write_operation_says_yes_or_no
+                read_methods_stand_among_the_steps_of_a_read
+                a_write_method_in_a_read_operation_is_refused
+                unknown_classes_and_methods_are_unsupported
+                input_arrives_as_it_was_sent
+            }
+            misbehaviour {
+                a_method_that_writes_and_fails_leaves_nothing
+                every_kind_of_error_reaches_the_caller
+                bad_input_is_the_methods_to_refuse
+                a_write_that_was_not_declared_fails_the_call
+                a_read_that_was_not_declared_fails_the_call
+                a_method_reads_before_it_writes
+                a_panic_fails_the_call_and_nothing_else
+                a_method_that_never_ends_is_stopped
+                a_deadline_counts_even_if_the_method_ignores_it
+                a_method_gets_no_memory_over_its_budget
+                a_method_returns_no_more_than_it_may
+            }
+            digest {
+                digests_are_stored_and_computed
+                repetitions_give_the_same_digest
+                a_digest_that_differs_is_corrupt
+                a_digest_of_nothing_is_not_found
+                bad_input_is_refused
+            }
+            durability {
+                a_buffered_write_shows_at_once
+                buffered_and_durable_writes_keep_their_order
+                a_buffered_operation_is_all_or_nothing
+                flush_succeeds_with_and_without_buffered_writes
+            }
+            pools {
+                a_pool_is_made_listed_opened_and_removed
+                a_pool_is_made_once_and_removed_once
+                pools_are_apart
+                two_handles_of_a_pool_are_one_pool
+                a_pool_that_is_gone_answers_not_found
+                a_pool_made_again_is_empty
+                bad_pool_names_are_refused
+            }
+        }
+    };
+}
+
+conformance_cases!(runners);

@@ -1,0 +1,98 @@
+//! Names are data, never paths.
+
+use super::Case;
+use super::support::State;
+use benthic_core::{ListRequest, Namespaces, ObjectId};
+
+pub(super) async fn every_name_is_an_object_of_its_own(case: &Case<'_>) {
+    let names = [
+        "a",
+        "A",
+        "a ",
+        " a",
+        "a/",
+        "/a",
+        "a/b",
+        "a//b",
+        "a/../b",
+        ".",
+        "..",
+        "../..",
+        "-a",
+        "--all",
+        "*",
+        "?",
+        "%2e",
+        "%",
+        "a\n",
+        "\n",
+        "\t",
+        "\u{1}",
+        "\u{7f}",
+        "\"",
+        "'",
+        "\\",
+        "a\\b",
+        "a:b",
+        ":a",
+        "~",
+        "$HOME",
+        "é",
+        "e\u{301}",
+        "日本語",
+        "😀",
+        "\u{feff}",
+        "\u{202e}",
+        "\u{10ffff}",
+        "_",
+        "a_b",
+        "a@b",
+        "con",
+        "nul",
+        "0",
+        "-1",
+    ];
+    for name in names {
+        case.pool().write_full(&case.object(name), name).await.unwrap();
+    }
+    for name in names {
+        assert_eq!(case.state(&case.object(name)).await, Some(State::data(name)), "{name:?}");
+    }
+    let request =
+        ListRequest { namespaces: Namespaces::One(case.namespace().to_owned()), ..ListRequest::default() };
+    let mut listed = Vec::new();
+    let mut after = None;
+    loop {
+        let page = case.pool().list(ListRequest { after, ..request.clone() }).await.unwrap();
+        listed.extend(page.objects.iter().map(|object| object.name().to_owned()));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    listed.sort();
+    let mut expected = names.to_vec();
+    expected.sort_unstable();
+    assert_eq!(listed, expected);
+    case.pool().remove(&case.object("a/../b")).await.unwrap();
+    assert_eq!(case.state(&case.object("b")).await, None);
+    assert_eq!(case.state(&case.object("a/b")).await, Some(State::data("a/b")));
+}
+
+pub(super) async fn long_names_differ_in_their_last_byte(case: &Case<'_>) {
+    let long = "x".repeat(2_047);
+    let names = ["a", "b", ""].map(|last| format!("{long}{last}"));
+    for name in &names {
+        let object = ObjectId::in_namespace(case.namespace(), name.clone()).unwrap();
+        case.pool().write_full(&object, name[2_040..].to_owned()).await.unwrap();
+    }
+    for name in &names {
+        let object = ObjectId::in_namespace(case.namespace(), name.clone()).unwrap();
+        assert_eq!(case.state(&object).await, Some(State::data(name[2_040..].to_owned())));
+    }
+}
+
+pub(super) async fn the_pool_knows_its_name(case: &Case<'_>) {
+    let pools = case.store().list_pools().await.unwrap();
+    assert!(pools.iter().any(|name| name == case.pool().name()), "{} in {pools:?}", case.pool().name());
+}

@@ -1,0 +1,139 @@
+//! What the cases share.
+
+use super::Case;
+use benthic_core::{ClassCall, ErrorKind, ObjectId, ReadOp, ReadOutput, Result, WriteOp};
+use bytes::Bytes;
+use std::{collections::BTreeMap, fmt};
+
+/// Bytes of data in an object of [`Case::make_full`].
+pub(super) const FULL_BYTES: u64 = 100;
+
+/// Everything of an object but its version and time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) data: Bytes,
+    pub(super) xattrs: BTreeMap<String, Bytes>,
+    pub(super) omap: BTreeMap<Bytes, Bytes>,
+}
+
+impl State {
+    pub(super) fn data(data: impl Into<Bytes>) -> State {
+        State { data: data.into(), ..State::default() }
+    }
+
+    /// What [`Case::make_full`] makes: 100 bytes `a`, attribute `X` = `1`, omap `K` = `V`.
+    pub(super) fn full() -> State {
+        State::data("a".repeat(FULL_BYTES as usize)).xattr("X", "1").entry("K", "V")
+    }
+
+    pub(super) fn xattr(mut self, name: &str, value: &str) -> State {
+        self.xattrs.insert(name.to_owned(), value.to_owned().into());
+        self
+    }
+
+    pub(super) fn entry(mut self, key: &'static str, value: &str) -> State {
+        self.omap.insert(key.into(), value.to_owned().into());
+        self
+    }
+}
+
+impl Case<'_> {
+    /// An object with data, an attribute and an omap entry: [`State::full`].
+    pub(super) async fn make_full(&self, name: &str) -> ObjectId {
+        let object = self.object(name);
+        let full = State::full();
+        let op = WriteOp::new().write_full(full.data).set_xattr("X", "1").omap_set([("K", "V")]);
+        self.pool().write(&object, op).await.unwrap();
+        object
+    }
+
+    /// What an object of at most 1 MiB and 1,024 omap entries is now; `None` if it is not there.
+    pub(super) async fn state(&self, object: &ObjectId) -> Option<State> {
+        let op = ReadOp::new().read(0, 1024 * 1024).list_xattrs().omap_range(None, "", usize::MAX);
+        let outputs = match self.pool().read(object, op).await {
+            Ok(reply) => reply.outputs,
+            Err(error) if error.kind() == ErrorKind::NotFound => return None,
+            Err(error) => panic!("the object cannot be read: {error:?}"),
+        };
+        match <[ReadOutput; 3]>::try_from(outputs).unwrap() {
+            [ReadOutput::Data(data), ReadOutput::Xattrs(xattrs), ReadOutput::Omap(page)] => {
+                assert!(!page.more, "state() is for small objects");
+                Some(State { data, xattrs, omap: page.entries.into_iter().collect() })
+            }
+            outputs => panic!("these are not the outputs of the steps: {outputs:?}"),
+        }
+    }
+
+    pub(super) async fn version(&self, object: &ObjectId) -> u64 {
+        self.pool().stat(object).await.unwrap().1
+    }
+
+    pub(super) async fn size(&self, object: &ObjectId) -> u64 {
+        self.pool().stat(object).await.unwrap().0.size_bytes
+    }
+
+    /// The whole omap of an object, page by page.
+    pub(super) async fn omap_pages(
+        &self,
+        object: &ObjectId,
+        prefix: &'static str,
+        page_entries: usize,
+    ) -> Vec<Vec<(Bytes, Bytes)>> {
+        let mut pages: Vec<Vec<(Bytes, Bytes)>> = Vec::new();
+        loop {
+            let after = pages.last().and_then(|page| page.last()).map(|(key, _)| key.clone());
+            let op = ReadOp::new().omap_range(after, prefix, page_entries);
+            match self.pool().read(object, op).await.unwrap().outputs.pop() {
+                Some(ReadOutput::Omap(page)) => {
+                    assert!(!page.more || !page.entries.is_empty(), "an empty page that is not the last");
+                    pages.push(page.entries);
+                    if !page.more {
+                        return pages;
+                    }
+                }
+                output => panic!("not a page: {output:?}"),
+            }
+        }
+    }
+
+    pub(super) async fn exec(
+        &self,
+        object: &ObjectId,
+        class: &str,
+        method: &str,
+        input: &str,
+    ) -> Result<Bytes> {
+        let call = ClassCall { class: class.into(), method: method.into(), input: input.to_owned().into() };
+        self.pool().exec(object, call).await
+    }
+}
+
+/// The kind of the error that a call must give.
+#[track_caller]
+pub(super) fn kind<T: fmt::Debug>(result: Result<T>) -> ErrorKind {
+    match result {
+        Ok(value) => panic!("this must fail, but gave {value:?}"),
+        Err(error) => error.kind(),
+    }
+}
+
+/// Bytes that differ from piece to piece: `index % 251`.
+pub(super) fn pattern(len_bytes: usize) -> Vec<u8> {
+    (0..len_bytes).map(|index| (index % 251) as u8).collect()
+}
+
+/// A sequence of numbers that looks random and is always the same.
+pub(super) struct Sequence(u64);
+
+impl Sequence {
+    pub(super) fn new(seed: u64) -> Sequence {
+        Sequence(seed)
+    }
+
+    /// A number below `end`.
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        // Knuth's MMIX generator; the high bits are the good ones.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % end
+    }
+}

@@ -1,0 +1,165 @@
+//! The model test: random compound operations against an oracle in memory.
+//!
+//! The conformance suite says what the contract means case by case; this finds the combinations that nobody thought
+//! of. The oracle implements the contract a second time, as plainly as possible, on whole objects in memory. After
+//! every operation the engine's reply must equal the oracle's, down to the error's kind; at the end of a case
+//! everything must. A case that differs is shrunk to a small one.
+//!
+//! ```text
+//! model::run(|| MySubject::new(), 200, 40);
+//! ```
+//!
+//! Every run takes a new seed. A failure prints its case's seed; with `BENTHIC_TEST_SEED=SEED` the run is that
+//! case alone.
+
+mod answer;
+mod case;
+mod classes;
+mod generate;
+mod oracle;
+
+use benthic_core::{Pool, Result, WriteStep};
+use generate::Action;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// The environment variable that replays one case.
+pub const SEED_VARIABLE: &str = "BENTHIC_TEST_SEED";
+/// Tries to make a failing case smaller.
+const SHRINK_STEPS_MAX: u32 = 3_000;
+const SHRINK_MS_MAX: u32 = 120_000;
+/// Of one thing in a message.
+const TEXT_CHARS_MAX: usize = 400;
+
+/// An engine under test, new and empty for every case.
+pub trait Subject {
+    /// The pool to test, with the classes `hello` and `digest` beside it. Asked for again after every
+    /// [`Subject::reopen`].
+    fn pool(&self) -> Arc<dyn Pool>;
+
+    /// Makes durable what was buffered.
+    ///
+    /// # Errors
+    /// The engine's; the case fails with it.
+    fn flush(&self) -> Result<()>;
+
+    /// Closes the store and opens it again, where the engine has such a thing.
+    ///
+    /// # Errors
+    /// The engine's; the case fails with it.
+    fn reopen(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Two namespaces that are empty and used by nobody else. A pool that is shared gives fresh ones.
+    fn namespaces(&self) -> [String; 2] {
+        [String::new(), "second".to_owned()]
+    }
+}
+
+/// A case in which an engine and the oracle differ.
+#[derive(Debug)]
+pub struct Difference {
+    /// The case's seed.
+    pub seed: u64,
+    /// What differs.
+    pub message: String,
+    /// The operations of the case, shrunk.
+    pub operations: Vec<String>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "engine and oracle differ: {}", self.message)?;
+        for (index, operation) in self.operations.iter().enumerate() {
+            writeln!(f, "  operation {index}: {operation}")?;
+        }
+        write!(f, "replay with {SEED_VARIABLE}={}", self.seed)
+    }
+}
+
+/// Runs `cases` cases of up to `ops_per_case` operations, each on a new subject; with [`SEED_VARIABLE`] set, the one
+/// case of that seed.
+///
+/// # Panics
+/// If the engine differs from the oracle.
+pub fn run<S: Subject>(subject: impl Fn() -> S, cases: u32, ops_per_case: usize) {
+    let outcome = match std::env::var(SEED_VARIABLE) {
+        Ok(seed) => match seed.parse() {
+            Ok(seed) => find_difference(subject, seed, 1, ops_per_case),
+            Err(_) => panic!("{SEED_VARIABLE} is a decimal number got={seed:?}"),
+        },
+        Err(_) => find_difference(subject, RandomState::new().hash_one(cases), cases, ops_per_case),
+    };
+    if let Some(difference) = outcome {
+        panic!("{difference}");
+    }
+}
+
+/// Looks for a difference in `cases` cases, the first with `seed`, the others with the numbers behind it.
+pub fn find_difference<S: Subject>(
+    subject: impl Fn() -> S,
+    seed: u64,
+    cases: u32,
+    ops_per_case: usize,
+) -> Option<Difference> {
+    (0..cases).find_map(|index| run_case(&subject, seed.wrapping_add(u64::from(index)), ops_per_case))
+}
+
+fn run_case<S: Subject>(subject: impl Fn() -> S, seed: u64, ops_per_case: usize) -> Option<Difference> {
+    let mut rng_seed = [0; 32];
+    rng_seed[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config {
+        cases: 1,
+        failure_persistence: None,
+        max_shrink_iters: SHRINK_STEPS_MAX,
+        max_shrink_time: SHRINK_MS_MAX,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &rng_seed));
+    let outcome = runner.run(&generate::actions(ops_per_case), |actions| {
+        case::run(&mut subject(), &actions).map_err(TestCaseError::fail)
+    });
+    match outcome {
+        Ok(()) => None,
+        Err(TestError::Fail(reason, actions)) => {
+            let operations = actions.iter().map(describe).collect();
+            Some(Difference { seed, message: reason.message().to_owned(), operations })
+        }
+        Err(TestError::Abort(reason)) => {
+            Some(Difference { seed, message: reason.message().to_owned(), operations: Vec::new() })
+        }
+    }
+}
+
+/// An operation on a line.
+fn describe(action: &Action) -> String {
+    let Action::Write { object, guards, steps, durability } = action else {
+        return brief(action);
+    };
+    let step = |step: &WriteStep| match step {
+        WriteStep::Write { offset_bytes, data } => {
+            format!("Write {{ offset_bytes: {offset_bytes}, {} }}", summary(data))
+        }
+        WriteStep::WriteFull { data } => format!("WriteFull {{ {} }}", summary(data)),
+        WriteStep::Append { data } => format!("Append {{ {} }}", summary(data)),
+        other => brief(other),
+    };
+    let steps: Vec<String> = steps.iter().map(step).collect();
+    format!("{durability:?} write of object {object}, guards {guards:?}, steps [{}]", steps.join(", "))
+}
+
+/// Large values say nothing to a reader.
+fn brief(value: &impl fmt::Debug) -> String {
+    let text = format!("{value:?}");
+    match text.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => format!("{}… (shortened)", &text[..end]),
+        None => text,
+    }
+}
+
+fn summary(data: &[u8]) -> String {
+    format!("len_bytes: {}, starts: {:?}", data.len(), &data[..data.len().min(4)])
+}

@@ -1,0 +1,207 @@
+//! The model test on the engines in memory and in a directory, and proof that it finds what it looks for.
+
+use async_trait::async_trait;
+use benthic_core::{
+    ClassCall, Durability, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply, ReadStep, Result, Store,
+    WriteOp, WriteReply, WriteStep,
+};
+use benthic_embedded::{EmbeddedStore, MemStore, Options};
+use benthic_testkit::model::{self, Subject};
+use bytes::Bytes;
+use futures::executor::block_on;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+struct Memory {
+    store: Arc<MemStore>,
+    fault: Option<Fault>,
+}
+
+impl Memory {
+    fn new(fault: Option<Fault>) -> Memory {
+        let store = MemStore::new(Options::default().with_classes(benthic_classes::registry()));
+        block_on(store.create_pool("model")).unwrap();
+        Memory { store, fault }
+    }
+}
+
+impl Subject for Memory {
+    fn pool(&self) -> Arc<dyn Pool> {
+        let pool = block_on(self.store.open_pool("model")).unwrap();
+        match self.fault {
+            Some(fault) => Arc::new(Faulty { pool, fault }),
+            None => pool,
+        }
+    }
+
+    fn flush(&self) -> Result<()> {
+        block_on(self.store.flush())
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        if self.fault == Some(Fault::ReopenLosesEverything) {
+            *self = Memory::new(self.fault);
+        }
+        Ok(())
+    }
+}
+
+/// A store in a directory, or a second handle on one, which works through the first one's socket.
+struct Directory {
+    store: Arc<EmbeddedStore>,
+    owner: Option<Arc<EmbeddedStore>>,
+    /// Dropped last.
+    dir: TempDir,
+}
+
+impl Directory {
+    fn new(through_socket: bool) -> Directory {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = through_socket.then(|| open(&dir));
+        let store = open(&dir);
+        assert_eq!(store.is_owner(), !through_socket);
+        block_on(store.create_pool("model")).unwrap();
+        Directory { store, owner, dir }
+    }
+}
+
+fn open(dir: &TempDir) -> Arc<EmbeddedStore> {
+    // A log that small makes checkpoints within a case.
+    let options = Options { log_bytes_max: 256 * 1024, ..Options::default() };
+    EmbeddedStore::open(dir.path(), true, options.with_classes(benthic_classes::registry())).unwrap()
+}
+
+impl Subject for Directory {
+    fn pool(&self) -> Arc<dyn Pool> {
+        block_on(self.store.open_pool("model")).unwrap()
+    }
+
+    fn flush(&self) -> Result<()> {
+        block_on(self.store.flush())
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        self.store.close()?;
+        if let Some(owner) = &mut self.owner {
+            owner.close()?;
+            *owner = open(&self.dir);
+        }
+        self.store = open(&self.dir);
+        Ok(())
+    }
+}
+
+/// What is wrong with an engine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    AppendLosesLastByte,
+    BufferedWritesAreLost,
+    GuardsAreIgnored,
+    ListMissesAnObject,
+    ReadIsShortAcrossBoundary,
+    RemoveXattrDoesNothing,
+    ReopenLosesEverything,
+    VersionStands,
+}
+
+/// A correct pool with one fault in front of it.
+struct Faulty {
+    pool: Arc<dyn Pool>,
+    fault: Fault,
+}
+
+#[async_trait]
+impl Pool for Faulty {
+    fn name(&self) -> &str {
+        self.pool.name()
+    }
+
+    async fn read(&self, object: &ObjectId, mut op: ReadOp) -> Result<ReadReply> {
+        if self.fault == Fault::ReadIsShortAcrossBoundary {
+            for step in &mut op.steps {
+                if let ReadStep::Read { offset_bytes, len_bytes } = step
+                    && *offset_bytes < 65_536
+                    && *offset_bytes + *len_bytes > 65_536
+                {
+                    *len_bytes = 65_536 - *offset_bytes;
+                }
+            }
+        }
+        self.pool.read(object, op).await
+    }
+
+    async fn write(&self, object: &ObjectId, mut op: WriteOp) -> Result<WriteReply> {
+        match self.fault {
+            Fault::AppendLosesLastByte => {
+                for step in &mut op.steps {
+                    if let WriteStep::Append { data } = step {
+                        data.truncate(data.len().saturating_sub(1));
+                    }
+                }
+            }
+            Fault::BufferedWritesAreLost if op.durability == Durability::Buffered => op.steps.clear(),
+            Fault::GuardsAreIgnored => op.guards.clear(),
+            Fault::RemoveXattrDoesNothing => {
+                op.steps.retain(|step| !matches!(step, WriteStep::RemoveXattr { .. }));
+            }
+            _ => {}
+        }
+        let mut reply = self.pool.write(object, op).await?;
+        if self.fault == Fault::VersionStands {
+            reply.version = reply.version.min(3);
+        }
+        Ok(reply)
+    }
+
+    async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
+        self.pool.exec(object, call).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        let mut page = self.pool.list(request).await?;
+        if self.fault == Fault::ListMissesAnObject && page.objects.len() > 1 {
+            page.objects.pop();
+        }
+        Ok(page)
+    }
+}
+
+fn cases(quick: u32) -> u32 {
+    if std::env::var_os("BENTHIC_TEST_LONG").is_some() { quick * 20 } else { quick }
+}
+
+#[test]
+fn the_memory_engine_follows_the_model() {
+    model::run(|| Memory::new(None), cases(300), 40);
+}
+
+#[test]
+fn the_engine_in_a_directory_follows_the_model() {
+    model::run(|| Directory::new(false), cases(60), 40);
+}
+
+#[test]
+fn the_engine_behind_its_socket_follows_the_model() {
+    model::run(|| Directory::new(true), cases(30), 40);
+}
+
+#[test]
+fn the_model_finds_faults_and_makes_them_small() {
+    for fault in [
+        Fault::AppendLosesLastByte,
+        Fault::BufferedWritesAreLost,
+        Fault::GuardsAreIgnored,
+        Fault::ListMissesAnObject,
+        Fault::ReadIsShortAcrossBoundary,
+        Fault::RemoveXattrDoesNothing,
+        Fault::ReopenLosesEverything,
+        Fault::VersionStands,
+    ] {
+        let subject = || Memory::new(Some(fault));
+        let difference =
+            model::find_difference(subject, 1, 100, 40).unwrap_or_else(|| panic!("missed {fault:?}"));
+        assert!(difference.operations.len() <= 5, "{fault:?} is not small: {difference}");
+        let again = model::find_difference(subject, difference.seed, 1, 40).unwrap();
+        assert_eq!(again.to_string(), difference.to_string(), "{fault:?} does not replay");
+    }
+}
