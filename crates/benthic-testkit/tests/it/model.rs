@@ -1,16 +1,15 @@
-//! The model test on the engines in memory and in a directory, and proof that it finds what it looks for.
+//! Proof that the model test finds what it looks for.
 
 use async_trait::async_trait;
 use benthic_core::{
     ClassCall, Durability, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply, ReadStep, Result, Store,
     WriteOp, WriteReply, WriteStep,
 };
-use benthic_embedded::{EmbeddedStore, MemStore, Options};
+use benthic_embedded::{MemStore, Options};
 use benthic_testkit::model::{self, Subject};
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::sync::Arc;
-use tempfile::TempDir;
 
 struct Memory {
     store: Arc<MemStore>,
@@ -42,51 +41,6 @@ impl Subject for Memory {
         if self.fault == Some(Fault::ReopenLosesEverything) {
             *self = Memory::new(self.fault);
         }
-        Ok(())
-    }
-}
-
-/// A store in a directory, or a second handle on one, which works through the first one's socket.
-struct Directory {
-    store: Arc<EmbeddedStore>,
-    owner: Option<Arc<EmbeddedStore>>,
-    /// Dropped last.
-    dir: TempDir,
-}
-
-impl Directory {
-    fn new(through_socket: bool) -> Directory {
-        let dir = tempfile::tempdir().unwrap();
-        let owner = through_socket.then(|| open(&dir));
-        let store = open(&dir);
-        assert_eq!(store.is_owner(), !through_socket);
-        block_on(store.create_pool("model")).unwrap();
-        Directory { store, owner, dir }
-    }
-}
-
-fn open(dir: &TempDir) -> Arc<EmbeddedStore> {
-    // A log that small makes checkpoints within a case.
-    let options = Options { log_bytes_max: 256 * 1024, ..Options::default() };
-    EmbeddedStore::open(dir.path(), true, options.with_classes(benthic_classes::registry())).unwrap()
-}
-
-impl Subject for Directory {
-    fn pool(&self) -> Arc<dyn Pool> {
-        block_on(self.store.open_pool("model")).unwrap()
-    }
-
-    fn flush(&self) -> Result<()> {
-        block_on(self.store.flush())
-    }
-
-    fn reopen(&mut self) -> Result<()> {
-        self.store.close()?;
-        if let Some(owner) = &mut self.owner {
-            owner.close()?;
-            *owner = open(&self.dir);
-        }
-        self.store = open(&self.dir);
         Ok(())
     }
 }
@@ -166,23 +120,9 @@ impl Pool for Faulty {
     }
 }
 
-fn cases(quick: u32) -> u32 {
-    if std::env::var_os("BENTHIC_TEST_LONG").is_some() { quick * 20 } else { quick }
-}
-
 #[test]
-fn the_memory_engine_follows_the_model() {
-    model::run(|| Memory::new(None), cases(300), 40);
-}
-
-#[test]
-fn the_engine_in_a_directory_follows_the_model() {
-    model::run(|| Directory::new(false), cases(60), 40);
-}
-
-#[test]
-fn the_engine_behind_its_socket_follows_the_model() {
-    model::run(|| Directory::new(true), cases(30), 40);
+fn the_model_has_nothing_against_a_correct_engine() {
+    model::run(|| Memory::new(None), 100, 40);
 }
 
 #[test]

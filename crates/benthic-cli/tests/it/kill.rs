@@ -1,0 +1,154 @@
+//! `kill -9` of the real program under parallel load: every acknowledged operation is there.
+
+use crate::support::Home;
+use benthic_core::{ErrorKind, ObjectId, Pool, ReadOutput, Store, WriteOp};
+use benthic_embedded::{EmbeddedStore, Options};
+use futures::executor::block_on;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn rounds(usual: u64) -> u64 {
+    if std::env::var_os("BENTHIC_TEST_LONG").is_some() { usual * 30 } else { usual }
+}
+
+/// A moment within the load, another one in every round.
+fn moment(round: u64) -> Duration {
+    Duration::from_millis(20 + round * 37 % 150)
+}
+
+fn content(index: u64) -> Vec<u8> {
+    let len = [0, 10, 3_000, 5_000, 70_000, 200_000][index as usize % 6];
+    index.to_string().into_bytes().into_iter().cycle().take(len).collect()
+}
+
+#[test]
+fn every_file_that_was_reported_as_copied_is_there() {
+    for round in 0..rounds(6) {
+        let home = Home::with_pool();
+        let files = 600;
+        for index in 0..files {
+            home.file(&format!("d/{index}"), content(index));
+        }
+        let mut copy = home.command(&["--json", "cp", "-r", "--jobs", "8", "d", "p"]);
+        let mut copy = copy.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(copy.stdout.take().unwrap()).lines();
+        let reader = std::thread::spawn(move || -> Vec<String> { lines.map_while(Result::ok).collect() });
+        std::thread::park_timeout(moment(round));
+        copy.kill().unwrap();
+        copy.wait().unwrap();
+        let told = reader.join().unwrap();
+        let store = EmbeddedStore::open(&home.path("benthic-data"), false, options()).unwrap();
+        let pool = block_on(store.open_pool("p")).unwrap();
+        for line in &told {
+            // The last line may have been cut by the kill.
+            let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
+            let name = line["object"].as_str().unwrap();
+            let expected = content(name.parse().unwrap());
+            let data = block_on(pool.read_range(&ObjectId::new(name).unwrap(), 0, 1 << 20)).unwrap();
+            assert!(data == expected, "round {round}: object {name}");
+        }
+        check_whole(&store, pool.as_ref());
+    }
+}
+
+/// Writers in this process go through the socket of a program that is killed under them, again and again. Each writes
+/// growing numbers to an object of its own, as data, attribute and omap value in one operation.
+#[test]
+fn writers_through_a_killed_owner_lose_nothing() {
+    const WRITERS: u64 = 4;
+    let home = Home::with_pool();
+    let dir = home.path("benthic-data");
+    let mut last: Vec<(u64, u64)> = vec![(0, 0); WRITERS as usize];
+    for round in 0..rounds(6) {
+        let args = ["bench", "write", "p", "--seconds", "600", "--size", "9KiB", "--in-flight", "4", "--keep"];
+        let mut owner = home.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while home.ok(&["ls", "p:benthic-bench"]).is_empty() {
+            assert!(owner.try_wait().unwrap().is_none(), "round {round}: it runs");
+        }
+        let store = EmbeddedStore::open(&dir, false, options()).unwrap();
+        let pool = block_on(store.open_pool("p")).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (pool, stop) = (Arc::clone(&pool), Arc::clone(&stop));
+                let (mut acknowledged, mut tried) = last[writer as usize];
+                std::thread::spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        tried += 1;
+                        match block_on(pool.write(&object(writer), write(tried))) {
+                            Ok(_) => acknowledged = tried,
+                            Err(error) => assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}"),
+                        }
+                    }
+                    (acknowledged, tried)
+                })
+            })
+            .collect();
+        std::thread::park_timeout(moment(round));
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+        // Some go on through the new owner, which is this process.
+        std::thread::park_timeout(Duration::from_millis(50));
+        stop.store(true, Ordering::Relaxed);
+        for (writer, thread) in writers.into_iter().enumerate() {
+            let (acknowledged, tried) = thread.join().unwrap();
+            let found = read(pool.as_ref(), writer as u64);
+            assert!((acknowledged..=tried).contains(&found), "round {round}: {acknowledged} <= {found} <= {tried}");
+            last[writer] = (found, tried);
+        }
+        assert!(store.is_owner(), "round {round}: the client took over");
+        check_whole(&store, pool.as_ref());
+        store.close().unwrap();
+    }
+    assert!(last.iter().all(|(acknowledged, _)| *acknowledged > rounds(6)), "the writers wrote: {last:?}");
+}
+
+fn options() -> Options {
+    Options::default().with_classes(benthic_classes::registry())
+}
+
+fn object(writer: u64) -> ObjectId {
+    ObjectId::new(format!("writer {writer}")).unwrap()
+}
+
+fn write(number: u64) -> WriteOp {
+    // Sometimes large enough to be written outside the log.
+    let len = if number % 16 == 0 { 90_000 } else { 600 };
+    WriteOp::new()
+        .write_full(number.to_le_bytes().into_iter().cycle().take(len).collect::<Vec<u8>>())
+        .set_xattr("number", number.to_le_bytes().to_vec())
+        .omap_set([("number", number.to_le_bytes().to_vec())])
+}
+
+/// The number that a writer's object holds, everywhere the same: no operation is torn.
+fn read(pool: &dyn Pool, writer: u64) -> u64 {
+    let op = benthic_core::ReadOp::new().get_xattr("number").read(0, 1 << 20).omap_get(["number"]);
+    let reply = match block_on(pool.read(&object(writer), op)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return 0,
+        reply => reply.unwrap(),
+    };
+    let ReadOutput::Xattr(number) = &reply.outputs[0] else { panic!("no attribute") };
+    let number = u64::from_le_bytes(number.as_ref().try_into().unwrap());
+    let len = if number % 16 == 0 { 90_000 } else { 600 };
+    let expected: Vec<u8> = number.to_le_bytes().into_iter().cycle().take(len).collect();
+    assert!(reply.outputs[1] == ReadOutput::Data(expected.into()), "writer {writer}: data of {number}");
+    let ReadOutput::Omap(page) = &reply.outputs[2] else { panic!("no omap") };
+    assert_eq!(page.entries, [("number".into(), number.to_le_bytes().to_vec().into())]);
+    number
+}
+
+fn check_whole(store: &EmbeddedStore, pool: &dyn Pool) {
+    assert_eq!(block_on(store.fsck()).unwrap().findings, []);
+    let mut after = None;
+    loop {
+        let page = block_on(pool.scrub(after)).unwrap();
+        assert_eq!(page.damage, []);
+        after = page.next;
+        if after.is_none() {
+            return;
+        }
+    }
+}
