@@ -221,7 +221,8 @@ impl MethodContext<'_> {
         entries_max: usize,
     ) -> Result<OmapPage> {
         self.reads("omap_range", self.changed.omap)?;
-        let page = self.access.omap_range(after, prefix, entries_max.clamp(1, limits::OMAP_PAGE_ENTRIES_MAX))?;
+        let page =
+            self.access.omap_range(after, prefix, entries_max.clamp(1, limits::OMAP_PAGE_ENTRIES_MAX))?;
         Ok(OmapPage { entries: self.charged_entries(page.entries)?, more: page.more })
     }
 
@@ -365,7 +366,8 @@ impl MethodContext<'_> {
 
     fn reads(&mut self, call: &'static str, changed: bool) -> Result<()> {
         if changed {
-            let message = format!("the method calls {call} after it changed what it reads; read first, then write");
+            let message =
+                format!("the method calls {call} after it changed what it reads; read first, then write");
             return Err(Error::new(ErrorKind::ClassFailed, message));
         }
         self.declared(MethodFlags::READ, call)

@@ -82,7 +82,8 @@ impl Pool for Metered {
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
         self.meter.sent(request.prefix.len());
         let page = self.pool.list(request).await?;
-        self.meter.received(page.objects.iter().map(|id| (id.namespace().len() + id.name().len()) as u64).sum());
+        self.meter
+            .received(page.objects.iter().map(|id| (id.namespace().len() + id.name().len()) as u64).sum());
         Ok(page)
     }
 

@@ -95,7 +95,7 @@ pub enum ReadStep {
     },
     /// All attributes.
     ListXattrs,
-    /// Those of the given keys that are there.
+    /// Those of the given keys that are there, each once, in bytewise key order.
     OmapGet {
         /// Omap keys.
         keys: Vec<Bytes>,
@@ -348,7 +348,10 @@ impl ReadOp {
                 }
                 ReadStep::OmapRange { after, prefix, entries_max } => {
                     if *entries_max == 0 {
-                        return Err(Error::new(ErrorKind::InvalidArgument, "a page of an omap has at least one entry"));
+                        return Err(Error::new(
+                            ErrorKind::InvalidArgument,
+                            "a page of an omap has at least one entry",
+                        ));
                     }
                     for start in after.iter().chain([prefix]).filter(|start| !start.is_empty()) {
                         size.omap_key(start)?;
@@ -617,7 +620,10 @@ impl OperationSize {
                 }
                 Guard::Version(_) => {}
                 Guard::Omap { compare: Compare::Ne | Compare::Ge | Compare::Le, .. } => {
-                    return Err(Error::new(ErrorKind::InvalidArgument, "an omap value is compared by Eq, Lt or Gt"));
+                    return Err(Error::new(
+                        ErrorKind::InvalidArgument,
+                        "an omap value is compared by Eq, Lt or Gt",
+                    ));
                 }
                 Guard::Xattr { name, value, .. } => {
                     check_xattr(name, value)?;
@@ -676,8 +682,12 @@ impl ReadOutput {
         match self {
             ReadOutput::Data(data) | ReadOutput::Xattr(data) | ReadOutput::Exec(data) => data.len() as u64,
             ReadOutput::Stat(_) => size_of::<Stat>() as u64,
-            ReadOutput::Xattrs(xattrs) => xattrs.iter().map(|(name, value)| entry_bytes(name.len(), value.len())).sum(),
-            ReadOutput::Omap(page) => page.entries.iter().map(|(key, value)| entry_bytes(key.len(), value.len())).sum(),
+            ReadOutput::Xattrs(xattrs) => {
+                xattrs.iter().map(|(name, value)| entry_bytes(name.len(), value.len())).sum()
+            }
+            ReadOutput::Omap(page) => {
+                page.entries.iter().map(|(key, value)| entry_bytes(key.len(), value.len())).sum()
+            }
         }
     }
 }
@@ -694,8 +704,9 @@ pub struct ReadReply {
 /// The reply to a write operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteReply {
-    /// The object's version after the operation. An object's versions strictly increase, by one or more, also
-    /// over removal and creation.
+    /// The object's version after the operation. An object's versions strictly increase with every change, by one or
+    /// more, also over removal and creation; an operation that changes nothing may leave the version as it is. Not
+    /// specified if the object is missing afterwards.
     pub version: u64,
 }
 

@@ -55,7 +55,10 @@ fn what_an_osd_would_stumble_over_is_refused() {
         assert_eq!(kind(op.check()), Some(ErrorKind::InvalidArgument), "{op:?}");
     }
     assert_eq!(kind(WriteOp::new().exec("c", "m", "").write(0, "x").check()), None);
-    assert_eq!(kind(WriteOp::new().truncate(limits::OBJECT_BYTES_MAX).check()), Some(ErrorKind::LimitExceeded));
+    assert_eq!(
+        kind(WriteOp::new().truncate(limits::OBJECT_BYTES_MAX).check()),
+        Some(ErrorKind::LimitExceeded)
+    );
     assert_eq!(kind(ReadOp::new().omap_range(None, "", 0).check()), Some(ErrorKind::InvalidArgument));
     assert_eq!(kind(ReadOp::new().omap_range(Some("".into()), "", 1).check()), None);
 }

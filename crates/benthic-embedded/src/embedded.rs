@@ -9,8 +9,8 @@ use crate::store::{Dir, Done, Engine, Opened};
 use crate::workers::Workers;
 use async_trait::async_trait;
 use benthic_core::{
-    ClassCall, ClassInfo, ClassRegistry, Durability, Error, ErrorKind, FsckReport, ListPage, ListRequest, ListToken,
-    MethodFlags, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Store, WriteOp, WriteReply,
+    ClassCall, ClassInfo, ClassRegistry, Durability, Error, ErrorKind, FsckReport, ListPage, ListRequest,
+    ListToken, MethodFlags, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Store, WriteOp, WriteReply,
 };
 use bytes::Bytes;
 use futures::channel::oneshot;
@@ -134,8 +134,7 @@ fn pause() {
 
 impl Shared {
     async fn call(self: &Arc<Self>, request: Request) -> Result<Reply> {
-        let buffered =
-            matches!(&request, Request::Write { op, .. } if op.durability == Durability::Buffered);
+        let buffered = matches!(&request, Request::Write { op, .. } if op.durability == Durability::Buffered);
         let reply = loop {
             let route = self.route.lock().clone();
             let Some(route) = route else {
@@ -150,9 +149,9 @@ impl Shared {
                             let _ = done.send(reply);
                         }),
                     );
-                    break reply
-                        .await
-                        .map_err(|_| Error::new(ErrorKind::Internal, "the operation panicked; see the log"))??;
+                    break reply.await.map_err(|_| {
+                        Error::new(ErrorKind::Internal, "the operation panicked; see the log")
+                    })??;
                 }
                 Route::Client(connection) => match connection.call(&request).await {
                     Ok(reply) => break reply.into_result()?,
@@ -190,10 +189,13 @@ impl Shared {
         let find = move || {
             let _ = done.send(shared.find_another_now(&ended));
         };
-        std::thread::Builder::new().name("benthic-route".to_owned()).spawn(find).map_err(|e| {
-            Error::new(ErrorKind::Unavailable, "a thread cannot be started").with_source(e)
-        })?;
-        outcome.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "opening the store again panicked")))
+        std::thread::Builder::new()
+            .name("benthic-route".to_owned())
+            .spawn(find)
+            .map_err(|e| Error::new(ErrorKind::Unavailable, "a thread cannot be started").with_source(e))?;
+        outcome
+            .await
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "opening the store again panicked")))
     }
 
     fn find_another_now(&self, ended: &Arc<Connection>) -> Result<()> {
@@ -384,15 +386,32 @@ fn run(engine: &Engine, request: Request, done: Done<Reply>) {
         Request::Flush {} => engine.flush(Box::new(|outcome| done(outcome.map(|()| Reply::Done {})))),
         Request::Fsck {} => done(engine.fsck().map(|report| Reply::Fsck { report })),
         Request::Read { pool, object, op } => {
-            engine.read(pool, &object, &op, Box::new(|outcome| done(outcome.map(|reply| Reply::Read { reply }))));
+            engine.read(
+                pool,
+                &object,
+                &op,
+                Box::new(|outcome| done(outcome.map(|reply| Reply::Read { reply }))),
+            );
         }
         Request::Write { pool, object, op } => {
-            engine.write(pool, &object, &op, Box::new(|outcome| done(outcome.map(|reply| Reply::Write { reply }))));
+            engine.write(
+                pool,
+                &object,
+                &op,
+                Box::new(|outcome| done(outcome.map(|reply| Reply::Write { reply }))),
+            );
         }
         Request::Exec { pool, object, call } => {
-            engine.exec(pool, &object, call, Box::new(|outcome| done(outcome.map(|output| Reply::Exec { output }))));
+            engine.exec(
+                pool,
+                &object,
+                call,
+                Box::new(|outcome| done(outcome.map(|output| Reply::Exec { output }))),
+            );
         }
         Request::List { pool, request } => done(engine.list(pool, &request).map(|page| Reply::List { page })),
-        Request::Scrub { pool, after } => done(engine.scrub(pool, after.as_ref()).map(|page| Reply::Scrub { page })),
+        Request::Scrub { pool, after } => {
+            done(engine.scrub(pool, after.as_ref()).map(|page| Reply::Scrub { page }))
+        }
     }
 }

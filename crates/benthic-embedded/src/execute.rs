@@ -1,8 +1,8 @@
 //! Runs a compound operation on one object. Both engines share this file, so that they cannot differ.
 
 use benthic_core::{
-    ClassCall, ClassRegistry, Clock, Error, ErrorKind, Guard, MethodFlags, MethodLimits, ObjectAccess, OmapPage,
-    ReadOp, ReadOutput, ReadReply, ReadStep, Result, WriteOp, WriteStep, call_method, limits, op,
+    ClassCall, ClassRegistry, Clock, Error, ErrorKind, Guard, MethodFlags, MethodLimits, ObjectAccess,
+    OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Result, WriteOp, WriteStep, call_method, limits, op,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -66,8 +66,11 @@ pub(crate) fn read(object: &mut dyn ObjectState, op: &ReadOp, methods: &Methods)
         let output = read_step(object, step, methods)?;
         reply_bytes += output.len_bytes();
         if reply_bytes > limits::OPERATION_BYTES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the reply is too large; ask for less in one operation")
-                .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "the reply is too large; ask for less in one operation",
+            )
+            .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
         }
         outputs.push(output);
     }
@@ -76,7 +79,9 @@ pub(crate) fn read(object: &mut dyn ObjectState, op: &ReadOp, methods: &Methods)
 
 fn read_step(object: &mut dyn ObjectState, step: &ReadStep, methods: &Methods) -> Result<ReadOutput> {
     Ok(match step {
-        ReadStep::Read { offset_bytes, len_bytes } => ReadOutput::Data(object.read(*offset_bytes, *len_bytes)?),
+        ReadStep::Read { offset_bytes, len_bytes } => {
+            ReadOutput::Data(object.read(*offset_bytes, *len_bytes)?)
+        }
         ReadStep::Stat => ReadOutput::Stat(object.stat()?),
         ReadStep::GetXattr { name } => ReadOutput::Xattr(object.get_xattr(name)?),
         ReadStep::ListXattrs => ReadOutput::Xattrs(object.list_xattrs()?),

@@ -1,12 +1,14 @@
 //! The memory engine: the same contract in a few maps. For tests, and the plainest statement of the semantics.
 
-use crate::execute::{self, Methods, ObjectState, OmapPageBuilder, ZeroEffect, no_such_object, no_such_xattr};
 use crate::Options;
+use crate::execute::{
+    self, Methods, ObjectState, OmapPageBuilder, ZeroEffect, no_such_object, no_such_xattr,
+};
 use crate::listing::{Lister, decode_token, encode};
 use async_trait::async_trait;
 use benthic_core::{
-    ClassCall, ClassInfo, Error, ErrorKind, FsckReport, ListPage, ListRequest, LogLevel, ObjectAccess, ObjectId,
-    OmapPage, Pool, ReadOp, ReadOutput, ReadReply, Result, Stat, Store, WriteOp, WriteReply, names,
+    ClassCall, ClassInfo, Error, ErrorKind, FsckReport, ListPage, ListRequest, LogLevel, ObjectAccess,
+    ObjectId, OmapPage, Pool, ReadOp, ReadOutput, ReadReply, Result, Stat, Store, WriteOp, WriteReply, names,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -147,7 +149,8 @@ impl Pool for MemPool {
                 self.write_now(object, &WriteOp { steps: vec![call.clone().into()], ..WriteOp::new() })?;
                 return Ok(Bytes::new());
             }
-            let reply = self.read_now(object, &ReadOp { guards: Vec::new(), steps: vec![call.clone().into()] })?;
+            let reply =
+                self.read_now(object, &ReadOp { guards: Vec::new(), steps: vec![call.clone().into()] })?;
             match reply.outputs.into_iter().next() {
                 Some(ReadOutput::Exec(output)) => Ok(output),
                 _ => Err(Error::new(ErrorKind::Internal, "exec gave no output")),
@@ -245,8 +248,10 @@ impl ObjectAccess for Staged<'_> {
 
     fn omap_get(&mut self, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>> {
         let omap = &self.before()?.omap;
-        let mut found: Vec<_> =
-            keys.iter().filter_map(|key| omap.get_key_value(key).map(|(k, v)| (k.clone(), v.clone()))).collect();
+        let mut found: Vec<_> = keys
+            .iter()
+            .filter_map(|key| omap.get_key_value(key).map(|(k, v)| (k.clone(), v.clone())))
+            .collect();
         found.sort();
         found.dedup();
         Ok(found)
@@ -259,7 +264,8 @@ impl ObjectAccess for Staged<'_> {
             _ => Bound::Included(prefix),
         };
         let mut page = OmapPageBuilder::new(entries_max);
-        let matching = omap.range::<[u8], _>((start, Bound::Unbounded)).take_while(|(key, _)| key.starts_with(prefix));
+        let matching =
+            omap.range::<[u8], _>((start, Bound::Unbounded)).take_while(|(key, _)| key.starts_with(prefix));
         for (key, value) in matching {
             if !page.push(key.clone(), value.clone()) {
                 break;

@@ -35,7 +35,8 @@ impl Workers {
         let workers = Workers { shared: Arc::clone(&shared), threads: Mutex::default() };
         for _ in 0..count {
             let shared = Arc::clone(&shared);
-            let thread = std::thread::Builder::new().name("benthic-work".to_owned()).spawn(move || shared.run());
+            let thread =
+                std::thread::Builder::new().name("benthic-work".to_owned()).spawn(move || shared.run());
             let thread = thread.map_err(|e| {
                 Error::new(ErrorKind::Unavailable, "a thread cannot be started").with_source(e)
             })?;
@@ -51,7 +52,8 @@ impl Workers {
         let refused = if queue.stopping {
             Error::new(ErrorKind::Unavailable, "the store is closed")
         } else if queue.jobs.len() >= QUEUED_MAX {
-            Error::new(ErrorKind::Busy, "too many operations wait; have fewer in flight").with("queued_max", QUEUED_MAX)
+            Error::new(ErrorKind::Busy, "too many operations wait; have fewer in flight")
+                .with("queued_max", QUEUED_MAX)
         } else {
             queue.jobs.push_back(job);
             self.shared.wake.notify_one();

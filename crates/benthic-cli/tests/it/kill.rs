@@ -63,7 +63,8 @@ fn writers_through_a_killed_owner_lose_nothing() {
     let dir = home.path("benthic-data");
     let mut last: Vec<(u64, u64)> = vec![(0, 0); WRITERS as usize];
     for round in 0..rounds(6) {
-        let args = ["bench", "write", "p", "--seconds", "600", "--size", "9KiB", "--in-flight", "4", "--keep"];
+        let args =
+            ["bench", "write", "p", "--seconds", "600", "--size", "9KiB", "--in-flight", "4", "--keep"];
         let mut owner = home.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         while home.ok(&["ls", "p:benthic-bench"]).is_empty() {
             assert!(owner.try_wait().unwrap().is_none(), "round {round}: it runs");
@@ -96,7 +97,10 @@ fn writers_through_a_killed_owner_lose_nothing() {
         for (writer, thread) in writers.into_iter().enumerate() {
             let (acknowledged, tried) = thread.join().unwrap();
             let found = read(pool.as_ref(), writer as u64);
-            assert!((acknowledged..=tried).contains(&found), "round {round}: {acknowledged} <= {found} <= {tried}");
+            assert!(
+                (acknowledged..=tried).contains(&found),
+                "round {round}: {acknowledged} <= {found} <= {tried}"
+            );
             last[writer] = (found, tried);
         }
         assert!(store.is_owner(), "round {round}: the client took over");
@@ -116,7 +120,7 @@ fn object(writer: u64) -> ObjectId {
 
 fn write(number: u64) -> WriteOp {
     // Sometimes large enough to be written outside the log.
-    let len = if number % 16 == 0 { 90_000 } else { 600 };
+    let len = if number.is_multiple_of(16) { 90_000 } else { 600 };
     WriteOp::new()
         .write_full(number.to_le_bytes().into_iter().cycle().take(len).collect::<Vec<u8>>())
         .set_xattr("number", number.to_le_bytes().to_vec())
@@ -132,7 +136,7 @@ fn read(pool: &dyn Pool, writer: u64) -> u64 {
     };
     let ReadOutput::Xattr(number) = &reply.outputs[0] else { panic!("no attribute") };
     let number = u64::from_le_bytes(number.as_ref().try_into().unwrap());
-    let len = if number % 16 == 0 { 90_000 } else { 600 };
+    let len = if number.is_multiple_of(16) { 90_000 } else { 600 };
     let expected: Vec<u8> = number.to_le_bytes().into_iter().cycle().take(len).collect();
     assert!(reply.outputs[1] == ReadOutput::Data(expected.into()), "writer {writer}: data of {number}");
     let ReadOutput::Omap(page) = &reply.outputs[2] else { panic!("no omap") };

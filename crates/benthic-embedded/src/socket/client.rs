@@ -55,7 +55,8 @@ impl Connection {
         stream.write_all(&GREETING)?;
         let waiting = Arc::new(Mutex::new(Waiting { next_id: 1, replies: HashMap::new(), ended: None }));
         let (to_write, frames) = mpsc::channel::<Vec<u8>>();
-        let (mut writing, reading, answered) = (stream.try_clone()?, stream.try_clone()?, Arc::clone(&waiting));
+        let (mut writing, reading, answered) =
+            (stream.try_clone()?, stream.try_clone()?, Arc::clone(&waiting));
         std::thread::Builder::new().name("benthic-send".to_owned()).spawn(move || {
             for frame in frames {
                 if writing.write_all(&frame).is_err() {

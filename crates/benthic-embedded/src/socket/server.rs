@@ -2,6 +2,7 @@
 
 use super::wire::{Reply, Request, frame, parse};
 use super::{GREETING, read_frame, socket_path};
+use benthic_core::error::errno::EINVAL;
 use benthic_core::{Action, Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::io::{BufReader, Read, Write};
@@ -9,9 +10,9 @@ use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use std::{fs, io};
 
 /// Connections at one time.
@@ -24,38 +25,36 @@ pub(crate) type Handler = Arc<dyn Fn(Request, Box<dyn FnOnce(Reply) + Send>) + S
 
 pub(crate) struct Server {
     dir: PathBuf,
-    shared: Arc<Shared>,
+    listener: Arc<UnixListener>,
+    connections: Arc<Connections>,
     acceptor: Mutex<Option<JoinHandle<()>>>,
 }
 
-#[derive(Default)]
-struct Shared {
-    stopping: AtomicBool,
-    connections: Mutex<Vec<(UnixStream, JoinHandle<()>)>>,
-}
+type Connections = Mutex<Vec<(UnixStream, JoinHandle<()>)>>;
 
 impl Server {
     pub fn start(dir: &Path, handler: Handler) -> Result<Server> {
-        let unusable = |e| Error::io(Action::Admin, "the store's socket cannot be made", e).with("dir", dir.display());
-        let listener = listen(dir).map_err(unusable)?;
-        let shared = Arc::new(Shared::default());
-        let accepting = Arc::clone(&shared);
-        let run = move || accept(&listener, &accepting, &handler);
-        let acceptor = std::thread::Builder::new().name("benthic-accept".to_owned()).spawn(run).map_err(unusable)?;
-        Ok(Server { dir: dir.to_owned(), shared, acceptor: Mutex::new(Some(acceptor)) })
+        let unusable =
+            |e| Error::io(Action::Admin, "the store's socket cannot be made", e).with("dir", dir.display());
+        let listener = Arc::new(listen(dir).map_err(unusable)?);
+        let connections = Arc::new(Connections::default());
+        let (accepting, accepted) = (Arc::clone(&listener), Arc::clone(&connections));
+        let run = move || accept(&accepting, &accepted, &handler);
+        let acceptor =
+            std::thread::Builder::new().name("benthic-accept".to_owned()).spawn(run).map_err(unusable)?;
+        Ok(Server { dir: dir.to_owned(), listener, connections, acceptor: Mutex::new(Some(acceptor)) })
     }
 
     /// Takes no more requests, answers those it took, says goodbye to every connection and removes the socket.
     pub fn stop(&self) {
         let Some(acceptor) = self.acceptor.lock().take() else { return };
-        self.shared.stopping.store(true, Ordering::Release);
+        // Ends the acceptor's waiting, also if the directory is gone.
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+        let _ = acceptor.join();
         if let Ok((_dir, path)) = socket_path(&self.dir) {
-            // Wakes the acceptor.
-            let _ = UnixStream::connect(&path);
             let _ = fs::remove_file(&path);
         }
-        let _ = acceptor.join();
-        let connections = std::mem::take(&mut *self.shared.connections.lock());
+        let connections = std::mem::take(&mut *self.connections.lock());
         for (stream, _) in &connections {
             let _ = stream.shutdown(Shutdown::Read);
         }
@@ -77,13 +76,19 @@ fn listen(dir: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-fn accept(listener: &UnixListener, shared: &Shared, handler: &Handler) {
-    for stream in listener.incoming() {
-        if shared.stopping.load(Ordering::Acquire) {
-            return;
-        }
-        let Ok(stream) = stream else { continue };
-        let mut connections = shared.connections.lock();
+fn accept(listener: &UnixListener, connections: &Connections, handler: &Handler) {
+    loop {
+        let stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(e) if e.raw_os_error() == Some(EINVAL) => return,
+            Err(error) => {
+                // Out of descriptors, perhaps: those who wait find out, those who are connected work on.
+                tracing::warn!(%error, "a connection could not be accepted");
+                std::thread::park_timeout(Duration::from_millis(50));
+                continue;
+            }
+        };
+        let mut connections = connections.lock();
         connections.retain(|(_, thread)| !thread.is_finished());
         if connections.len() >= CONNECTIONS_MAX {
             tracing::warn!(connections_max = CONNECTIONS_MAX, "a connection was refused");

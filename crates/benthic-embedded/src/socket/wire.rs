@@ -2,9 +2,9 @@
 
 use crate::codec::{Decoded, Decoder, Encode, Malformed};
 use benthic_core::{
-    ClassCall, ClassInfo, Compare, Damage, Durability, Error, ErrorKind, Finding, FsckReport, Guard, ListPage,
-    ListRequest, ListToken, MethodInfo, Namespaces, ObjectId, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Result,
-    ScrubPage, Stat, WriteOp, WriteReply, WriteStep,
+    ClassCall, ClassInfo, Compare, Damage, Durability, Error, ErrorKind, Finding, FsckReport, Guard,
+    ListPage, ListRequest, ListToken, MethodInfo, Namespaces, ObjectId, OmapPage, ReadOp, ReadOutput,
+    ReadReply, ReadStep, Result, ScrubPage, Stat, WriteOp, WriteReply, WriteStep,
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -30,16 +30,38 @@ pub(crate) enum Request {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     Done {},
-    Pools { names: Vec<String> },
-    Pool { id: u32 },
-    Classes { classes: Vec<ClassInfo> },
-    Fsck { report: FsckReport },
-    Read { reply: ReadReply },
-    Write { reply: WriteReply },
-    Exec { output: Bytes },
-    List { page: ListPage },
-    Scrub { page: ScrubPage },
-    Failed { kind: u8, op: String, message: String },
+    Pools {
+        names: Vec<String>,
+    },
+    Pool {
+        id: u32,
+    },
+    Classes {
+        classes: Vec<ClassInfo>,
+    },
+    Fsck {
+        report: FsckReport,
+    },
+    Read {
+        reply: ReadReply,
+    },
+    Write {
+        reply: WriteReply,
+    },
+    Exec {
+        output: Bytes,
+    },
+    List {
+        page: ListPage,
+    },
+    Scrub {
+        page: ScrubPage,
+    },
+    Failed {
+        kind: u8,
+        op: String,
+        message: String,
+    },
     /// The owner goes: what it has not answered it has not done.
     Goodbye {},
 }

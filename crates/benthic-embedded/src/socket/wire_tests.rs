@@ -1,7 +1,7 @@
 use super::{Reply, Request, Wire, frame, parse};
 use benthic_core::{
-    ClassInfo, Compare, Damage, Finding, FsckReport, ListPage, ListRequest, ListToken, MethodInfo, Namespaces, ObjectId,
-    OmapPage, ReadOp, ReadOutput, ReadReply, ScrubPage, Stat, WriteOp, WriteReply,
+    ClassInfo, Compare, Damage, Finding, FsckReport, ListPage, ListRequest, ListToken, MethodInfo,
+    Namespaces, ObjectId, OmapPage, ReadOp, ReadOutput, ReadReply, ScrubPage, Stat, WriteOp, WriteReply,
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -57,7 +57,10 @@ fn requests() -> Vec<Request> {
         Request::Write { pool: 1, object: object(), op: write },
         Request::Exec { pool: 1, object: object(), call },
         Request::List { pool: 1, request: list },
-        Request::List { pool: 1, request: ListRequest { namespaces: Namespaces::All, ..ListRequest::default() } },
+        Request::List {
+            pool: 1,
+            request: ListRequest { namespaces: Namespaces::All, ..ListRequest::default() },
+        },
         Request::Scrub { pool: 1, after: None },
     ]
 }
@@ -95,7 +98,15 @@ fn replies() -> Vec<Reply> {
         Reply::Pools { names: vec!["p".into()] },
         Reply::Pool { id: 9 },
         Reply::Classes { classes: vec![class] },
-        Reply::Fsck { report: FsckReport { pools: 1, objects: 2, data_bytes: 3, disk_bytes: 4, findings: vec![finding] } },
+        Reply::Fsck {
+            report: FsckReport {
+                pools: 1,
+                objects: 2,
+                data_bytes: 3,
+                disk_bytes: 4,
+                findings: vec![finding],
+            },
+        },
         Reply::Read { reply: ReadReply { version: 8, outputs } },
         Reply::Write { reply: WriteReply { version: 8 } },
         Reply::Exec { output: "o".into() },
@@ -111,7 +122,10 @@ fn check<T: Wire + PartialEq + std::fmt::Debug>(message: &T) {
     let bytes = frame(5, message);
     assert_eq!(u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize, bytes.len() - 4);
     let bytes = Bytes::from(bytes).slice(4..);
-    assert_eq!(parse::<T>(bytes.clone()).as_ref(), Ok(&(5, T::get(&mut crate::codec::Decoder::new(bytes.slice(8..))).unwrap())));
+    assert_eq!(
+        parse::<T>(bytes.clone()).as_ref(),
+        Ok(&(5, T::get(&mut crate::codec::Decoder::new(bytes.slice(8..))).unwrap()))
+    );
     assert_eq!(&parse::<T>(bytes.clone()).unwrap().1, message);
     for len in 0..bytes.len() {
         assert!(parse::<T>(bytes.slice(..len)).is_err(), "{message:?} cut at {len}");
@@ -149,5 +163,8 @@ fn errors_keep_kind_operation_and_text() {
         .with_op("read");
     let text = error.to_string();
     let again = Reply::of(Err(error)).into_result().unwrap_err();
-    assert_eq!((again.kind(), again.op(), again.to_string()), (benthic_core::ErrorKind::NotFound, "read", text));
+    assert_eq!(
+        (again.kind(), again.op(), again.to_string()),
+        (benthic_core::ErrorKind::NotFound, "read", text)
+    );
 }

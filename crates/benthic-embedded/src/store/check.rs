@@ -5,7 +5,8 @@ use super::keys::{self, BLOCK_BYTES, Chunk, Data, Extent, Onode};
 use super::object::Object;
 use crate::listing;
 use benthic_core::{
-    Damage, Error, ErrorKind, Finding, FsckReport, ListToken, ObjectAccess, ObjectId, Result, ScrubPage, limits,
+    Damage, Error, ErrorKind, Finding, FsckReport, ListToken, ObjectAccess, ObjectId, Result, ScrubPage,
+    limits,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -86,7 +87,8 @@ impl Engine {
         loop {
             match object.omap_range(after.as_deref(), b"", limits::OMAP_PAGE_ENTRIES_MAX) {
                 Ok(omap) => {
-                    bytes += omap.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+                    bytes +=
+                        omap.entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
                     after = omap.entries.last().map(|(key, _)| key.clone());
                     if !omap.more {
                         break;
@@ -180,7 +182,8 @@ impl<'a> Fsck<'a> {
             match entry {
                 Ok((key, value)) => {
                     if !look(self, &key, value) {
-                        let message = format!("a key of kind '{}' belongs to nothing or is malformed", prefix as char);
+                        let message =
+                            format!("a key of kind '{}' belongs to nothing or is malformed", prefix as char);
                         self.find(None, format!("{message} key={}", key.escape_ascii()));
                     }
                 }
@@ -202,8 +205,16 @@ impl<'a> Fsck<'a> {
         removed
     }
 
-    fn onode(&mut self, key: &[u8], value: Bytes, pools: &BTreeMap<u32, String>, removed: &HashSet<u32>) -> bool {
-        let Some(pool) = key.get(1..5).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes) else { return false };
+    fn onode(
+        &mut self,
+        key: &[u8],
+        value: Bytes,
+        pools: &BTreeMap<u32, String>,
+        removed: &HashSet<u32>,
+    ) -> bool {
+        let Some(pool) = key.get(1..5).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes) else {
+            return false;
+        };
         let Some(id) = listing::decode(&key[keys::ONODE_ID_AT..]) else { return false };
         let address = match pools.get(&pool) {
             Some(name) if id.namespace().is_empty() => format!("{name}/{}", id.name()),
@@ -212,7 +223,10 @@ impl<'a> Fsck<'a> {
             None => return false,
         };
         let Ok(onode) = Onode::decode(value) else {
-            self.find(Some(&address), "the object's metadata cannot be decoded; the object is lost".to_owned());
+            self.find(
+                Some(&address),
+                "the object's metadata cannot be decoded; the object is lost".to_owned(),
+            );
             return true;
         };
         if pools.contains_key(&pool) {
@@ -236,10 +250,14 @@ impl<'a> Fsck<'a> {
         let (address, size_bytes) = (address.clone(), onode.size_bytes);
         let offset_bytes = u64::from(index) * keys::CHUNK_BYTES;
         if onode.data != Data::Chunks || offset_bytes >= size_bytes {
-            self.find(Some(&address), format!("there is data behind the object's end offset_bytes={offset_bytes}"));
+            self.find(
+                Some(&address),
+                format!("there is data behind the object's end offset_bytes={offset_bytes}"),
+            );
         }
         let Ok(chunk) = Chunk::decode(value) else {
-            let message = format!("the map of extents cannot be decoded; data is lost offset_bytes={offset_bytes}");
+            let message =
+                format!("the map of extents cannot be decoded; data is lost offset_bytes={offset_bytes}");
             self.find(Some(&address), message);
             return true;
         };
@@ -258,7 +276,10 @@ impl<'a> Fsck<'a> {
                     self.blocks.resize(word + 1, 0);
                 }
                 if self.blocks[word] & bit != 0 {
-                    self.find(Some(&address), format!("the object shares a block with another block={block}"));
+                    self.find(
+                        Some(&address),
+                        format!("the object shares a block with another block={block}"),
+                    );
                 }
                 self.blocks[word] |= bit;
             }

@@ -224,7 +224,11 @@ impl Commit {
         let group = self.take_group(&mut self.queue.lock());
         self.write_group(&mut log, group)?;
         let next_lsn = self.queue.lock().next_lsn;
-        if log.ends_with_records { log.append(Frame::new(next_lsn)).inspect_err(|error| drop(self.fail(error))) } else { Ok(()) }
+        if log.ends_with_records {
+            log.append(Frame::new(next_lsn)).inspect_err(|error| drop(self.fail(error)))
+        } else {
+            Ok(())
+        }
     }
 
     fn take_group(&self, queue: &mut MutexGuard<'_, Queue>) -> Group {
@@ -255,8 +259,11 @@ impl Commit {
         }
         for done in waiters {
             done(outcome.clone().map_err(|why| {
-                Error::new(ErrorKind::OutcomeUnknown, "the write may not be durable; open the store again and look")
-                    .with("cause", why)
+                Error::new(
+                    ErrorKind::OutcomeUnknown,
+                    "the write may not be durable; open the store again and look",
+                )
+                .with("cause", why)
             }));
         }
         outcome.map_err(|why| read_only(&why))
@@ -343,5 +350,6 @@ impl Commit {
 }
 
 fn read_only(why: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, "the store is read-only since a write failed; open it again").with("cause", why)
+    Error::new(ErrorKind::Unavailable, "the store is read-only since a write failed; open it again")
+        .with("cause", why)
 }

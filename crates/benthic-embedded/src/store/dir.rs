@@ -63,8 +63,11 @@ impl Dir {
                 .with("found", format_args!("{stranger:?}")));
             }
             if !create {
-                return Err(Error::new(ErrorKind::NotFound, "there is no store here; creating a pool makes one")
-                    .with("dir", path.display()));
+                return Err(Error::new(
+                    ErrorKind::NotFound,
+                    "there is no store here; creating a pool makes one",
+                )
+                .with("dir", path.display()));
             }
         }
         check_file_system(path)?;
@@ -80,7 +83,11 @@ impl Dir {
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         let dir = Dir { path: path.to_owned(), lock };
         // Whoever owned it before may have made it meanwhile.
-        if path.join("format").exists() { dir.check_format()? } else { dir.make()? }
+        if path.join("format").exists() {
+            dir.check_format()?
+        } else {
+            dir.make()?
+        }
         Ok(Opened::Owned(dir))
     }
 
@@ -124,16 +131,18 @@ impl Dir {
 
     fn check_format(&self) -> Result<()> {
         let path = self.path.join("format");
-        let text = fs::read_to_string(&path).map_err(|e| io("the store's format cannot be read", &path, e))?;
+        let text =
+            fs::read_to_string(&path).map_err(|e| io("the store's format cannot be read", &path, e))?;
         let version = text.strip_prefix(FORMAT_PREFIX).and_then(|rest| rest.trim_end().parse::<u32>().ok());
         match version {
             Some(FORMAT_VERSION) => Ok(()),
-            Some(newer) if newer > FORMAT_VERSION => {
-                Err(Error::new(ErrorKind::Unsupported, "the store was written by a newer Benthic; use that one")
-                    .with("dir", self.path.display())
-                    .with("format", newer)
-                    .with("format_known", FORMAT_VERSION))
-            }
+            Some(newer) if newer > FORMAT_VERSION => Err(Error::new(
+                ErrorKind::Unsupported,
+                "the store was written by a newer Benthic; use that one",
+            )
+            .with("dir", self.path.display())
+            .with("format", newer)
+            .with("format_known", FORMAT_VERSION)),
             _ => Err(Error::new(ErrorKind::Corrupt, "the store's format file is damaged")
                 .with("path", path.display())),
         }
@@ -205,7 +214,9 @@ fn check_file_system(path: &Path) -> Result<()> {
 fn io(message: &str, path: &Path, source: std::io::Error) -> Error {
     let error = Error::io(Action::Admin, message, source).with("path", path.display());
     match error.kind() {
-        ErrorKind::PermissionDenied => error.with("next", "check who owns the directory, its mode, and how it is mounted"),
+        ErrorKind::PermissionDenied => {
+            error.with("next", "check who owns the directory, its mode, and how it is mounted")
+        }
         _ => error,
     }
 }

@@ -123,12 +123,20 @@ impl Disk {
         Ok(())
     }
 
-    fn read_verified(&self, oid: u64, logical: u64, offset_bytes: u64, crc: u32, buffer: &mut [u8]) -> Result<()> {
+    fn read_verified(
+        &self,
+        oid: u64,
+        logical: u64,
+        offset_bytes: u64,
+        crc: u32,
+        buffer: &mut [u8],
+    ) -> Result<()> {
         self.data.read(offset_bytes, buffer).map_err(|error| error.with("offset_bytes", logical))?;
         if data_crc(oid, logical, buffer) == crc {
             return Ok(());
         }
         buffer.fill(0);
-        Err(Error::new(ErrorKind::Corrupt, "the data does not match its checksum").with("offset_bytes", logical))
+        Err(Error::new(ErrorKind::Corrupt, "the data does not match its checksum")
+            .with("offset_bytes", logical))
     }
 }

@@ -15,8 +15,8 @@ use crate::listing::{self, Lister};
 use crate::memory::no_such_pool;
 use crate::{Options, listing::decode_token};
 use benthic_core::{
-    ClassCall, ClassInfo, Durability, Error, ErrorKind, ListPage, ListRequest, ObjectId, ReadOp, ReadOutput, ReadReply,
-    Result, WriteOp, WriteReply, names,
+    ClassCall, ClassInfo, Durability, Error, ErrorKind, ListPage, ListRequest, ObjectId, ReadOp, ReadOutput,
+    ReadReply, Result, WriteOp, WriteReply, names,
 };
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -65,7 +65,8 @@ impl Engine {
                 return Err(malformed("the map of used blocks"));
             }
         }
-        let mut replay = Replay { kv: &kv, allocator: &mut allocator, next_id: meta.next_id, blocks: BTreeMap::new() };
+        let mut replay =
+            Replay { kv: &kv, allocator: &mut allocator, next_id: meta.next_id, blocks: BTreeMap::new() };
         let (log, next_lsn) = Log::open(&dir.log(), meta.applied_lsn, |_, record| replay.record(record))?;
         let Replay { next_id, blocks, .. } = replay;
         for (block, bytes) in blocks {
@@ -89,7 +90,11 @@ impl Engine {
             disk,
             commit: Arc::clone(&commit),
             log_bytes_max: options.log_bytes_max,
-            methods: Methods { classes: options.classes, clock: options.clock, limits: options.method_limits },
+            methods: Methods {
+                classes: options.classes,
+                clock: options.clock,
+                limits: options.method_limits,
+            },
             pools: RwLock::new(pools),
             admin: Mutex::new(()),
             object_locks: (0..OBJECT_LOCKS).map(|_| RwLock::new(())).collect(),
@@ -173,7 +178,10 @@ impl Engine {
             let _ = done.send(result);
         });
         self.commit.submit(prepared, Durability::Durable, done);
-        outcome.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the committer is gone"))).map(|_| ())
+        outcome
+            .recv()
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the committer is gone")))
+            .map(|_| ())
     }
 
     pub(super) fn pool(&self, id: u32) -> Result<Arc<PoolEntry>> {
@@ -189,7 +197,9 @@ impl Engine {
             Err(error) => done(Err(error.with_op("read").with("object", id))),
             Ok(reply) => self.commit.when_durable(
                 reply.version,
-                Box::new(move |outcome| done(outcome.map_err(|e| e.with_kind(ErrorKind::Unavailable)).map(|()| reply))),
+                Box::new(move |outcome| {
+                    done(outcome.map_err(|e| e.with_kind(ErrorKind::Unavailable)).map(|()| reply))
+                }),
             ),
         }
     }
@@ -206,8 +216,9 @@ impl Engine {
 
     pub fn write(&self, pool: u32, id: &ObjectId, op: &WriteOp, done: Done<WriteReply>) {
         let address = id.clone();
-        let done: Done<WriteReply> =
-            Box::new(move |outcome| done(outcome.map_err(|error| error.with_op("write").with("object", address))));
+        let done: Done<WriteReply> = Box::new(move |outcome| {
+            done(outcome.map_err(|error| error.with_op("write").with("object", address)))
+        });
         let pool = match self.pool(pool) {
             Ok(pool) => pool,
             Err(error) => return done(Err(error)),
@@ -222,8 +233,10 @@ impl Engine {
                 Box::new(move |outcome| done(outcome.map(|()| WriteReply { version }))),
             ),
             Ok((Some(prepared), _)) => {
-                let leaves_garbage = prepared.record.changes.iter().any(|(key, _)| key[0] == keys::PREFIX_GARBAGE);
-                let done = Box::new(move |outcome: Result<u64>| done(outcome.map(|version| WriteReply { version })));
+                let leaves_garbage =
+                    prepared.record.changes.iter().any(|(key, _)| key[0] == keys::PREFIX_GARBAGE);
+                let done =
+                    Box::new(move |outcome: Result<u64>| done(outcome.map(|version| WriteReply { version })));
                 self.commit.submit(prepared, op.durability, done);
                 if leaves_garbage || self.commit.log_bytes() > self.log_bytes_max {
                     self.cleaner.wake();
@@ -312,7 +325,11 @@ fn pools(kv: &Kv) -> Result<BTreeMap<u32, Arc<PoolEntry>>> {
     for entry in kv.scan(&[keys::PREFIX_POOL], None) {
         let (key, value) = entry?;
         let name = std::str::from_utf8(&key[1..]).map_err(|_| malformed("the name of a pool"))?.to_owned();
-        let id = value.as_ref().try_into().map(u32::from_le_bytes).map_err(|_| malformed("the number of a pool"))?;
+        let id = value
+            .as_ref()
+            .try_into()
+            .map(u32::from_le_bytes)
+            .map_err(|_| malformed("the number of a pool"))?;
         pools.insert(id, Arc::new(PoolEntry { id, name, removed: RwLock::new(false) }));
     }
     Ok(pools)

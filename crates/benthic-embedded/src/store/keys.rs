@@ -211,10 +211,14 @@ impl Chunk {
     pub fn decode(value: Bytes) -> Decoded<Chunk> {
         let mut value = Decoder::new(value);
         let aligned = |offset_bytes: u64| {
-            if offset_bytes % BLOCK_BYTES == 0 { Ok(offset_bytes) } else { Err(Malformed) }
+            if offset_bytes.is_multiple_of(BLOCK_BYTES) { Ok(offset_bytes) } else { Err(Malformed) }
         };
         let chunk = match value.u8()? {
-            1 => Chunk::Stream { offset_bytes: aligned(value.u64()?)?, len_bytes: value.u32()?, crc: value.u32()? },
+            1 => Chunk::Stream {
+                offset_bytes: aligned(value.u64()?)?,
+                len_bytes: value.u32()?,
+                crc: value.u32()?,
+            },
             2 => {
                 let present = value.u16()?;
                 let mut blocks = Box::new([None; BLOCKS_PER_CHUNK]);
@@ -229,7 +233,9 @@ impl Chunk {
         };
         value.end()?;
         match chunk {
-            Chunk::Stream { len_bytes, .. } if u64::from(len_bytes) > CHUNK_BYTES || len_bytes == 0 => Err(Malformed),
+            Chunk::Stream { len_bytes, .. } if u64::from(len_bytes) > CHUNK_BYTES || len_bytes == 0 => {
+                Err(Malformed)
+            }
             chunk => Ok(chunk),
         }
     }
@@ -238,7 +244,10 @@ impl Chunk {
     pub fn extents(&self) -> Vec<Extent> {
         match self {
             Chunk::Stream { offset_bytes, len_bytes, .. } => {
-                vec![Extent { offset_bytes: *offset_bytes, len_bytes: u64::from(*len_bytes).next_multiple_of(BLOCK_BYTES) }]
+                vec![Extent {
+                    offset_bytes: *offset_bytes,
+                    len_bytes: u64::from(*len_bytes).next_multiple_of(BLOCK_BYTES),
+                }]
             }
             Chunk::Blocks(blocks) => blocks
                 .iter()

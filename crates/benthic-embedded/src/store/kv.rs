@@ -51,14 +51,19 @@ impl Kv {
     }
 
     /// All pairs whose key starts with `prefix` and is behind `after`, in order.
-    pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>) -> impl Iterator<Item = Result<(Bytes, Bytes)>> + use<> {
+    pub fn scan(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+    ) -> impl Iterator<Item = Result<(Bytes, Bytes)>> + use<> {
         let start = match after {
             Some(after) if after >= prefix => Bound::Excluded(after.to_vec()),
             _ => Bound::Included(prefix.to_vec()),
         };
         let end = prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded);
         self.tree.range::<Vec<u8>, _>((start, end), NEWEST, None).map(|entry| {
-            let (key, value) = entry.into_inner().map_err(|error| kv_error("a range cannot be read", error))?;
+            let (key, value) =
+                entry.into_inner().map_err(|error| kv_error("a range cannot be read", error))?;
             Ok((Bytes::from(key), Bytes::from(value)))
         })
     }
@@ -127,7 +132,9 @@ pub(crate) fn kv_error(message: &str, error: lsm_tree::Error) -> Error {
     use std::io::ErrorKind as Io;
     match error {
         // The tree's own files, or parts of them, are missing.
-        lsm_tree::Error::Io(source) if matches!(source.kind(), Io::NotFound | Io::UnexpectedEof | Io::InvalidData) => {
+        lsm_tree::Error::Io(source)
+            if matches!(source.kind(), Io::NotFound | Io::UnexpectedEof | Io::InvalidData) =>
+        {
             Error::new(ErrorKind::Corrupt, message).with_source(source)
         }
         lsm_tree::Error::Io(source) => Error::io(Action::Read, message, source),

@@ -72,7 +72,8 @@ fn contents_are_whole(file: &File) -> std::io::Result<bool> {
     let Some(trailer_at) = len.checked_sub(TRAILER_BYTES as u64) else { return Ok(false) };
     let mut trailer = [0; TRAILER_BYTES];
     file.read_exact_at(&mut trailer, trailer_at)?;
-    let number = |at: usize| trailer[at..at + 8].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let number =
+        |at: usize| trailer[at..at + 8].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
     let (contents_at, contents_len) = (number(22), number(30));
     if !trailer.starts_with(TRAILER_START) || contents_at.checked_add(contents_len) != Some(trailer_at) {
         return Ok(false);

@@ -3,7 +3,8 @@
 
 use super::disk::Disk;
 use super::keys::{
-    self, BLOCK_BYTES, BLOCKS_PER_CHUNK, Block, CHUNK_BYTES, Chunk, Data, Extent, INLINE_BYTES_MAX, Onode, data_crc,
+    self, BLOCK_BYTES, BLOCKS_PER_CHUNK, Block, CHUNK_BYTES, Chunk, Data, Extent, INLINE_BYTES_MAX, Onode,
+    data_crc,
 };
 use super::pieces::Pieces;
 use super::record::{RECORD_DATA_BYTES_MAX, Record};
@@ -172,9 +173,9 @@ impl Layout<'_> {
         let mut content = vec![0; len_bytes as usize];
         self.disk.read_chunk(self.target.oid, base, stream, 0, &mut content)?;
         let kept = len_bytes.next_multiple_of(BLOCK_BYTES);
-        record.freed.extend(stream.extents().into_iter().filter(|extent| extent.len_bytes > kept).map(|extent| {
-            Extent { offset_bytes: extent.offset_bytes + kept, len_bytes: extent.len_bytes - kept }
-        }));
+        record.freed.extend(stream.extents().into_iter().filter(|extent| extent.len_bytes > kept).map(
+            |extent| Extent { offset_bytes: extent.offset_bytes + kept, len_bytes: extent.len_bytes - kept },
+        ));
         let crc = data_crc(self.target.oid, base, &content);
         let shortened = Chunk::Stream { offset_bytes, len_bytes: len_bytes as u32, crc };
         record.changes.push((keys::chunk(self.target.oid, index), Some(shortened.encode())));
@@ -200,7 +201,9 @@ impl Layout<'_> {
                 self.disk.read_chunk(self.target.oid, base, stream, 0, &mut content)?;
                 stream_end = u64::from(*len_bytes);
                 let mut blocks = Box::new([None; BLOCKS_PER_CHUNK]);
-                for (at, block) in blocks.iter_mut().enumerate().take(stream_end.div_ceil(BLOCK_BYTES) as usize) {
+                for (at, block) in
+                    blocks.iter_mut().enumerate().take(stream_end.div_ceil(BLOCK_BYTES) as usize)
+                {
                     let start = at as u64 * BLOCK_BYTES;
                     let bytes = &content[start as usize..(start + BLOCK_BYTES) as usize];
                     let crc = data_crc(self.target.oid, base + start, bytes);
@@ -241,7 +244,8 @@ impl Layout<'_> {
     /// the record does not carry.
     fn write(mut self, record: &mut Record) -> Result<u64> {
         let total_bytes: u64 = self.contents.iter().map(|(_, _, content)| content.len() as u64).sum();
-        let padded: u64 = self.contents.iter().map(|(_, _, c)| (c.len() as u64).next_multiple_of(BLOCK_BYTES)).sum();
+        let padded: u64 =
+            self.contents.iter().map(|(_, _, c)| (c.len() as u64).next_multiple_of(BLOCK_BYTES)).sum();
         record.allocated = self.disk.allocator.lock().allocate(padded);
         let written = self.write_contents(record, total_bytes <= RECORD_DATA_BYTES_MAX);
         if let Err(error) = written {

@@ -87,14 +87,19 @@ impl Log {
     ///
     /// # Errors
     /// `Corrupt` if a frame that was whole is damaged, or if operations are missing.
-    pub fn open(dir: &Path, applied_lsn: u64, mut replay: impl FnMut(u64, Bytes) -> Result<()>) -> Result<(Log, u64)> {
+    pub fn open(
+        dir: &Path,
+        applied_lsn: u64,
+        mut replay: impl FnMut(u64, Bytes) -> Result<()>,
+    ) -> Result<(Log, u64)> {
         let mut segments = segments(dir)?;
         let mut next_lsn = applied_lsn + 1;
         let mut len_bytes = 0;
         let mut last = None;
         let mut ends_with_records = false;
         if segments.first().is_none_or(|(first_lsn, _)| *first_lsn > next_lsn) {
-            return Err(damaged(dir, 0, "operations are missing at the start of the log").with("wanted_lsn", next_lsn));
+            return Err(damaged(dir, 0, "operations are missing at the start of the log")
+                .with("wanted_lsn", next_lsn));
         }
         while let Some((first_lsn, path)) = segments.first().cloned() {
             segments.remove(0);
@@ -104,7 +109,8 @@ impl Log {
                 true => tail.frames(),
                 // A segment whose header was never synced holds nothing.
                 false if segments.is_empty() && !tail.valid_frame_behind(0, 0) => {
-                    fs::remove_file(&path).map_err(|e| io("an empty log segment cannot be removed", &path, e))?;
+                    fs::remove_file(&path)
+                        .map_err(|e| io("an empty log segment cannot be removed", &path, e))?;
                     sync_dir(dir)?;
                     continue;
                 }
@@ -115,7 +121,8 @@ impl Log {
             while let Some((frame_lsn, records)) = reader.next_frame() {
                 ends_with_records = !records.is_empty();
                 if frame_lsn != lsn {
-                    return Err(damaged(&path, reader.at, "operations are missing in the log").with("wanted_lsn", lsn));
+                    return Err(damaged(&path, reader.at, "operations are missing in the log")
+                        .with("wanted_lsn", lsn));
                 }
                 for record in records {
                     if lsn == next_lsn {
@@ -127,7 +134,11 @@ impl Log {
             }
             if reader.at < bytes.len() {
                 if !segments.is_empty() || tail.valid_frame_behind(reader.at, lsn) {
-                    return Err(damaged(&path, reader.at, "a frame of the log is damaged and others follow it"));
+                    return Err(damaged(
+                        &path,
+                        reader.at,
+                        "a frame of the log is damaged and others follow it",
+                    ));
                 }
                 tracing::warn!(path = %path.display(), at = reader.at, "the last frame of the log is torn and was cut");
                 let file = OpenOptions::new().write(true).open(&path);
@@ -137,13 +148,18 @@ impl Log {
             if let Some((following, path)) = segments.first()
                 && *following != lsn
             {
-                return Err(damaged(path, 0, "operations are missing before this segment").with("wanted_lsn", lsn));
+                return Err(
+                    damaged(path, 0, "operations are missing before this segment").with("wanted_lsn", lsn)
+                );
             }
             len_bytes += reader.at as u64;
             last = Some((first_lsn, path));
         }
         let (first_lsn, path) = last.ok_or_else(|| damaged(dir, 0, "the log has no whole segment"))?;
-        let file = OpenOptions::new().append(true).open(&path).map_err(|e| io("the log cannot be opened", &path, e))?;
+        let file = OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .map_err(|e| io("the log cannot be opened", &path, e))?;
         let segment = Segment { file, first_lsn };
         Ok((Log { dir: dir.to_owned(), segment, len_bytes, ends_with_records }, next_lsn))
     }
@@ -246,8 +262,11 @@ impl<'a> Tail<'a> {
             return Ok(false);
         }
         if fields[8..12] != SEGMENT_VERSION.to_le_bytes() {
-            return Err(Error::new(ErrorKind::Unsupported, "the log was written by a newer Benthic; use that one")
-                .with("path", self.path.display()));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "the log was written by a newer Benthic; use that one",
+            )
+            .with("path", self.path.display()));
         }
         Ok(fields[12..20] == self.segment_lsn.to_le_bytes())
     }

@@ -95,7 +95,11 @@ fn every_flipped_byte_before_the_last_frame_is_found() {
                 // Nothing tells a damaged last frame from a torn one.
                 assert_eq!(outcome.unwrap(), (1..=7).collect::<Vec<_>>(), "flipped at {at}");
             } else {
-                assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Corrupt, "segment {index} flipped at {at}");
+                assert_eq!(
+                    outcome.unwrap_err().kind(),
+                    ErrorKind::Corrupt,
+                    "segment {index} flipped at {at}"
+                );
             }
         }
     }

@@ -135,7 +135,9 @@ impl<'a> Object<'a> {
 
         let target = layout::Target { oid, size_bytes: self.size_bytes, cut_bytes: self.cut_bytes };
         let laid_out = match kept {
-            Some(before) if !self.data_changed => layout::LaidOut { data: before.data.clone(), unsynced_bytes: 0 },
+            Some(before) if !self.data_changed => {
+                layout::LaidOut { data: before.data.clone(), unsynced_bytes: 0 }
+            }
             _ => layout::lay_out(self.disk, kept, &target, &self.pieces, &mut record)?,
         };
         let onode = Onode {
@@ -235,7 +237,8 @@ impl ObjectAccess for Object<'_> {
             return Ok(page.finish());
         }
         let after = after.map(|after| keys::with_u64(keys::PREFIX_OMAP, omap_id, after));
-        for entry in self.disk.kv.scan(&keys::with_u64(keys::PREFIX_OMAP, omap_id, prefix), after.as_deref()) {
+        for entry in self.disk.kv.scan(&keys::with_u64(keys::PREFIX_OMAP, omap_id, prefix), after.as_deref())
+        {
             let (key, value) = entry?;
             if !page.push(key.slice(keys::TAIL_AT..), value) {
                 break;

@@ -126,7 +126,10 @@ mod tests {
             let mut part = vec![b'.'; 20];
             pieces.overlay(30, &mut part);
             assert_eq!(part, expected[30..50], "round {round}");
-            assert_eq!(pieces.iter().map(|(_, len, _)| len).sum::<u64>() as usize, expected.iter().filter(|b| **b != b'.').count());
+            assert_eq!(
+                pieces.iter().map(|(_, len, _)| len).sum::<u64>() as usize,
+                expected.iter().filter(|b| **b != b'.').count()
+            );
         }
     }
 }

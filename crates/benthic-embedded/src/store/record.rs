@@ -60,7 +60,7 @@ impl Record {
         record.freed = extents(&mut input)?;
         for _ in 0..input.len(12)? {
             let offset_bytes = input.u64()?;
-            if offset_bytes % BLOCK_BYTES != 0 {
+            if !offset_bytes.is_multiple_of(BLOCK_BYTES) {
                 return Err(Malformed);
             }
             record.data.push((offset_bytes, input.bytes()?));
@@ -78,11 +78,9 @@ fn extents(input: &mut Decoder) -> Decoded<Vec<Extent>> {
         .map(|_| {
             let extent = Extent { offset_bytes: input.u64()?, len_bytes: input.u64()? };
             let end = extent.offset_bytes.checked_add(extent.len_bytes).ok_or(Malformed)?;
-            if end > DATA_FILE_BYTES_MAX || extent.offset_bytes % BLOCK_BYTES != 0 || extent.len_bytes % BLOCK_BYTES != 0
-            {
-                return Err(Malformed);
-            }
-            Ok(extent)
+            let whole = extent.offset_bytes.is_multiple_of(BLOCK_BYTES)
+                && extent.len_bytes.is_multiple_of(BLOCK_BYTES);
+            if whole && end <= DATA_FILE_BYTES_MAX { Ok(extent) } else { Err(Malformed) }
         })
         .collect()
 }

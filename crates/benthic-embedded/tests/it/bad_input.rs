@@ -61,11 +61,17 @@ fn the_data_file_is_cut() {
     let pool = crate::support::pool(&store);
     let error = read_all(pool.as_ref(), "last").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(error.to_string().contains("object=last") && error.to_string().contains("offset_bytes="), "{error}");
+    assert!(
+        error.to_string().contains("object=last") && error.to_string().contains("offset_bytes="),
+        "{error}"
+    );
     assert!(read_all(pool.as_ref(), "first").unwrap() == noise(2, 100_000));
     assert!(read_all(pool.as_ref(), "small").unwrap() == noise(1, 100));
     let damage = block_on(pool.scrub(None)).unwrap().damage;
-    assert!(!damage.is_empty() && damage.iter().all(|damage| damage.object == Some(id("last"))), "{damage:?}");
+    assert!(
+        !damage.is_empty() && damage.iter().all(|damage| damage.object == Some(id("last"))),
+        "{damage:?}"
+    );
 }
 
 #[test]

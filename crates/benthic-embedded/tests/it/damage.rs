@@ -116,8 +116,15 @@ fn a_flip_in_data_names_object_and_offset() {
     let pool = crate::support::pool(&store);
     let error = block_on(pool.read_range(&id("stream"), 69_000, 2_000)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(error.to_string().contains("object=stream offset_bytes=65536") || error.to_string().contains("offset_bytes=65536 object=stream"), "{error}");
-    assert!(block_on(pool.read_range(&id("stream"), 0, 65_536)).is_ok(), "the rest of the object is readable");
+    assert!(
+        error.to_string().contains("object=stream offset_bytes=65536")
+            || error.to_string().contains("offset_bytes=65536 object=stream"),
+        "{error}"
+    );
+    assert!(
+        block_on(pool.read_range(&id("stream"), 0, 65_536)).is_ok(),
+        "the rest of the object is readable"
+    );
     let damage = block_on(pool.scrub(None)).unwrap().damage;
     assert!(damage.iter().all(|damage| damage.object == Some(id("stream"))) && !damage.is_empty());
     // A write that would have to merge with damaged bytes fails, and one that replaces them repairs.

@@ -1,5 +1,7 @@
 //! Tests of both engines through their public interface.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod bad_input;
 mod conformance;
 mod damage;

@@ -32,7 +32,10 @@ fn fill(dir: &Path) -> std::sync::Arc<EmbeddedStore> {
 fn check(store: &EmbeddedStore) {
     let pool = pool(store);
     for (seed, size) in SIZES.into_iter().enumerate() {
-        assert!(read_all(pool.as_ref(), &size.to_string()).unwrap() == noise(seed as u64, size), "size {size}");
+        assert!(
+            read_all(pool.as_ref(), &size.to_string()).unwrap() == noise(seed as u64, size),
+            "size {size}"
+        );
         let op = ReadOp::new().get_xattr("size").omap_range(None, "", 10);
         let reply = block_on(pool.read(&id(&size.to_string()), op)).unwrap();
         assert_eq!(reply.outputs[0], ReadOutput::Xattr(size.to_string().into()));
@@ -83,7 +86,9 @@ fn all_is_there_when_the_log_was_cut_many_times() {
         block_on(pool.write_full(&id(&name), noise(round, 3_000 + 700 * (round as usize % 13)))).unwrap();
     }
     let killed = copy_of_running(dir.path());
-    for (store, _keep) in [(store, None), (EmbeddedStore::open(killed.path(), false, options).unwrap(), Some(killed))] {
+    for (store, _keep) in
+        [(store, None), (EmbeddedStore::open(killed.path(), false, options).unwrap(), Some(killed))]
+    {
         let pool = crate::support::pool(&store);
         for name in 0..40_u64 {
             let round = 260 + (name + 20) % 40;

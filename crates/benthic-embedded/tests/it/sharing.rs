@@ -68,12 +68,28 @@ fn a_client_of_a_client_s_successor_works_too() {
 }
 
 #[test]
+fn a_store_closes_though_its_directory_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = with_pool(dir.path());
+    std::fs::remove_dir_all(dir.path()).unwrap();
+    let (done, closed) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(store.close().is_err()));
+    // Whether it could write its end is another matter.
+    closed.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+}
+
+#[test]
 fn garbage_on_the_socket_harms_nobody() {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
     let dir = tempfile::tempdir().unwrap();
     let (_owner, pool) = with_pool(dir.path());
-    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"BNTHSK01\xff\xff\xff\xff", b"BNTHSK01\x09\0\0\0\x01\0\0\0\0\0\0\0\xee", b""] {
+    for garbage in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        b"BNTHSK01\xff\xff\xff\xff",
+        b"BNTHSK01\x09\0\0\0\x01\0\0\0\0\0\0\0\xee",
+        b"",
+    ] {
         let mut stream = UnixStream::connect(dir.path().join("control.sock")).unwrap();
         stream.write_all(garbage).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();

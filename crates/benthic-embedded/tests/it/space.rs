@@ -39,7 +39,8 @@ fn a_removed_pool_gives_its_space_and_keys_back() {
     let (store, pool) = with_pool(dir.path());
     for round in 0..250 {
         let entries = (0..20).map(|key| (format!("{key}"), "value"));
-        let op = WriteOp::new().write_full(noise(round, 100_000)).set_xattr("a", "b").omap_set(entries).buffered();
+        let op =
+            WriteOp::new().write_full(noise(round, 100_000)).set_xattr("a", "b").omap_set(entries).buffered();
         block_on(pool.write(&id(&round.to_string()), op)).unwrap();
     }
     block_on(store.remove_pool("p")).unwrap();
@@ -70,7 +71,10 @@ fn a_large_omap_is_cleared_and_comes_back_empty() {
     let reply = block_on(pool.read(&id("o"), op)).unwrap();
     assert_eq!(
         reply.outputs,
-        [benthic_core::ReadOutput::Omap(benthic_core::OmapPage { entries: vec![("new".into(), "value".into())], more: false })]
+        [benthic_core::ReadOutput::Omap(benthic_core::OmapPage {
+            entries: vec![("new".into(), "value".into())],
+            more: false
+        })]
     );
     block_on(pool.remove(&id("o"))).unwrap();
     assert_eq!(block_on(pool.stat(&id("o"))).unwrap_err().kind(), ErrorKind::NotFound);

@@ -1,0 +1,55 @@
+# `make` alone lists the targets. Everything builds with one cargo profile (release), so nothing compiles twice.
+
+CARGO ?= cargo
+DATA ?=
+DEMO_DIR := target/demo
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-long fmt deny clean-demo toolchain
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+demo: toolchain ## run the main job with a report; DATA=dir uses the files of a directory
+	@echo "==> building benthic"
+	$(CARGO) build --release -p benthic-cli
+	@mkdir -p $(DEMO_DIR)
+	@echo "==> running the demo; the report will be $(DEMO_DIR)/report.html"
+	target/release/benthic --store file:$(DEMO_DIR)/store demo --report $(DEMO_DIR)/report.html \
+		$(if $(DATA),--data "$(DATA)")
+
+test: toolchain ## prove everything that this machine can prove
+	@echo "==> format"
+	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all --check; \
+	else echo "skipped: rustfmt is missing; 'rustup component add rustfmt' installs it"; fi
+	@echo "==> lints"
+	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
+		$(CARGO) clippy --release --workspace --all-targets -- -D warnings; \
+	else echo "skipped: clippy is missing; 'rustup component add clippy' installs it"; fi
+	@echo "==> tests"
+	$(CARGO) test --release --workspace
+
+test-long: export BENTHIC_TEST_LONG = 1
+test-long: test ## the same with more cases and more load
+
+fmt: toolchain ## format the code
+	$(CARGO) fmt --all
+
+deny: toolchain ## check licences, advisories and sources of all dependencies
+	@$(CARGO) deny --version >/dev/null 2>&1 || { \
+		echo "==> installing cargo-deny (minutes)"; $(CARGO) install --locked cargo-deny; }
+	$(CARGO) deny check
+
+clean-demo: ## remove the demo's store and report
+	rm -rf $(DEMO_DIR)
+
+# What a bare Debian lacks: Rust itself cannot be guessed, a linker can be installed.
+toolchain:
+	@command -v $(CARGO) >/dev/null || { \
+		echo "cargo is missing: install Rust 1.95 or newer (https://rustup.rs) and run make again" >&2; exit 1; }
+	@command -v cc >/dev/null || { \
+		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+		command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
+			echo "a C linker (cc) is missing: install gcc and the C library's headers, run make again" >&2; exit 1; }; \
+		echo "==> no C linker: installing gcc and libc6-dev with apt"; \
+		$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends gcc libc6-dev; }
