@@ -11,9 +11,10 @@ use tokio::task::JoinSet;
 /// Failures that are told one by one; the others are counted.
 const FAILURES_TOLD_MAX: usize = 1_000;
 
-/// Jobs if the user does not say: two a core, at most 16.
+/// Jobs if the user does not say: at least 8, for durable operations that wait together share a sync; two a core, but
+/// at most 16, for each may hold an object in memory.
 pub fn default_jobs() -> usize {
-    (2 * std::thread::available_parallelism().map_or(4, usize::from)).min(16)
+    (2 * std::thread::available_parallelism().map_or(4, usize::from)).clamp(8, 16)
 }
 
 /// The objects of a pool, page by page as they are asked for.

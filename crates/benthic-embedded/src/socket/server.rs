@@ -3,7 +3,7 @@
 use super::wire::{Reply, Request, frame, parse};
 use super::{GREETING, read_frame, socket_path};
 use benthic_core::error::errno::EINVAL;
-use benthic_core::{Action, Error, Result};
+use benthic_core::{Action, Error, Result, limits};
 use parking_lot::{Condvar, Mutex};
 use std::io::{BufReader, Read, Write};
 use std::net::Shutdown;
@@ -17,8 +17,11 @@ use std::{fs, io};
 
 /// Connections at one time.
 const CONNECTIONS_MAX: usize = 256;
-/// Requests of one connection that run or wait at one time; more wait in the socket.
+/// Requests of one connection, and bytes of theirs and of their replies, at one time; more wait in the socket.
 const IN_FLIGHT_MAX: usize = 64;
+const IN_FLIGHT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// How long the other side may take no reply before the connection is given up.
+const WRITE_MS_MAX: u64 = 10_000;
 
 /// Runs a request and calls back with the reply; must not block for long.
 pub(crate) type Handler = Arc<dyn Fn(Request, Box<dyn FnOnce(Reply) + Send>) + Send + Sync>;
@@ -107,30 +110,58 @@ fn accept(listener: &UnixListener, connections: &Connections, handler: &Handler)
     }
 }
 
-/// Requests that were taken and not answered yet.
+/// Requests that were taken and whose replies are not written yet.
 #[derive(Default)]
 struct InFlight {
-    count: Mutex<usize>,
+    load: Mutex<Load>,
     less: Condvar,
 }
 
+#[derive(Default)]
+struct Load {
+    requests: usize,
+    len_bytes: u64,
+}
+
 impl InFlight {
-    fn wait_below(&self, limit: usize) {
-        let mut count = self.count.lock();
-        while *count >= limit {
-            self.less.wait(&mut count);
+    fn wait_for_room(&self) {
+        let mut load = self.load.lock();
+        while load.requests >= IN_FLIGHT_MAX || load.len_bytes >= IN_FLIGHT_BYTES_MAX {
+            self.less.wait(&mut load);
         }
     }
 
-    fn add(&self) {
-        *self.count.lock() += 1;
+    fn wait_for_none(&self) {
+        let mut load = self.load.lock();
+        while load.requests > 0 {
+            self.less.wait(&mut load);
+        }
     }
 
-    fn remove(&self) {
-        *self.count.lock() -= 1;
-        self.less.notify_all();
+    fn add(self: &Arc<Self>, len_bytes: u64) -> Pending {
+        let mut load = self.load.lock();
+        load.requests += 1;
+        load.len_bytes += len_bytes;
+        Pending { in_flight: Arc::clone(self), len_bytes }
     }
 }
+
+/// One request in flight, until its reply is written, or until its job panicked and nobody replies.
+struct Pending {
+    in_flight: Arc<InFlight>,
+    len_bytes: u64,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let mut load = self.in_flight.load.lock();
+        load.requests -= 1;
+        load.len_bytes -= self.len_bytes;
+        self.in_flight.less.notify_all();
+    }
+}
+
+type Replies = mpsc::Sender<(Vec<u8>, Option<Pending>)>;
 
 fn serve(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
@@ -140,22 +171,24 @@ fn serve(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
     if greeting != GREETING {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the other side speaks another protocol"));
     }
-    // Replies are written by a thread of their own, so that a slow reader holds up nobody but itself; their number is
-    // bounded by the requests in flight.
-    let (replies, to_write) = mpsc::channel::<Vec<u8>>();
+    // Replies are written by a thread of their own, so that a slow reader holds up nobody but itself; what waits for it
+    // is bounded by what may be in flight.
+    let (replies, to_write) = mpsc::channel::<(Vec<u8>, Option<Pending>)>();
     let mut writing = stream.try_clone()?;
+    writing.set_write_timeout(Some(Duration::from_millis(WRITE_MS_MAX)))?;
     let writer = std::thread::Builder::new().name("benthic-write".to_owned()).spawn(move || {
-        for frame in to_write {
+        for (frame, pending) in to_write {
             if writing.write_all(&frame).is_err() {
+                // Ends the reader too; replies that still come are dropped.
                 let _ = writing.shutdown(Shutdown::Both);
-                break;
             }
+            drop(pending);
         }
     })?;
     let in_flight = Arc::new(InFlight::default());
     let outcome = read_requests(&mut reader, handler, &in_flight, &replies);
-    in_flight.wait_below(1);
-    let _ = replies.send(frame(0, &Reply::Goodbye {}));
+    in_flight.wait_for_none();
+    let _ = replies.send((frame(0, &Reply::Goodbye {}), None));
     drop(replies);
     let _ = writer.join();
     outcome
@@ -165,35 +198,26 @@ fn read_requests(
     reader: &mut impl Read,
     handler: &Handler,
     in_flight: &Arc<InFlight>,
-    replies: &mpsc::Sender<Vec<u8>>,
+    replies: &Replies,
 ) -> io::Result<()> {
     loop {
-        in_flight.wait_below(IN_FLIGHT_MAX);
+        in_flight.wait_for_room();
         let request = match read_frame(reader) {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             outcome => outcome?,
         };
+        let frame_bytes = request.len() as u64;
         let (id, request) = parse::<Request>(request)
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a request cannot be decoded"))?;
-        in_flight.add();
-        let answered = Answered(Arc::clone(in_flight));
+        let reply_bytes = request.reply_bytes().min(limits::OPERATION_BYTES_MAX);
+        let pending = in_flight.add(frame_bytes + reply_bytes);
         let replies = replies.clone();
         handler(
             request,
             Box::new(move |reply| {
                 // The connection may be gone; then nobody waits for the reply.
-                let _ = replies.send(frame(id, &reply));
-                drop(answered);
+                let _ = replies.send((frame(id, &reply), Some(pending)));
             }),
         );
-    }
-}
-
-/// Counts a request as answered, also if its job panicked and nobody answered.
-struct Answered(Arc<InFlight>);
-
-impl Drop for Answered {
-    fn drop(&mut self) {
-        self.0.remove();
     }
 }

@@ -66,6 +66,18 @@ pub(crate) enum Reply {
     Goodbye {},
 }
 
+impl Request {
+    /// How much data the reply may carry, as far as the request tells.
+    pub fn reply_bytes(&self) -> u64 {
+        let Request::Read { op, .. } = self else { return 0 };
+        let wanted = |step: &ReadStep| match step {
+            ReadStep::Read { len_bytes, .. } => *len_bytes,
+            _ => 0,
+        };
+        op.steps.iter().map(wanted).fold(0, u64::saturating_add)
+    }
+}
+
 impl Reply {
     pub fn of(outcome: Result<Reply>) -> Reply {
         outcome.unwrap_or_else(|error| {

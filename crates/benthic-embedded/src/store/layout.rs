@@ -215,7 +215,7 @@ impl Layout<'_> {
         for (at, block) in blocks.iter_mut().enumerate() {
             let (start, stop) = (at as u64 * BLOCK_BYTES, (at as u64 + 1) * BLOCK_BYTES);
             let parts: Vec<_> = self.pieces.within(base + start, base + stop.min(end.max(start))).collect();
-            let cut = block.is_some() && visible < stop && visible < held_end(old, start, stop, stream_end);
+            let cut = block.is_some() && visible < stop && visible < held_end(old, stop, stream_end);
             // Behind the end of a stream its last block holds whatever was there before.
             let ragged = stream_end > start && stream_end < stop;
             if parts.is_empty() && !cut && !ragged {
@@ -329,7 +329,7 @@ fn held_bytes(chunk: &Chunk) -> u64 {
 }
 
 /// The end, within the chunk, of what a present block holds.
-fn held_end(old: Option<&Chunk>, _start: u64, stop: u64, stream_end: u64) -> u64 {
+fn held_end(old: Option<&Chunk>, stop: u64, stream_end: u64) -> u64 {
     match old {
         Some(Chunk::Stream { .. }) => stream_end.min(stop),
         _ => stop,

@@ -97,9 +97,13 @@ impl Log {
         let mut len_bytes = 0;
         let mut last = None;
         let mut ends_with_records = false;
-        if segments.first().is_none_or(|(first_lsn, _)| *first_lsn > next_lsn) {
+        // Segments before the one with the next operation are left over from a checkpoint, some of them perhaps.
+        let Some(start) = segments.iter().rposition(|(first_lsn, _)| *first_lsn <= next_lsn) else {
             return Err(damaged(dir, 0, "operations are missing at the start of the log")
                 .with("wanted_lsn", next_lsn));
+        };
+        for (_, path) in segments.drain(..start) {
+            fs::remove_file(&path).map_err(|e| io("a log segment cannot be removed", &path, e))?;
         }
         while let Some((first_lsn, path)) = segments.first().cloned() {
             segments.remove(0);

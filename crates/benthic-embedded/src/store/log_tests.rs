@@ -39,10 +39,10 @@ fn replay_gives_all_that_is_behind_the_applied_position() {
     five_frames(dir.path());
     assert_eq!(replayed(dir.path(), 0).unwrap(), (1..=8).collect::<Vec<_>>());
     assert_eq!(replayed(dir.path(), 4).unwrap(), (5..=8).collect::<Vec<_>>());
-    assert_eq!(replayed(dir.path(), 8).unwrap(), Vec::<u64>::new());
     assert!(remove_applied(dir.path(), 5).unwrap() == 0, "a segment with needed operations stays");
     assert!(remove_applied(dir.path(), 6).unwrap() > 0);
     assert_eq!(replayed(dir.path(), 6).unwrap(), [7, 8]);
+    assert_eq!(replayed(dir.path(), 8).unwrap(), Vec::<u64>::new());
     // The key-value store has lost what the log no longer holds.
     assert_eq!(replayed(dir.path(), 5).unwrap_err().kind(), ErrorKind::Corrupt);
 }
@@ -121,6 +121,19 @@ fn a_lost_segment_is_found() {
     }
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(replayed(dir.path(), 0).unwrap_err().kind(), ErrorKind::Corrupt, "no segment at all");
+}
+
+#[test]
+fn what_a_checkpoint_left_over_does_not_matter() {
+    let dir = tempfile::tempdir().unwrap();
+    five_frames(dir.path());
+    let mut log = Log::open(dir.path(), 0, |_, _| Ok(())).unwrap().0;
+    log.rotate(9).unwrap();
+    log.append(frame(9, 1)).unwrap();
+    // Removed names become durable in any order: the first segment is still there, the second is not.
+    fs::remove_file(&segments(dir.path()).unwrap()[1].1).unwrap();
+    assert_eq!(replayed(dir.path(), 8).unwrap(), [9]);
+    assert_eq!(segments(dir.path()).unwrap().len(), 1);
 }
 
 #[test]

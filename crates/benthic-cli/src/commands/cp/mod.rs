@@ -40,7 +40,7 @@ pub struct CpArgs {
     /// Copy directories, or all objects below a prefix
     #[arg(short, long)]
     recursive: bool,
-    /// Copies at once [default: two a core, at most 16]
+    /// Copies at once [default: two a core, 8 to 16]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// Compare contents, not size and time, to find what is copied already

@@ -50,7 +50,7 @@ pub struct DemoArgs {
     /// The pool
     #[arg(long, value_name = "NAME", default_value = "benthic-demo")]
     pool: String,
-    /// Objects at once [default: two a core, at most 16]
+    /// Objects at once [default: two a core, 8 to 16]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// The published form: repetitions
