@@ -102,3 +102,29 @@ fn a_store_that_cannot_be_opened_says_why() {
     home.fails(6, &["--store", "file:notes", "pool", "create", "p"]);
     assert_eq!(crate::support::tree(&home.path("notes")), ["todo.txt"]);
 }
+
+#[test]
+fn a_store_that_may_not_be_written_says_what_to_check() {
+    use std::fs::{copy, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::with_pool();
+    let store = home.path("benthic-data");
+    let mode = |path: &std::path::Path, mode| set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    let run = if rustix::process::getuid().is_root() {
+        // Root may write everywhere, so somebody else tries, with a copy of the program where it can be reached.
+        mode(store.parent().unwrap(), 0o755);
+        let program = home.path("program");
+        copy(env!("CARGO_BIN_EXE_benthic"), &program).unwrap();
+        let mut somebody = std::process::Command::new("setpriv");
+        somebody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+        somebody.args(["--json", "ls", "p"]).current_dir(store.parent().unwrap()).output().unwrap()
+    } else {
+        mode(&store.join("lock"), 0o444);
+        mode(&store, 0o555);
+        let run = home.run(&["--json", "ls", "p"]);
+        mode(&store, 0o755);
+        run
+    };
+    let stderr = crate::support::failed(&run, 8);
+    assert!(stderr.contains("permission_denied") && stderr.contains("check who owns"), "{stderr}");
+}

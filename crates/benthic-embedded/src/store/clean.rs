@@ -61,7 +61,7 @@ pub(crate) fn run(engine: &Weak<Engine>) {
                 }
             }
         }
-        if engine.commit.log_bytes() > engine.log_bytes_max
+        if engine.commit.log_is_long()
             && let Err(error) = engine.commit.checkpoint().and_then(|()| engine.disk.kv.compact())
         {
             tracing::warn!(%error, "the log cannot be cut now");

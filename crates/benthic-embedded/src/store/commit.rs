@@ -5,11 +5,12 @@ use super::disk::Disk;
 use super::keys::{self, Extent, Meta};
 use super::log::{self, Frame, Log};
 use super::object::Prepared;
+use crate::Options;
 use benthic_core::{Clock, Durability, Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What runs when an operation is done.
@@ -38,6 +39,10 @@ pub(crate) struct Commit {
     /// The last operation whose durability somebody waits for.
     awaited_lsn: AtomicU64,
     log_bytes: AtomicU64,
+    /// A log of this size is to be cut; writers wait when it is four times as large.
+    log_bytes_max: u64,
+    /// Whether the last checkpoint failed: then it helps nobody to wait for the next.
+    checkpoint_failed: AtomicBool,
     /// Held by whoever makes a checkpoint: what one seals, no other may write before it is logged.
     checkpointing: Mutex<()>,
     /// Extents whose freeing is durable, until the cleaner gives them to the allocator.
@@ -76,20 +81,20 @@ impl Group {
 }
 
 impl Commit {
+    /// A queue behind a log that was opened: `next_lsn` comes next, the key-value store on disk has `applied_lsn`.
     pub fn new(
         disk: Arc<Disk>,
-        clock: Arc<dyn Clock>,
         log_dir: PathBuf,
         log: Log,
         next_lsn: u64,
         applied_lsn: u64,
-        buffered_ms_max: u64,
+        options: &Options,
     ) -> Commit {
         Commit {
             disk,
-            clock,
+            clock: Arc::clone(&options.clock),
             log_dir,
-            buffered_ms_max,
+            buffered_ms_max: options.buffered_ms_max,
             log_bytes: AtomicU64::new(log.len_bytes),
             log: Mutex::new(log),
             queue: Mutex::new(Queue {
@@ -103,6 +108,8 @@ impl Commit {
             room: Condvar::new(),
             durable_lsn: AtomicU64::new(next_lsn - 1),
             awaited_lsn: AtomicU64::new(next_lsn - 1),
+            log_bytes_max: options.log_bytes_max,
+            checkpoint_failed: AtomicBool::new(false),
             checkpointing: Mutex::new(()),
             freed: Mutex::default(),
         }
@@ -175,6 +182,22 @@ impl Commit {
             return done(Ok(()));
         }
         self.flush(done);
+    }
+
+    /// Waits while the log is much larger than it should be. Not for the cleaner, who cuts it.
+    pub fn wait_for_cleaner(&self) {
+        let mut queue = self.queue.lock();
+        while self.log_bytes() > 4 * self.log_bytes_max
+            && queue.failed.is_none()
+            && !self.checkpoint_failed.load(Ordering::Relaxed)
+        {
+            self.room.wait(&mut queue);
+        }
+    }
+
+    /// Whether the log is to be cut.
+    pub fn log_is_long(&self) -> bool {
+        self.log_bytes() > self.log_bytes_max
     }
 
     /// Why the store takes no writes, if so.
@@ -279,6 +302,15 @@ impl Commit {
 
     /// Brings the key-value store on the disk up to date and cuts the log.
     pub fn checkpoint(&self) -> Result<()> {
+        let outcome = self.checkpoint_now();
+        self.checkpoint_failed.store(outcome.is_err(), Ordering::Relaxed);
+        // Taken so that nobody misses the call between looking and waiting.
+        drop(self.queue.lock());
+        self.room.notify_all();
+        outcome
+    }
+
+    fn checkpoint_now(&self) -> Result<()> {
         let _checkpointing = self.checkpointing.lock();
         let mut log = self.log.lock();
         let mut queue = self.queue.lock();
@@ -320,8 +352,7 @@ impl Commit {
         Ok(())
     }
 
-    /// Bytes of the log.
-    pub fn log_bytes(&self) -> u64 {
+    fn log_bytes(&self) -> u64 {
         self.log_bytes.load(Ordering::Relaxed)
     }
 

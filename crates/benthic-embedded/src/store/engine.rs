@@ -33,7 +33,6 @@ pub(crate) struct Engine {
     pub(super) dir: Dir,
     pub(super) disk: Arc<Disk>,
     pub(super) commit: Arc<Commit>,
-    pub(super) log_bytes_max: u64,
     methods: Methods,
     pub(super) pools: RwLock<BTreeMap<u32, Arc<PoolEntry>>>,
     /// Held while pools are made and removed.
@@ -76,20 +75,12 @@ impl Engine {
         let pools = pools(&kv)?;
 
         let disk = Arc::new(Disk { kv, data, allocator: Mutex::new(allocator), next_id: next_id.into() });
-        let commit = Arc::new(Commit::new(
-            Arc::clone(&disk),
-            Arc::clone(&options.clock),
-            dir.log(),
-            log,
-            next_lsn,
-            meta.applied_lsn,
-            options.buffered_ms_max,
-        ));
+        let commit = Commit::new(Arc::clone(&disk), dir.log(), log, next_lsn, meta.applied_lsn, &options);
+        let commit = Arc::new(commit);
         let engine = Arc::new(Engine {
             dir,
             disk,
             commit: Arc::clone(&commit),
-            log_bytes_max: options.log_bytes_max,
             methods: Methods {
                 classes: options.classes,
                 clock: options.clock,
@@ -223,6 +214,7 @@ impl Engine {
             Ok(pool) => pool,
             Err(error) => return done(Err(error)),
         };
+        self.commit.wait_for_cleaner();
         // Both are held until the operation has its place in the log.
         let removed = pool.removed.read();
         let _exclusive = self.object_lock(pool.id, id).write();
@@ -238,7 +230,7 @@ impl Engine {
                 let done =
                     Box::new(move |outcome: Result<u64>| done(outcome.map(|version| WriteReply { version })));
                 self.commit.submit(prepared, op.durability, done);
-                if leaves_garbage || self.commit.log_bytes() > self.log_bytes_max {
+                if leaves_garbage || self.commit.log_is_long() {
                     self.cleaner.wake();
                 }
             }
