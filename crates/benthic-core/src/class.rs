@@ -148,7 +148,7 @@ impl ClassRegistry {
                 ErrorKind::Unsupported,
                 "no such class; `benthic class ls` shows what is there",
             )
-            .with("class", format_args!("{class:?}")));
+            .with("class", class));
         };
         found.methods().iter().find(|candidate| candidate.name == method).ok_or_else(|| {
             Error::new(
@@ -156,7 +156,7 @@ impl ClassRegistry {
                 "no such method; `benthic class show CLASS` shows what is there",
             )
             .with("class", class)
-            .with("method", format_args!("{method:?}"))
+            .with("method", method)
         })
     }
 

@@ -274,7 +274,12 @@ impl fmt::Display for Error {
         }
         f.write_str(&self.0.message)?;
         for (key, value) in &self.0.context {
-            write!(f, " {key}={value}")?;
+            // Quoted where it would not be clear what belongs to it.
+            if value.is_empty() || value.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"') {
+                write!(f, " {key}={value:?}")?;
+            } else {
+                write!(f, " {key}={value}")?;
+            }
         }
         if let Some(source) = &self.0.source {
             write!(f, ": {source}")?;

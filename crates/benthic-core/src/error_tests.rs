@@ -57,4 +57,7 @@ fn a_message_names_the_operation_and_keeps_the_first_context() {
         .with_op("stat");
     assert_eq!(error.to_string(), "stat: no such object object=a/b");
     assert_eq!(error.with_op("put").op(), "stat");
+    let error = Error::new(ErrorKind::NotFound, "no such pool").with("pool", "a b\n").with("got", "");
+    assert_eq!(error.to_string(), "no such pool pool=\"a b\\n\" got=\"\"");
+    assert_eq!(error.context().next(), Some(("pool", "a b\n")));
 }

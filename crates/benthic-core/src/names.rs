@@ -74,7 +74,7 @@ pub fn check_pool_name(name: &str) -> Result<()> {
             ErrorKind::InvalidArgument,
             "a pool name has no '/', ':' or control character and does not start with '-' or '.'",
         )
-        .with("pool", format_args!("{name:?}")));
+        .with("pool", name));
     }
     Ok(())
 }
@@ -105,8 +105,9 @@ fn check_name(what: &'static str, name: &str, len_bytes_max: usize) -> Result<()
             .with("len_bytes_max", len_bytes_max));
     }
     if name.contains('\0') {
-        return Err(Error::new(ErrorKind::InvalidArgument, format!("{what} contains a NUL"))
-            .with("name", format_args!("{name:?}")));
+        return Err(
+            Error::new(ErrorKind::InvalidArgument, format!("{what} contains a NUL")).with("name", name)
+        );
     }
     Ok(())
 }
@@ -126,7 +127,7 @@ impl FromStr for ObjectAddress {
     fn from_str(text: &str) -> Result<ObjectAddress> {
         let Some((pool, name)) = text.split_once('/') else {
             return Err(Error::new(ErrorKind::InvalidArgument, "an object is POOL/OBJECT or POOL:NS/OBJECT")
-                .with("got", format_args!("{text:?}")));
+                .with("got", text));
         };
         let PoolAddress { pool, namespace } = pool.parse()?;
         Ok(ObjectAddress { pool, object: ObjectId::in_namespace(namespace, name)? })
@@ -160,7 +161,7 @@ impl FromStr for PoolAddress {
         check_namespace(namespace)?;
         if namespace.contains('/') {
             return Err(Error::new(ErrorKind::InvalidArgument, "a namespace in an address has no '/'")
-                .with("got", format_args!("{text:?}")));
+                .with("got", text));
         }
         Ok(PoolAddress { pool: pool.to_owned(), namespace: namespace.to_owned() })
     }
@@ -186,9 +187,7 @@ impl FromStr for StoreUri {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<StoreUri> {
-        let invalid = |message: &str| {
-            Error::new(ErrorKind::InvalidArgument, message).with("store", format_args!("{text:?}"))
-        };
+        let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message).with("store", text);
         match text.split_once(':') {
             Some(("file", "")) => Err(invalid("file: wants a directory, such as file:./benthic-data")),
             Some(("file", dir)) if dir.contains('\0') => Err(invalid("a directory contains no NUL")),

@@ -10,7 +10,8 @@ use crate::workers::Workers;
 use async_trait::async_trait;
 use benthic_core::{
     ClassCall, ClassInfo, ClassRegistry, Durability, Error, ErrorKind, FsckReport, ListPage, ListRequest,
-    ListToken, MethodFlags, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Store, WriteOp, WriteReply,
+    ListToken, MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Store,
+    WriteOp, WriteReply,
 };
 use bytes::Bytes;
 use futures::channel::oneshot;
@@ -281,6 +282,12 @@ struct EmbeddedPool {
     id: u32,
 }
 
+impl EmbeddedPool {
+    fn address(&self, object: &ObjectId) -> ObjectAddress {
+        ObjectAddress { pool: self.name.clone(), object: object.clone() }
+    }
+}
+
 #[async_trait]
 impl Pool for EmbeddedPool {
     fn name(&self) -> &str {
@@ -296,7 +303,7 @@ impl Pool for EmbeddedPool {
 
     async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
         // Checked here too, so that nothing that is over a limit travels.
-        op.check().map_err(|error| error.with_op("write").with("object", object))?;
+        op.check().map_err(|error| error.with_op("write").with("object", self.address(object)))?;
         match self.shared.call(Request::Write { pool: self.id, object: object.clone(), op }).await? {
             Reply::Write { reply } => Ok(reply),
             _ => Err(misfit()),
@@ -305,7 +312,7 @@ impl Pool for EmbeddedPool {
 
     async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
         let op = ReadOp { steps: vec![call.clone().into()], ..ReadOp::new() };
-        op.check().map_err(|error| error.with_op("exec").with("object", object))?;
+        op.check().map_err(|error| error.with_op("exec").with("object", self.address(object)))?;
         match self.shared.call(Request::Exec { pool: self.id, object: object.clone(), call }).await? {
             Reply::Exec { output } => Ok(output),
             _ => Err(misfit()),

@@ -24,6 +24,7 @@ fn log_from_class(level: LogLevel, message: &str) {
     match level {
         LogLevel::Debug => tracing::debug!(target: "benthic::class", "{message}"),
         LogLevel::Info => tracing::info!(target: "benthic::class", "{message}"),
-        LogLevel::Error => tracing::error!(target: "benthic::class", "{message}"),
+        // Whoever called the method gets its error; the log is for whoever asks for more.
+        LogLevel::Error => tracing::info!(target: "benthic::class", "error: {message}"),
     }
 }

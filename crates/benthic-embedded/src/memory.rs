@@ -8,7 +8,8 @@ use crate::listing::{Lister, decode_token, encode};
 use async_trait::async_trait;
 use benthic_core::{
     ClassCall, ClassInfo, Error, ErrorKind, FsckReport, ListPage, ListRequest, LogLevel, ObjectAccess,
-    ObjectId, OmapPage, Pool, ReadOp, ReadOutput, ReadReply, Result, Stat, Store, WriteOp, WriteReply, names,
+    ObjectAddress, ObjectId, OmapPage, Pool, ReadOp, ReadOutput, ReadReply, Result, Stat, Store, WriteOp,
+    WriteReply, names,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -98,6 +99,10 @@ struct PoolState {
 }
 
 impl MemPool {
+    fn address(&self, object: &ObjectId) -> ObjectAddress {
+        ObjectAddress { pool: self.name.clone(), object: object.clone() }
+    }
+
     fn read_now(&self, id: &ObjectId, op: &ReadOp) -> Result<ReadReply> {
         op.check()?;
         let state = self.live()?;
@@ -136,11 +141,12 @@ impl Pool for MemPool {
     }
 
     async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
-        self.read_now(object, &op).map_err(|error| error.with_op("read").with("object", object))
+        self.read_now(object, &op).map_err(|error| error.with_op("read").with("object", self.address(object)))
     }
 
     async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
-        self.write_now(object, &op).map_err(|error| error.with_op("write").with("object", object))
+        self.write_now(object, &op)
+            .map_err(|error| error.with_op("write").with("object", self.address(object)))
     }
 
     async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
@@ -156,7 +162,7 @@ impl Pool for MemPool {
                 _ => Err(Error::new(ErrorKind::Internal, "exec gave no output")),
             }
         };
-        run().map_err(|error: Error| error.with_op("exec").with("object", object))
+        run().map_err(|error: Error| error.with_op("exec").with("object", self.address(object)))
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {

@@ -72,7 +72,7 @@ impl FromStr for Algorithm {
         Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
             let known = Algorithm::ALL.map(Algorithm::name).join(", ");
             Error::new(ErrorKind::InvalidArgument, format!("unknown algorithm; there are {known}"))
-                .with("algorithm", format_args!("{name:?}"))
+                .with("algorithm", name)
         })
     }
 }

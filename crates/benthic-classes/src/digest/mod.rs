@@ -142,10 +142,13 @@ fn verify(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     for (algorithm, stored, hasher) in checks {
         let computed = hasher.finish();
         if stored.as_ref() != computed.as_bytes() {
-            let error = Error::new(ErrorKind::Corrupt, "the object does not match its stored digest")
-                .with("algorithm", algorithm)
-                .with("stored", String::from_utf8_lossy(stored))
-                .with("computed", computed);
+            let error = Error::new(
+                ErrorKind::Corrupt,
+                "the object does not match its stored digest: it is damaged, or was changed since",
+            )
+            .with("algorithm", algorithm)
+            .with("stored", String::from_utf8_lossy(stored))
+            .with("computed", computed);
             // The reply of an OSD is an errno and no more, so its log gets the details.
             context.log(LogLevel::Error, &error.to_string());
             return Err(error);

@@ -5,8 +5,8 @@ use super::keys::{self, BLOCK_BYTES, Chunk, Data, Extent, Onode};
 use super::object::Object;
 use crate::listing;
 use benthic_core::{
-    Damage, Error, ErrorKind, Finding, FsckReport, ListToken, ObjectAccess, ObjectId, Result, ScrubPage,
-    limits,
+    Damage, Error, ErrorKind, Finding, FsckReport, ListToken, ObjectAccess, ObjectAddress, ObjectId, Result,
+    ScrubPage, limits,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -52,7 +52,7 @@ impl Engine {
         let _shared = self.object_lock(pool.id, id).read();
         let mut note = |offset_bytes: Option<u64>, error: Error| match error.kind() {
             ErrorKind::Corrupt => {
-                page.damage.push(damage(Some(id), offset_bytes, &error.to_string()));
+                page.damage.push(damage(Some(id), offset_bytes, error.message()));
                 Ok(())
             }
             _ => Err(error),
@@ -68,11 +68,16 @@ impl Engine {
             match self.disk.read(&onode, offset_bytes, SCRUB_READ_BYTES) {
                 Ok(data) => bytes += data.len() as u64,
                 Err(_) => {
-                    // Once more in units of the checksums, to name every damaged place.
+                    // Once more in small units, to name every damaged place: the start of what a checksum covers.
                     let end = onode.size_bytes.min(offset_bytes + SCRUB_READ_BYTES);
+                    let mut noted = None;
                     for at in (offset_bytes..end).step_by(BLOCK_BYTES as usize) {
-                        if let Err(error) = self.disk.read(&onode, at, BLOCK_BYTES) {
-                            note(Some(at), error)?;
+                        let Err(error) = self.disk.read(&onode, at, BLOCK_BYTES) else { continue };
+                        let place = error.context().find(|(key, _)| *key == "offset_bytes");
+                        let place = place.and_then(|(_, place)| place.parse().ok()).or(Some(at));
+                        if place != noted {
+                            noted = place;
+                            note(place, error)?;
                         }
                     }
                 }
@@ -217,8 +222,7 @@ impl<'a> Fsck<'a> {
         };
         let Some(id) = listing::decode(&key[keys::ONODE_ID_AT..]) else { return false };
         let address = match pools.get(&pool) {
-            Some(name) if id.namespace().is_empty() => format!("{name}/{}", id.name()),
-            Some(name) => format!("{name}:{}/{}", id.namespace(), id.name()),
+            Some(name) => ObjectAddress { pool: name.clone(), object: id }.to_string(),
             None if removed.contains(&pool) => id.to_string(),
             None => return false,
         };

@@ -232,7 +232,7 @@ impl Commit {
         }
     }
 
-    /// Makes everything durable, leaves little to replay, and tells the committer to stop.
+    /// Makes everything durable, leaves little to replay, and tells the committer to stop. Nothing is submitted any more.
     pub fn close(&self) -> Result<()> {
         let outcome = if self.log_bytes() > LOG_BYTES_LEFT { self.checkpoint() } else { self.write_end() };
         self.queue.lock().stopping = true;
@@ -244,9 +244,11 @@ impl Commit {
     /// one, so that damage to it does not look like a torn write.
     fn write_end(&self) -> Result<()> {
         let mut log = self.log.lock();
-        let group = self.take_group(&mut self.queue.lock());
+        let mut queue = self.queue.lock();
+        let next_lsn = queue.next_lsn;
+        let group = self.take_group(&mut queue);
+        drop(queue);
         self.write_group(&mut log, group)?;
-        let next_lsn = self.queue.lock().next_lsn;
         if log.ends_with_records {
             log.append(Frame::new(next_lsn)).inspect_err(|error| drop(self.fail(error)))
         } else {
@@ -358,17 +360,8 @@ impl Commit {
 
     /// Gives extents that nothing refers to any more to the allocator.
     pub fn release_freed(&self) {
-        let mut freed = std::mem::take(&mut *self.freed.lock());
-        freed.sort_by_key(|extent| extent.offset_bytes);
-        // Neighbours go back to the file system together.
-        freed.dedup_by(|next, run| {
-            let adjacent = run.offset_bytes + run.len_bytes == next.offset_bytes;
-            if adjacent {
-                run.len_bytes += next.len_bytes;
-            }
-            adjacent
-        });
-        freed.iter().for_each(|extent| self.disk.data.punch(*extent));
+        let freed = std::mem::take(&mut *self.freed.lock());
+        self.disk.data.punch_all(freed.clone());
         let mut allocator = self.disk.allocator.lock();
         freed.into_iter().for_each(|extent| allocator.release(extent));
     }

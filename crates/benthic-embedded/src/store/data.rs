@@ -47,8 +47,20 @@ impl DataFile {
         self.file.sync_data().map_err(|e| Error::io(Action::Write, "the data file cannot be synced", e))
     }
 
-    /// Gives the space of a free run back to the file system.
-    pub fn punch(&self, freed: Extent) {
+    /// Gives the space of free extents back to the file system, neighbours together.
+    pub fn punch_all(&self, mut freed: Vec<Extent>) {
+        freed.sort_by_key(|extent| extent.offset_bytes);
+        freed.dedup_by(|next, run| {
+            let adjacent = run.offset_bytes + run.len_bytes == next.offset_bytes;
+            if adjacent {
+                run.len_bytes += next.len_bytes;
+            }
+            adjacent
+        });
+        freed.into_iter().for_each(|run| self.punch(run));
+    }
+
+    fn punch(&self, freed: Extent) {
         if freed.len_bytes < PUNCH_BYTES_MIN {
             return;
         }

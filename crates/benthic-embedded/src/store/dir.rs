@@ -60,7 +60,7 @@ impl Dir {
                     "the directory is no store and is not empty; name an empty or a new one",
                 )
                 .with("dir", path.display())
-                .with("found", format_args!("{stranger:?}")));
+                .with("found", stranger));
             }
             if !create {
                 return Err(Error::new(

@@ -5,7 +5,7 @@ use super::commit::{Commit, Done};
 use super::data::DataFile;
 use super::dir::Dir;
 use super::disk::Disk;
-use super::keys::{self, BLOCK_BYTES};
+use super::keys::{self, BLOCK_BYTES, Extent};
 use super::kv::{Kv, malformed};
 use super::log::Log;
 use super::object::{Object, Prepared};
@@ -15,12 +15,12 @@ use crate::listing::{self, Lister};
 use crate::memory::no_such_pool;
 use crate::{Options, listing::decode_token};
 use benthic_core::{
-    ClassCall, ClassInfo, Durability, Error, ErrorKind, ListPage, ListRequest, ObjectId, ReadOp, ReadOutput,
-    ReadReply, Result, WriteOp, WriteReply, names,
+    ClassCall, ClassInfo, Durability, Error, ErrorKind, ListPage, ListRequest, ObjectAddress, ObjectId,
+    ReadOp, ReadOutput, ReadReply, Result, WriteOp, WriteReply, names,
 };
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -40,7 +40,8 @@ pub(crate) struct Engine {
     object_locks: Vec<RwLock<()>>,
     hasher: RandomState,
     pub(super) cleaner: super::clean::Cleaner,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The committer and the cleaner.
+    threads: Mutex<[Option<JoinHandle<()>>; 2]>,
     closed: AtomicBool,
 }
 
@@ -64,13 +65,22 @@ impl Engine {
                 return Err(malformed("the map of used blocks"));
             }
         }
-        let mut replay =
-            Replay { kv: &kv, allocator: &mut allocator, next_id: meta.next_id, blocks: BTreeMap::new() };
+        let mut replay = Replay {
+            kv: &kv,
+            allocator: &mut allocator,
+            next_id: meta.next_id,
+            blocks: BTreeMap::new(),
+            freed: BTreeSet::new(),
+        };
         let (log, next_lsn) = Log::open(&dir.log(), meta.applied_lsn, |_, record| replay.record(record))?;
-        let Replay { next_id, blocks, .. } = replay;
+        let Replay { next_id, blocks, freed, .. } = replay;
         for (block, bytes) in blocks {
             data.write(block * BLOCK_BYTES, &bytes)?;
         }
+        // Whoever freed them may not have come to giving their space back.
+        let freed = freed.into_iter().filter(|block| !allocator.in_use(*block));
+        let block_extent = |block| Extent { offset_bytes: block * BLOCK_BYTES, len_bytes: BLOCK_BYTES };
+        data.punch_all(freed.map(block_extent).collect());
         allocator.build_free_list();
         let pools = pools(&kv)?;
 
@@ -95,9 +105,9 @@ impl Engine {
             closed: AtomicBool::new(false),
         });
         let cleaning = Arc::downgrade(&engine);
-        *engine.threads.lock() = vec![
-            spawn("benthic-commit", move || commit.run())?,
-            spawn("benthic-clean", move || super::clean::run(&cleaning))?,
+        *engine.threads.lock() = [
+            Some(spawn("benthic-commit", move || commit.run())?),
+            Some(spawn("benthic-clean", move || super::clean::run(&cleaning))?),
         ];
         Ok(engine)
     }
@@ -109,15 +119,23 @@ impl Engine {
             return Ok(());
         }
         self.cleaner.stop();
-        self.commit.release_freed();
+        let cleaned = self.join(1);
         let outcome = self.commit.close();
-        for thread in self.threads.lock().drain(..) {
+        let committed = self.join(0);
+        // What the last group freed.
+        self.commit.release_freed();
+        outcome.and(cleaned).and(committed).and(self.dir.release())
+    }
+
+    fn join(&self, thread: usize) -> Result<()> {
+        let thread = self.threads.lock()[thread].take();
+        match thread {
             // The last reference may be dropped by one of these threads.
-            if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
-                return Err(Error::new(ErrorKind::Internal, "a thread of the store panicked"));
+            Some(thread) if thread.thread().id() != std::thread::current().id() => {
+                thread.join().map_err(|_| Error::new(ErrorKind::Internal, "a thread of the store panicked"))
             }
+            _ => Ok(()),
         }
-        outcome.and(self.dir.release())
     }
 
     pub fn classes(&self) -> Vec<ClassInfo> {
@@ -183,9 +201,15 @@ impl Engine {
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the pool is not there any more"))
     }
 
+    /// The object as people write it.
+    fn address(&self, pool: u32, id: &ObjectId) -> String {
+        let name = self.pools.read().get(&pool).map_or_else(String::new, |pool| pool.name.clone());
+        ObjectAddress { pool: name, object: id.clone() }.to_string()
+    }
+
     pub fn read(&self, pool: u32, id: &ObjectId, op: &ReadOp, done: Done<ReadReply>) {
         match self.read_now(pool, id, op) {
-            Err(error) => done(Err(error.with_op("read").with("object", id))),
+            Err(error) => done(Err(error.with_op("read").with("object", self.address(pool, id)))),
             Ok(reply) => self.commit.when_durable(
                 reply.version,
                 Box::new(move |outcome| {
@@ -206,7 +230,7 @@ impl Engine {
     }
 
     pub fn write(&self, pool: u32, id: &ObjectId, op: &WriteOp, done: Done<WriteReply>) {
-        let address = id.clone();
+        let address = self.address(pool, id);
         let done: Done<WriteReply> = Box::new(move |outcome| {
             done(outcome.map_err(|error| error.with_op("write").with("object", address)))
         });
@@ -261,7 +285,7 @@ impl Engine {
 
     pub fn exec(&self, pool: u32, id: &ObjectId, call: ClassCall, done: Done<Bytes>) {
         match self.methods.writes(&call) {
-            Err(error) => done(Err(error.with_op("exec").with("object", id))),
+            Err(error) => done(Err(error.with_op("exec").with("object", self.address(pool, id)))),
             Ok(true) => {
                 let op = WriteOp { steps: vec![call.into()], ..WriteOp::new() };
                 self.write(pool, id, &op, Box::new(move |outcome| done(outcome.map(|_| Bytes::new()))));
@@ -335,6 +359,8 @@ struct Replay<'a> {
     /// Data of records whose blocks no later record freed: a freed block may hold something newer, which was synced
     /// before it was logged.
     blocks: BTreeMap<u64, Bytes>,
+    /// Blocks that some record freed.
+    freed: BTreeSet<u64>,
 }
 
 impl Replay<'_> {
@@ -356,6 +382,7 @@ impl Replay<'_> {
             let first = extent.offset_bytes / BLOCK_BYTES;
             for block in first..first + extent.len_bytes / BLOCK_BYTES {
                 self.blocks.remove(&block);
+                self.freed.insert(block);
             }
         }
         self.kv.apply(changes);

@@ -62,7 +62,7 @@ fn the_data_file_is_cut() {
     let error = read_all(pool.as_ref(), "last").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(
-        error.to_string().contains("object=last") && error.to_string().contains("offset_bytes="),
+        error.to_string().contains("object=p/last") && error.to_string().contains("offset_bytes="),
         "{error}"
     );
     assert!(read_all(pool.as_ref(), "first").unwrap() == noise(2, 100_000));

@@ -117,8 +117,8 @@ fn a_flip_in_data_names_object_and_offset() {
     let error = block_on(pool.read_range(&id("stream"), 69_000, 2_000)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(
-        error.to_string().contains("object=stream offset_bytes=65536")
-            || error.to_string().contains("offset_bytes=65536 object=stream"),
+        error.to_string().contains("object=p/stream offset_bytes=65536")
+            || error.to_string().contains("offset_bytes=65536 object=p/stream"),
         "{error}"
     );
     assert!(
@@ -126,7 +126,8 @@ fn a_flip_in_data_names_object_and_offset() {
         "the rest of the object is readable"
     );
     let damage = block_on(pool.scrub(None)).unwrap().damage;
-    assert!(damage.iter().all(|damage| damage.object == Some(id("stream"))) && !damage.is_empty());
+    assert_eq!(damage.len(), 1, "one place, one damage: {damage:?}");
+    assert_eq!((&damage[0].object, damage[0].offset_bytes), (&Some(id("stream")), Some(65_536)));
     // A write that would have to merge with damaged bytes fails, and one that replaces them repairs.
     let error = block_on(pool.write(&id("stream"), WriteOp::new().write(70_100, "x"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);

@@ -80,3 +80,42 @@ fn a_large_omap_is_cleared_and_comes_back_empty() {
     assert_eq!(block_on(pool.stat(&id("o"))).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(block_on(store.fsck()).unwrap().findings, []);
 }
+
+#[test]
+fn a_store_closes_and_opens_while_the_cleaner_is_busy() {
+    for _ in 0..4 {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut store, pool) = with_pool(dir.path());
+        for round in 0..1_500 {
+            let op = WriteOp::new()
+                .write_full(noise(round, 5_000))
+                .set_xattr("a", "b")
+                .omap_set([("k", "v")])
+                .buffered();
+            block_on(pool.write(&id(&round.to_string()), op)).unwrap();
+        }
+        block_on(store.remove_pool("p")).unwrap();
+        // Each closes in the middle of what the cleaner does, until there is nothing left to do.
+        for _ in 0..12 {
+            store.close().unwrap();
+            store = crate::support::open(dir.path());
+            assert_eq!(block_on(store.fsck()).unwrap().findings, []);
+        }
+        eventually("the space of a removed pool comes back", || disk_bytes(&store) < 4 << 20);
+    }
+}
+
+#[test]
+fn space_that_was_freed_just_before_a_kill_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    block_on(pool.write_full(&id("o"), noise(1, 32 << 20))).unwrap();
+    let before = crate::support::copy_of_running(dir.path());
+    block_on(pool.remove(&id("o"))).unwrap();
+    // The log says that it is gone, the data file still has it.
+    let killed = crate::support::copy_of_running(dir.path());
+    std::fs::copy(before.path().join("data"), killed.path().join("data")).unwrap();
+    drop(store);
+    let store = crate::support::open(killed.path());
+    assert!(disk_bytes(&store) < 4 << 20, "{}", disk_bytes(&store));
+}
