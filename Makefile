@@ -1,6 +1,7 @@
 # `make` alone lists the targets. Everything builds with one cargo profile (release), so nothing compiles twice.
 
 CARGO ?= cargo
+RUST_WANTED := 1.95
 DATA ?=
 DEMO_DIR := target/demo
 
@@ -28,6 +29,7 @@ test: toolchain ## prove everything that this machine can prove
 	else echo "skipped: clippy is missing; 'rustup component add clippy' installs it"; fi
 	@echo "==> tests"
 	$(CARGO) test --release --workspace
+	@echo "==> all passed"
 
 test-long: export BENTHIC_TEST_LONG = 1
 test-long: test ## the same with more cases and more load
@@ -46,7 +48,10 @@ clean-demo: ## remove the demo's store and report
 # What a bare Debian lacks: Rust itself cannot be guessed, a linker can be installed.
 toolchain:
 	@command -v $(CARGO) >/dev/null || { \
-		echo "cargo is missing: install Rust 1.95 or newer (https://rustup.rs) and run make again" >&2; exit 1; }
+		echo "cargo is missing: install Rust $(RUST_WANTED) or newer (https://rustup.rs) and run make again" >&2; exit 1; }
+	@found=$$($(CARGO) --version | cut -d' ' -f2); \
+	printf '%s\n' $(RUST_WANTED) $$found | sort -CV || { \
+		echo "Rust $$found is too old: install $(RUST_WANTED) or newer ('rustup update') and run make again" >&2; exit 1; }
 	@command -v cc >/dev/null || { \
 		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 		command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \

@@ -198,12 +198,17 @@ impl MethodContext<'_> {
         xattrs.into_iter().map(|(name, value)| Ok((name, self.charged(value)?))).collect()
     }
 
-    /// Those of the given keys that are there. Needs `READ`.
+    /// Those of the given keys (at most [`limits::OMAP_PAGE_ENTRIES_MAX`]) that are there. Needs `READ`.
     ///
     /// # Errors
-    /// `NotFound` if the object is missing.
+    /// `NotFound` if the object is missing, `LimitExceeded`.
     pub fn omap_get(&mut self, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>> {
         self.reads("omap_get", self.changed.omap)?;
+        if keys.len() > limits::OMAP_PAGE_ENTRIES_MAX {
+            return Err(Error::new(ErrorKind::LimitExceeded, "too many omap keys in one call")
+                .with("keys", keys.len())
+                .with("keys_max", limits::OMAP_PAGE_ENTRIES_MAX));
+        }
         keys.iter().try_for_each(|key| op::check_omap_key(key))?;
         let entries = self.access.omap_get(keys)?;
         self.charged_entries(entries)

@@ -9,9 +9,9 @@ use crate::store::{Dir, Done, Engine, Opened};
 use crate::workers::Workers;
 use async_trait::async_trait;
 use benthic_core::{
-    ClassCall, ClassInfo, ClassRegistry, Durability, Error, ErrorKind, FsckReport, ListPage, ListRequest,
-    ListToken, MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Store,
-    WriteOp, WriteReply,
+    ClassCall, ClassInfo, ClassRegistry, Error, ErrorKind, FsckReport, ListPage, ListRequest, ListToken,
+    MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Store, WriteOp,
+    WriteReply,
 };
 use bytes::Bytes;
 use futures::channel::oneshot;
@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 /// How long to try to become the owner or to reach it. An owner that goes may have much to write.
 const OPEN_MS_MAX: u64 = 30_000;
 const RETRY_MS: u64 = 10;
+/// Owners that may go away under one request.
+const OWNERS_MAX: usize = 100;
 
 /// A store in a directory.
 ///
@@ -39,9 +41,7 @@ struct Shared {
     route: Mutex<Option<Route>>,
     /// Held while a new route is sought.
     routing: Mutex<()>,
-    /// Buffered operations were acknowledged and not flushed since.
-    unflushed: AtomicBool,
-    /// Buffered operations were acknowledged by an owner that died.
+    /// Buffered operations were acknowledged by an owner that died before they were flushed.
     lost_buffered: AtomicBool,
 }
 
@@ -64,7 +64,6 @@ impl EmbeddedStore {
             options,
             route: Mutex::new(Some(route)),
             routing: Mutex::new(()),
-            unflushed: AtomicBool::new(false),
             lost_buffered: AtomicBool::new(false),
         };
         Ok(Arc::new(EmbeddedStore { shared: Arc::new(shared) }))
@@ -113,6 +112,13 @@ impl Route {
                         )
                         .with("dir", dir.display()));
                     }
+                    Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+                        return Err(Error::new(
+                            ErrorKind::PermissionDenied,
+                            "another user's process owns the store; only that user reaches it",
+                        )
+                        .with("dir", dir.display()));
+                    }
                     Err(e) if Instant::now() > deadline => {
                         return Err(Error::new(
                             ErrorKind::Unavailable,
@@ -135,8 +141,16 @@ fn pause() {
 
 impl Shared {
     async fn call(self: &Arc<Self>, request: Request) -> Result<Reply> {
-        let buffered = matches!(&request, Request::Write { op, .. } if op.durability == Durability::Buffered);
-        let reply = loop {
+        for _ in 0..OWNERS_MAX {
+            if (self.changes(&request) || request == (Request::Flush {}))
+                && self.lost_buffered.swap(false, Ordering::AcqRel)
+            {
+                return Err(Error::new(
+                    ErrorKind::OutcomeUnknown,
+                    "the process that owned the store died; buffered writes since the last flush may be lost, and this \
+                     request was not done",
+                ));
+            }
             let route = self.route.lock().clone();
             let Some(route) = route else {
                 return Err(Error::new(ErrorKind::Unavailable, "the store is closed"));
@@ -150,12 +164,12 @@ impl Shared {
                             let _ = done.send(reply);
                         }),
                     );
-                    break reply.await.map_err(|_| {
-                        Error::new(ErrorKind::Internal, "the operation panicked; see the log")
-                    })??;
+                    return reply.await.unwrap_or_else(|_| {
+                        Err(Error::new(ErrorKind::Internal, "the operation panicked; see the log"))
+                    });
                 }
                 Route::Client(connection) => match connection.call(&request).await {
-                    Ok(reply) => break reply.into_result()?,
+                    Ok(reply) => return reply.into_result(),
                     Err(lost) => {
                         self.find_another(connection).await?;
                         if lost == Lost::Unknown && self.changes(&request) {
@@ -167,11 +181,9 @@ impl Shared {
                     }
                 },
             }
-        };
-        if buffered {
-            self.unflushed.store(true, Ordering::Release);
         }
-        Ok(reply)
+        Err(Error::new(ErrorKind::Unavailable, "the processes that own the store keep going away")
+            .with("dir", self.dir.display()))
     }
 
     /// Whether doing it twice could be noticed.
@@ -206,7 +218,7 @@ impl Shared {
             Some(Route::Client(current)) if Arc::ptr_eq(current, ended) => {}
             _ => return Ok(()),
         }
-        if ended.died() && self.unflushed.swap(false, Ordering::AcqRel) {
+        if ended.lost_buffered() {
             self.lost_buffered.store(true, Ordering::Release);
         }
         let route = Route::find(&self.dir, false, &self.options)?;
@@ -253,19 +265,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn flush(&self) -> Result<()> {
-        // What is acknowledged from now on is not covered.
-        let unflushed = self.shared.unflushed.swap(false, Ordering::AcqRel);
-        let outcome = self.shared.call(Request::Flush {}).await;
-        if outcome.is_err() && unflushed {
-            self.shared.unflushed.store(true, Ordering::Release);
-        }
-        if self.shared.lost_buffered.swap(false, Ordering::AcqRel) {
-            return Err(Error::new(
-                ErrorKind::OutcomeUnknown,
-                "the process that owned the store died; buffered writes since the last flush may be lost",
-            ));
-        }
-        outcome.map(|_| ())
+        self.shared.call(Request::Flush {}).await.map(|_| ())
     }
 
     async fn fsck(&self) -> Result<FsckReport> {
@@ -369,9 +369,11 @@ impl Owner {
     }
 
     fn close(&self) -> Result<()> {
-        self.server.stop();
+        self.server.drain();
         self.workers.stop();
-        self.engine.close()
+        let outcome = self.engine.close();
+        self.server.finish(outcome.is_ok());
+        outcome
     }
 }
 
@@ -416,7 +418,9 @@ fn run(engine: &Engine, request: Request, done: Done<Reply>) {
                 Box::new(|outcome| done(outcome.map(|output| Reply::Exec { output }))),
             );
         }
-        Request::List { pool, request } => done(engine.list(pool, &request).map(|page| Reply::List { page })),
+        Request::List { pool, request } => {
+            engine.list(pool, &request, Box::new(|outcome| done(outcome.map(|page| Reply::List { page }))));
+        }
         Request::Scrub { pool, after } => {
             done(engine.scrub(pool, after.as_ref()).map(|page| Reply::Scrub { page }))
         }

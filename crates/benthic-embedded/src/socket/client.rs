@@ -2,13 +2,15 @@
 
 use super::wire::{Reply, Request, frame, parse};
 use super::{GREETING, read_frame, socket_path};
+use benthic_core::ErrorKind;
 use futures::channel::oneshot;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -27,7 +29,15 @@ pub(crate) enum Lost {
 pub(crate) struct Connection {
     stream: UnixStream,
     to_write: mpsc::Sender<Vec<u8>>,
-    waiting: Arc<Mutex<Waiting>>,
+    shared: Arc<Shared>,
+    /// Buffered operations sent, and how many of them a flush covered.
+    buffered: AtomicU64,
+    flushed: AtomicU64,
+}
+
+struct Shared {
+    waiting: Mutex<Waiting>,
+    ended: Condvar,
 }
 
 struct Waiting {
@@ -41,7 +51,7 @@ impl Connection {
     /// Connects to the owner of a store.
     ///
     /// # Errors
-    /// `InvalidData` if the owner speaks another protocol; others if there is none that answers.
+    /// `InvalidData` if the owner speaks another protocol, `PermissionDenied`; others if there is none that answers.
     pub fn open(dir: &Path) -> io::Result<Connection> {
         let (_dir, path) = socket_path(dir)?;
         let mut stream = UnixStream::connect(path)?;
@@ -53,51 +63,71 @@ impl Connection {
         }
         stream.set_read_timeout(None)?;
         stream.write_all(&GREETING)?;
-        let waiting = Arc::new(Mutex::new(Waiting { next_id: 1, replies: HashMap::new(), ended: None }));
+        let waiting = Waiting { next_id: 1, replies: HashMap::new(), ended: None };
+        let shared = Arc::new(Shared { waiting: Mutex::new(waiting), ended: Condvar::new() });
         let (to_write, frames) = mpsc::channel::<Vec<u8>>();
         let (mut writing, reading, answered) =
-            (stream.try_clone()?, stream.try_clone()?, Arc::clone(&waiting));
+            (stream.try_clone()?, stream.try_clone()?, Arc::clone(&shared));
         std::thread::Builder::new().name("benthic-send".to_owned()).spawn(move || {
             for frame in frames {
                 if writing.write_all(&frame).is_err() {
-                    // The reader learns how the connection ended.
+                    // The receiver learns how the connection ended.
                     break;
                 }
             }
         })?;
         std::thread::Builder::new().name("benthic-receive".to_owned()).spawn(move || {
-            let ended = receive(&mut BufReader::new(reading), &answered);
-            let mut waiting = answered.lock();
+            let ended = receive(&mut BufReader::new(reading), &answered.waiting);
+            let mut waiting = answered.waiting.lock();
             waiting.ended = Some(ended);
+            answered.ended.notify_all();
             for (_, reply) in waiting.replies.drain() {
                 let _ = reply.send(Err(ended));
             }
         })?;
-        Ok(Connection { stream, to_write, waiting })
+        Ok(Connection { stream, to_write, shared, buffered: AtomicU64::new(0), flushed: AtomicU64::new(0) })
     }
 
     /// Sends a request and waits for the reply.
     pub async fn call(&self, request: &Request) -> Result<Reply, Lost> {
-        let (reply, outcome) = oneshot::channel();
-        {
-            let mut waiting = self.waiting.lock();
-            if waiting.ended.is_some() {
-                return Err(Lost::NotDone);
-            }
-            let id = waiting.next_id;
-            waiting.next_id += 1;
-            waiting.replies.insert(id, reply);
-            if self.to_write.send(frame(id, request)).is_err() {
-                waiting.replies.remove(&id);
-                return Err(Lost::NotDone);
-            }
+        if request.is_buffered() {
+            self.buffered.fetch_add(1, Ordering::AcqRel);
         }
-        outcome.await.unwrap_or(Err(Lost::Unknown))
+        let covered = self.buffered.load(Ordering::Acquire);
+        let reply = self.send(request)?.await.unwrap_or(Err(Lost::Unknown))?;
+        if *request == (Request::Flush {}) && reply == (Reply::Done {}) {
+            self.flushed.fetch_max(covered, Ordering::AcqRel);
+        }
+        Ok(reply)
     }
 
-    /// Whether the owner is gone, and did not say goodbye.
-    pub fn died(&self) -> bool {
-        self.waiting.lock().ended == Some(Lost::Unknown)
+    fn send(&self, request: &Request) -> Result<oneshot::Receiver<Result<Reply, Lost>>, Lost> {
+        let (reply, outcome) = oneshot::channel();
+        let mut waiting = self.shared.waiting.lock();
+        if waiting.ended.is_some() {
+            return Err(Lost::NotDone);
+        }
+        let id = waiting.next_id;
+        waiting.next_id += 1;
+        let Some(frame) = frame(id, request) else {
+            let refused =
+                Reply::failed(ErrorKind::LimitExceeded, "the request is too large; make it smaller");
+            let _ = reply.send(Ok(refused));
+            return Ok(outcome);
+        };
+        self.to_write.send(frame).map_err(|_| Lost::NotDone)?;
+        waiting.replies.insert(id, reply);
+        Ok(outcome)
+    }
+
+    /// Waits for the end of a connection that takes no more requests, and says whether buffered operations went with it.
+    pub fn lost_buffered(&self) -> bool {
+        let mut waiting = self.shared.waiting.lock();
+        while waiting.ended.is_none() {
+            self.shared.ended.wait(&mut waiting);
+        }
+        let unflushed = self.buffered.load(Ordering::Acquire) > self.flushed.load(Ordering::Acquire);
+        unflushed && waiting.ended == Some(Lost::Unknown)
     }
 }
 

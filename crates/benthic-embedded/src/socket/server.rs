@@ -3,7 +3,7 @@
 use super::wire::{Reply, Request, frame, parse};
 use super::{GREETING, read_frame, socket_path};
 use benthic_core::error::errno::EINVAL;
-use benthic_core::{Action, Error, Result, limits};
+use benthic_core::{Action, Error, ErrorKind, Result, limits};
 use parking_lot::{Condvar, Mutex};
 use std::io::{BufReader, Read, Write};
 use std::net::Shutdown;
@@ -20,6 +20,8 @@ const CONNECTIONS_MAX: usize = 256;
 /// Requests of one connection, and bytes of theirs and of their replies, at one time; more wait in the socket.
 const IN_FLIGHT_MAX: usize = 64;
 const IN_FLIGHT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// How long the other side may take to greet.
+const GREETING_MS_MAX: u64 = 5_000;
 /// How long the other side may take no reply before the connection is given up.
 const WRITE_MS_MAX: u64 = 10_000;
 
@@ -29,40 +31,73 @@ pub(crate) type Handler = Arc<dyn Fn(Request, Box<dyn FnOnce(Reply) + Send>) + S
 pub(crate) struct Server {
     dir: PathBuf,
     listener: Arc<UnixListener>,
-    connections: Arc<Connections>,
+    shared: Arc<Shared>,
     acceptor: Mutex<Option<JoinHandle<()>>>,
 }
 
-type Connections = Mutex<Vec<(UnixStream, JoinHandle<()>)>>;
+#[derive(Default)]
+struct Shared {
+    connections: Mutex<Vec<Connection>>,
+    ending: Mutex<Ending>,
+    ended: Condvar,
+}
+
+/// How the server ends.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Ending {
+    /// It does not.
+    #[default]
+    Open,
+    /// No more requests are taken; it is not known yet whether what was acknowledged is durable.
+    Draining,
+    /// All is done and durable: the others may say so.
+    Goodbye,
+    /// Something went wrong: the others shall take it as a sudden end.
+    Silent,
+}
+
+struct Connection {
+    stream: UnixStream,
+    in_flight: Arc<InFlight>,
+    thread: JoinHandle<()>,
+}
 
 impl Server {
     pub fn start(dir: &Path, handler: Handler) -> Result<Server> {
         let unusable =
             |e| Error::io(Action::Admin, "the store's socket cannot be made", e).with("dir", dir.display());
         let listener = Arc::new(listen(dir).map_err(unusable)?);
-        let connections = Arc::new(Connections::default());
-        let (accepting, accepted) = (Arc::clone(&listener), Arc::clone(&connections));
+        let shared = Arc::new(Shared::default());
+        let (accepting, accepted) = (Arc::clone(&listener), Arc::clone(&shared));
         let run = move || accept(&accepting, &accepted, &handler);
         let acceptor =
             std::thread::Builder::new().name("benthic-accept".to_owned()).spawn(run).map_err(unusable)?;
-        Ok(Server { dir: dir.to_owned(), listener, connections, acceptor: Mutex::new(Some(acceptor)) })
+        Ok(Server { dir: dir.to_owned(), listener, shared, acceptor: Mutex::new(Some(acceptor)) })
     }
 
-    /// Takes no more requests, answers those it took, says goodbye to every connection and removes the socket.
-    pub fn stop(&self) {
+    /// Takes no more requests and returns when those that it took are answered.
+    pub fn drain(&self) {
         let Some(acceptor) = self.acceptor.lock().take() else { return };
+        *self.shared.ending.lock() = Ending::Draining;
         // Ends the acceptor's waiting, also if the directory is gone.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         let _ = acceptor.join();
         if let Ok((_dir, path)) = socket_path(&self.dir) {
             let _ = fs::remove_file(&path);
         }
-        let connections = std::mem::take(&mut *self.connections.lock());
-        for (stream, _) in &connections {
-            let _ = stream.shutdown(Shutdown::Read);
+        let connections = self.shared.connections.lock();
+        for connection in connections.iter() {
+            let _ = connection.stream.shutdown(Shutdown::Read);
         }
-        for (_, thread) in connections {
-            let _ = thread.join();
+        connections.iter().for_each(|connection| connection.in_flight.wait_for_end());
+    }
+
+    /// Ends all connections: with a goodbye if all that was acknowledged is durable, without a word if not.
+    pub fn finish(&self, durable: bool) {
+        *self.shared.ending.lock() = if durable { Ending::Goodbye } else { Ending::Silent };
+        self.shared.ended.notify_all();
+        for connection in std::mem::take(&mut *self.shared.connections.lock()) {
+            let _ = connection.thread.join();
         }
     }
 }
@@ -79,7 +114,7 @@ fn listen(dir: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-fn accept(listener: &UnixListener, connections: &Connections, handler: &Handler) {
+fn accept(listener: &UnixListener, shared: &Arc<Shared>, handler: &Handler) {
     loop {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
@@ -91,21 +126,24 @@ fn accept(listener: &UnixListener, connections: &Connections, handler: &Handler)
                 continue;
             }
         };
-        let mut connections = connections.lock();
-        connections.retain(|(_, thread)| !thread.is_finished());
+        let mut connections = shared.connections.lock();
+        connections.retain(|connection| !connection.thread.is_finished());
         if connections.len() >= CONNECTIONS_MAX {
             tracing::warn!(connections_max = CONNECTIONS_MAX, "a connection was refused");
             continue;
         }
-        let (Ok(reading), handler) = (stream.try_clone(), Arc::clone(handler)) else { continue };
+        let (Ok(serving), handler) = (stream.try_clone(), Arc::clone(handler)) else { continue };
+        let in_flight = Arc::new(InFlight::default());
+        let (counting, ending) = (Arc::clone(&in_flight), Arc::clone(shared));
         let run = move || {
-            if let Err(error) = serve(&reading, &handler) {
+            if let Err(error) = serve(&serving, &handler, &counting, &ending) {
                 tracing::debug!(%error, "a connection ended");
             }
-            let _ = reading.shutdown(Shutdown::Both);
+            counting.end();
+            let _ = serving.shutdown(Shutdown::Both);
         };
         if let Ok(thread) = std::thread::Builder::new().name("benthic-read".to_owned()).spawn(run) {
-            connections.push((stream, thread));
+            connections.push(Connection { stream, in_flight, thread });
         }
     }
 }
@@ -121,6 +159,8 @@ struct InFlight {
 struct Load {
     requests: usize,
     len_bytes: u64,
+    /// No more are taken.
+    ended: bool,
 }
 
 impl InFlight {
@@ -131,28 +171,41 @@ impl InFlight {
         }
     }
 
-    fn wait_for_none(&self) {
+    fn end(&self) {
+        self.load.lock().ended = true;
+        self.less.notify_all();
+    }
+
+    /// Returns when no more requests are taken and all are answered.
+    fn wait_for_end(&self) {
         let mut load = self.load.lock();
-        while load.requests > 0 {
+        while !load.ended || load.requests > 0 {
             self.less.wait(&mut load);
         }
     }
 
-    fn add(self: &Arc<Self>, len_bytes: u64) -> Pending {
+    fn add(self: &Arc<Self>, len_bytes: u64) -> Share {
         let mut load = self.load.lock();
         load.requests += 1;
         load.len_bytes += len_bytes;
-        Pending { in_flight: Arc::clone(self), len_bytes }
+        Share { in_flight: Arc::clone(self), len_bytes }
     }
 }
 
-/// One request in flight, until its reply is written, or until its job panicked and nobody replies.
-struct Pending {
+/// What one request has of the load, until its reply is written.
+struct Share {
     in_flight: Arc<InFlight>,
     len_bytes: u64,
 }
 
-impl Drop for Pending {
+impl Share {
+    fn grow(&mut self, len_bytes: u64) {
+        self.len_bytes += len_bytes;
+        self.in_flight.load.lock().len_bytes += len_bytes;
+    }
+}
+
+impl Drop for Share {
     fn drop(&mut self) {
         let mut load = self.in_flight.load.lock();
         load.requests -= 1;
@@ -161,34 +214,75 @@ impl Drop for Pending {
     }
 }
 
-type Replies = mpsc::Sender<(Vec<u8>, Option<Pending>)>;
+type Replies = mpsc::Sender<(Vec<u8>, Option<Share>)>;
 
-fn serve(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
+/// A request that was taken. If it is dropped without an answer, because its job panicked, that is the answer.
+struct Pending {
+    id: u64,
+    share: Option<Share>,
+    replies: Replies,
+}
+
+impl Pending {
+    fn answer(&mut self, reply: &Reply) {
+        let Some(mut share) = self.share.take() else { return };
+        let frame = frame(self.id, reply).or_else(|| {
+            frame(self.id, &Reply::failed(ErrorKind::LimitExceeded, "the reply is too large; ask for less"))
+        });
+        if let Some(frame) = frame {
+            share.grow(frame.len() as u64);
+            // The connection may be gone; then nobody waits for the reply.
+            let _ = self.replies.send((frame, Some(share)));
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.answer(&Reply::failed(ErrorKind::Internal, "the operation panicked; see the owner's log"));
+    }
+}
+
+fn serve(
+    stream: &UnixStream,
+    handler: &Handler,
+    in_flight: &Arc<InFlight>,
+    shared: &Shared,
+) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut greeting = [0; GREETING.len()];
+    stream.set_read_timeout(Some(Duration::from_millis(GREETING_MS_MAX)))?;
+    stream.set_write_timeout(Some(Duration::from_millis(WRITE_MS_MAX)))?;
     (&mut &*stream).write_all(&GREETING)?;
     reader.read_exact(&mut greeting)?;
     if greeting != GREETING {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the other side speaks another protocol"));
     }
-    // Replies are written by a thread of their own, so that a slow reader holds up nobody but itself; what waits for it
-    // is bounded by what may be in flight.
-    let (replies, to_write) = mpsc::channel::<(Vec<u8>, Option<Pending>)>();
+    stream.set_read_timeout(None)?;
+    // Replies are written by a thread of their own, so that a slow reader holds up nobody but itself; what waits for
+    // it is bounded by what may be in flight.
+    let (replies, to_write) = mpsc::channel::<(Vec<u8>, Option<Share>)>();
     let mut writing = stream.try_clone()?;
-    writing.set_write_timeout(Some(Duration::from_millis(WRITE_MS_MAX)))?;
     let writer = std::thread::Builder::new().name("benthic-write".to_owned()).spawn(move || {
-        for (frame, pending) in to_write {
+        for (frame, share) in to_write {
             if writing.write_all(&frame).is_err() {
                 // Ends the reader too; replies that still come are dropped.
                 let _ = writing.shutdown(Shutdown::Both);
             }
-            drop(pending);
+            drop(share);
         }
     })?;
-    let in_flight = Arc::new(InFlight::default());
-    let outcome = read_requests(&mut reader, handler, &in_flight, &replies);
-    in_flight.wait_for_none();
-    let _ = replies.send((frame(0, &Reply::Goodbye {}), None));
+    let outcome = read_requests(&mut reader, handler, in_flight, &replies);
+    in_flight.end();
+    in_flight.wait_for_end();
+    let mut ending = shared.ending.lock();
+    while *ending == Ending::Draining {
+        shared.ended.wait(&mut ending);
+    }
+    if let (Ending::Goodbye, Some(goodbye)) = (*ending, frame(0, &Reply::Goodbye {})) {
+        let _ = replies.send((goodbye, None));
+    }
+    drop(ending);
     drop(replies);
     let _ = writer.join();
     outcome
@@ -210,14 +304,8 @@ fn read_requests(
         let (id, request) = parse::<Request>(request)
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a request cannot be decoded"))?;
         let reply_bytes = request.reply_bytes().min(limits::OPERATION_BYTES_MAX);
-        let pending = in_flight.add(frame_bytes + reply_bytes);
-        let replies = replies.clone();
-        handler(
-            request,
-            Box::new(move |reply| {
-                // The connection may be gone; then nobody waits for the reply.
-                let _ = replies.send((frame(id, &reply), Some(pending)));
-            }),
-        );
+        let share = in_flight.add(frame_bytes + reply_bytes);
+        let mut pending = Pending { id, share: Some(share), replies: replies.clone() };
+        handler(request, Box::new(move |reply| pending.answer(&reply)));
     }
 }

@@ -1,5 +1,6 @@
 //! Requests and replies on the socket, and how they are encoded.
 
+use super::FRAME_BYTES_MAX;
 use crate::codec::{Decoded, Decoder, Encode, Malformed};
 use benthic_core::{
     ClassCall, ClassInfo, Compare, Damage, Durability, Error, ErrorKind, Finding, FsckReport, Guard,
@@ -67,6 +68,11 @@ pub(crate) enum Reply {
 }
 
 impl Request {
+    /// Whether it is acknowledged before it is durable.
+    pub fn is_buffered(&self) -> bool {
+        matches!(self, Request::Write { op, .. } if op.durability == Durability::Buffered)
+    }
+
     /// How much data the reply may carry, as far as the request tells.
     pub fn reply_bytes(&self) -> u64 {
         let Request::Read { op, .. } = self else { return 0 };
@@ -88,6 +94,10 @@ impl Reply {
         })
     }
 
+    pub fn failed(kind: ErrorKind, message: &str) -> Reply {
+        Reply::of(Err(Error::new(kind, message)))
+    }
+
     pub fn into_result(self) -> Result<Reply> {
         let Reply::Failed { kind, op, message } = self else { return Ok(self) };
         let row = benthic_core::error::ERROR_TABLE.get(usize::from(kind));
@@ -99,14 +109,17 @@ impl Reply {
     }
 }
 
-/// A frame: its length, the number of the request, the message.
-pub(crate) fn frame(id: u64, message: &impl Wire) -> Vec<u8> {
+/// A frame: its length, the number of the request, the message. `None` if it would be too large.
+pub(crate) fn frame(id: u64, message: &impl Wire) -> Option<Vec<u8>> {
     let mut frame = vec![0; 4];
     frame.put_u64(id);
     message.put(&mut frame);
-    let len = (frame.len() - 4) as u32;
-    frame[..4].copy_from_slice(&len.to_le_bytes());
-    frame
+    let len = frame.len() - 4;
+    if len > FRAME_BYTES_MAX {
+        return None;
+    }
+    frame[..4].copy_from_slice(&(len as u32).to_le_bytes());
+    Some(frame)
 }
 
 /// The number of the request and the message of a frame.

@@ -119,7 +119,7 @@ fn replies() -> Vec<Reply> {
 
 /// The message comes back; cut or changed anywhere it is refused or another message, and nothing panics.
 fn check<T: Wire + PartialEq + std::fmt::Debug>(message: &T) {
-    let bytes = frame(5, message);
+    let bytes = frame(5, message).unwrap();
     assert_eq!(u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize, bytes.len() - 4);
     let bytes = Bytes::from(bytes).slice(4..);
     assert_eq!(
@@ -136,7 +136,7 @@ fn check<T: Wire + PartialEq + std::fmt::Debug>(message: &T) {
             changed[at] ^= change;
             if let Ok((_, other)) = parse::<T>(Bytes::from(changed.clone())) {
                 // What was understood is encoded the same way again, but for maps that were out of order.
-                assert!(frame(5, &other).len() <= changed.len() + 4);
+                assert!(frame(5, &other).unwrap().len() <= changed.len() + 4);
             }
         }
     }
@@ -150,7 +150,7 @@ fn every_message_survives_the_wire() {
 
 #[test]
 fn an_announced_length_allocates_nothing() {
-    let mut bytes = frame(1, &Reply::Pools { names: Vec::new() });
+    let mut bytes = frame(1, &Reply::Pools { names: Vec::new() }).unwrap();
     let at = bytes.len() - 4;
     bytes[at..].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(parse::<Reply>(Bytes::from(bytes).slice(4..)).is_err());
@@ -167,4 +167,9 @@ fn errors_keep_kind_operation_and_text() {
         (again.kind(), again.op(), again.to_string()),
         (benthic_core::ErrorKind::NotFound, "read", text)
     );
+}
+
+#[test]
+fn a_frame_that_is_too_large_is_none() {
+    assert!(frame(1, &Request::CreatePool { name: "x".repeat(80 << 20) }).is_none());
 }

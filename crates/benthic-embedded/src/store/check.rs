@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Objects and bytes after which a step of a scrub ends.
 const SCRUB_OBJECTS: u64 = 1_000;
 const SCRUB_BYTES: u64 = 64 * 1024 * 1024;
+/// Damage after which a step of a scrub ends; one object may add [`SCRUB_DAMAGE`] more.
+const SCRUB_DAMAGE: usize = 1_000;
 const SCRUB_READ_BYTES: u64 = 1024 * 1024;
 /// Findings that a report names; more are only counted.
 const FINDINGS_MAX: usize = 1_000;
@@ -39,7 +41,8 @@ impl Engine {
             };
             self.scrub_object(&pool, &id, &mut page)?;
             page.objects += 1;
-            if page.objects == SCRUB_OBJECTS || page.bytes >= SCRUB_BYTES {
+            if page.objects == SCRUB_OBJECTS || page.bytes >= SCRUB_BYTES || page.damage.len() >= SCRUB_DAMAGE
+            {
                 page.next = Some(ListToken(Bytes::from(listing::encode(&id))));
                 break;
             }
@@ -51,6 +54,7 @@ impl Engine {
         let _pool = pool.guard()?;
         let _shared = self.object_lock(pool.id, id).read();
         let mut note = |offset_bytes: Option<u64>, error: Error| match error.kind() {
+            ErrorKind::Corrupt if page.damage.len() >= 2 * SCRUB_DAMAGE => Ok(()),
             ErrorKind::Corrupt => {
                 page.damage.push(damage(Some(id), offset_bytes, error.message()));
                 Ok(())
@@ -63,10 +67,10 @@ impl Engine {
             Ok(None) => return Ok(()),
             Err(error) => return note(None, error),
         };
-        let mut bytes = 0;
+        let mut bytes = onode.size_bytes;
         for offset_bytes in (0..onode.size_bytes).step_by(SCRUB_READ_BYTES as usize) {
             match self.disk.read(&onode, offset_bytes, SCRUB_READ_BYTES) {
-                Ok(data) => bytes += data.len() as u64,
+                Ok(_) => {}
                 Err(_) => {
                     // Once more in small units, to name every damaged place: the start of what a checksum covers.
                     let end = onode.size_bytes.min(offset_bytes + SCRUB_READ_BYTES);
@@ -135,11 +139,18 @@ struct Fsck<'a> {
     report: FsckReport,
     findings: usize,
     /// Objects by number, with what they say of themselves.
-    oids: HashMap<u64, (String, Onode)>,
+    oids: HashMap<u64, Found>,
     omap_ids: HashSet<u64>,
     garbage: HashSet<u64>,
     /// Blocks that an object uses: a bit each.
     blocks: Vec<u64>,
+}
+
+struct Found {
+    address: String,
+    onode: Onode,
+    /// Its pool is being removed, and it with it.
+    removed: bool,
 }
 
 impl<'a> Fsck<'a> {
@@ -168,7 +179,7 @@ impl<'a> Fsck<'a> {
         self.each(keys::PREFIX_CHUNK, Fsck::chunk);
         self.each(keys::PREFIX_XATTR, |fsck, key, _| {
             let id = id_of(key).unwrap_or(0);
-            fsck.garbage.contains(&id) || fsck.oids.get(&id).is_some_and(|(_, onode)| onode.has_xattrs)
+            fsck.garbage.contains(&id) || fsck.oids.get(&id).is_some_and(|found| found.onode.has_xattrs)
         });
         self.each(keys::PREFIX_OMAP, |fsck, key, _| {
             let id = id_of(key).unwrap_or(0);
@@ -233,25 +244,28 @@ impl<'a> Fsck<'a> {
             );
             return true;
         };
-        if pools.contains_key(&pool) {
+        let removed = !pools.contains_key(&pool);
+        if !removed {
             self.report.objects += 1;
-        }
-        if let Data::Inline(data) = &onode.data {
-            self.report.data_bytes += data.len() as u64;
+            if let Data::Inline(data) = &onode.data {
+                self.report.data_bytes += data.len() as u64;
+            }
         }
         if onode.omap_id != 0 && !self.omap_ids.insert(onode.omap_id) {
             self.find(Some(&address), "the object shares its omap with another".to_owned());
         }
-        if let Some((other, _)) = self.oids.insert(onode.oid, (address.clone(), onode)) {
-            self.find(Some(&address), format!("the object has the same number as another other={other:?}"));
+        let found = Found { address: address.clone(), onode, removed };
+        if let Some(other) = self.oids.insert(found.onode.oid, found) {
+            let message = format!("the object has the same number as another other={:?}", other.address);
+            self.find(Some(&address), message);
         }
         true
     }
 
     fn chunk(&mut self, key: &[u8], value: Bytes) -> bool {
         let (Some(oid), Ok(index)) = (id_of(key), keys::chunk_index(key)) else { return false };
-        let Some((address, onode)) = self.oids.get(&oid) else { return false };
-        let (address, size_bytes) = (address.clone(), onode.size_bytes);
+        let Some(Found { address, onode, removed }) = self.oids.get(&oid) else { return false };
+        let (address, size_bytes, removed) = (address.clone(), onode.size_bytes, *removed);
         let offset_bytes = u64::from(index) * keys::CHUNK_BYTES;
         if onode.data != Data::Chunks || offset_bytes >= size_bytes {
             self.find(
@@ -266,6 +280,7 @@ impl<'a> Fsck<'a> {
             return true;
         };
         self.report.data_bytes += match &chunk {
+            _ if removed => 0,
             Chunk::Stream { len_bytes, .. } => u64::from(*len_bytes),
             Chunk::Blocks(blocks) => blocks.iter().flatten().count() as u64 * BLOCK_BYTES,
         };

@@ -51,26 +51,17 @@ pub(crate) fn run(engine: &Weak<Engine>) {
     // Something may be left from the last run of the store.
     let mut garbage = true;
     while let Some(engine) = engine.upgrade() {
-        engine.commit.release_freed();
-        if garbage {
-            match engine.remove_garbage() {
-                Ok(left) => garbage = left,
-                Err(error) => {
-                    tracing::warn!(%error, "what was removed cannot be cleaned up now");
-                    garbage = false;
-                }
-            }
-        }
-        if engine.commit.log_is_long()
-            && let Err(error) = engine.commit.checkpoint().and_then(|()| engine.disk.kv.compact())
+        engine.release_and_cut();
+        if std::mem::take(&mut garbage)
+            && let Err(error) = engine.remove_garbage()
         {
-            tracing::warn!(%error, "the log cannot be cut now");
+            tracing::warn!(%error, "what was removed cannot be cleaned up now");
         }
         let mut state = engine.cleaner.state.lock();
-        if !state.awake && !state.stopping && !garbage {
+        if !state.awake && !state.stopping {
             engine.cleaner.wake.wait_for(&mut state, Duration::from_millis(IDLE_MS));
         }
-        garbage |= std::mem::take(&mut state.awake);
+        garbage = std::mem::take(&mut state.awake);
         if state.stopping {
             return;
         }
@@ -78,29 +69,19 @@ pub(crate) fn run(engine: &Weak<Engine>) {
 }
 
 impl Engine {
-    /// Removes some of what removed objects and pools left; says whether there may be more.
-    fn remove_garbage(&self) -> Result<bool> {
-        let mut left = false;
+    /// Removes what removed objects and pools left. Stops early when the store closes.
+    fn remove_garbage(&self) -> Result<()> {
         for entry in self.disk.kv.scan(&[keys::PREFIX_REMOVED_POOL], None) {
             let pool = entry?.0.get(1..).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes);
-            left |= self.remove_objects(pool.ok_or_else(|| malformed("the key of a removed pool"))?)?;
-            if self.cleaner.stopping() {
-                return Ok(false);
-            }
+            self.remove_objects(pool.ok_or_else(|| malformed("the key of a removed pool"))?)?;
         }
-        let marks: Vec<_> =
-            self.disk.kv.scan(&[keys::PREFIX_GARBAGE], None).take(KEYS_PER_STEP).collect::<Result<_>>()?;
-        left |= marks.len() == KEYS_PER_STEP;
-        for (mark, _) in marks {
-            left |= self.remove_keys(&mark)?;
-            if self.cleaner.stopping() {
-                return Ok(false);
-            }
+        for entry in self.disk.kv.scan(&[keys::PREFIX_GARBAGE], None) {
+            self.remove_keys(&entry?.0)?;
         }
-        Ok(left)
+        Ok(())
     }
 
-    fn remove_keys(&self, mark: &[u8]) -> Result<bool> {
+    fn remove_keys(&self, mark: &[u8]) -> Result<()> {
         let prefix = match mark.get(keys::TAIL_AT) {
             Some(&what) if what == Garbage::Xattrs as u8 => keys::PREFIX_XATTR,
             Some(&what) if what == Garbage::Omap as u8 => keys::PREFIX_OMAP,
@@ -108,38 +89,50 @@ impl Engine {
         };
         let prefix = [&[prefix], &mark[1..keys::TAIL_AT]].concat();
         let mut changes = Vec::new();
-        for entry in self.disk.kv.scan(&prefix, None).take(KEYS_PER_STEP) {
+        for entry in self.disk.kv.scan(&prefix, None) {
             changes.push((entry?.0.to_vec(), None));
+            if changes.len() == KEYS_PER_STEP
+                && !self.step(Record { changes: std::mem::take(&mut changes), ..Record::default() })?
+            {
+                return Ok(());
+            }
         }
-        let left = changes.len() == KEYS_PER_STEP;
-        if !left {
-            changes.push((mark.to_vec(), None));
-        }
-        self.submit(Prepared::keys(&self.disk, changes, Vec::new()));
-        Ok(left)
+        changes.push((mark.to_vec(), None));
+        self.step(Record { changes, ..Record::default() }).map(|_| ())
     }
 
-    fn remove_objects(&self, pool: u32) -> Result<bool> {
+    fn remove_objects(&self, pool: u32) -> Result<()> {
         let mut record = Record::default();
-        let mut objects = 0;
-        for entry in self.disk.kv.scan(&keys::onodes(pool, b""), None).take(OBJECTS_PER_STEP) {
+        for (index, entry) in self.disk.kv.scan(&keys::onodes(pool, b""), None).enumerate() {
             let (key, value) = entry?;
             let onode = Onode::decode(value).map_err(|_| malformed("the object's metadata"))?;
             layout::free_all(&self.disk, &onode, &mut record)?;
             super::object::mark_garbage(&onode, &mut record);
             record.changes.push((key.to_vec(), None));
-            objects += 1;
+            if index % OBJECTS_PER_STEP == OBJECTS_PER_STEP - 1 && !self.step(std::mem::take(&mut record))? {
+                return Ok(());
+            }
         }
-        let left = objects == OBJECTS_PER_STEP;
-        if !left {
-            record.changes.push((keys::removed_pool(pool), None));
-        }
-        self.submit(Prepared::keys(&self.disk, record.changes, record.freed));
-        Ok(left)
+        record.changes.push((keys::removed_pool(pool), None));
+        self.step(record).map(|_| ())
     }
 
-    /// Nobody waits for the cleaner's work: a crash only means that it is done again.
-    fn submit(&self, prepared: Prepared) {
+    /// Does one step; says whether to go on. Nobody waits for the cleaner's work: a crash only means that it is done again.
+    fn step(&self, record: Record) -> Result<bool> {
+        self.commit.check_writable()?;
+        let prepared = Prepared::keys(&self.disk, record.changes, record.freed);
         self.commit.submit(prepared, Durability::Buffered, Box::new(|_| ()));
+        self.release_and_cut();
+        Ok(!self.cleaner.stopping())
+    }
+
+    /// Gives freed extents back, and cuts the log if it is long.
+    fn release_and_cut(&self) {
+        self.commit.release_freed();
+        if self.commit.log_is_long()
+            && let Err(error) = self.commit.checkpoint().and_then(|()| self.disk.kv.compact())
+        {
+            tracing::warn!(%error, "the log cannot be cut now");
+        }
     }
 }

@@ -174,14 +174,19 @@ impl Commit {
         self.work.notify_one();
     }
 
-    /// Calls `done` at once, or, if the operation `lsn` is waiting to become durable, when it is: nobody reads what a
-    /// power cut could still take back from under a writer that waits.
+    /// Calls `done` at once, or, if somebody waits for operation `lsn` or an earlier one to become durable, when it is:
+    /// nobody learns of what a power cut could still take back from under a writer that waits.
     pub fn when_durable(&self, lsn: u64, done: Done<()>) {
-        let durable_lsn = self.durable_lsn.load(Ordering::Acquire);
-        if lsn <= durable_lsn || lsn > self.awaited_lsn.load(Ordering::Acquire) {
+        let awaited_lsn = self.awaited_lsn.load(Ordering::Acquire).min(lsn);
+        if awaited_lsn <= self.durable_lsn.load(Ordering::Acquire) {
             return done(Ok(()));
         }
         self.flush(done);
+    }
+
+    /// As [`Commit::when_durable`], of all operations: for answers that name none, such as "not found".
+    pub fn when_all_durable(&self, done: impl FnOnce() + Send + 'static) {
+        self.when_durable(u64::MAX, Box::new(move |_| done()));
     }
 
     /// Waits while the log is much larger than it should be. Not for the cleaner, who cuts it.
@@ -334,22 +339,16 @@ impl Commit {
         drop(queue);
         // What is sealed may reach the disk only after the log and the data that it speaks of.
         self.write_group(&mut log, group)?;
-        let written = log.rotate(applied_lsn + 1).and_then(|()| {
-            drop(log);
-            self.disk.data.sync()?;
-            self.disk.kv.write_sealed()
-        });
-        // A full disk may be freed again; after any other failure nothing is known of what was to be synced.
-        if let Err(error) = written {
-            if error.kind() != ErrorKind::LimitExceeded {
-                self.fail(&error);
-            }
-            return Err(error);
-        }
+        // A full disk may be freed again. After any other failure, and after any failure to sync data, nothing is known of
+        // what was to be durable.
+        let full = |error: &Error| error.kind() == ErrorKind::LimitExceeded;
+        log.rotate(applied_lsn + 1).inspect_err(|error| drop((!full(error)).then(|| self.fail(error))))?;
+        drop(log);
+        self.disk.data.sync().inspect_err(|error| drop(self.fail(error)))?;
+        self.disk.kv.write_sealed().inspect_err(|error| drop((!full(error)).then(|| self.fail(error))))?;
         self.queue.lock().checkpoint_lsn = applied_lsn;
-        let removed_bytes = log::remove_applied(&self.log_dir, applied_lsn)?;
         let mut log = self.log.lock();
-        log.len_bytes -= removed_bytes;
+        log.len_bytes = log::remove_applied(&self.log_dir, applied_lsn)?;
         self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
         Ok(())
     }

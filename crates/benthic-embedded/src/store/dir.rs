@@ -1,7 +1,7 @@
 //! The directory of a store: its files, its format, and who owns it.
 
 use super::kv::Kv;
-use super::log::{Log, sync_dir};
+use super::log::{EMPTY_LOG_BYTES, Log, sync_dir};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
@@ -148,8 +148,28 @@ impl Dir {
         }
     }
 
+    /// What is there without a format file must be the left-overs of a store that was never finished.
+    fn check_unused(&self) -> Result<()> {
+        let len_bytes = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
+        let folder_bytes = |folder: &Path| -> u64 {
+            fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| len_bytes(&entry.path())).sum()
+        };
+        let used = len_bytes(&self.data()) > 0
+            || folder_bytes(&self.log()) > EMPTY_LOG_BYTES
+            || folder_bytes(&self.kv().join("tables")) > 0;
+        if used {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the store's format file is missing; write the line \"benthic store, format 1\" into it",
+            )
+            .with("path", self.path.join("format").display()));
+        }
+        Ok(())
+    }
+
     /// Makes an empty store; the format file, which makes it one, comes last.
     fn make(&self) -> Result<()> {
+        self.check_unused()?;
         // Left over if the process died while it made a store.
         for folder in [self.kv(), self.log()] {
             match fs::remove_dir_all(&folder) {

@@ -209,7 +209,10 @@ impl Engine {
 
     pub fn read(&self, pool: u32, id: &ObjectId, op: &ReadOp, done: Done<ReadReply>) {
         match self.read_now(pool, id, op) {
-            Err(error) => done(Err(error.with_op("read").with("object", self.address(pool, id)))),
+            Err(error) => {
+                let error = error.with_op("read").with("object", self.address(pool, id));
+                self.commit.when_all_durable(move || done(Err(error)));
+            }
             Ok(reply) => self.commit.when_durable(
                 reply.version,
                 Box::new(move |outcome| {
@@ -243,7 +246,7 @@ impl Engine {
         let removed = pool.removed.read();
         let _exclusive = self.object_lock(pool.id, id).write();
         match self.prepare(&pool, *removed, id, op) {
-            Err(error) => done(Err(error)),
+            Err(error) => self.commit.when_all_durable(move || done(Err(error))),
             Ok((None, version)) => self.commit.when_durable(
                 version,
                 Box::new(move |outcome| done(outcome.map(|()| WriteReply { version }))),
@@ -301,7 +304,12 @@ impl Engine {
         }
     }
 
-    pub fn list(&self, pool: u32, request: &ListRequest) -> Result<ListPage> {
+    pub fn list(&self, pool: u32, request: &ListRequest, done: Done<ListPage>) {
+        let page = self.list_now(pool, request);
+        self.commit.when_all_durable(move || done(page));
+    }
+
+    fn list_now(&self, pool: u32, request: &ListRequest) -> Result<ListPage> {
         let mut lister = Lister::new(request)?;
         let pool = self.pool(pool)?;
         let _pool = pool.guard()?;

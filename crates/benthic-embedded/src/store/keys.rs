@@ -11,6 +11,8 @@ pub(crate) const INLINE_BYTES_MAX: u64 = 4_096;
 pub(crate) const BLOCK_BYTES: u64 = 4_096;
 /// Unit of the map from object data to extents, and of checksums in data written in a stream.
 pub(crate) const CHUNK_BYTES: u64 = 65_536;
+/// Farthest byte of the data file, so that damaged metadata cannot make the map of used blocks huge.
+pub(crate) const DATA_FILE_BYTES_MAX: u64 = 1 << 46;
 pub(crate) const BLOCKS_PER_CHUNK: usize = (CHUNK_BYTES / BLOCK_BYTES) as usize;
 
 pub(crate) const META: &[u8] = b"!";
@@ -211,7 +213,8 @@ impl Chunk {
     pub fn decode(value: Bytes) -> Decoded<Chunk> {
         let mut value = Decoder::new(value);
         let aligned = |offset_bytes: u64| {
-            if offset_bytes.is_multiple_of(BLOCK_BYTES) { Ok(offset_bytes) } else { Err(Malformed) }
+            let sound = offset_bytes.is_multiple_of(BLOCK_BYTES) && offset_bytes < DATA_FILE_BYTES_MAX;
+            if sound { Ok(offset_bytes) } else { Err(Malformed) }
         };
         let chunk = match value.u8()? {
             1 => Chunk::Stream {

@@ -249,6 +249,8 @@ impl Layout<'_> {
         record.allocated = self.disk.allocator.lock().allocate(padded);
         let written = self.write_contents(record, total_bytes <= RECORD_DATA_BYTES_MAX);
         if let Err(error) = written {
+            // A full disk wants back what the failed operation took.
+            self.disk.data.punch_all(record.allocated.clone());
             let mut allocator = self.disk.allocator.lock();
             record.allocated.drain(..).for_each(|extent| allocator.release(extent));
             return Err(error);

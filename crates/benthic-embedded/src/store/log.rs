@@ -8,12 +8,20 @@ use crate::codec::{Decoder, Encode};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const SEGMENT_MAGIC: &[u8; 8] = b"BENTHLOG";
 const SEGMENT_VERSION: u32 = 1;
-const SEGMENT_HEADER_BYTES: usize = 24;
+const SEGMENT_HEADER_BYTES: usize = 32;
+/// Size of a log in which nothing was ever written.
+pub(crate) const EMPTY_LOG_BYTES: u64 = SEGMENT_HEADER_BYTES as u64;
+/// A segment is made under this name and gets its own when it is whole.
+const UNFINISHED: &str = "unfinished";
+/// Places in a damaged segment that are tried for a frame.
+const TRIES_MAX: usize = 4_096;
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"BNFR");
 pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 
@@ -30,6 +38,8 @@ pub(crate) struct Log {
 struct Segment {
     file: File,
     first_lsn: u64,
+    /// Goes into the checksum of every frame, so that data which looks like a frame is none.
+    salt: u64,
 }
 
 /// A frame that is being filled.
@@ -60,7 +70,7 @@ impl Frame {
         self.bytes.len()
     }
 
-    fn seal(&mut self, segment_lsn: u64) -> &[u8] {
+    fn seal(&mut self, salt: u64) -> &[u8] {
         let payload_len = (self.bytes.len() - FRAME_HEADER_BYTES) as u32;
         let mut header = Vec::with_capacity(FRAME_HEADER_BYTES);
         header.put_u32(FRAME_MAGIC);
@@ -69,15 +79,15 @@ impl Frame {
         header.put_u32(self.records);
         header.put_u64(self.first_lsn);
         self.bytes[..FRAME_HEADER_BYTES].copy_from_slice(&header);
-        let crc = frame_crc(segment_lsn, &self.bytes);
+        let crc = frame_crc(salt, &self.bytes);
         self.bytes[4..8].copy_from_slice(&crc.to_le_bytes());
         &self.bytes
     }
 }
 
 /// Checksum of a frame without its checksum field, bound to its segment.
-fn frame_crc(segment_lsn: u64, frame: &[u8]) -> u32 {
-    let seed = crc32c::crc32c(&segment_lsn.to_le_bytes());
+fn frame_crc(salt: u64, frame: &[u8]) -> u32 {
+    let seed = crc32c::crc32c(&salt.to_le_bytes());
     crc32c::crc32c_append(crc32c::crc32c_append(seed, &frame[..4]), &frame[8..])
 }
 
@@ -96,7 +106,6 @@ impl Log {
         let mut next_lsn = applied_lsn + 1;
         let mut len_bytes = 0;
         let mut last = None;
-        let mut ends_with_records = false;
         // Segments before the one with the next operation are left over from a checkpoint, some of them perhaps.
         let Some(start) = segments.iter().rposition(|(first_lsn, _)| *first_lsn <= next_lsn) else {
             return Err(damaged(dir, 0, "operations are missing at the start of the log")
@@ -108,22 +117,15 @@ impl Log {
         while let Some((first_lsn, path)) = segments.first().cloned() {
             segments.remove(0);
             let bytes = Bytes::from(fs::read(&path).map_err(|e| io("the log cannot be read", &path, e))?);
-            let tail = Tail { segment_lsn: first_lsn, path: &path, bytes: &bytes };
-            let mut reader = match tail.check_header()? {
-                true => tail.frames(),
-                // A segment whose header was never synced holds nothing.
-                false if segments.is_empty() && !tail.valid_frame_behind(0, 0) => {
-                    fs::remove_file(&path)
-                        .map_err(|e| io("an empty log segment cannot be removed", &path, e))?;
-                    sync_dir(dir)?;
-                    continue;
-                }
-                false => return Err(damaged(&path, 0, "the header of a log segment is damaged")),
-            };
+            let tail = Tail { first_lsn, path: &path, bytes: &bytes };
+            let salt = tail.check_header()?;
+            let mut reader = FrameReader { salt, bytes: &bytes, at: SEGMENT_HEADER_BYTES };
             let mut lsn = first_lsn;
-            ends_with_records = false;
+            let mut last_frame = None;
+            let mut frame_at = reader.at;
             while let Some((frame_lsn, records)) = reader.next_frame() {
-                ends_with_records = !records.is_empty();
+                last_frame = (!records.is_empty()).then_some(frame_at);
+                frame_at = reader.at;
                 if frame_lsn != lsn {
                     return Err(damaged(&path, reader.at, "operations are missing in the log")
                         .with("wanted_lsn", lsn));
@@ -137,7 +139,7 @@ impl Log {
                 }
             }
             if reader.at < bytes.len() {
-                if !segments.is_empty() || tail.valid_frame_behind(reader.at, lsn) {
+                if !segments.is_empty() || reader.valid_frame_behind(lsn) {
                     return Err(damaged(
                         &path,
                         reader.at,
@@ -157,14 +159,14 @@ impl Log {
                 );
             }
             len_bytes += reader.at as u64;
-            last = Some((first_lsn, path));
+            let last_frame = last_frame.map(|at| (at as u64, bytes.slice(at..reader.at)));
+            last = Some((Unopened { first_lsn, salt, path }, last_frame));
         }
-        let (first_lsn, path) = last.ok_or_else(|| damaged(dir, 0, "the log has no whole segment"))?;
-        let file = OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .map_err(|e| io("the log cannot be opened", &path, e))?;
-        let segment = Segment { file, first_lsn };
+        let (unopened, last_frame) = last.ok_or_else(|| damaged(dir, 0, "the log has no segment"))?;
+        let ends_with_records = last_frame.is_some();
+        let path = unopened.path.clone();
+        let segment = unopened.open(last_frame).map_err(|e| io("the log cannot be opened", &path, e))?;
+        sync_dir(dir)?;
         Ok((Log { dir: dir.to_owned(), segment, len_bytes, ends_with_records }, next_lsn))
     }
 
@@ -179,7 +181,7 @@ impl Log {
     /// After an error nothing is known of the frame; the log takes no more.
     pub fn append(&mut self, mut frame: Frame) -> Result<()> {
         self.ends_with_records = frame.records > 0;
-        let bytes = frame.seal(self.segment.first_lsn);
+        let bytes = frame.seal(self.segment.salt);
         let file = &mut self.segment.file;
         file.write_all(bytes)
             .and_then(|()| file.sync_data())
@@ -189,6 +191,9 @@ impl Log {
     }
 
     /// Begins a new segment, whose first frame has `first_lsn`, unless the last one begins there.
+    ///
+    /// # Errors
+    /// `LimitExceeded` if the disk is full, and then the last segment goes on.
     pub fn rotate(&mut self, first_lsn: u64) -> Result<()> {
         if self.segment.first_lsn != first_lsn {
             self.segment = Segment::create(&self.dir, first_lsn)?;
@@ -199,21 +204,20 @@ impl Log {
     }
 }
 
-/// Removes the segments that hold nothing behind `applied_lsn`; gives back how many bytes they had.
+/// Removes the segments that hold nothing behind `applied_lsn`; gives back how many bytes the others have. A segment that
+/// cannot be removed does no harm.
 pub(crate) fn remove_applied(dir: &Path, applied_lsn: u64) -> Result<u64> {
     let segments = segments(dir)?;
-    let ends = segments.iter().skip(1).map(|(first_lsn, _)| *first_lsn);
-    let mut removed_bytes = 0;
-    for ((_, path), end_lsn) in segments.iter().zip(ends) {
-        if end_lsn <= applied_lsn + 1 {
-            removed_bytes += fs::metadata(path).map_or(0, |metadata| metadata.len());
-            fs::remove_file(path).map_err(|e| io("a log segment cannot be removed", path, e))?;
+    let live = segments.iter().rposition(|(first_lsn, _)| *first_lsn <= applied_lsn + 1).unwrap_or(0);
+    for (_, path) in &segments[..live] {
+        if let Err(error) = fs::remove_file(path) {
+            tracing::warn!(%error, path = %path.display(), "a log segment cannot be removed");
         }
     }
-    if removed_bytes > 0 {
+    if live > 0 {
         sync_dir(dir)?;
     }
-    Ok(removed_bytes)
+    Ok(segments[live..].iter().map(|(_, path)| fs::metadata(path).map_or(0, |metadata| metadata.len())).sum())
 }
 
 /// The log's segments in order, each with the first sequence number that it holds.
@@ -232,38 +236,68 @@ fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
 
 impl Segment {
     fn create(dir: &Path, first_lsn: u64) -> Result<Segment> {
-        let path = dir.join(format!("{first_lsn:016x}.log"));
+        let salt = RandomState::new().hash_one(first_lsn);
         let mut header = SEGMENT_MAGIC.to_vec();
         header.put_u32(SEGMENT_VERSION);
         header.put_u64(first_lsn);
+        header.put_u64(salt);
         let crc = crc32c::crc32c(&header);
         header.put_u32(crc);
+        let unfinished = dir.join(UNFINISHED);
         let create = || {
-            let mut file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+            let mut file = File::create(&unfinished)?;
             file.write_all(&header)?;
             file.sync_all()?;
+            fs::rename(&unfinished, dir.join(segment_name(first_lsn)))?;
             Ok(file)
         };
         let file = create().map_err(|e| Error::io(Action::Write, "a log segment cannot be made", e))?;
-        sync_dir(dir)?;
-        Ok(Segment { file, first_lsn })
+        // Now it is there, perhaps: nothing may go into the one before it.
+        sync_dir(dir).map_err(|error| error.with_kind(ErrorKind::Internal))?;
+        Ok(Segment { file, first_lsn, salt })
     }
+}
+
+/// The last segment, before it is opened for more.
+struct Unopened {
+    first_lsn: u64,
+    salt: u64,
+    path: PathBuf,
+}
+
+impl Unopened {
+    /// Opens the segment at its end. The last frame may never have been synced: it is written once more, for a sync that
+    /// failed before leaves it in memory only, and made durable before anything is built on it.
+    fn open(self, last_frame: Option<(u64, Bytes)>) -> std::io::Result<Segment> {
+        let mut file = OpenOptions::new().write(true).open(&self.path)?;
+        if let Some((at, frame)) = last_frame {
+            file.write_all_at(&frame, at)?;
+            file.sync_data()?;
+        }
+        file.seek(SeekFrom::End(0))?;
+        Ok(Segment { file, first_lsn: self.first_lsn, salt: self.salt })
+    }
+}
+
+fn segment_name(first_lsn: u64) -> String {
+    format!("{first_lsn:016x}.log")
 }
 
 /// One segment as it was read.
 struct Tail<'a> {
-    segment_lsn: u64,
+    first_lsn: u64,
     path: &'a Path,
     bytes: &'a Bytes,
 }
 
-impl<'a> Tail<'a> {
-    /// Whether the header is whole.
-    fn check_header(&self) -> Result<bool> {
-        let Some(header) = self.bytes.get(..SEGMENT_HEADER_BYTES) else { return Ok(false) };
+impl Tail<'_> {
+    /// Checks the header; gives back the segment's salt.
+    fn check_header(&self) -> Result<u64> {
+        let damage = || damaged(self.path, 0, "the header of a log segment is damaged");
+        let header = self.bytes.get(..SEGMENT_HEADER_BYTES).ok_or_else(damage)?;
         let (fields, crc) = header.split_at(SEGMENT_HEADER_BYTES - 4);
         if crc32c::crc32c(fields).to_le_bytes() != *crc || !fields.starts_with(SEGMENT_MAGIC) {
-            return Ok(false);
+            return Err(damage());
         }
         if fields[8..12] != SEGMENT_VERSION.to_le_bytes() {
             return Err(Error::new(
@@ -272,30 +306,32 @@ impl<'a> Tail<'a> {
             )
             .with("path", self.path.display()));
         }
-        Ok(fields[12..20] == self.segment_lsn.to_le_bytes())
-    }
-
-    fn frames(&self) -> FrameReader<'a> {
-        FrameReader { segment_lsn: self.segment_lsn, bytes: self.bytes, at: SEGMENT_HEADER_BYTES }
-    }
-
-    /// Whether a valid frame of this segment starts behind `at` with a sequence number of at least `lsn`.
-    fn valid_frame_behind(&self, at: usize, lsn: u64) -> bool {
-        (at + 1..self.bytes.len()).any(|at| {
-            let mut reader = FrameReader { segment_lsn: self.segment_lsn, bytes: self.bytes, at };
-            self.bytes[at..].starts_with(&FRAME_MAGIC.to_le_bytes())
-                && reader.next_frame().is_some_and(|(frame_lsn, _)| frame_lsn >= lsn)
-        })
+        if fields[12..20] != self.first_lsn.to_le_bytes() {
+            return Err(damage());
+        }
+        Ok(fields[20..28].iter().rev().fold(0, |salt, byte| salt << 8 | u64::from(*byte)))
     }
 }
 
 struct FrameReader<'a> {
-    segment_lsn: u64,
+    salt: u64,
     bytes: &'a Bytes,
     at: usize,
 }
 
 impl FrameReader<'_> {
+    /// Whether a valid frame with a sequence number of at least `lsn` starts behind this place, or so much looks like one
+    /// that it cannot be told in reasonable time.
+    fn valid_frame_behind(&self, lsn: u64) -> bool {
+        let looks = |at: &usize| self.bytes[*at..].starts_with(&FRAME_MAGIC.to_le_bytes());
+        let mut places = (self.at + 1..self.bytes.len()).filter(looks);
+        let valid = |at| {
+            let mut reader = FrameReader { salt: self.salt, bytes: self.bytes, at };
+            reader.next_frame().is_some_and(|(frame_lsn, _)| frame_lsn >= lsn)
+        };
+        places.by_ref().take(TRIES_MAX).any(valid) || places.next().is_some()
+    }
+
     /// The next frame's first sequence number and records, if it is whole; else stays where it is.
     fn next_frame(&mut self) -> Option<(u64, Vec<Bytes>)> {
         let mut header = Decoder::new(self.bytes.slice(self.at..));
@@ -307,7 +343,7 @@ impl FrameReader<'_> {
         let (count, first_lsn) = (header.u32().ok()?, header.u64().ok()?);
         let payload = header.take(payload_len).ok()?;
         let end = self.at + FRAME_HEADER_BYTES + payload_len;
-        if frame_crc(self.segment_lsn, &self.bytes[self.at..end]) != crc {
+        if frame_crc(self.salt, &self.bytes[self.at..end]) != crc {
             return None;
         }
         let mut payload = Decoder::new(payload);

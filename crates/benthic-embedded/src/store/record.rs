@@ -1,7 +1,7 @@
 //! One operation in the log: what it changes in the key-value store, which extents it takes and frees, and the
 //! small data that it writes.
 
-use super::keys::{BLOCK_BYTES, Extent};
+use super::keys::{BLOCK_BYTES, DATA_FILE_BYTES_MAX, Extent};
 use super::kv::Changes;
 use crate::codec::{Decoded, Decoder, Encode, Malformed};
 use bytes::Bytes;
@@ -69,9 +69,6 @@ impl Record {
         Ok(record)
     }
 }
-
-/// Farthest byte of the data file that an extent may name, so that a damaged record cannot make the bitmap huge.
-const DATA_FILE_BYTES_MAX: u64 = 1 << 46;
 
 fn extents(input: &mut Decoder) -> Decoded<Vec<Extent>> {
     (0..input.len(16)?)

@@ -119,3 +119,34 @@ fn a_removed_pool_is_not_found_and_a_new_one_is_empty() {
     let pool = crate::support::pool(&store);
     assert_eq!(block_on(pool.stat(&id("o"))).unwrap_err().kind(), ErrorKind::NotFound);
 }
+
+#[test]
+fn a_store_whose_format_file_is_lost_is_not_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    block_on(pool.write_full(&id("o"), "x")).unwrap();
+    store.close().unwrap();
+    let format = dir.path().join("format");
+    let line = fs::read(&format).unwrap();
+    fs::remove_file(&format).unwrap();
+    let error = open_error(dir.path(), true);
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("format file is missing"), "{error}");
+    fs::write(&format, line).unwrap();
+    assert!(read_all(crate::support::pool(&open(dir.path())).as_ref(), "o").unwrap() == b"x");
+}
+
+#[test]
+fn more_attributes_than_a_reply_carries_are_refused_not_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_store, pool) = with_pool(dir.path());
+    for batch in 0..11 {
+        let op = (0..100).fold(WriteOp::new().buffered(), |op, attribute| {
+            op.set_xattr(format!("{batch}/{attribute}"), noise(attribute, 64 << 10))
+        });
+        block_on(pool.write(&id("o"), op)).unwrap();
+    }
+    let error = block_on(pool.read(&id("o"), benthic_core::ReadOp::new().list_xattrs())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert_eq!(block_on(pool.get_xattr(&id("o"), "3/4")).unwrap(), noise(4, 64 << 10));
+}

@@ -1,7 +1,7 @@
 //! Several openers of one directory: one owns it, the others go through its socket.
 
 use crate::support::{block_on, id, noise, open, pool, with_pool};
-use benthic_core::{ErrorKind, WriteOp};
+use benthic_core::{ErrorKind, Store, WriteOp};
 use std::sync::Arc;
 
 #[test]
@@ -99,4 +99,44 @@ fn garbage_on_the_socket_harms_nobody() {
     block_on(pool.write_full(&id("o"), "x")).unwrap();
     let error = block_on(pool.stat(&id("missing"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_request_that_is_too_large_is_refused_through_the_socket_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_owner, _) = with_pool(dir.path());
+    let client = open(dir.path());
+    let name = "x".repeat(80 << 20);
+    assert_eq!(block_on(client.create_pool(&name)).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    let request = benthic_core::ListRequest { prefix: name, ..benthic_core::ListRequest::default() };
+    assert_eq!(block_on(pool(&client).list(request)).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    block_on(client.list_pools()).unwrap();
+}
+
+#[test]
+fn a_client_that_never_greets_does_not_keep_the_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let (owner, _) = with_pool(dir.path());
+    let silent = std::os::unix::net::UnixStream::connect(dir.path().join("control.sock")).unwrap();
+    owner.close().unwrap();
+    drop(silent);
+}
+
+#[test]
+fn what_was_buffered_is_durable_when_the_owner_says_goodbye() {
+    let dir = tempfile::tempdir().unwrap();
+    let (owner, _) = with_pool(dir.path());
+    let client = open(dir.path());
+    let pool = pool(&client);
+    for round in 0..20_u64 {
+        let op = WriteOp::new().write_full(noise(round, 9_000)).buffered();
+        block_on(pool.write(&id(&round.to_string()), op)).unwrap();
+    }
+    owner.close().unwrap();
+    block_on(client.flush()).unwrap();
+    for round in 0..20_u64 {
+        assert!(
+            block_on(pool.read_range(&id(&round.to_string()), 0, 10_000)).unwrap() == noise(round, 9_000)
+        );
+    }
 }
