@@ -3,7 +3,38 @@
 use crate::commands::{
     bench, class, completions, cp, demo, exec, fsck, get, ls, omap, pool, put, rm, scrub, stat, xattr,
 };
+use crate::exit;
+use crate::store::DEFAULT_URI;
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, Args, Parser, Subcommand};
+
+const EXAMPLES: &str = "An object is POOL/OBJECT, or POOL:NAMESPACE/OBJECT.\n\n\
+    Examples:\n  \
+    benthic pool create photos\n  \
+    benthic put photos/cat.jpg cat.jpg\n  \
+    benthic exec photos/cat.jpg digest sha256";
+
+/// Verbs that people know from elsewhere, and what they are called here.
+const OTHER_VERBS: [(&str, &str); 9] = [
+    ("delete", "rm"),
+    ("del", "rm"),
+    ("remove", "rm"),
+    ("list", "ls"),
+    ("copy", "cp"),
+    ("upload", "put"),
+    ("download", "get"),
+    ("cat", "get"),
+    ("info", "stat"),
+];
+
+/// Adds the verb that is meant to the error about an unknown one.
+pub fn suggest_verb(error: &mut clap::Error) {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    if let Some((_, verb)) = OTHER_VERBS.iter().find(|(other, _)| other == typed) {
+        let suggested = ContextValue::Strings(vec![(*verb).to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, suggested);
+    }
+}
 
 /// Programmable object storage: objects with attributes and ordered keys, and code that runs beside them.
 #[derive(Parser)]
@@ -12,12 +43,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
     version,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "An object is POOL/OBJECT, or POOL:NAMESPACE/OBJECT.\n\n\
-        Examples:\n  \
-        benthic pool create photos\n  \
-        benthic put photos/cat.jpg cat.jpg\n  \
-        benthic exec photos/cat.jpg digest sha256\n\n\
-        Exit status: 0 ok, 1 some of many failed, 2 usage, 3 to 15 one error by its kind, 130 interrupted."
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{}", exit::statuses_help())
 )]
 pub struct Cli {
     /// Options of every command.
@@ -32,13 +59,13 @@ pub struct Cli {
 #[derive(Args)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {
-    /// The store: file:DIR, mem: (gone with the process) or ceph:
+    /// The store: file:DIR, or mem: (gone with the process)
     #[arg(
         long,
         global = true,
         value_name = "URI",
         env = "BENTHIC_STORE",
-        default_value = "file:./benthic-data"
+        default_value = DEFAULT_URI
     )]
     pub store: String,
     /// Print results and errors as JSON, one object a line

@@ -1,6 +1,8 @@
 //! How a command ends, and every exit status of `benthic`.
 
+use crate::interrupt;
 use benthic_core::Error;
+use benthic_core::error::ERROR_TABLE;
 use std::fmt;
 
 /// All went well.
@@ -9,8 +11,10 @@ pub const OK: u8 = 0;
 pub const SOME_FAILED: u8 = 1;
 /// The arguments make no command.
 pub const USAGE: u8 = 2;
-/// Ctrl-C or a termination signal.
+/// Ctrl-C: 128 and the number of the signal, as shells have it.
 pub const INTERRUPTED: u8 = 130;
+/// A termination signal.
+pub const TERMINATED: u8 = 143;
 
 /// Why a command did not end well.
 #[derive(Debug)]
@@ -42,7 +46,7 @@ impl Failure {
             Failure::Error(error) => error.kind().row().exit_status,
             Failure::Usage(_) => USAGE,
             Failure::Some { .. } => SOME_FAILED,
-            Failure::Interrupted => INTERRUPTED,
+            Failure::Interrupted => interrupt::exit_status(),
             Failure::ClosedPipe => OK,
         }
     }
@@ -74,5 +78,35 @@ impl fmt::Display for Failure {
             Failure::Interrupted => f.write_str("interrupted"),
             Failure::ClosedPipe => f.write_str("the output was closed"),
         }
+    }
+}
+
+/// Every exit status, and the kind of its errors in `--json`.
+fn statuses() -> Vec<(u8, &'static str)> {
+    let own = [(OK, "ok"), (SOME_FAILED, "some_failed"), (USAGE, "usage")];
+    let signals = [(INTERRUPTED, "interrupted"), (TERMINATED, "interrupted")];
+    let kinds = ERROR_TABLE.iter().map(|row| (row.exit_status, row.name));
+    own.into_iter().chain(kinds).chain(signals).collect()
+}
+
+/// The exit statuses for `--help`.
+pub fn statuses_help() -> String {
+    let lines: Vec<String> =
+        statuses().iter().map(|(status, kind)| format!("  {status:>3}  {kind}")).collect();
+    format!("Exit statuses, and the kinds of errors in --json:\n{}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::statuses;
+
+    #[test]
+    fn the_reference_has_every_exit_status() {
+        let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/exit-statuses.md");
+        let reference = std::fs::read_to_string(reference).unwrap();
+        let rows: String =
+            statuses().iter().map(|(status, kind)| format!("| {status} | `{kind}` |\n")).collect();
+        let table = format!("| status | kind |\n| ---: | --- |\n{rows}");
+        assert!(reference.contains(&table), "the table must be:\n{table}");
     }
 }

@@ -1,7 +1,7 @@
 //! Ctrl-C: a command finishes the object that it is at and stops. Signals belong to the process, so their
 //! state is the one global of this program.
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{self, Failure, Outcome};
 use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -10,11 +10,17 @@ use tokio::sync::watch;
 /// How long a command may take to stop by itself; a second signal ends the wait.
 const GRACE: Duration = Duration::from_secs(10);
 
-static INTERRUPTED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
+/// The exit status that the signal asks for; `OK` while there was none.
+static STATUS: LazyLock<watch::Sender<u8>> = LazyLock::new(|| watch::Sender::new(exit::OK));
+
+/// The exit status after the signal that came.
+pub fn exit_status() -> u8 {
+    *STATUS.borrow()
+}
 
 /// Whether a signal came.
 pub fn is_set() -> bool {
-    *INTERRUPTED.borrow()
+    exit_status() != exit::OK
 }
 
 /// Fails after a signal. Loops call this between objects.
@@ -25,7 +31,7 @@ pub fn check() -> Outcome {
 /// Returns after a signal.
 pub async fn wait() {
     // The sender is a static: it is never dropped, so waiting cannot fail.
-    let _ = INTERRUPTED.subscribe().wait_for(|set| *set).await;
+    let _ = STATUS.subscribe().wait_for(|status| *status != exit::OK).await;
 }
 
 /// Watches for signals; returns when the command must be given up.
@@ -36,14 +42,13 @@ pub async fn watch_signals() {
         // Without handlers the signals keep their default: the process ends at once.
         return std::future::pending().await;
     };
-    either(&mut interrupt, &mut terminate).await;
-    INTERRUPTED.send_replace(true);
+    STATUS.send_replace(either(&mut interrupt, &mut terminate).await);
     let _ = tokio::time::timeout(GRACE, either(&mut interrupt, &mut terminate)).await;
 }
 
-async fn either(first: &mut Signal, second: &mut Signal) {
+async fn either(interrupt: &mut Signal, terminate: &mut Signal) -> u8 {
     tokio::select! {
-        _ = first.recv() => {}
-        _ = second.recv() => {}
+        _ = interrupt.recv() => exit::INTERRUPTED,
+        _ = terminate.recv() => exit::TERMINATED,
     }
 }

@@ -131,11 +131,22 @@ impl NewFile {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         };
+        if !parent.is_dir() {
+            return Err(Error::new(ErrorKind::NotFound, "there is no such directory; create it first")
+                .with("path", parent.display()));
+        }
         let temporary = tempfile::Builder::new()
             .prefix(".benthic-")
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(parent)
-            .map_err(failed)?;
+            // The cause names the temporary file, which says nothing to anybody.
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    Error::new(ErrorKind::PermissionDenied, "no file may be created in this directory")
+                        .with("path", parent.display())
+                }
+                kind => failed(kind.into()),
+            })?;
         Ok(NewFile::Regular { temporary, target })
     }
 

@@ -19,6 +19,7 @@ use clap::Parser;
 use exit::{Failure, Outcome};
 use output::Output;
 use serde_json::Map;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 use store::Session;
@@ -26,9 +27,10 @@ use store::Session;
 fn main() -> ExitCode {
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return ExitCode::from(refuse(&error)),
+        Err(error) => return ExitCode::from(refuse(error)),
     };
     start_logging(cli.global.verbose);
+    log_panics_of_the_engine();
     let out = Output::new(cli.global.json);
     let session = Session::new(cli.global.store, out);
     let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -68,7 +70,8 @@ async fn run(command: args::Command, session: &Session) -> Outcome {
 }
 
 /// Answers arguments that clap refuses, and `--help` and `--version`.
-fn refuse(error: &clap::Error) -> u8 {
+fn refuse(mut error: clap::Error) -> u8 {
+    args::suggest_verb(&mut error);
     if !error.use_stderr() || !std::env::args_os().any(|arg| arg == "--json") {
         let _ = error.print();
         return if error.use_stderr() { exit::USAGE } else { exit::OK };
@@ -86,5 +89,21 @@ fn start_logging(verbose: u8) {
         2 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
-    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+}
+
+/// A class method that panics is answered with an error, which is told; the panic itself is for the log.
+fn log_panics_of_the_engine() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().name() == Some("benthic-work") {
+            tracing::debug!("{panic}");
+        } else {
+            default(panic);
+        }
+    }));
 }

@@ -46,25 +46,29 @@ impl Output {
         self.print(format_args!("{value}\n"))
     }
 
-    /// Bytes as they are. On a terminal a line end is added where it is missing.
-    pub fn raw(&self, data: &[u8]) -> Outcome {
-        let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
-        let line_end: &[u8] = if self.to_terminal && !data.ends_with(b"\n") { b"\n" } else { b"" };
-        stdout.write_all(data).and_then(|()| stdout.write_all(line_end)).map_err(lost)
-    }
-
-    /// Bytes as they are, also on a terminal.
+    /// Bytes as they are.
     pub fn exact(&self, data: &[u8]) -> Outcome {
         self.stdout.lock().unwrap_or_else(PoisonError::into_inner).write_all(data).map_err(lost)
     }
 
-    /// A value: bytes as they are, or JSON with the bytes in `key`.
-    pub fn value(&self, data: &[u8], key: &str, mut fields: Map<String, Value>) -> Outcome {
-        if !self.json {
-            return self.raw(data);
+    /// A value: bytes as they are, on a terminal with a line end, or JSON with the bytes in `key`.
+    pub fn value(&self, data: &[u8], key: &str, fields: Map<String, Value>) -> Outcome {
+        self.bytes(data, self.to_terminal, key, fields)
+    }
+
+    /// What a method returned: as a value, but text has a line end everywhere.
+    pub fn returned(&self, data: &[u8], key: &str, fields: Map<String, Value>) -> Outcome {
+        let is_text = !data.is_empty() && std::str::from_utf8(data).is_ok();
+        self.bytes(data, is_text || self.to_terminal, key, fields)
+    }
+
+    fn bytes(&self, data: &[u8], end_line: bool, key: &str, mut fields: Map<String, Value>) -> Outcome {
+        if self.json {
+            insert_bytes(&mut fields, key, data);
+            return self.json_line(&Value::Object(fields));
         }
-        insert_bytes(&mut fields, key, data);
-        self.json_line(&Value::Object(fields))
+        self.exact(data)?;
+        if end_line && !data.ends_with(b"\n") { self.exact(b"\n") } else { Ok(()) }
     }
 
     /// Sends on what was printed.
@@ -101,12 +105,15 @@ impl Output {
             fields.insert("context".to_owned(), Value::Object(context));
         }
         match subject {
-            Some(subject) if !self.json => {
-                let line =
-                    format_args!("{}: {}", units::one_line(subject), units::one_line(&error.to_string()));
-                stderr_line(format_args!("benthic: {line}"));
+            _ if self.json => error_line(true, error, error.kind().row().name, fields),
+            Some(subject) => {
+                stderr_line(format_args!(
+                    "benthic: {}: {}",
+                    units::one_line(subject),
+                    told(error, Some(subject))
+                ));
             }
-            _ => error_line(self.json, error, error.kind().row().name, fields),
+            None => stderr_line(format_args!("benthic: {}", told(error, None))),
         }
     }
 
@@ -117,6 +124,18 @@ impl Output {
         } else {
             stderr_line(format_args!("benthic: warning: {message}"));
         }
+    }
+}
+
+/// An error as people read it: without the operation, which they typed, and the subject, which stands in front.
+fn told(error: &Error, subject: Option<&str>) -> String {
+    let mut shown = Error::new(error.kind(), error.message());
+    for (key, value) in error.context().filter(|(_, value)| Some(*value) != subject) {
+        shown = shown.with(key, value);
+    }
+    match std::error::Error::source(error) {
+        Some(source) => units::no_control(&format!("{shown}: {source}")),
+        None => units::no_control(&shown.to_string()),
     }
 }
 

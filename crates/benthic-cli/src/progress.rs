@@ -1,6 +1,7 @@
 //! Progress bars: on a terminal only, and on stderr, so that results can go through a pipe.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use std::fmt::Write;
 use std::time::Duration;
 
 /// A bar for a known number of objects and bytes, a spinner for an unknown one; nothing off a terminal.
@@ -16,13 +17,17 @@ impl Progress {
 
     /// A count of objects whose total is not known.
     pub fn objects(what: &str) -> Progress {
-        Progress::new(ProgressBar::new_spinner(), what, "{spinner} {prefix}: {pos} objects {per_sec}")
+        Progress::new(ProgressBar::new_spinner(), what, "{spinner} {prefix}: {pos} objects {rate}")
     }
 
     fn new(bar: ProgressBar, what: &str, template: &str) -> Progress {
         bar.set_prefix(what.to_owned());
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> "));
+            let rate = |state: &ProgressState, to: &mut dyn Write| {
+                // A terminal that is gone needs no rate.
+                let _ = write!(to, "{:.1}/s", state.per_sec());
+            };
+            bar.set_style(style.progress_chars("=> ").with_key("rate", rate));
         }
         if !bar.is_hidden() {
             bar.enable_steady_tick(Duration::from_millis(200));

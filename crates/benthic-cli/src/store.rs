@@ -7,6 +7,9 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
+/// The store if the user names none.
+pub const DEFAULT_URI: &str = "file:./benthic-data";
+
 /// What a command works with: the store that the user named, opened when it is first needed, and the output.
 pub struct Session {
     uri: String,
@@ -23,7 +26,11 @@ struct Opened {
 
 impl Session {
     /// A session on the store with this URI.
-    pub fn new(uri: String, out: Output) -> Session {
+    pub fn new(mut uri: String, out: Output) -> Session {
+        // A variable that is set to nothing counts as not set.
+        if uri.is_empty() && std::env::var_os("BENTHIC_STORE").is_some_and(|value| value.is_empty()) {
+            DEFAULT_URI.clone_into(&mut uri);
+        }
         Session { uri, opened: OnceCell::new(), out }
     }
 
@@ -88,12 +95,12 @@ impl Session {
 }
 
 async fn open(uri: &str, create: bool) -> Result<Opened> {
-    match uri.parse()? {
+    match parse(uri)? {
         StoreUri::Mem => Ok(Opened { store: MemStore::new(options()), embedded: None }),
         StoreUri::File(dir) => {
             let store = blocking(move || EmbeddedStore::open(&dir, create, options()))
                 .await
-                .map_err(|error| explain_open(error, uri))?;
+                .map_err(|error| explain_open(error, uri, create))?;
             Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: Some(store) })
         }
         StoreUri::Ceph { .. } => {
@@ -103,12 +110,22 @@ async fn open(uri: &str, create: bool) -> Result<Opened> {
     }
 }
 
+/// Parses a URI; the error names only what this build has.
+fn parse(uri: &str) -> Result<StoreUri> {
+    let message = match uri.split_once(':') {
+        Some(("file" | "ceph", _) | ("mem", "")) => return uri.parse(),
+        None if !uri.is_empty() => format!("a store is file:DIR or mem:; did you mean file:{uri}?"),
+        _ => "a store is file:DIR or mem:".to_owned(),
+    };
+    Err(Error::new(ErrorKind::InvalidArgument, message).with("store", uri))
+}
+
 fn options() -> Options {
     Options::default().with_classes(benthic_classes::registry())
 }
 
-fn explain_open(error: Error, uri: &str) -> Error {
-    if error.kind() != ErrorKind::NotFound {
+fn explain_open(error: Error, uri: &str, create: bool) -> Error {
+    if create || error.kind() != ErrorKind::NotFound {
         return error.with("store", uri);
     }
     Error::new(
@@ -116,7 +133,6 @@ fn explain_open(error: Error, uri: &str) -> Error {
         "there is no store here; `benthic pool create POOL` makes one, --store names another",
     )
     .with("store", uri)
-    .with_source(error)
 }
 
 /// Runs what blocks: file work, hashing, closing.
@@ -141,7 +157,7 @@ fn no_such_pool(name: &str, pools: &[String]) -> Error {
             )
         }
     };
-    Error::new(ErrorKind::NotFound, message).with("pool", format_args!("{name:?}"))
+    Error::new(ErrorKind::NotFound, message).with("pool", name)
 }
 
 /// The name that is at most a third of its length away from the one typed.

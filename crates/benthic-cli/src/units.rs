@@ -23,7 +23,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .parse::<u64>()
         .ok()
         .and_then(|number| number.checked_mul(unit))
-        .ok_or_else(|| "a size is a number with KiB, MiB, GiB or nothing behind it".to_owned())
+        .ok_or_else(|| "a size is a number with nothing, B, K, KiB, M, MiB, G or GiB behind it".to_owned())
 }
 
 /// `1.5 MiB`.
@@ -65,14 +65,24 @@ pub fn utc(unix_ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Text that keeps to its line and leaves the terminal alone: control characters are escaped.
+/// `1 object`, `2 objects`.
+pub fn count(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A name or value that keeps to its line and leaves the terminal alone: control characters are escaped, and
+/// the backslash, so that different names look different.
 pub fn one_line(text: &str) -> String {
-    if !text.contains(char::is_control) {
-        return text.to_owned();
-    }
-    text.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
+    escape(text, |c| c.is_control() || c == '\\')
+}
+
+/// A message that keeps to its line; names in it are escaped already.
+pub fn no_control(text: &str) -> String {
+    escape(text, char::is_control)
+}
+
+fn escape(text: &str, special: impl Fn(char) -> bool) -> String {
+    text.chars().map(|c| if special(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 /// Bytes as one line of text; bytes that are no UTF-8 are escaped as `\xNN`.

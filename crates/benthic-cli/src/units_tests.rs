@@ -1,4 +1,4 @@
-use super::{hex, one_line, one_line_bytes, parse_hex, parse_size, size, utc};
+use super::{count, hex, no_control, one_line, one_line_bytes, parse_hex, parse_size, size, utc};
 
 #[test]
 fn sizes_parse_and_print() {
@@ -13,6 +13,11 @@ fn sizes_parse_and_print() {
 }
 
 #[test]
+fn one_is_no_plural() {
+    assert_eq!((count(0, "pool"), count(1, "pool")), ("0 pools".to_owned(), "1 pool".to_owned()));
+}
+
+#[test]
 fn times_are_utc() {
     assert_eq!(utc(0), "1970-01-01T00:00:00Z");
     assert_eq!(utc(951_782_400_000_000_000), "2000-02-29T00:00:00Z");
@@ -22,7 +27,8 @@ fn times_are_utc() {
 
 #[test]
 fn text_keeps_to_its_line() {
-    assert_eq!(one_line("a\\b é"), "a\\b é");
+    assert_eq!(one_line("a\\b é"), "a\\\\b é");
+    assert_eq!(no_control("a\\b\n"), "a\\b\\n");
     assert_eq!(one_line("a\nb\u{1b}[2J"), "a\\nb\\u{1b}[2J");
     assert_eq!(one_line_bytes(b"\xff\n"), "\\xff\\n");
 }

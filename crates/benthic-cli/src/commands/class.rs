@@ -2,7 +2,7 @@
 
 use crate::exit::Outcome;
 use crate::store::{Session, nearest};
-use benthic_core::{ClassInfo, Error, ErrorKind, MethodInfo};
+use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, MethodInfo, Result};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
@@ -27,27 +27,54 @@ pub async fn run(command: ClassCommand, session: &Session) -> Outcome {
     match command {
         ClassCommand::Ls => {
             for class in &classes {
-                let line = format!("{:<12} version {}  {}", class.name, class.version, class.summary);
+                let line = format!("{:<12} {} (version {})", class.name, class.summary, class.version);
                 session.out.result(line, || summary(class))?;
             }
             Ok(())
         }
         ClassCommand::Show { class: name } => {
-            let Some(class) = classes.iter().find(|class| class.name == name) else {
-                let hint = match nearest(&name, classes.iter().map(|class| class.name.as_str())) {
-                    Some(class) => format!("did you mean {class:?}?"),
-                    None => "`benthic class ls` shows what is there".to_owned(),
-                };
-                return Err(Error::new(ErrorKind::NotFound, format!("no such class; {hint}"))
-                    .with("class", format_args!("{name:?}"))
-                    .into());
-            };
+            let class = find_class(&classes, &name)?;
             session.out.result(page(class), || {
                 let mut value = summary(class);
                 value["methods"] = class.methods.iter().map(method).collect();
                 value
             })
         }
+    }
+}
+
+fn find_class<'a>(classes: &'a [ClassInfo], name: &str) -> Result<&'a ClassInfo> {
+    classes.iter().find(|class| class.name == name).ok_or_else(|| {
+        let hint = match nearest(name, classes.iter().map(|class| class.name.as_str())) {
+            Some(class) => format!("did you mean {class:?}?"),
+            None => "`benthic class ls` shows what is there".to_owned(),
+        };
+        Error::new(ErrorKind::Unsupported, format!("no such class; {hint}")).with("class", name)
+    })
+}
+
+/// The method that a call is for.
+///
+/// # Errors
+/// `Unsupported` if none of these classes has it, with what may be meant.
+pub fn find_method<'a>(classes: &'a [ClassInfo], call: &ClassCall) -> Result<&'a MethodInfo> {
+    let class = find_class(classes, &call.class)?;
+    class.methods.iter().find(|method| method.name == call.method).ok_or_else(|| {
+        let hint = match nearest(&call.method, class.methods.iter().map(|method| method.name.as_str())) {
+            Some(method) => format!("did you mean {method:?}?"),
+            None => format!("`benthic class show {}` shows what is there", class.name),
+        };
+        Error::new(ErrorKind::Unsupported, format!("no such method; {hint}"))
+            .with("class", &call.class)
+            .with("method", &call.method)
+    })
+}
+
+/// The error of a call: if the store refused it for want of class or method, what may be meant.
+pub fn explain(error: Error, classes: &[ClassInfo], call: &ClassCall) -> Error {
+    match find_method(classes, call) {
+        Err(unknown) if error.kind() == ErrorKind::Unsupported => unknown,
+        _ => error,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `benthic exec`.
 
-use crate::commands;
+use crate::commands::{self, class};
 use crate::exit::{Failure, Outcome};
 use crate::jobs::{self, Failures};
 use crate::output::{insert_bytes, object_fields};
@@ -19,8 +19,9 @@ use std::sync::Arc;
 #[derive(Args)]
 #[command(
     after_help = "A method that writes returns nothing; if it keeps its result in an attribute, that is read \
-    back and printed. With --all, every object is one line: name, tab, result. Failures are listed at the \
-    end, and the exit status is then 1.\n\n\
+    back and printed. Text gets a line end if it has none; other bytes are printed as they are.\n\n\
+    With --all, every object is one line: name, tab, result. Failures are listed at the end, and the exit \
+    status is then 1.\n\n\
     Examples:\n  benthic exec photos/cat.jpg digest sha256\n  \
     benthic exec photos/cat.jpg digest compute blake3\n  \
     benthic exec --all --prefix cats/ photos digest md5\n  benthic exec logs/today hello record @name.txt"
@@ -63,7 +64,7 @@ impl Target {
             }
             (true, true) => "with --all the target is POOL or POOL:NS; --prefix chooses among its objects",
         };
-        Err(Error::new(ErrorKind::InvalidArgument, message).with("got", format_args!("{text:?}")))
+        Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text))
     }
 }
 
@@ -88,32 +89,31 @@ pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
     let target = Target::parse(&args.target, args.all)?;
     let input = commands::given(&args.input, true).await?;
     let classes = session.store().await?.classes().await?;
-    // A class that the store does not list may still be there: a Ceph cluster has its own.
-    let result_xattr = classes
-        .iter()
-        .filter(|class| class.name == args.class)
-        .flat_map(|class| &class.methods)
-        .find(|method| method.name == args.method)
-        .and_then(|method| method.result_xattr.clone());
     let call = ClassCall { class: args.class, method: args.method, input };
-    let request = Request { call, result_xattr };
-    match target {
+    // A class that the store does not list may still be there: a Ceph cluster has its own.
+    let result_xattr =
+        class::find_method(&classes, &call).ok().and_then(|method| method.result_xattr.clone());
+    let request = Request { call: call.clone(), result_xattr };
+    let ended = match target {
         Target::One(address) => run_one(&request, &address, session).await,
         Target::All(address) => {
             run_all(request, address, args.prefix, args.jobs.unwrap_or_else(jobs::default_jobs), session)
                 .await
         }
-    }
+    };
+    ended.map_err(|failure| match failure {
+        Failure::Error(error) => class::explain(error, &classes, &call).into(),
+        other => other,
+    })
 }
 
 async fn run_one(request: &Request, address: &ObjectAddress, session: &Session) -> Outcome {
     let pool = session.pool(&address.pool).await?;
-    let result =
-        request.run(&*pool, &address.object).await.map_err(|error| commands::about(error, address))?;
+    let result = request.run(&*pool, &address.object).await?;
     let mut fields = commands::address_fields(address);
     fields.insert("class".to_owned(), json!(request.call.class));
     fields.insert("method".to_owned(), json!(request.call.method));
-    session.out.value(&result, "output", fields)
+    session.out.returned(&result, "output", fields)
 }
 
 async fn run_all(
@@ -150,6 +150,9 @@ async fn run_all(
     })
     .await;
     drop(progress);
+    if objects == 0 && ended.is_ok() {
+        session.out.warning("no objects here");
+    }
     let told = session.out.flush().and(failures.finish(&session.out, objects));
     ended.and(told)
 }

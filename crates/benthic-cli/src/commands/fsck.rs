@@ -28,15 +28,15 @@ pub async fn run(_args: &FsckArgs, session: &Session) -> Outcome {
     }
     for finding in &report.findings {
         let object = finding.object.as_deref().unwrap_or("store");
-        session.out.note(units::one_line(&format!("{object}: {}", finding.message)))?;
+        session.out.note(units::no_control(&format!("{object}: {}", finding.message)))?;
     }
     session.out.note(format_args!(
-        "{} pools, {} objects, {} of data, {} on the disk, {} findings",
-        report.pools,
-        report.objects,
+        "{}, {}, {} of data, {} on the disk, {}",
+        units::count(report.pools, "pool"),
+        units::count(report.objects, "object"),
         units::size(report.data_bytes),
         units::size(report.disk_bytes),
-        report.findings.len()
+        units::count(report.findings.len() as u64, "finding")
     ))?;
     if report.findings.is_empty() {
         return Ok(());

@@ -34,7 +34,7 @@ pub async fn run(args: GetArgs, session: &Session) -> Outcome {
         return print(&*pool, &address, session).await;
     }
     // Asked before the file is begun: a missing object is the likelier mistake.
-    pool.stat(&address.object).await.map_err(|error| commands::about(error, &address))?;
+    pool.stat(&address.object).await?;
     let path = args.file.clone();
     let mut file = blocking(move || NewFile::create(&path)).await?;
     let mut attempt = 1;
@@ -57,10 +57,9 @@ pub async fn run(args: GetArgs, session: &Session) -> Outcome {
 }
 
 async fn fetch(pool: &dyn Pool, address: &ObjectAddress, file: &mut NewFile) -> Outcome<u64> {
-    let about = |error| commands::about(error, address);
-    let mut download = Download::start(pool, &address.object).await.map_err(about)?;
+    let mut download = Download::start(pool, &address.object).await?;
     let mut size_bytes = 0;
-    while let Some(data) = download.next().await.map_err(about)? {
+    while let Some(data) = download.next().await? {
         interrupt::check()?;
         file.write(&data)?;
         size_bytes += data.len() as u64;
@@ -69,9 +68,8 @@ async fn fetch(pool: &dyn Pool, address: &ObjectAddress, file: &mut NewFile) -> 
 }
 
 async fn print(pool: &dyn Pool, address: &ObjectAddress, session: &Session) -> Outcome {
-    let about = |error| commands::about(error, address);
-    let mut download = Download::start(pool, &address.object).await.map_err(about)?;
-    while let Some(data) = download.next().await.map_err(about)? {
+    let mut download = Download::start(pool, &address.object).await?;
+    while let Some(data) = download.next().await? {
         interrupt::check()?;
         session.out.exact(&data)?;
     }

@@ -1,10 +1,10 @@
 //! `benthic ls`.
 
-use crate::exit::Outcome;
+use crate::exit::{Failure, Outcome};
 use crate::output::object_fields;
 use crate::store::Session;
 use crate::{interrupt, jobs, units};
-use benthic_core::{ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result, Stat};
+use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result, Stat};
 use clap::Args;
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -35,7 +35,13 @@ pub struct LsArgs {
 }
 
 pub async fn run(args: LsArgs, session: &Session) -> Outcome {
-    let PoolAddress { pool: name, namespace } = args.pool.parse()?;
+    let PoolAddress { pool: name, namespace } = address(&args.pool)?;
+    if args.all_namespaces && !namespace.is_empty() {
+        return Err(Failure::Usage(format!(
+            "--all-namespaces and a namespace contradict each other; leave one out got={:?}",
+            args.pool
+        )));
+    }
     let pool = session.pool(&name).await?;
     let namespaces = if args.all_namespaces { Namespaces::All } else { Namespaces::One(namespace) };
     let listed = jobs::objects(Arc::clone(&pool), namespaces, args.prefix);
@@ -69,6 +75,16 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
     Ok(())
 }
 
+fn address(text: &str) -> Result<PoolAddress> {
+    let instead = match text.split_once('/') {
+        None => return text.parse(),
+        Some((pool, "")) => format!("`benthic ls {pool}` lists a pool"),
+        Some((pool, prefix)) => format!("`benthic ls {pool} --prefix {prefix}` lists a part of a pool"),
+    };
+    Err(Error::new(ErrorKind::InvalidArgument, format!("a listing takes a POOL or POOL:NS; {instead}"))
+        .with("got", text))
+}
+
 async fn look(
     pool: Arc<dyn Pool>,
     object: Result<ObjectId>,
@@ -81,6 +97,6 @@ async fn look(
     match pool.stat(&object).await {
         Ok((stat, _)) => Ok(Some((object, Some(stat)))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error.with("object", format_args!("{:?}", object.name()))),
+        Err(error) => Err(error),
     }
 }

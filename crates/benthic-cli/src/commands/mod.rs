@@ -18,10 +18,10 @@ pub mod stat;
 pub mod xattr;
 
 use crate::args::Command;
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::store::{Session, blocking};
-use crate::{local, output, units};
-use benthic_core::{Error, ErrorKind, ObjectAddress, Pool};
+use crate::{local, output};
+use benthic_core::{Error, ErrorKind, ObjectAddress, Pool, PoolAddress, Result};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -50,26 +50,24 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
 }
 
 /// Opens the pool of an address.
-async fn locate(session: &Session, address: &str) -> Outcome<(Arc<dyn Pool>, ObjectAddress)> {
-    let address: ObjectAddress = address.parse()?;
+async fn locate(session: &Session, text: &str) -> Outcome<(Arc<dyn Pool>, ObjectAddress)> {
+    let address = object_address(text, &format!("`benthic ls {text}` lists a pool"))?;
     let pool = session.pool(&address.pool).await?;
     Ok((pool, address))
+}
+
+/// Parses the address of an object; `instead` is for whoever named only a pool.
+fn object_address(text: &str, instead: &str) -> Result<ObjectAddress> {
+    if text.contains('/') || text.parse::<PoolAddress>().is_err() {
+        return text.parse();
+    }
+    let message = format!("this names a pool, and an object is POOL/OBJECT or POOL:NS/OBJECT; {instead}");
+    Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text))
 }
 
 /// Fields that name an object in JSON.
 fn address_fields(address: &ObjectAddress) -> Map<String, Value> {
     output::object_fields(&address.pool, &address.object)
-}
-
-/// Says which object is missing by its whole address: an engine knows only the name.
-fn about(error: Error, address: &ObjectAddress) -> Failure {
-    if error.kind() != ErrorKind::NotFound {
-        return error.into();
-    }
-    let named = Error::new(ErrorKind::NotFound, error.message())
-        .with_op(error.op())
-        .with("object", units::one_line(&address.to_string()));
-    error.context().fold(named, |named, (key, value)| named.with(key, value)).into()
 }
 
 /// A value or method input as it is given on the command line: text, `-` for stdin, and `@FILE` if `files`.

@@ -28,7 +28,7 @@ impl KeyForm {
         }
         units::parse_hex(text).map(Bytes::from).ok_or_else(|| {
             Error::new(ErrorKind::InvalidArgument, "with --hex a key is an even number of hexadecimal digits")
-                .with("got", format_args!("{text:?}"))
+                .with("got", text)
         })
     }
 
@@ -105,15 +105,12 @@ pub async fn run(command: OmapCommand, session: &Session) -> Outcome {
 
 async fn get(session: &Session, object: &str, key: Bytes) -> Outcome {
     let (pool, address) = commands::locate(session, object).await?;
-    let mut reply = pool
-        .read(&address.object, ReadOp::new().omap_get([key.clone()]))
-        .await
-        .map_err(|error| commands::about(error, &address))?;
+    let mut reply = pool.read(&address.object, ReadOp::new().omap_get([key.clone()])).await?;
     let Some(ReadOutput::Omap(page)) = reply.outputs.pop() else { return Err(transfer::misfit().into()) };
     let Some((_, value)) = page.entries.first() else {
         return Err(Error::new(ErrorKind::NotFound, "no such key; `benthic omap ls` shows what is there")
-            .with("key", format_args!("{:?}", units::one_line_bytes(&key)))
-            .with("object", units::one_line(&address.to_string()))
+            .with("key", units::one_line_bytes(&key))
+            .with("object", &address)
             .into());
     };
     let mut fields = commands::address_fields(&address);
@@ -127,8 +124,7 @@ async fn list(session: &Session, object: &str, prefix: Bytes, form: &KeyForm) ->
     loop {
         interrupt::check()?;
         let op = ReadOp::new().omap_range(after.take(), prefix.clone(), limits::OMAP_PAGE_ENTRIES_MAX);
-        let mut reply =
-            pool.read(&address.object, op).await.map_err(|error| commands::about(error, &address))?;
+        let mut reply = pool.read(&address.object, op).await?;
         let Some(ReadOutput::Omap(page)) = reply.outputs.pop() else { return Err(transfer::misfit().into()) };
         for (key, value) in &page.entries {
             let line = format!("{}\t{}", form.show(key), units::one_line_bytes(value));

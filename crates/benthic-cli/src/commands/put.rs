@@ -4,7 +4,6 @@ use crate::exit::Outcome;
 use crate::output::object_fields;
 use crate::store::{Session, blocking};
 use crate::{commands, local, transfer};
-use benthic_core::ObjectAddress;
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -26,7 +25,9 @@ pub struct PutArgs {
 }
 
 pub async fn run(args: PutArgs, session: &Session) -> Outcome {
-    let address: ObjectAddress = args.object.parse()?;
+    let (pool, file) = (&args.object, args.file.display());
+    let address =
+        commands::object_address(pool, &format!("`benthic put {pool}/NAME {file}` stores the file"))?;
     let data = if args.file.as_os_str() == "-" {
         local::read_stdin().await?
     } else {
@@ -34,9 +35,7 @@ pub async fn run(args: PutArgs, session: &Session) -> Outcome {
     };
     let pool = session.pool(&address.pool).await?;
     let size_bytes = data.len();
-    transfer::upload(&*pool, &address.object, data, None)
-        .await
-        .map_err(|error| commands::about(error, &address))?;
+    transfer::upload(&*pool, &address.object, data, None).await?;
     if session.out.is_json() {
         let mut fields = object_fields(&address.pool, &address.object);
         fields.insert("size_bytes".to_owned(), json!(size_bytes));

@@ -21,9 +21,9 @@ pub struct RmArgs {
 pub async fn run(args: RmArgs, session: &Session) -> Outcome {
     // A typing error in one address removes nothing.
     let addresses: Vec<ObjectAddress> =
-        args.objects.iter().map(|text| text.parse()).collect::<Result<_>>()?;
+        args.objects.iter().map(|text| address(text)).collect::<Result<_>>()?;
     if let [address] = addresses.as_slice() {
-        remove(session, address).await.map_err(|error| commands::about(error, address))?;
+        remove(session, address).await?;
         return tell(session, address);
     }
     let mut failures = Failures::default();
@@ -35,6 +35,10 @@ pub async fn run(args: RmArgs, session: &Session) -> Outcome {
         }
     }
     failures.finish(&session.out, addresses.len() as u64)
+}
+
+fn address(text: &str) -> Result<ObjectAddress> {
+    commands::object_address(text, &format!("`benthic pool rm {text}` removes a pool with all its objects"))
 }
 
 async fn remove(session: &Session, address: &ObjectAddress) -> Result<()> {

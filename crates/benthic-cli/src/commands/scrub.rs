@@ -57,10 +57,10 @@ async fn scrub(session: &Session, name: &str) -> Outcome<usize> {
     }
     drop(progress);
     let text = format!(
-        "{name}: {} objects, {} verified, {} damages",
-        total.objects,
+        "{name}: {}, {} verified, {}",
+        units::count(total.objects, "object"),
         units::size(total.bytes),
-        total.damage.len()
+        units::count(total.damage.len() as u64, "damage")
     );
     session.out.result(text, || {
         json!({
@@ -79,7 +79,7 @@ fn line(pool: &str, damage: &Damage) -> String {
         None => pool.to_owned(),
     };
     let offset = damage.offset_bytes.map_or(String::new(), |offset| format!(" offset_bytes={offset}"));
-    units::one_line(&format!("{place}: {}{offset}", damage.message))
+    units::no_control(&format!("{place}: {}{offset}", damage.message))
 }
 
 fn value(damage: &Damage) -> Value {

@@ -16,11 +16,11 @@ pub struct StatArgs {
 
 pub async fn run(args: StatArgs, session: &Session) -> Outcome {
     let (pool, address) = commands::locate(session, &args.object).await?;
-    let (stat, version) =
-        pool.stat(&address.object).await.map_err(|error| commands::about(error, &address))?;
+    let (stat, version) = pool.stat(&address.object).await?;
     let text = format!(
-        "{} size_bytes={} modified={} version={version}",
+        "{} {} size_bytes={} modified={} version={version}",
         units::one_line(&address.to_string()),
+        units::size(stat.size_bytes),
         stat.size_bytes,
         units::utc(stat.modified_unix_ns)
     );

@@ -54,10 +54,7 @@ pub async fn run(command: XattrCommand, session: &Session) -> Outcome {
     match command {
         XattrCommand::Get { object, name } => {
             let (pool, address) = commands::locate(session, &object).await?;
-            let value = pool
-                .get_xattr(&address.object, &name)
-                .await
-                .map_err(|error| commands::about(error.with("xattr", format_args!("{name:?}")), &address))?;
+            let value = pool.get_xattr(&address.object, &name).await?;
             let mut fields = commands::address_fields(&address);
             fields.insert("name".to_owned(), json!(name));
             session.out.value(&value, "value", fields)
@@ -69,10 +66,7 @@ pub async fn run(command: XattrCommand, session: &Session) -> Outcome {
         XattrCommand::Rm { object, name } => write(session, &object, WriteOp::new().remove_xattr(name)).await,
         XattrCommand::Ls { object } => {
             let (pool, address) = commands::locate(session, &object).await?;
-            let mut reply = pool
-                .read(&address.object, ReadOp::new().list_xattrs())
-                .await
-                .map_err(|error| commands::about(error, &address))?;
+            let mut reply = pool.read(&address.object, ReadOp::new().list_xattrs()).await?;
             let Some(ReadOutput::Xattrs(xattrs)) = reply.outputs.pop() else {
                 return Err(transfer::misfit().into());
             };
@@ -94,7 +88,7 @@ pub async fn run(command: XattrCommand, session: &Session) -> Outcome {
 pub async fn write(session: &Session, object: &str, op: WriteOp) -> Outcome {
     op.check()?;
     let (pool, address) = commands::locate(session, object).await?;
-    pool.write(&address.object, op).await.map_err(|error| commands::about(error, &address))?;
+    pool.write(&address.object, op).await?;
     if session.out.is_json() {
         session.out.json_line(&Value::Object(commands::address_fields(&address)))?;
     }

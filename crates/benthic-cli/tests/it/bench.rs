@@ -66,7 +66,8 @@ fn a_method_is_measured_beside_objects_of_its_own() {
     let result = home.json(&args).remove(0);
     assert_eq!((result["operations"].as_u64(), result["bytes"].as_u64()), (Some(30), Some(30 * 65_536)));
     assert_eq!(home.ok(&["ls", "p", "--all-namespaces"]), "");
-    home.fails(1, &["bench", "exec", "p", "--count", "3", "--size", "1", "--class", "nothing"]);
+    assert!(home.fails(7, &["bench", "exec", "p", "--size", "1", "--method", "mdd5"]).contains("\"md5\""));
+    assert_eq!(home.ok(&["ls", "p", "--all-namespaces"]), "");
 }
 
 #[test]
@@ -84,6 +85,7 @@ fn a_benchmark_that_makes_no_sense_is_refused() {
     home.fails(11, &["bench", "write", "p", "--size", "65MiB"]);
     home.fails(3, &["bench", "write", "other"]);
     home.fails(2, &["bench", "write", "p", "--in-flight", "0"]);
+    home.fails(2, &["bench", "rand", "p", "--seconds", "0"]);
     home.fails(2, &["bench", "write", "p", "--count", "1", "--seconds", "1"]);
     home.fails(2, &["bench", "write", "p", "--size", "4kb"]);
     home.ok(&["bench", "write", "--create-pool", "made", "--count", "1", "--size", "1"]);

@@ -10,7 +10,7 @@ fn a_sound_store_is_found_sound() {
     home.file("f", pattern(200_000));
     home.ok(&["put", "p/o", "f"]);
     home.ok(&["pool", "create", "q"]);
-    assert!(home.ok(&["scrub", "p"]).starts_with("p: 1 objects, "));
+    assert!(home.ok(&["scrub", "p"]).starts_with("p: 1 object, "));
     let scrubbed = home.json(&["scrub"]);
     assert_eq!(scrubbed.len(), 2);
     assert_eq!((&scrubbed[0]["pool"], &scrubbed[0]["objects"]), (&json!("p"), &json!(1)));
@@ -21,7 +21,7 @@ fn a_sound_store_is_found_sound() {
         (&report["pools"], &report["objects"], &report["findings"]),
         (&json!(2), &json!(1), &json!([]))
     );
-    assert!(home.ok(&["fsck"]).contains("2 pools, 1 objects"));
+    assert!(home.ok(&["fsck"]).contains("2 pools, 1 object, "));
     home.fails(3, &["scrub", "none"]);
 }
 

@@ -4,6 +4,7 @@ use crate::support::{Home, json_lines, keys, pattern, tree};
 use serde_json::json;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime};
 
 fn statuses(home: &Home, args: &[&str]) -> Vec<(String, String)> {
@@ -30,7 +31,7 @@ fn a_tree_becomes_objects_and_again_changes_nothing() {
         serde_json::from_str(&home.ok(&["xattr", "get", "p/x/sub/b", "benthic.source"])).unwrap();
     assert_eq!(keys(&source), ["modified_unix_ns", "size_bytes", "xxh3"]);
     assert_eq!(source["size_bytes"], 100_000);
-    assert_eq!(source["xxh3"], home.ok(&["exec", "p/x/sub/b", "digest", "compute", "xxh3"]));
+    assert_eq!(source["xxh3"], home.ok(&["exec", "p/x/sub/b", "digest", "compute", "xxh3"]).trim_end());
 
     assert!(home.ok(&["cp", "-r", "d", "p/x"]).starts_with("copied 0 (0 B), unchanged 3"));
     // Another time: copied again, unless contents are compared.
@@ -113,6 +114,20 @@ fn what_cannot_be_copied_is_told_and_the_others_are_copied() {
 }
 
 #[test]
+fn what_is_passed_over_is_counted_and_listed_only_on_request() {
+    let home = Home::with_pool();
+    home.file("d/f", "x");
+    for index in 0..5 {
+        symlink(".", home.path(&format!("d/link{index}"))).unwrap();
+    }
+    let stderr = String::from_utf8(home.run(&["cp", "-r", "d", "p"]).stderr).unwrap();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("path=d/link0, and 4 more; -v lists them"), "{stderr}");
+    let stderr = String::from_utf8(home.run(&["-v", "cp", "-r", "d", "p"]).stderr).unwrap();
+    assert!(stderr.contains("d/link4"), "{stderr}");
+}
+
+#[test]
 fn a_copy_that_makes_no_sense_is_refused() {
     let home = Home::with_pool();
     home.file("d/f", "x");
@@ -127,6 +142,19 @@ fn a_copy_that_makes_no_sense_is_refused() {
     ] {
         home.fails(2, args);
     }
+    home.ok(&["put", "p/o", "g"]);
+    for (args, parts) in [
+        (["cp", "p/o", "p/new"], ["\"p/o\" is no file here", "p:/new", "./p/new"]),
+        (["cp", "p/o", "p"], ["\"p\" begins with a pool", "POOL:/OBJECT", "./p"]),
+        (["cp", "d/f", "./h"], ["\"d/f\" is one here", "d:/f", "./d/f"]),
+    ] {
+        let stderr = home.fails(2, &args);
+        assert!(parts.iter().all(|part| stderr.contains(part)), "{stderr}");
+    }
+    assert!(!home.path("p").exists());
+    home.ok(&["cp", "p/o", "./p/new"]);
+    assert_eq!(home.read("p/new"), b"x");
+    home.ok(&["rm", "p/o"]);
     assert!(home.fails(1, &["cp", "d", "p/"]).contains("-r"));
     assert!(home.fails(3, &["cp", "d/f", "other/o"]).contains("POOL:/OBJECT"));
     assert!(home.fails(3, &["cp", "no-such-thing/x", "h"]).contains("no such file either"));

@@ -65,6 +65,7 @@ fn a_directory_of_ones_own_is_used_without_the_store_in_it() {
     // 32 characters a digest came back, and the name of the attribute went.
     assert_eq!(found["phases"][1]["received_bytes"], 3 * 32);
     assert_eq!(found["mismatches"].as_array().unwrap().len(), 0);
+    assert!(home.ok(&demo(&["--data", "."])).contains("the same. Skipped: 1."));
     assert!(found["skipped"][0].as_str().unwrap().contains("128 MiB"), "{}", found["skipped"]);
     let published = &found["published"][1];
     assert_eq!(

@@ -15,15 +15,16 @@ fn home_with_abc() -> Home {
 #[test]
 fn a_method_prints_its_output_or_the_attribute_that_it_keeps() {
     let home = home_with_abc();
-    assert_eq!(home.ok(&["exec", "p/abc", "digest", "compute", "md5"]), MD5_OF_ABC);
+    let line = format!("{MD5_OF_ABC}\n");
+    assert_eq!(home.ok(&["exec", "p/abc", "digest", "compute", "md5"]), line);
     assert_eq!(home.ok(&["xattr", "ls", "p/abc"]), "");
-    assert_eq!(home.ok(&["exec", "p/abc", "digest", "md5"]), MD5_OF_ABC);
+    assert_eq!(home.ok(&["exec", "p/abc", "digest", "md5"]), line);
     assert_eq!(home.ok(&["xattr", "get", "p/abc", "digest.md5"]), MD5_OF_ABC);
-    assert_eq!(home.ok(&["exec", "p/abc", "digest", "md5", r#"{"repeat":3}"#]), MD5_OF_ABC);
+    assert_eq!(home.ok(&["exec", "p/abc", "digest", "md5", r#"{"repeat":3}"#]), line);
     home.file("input", "md5");
-    assert_eq!(home.ok(&["exec", "p/abc", "digest", "compute", "@input"]), MD5_OF_ABC);
+    assert_eq!(home.ok(&["exec", "p/abc", "digest", "compute", "@input"]), line);
     let piped = home.pipe(&["exec", "p/abc", "digest", "compute", "-"], b"md5");
-    assert_eq!(printed(&piped, &["exec"]), MD5_OF_ABC);
+    assert_eq!(printed(&piped, &["exec"]), line);
     assert_eq!(
         home.json(&["exec", "p/abc", "digest", "md5"]),
         [json!({
@@ -42,12 +43,42 @@ fn a_method_that_cannot_run_says_why() {
     let home = home_with_abc();
     assert!(home.fails(7, &["exec", "p/abc", "nothing", "md5"]).contains("benthic class ls"));
     assert!(home.fails(7, &["exec", "p/abc", "digest", "nothing"]).contains("benthic class show"));
+    for (args, meant) in [
+        (&["exec", "p/abc", "digst", "md5"][..], "did you mean \"digest\"?"),
+        (&["exec", "p/abc", "digest", "mdd5"], "did you mean \"md5\"?"),
+        (&["exec", "--all", "p", "digest", "mdd5"], "did you mean \"md5\"?"),
+        (&["exec", "p/abc", "digest", "nothing"], "benthic class show digest"),
+    ] {
+        assert!(home.fails(7, args).contains(meant), "{args:?}");
+    }
     home.fails(6, &["exec", "p/abc", "digest", "compute", "rot13"]);
     assert!(home.fails(3, &["exec", "p/missing", "digest", "md5"]).contains("p/missing"));
     assert!(home.fails(6, &["exec", "p", "digest", "md5"]).contains("--all"));
     assert!(home.fails(6, &["exec", "--all", "p/abc", "digest", "md5"]).contains("--prefix"));
     home.fails(3, &["exec", "p/abc", "digest", "compute", "@no-such-file"]);
     assert!(home.fails(2, &["exec", "--jobs", "2", "p/abc", "digest", "md5"]).contains("--all"));
+}
+
+#[test]
+fn only_text_gets_a_line_end() {
+    let home = Home::with_pool();
+    for (content, printed) in
+        [(&b"text"[..], &b"text\n"[..]), (b"line\n", b"line\n"), (b"\xff\0", b"\xff\0"), (b"", b"")]
+    {
+        // `replay` returns this attribute.
+        assert!(home.pipe(&["xattr", "set", "p/o", "hello.greeting", "-"], content).status.success());
+        assert_eq!(home.run(&["exec", "p/o", "hello", "replay"]).stdout, printed);
+    }
+}
+
+#[test]
+fn a_method_that_panics_is_told_once() {
+    let home = home_with_abc();
+    let stderr = home.fails(13, &["exec", "p/abc", "hello", "panic"]);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let run = home.run(&["-vv", "exec", "p/abc", "hello", "panic"]);
+    let log = String::from_utf8(run.stderr).unwrap();
+    assert!(log.contains("as its name says") && !log.contains('\u{1b}'), "{log}");
 }
 
 #[test]
@@ -80,7 +111,9 @@ fn all_objects_get_a_line_each_and_failures_come_last() {
     assert_eq!(json_lines(&run.stderr)[0]["error"]["kind"], "not_found");
 
     home.fails(7, &["exec", "--all", "p", "digest", "nothing"]);
-    assert_eq!(home.ok(&["exec", "--all", "--prefix", "none", "p", "digest", "md5"]), "");
+    let run = home.run(&["exec", "--all", "--prefix", "none", "p", "digest", "md5"]);
+    assert_eq!(printed(&run, &["exec"]), "");
+    assert!(String::from_utf8_lossy(&run.stderr).contains("no objects here"));
 }
 
 #[test]
@@ -103,7 +136,7 @@ fn classes_are_listed_and_shown() {
         class["methods"].as_array().unwrap().iter().find(|method| method["method"] == "md5").unwrap();
     assert_eq!((&method["reads"], &method["writes"]), (&json!(true), &json!(true)));
     assert_eq!(method["result_xattr"], "digest.md5");
-    assert!(home.fails(3, &["class", "show", "digst"]).contains("did you mean \"digest\"?"));
+    assert!(home.fails(7, &["class", "show", "digst"]).contains("did you mean \"digest\"?"));
 }
 
 #[test]

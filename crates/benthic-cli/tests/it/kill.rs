@@ -110,6 +110,45 @@ fn writers_through_a_killed_owner_lose_nothing() {
     assert!(last.iter().all(|(acknowledged, _)| *acknowledged > rounds(6)), "the writers wrote: {last:?}");
 }
 
+/// A flush never says that all is well when an owner that was killed took buffered writes with it.
+#[test]
+fn a_flush_after_the_owner_was_killed_tells_of_lost_buffered_writes() {
+    let home = Home::with_pool();
+    let (mut told, mut lost) = (0, 0);
+    for round in 0..rounds(4) {
+        let args =
+            ["bench", "write", "p", "--seconds", "600", "--size", "1KiB", "--buffered", "--in-flight", "1"];
+        let mut owner = home.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while home.ok(&["ls", "p:benthic-bench"]).is_empty() {
+            assert!(owner.try_wait().unwrap().is_none(), "round {round}: it runs");
+        }
+        let store = EmbeddedStore::open(&home.path("benthic-data"), false, options()).unwrap();
+        let pool = block_on(store.open_pool("p")).unwrap();
+        let object = |index: u64| ObjectId::new(format!("{round}/{index}")).unwrap();
+        let buffered = |index| block_on(pool.write(&object(index), WriteOp::new().create(true).buffered()));
+        for index in 0..50 {
+            buffered(index).unwrap();
+        }
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+        let flushed = block_on(store.flush());
+        let there = (0..50).filter(|index| block_on(pool.stat(&object(*index))).is_ok()).count();
+        match flushed {
+            Ok(()) => assert_eq!(there, 50, "round {round}: lost without a word"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+                told += 1;
+                lost += 50 - there;
+            }
+        }
+        // It is told once; then the store works on.
+        buffered(100).unwrap();
+        block_on(store.flush()).unwrap();
+        store.close().unwrap();
+    }
+    assert!(told > 0, "some round killed the owner before the flush: lost={lost}");
+}
+
 fn options() -> Options {
     Options::default().with_classes(benthic_classes::registry())
 }

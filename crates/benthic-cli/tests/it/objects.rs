@@ -42,7 +42,7 @@ fn the_largest_object_fits_and_one_byte_more_stores_nothing() {
     file.set_len(128 * MIB).unwrap();
     home.ok(&["put", "p/big", "big"]);
     assert_eq!(home.json(&["stat", "p/big"])[0]["size_bytes"], 128 * MIB);
-    assert_eq!(home.ok(&["exec", "p/big", "digest", "md5"]), "fde9e0818281836e4fc0edfede2b8762");
+    assert_eq!(home.ok(&["exec", "p/big", "digest", "md5"]), "fde9e0818281836e4fc0edfede2b8762\n");
     home.ok(&["get", "p/big", "back"]);
     let back = home.read("back");
     assert!(back.len() as u64 == 128 * MIB && back.iter().all(|byte| *byte == 0));
@@ -100,7 +100,9 @@ fn a_file_is_replaced_whole_or_not_at_all() {
     home.ok(&["get", "p/o", "/dev/null"]);
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
     assert!(home.fails(6, &["get", "p/o", "out"]).contains("directory"));
-    assert!(home.fails(3, &["get", "p/o", "no/such/dir"]).contains("No such file"));
+    assert!(
+        home.fails(3, &["get", "p/o", "no/such/dir"]).contains("directory; create it first path=no/such\n")
+    );
     assert!(home.fails(6, &["put", "p/o", "out"]).contains("benthic cp -r"));
     home.fails(3, &["put", "p/o", "no-such-file"]);
 }
@@ -129,7 +131,9 @@ fn a_listing_shows_what_is_asked_for() {
     let long = &home.json(&["ls", "--long", "p:ns"])[0];
     assert_eq!(keys(long), ["modified_unix_ns", "namespace", "object", "pool", "size_bytes"]);
     assert!(home.json(&["ls", "p"]).iter().any(|line| line["object"] == "line\nend"));
-    home.fails(6, &["ls", "p/a"]);
+    assert!(home.fails(6, &["ls", "p/a"]).contains("benthic ls p --prefix a`"));
+    assert!(home.fails(6, &["ls", "p/"]).contains("`benthic ls p`"));
+    home.fails(2, &["ls", "p:ns", "--all-namespaces"]);
 }
 
 #[test]
@@ -156,9 +160,13 @@ fn stat_tells_size_time_and_version() {
     home.ok(&["put", "p/o", "f"]);
     let second = home.json(&["stat", "p/o"]).remove(0);
     assert!(second["version"].as_u64() > first["version"].as_u64());
-    assert!(home.ok(&["stat", "p/o"]).starts_with("p/o size_bytes=4 modified=20"));
+    assert!(home.ok(&["stat", "p/o"]).starts_with("p/o 4 B size_bytes=4 modified=20"));
     let error = home.fails_with("not_found", &["stat", "p/missing"]);
     assert_eq!(error["context"]["object"], "p/missing");
+    assert_eq!(home.fails(3, &["stat", "p/missing"]), "benthic: no such object object=p/missing\n");
+    assert!(home.fails(6, &["stat", "p"]).contains("`benthic ls p`"));
+    assert!(home.fails(6, &["put", "p", "f"]).contains("`benthic put p/NAME f`"));
+    assert!(home.fails(6, &["rm", "p"]).contains("`benthic pool rm p`"));
 }
 
 #[test]
@@ -172,7 +180,10 @@ fn rm_removes_what_it_can_and_tells_the_rest() {
     home.fails(6, &["rm", "p/a", "typo"]);
     assert_eq!(home.ok(&["ls", "p"]).lines().count(), 3, "a typing error removes nothing");
     let stderr = home.fails(1, &["rm", "p/a", "p/missing", "p/b"]);
-    assert!(stderr.contains("p/missing: ") && stderr.contains("1 of 3 failed"), "{stderr}");
+    assert!(
+        stderr.contains("benthic: p/missing: no such object\n") && stderr.contains("1 of 3 failed"),
+        "{stderr}"
+    );
     assert_eq!(home.ok(&["ls", "p"]), "c\n");
     let run = home.run(&["--json", "rm", "p/c", "p/missing"]);
     assert_eq!(json_lines(&run.stdout), [json!({"pool": "p", "namespace": "", "object": "c"})]);

@@ -84,6 +84,8 @@ fn a_store_is_named_by_option_or_environment() {
     );
     let by_environment = home.command(&["pool", "ls"]).env("BENTHIC_STORE", "file:other").output().unwrap();
     assert_eq!(by_environment.stdout, b"a\n");
+    let empty = home.command(&["pool", "create", "c"]).env("BENTHIC_STORE", "").output().unwrap();
+    assert!(empty.status.success() && home.path("benthic-data").is_dir(), "counts as not set");
     // The memory engine is gone with the process.
     home.ok(&["--store", "mem:", "pool", "create", "a"]);
     assert_eq!(home.ok(&["--store", "mem:", "pool", "ls"]), "");
@@ -95,7 +97,18 @@ fn a_store_that_cannot_be_opened_says_why() {
     let error = home.fails_with("unsupported", &["--store", "ceph:", "pool", "ls"]);
     assert!(error["message"].as_str().unwrap().contains("no Ceph engine"), "{error}");
     assert_eq!(keys(&error), ["context", "kind", "message"]);
-    home.fails_with("invalid_argument", &["--store", "/srv/data", "pool", "ls"]);
+    let error = home.fails_with("invalid_argument", &["--store", "/srv/data", "pool", "ls"]);
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("file:/srv/data") && !message.contains("ceph"), "{message}");
+    home.fails_with("invalid_argument", &["--store", "", "pool", "ls"]);
+    assert_eq!(
+        home.fails(3, &["pool", "ls"]),
+        "benthic: there is no store here; `benthic pool create POOL` makes one, --store names another \
+         store=file:./benthic-data\n"
+    );
+    let stderr =
+        String::from_utf8(home.run(&["--store", "file:/proc/x", "pool", "create", "x"]).stderr).unwrap();
+    assert!(!stderr.contains("pool create"), "{stderr}");
 
     home.file("notes/todo.txt", "buy milk");
     assert!(home.fails(6, &["--store", "file:notes", "pool", "ls"]).contains("no store"));

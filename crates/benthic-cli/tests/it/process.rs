@@ -6,7 +6,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 
 fn interrupt(child: &Child) {
-    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+    signal(child, Signal::INT);
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
 }
 
 #[test]
@@ -20,6 +24,8 @@ fn usage_errors_have_their_status_and_help_goes_to_stdout() {
     for args in [&["--help"][..], &["cp", "--help"], &["help", "exec"]] {
         assert!(home.ok(args).contains("Example"), "{args:?}");
     }
+    assert!(home.ok(&["--help"]).contains("12  corrupt"));
+    assert!(home.fails(2, &["delete", "p/o"]).contains("'rm'"));
     assert!(home.ok(&["--version"]).starts_with("benthic "));
 }
 
@@ -113,6 +119,18 @@ fn an_interrupted_benchmark_removes_its_objects() {
 }
 
 #[test]
+fn a_terminated_program_says_so_by_its_status() {
+    let home = Home::with_pool();
+    let mut command = home.command(&["bench", "write", "p", "--seconds", "600", "--size", "1KiB"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while home.ok(&["ls", "p:benthic-bench"]).is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it runs");
+    }
+    signal(&child, Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
 fn a_second_process_works_while_the_first_owns_the_store() {
     let home = Home::with_pool();
     home.file("f", "data");
@@ -122,7 +140,7 @@ fn a_second_process_works_while_the_first_owns_the_store() {
         assert!(owner.try_wait().unwrap().is_none(), "it runs");
     }
     home.ok(&["put", "p/o", "f"]);
-    assert_eq!(home.ok(&["exec", "p/o", "digest", "crc32c"]).len(), 8);
+    assert_eq!(home.ok(&["exec", "p/o", "digest", "crc32c"]).trim_end().len(), 8);
     owner.kill().unwrap();
     owner.wait().unwrap();
     assert_eq!(home.ok(&["get", "p/o", "-"]), "data");

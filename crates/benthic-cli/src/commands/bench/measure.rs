@@ -23,20 +23,20 @@ pub struct Load {
     /// The pool; the objects are in its namespace benthic-bench
     pub pool: String,
     /// How long to measure
-    #[arg(long, value_name = "S", default_value_t = 10)]
-    seconds: u64,
+    #[arg(long, value_name = "S", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: u32,
     /// How many operations to measure, however long they take
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     count: Option<u64>,
     /// Operations at once
-    #[arg(long, value_name = "N", default_value = "16")]
-    in_flight: std::num::NonZeroUsize,
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..))]
+    in_flight: u16,
 }
 
 impl Load {
     /// Operations at once.
     pub fn in_flight(&self) -> usize {
-        self.in_flight.get()
+        self.in_flight.into()
     }
 }
 
@@ -84,7 +84,7 @@ where
     let started_at = Instant::now();
     let ends_at = match load.count {
         Some(_) => None,
-        None => started_at.checked_add(Duration::from_secs(load.seconds)),
+        None => started_at.checked_add(Duration::from_secs(load.seconds.into())),
     };
     let count = load.count.unwrap_or(u64::MAX);
     let mut workers = JoinSet::new();

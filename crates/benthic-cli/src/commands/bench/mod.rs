@@ -2,6 +2,7 @@
 
 mod measure;
 
+use crate::commands::class;
 use crate::exit::{Failure, Outcome};
 use crate::jobs;
 use crate::noise::Noise;
@@ -166,19 +167,25 @@ async fn exec(args: ExecArgs, session: &Session) -> Outcome {
     for (index, object) in (0..).zip(&objects) {
         pool.write_full(object, piece(&payload, index, args.size)).await?;
     }
+    let classes = session.classes().await?;
     let call = ClassCall { class: args.class, method: args.method, input: Bytes::from(args.input) };
     let op = {
-        let (pool, objects) = (Arc::clone(&pool), objects.clone());
+        let (pool, objects, call) = (Arc::clone(&pool), objects.clone(), call.clone());
         move |index: u64| {
             let at = usize::try_from(index % objects.len() as u64).unwrap_or(0);
             let (pool, object, call) = (Arc::clone(&pool), objects[at].clone(), call.clone());
             async move { pool.exec(&object, call).await.map(|_| Some(args.size)) }
         }
     };
-    let measured = measure("exec", &args.load, op, async || Ok(())).await?;
+    // Tried once first: what cannot run at all is an error, not a measurement.
+    let measured = match pool.exec(&objects[0], call.clone()).await {
+        Ok(_) => measure("exec", &args.load, op, async || Ok(())).await,
+        Err(error) => Err(class::explain(error, &classes, &call).into()),
+    };
     for object in &objects {
         gone(pool.remove(object).await)?;
     }
+    let measured = measured?;
     tell("exec", &args.load, &measured, session, args.size, false)
 }
 
@@ -248,11 +255,12 @@ fn tell(
     let (p50, p95, p99) = (quantile(0.5), quantile(0.95), quantile(0.99));
     let (average, max) = (measured.latencies_ns.mean() / 1e6, ms(measured.latencies_ns.max()));
     let text = format!(
-        "{what}: {operations} operations of {} in {:.3} s, {} in flight{}\n\
+        "{what}: {} of {} in {:.3} s, {} in flight{}\n\
          throughput  {mib_per_s:.1} MiB/s\n\
          iops        {operations_per_s:.1}\n\
          latency_ms  avg {average:.3}  p50 {p50:.3}  p95 {p95:.3}  p99 {p99:.3}  max {max:.3}\n\
          errors      {}",
+        units::count(operations, "operation"),
         units::size(size_bytes),
         measured.seconds,
         load.in_flight(),

@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 #[command(after_help = "\
 What is a path and what an address: /x, ./x and ../x are paths. A ':' before the first '/' makes an address \
 (POOL:NAMESPACE/OBJECT, or POOL:/OBJECT in the default namespace). Other sources are paths if such a file \
-exists, else addresses. The destination is an address if the sources are paths, else a path.
+exists, else addresses. The destination is an address if the sources are paths, else a path; if that \
+begins with the name of a pool, it has to be written as ./x.
 
 Names: one file goes to POOL/NAME, or to POOL/PREFIX/ under its own name. With -r, the files of a directory \
 go to POOL/PREFIX/ under their paths relative to it, with '/' between the parts; empty directories are not \
@@ -142,7 +143,7 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
     };
     match plan::side(&args.sources)? {
         Side::Paths(paths) => {
-            let target = plan::target(&args.destination)?;
+            let target = plan::target(&args.sources[0], &args.destination)?;
             if paths.len() > 1 && !target.is_directory() {
                 return Err(Failure::Usage(format!(
                     "several sources need a destination that ends with '/' got={:?}",
@@ -161,6 +162,8 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
             if args.create_pool {
                 return Err(Failure::Usage("--create-pool is for copies to a pool".to_owned()));
             }
+            let pools = session.store().await?.list_pools().await?;
+            plan::check_path(&args.sources[0], &args.destination, &pools)?;
             download::run(sources, &args.destination, args.recursive, options, session).await
         }
     }

@@ -1,12 +1,17 @@
 //! What `cp` copies where: telling paths from addresses, walking directories, making names.
 
 use crate::exit::Failure;
+use crate::output::Output;
 use crate::{local, units};
 use benthic_core::{Error, ErrorKind, ObjectId, PoolAddress, Result};
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{self, Metadata};
 use std::path::{Component, Path, PathBuf};
+
+const LINK: &str = "a symbolic link to a directory";
+const SPECIAL: &str = "what is neither file nor directory";
 
 /// A pool, a namespace in it, and the beginning of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,13 +88,41 @@ pub fn side(sources: &[String]) -> Result<Side, Failure> {
 ///
 /// # Errors
 /// A usage error if it can only be a path.
-pub fn target(text: &str) -> Result<Target, Failure> {
+pub fn target(source: &str, text: &str) -> Result<Target, Failure> {
     if is_path(text) {
         return Err(Failure::Usage(format!(
-            "source and destination are both files here; an object is POOL/OBJECT got={text:?}"
+            "source and destination are both files: {source:?} is one here, {text:?} is a path; {}",
+            ways_out(source)
         )));
     }
     Ok(Target::parse(text)?)
+}
+
+/// Checks that the destination of objects is a path and cannot be meant for an object.
+///
+/// # Errors
+/// A usage error if it is an address, or begins with the name of a pool and does not say that it is a path.
+pub fn check_path(source: &str, text: &str, pools: &[String]) -> Result<(), Failure> {
+    let pool = text.split('/').next().unwrap_or(text);
+    if is_path(text) || !(is_address(text) || pools.iter().any(|name| name == pool)) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "source and destination are both objects: {source:?} is no file here, {text:?} begins with a pool; {}; \
+         from object to object it is `benthic get` and `benthic put`",
+        ways_out(text)
+    )))
+}
+
+/// How to say what is meant.
+fn ways_out(text: &str) -> String {
+    match text.split_once('/') {
+        _ if is_path(text) || is_address(text) => {
+            "POOL:/OBJECT is always an object, ./PATH always a file".to_owned()
+        }
+        Some((pool, name)) => format!("{pool}:/{name} is always an object, ./{text} always a file"),
+        None => format!("POOL:/OBJECT is always an object, ./{text} always a file"),
+    }
 }
 
 /// A missing pool may mean that a source was taken for a file, but an object was meant.
@@ -116,6 +149,38 @@ pub struct Upload {
     pub modified_unix_ns: i64,
 }
 
+/// A path that is passed over.
+#[derive(Clone, Debug)]
+pub struct Skipped {
+    /// Why: what it is.
+    pub what: &'static str,
+    /// The path.
+    pub path: PathBuf,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "skipped {} path={}", self.what, units::one_line_path(&self.path))
+    }
+}
+
+/// Warns of what is passed over: the first of a kind by its path, the others by their number.
+pub fn warn_of_skipped(skipped: &[Skipped], out: &Output) {
+    for kind in [LINK, SPECIAL] {
+        let mut of_kind = skipped.iter().filter(|skipped| skipped.what == kind);
+        let Some(first) = of_kind.next() else { continue };
+        let mut others = 0;
+        for other in of_kind {
+            tracing::info!("{other}");
+            others += 1;
+        }
+        match others {
+            0 => out.warning(first),
+            _ => out.warning(format_args!("{first}, and {others} more; -v lists them")),
+        }
+    }
+}
+
 /// What to copy, what not, and why.
 #[derive(Default)]
 pub struct Plan {
@@ -123,8 +188,8 @@ pub struct Plan {
     pub uploads: Vec<Upload>,
     /// What cannot be copied.
     pub refused: Vec<(String, Error)>,
-    /// What is passed over, and why.
-    pub skipped: Vec<String>,
+    /// What is passed over.
+    pub skipped: Vec<Skipped>,
     names: HashSet<ObjectId>,
     left_out: HashSet<PathBuf>,
 }
@@ -152,7 +217,7 @@ impl Plan {
         match object {
             Ok(object) if !self.names.insert(object.clone()) => {
                 let error = Error::new(ErrorKind::InvalidArgument, "another source has the same object name")
-                    .with("object", format_args!("{:?}", object.name()));
+                    .with("object", object.name());
                 self.refuse(path, error);
             }
             Ok(object) => self.uploads.push(Upload {
@@ -169,8 +234,8 @@ impl Plan {
         self.refused.push((path.to_string_lossy().into_owned(), error));
     }
 
-    fn skip(&mut self, path: &Path, why: &str) {
-        self.skipped.push(format!("skipped {why} path={}", units::one_line_path(path)));
+    fn skip(&mut self, path: PathBuf, what: &'static str) {
+        self.skipped.push(Skipped { what, path });
     }
 
     /// Adds all files below a directory. `relative` is where it is below the source.
@@ -189,15 +254,13 @@ impl Plan {
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
             match fs::metadata(&path) {
                 Err(error) => self.refuse(&path, unreadable(error)),
-                Ok(metadata) if metadata.is_dir() && is_link => {
-                    self.skip(&path, "a symbolic link to a directory");
-                }
+                Ok(metadata) if metadata.is_dir() && is_link => self.skip(path, LINK),
                 Ok(metadata) if metadata.is_dir() => self.walk(&path, &relative, target),
                 Ok(metadata) if metadata.is_file() => {
                     let name = utf8_name(&relative).map(|name| target.below() + &name);
                     self.add(&path, target, name, &metadata);
                 }
-                Ok(_) => self.skip(&path, "what is neither file nor directory"),
+                Ok(_) => self.skip(path, SPECIAL),
             }
         }
     }
@@ -266,7 +329,7 @@ pub fn local_path(directory: &Path, name: &str) -> Result<PathBuf> {
             ErrorKind::InvalidArgument,
             "the object's name is no path below the destination; fetch it with `benthic get`",
         )
-        .with("name", format_args!("{name:?}")));
+        .with("name", name));
     }
     Ok(directory.join(name))
 }

@@ -1,4 +1,4 @@
-use super::{Side, Target, files, is_address, is_path, local_path, side, target};
+use super::{Side, Target, check_path, files, is_address, is_path, local_path, side, target};
 use benthic_core::ErrorKind;
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 fn to(text: &str) -> Target {
-    target(text).unwrap()
+    target("f", text).unwrap()
 }
 
 #[test]
@@ -28,7 +28,14 @@ fn paths_and_addresses_are_told_apart() {
     assert_eq!(side(slice::from_ref(&file)).unwrap(), Side::Paths(vec![PathBuf::from(&file)]));
     assert_eq!(side(&["no-such-pool/x".to_owned()]).unwrap(), Side::Objects(vec![to("no-such-pool/x")]));
     assert!(side(&[file, "p:/x".to_owned()]).is_err(), "mixed");
-    assert!(target("./x").is_err(), "two paths");
+    assert!(target("f", "./x").is_err(), "two paths");
+    let pools = ["p".to_owned()];
+    for text in ["p", "p/", "p/x", "p:ns", "other:/x"] {
+        assert!(check_path("p/o", text, &pools).is_err(), "{text}: two objects");
+    }
+    for text in ["./p/x", "/p", "other/x", "px", "."] {
+        assert!(check_path("p/o", text, &pools).is_ok(), "{text}: a path");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Files to objects.
 
-use super::plan::{Plan, Upload};
+use super::plan::{self, Plan, Upload};
 use super::{Copied, Options, Tally};
 use crate::exit::Outcome;
 use crate::jobs;
@@ -21,9 +21,7 @@ const MEMORY_KIB: u32 = 4 * 128 * 1024;
 
 /// Copies what was planned and tells it.
 pub async fn run(pool: Arc<dyn Pool>, plan: Plan, options: Options, session: &Session) -> Outcome {
-    for skipped in &plan.skipped {
-        session.out.warning(skipped);
-    }
+    plan::warn_of_skipped(&plan.skipped, &session.out);
     let skipped = plan.skipped.len() as u64;
     let progress = Progress::bytes("copying", plan.total_bytes());
     let mut tally = Tally::new(session, pool.name());

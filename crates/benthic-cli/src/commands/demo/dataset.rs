@@ -1,6 +1,6 @@
 //! The files of the demo: a person's directory, or generated ones and those of the clone. All of it blocks.
 
-use crate::commands::cp::plan::{Plan, Target, Upload};
+use crate::commands::cp::plan::{Plan, Skipped, Target, Upload};
 use crate::interrupt;
 use crate::noise::Noise;
 use crate::units;
@@ -28,8 +28,10 @@ pub struct Dataset {
     pub uploads: Vec<Upload>,
     /// Their bytes.
     pub total_bytes: u64,
-    /// What is left out, and why.
-    pub skipped: Vec<String>,
+    /// What is passed over.
+    pub skipped: Vec<Skipped>,
+    /// What cannot be read or stored.
+    pub refused: Vec<(String, Error)>,
     /// Where the files are from.
     pub description: String,
     /// Generated files live as long as this.
@@ -71,10 +73,18 @@ impl Dataset {
         Dataset::new(plan, description, Some(generated))
     }
 
+    /// What is left out, and why.
+    pub fn left_out(&self) -> Vec<String> {
+        let refused = self.refused.iter().map(|(path, error)| format!("skipped {path}: {error}"));
+        self.skipped
+            .iter()
+            .map(ToString::to_string)
+            .chain(refused)
+            .map(|text| units::no_control(&text))
+            .collect()
+    }
+
     fn new(plan: Plan, description: String, generated: Option<TempDir>) -> Result<Dataset> {
-        let refused =
-            plan.refused.iter().map(|(path, error)| format!("skipped {}: {error}", units::one_line(path)));
-        let skipped: Vec<String> = plan.skipped.iter().cloned().chain(refused).collect();
         if plan.uploads.is_empty() {
             return Err(
                 Error::new(ErrorKind::NotFound, "there are no files to work on").with("data", description)
@@ -83,7 +93,8 @@ impl Dataset {
         Ok(Dataset {
             total_bytes: plan.total_bytes(),
             uploads: plan.uploads,
-            skipped,
+            skipped: plan.skipped,
+            refused: plan.refused,
             description,
             _generated: generated,
         })

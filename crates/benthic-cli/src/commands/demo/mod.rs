@@ -7,7 +7,8 @@ mod published;
 mod report;
 mod text;
 
-use crate::exit::{Failure, Outcome};
+use crate::commands::cp::plan;
+use crate::exit::Outcome;
 use crate::jobs;
 use crate::local::NewFile;
 use crate::store::{Session, blocking};
@@ -93,11 +94,11 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     let report_path = args.report.clone();
     // Tried first: nobody should wait for minutes to hear that the report has no place.
     let report_path = blocking(move || NewFile::create(&report_path).map(|_| report_path)).await?;
+    let pool = own_pool(session, &args.pool).await?;
     let store_directory = match session.uri().parse()? {
         StoreUri::File(directory) => Some(directory),
         StoreUri::Mem | StoreUri::Ceph { .. } => None,
     };
-    let pool = own_pool(session, &args.pool).await?;
     let say = |what: &str| session.out.note(what).and_then(|()| session.out.flush());
 
     say(if args.data.is_some() { "looking at the files …" } else { "generating files …" })?;
@@ -107,13 +108,19 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
         }
         None => blocking(move || Dataset::generated(args.size, store_directory.as_deref())).await?,
     };
-    for skipped in &dataset.skipped {
-        session.out.warning(skipped);
+    plan::warn_of_skipped(&dataset.skipped, &session.out);
+    for (path, error) in &dataset.refused {
+        session.out.warning(format_args!("skipped {}: {error}", units::one_line(path)));
     }
     let jobs = args.jobs.unwrap_or_else(jobs::default_jobs);
     let objects: Arc<[ObjectId]> = dataset.uploads.iter().map(|upload| upload.object.clone()).collect();
     let sizes = phases::Sizes { objects: objects.len() as u64, bytes: dataset.total_bytes };
-    say(&format!("{} files, {}: {}", sizes.objects, units::size(sizes.bytes), dataset.description))?;
+    say(&format!(
+        "{}, {}: {}",
+        units::count(sizes.objects, "file"),
+        units::size(sizes.bytes),
+        dataset.description
+    ))?;
     say("loading …")?;
     let load = phases::load(&pool, &dataset, jobs, session).await?;
     say("digesting beside the objects …")?;
@@ -125,7 +132,11 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     let mut mismatches = compare(&args.pool, &objects, &in_storage, &at_client, &by_system);
     let mut published = Vec::new();
     for size_bytes in args.object_size {
-        say(&format!("{} repetitions on one object of {} …", args.repeat, units::size(size_bytes)))?;
+        say(&format!(
+            "{} on one object of {} …",
+            units::count(args.repeat.into(), "repetition"),
+            units::size(size_bytes)
+        ))?;
         let store = session.store().await?;
         published.push(published::run(&*store, &pool, size_bytes, args.repeat, &mut mismatches).await?);
     }
@@ -134,7 +145,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
         pool: args.pool,
         jobs,
         data: dataset.description.clone(),
-        skipped: dataset.skipped.clone(),
+        skipped: dataset.left_out(),
         phases: vec![load, there, here, sums],
         repeat: args.repeat,
         published,
@@ -242,9 +253,4 @@ fn compare(
         })
         .filter(|row| row.in_storage != row.expected || row.at_client != row.expected)
         .collect()
-}
-
-/// A problem with one object ends the demo; this says with which.
-fn failed(error: Error, object: &ObjectId) -> Failure {
-    error.with("object", format_args!("{:?}", object.name())).into()
 }

@@ -1,7 +1,6 @@
 //! The four phases: load, digest in storage, digest at the client, and the system's `md5sum` as the judge.
 
 use super::dataset::Dataset;
-use super::failed;
 use crate::commands::cp::plan::Upload;
 use crate::commands::cp::{Options, upload};
 use crate::exit::Outcome;
@@ -139,8 +138,7 @@ where
         |object| digest(Arc::clone(&pool), object),
         |(object, digest)| {
             progress.advance(1);
-            let digest = digest.map_err(|error| failed(error, &object))?;
-            digests.insert(object, digest);
+            digests.insert(object, digest?);
             Ok(())
         },
     )

@@ -49,8 +49,13 @@ pub fn summary(findings: &Findings) -> String {
 pub fn verdict(findings: &Findings) -> String {
     if findings.mismatches.is_empty() {
         let objects = findings.phases.first().map_or(0, |load| load.sizes.objects);
+        let left_out = match findings.skipped.len() {
+            0 => String::new(),
+            skipped => format!(" Skipped: {skipped}."),
+        };
         return format!(
-            "All {objects} objects: the digest kept in storage, the client's and md5sum's are the same."
+            "{}: the digest kept in storage, the client's and md5sum's are the same.{left_out}",
+            units::count(objects, "object")
         );
     }
     let mut lines = vec![format!("{} digests DIFFER:", findings.mismatches.len())];
