@@ -6,7 +6,7 @@ DATA ?=
 DEMO_DIR := target/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long fmt deny clean-demo toolchain
+.PHONY: help demo ceph test test-ceph test-long fmt deny clean-demo toolchain
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -18,6 +18,31 @@ demo: toolchain ## run the main job with a report; DATA=dir uses the files of a 
 	@echo "==> running the demo; the report will be $(DEMO_DIR)/report.html"
 	target/release/benthic --store file:$(DEMO_DIR)/store demo --report $(DEMO_DIR)/report.html \
 		$(if $(DATA),--data "$(DATA)")
+
+CEPH_PACKAGES := ceph-mon ceph-mgr ceph-osd ceph-common librados-dev libradospp-dev rados-objclass-dev python3-rados g++
+CEPH_TEST_DIR := target/test-cluster
+
+ceph: ## install Debian's Ceph packages, for `benthic cluster`
+	@missing=; for package in $(CEPH_PACKAGES); do \
+		dpkg-query -W -f '$${db:Status-Abbrev}' $$package 2>/dev/null | grep -q '^ii' || missing="$$missing $$package"; \
+	done; \
+	if [ -z "$$missing" ]; then echo "==> Ceph's packages are installed"; exit 0; fi; \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
+		echo "cannot install Ceph here: it takes Debian's apt, and root or sudo; missing:$$missing" >&2; exit 1; }; \
+	echo "==> installing Ceph with apt (about a minute):$$missing"; \
+	$$sudo apt-get update -q && \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing
+
+test-ceph: toolchain ceph ## prove what takes a real Ceph cluster, which it starts and removes
+	$(CARGO) build --release --workspace
+	target/release/benthic cluster down --remove --dir $(CEPH_TEST_DIR) 2>/dev/null || true
+	BENTHIC_METHOD_DEADLINE_MS=2000 target/release/benthic cluster up --dir $(CEPH_TEST_DIR)
+	@export BENTHIC_TEST_CEPH_CONF=$(CURDIR)/$(CEPH_TEST_DIR)/ceph.conf; \
+	$(CARGO) test --release -p benthic-cls-library --test it && \
+	$(CARGO) test --release -p benthic-rados --test it && \
+	$(CARGO) test --release -p benthic-cli --test it -- --ignored cluster; \
+	status=$$?; target/release/benthic cluster down --remove --dir $(CEPH_TEST_DIR); exit $$status
 
 test: toolchain ## prove everything that this machine can prove
 	@echo "==> format"

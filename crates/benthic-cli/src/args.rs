@@ -1,7 +1,8 @@
 //! The command line: global options and the list of commands. Each command's own arguments are in its file.
 
 use crate::commands::{
-    bench, class, completions, cp, demo, exec, fsck, get, ls, omap, pool, put, rm, scrub, stat, xattr,
+    bench, class, cluster, completions, cp, demo, exec, fsck, get, ls, omap, pool, put, rm, scrub, stat,
+    xattr,
 };
 use crate::exit;
 use crate::store::DEFAULT_URI;
@@ -59,7 +60,7 @@ pub struct Cli {
 #[derive(Args)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {
-    /// The store: file:DIR, or mem: (gone with the process)
+    /// The store: file:DIR, ceph: (a cluster), or mem: (gone with the process)
     #[arg(
         long,
         global = true,
@@ -105,6 +106,9 @@ pub enum Command {
     /// Show the classes that run beside the objects
     #[command(subcommand, after_help = class::EXAMPLES)]
     Class(class::ClassCommand),
+    /// Run a Ceph cluster on this machine, for development and tests
+    #[command(subcommand, after_help = cluster::EXAMPLES)]
+    Cluster(cluster::ClusterCommand),
     /// Measure throughput and latency
     #[command(subcommand, after_help = bench::EXAMPLES)]
     Bench(bench::BenchCommand),

@@ -3,6 +3,7 @@
 use crate::output::Output;
 use benthic_core::{ClassInfo, Error, ErrorKind, Pool, Result, Store, StoreUri};
 use benthic_embedded::{EmbeddedStore, MemStore, Options};
+use benthic_rados::RadosStore;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
@@ -103,9 +104,15 @@ async fn open(uri: &str, create: bool) -> Result<Opened> {
                 .map_err(|error| explain_open(error, uri, create))?;
             Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: Some(store) })
         }
-        StoreUri::Ceph { .. } => {
-            Err(Error::new(ErrorKind::Unsupported, "this build has no Ceph engine; use --store file:DIR")
-                .with("store", uri))
+        StoreUri::Ceph { conf, id } => {
+            let options = benthic_rados::Options {
+                classes: benthic_classes::registry(),
+                ..benthic_rados::Options::default()
+            };
+            let store = blocking(move || RadosStore::connect(conf.as_deref(), id.as_deref(), options))
+                .await
+                .map_err(|error| error.with("store", uri))?;
+            Ok(Opened { store, embedded: None })
         }
     }
 }
@@ -114,8 +121,8 @@ async fn open(uri: &str, create: bool) -> Result<Opened> {
 fn parse(uri: &str) -> Result<StoreUri> {
     let message = match uri.split_once(':') {
         Some(("file" | "ceph", _) | ("mem", "")) => return uri.parse(),
-        None if !uri.is_empty() => format!("a store is file:DIR or mem:; did you mean file:{uri}?"),
-        _ => "a store is file:DIR or mem:".to_owned(),
+        None if !uri.is_empty() => format!("a store is file:DIR, ceph: or mem:; did you mean file:{uri}?"),
+        _ => "a store is file:DIR, ceph: or mem:".to_owned(),
     };
     Err(Error::new(ErrorKind::InvalidArgument, message).with("store", uri))
 }

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod class;
+pub mod cluster;
 pub mod completions;
 pub mod cp;
 pub mod demo;
@@ -41,6 +42,7 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
         Command::Omap(command) => omap::run(command, session).await,
         Command::Exec(args) => exec::run(args, session).await,
         Command::Class(command) => class::run(command, session).await,
+        Command::Cluster(command) => cluster::run(command, session).await,
         Command::Bench(command) => bench::run(command, session).await,
         Command::Scrub(args) => scrub::run(args, session).await,
         Command::Fsck(args) => fsck::run(&args, session).await,

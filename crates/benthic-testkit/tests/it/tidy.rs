@@ -19,7 +19,7 @@ const CRATES: [(&str, Uses); 14] = [
     ("benthic-classes", Uses::Only(&["benthic-core"])),
     ("benthic-fragment", Uses::Only(&["benthic-core"])),
     ("benthic-table", Uses::Only(&["benthic-core", "benthic-fragment"])),
-    ("benthic-cls*", Uses::Only(&["benthic-core", "benthic-classes", "benthic-fragment"])),
+    ("benthic-cls*", Uses::Only(&["benthic-core", "benthic-classes", "benthic-fragment", "benthic-cls"])),
     ("benthic-s3", Uses::Only(&["benthic-core", "benthic-classes"])),
     ("benthic-block", Uses::Only(&["benthic-core", "benthic-classes"])),
     ("benthic-ceph", Uses::Only(&["benthic-core", "benthic-rados"])),
@@ -30,7 +30,7 @@ const CRATES: [(&str, Uses); 14] = [
 ];
 
 /// What tests may use besides.
-const TESTS_USE: [&str; 3] = ["benthic-testkit", "benthic-classes", "benthic-embedded"];
+const TESTS_USE: [&str; 4] = ["benthic-testkit", "benthic-classes", "benthic-embedded", "benthic-ceph"];
 
 /// Dependencies that a crate must not have outside its tests, by the start of their names.
 const FORBIDDEN: [(&str, &[&str]); 2] =

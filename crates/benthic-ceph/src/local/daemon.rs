@@ -1,0 +1,154 @@
+//! The daemons of a cluster: their names, and their processes as the kernel knows them.
+//!
+//! There are no pid files. A daemon is the process whose command line begins with what we start it with, which
+//! contains the path of its cluster's configuration. So nothing goes stale and no stranger is taken for
+//! a daemon.
+
+use super::tools;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use rustix::io::Errno;
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+/// A daemon of a local cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Daemon {
+    /// `mon.a`, the monitor.
+    Mon,
+    /// `mgr.a`, the manager.
+    Mgr,
+    /// `osd.N`.
+    Osd(u32),
+}
+
+impl Daemon {
+    /// Its program.
+    pub(super) fn program(self) -> &'static str {
+        match self {
+            Daemon::Mon => "ceph-mon",
+            Daemon::Mgr => "ceph-mgr",
+            Daemon::Osd(_) => "ceph-osd",
+        }
+    }
+
+    /// What its command line begins with after the program. [`running`] recognizes the daemon by it.
+    pub(super) fn args(self, conf: &Path) -> [String; 4] {
+        let id = if let Daemon::Osd(number) = self { number.to_string() } else { "a".to_owned() };
+        ["-c".to_owned(), conf.display().to_string(), "-i".to_owned(), id]
+    }
+
+    /// Its process, if it runs.
+    pub(super) fn pid(self, conf: &Path) -> Result<Option<u32>> {
+        Ok(running(conf)?.into_iter().find(|(daemon, _)| *daemon == self).map(|(_, pid)| pid))
+    }
+
+    /// Sends a signal to its processes, to nothing else. Returns whether there was one.
+    pub(super) fn signal(self, conf: &Path, signal: Signal) -> Result<bool> {
+        let mut sent = false;
+        for (_, raw) in running(conf)?.into_iter().filter(|(daemon, _)| *daemon == self) {
+            let Some(pid) = tools::pid(raw) else { continue };
+            let cannot = |error: Errno| {
+                Error::io(Action::Admin, "cannot signal a daemon", error.into()).with("daemon", self)
+            };
+            let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+                Err(Errno::SRCH) => continue,
+                opened => opened.map_err(cannot)?,
+            };
+            // The handle stays with the process, the pid does not: look again before the signal.
+            if read(raw, conf) != Some(self) {
+                continue;
+            }
+            match pidfd_send_signal(handle, signal) {
+                Err(Errno::SRCH) => {}
+                outcome => {
+                    outcome.map_err(cannot)?;
+                    sent = true;
+                }
+            }
+        }
+        Ok(sent)
+    }
+}
+
+impl fmt::Display for Daemon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Daemon::Mon => f.write_str("mon.a"),
+            Daemon::Mgr => f.write_str("mgr.a"),
+            Daemon::Osd(number) => write!(f, "osd.{number}"),
+        }
+    }
+}
+
+impl FromStr for Daemon {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Daemon> {
+        let osd = |number: &str| number.parse().ok().map(Daemon::Osd);
+        match text {
+            "mon.a" => Some(Daemon::Mon),
+            "mgr.a" => Some(Daemon::Mgr),
+            _ => text.strip_prefix("osd.").and_then(osd),
+        }
+        .filter(|daemon| daemon.to_string() == text)
+        .ok_or_else(|| {
+            Error::new(ErrorKind::InvalidArgument, "no such daemon; they are mon.a, mgr.a, osd.0, osd.1, …")
+                .with("daemon", format_args!("{text:?}"))
+        })
+    }
+}
+
+/// All daemons of the cluster with this configuration that run.
+pub fn running(conf: &Path) -> Result<Vec<(Daemon, u32)>> {
+    let cannot = |error| Error::io(Action::Admin, "cannot read /proc", error);
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").map_err(cannot)? {
+        let name = entry.map_err(cannot)?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        found.extend(read(pid, conf).map(|daemon| (daemon, pid)));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Which daemon a process is; one that makes the daemon's data, with further arguments, counts for it. A process
+/// that ended but was not waited for has no command line, so it is none.
+fn read(pid: u32, conf: &Path) -> Option<Daemon> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words: Vec<&str> = std::str::from_utf8(&line).ok()?.split_terminator('\0').collect();
+    let (program, args) = words.split_first()?;
+    let args = args.get(..4)?;
+    let kind = program.rsplit('/').next()?.strip_prefix("ceph-")?;
+    let daemon: Daemon = format!("{kind}.{}", args[3]).parse().ok()?;
+    (args == daemon.args(conf)).then_some(daemon)
+}
+
+/// Seconds since a process started.
+pub fn uptime_s(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the name in parentheses, which may hold anything; the 22nd is the start in ticks.
+    let started_ticks: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    let machine_up = fs::read_to_string("/proc/uptime").ok()?;
+    let machine_up_s: u64 = machine_up.split('.').next()?.parse().ok()?;
+    Some(machine_up_s.saturating_sub(started_ticks / rustix::param::clock_ticks_per_second()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Daemon;
+
+    #[test]
+    fn a_daemon_has_one_name() {
+        for daemon in [Daemon::Mon, Daemon::Mgr, Daemon::Osd(0), Daemon::Osd(12)] {
+            assert_eq!(daemon.to_string().parse::<Daemon>().unwrap(), daemon);
+        }
+        for name in
+            ["", "osd", "osd.", "osd.x", "osd.-1", "osd.01", "osd.+1", "mon.b", "mds.a", "osd.4294967296"]
+        {
+            assert!(name.parse::<Daemon>().is_err(), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What is in the directory of a cluster.
+//!
+//! ```text
+//! DIR/benthic-cluster.json   the marker: this directory is ours
+//!     lock                   held by the command that changes the cluster
+//!     ceph.conf  keyring  monmap
+//!     mon.a/  mgr.a/  osd.N/ data of the daemons; osd.N/block is a sparse file
+//!     classes/               links to the system's object classes
+//!     log/  run/
+//! ```
+
+use benthic_core::{Action, Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::net::TcpListener;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+const MARKER: &str = "benthic-cluster.json";
+const LOCK: &str = "lock";
+/// Sockets have paths of at most 107 bytes; the longest of ours adds this to the directory.
+const DIR_BYTES_MAX: usize = 107 - "/run/osd.99.asok".len();
+/// How large an OSD may grow. The file is sparse.
+const OSD_BYTES: u64 = 20 << 30;
+
+/// What the directory says about its cluster.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Marker {
+    /// Of this file.
+    pub format: u32,
+    /// The cluster's identity.
+    pub fsid: String,
+    /// Where the monitor listens.
+    pub mon_port: u16,
+    /// How many OSDs it has.
+    pub osds: u32,
+    /// False until it was healthy once. What is not complete is made anew, for nobody can have data in it.
+    pub complete: bool,
+}
+
+impl Marker {
+    /// The marker of a new cluster, with a free port.
+    pub fn new(osds: u32) -> Result<Marker> {
+        let fsid = uuid()?;
+        // Below the ports that the kernel gives to clients, and another start for each cluster.
+        let start = fsid.bytes().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+        let mon_port = (0..100)
+            .map(|step| 20_000 + start.wrapping_add(step * 7) % 10_000)
+            .find(|port| port_is_free(*port))
+            .ok_or_else(|| Error::new(ErrorKind::Busy, "no free port found for the monitor; try again"))?;
+        Ok(Marker { format: 1, fsid, mon_port, osds, complete: false })
+    }
+
+    /// Reads the marker of a directory, if it has one.
+    pub fn read(dir: &Path) -> Result<Option<Marker>> {
+        let path = dir.join(MARKER);
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|error| cannot("read", &path, error))?,
+        };
+        let broken = |message: &str| Error::new(ErrorKind::Corrupt, message).with("file", path.display());
+        let marker: Marker = serde_json::from_slice(&text)
+            .map_err(|error| broken("the cluster's marker cannot be read").with_source(error))?;
+        if marker.format != 1 {
+            return Err(
+                broken("the cluster was made by another version of benthic").with("format", marker.format)
+            );
+        }
+        Ok(Some(marker))
+    }
+
+    /// Writes the marker: the whole or not at all.
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| {
+            Error::new(ErrorKind::Internal, "cannot encode the marker").with_source(error)
+        })?;
+        let (path, temporary) = (dir.join(MARKER), dir.join("benthic-cluster.json.new"));
+        fs::write(&temporary, text + "\n")
+            .and_then(|()| fs::rename(&temporary, &path))
+            .map_err(|error| cannot("write", &path, error))
+    }
+}
+
+/// The real path of a directory that is there and may be a cluster's.
+pub fn resolve(dir: &Path) -> Result<PathBuf> {
+    let real = fs::canonicalize(dir).map_err(|error| cannot("open", dir, error))?;
+    if !real.is_dir() {
+        return Err(Error::new(ErrorKind::InvalidArgument, "this is no directory; name another with --dir")
+            .with("dir", dir.display()));
+    }
+    check_path(&real)?;
+    Ok(real)
+}
+
+/// Refuses a directory whose path Ceph cannot take.
+pub fn check_path(dir: &Path) -> Result<()> {
+    let path = std::path::absolute(dir).map_err(|error| cannot("open", dir, error))?;
+    let plain = |c: &u8| c.is_ascii_alphanumeric() || b"/._+@,-".contains(c);
+    let text = path.as_os_str().as_encoded_bytes();
+    let message = if !text.iter().all(plain) {
+        "Ceph's configuration takes only letters, digits and /._+@,- in a path; use another --dir"
+    } else if text.len() > DIR_BYTES_MAX {
+        "the path is too long for the daemons' sockets; use a shorter --dir"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", format_args!("{path:?}")))
+}
+
+/// Makes the directory, unless it is there.
+pub fn make(dir: &Path) -> Result<()> {
+    // Keys are in it.
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| cannot("make", dir, error))
+}
+
+/// Whether nothing of anybody's is in a directory.
+pub fn is_unused(dir: &Path) -> Result<bool> {
+    let entries = fs::read_dir(dir).map_err(|error| cannot("read", dir, error))?;
+    Ok(entries.flatten().all(|entry| entry.file_name() == LOCK))
+}
+
+/// Keeps other commands from changing the cluster while the file lives.
+pub fn lock(dir: &Path) -> Result<File> {
+    let path = dir.join(LOCK);
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(|error| cannot("open", &path, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::new(ErrorKind::Busy, "another command works on this cluster; wait for it")
+                .with("dir", dir.display()))
+        }
+        Err(TryLockError::Error(error)) => Err(cannot("lock", &path, error)),
+    }
+}
+
+/// Removes what is ours: all of it, or all but marker and lock. Strangers' files stay.
+pub fn clear(dir: &Path, keep_marker: bool) -> Result<()> {
+    let ours = |name: &str| {
+        ["ceph.conf", "keyring", "monmap", "mon.a", "mgr.a", "classes", "log", "run"].contains(&name)
+            || name.strip_prefix("osd.").is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    for entry in fs::read_dir(dir).map_err(|error| cannot("read", dir, error))?.flatten() {
+        if entry.file_name().to_str().is_some_and(ours) {
+            remove(&entry.path())?;
+        }
+    }
+    if !keep_marker {
+        // The marker goes last, so that an interrupted removal can be repeated.
+        remove(&dir.join(LOCK))?;
+        remove(&dir.join(MARKER))?;
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> Result<()> {
+    let is_dir = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    match if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) } {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(cannot("remove", path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the folders, the links to the classes, and `ceph.conf`.
+pub fn fill(dir: &Path, marker: &Marker) -> Result<()> {
+    let osds = (0..marker.osds).map(|number| format!("osd.{number}"));
+    for name in ["mon.a", "mgr.a", "classes", "log", "run"].map(str::to_owned).into_iter().chain(osds) {
+        make(&dir.join(name))?;
+    }
+    let system = system_classes()?;
+    for class in fs::read_dir(&system).map_err(|error| cannot("read", &system, error))?.flatten() {
+        let link = dir.join("classes").join(class.file_name());
+        symlink(class.path(), &link).map_err(|error| cannot("make", &link, error))?;
+    }
+    let path = dir.join("ceph.conf");
+    fs::write(&path, configuration(dir, marker)).map_err(|error| cannot("write", &path, error))
+}
+
+/// Where the package put Ceph's own object classes.
+fn system_classes() -> Result<PathBuf> {
+    let multiarch = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
+    multiarch
+        .chain(["/usr/lib".into(), "/usr/lib64".into()])
+        .map(|lib| lib.join("rados-classes"))
+        .find(|classes| classes.join("libcls_lock.so").exists())
+        .ok_or_else(|| {
+            Error::new(ErrorKind::Unavailable, "Ceph's object classes are missing; `make ceph` installs them")
+        })
+}
+
+fn configuration(dir: &Path, marker: &Marker) -> String {
+    let Marker { fsid, mon_port, osds, .. } = marker;
+    let (dir, size) = (dir.display(), (*osds).min(3));
+    let min_size = size.saturating_sub(1).max(1);
+    format!(
+        "# Made by benthic, for development and tests.
+[global]
+fsid = {fsid}
+mon_host = v2:127.0.0.1:{mon_port}/0
+public_addr = 127.0.0.1
+cluster_addr = 127.0.0.1
+auth_cluster_required = cephx
+auth_service_required = cephx
+auth_client_required = cephx
+keyring = {dir}/keyring
+mon_data = {dir}/$name
+mgr_data = {dir}/$name
+osd_data = {dir}/$name
+run_dir = {dir}/run
+log_file = {dir}/log/$name.log
+admin_socket = {dir}/run/$name.asok
+pid_file =
+crash_dir = {dir}/run
+
+# One machine: replicas are on different OSDs, not hosts, and one OSD may report another.
+osd_crush_chooseleaf_type = 0
+mon_osd_reporter_subtree_level = osd
+mon_osd_min_down_reporters = 1
+
+# Many small pools on few OSDs.
+osd_pool_default_size = {size}
+osd_pool_default_min_size = {min_size}
+osd_pool_default_pg_num = 8
+osd_pool_default_pgp_num = 8
+osd_pool_default_pg_autoscale_mode = off
+mon_max_pg_per_osd = 2000
+mon_allow_pool_delete = true
+mon_allow_pool_size_one = true
+mon_warn_on_pool_no_redundancy = false
+
+# The disk is shared with everything else here.
+mon_data_avail_warn = 2
+mon_data_avail_crit = 1
+bluestore_block_size = {OSD_BYTES}
+osd_memory_target = 939524096
+
+auth_allow_insecure_global_id_reclaim = false
+mgr_initial_modules =
+mgr_module_path = /usr/share/ceph/mgr
+osd_class_dir = {dir}/classes
+osd_class_load_list = *
+osd_class_default_list = *
+
+[client]
+log_file =
+admin_socket =
+"
+    )
+}
+
+/// A random UUID from the kernel.
+pub fn uuid() -> Result<String> {
+    let path = Path::new("/proc/sys/kernel/random/uuid");
+    let text = fs::read_to_string(path).map_err(|error| cannot("read", path, error))?;
+    Ok(text.trim().to_owned())
+}
+
+/// Whether nobody listens on a port of the loopback interface.
+pub fn port_is_free(port: u16) -> bool {
+    TcpListener::bind(("127.0.0.1", port)).is_ok()
+}
+
+fn cannot(what: &str, path: &Path, error: std::io::Error) -> Error {
+    Error::io(Action::Admin, format!("cannot {what} {}", path.display()), error)
+}

@@ -1,0 +1,331 @@
+//! A real Ceph cluster on this machine: plain processes in one directory, on the loopback interface.
+//!
+//! For development and tests: one monitor, no protection against the loss of the machine, and a disk that is
+//! shared with everything else. The daemons outlive the process that started them.
+//!
+//! Every wait ends: each of Ceph's programs has a limit on its time, and so has everything that is waited for.
+
+mod create;
+mod daemon;
+mod layout;
+mod status;
+mod tools;
+mod wait;
+
+pub use daemon::Daemon;
+pub use status::{DaemonStatus, PoolStatus, Status};
+
+use benthic_core::{Action, Error, ErrorKind, Result};
+use layout::Marker;
+use rustix::process::Signal;
+use status::Health;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+/// How many OSDs a local cluster may have: each takes about 1 GiB of memory.
+pub const OSDS_MAX: u32 = 32;
+/// How many OSDs a cluster gets if nobody says.
+pub const OSDS_DEFAULT: u32 = 3;
+
+const QUESTION_LIMIT: Duration = Duration::from_secs(15);
+const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
+const LAST_WORDS_LIMIT: Duration = Duration::from_secs(2);
+/// How much of a log is read to show its end.
+const TAIL_BYTES: u64 = 64 * 1024;
+const TAIL_LINES: usize = 5;
+const TAIL_COLUMNS: usize = 200;
+
+/// Told what is being waited for, several times a second. An error ends the wait.
+pub type Watch<'a> = dyn FnMut(&str) -> Result<()> + 'a;
+
+/// What [`Cluster::up`] had to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// A new cluster was made.
+    Created,
+    /// Daemons of a cluster that was there were started.
+    Resumed,
+    /// All daemons were running.
+    Already,
+}
+
+/// A local cluster, running or not.
+#[derive(Debug)]
+pub struct Cluster {
+    dir: PathBuf,
+    marker: Marker,
+}
+
+impl Cluster {
+    /// The cluster in a directory.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn open(dir: &Path) -> Result<Cluster> {
+        let none = || {
+            Error::new(
+                ErrorKind::NotFound,
+                "no cluster here; `benthic cluster up` makes one, --dir names another",
+            )
+            .with("dir", dir.display())
+        };
+        if !dir.is_dir() {
+            return Err(none());
+        }
+        let dir = layout::resolve(dir)?;
+        let marker = Marker::read(&dir)?.ok_or_else(none)?;
+        Ok(Cluster { dir, marker })
+    }
+
+    /// Brings a cluster up: makes it in a new or empty directory, starts what does not run of one that is there,
+    /// and waits until it serves. One whose making was interrupted is made anew.
+    ///
+    /// # Errors
+    /// `Unavailable` if packages are missing, or a daemon failed or took too long; `InvalidArgument` if the
+    /// directory is something else, or the cluster in it has another number of OSDs; `Busy` while another
+    /// command changes it.
+    pub fn up(dir: &Path, osds: Option<u32>, watch: &mut Watch<'_>) -> Result<(Cluster, Started)> {
+        if osds.is_some_and(|osds| osds == 0 || osds > OSDS_MAX) {
+            return Err(Error::new(ErrorKind::InvalidArgument, "a local cluster has 1 to 32 OSDs"));
+        }
+        tools::require()?;
+        layout::check_path(dir)?;
+        layout::make(dir)?;
+        let dir = layout::resolve(dir)?;
+        if Marker::read(&dir)?.is_none() && !layout::is_unused(&dir)? {
+            let message = "the directory holds something else than a cluster; name another with --dir";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", dir.display()));
+        }
+        let _lock = layout::lock(&dir)?;
+        let (mut cluster, started) = match Marker::read(&dir)? {
+            Some(marker) if marker.complete => {
+                let cluster = Cluster { dir, marker };
+                cluster.check_size(osds)?;
+                let running = daemon::running(&cluster.conf())?;
+                let stopped = |daemon: &Daemon| running.iter().all(|(found, _)| found != daemon);
+                let stopped: Vec<Daemon> = cluster.daemons().into_iter().filter(stopped).collect();
+                if stopped.is_empty() {
+                    return Ok((cluster, Started::Already));
+                }
+                cluster.start_all(&stopped, watch)?;
+                (cluster, Started::Resumed)
+            }
+            unfinished => (Cluster::make(dir, unfinished, osds, watch)?, Started::Created),
+        };
+        cluster.wait_ready(started == Started::Created, watch)?;
+        cluster.marker.complete = true;
+        cluster.marker.write(&cluster.dir)?;
+        Ok((cluster, started))
+    }
+
+    /// Makes a cluster in place of one that was never complete.
+    fn make(dir: PathBuf, old: Option<Marker>, osds: Option<u32>, watch: &mut Watch<'_>) -> Result<Cluster> {
+        let osds = osds.or(old.as_ref().map(|marker| marker.osds)).unwrap_or(OSDS_DEFAULT);
+        if let Some(marker) = old {
+            Cluster { dir: dir.clone(), marker }.stop(Signal::KILL, watch)?;
+            layout::clear(&dir, true)?;
+        }
+        let cluster = Cluster { dir, marker: Marker::new(osds)? };
+        cluster.marker.write(&cluster.dir)?;
+        create::create(&cluster, watch)?;
+        Ok(cluster)
+    }
+
+    /// Stops the daemons: OSDs first, the monitor last. Data stay. Returns whether one was running.
+    ///
+    /// # Errors
+    /// `Unavailable` if a daemon cannot be ended, `Busy` while another command changes the cluster.
+    pub fn down(&self, watch: &mut Watch<'_>) -> Result<bool> {
+        let _lock = layout::lock(&self.dir)?;
+        self.stop(Signal::TERM, watch)
+    }
+
+    /// Stops the daemons and removes the cluster with its data. Returns whether the directory is gone too: it
+    /// stays if there are files in it that are not the cluster's.
+    ///
+    /// # Errors
+    /// As [`down`](Cluster::down).
+    pub fn remove(self, watch: &mut Watch<'_>) -> Result<bool> {
+        let _lock = layout::lock(&self.dir)?;
+        self.stop(Signal::KILL, watch)?;
+        layout::clear(&self.dir, false)?;
+        Ok(fs::remove_dir(&self.dir).is_ok())
+    }
+
+    /// Ends a daemon as a crash would (SIGKILL).
+    ///
+    /// # Errors
+    /// `NotFound` if it does not run, `InvalidArgument` if the cluster has no such daemon.
+    pub fn kill(&self, daemon: Daemon, watch: &mut Watch<'_>) -> Result<()> {
+        self.check(daemon)?;
+        let _lock = layout::lock(&self.dir)?;
+        if !daemon.signal(&self.conf(), Signal::KILL)? {
+            return Err(Error::new(ErrorKind::NotFound, "the daemon does not run").with("daemon", daemon));
+        }
+        self.wait_killed(&[daemon], watch)
+    }
+
+    /// Starts a daemon and waits until the cluster takes it for running. Returns false if it was already.
+    ///
+    /// # Errors
+    /// `Unavailable` if it failed or took too long, `InvalidArgument` if the cluster has no such daemon.
+    pub fn start(&self, daemon: Daemon, watch: &mut Watch<'_>) -> Result<bool> {
+        self.check(daemon)?;
+        tools::require()?;
+        let _lock = layout::lock(&self.dir)?;
+        if daemon.pid(&self.conf())?.is_some() {
+            return Ok(false);
+        }
+        self.start_all(&[daemon], watch)?;
+        Ok(true)
+    }
+
+    /// How the cluster is. Answers within seconds, whatever state the daemons are in.
+    ///
+    /// # Errors
+    /// Only if this machine's processes cannot be listed.
+    pub fn status(&self) -> Result<Status> {
+        let running = daemon::running(&self.conf())?;
+        let daemons: Vec<_> =
+            self.daemons().into_iter().map(|daemon| DaemonStatus::new(daemon, &running)).collect();
+        let stopped = |health: &str, check: String| Health {
+            status: health.to_owned(),
+            checks: vec![check],
+            missing: None,
+        };
+        let health = if running.iter().any(|(daemon, _)| *daemon == Daemon::Mon) {
+            self.health().unwrap_or_else(|error| stopped("UNKNOWN", error.to_string()))
+        } else {
+            stopped("DOWN", "the monitor does not run".to_owned())
+        };
+        let mut checks = health.checks;
+        if !self.marker.complete {
+            checks.push("it was never complete; `benthic cluster up` makes it anew".to_owned());
+        }
+        let answers = health.status.starts_with("HEALTH_");
+        let usage = answers.then(|| self.ask(&["df"]).and_then(|json| status::usage(&json)));
+        let (used_bytes, total_bytes, pools) = usage.and_then(Result::ok).unwrap_or_default();
+        Ok(Status {
+            dir: self.dir.clone(),
+            fsid: self.marker.fsid.clone(),
+            health: health.status,
+            checks,
+            daemons,
+            pools,
+            used_bytes,
+            total_bytes,
+        })
+    }
+
+    /// The last lines of a daemon's log; empty if it has none.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the cluster has no such daemon.
+    pub fn log_tail(&self, daemon: Daemon, lines: usize) -> Result<String> {
+        self.check(daemon)?;
+        let log = self.log(daemon, "log");
+        match tail(&log, lines) {
+            Ok(text) if text.is_empty() => tail(&self.log(daemon, "stderr"), lines),
+            text => text,
+        }
+        .map_err(|error| Error::io(Action::Read, "cannot read a log", error).with("file", log.display()))
+    }
+
+    /// The cluster's `ceph.conf`, for every client of Ceph.
+    pub fn conf(&self) -> PathBuf {
+        self.dir.join("ceph.conf")
+    }
+
+    /// All its daemons, in the order of their start.
+    pub fn daemons(&self) -> Vec<Daemon> {
+        [Daemon::Mon, Daemon::Mgr].into_iter().chain((0..self.marker.osds).map(Daemon::Osd)).collect()
+    }
+
+    fn check(&self, daemon: Daemon) -> Result<()> {
+        if self.daemons().contains(&daemon) {
+            return Ok(());
+        }
+        let message = format!("the cluster has osd.0 to osd.{}", self.marker.osds - 1);
+        Err(Error::new(ErrorKind::InvalidArgument, message).with("daemon", daemon))
+    }
+
+    fn check_size(&self, osds: Option<u32>) -> Result<()> {
+        let have = self.marker.osds;
+        if osds.is_none_or(|osds| osds == have) {
+            return Ok(());
+        }
+        let message = format!(
+            "the cluster here has {have} OSDs; `benthic cluster down --remove` makes room for another"
+        );
+        Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", self.dir.display()))
+    }
+
+    fn log(&self, daemon: Daemon, extension: &str) -> PathBuf {
+        self.dir.join("log").join(format!("{daemon}.{extension}"))
+    }
+
+    /// Asks the monitor, in JSON.
+    fn ask(&self, words: &[&str]) -> Result<String> {
+        let mut command = tools::command("ceph", &self.conf());
+        command.args(["--connect-timeout", "10", "-f", "json"]).args(words);
+        tools::run(&mut command, QUESTION_LIMIT)
+    }
+
+    fn health(&self) -> Result<Health> {
+        Health::parse(&self.ask(&["status"])?)
+    }
+
+    /// Starts a daemon unless it runs. It detaches itself and is then in a session of its own.
+    fn launch(&self, daemon: Daemon) -> Result<()> {
+        if daemon.pid(&self.conf())?.is_some() {
+            return Ok(());
+        }
+        if daemon == Daemon::Mon && !layout::port_is_free(self.marker.mon_port) {
+            return Err(Error::new(
+                ErrorKind::Busy,
+                "another program has the monitor's port; stop that first",
+            )
+            .with("port", self.marker.mon_port));
+        }
+        let stderr = self.log(daemon, "stderr");
+        let file = File::create(&stderr).map_err(|error| {
+            Error::io(Action::Write, "cannot make a log", error).with("file", stderr.display())
+        })?;
+        let mut command = tools::bare(daemon.program());
+        command.args(daemon.args(&self.conf())).stdout(Stdio::null()).stderr(file).current_dir(&self.dir);
+        tools::run(&mut command, LAUNCH_LIMIT).map(drop).map_err(|error| self.explain(daemon, error))
+    }
+
+    /// An error about a daemon, with what it wrote last.
+    fn explain(&self, daemon: Daemon, error: Error) -> Error {
+        // A daemon that failed may still be writing why. To stderr it writes until it detaches, then to its log.
+        let _ = self.wait_gone(&[daemon], LAST_WORDS_LIMIT, &mut |_| Ok(()));
+        let last =
+            ["log", "stderr"].map(|file| tail(&self.log(daemon, file), TAIL_LINES).unwrap_or_default());
+        let last: Vec<String> = last
+            .iter()
+            .flat_map(|text| text.lines())
+            .map(|line| line.chars().take(TAIL_COLUMNS).collect())
+            .collect();
+        let message = format!("{}; {daemon} wrote last:\n{}\n", error.message(), last.join("\n"));
+        let explained = Error::new(error.kind(), message).with_op(error.op()).with("daemon", daemon);
+        error.context().fold(explained, |explained, (key, value)| explained.with(key, value))
+    }
+}
+
+fn tail(path: &Path, lines: usize) -> std::io::Result<String> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
+        file => file?,
+    };
+    let len_bytes = file.metadata()?.len();
+    file.seek(SeekFrom::Start(len_bytes.saturating_sub(TAIL_BYTES)))?;
+    let mut end = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut end)?;
+    let end = String::from_utf8_lossy(&end);
+    let all: Vec<&str> = end.lines().collect();
+    Ok(all[all.len().saturating_sub(lines)..].iter().map(|line| format!("{line}\n")).collect())
+}

@@ -1,0 +1,121 @@
+//! Ceph's programs, run with a limit on their time.
+
+use benthic_core::{Action, Error, ErrorKind, Result};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// Every program that a cluster needs, and the Debian package that it is in.
+const PROGRAMS: [(&str, &str); 6] = [
+    ("ceph", "ceph-common"),
+    ("ceph-authtool", "ceph-common"),
+    ("ceph-mgr", "ceph-mgr"),
+    ("ceph-mon", "ceph-mon"),
+    ("ceph-osd", "ceph-osd"),
+    ("monmaptool", "ceph-base"),
+];
+
+/// Fails with the names of all packages that are missing.
+pub fn require() -> Result<()> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let missing: Vec<_> =
+        PROGRAMS.iter().filter(|(name, _)| !dirs.iter().any(|dir| dir.join(name).is_file())).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.dedup();
+    let message = format!(
+        "Ceph is not installed: run `make ceph` or `apt-get install --no-install-recommends {}`",
+        packages.join(" ")
+    );
+    Err(Error::new(ErrorKind::Unavailable, message).with("missing", programs.join(",")))
+}
+
+/// A program that works on the cluster with this configuration.
+pub fn command(program: &str, conf: &Path) -> Command {
+    let mut command = bare(program);
+    command.arg("-c").arg(conf);
+    command
+}
+
+/// A program that works on no cluster that the environment names.
+pub fn bare(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove("CEPH_ARGS").env_remove("CEPH_CONF");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs a program to its end and returns what it printed.
+///
+/// # Errors
+/// `Unavailable` if it failed, with the last line that it wrote to stderr, or did not end in time.
+pub fn run(command: &mut Command, limit: Duration) -> Result<String> {
+    run_with(command, None, limit)
+}
+
+/// The same with input, which no other user of the machine can see (unlike arguments).
+pub fn run_with(command: &mut Command, input: Option<&str>, limit: Duration) -> Result<String> {
+    if input.is_some() {
+        command.stdin(Stdio::piped());
+    }
+    let mut child = command.spawn().map_err(|error| cannot_run(command, error))?;
+    if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+        // Input fits into the pipe. A program that ends without reading it says why itself.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = wait(child, limit).map_err(|error| error.with("command", name(command)))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it did not say why").trim();
+    Err(Error::new(ErrorKind::Unavailable, format!("a program of Ceph's failed: {said}"))
+        .with("command", name(command))
+        .with("status", output.status.code().unwrap_or(-1)))
+}
+
+fn wait(child: Child, limit: Duration) -> Result<Output> {
+    let cannot = |error| Error::io(Action::Admin, "cannot wait for a program of Ceph's", error);
+    // Not the pid: that may be another process' by the time it is used.
+    let handle = pid(child.id()).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    match receiver.recv_timeout(limit) {
+        Ok(output) => output.map_err(cannot),
+        Err(_) => {
+            if let Some(Ok(handle)) = handle {
+                let _ = pidfd_send_signal(handle, Signal::KILL);
+            }
+            Err(Error::new(ErrorKind::Unavailable, "a program of Ceph's did not end in time")
+                .with("limit_s", limit.as_secs()))
+        }
+    }
+}
+
+/// A pid as the kernel's calls want it.
+pub fn pid(raw: u32) -> Option<Pid> {
+    i32::try_from(raw).ok().and_then(Pid::from_raw)
+}
+
+fn cannot_run(command: &Command, error: std::io::Error) -> Error {
+    Error::io(Action::Admin, "cannot run a program of Ceph's; `make ceph` installs them", error)
+        .with_kind(ErrorKind::Unavailable)
+        .with("command", name(command))
+}
+
+/// The program and its plain words: enough to know which call it was. Keys are never arguments.
+fn name(command: &Command) -> String {
+    let plain = |word: &&OsStr| *word != "-c" && !word.as_encoded_bytes().contains(&b'/');
+    let words = command.get_args().filter(plain);
+    let line: Vec<_> = [command.get_program()].into_iter().chain(words).map(OsStr::to_string_lossy).collect();
+    format!("{:?}", line.join(" "))
+}

@@ -1,0 +1,173 @@
+//! Waiting for daemons, never without an end.
+
+use super::daemon;
+use super::status::{self, Health};
+use super::{Cluster, Daemon, Watch};
+use benthic_core::{Error, ErrorKind, Result};
+use rustix::process::Signal;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+const START_LIMIT: Duration = Duration::from_secs(90);
+const READY_LIMIT: Duration = Duration::from_secs(180);
+/// A restarted cluster that serves but has warnings of its owner's making is given up on HEALTH_OK after this.
+const WARNING_LIMIT: Duration = Duration::from_secs(20);
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+const KILL_LIMIT: Duration = Duration::from_secs(10);
+const TICK: Duration = Duration::from_millis(200);
+
+impl Cluster {
+    /// Starts daemons and waits until the monitor takes them for running.
+    pub(super) fn start_all(&self, daemons: &[Daemon], watch: &mut Watch<'_>) -> Result<()> {
+        if daemons.contains(&Daemon::Mon) {
+            watch("the monitor")?;
+            self.launch(Daemon::Mon)?;
+            self.wait_for("the monitor", &[Daemon::Mon], START_LIMIT, watch, || self.lives().map(|_| true))?;
+        } else if Daemon::Mon.pid(&self.conf())?.is_none() {
+            let message = "the monitor does not run; `benthic cluster start mon.a` starts it";
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        }
+        let others: Vec<Daemon> = daemons.iter().copied().filter(|daemon| *daemon != Daemon::Mon).collect();
+        // The monitor may not have noticed that a daemon was gone: only a new life proves that it is back.
+        let before = self.lives()?;
+        thread::scope(|scope| {
+            let launched: Vec<_> = others.iter().map(|daemon| scope.spawn(|| self.launch(*daemon))).collect();
+            launched.into_iter().try_for_each(joined)
+        })?;
+        let names: Vec<String> = others.iter().map(Daemon::to_string).collect();
+        self.wait_for(&names.join(", "), &others, START_LIMIT, watch, || {
+            let now = self.lives()?;
+            let is_back =
+                |daemon: &Daemon| now.iter().any(|life| life.0 == *daemon && !before.contains(life));
+            Ok(others.iter().all(is_back))
+        })
+    }
+
+    fn lives(&self) -> Result<Vec<(Daemon, u64)>> {
+        status::lives(&self.ask(&["osd", "dump"])?, &self.ask(&["mgr", "dump"])?)
+    }
+
+    pub(super) fn wait_ready(&self, want_ok: bool, watch: &mut Watch<'_>) -> Result<()> {
+        let mut serves_since = None;
+        let mut waits_for = "the monitor".to_owned();
+        let started = Instant::now();
+        loop {
+            watch(&waits_for)?;
+            self.check_alive(&self.daemons())?;
+            match self.health() {
+                Ok(health) if health.status == "HEALTH_OK" && health.missing.is_none() => return Ok(()),
+                Ok(Health { checks, missing: None, .. }) => {
+                    let since = *serves_since.get_or_insert_with(Instant::now);
+                    if !want_ok && since.elapsed() > WARNING_LIMIT {
+                        return Ok(());
+                    }
+                    waits_for = checks.join(", ");
+                }
+                Ok(Health { missing: Some(missing), .. }) => {
+                    serves_since = None;
+                    waits_for = missing;
+                }
+                Err(error) => waits_for = error.to_string(),
+            }
+            if started.elapsed() > READY_LIMIT {
+                return Err(late(&waits_for, READY_LIMIT));
+            }
+            pause();
+        }
+    }
+
+    /// Waits until `done`, while `daemons` run. What `done` fails with counts as not yet.
+    pub(super) fn wait_for(
+        &self,
+        what: &str,
+        daemons: &[Daemon],
+        limit: Duration,
+        watch: &mut Watch<'_>,
+        mut done: impl FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        let started = Instant::now();
+        loop {
+            watch(what)?;
+            self.check_alive(daemons)?;
+            if matches!(done(), Ok(true)) {
+                return Ok(());
+            }
+            if started.elapsed() > limit {
+                let error = late(what, limit);
+                return Err(daemons.last().map_or(error, |daemon| self.explain(*daemon, late(what, limit))));
+            }
+            pause();
+        }
+    }
+
+    fn check_alive(&self, daemons: &[Daemon]) -> Result<()> {
+        let running = daemon::running(&self.conf())?;
+        match daemons.iter().find(|daemon| running.iter().all(|(found, _)| found != *daemon)) {
+            Some(dead) => Err(self.explain(*dead, Error::new(ErrorKind::Unavailable, "a daemon ended"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops what runs: the OSDs, then the manager, then the monitor. Returns whether anything did.
+    pub(super) fn stop(&self, signal: Signal, watch: &mut Watch<'_>) -> Result<bool> {
+        let running: Vec<Daemon> =
+            daemon::running(&self.conf())?.into_iter().map(|(daemon, _)| daemon).collect();
+        let (osds, rest): (Vec<Daemon>, Vec<Daemon>) =
+            running.iter().partition(|daemon| matches!(daemon, Daemon::Osd(_)));
+        for group in [&osds[..]].into_iter().chain(rest.chunks(1).rev()) {
+            for daemon in group {
+                daemon.signal(&self.conf(), signal)?;
+            }
+            if !self.wait_gone(group, STOP_LIMIT, watch)? {
+                for daemon in group {
+                    daemon.signal(&self.conf(), Signal::KILL)?;
+                }
+                self.wait_killed(group, watch)?;
+            }
+        }
+        Ok(!running.is_empty())
+    }
+
+    /// Waits until daemons are gone that nothing can keep.
+    pub(super) fn wait_killed(&self, daemons: &[Daemon], watch: &mut Watch<'_>) -> Result<()> {
+        let gone = self.wait_gone(daemons, KILL_LIMIT, watch)?;
+        if gone { Ok(()) } else { Err(late("daemons to end", KILL_LIMIT)) }
+    }
+
+    /// Waits until none of the daemons runs. Returns false if one still does.
+    pub(super) fn wait_gone(
+        &self,
+        daemons: &[Daemon],
+        limit: Duration,
+        watch: &mut Watch<'_>,
+    ) -> Result<bool> {
+        let started = Instant::now();
+        while started.elapsed() < limit {
+            let running = daemon::running(&self.conf())?;
+            match running.iter().find(|(found, _)| daemons.contains(found)) {
+                Some((daemon, _)) => watch(&format!("{daemon} to end"))?,
+                None => return Ok(true),
+            }
+            pause();
+        }
+        Ok(false)
+    }
+}
+
+/// What a thread returned.
+pub fn joined(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+    thread.join().map_err(|_| Error::new(ErrorKind::Internal, "a thread panicked"))?
+}
+
+fn late(what: &str, limit: Duration) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("waited too long for {what}; `benthic cluster logs` may tell why"),
+    )
+    .with("limit_s", limit.as_secs())
+}
+
+#[expect(clippy::disallowed_methods, reason = "Ceph's daemons signal nobody; each wait asks its watch first")]
+fn pause() {
+    thread::sleep(TICK);
+}

@@ -1,0 +1,49 @@
+//! Compiles the shim against the headers of Debian's Ceph packages.
+//!
+//! A machine without them builds the workspace all the same: the Rust side needs no header and is checked in full, only
+//! the shim is left out, and `export!` then exports nothing. A library built so has no `__cls_init`, and `install`
+//! refuses it.
+
+use std::path::Path;
+use std::process::exit;
+
+const HEADERS: &str = "/usr/include/rados";
+/// A header that a build needs, and the package that has it.
+const NEEDED: [(&str, &str); 2] = [("objclass.h", "rados-objclass-dev"), ("buffer.h", "libradospp-dev")];
+
+fn main() {
+    println!("cargo::rustc-check-cfg=cfg(ceph_headers)");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/shim.cc");
+    for (header, _) in NEEDED {
+        println!("cargo::rerun-if-changed={HEADERS}/{header}");
+    }
+    let missing: Vec<_> = NEEDED
+        .iter()
+        .filter(|(header, _)| !Path::new(HEADERS).join(header).exists())
+        .map(|(_, package)| *package)
+        .collect();
+    if !missing.is_empty() {
+        println!(
+            "cargo::warning=built without classes for ceph-osd; `make ceph` installs what it needs missing={}",
+            missing.join(",")
+        );
+        return;
+    }
+    println!("cargo::rustc-cfg=ceph_headers");
+    let compiled = cc::Build::new()
+        .cpp(true)
+        .file("src/shim.cc")
+        .flag("-std=c++17")
+        .flag("-isystem")
+        .flag(HEADERS)
+        .flag("-fvisibility=hidden")
+        .opt_level(2)
+        .pic(true)
+        .warnings_into_errors(true)
+        .try_compile("benthic_cls_shim");
+    if let Err(error) = compiled {
+        println!("cargo::error=the shim for ceph-osd does not compile; `make ceph` installs g++: {error}");
+        exit(1);
+    }
+}

@@ -1,0 +1,231 @@
+//! The object as an OSD has it, with the rules of docs/design/0003.
+
+use crate::ffi::{self, Context, Entry, Errno};
+use benthic_core::{Action, Error, ErrorKind, LogLevel, ObjectAccess, OmapPage, Result, Stat, limits};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many omap entries are asked for at a time: with the longest values, one answer has 64 MiB.
+const OMAP_BATCH: usize = 64;
+
+/// Levels of `debug_objclass`. 0 is always in the log; what is over 5 costs nothing by default.
+const LOG_LEVEL_ERROR: i32 = 0;
+const LOG_LEVEL_INFO: i32 = 1;
+const LOG_LEVEL_DEBUG: i32 = 20;
+
+/// One object during one call of a method.
+pub struct OsdObject<'a> {
+    context: Context<'a>,
+    /// LIBRARY CLASS.METHOD, for the log.
+    caller: &'a str,
+    /// Whether the object existed before the operation, once it is known.
+    existed: Option<bool>,
+}
+
+impl OsdObject<'_> {
+    pub fn new<'a>(context: Context<'a>, caller: &'a str) -> OsdObject<'a> {
+        OsdObject { context, caller, existed: None }
+    }
+
+    /// Asks once, before anything is changed: `stat` sees changes, and to all else a missing object looks empty.
+    fn existed(&mut self) -> Result<bool> {
+        if let Some(existed) = self.existed {
+            return Ok(existed);
+        }
+        let existed = match self.stat() {
+            Ok(_) => true,
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
+        self.existed = Some(existed);
+        Ok(existed)
+    }
+
+    fn before_read(&mut self) -> Result<()> {
+        if self.existed()? { Ok(()) } else { Err(no_such_object()) }
+    }
+
+    fn before_change(&mut self) -> Result<()> {
+        self.existed().map(|_| ())
+    }
+}
+
+impl ObjectAccess for OsdObject<'_> {
+    fn stat(&mut self) -> Result<Stat> {
+        match self.context.stat() {
+            Ok((size_bytes, modified_unix_ns)) => Ok(Stat { size_bytes, modified_unix_ns }),
+            Err(errno) => Err(failed("stat", Action::Read, errno)),
+        }
+    }
+
+    fn read(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
+        self.before_read()?;
+        // No object is larger, and ceph-osd's numbers have 31 bits.
+        let len_bytes = len_bytes.min(limits::OBJECT_BYTES_MAX.saturating_sub(offset_bytes));
+        if len_bytes == 0 {
+            return Ok(Bytes::new());
+        }
+        self.context.read(offset_bytes, len_bytes).map_err(|errno| failed("read", Action::Read, errno))
+    }
+
+    fn get_xattr(&mut self, name: &str) -> Result<Bytes> {
+        self.before_read()?;
+        self.context
+            .get_xattr(name)
+            .map_err(|errno| failed("get_xattr", Action::Read, errno).with("attribute", name))
+    }
+
+    fn list_xattrs(&mut self) -> Result<BTreeMap<String, Bytes>> {
+        self.before_read()?;
+        let xattrs =
+            self.context.list_xattrs().map_err(|errno| failed("list_xattrs", Action::Read, errno))?;
+        xattrs
+            .into_iter()
+            .map(|(name, value)| match String::from_utf8(name.to_vec()) {
+                Ok(name) => Ok((name, value)),
+                Err(error) => Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "the object has an attribute whose name is not UTF-8; another client made it",
+                )
+                .with_source(error)),
+            })
+            .collect()
+    }
+
+    fn omap_get(&mut self, keys: &[Bytes]) -> Result<Vec<Entry>> {
+        self.before_read()?;
+        let keys: Vec<&Bytes> = keys.iter().collect::<BTreeSet<_>>().into_iter().collect();
+        let mut found = Vec::new();
+        let mut len_bytes = 0;
+        for batch in keys.chunks(OMAP_BATCH) {
+            let entries =
+                self.context.omap_get(batch).map_err(|errno| failed("omap_get", Action::Read, errno))?;
+            len_bytes += entries.iter().map(entry_bytes).sum::<usize>();
+            // The context would refuse it too, but after all of it was read.
+            if len_bytes as u64 > limits::METHOD_MEMORY_BYTES_MAX {
+                return Err(Error::new(
+                    ErrorKind::LimitExceeded,
+                    "the method wants too many omap values at once; get fewer keys in one call",
+                )
+                .with("keys", keys.len()));
+            }
+            found.extend(entries);
+        }
+        Ok(found)
+    }
+
+    fn omap_range(&mut self, after: Option<&[u8]>, prefix: &[u8], entries_max: usize) -> Result<OmapPage> {
+        self.before_read()?;
+        let mut page = OmapPage::default();
+        let mut len_bytes = 0;
+        let mut after = Bytes::copy_from_slice(after.unwrap_or_default());
+        loop {
+            let wanted = OMAP_BATCH.min(entries_max - page.entries.len());
+            let (entries, more) = self
+                .context
+                .omap_range(&after, prefix, wanted)
+                .map_err(|errno| failed("omap_range", Action::Read, errno))?;
+            page.more = more;
+            let Some((last, _)) = entries.last() else {
+                return Ok(page);
+            };
+            after = last.clone();
+            for entry in entries {
+                if len_bytes >= limits::OMAP_PAGE_BYTES_MAX {
+                    page.more = true;
+                    return Ok(page);
+                }
+                len_bytes += entry_bytes(&entry);
+                page.entries.push(entry);
+            }
+            let full = page.entries.len() >= entries_max || len_bytes >= limits::OMAP_PAGE_BYTES_MAX;
+            if full || !page.more {
+                return Ok(page);
+            }
+        }
+    }
+
+    fn create(&mut self, exclusive: bool) -> Result<()> {
+        self.before_change()?;
+        self.context.create(exclusive).map_err(|errno| failed("create", Action::Write, errno))
+    }
+
+    fn write(&mut self, offset_bytes: u64, data: Bytes) -> Result<()> {
+        if data.is_empty() {
+            return self.create(false);
+        }
+        self.before_change()?;
+        self.context.write(offset_bytes, &data).map_err(|errno| failed("write", Action::Write, errno))
+    }
+
+    fn write_full(&mut self, data: Bytes) -> Result<()> {
+        self.before_change()?;
+        self.context.write_full(&data).map_err(|errno| failed("write_full", Action::Write, errno))
+    }
+
+    fn truncate(&mut self, size_bytes: u64) -> Result<()> {
+        self.before_change()?;
+        self.context.truncate(size_bytes).map_err(|errno| failed("truncate", Action::Write, errno))
+    }
+
+    fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+        self.before_change()?;
+        self.context.zero(offset_bytes, len_bytes).map_err(|errno| failed("zero", Action::Write, errno))
+    }
+
+    fn remove(&mut self) -> Result<()> {
+        self.before_change()?;
+        self.context.remove().map_err(|errno| failed("remove", Action::Write, errno))
+    }
+
+    fn set_xattr(&mut self, name: &str, value: Bytes) -> Result<()> {
+        self.before_change()?;
+        self.context.set_xattr(name, &value).map_err(|errno| failed("set_xattr", Action::Write, errno))
+    }
+
+    fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<()> {
+        if entries.is_empty() {
+            return self.create(false);
+        }
+        self.before_change()?;
+        self.context.omap_set(&entries).map_err(|errno| failed("omap_set", Action::Write, errno))
+    }
+
+    fn omap_remove(&mut self, keys: &[Bytes]) -> Result<()> {
+        self.before_change()?;
+        if keys.is_empty() {
+            return self.stat().map(|_| ());
+        }
+        keys.iter()
+            .try_for_each(|key| self.context.omap_remove(key))
+            .map_err(|errno| failed("omap_remove", Action::Write, errno))
+    }
+
+    fn omap_clear(&mut self) -> Result<()> {
+        self.before_change()?;
+        self.context.omap_clear().map_err(|errno| failed("omap_clear", Action::Write, errno))
+    }
+
+    fn log(&mut self, level: LogLevel, message: &str) {
+        let level = match level {
+            LogLevel::Debug => LOG_LEVEL_DEBUG,
+            LogLevel::Info => LOG_LEVEL_INFO,
+            LogLevel::Error => LOG_LEVEL_ERROR,
+        };
+        // One call is one line, whatever a class puts into it.
+        let line = format!("{}: {message}", self.caller).replace(char::is_control, " ");
+        ffi::log(level, &line);
+    }
+}
+
+fn entry_bytes((key, value): &Entry) -> usize {
+    key.len() + value.len()
+}
+
+fn no_such_object() -> Error {
+    Error::new(ErrorKind::NotFound, "no such object")
+}
+
+fn failed(op: &'static str, action: Action, Errno(errno): Errno) -> Error {
+    Error::new(ErrorKind::from_errno(errno, action), "the OSD refuses it").with_op(op).with("errno", errno)
+}

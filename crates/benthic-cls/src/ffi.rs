@@ -1,0 +1,291 @@
+//! The functions of `shim.cc`, made safe. All `unsafe` code of this crate is here; the contracts are in `shim.cc`.
+#![allow(unsafe_code)]
+
+use bytes::Bytes;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::panic::catch_unwind;
+use std::{ptr, slice};
+
+/// A negative answer of ceph-osd, as a positive number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// An entry of a map: its key and its value.
+pub type Entry = (Bytes, Bytes);
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Slice {
+    data: *const u8,
+    len: usize,
+}
+
+#[repr(C)]
+struct EntrySlices {
+    key: Slice,
+    value: Slice,
+}
+
+#[repr(C)]
+struct RawBuffer {
+    data: *const u8,
+    len: usize,
+    owner: *mut c_void,
+}
+
+#[repr(C)]
+struct RawMethod {
+    name: *const c_char,
+    flags: c_int,
+}
+
+type Take = unsafe extern "C" fn(*mut c_void, Slice, Slice);
+type Call = unsafe extern "C" fn(usize, *mut c_void, Slice, *mut c_void) -> c_int;
+
+unsafe extern "C" {
+    safe fn benthic_cls_methods_max() -> usize;
+    fn benthic_cls_register(
+        name: *const c_char,
+        methods: *const RawMethod,
+        count: usize,
+        call: Call,
+    ) -> c_int;
+    fn benthic_cls_log(level: c_int, message: Slice);
+    fn benthic_cls_output(output: *mut c_void, data: Slice) -> c_int;
+    fn benthic_cls_free(owner: *mut c_void);
+    fn benthic_cls_stat(context: *mut c_void, size_bytes: *mut u64, modified_unix_ns: *mut u64) -> c_int;
+    fn benthic_cls_read(context: *mut c_void, offset: u64, len: u64, buffer: *mut RawBuffer) -> c_int;
+    fn benthic_cls_get_xattr(context: *mut c_void, name: Slice, buffer: *mut RawBuffer) -> c_int;
+    fn benthic_cls_list_xattrs(context: *mut c_void, take: Take, sink: *mut c_void) -> c_int;
+    fn benthic_cls_omap_get(
+        context: *mut c_void,
+        keys: *const Slice,
+        count: usize,
+        take: Take,
+        sink: *mut c_void,
+    ) -> c_int;
+    fn benthic_cls_omap_range(
+        context: *mut c_void,
+        after: Slice,
+        prefix: Slice,
+        entries_max: u64,
+        more: *mut bool,
+        take: Take,
+        sink: *mut c_void,
+    ) -> c_int;
+    fn benthic_cls_create(context: *mut c_void, exclusive: bool) -> c_int;
+    fn benthic_cls_write(context: *mut c_void, offset: u64, data: Slice) -> c_int;
+    fn benthic_cls_write_full(context: *mut c_void, data: Slice) -> c_int;
+    fn benthic_cls_truncate(context: *mut c_void, size: u64) -> c_int;
+    fn benthic_cls_zero(context: *mut c_void, offset: u64, len: u64) -> c_int;
+    fn benthic_cls_remove(context: *mut c_void) -> c_int;
+    fn benthic_cls_set_xattr(context: *mut c_void, name: Slice, value: Slice) -> c_int;
+    fn benthic_cls_omap_set(context: *mut c_void, entries: *const EntrySlices, count: usize) -> c_int;
+    fn benthic_cls_omap_remove(context: *mut c_void, key: Slice) -> c_int;
+    fn benthic_cls_omap_clear(context: *mut c_void) -> c_int;
+}
+
+impl Slice {
+    fn of(bytes: &[u8]) -> Slice {
+        Slice { data: bytes.as_ptr(), len: bytes.len() }
+    }
+
+    /// # Safety
+    /// The shim's promise of a slice: `len` bytes at `data` for `'a`, or nothing if `len` is 0.
+    unsafe fn bytes<'a>(self) -> &'a [u8] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: the caller's promise.
+        unsafe { slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+fn check(result: c_int) -> Result<(), Errno> {
+    if result < 0 { Err(Errno(result.wrapping_neg())) } else { Ok(()) }
+}
+
+/// Bytes of ceph-osd, given back when dropped.
+struct Buffer(RawBuffer);
+
+// SAFETY: a buffer is never changed, and ceph-osd's counters of references are atomic.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the owner, which lives as long as `self`, keeps these bytes.
+        unsafe { Slice { data: self.0.data, len: self.0.len }.bytes() }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the owner is ours, and this is the only place that ends it.
+        unsafe { benthic_cls_free(self.0.owner) }
+    }
+}
+
+fn take_buffer(fill: impl FnOnce(*mut RawBuffer) -> c_int) -> Result<Bytes, Errno> {
+    let mut raw = RawBuffer { data: ptr::null(), len: 0, owner: ptr::null_mut() };
+    check(fill(&mut raw))?;
+    Ok(Bytes::from_owner(Buffer(raw)))
+}
+
+fn take_entries(fill: impl FnOnce(Take, *mut c_void) -> c_int) -> Result<Vec<Entry>, Errno> {
+    unsafe extern "C" fn take(sink: *mut c_void, key: Slice, value: Slice) {
+        // SAFETY: the sink is the vector below, which nobody else touches meanwhile; the slices are the shim's.
+        let (entries, key, value) = unsafe { (&mut *sink.cast::<Vec<Entry>>(), key.bytes(), value.bytes()) };
+        entries.push((Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)));
+    }
+    let mut entries: Vec<Entry> = Vec::new();
+    check(fill(take, (&raw mut entries).cast()))?;
+    Ok(entries)
+}
+
+/// One object during one operation, as ceph-osd gives it to a method. What it offers is described in `shim.cc`.
+pub struct Context<'a> {
+    raw: *mut c_void,
+    call: PhantomData<&'a ()>,
+}
+
+// SAFETY of all blocks: `raw` is valid as long as `self` (made in `call` below for the time of the call), the slices
+// are borrowed for the call, and the shim writes through the pointers only during the call.
+#[allow(clippy::undocumented_unsafe_blocks, reason = "documented once, above")]
+impl Context<'_> {
+    /// Size, and time in ns.
+    pub fn stat(&self) -> Result<(u64, u64), Errno> {
+        let (mut size_bytes, mut modified_unix_ns) = (0, 0);
+        check(unsafe { benthic_cls_stat(self.raw, &mut size_bytes, &mut modified_unix_ns) })?;
+        Ok((size_bytes, modified_unix_ns))
+    }
+
+    pub fn read(&self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes, Errno> {
+        take_buffer(|buffer| unsafe { benthic_cls_read(self.raw, offset_bytes, len_bytes, buffer) })
+    }
+
+    pub fn get_xattr(&self, name: &str) -> Result<Bytes, Errno> {
+        let name = Slice::of(name.as_bytes());
+        take_buffer(|buffer| unsafe { benthic_cls_get_xattr(self.raw, name, buffer) })
+    }
+
+    pub fn list_xattrs(&self) -> Result<Vec<Entry>, Errno> {
+        take_entries(|take, sink| unsafe { benthic_cls_list_xattrs(self.raw, take, sink) })
+    }
+
+    pub fn omap_get(&self, keys: &[&Bytes]) -> Result<Vec<Entry>, Errno> {
+        let keys: Vec<_> = keys.iter().map(|key| Slice::of(key)).collect();
+        take_entries(|take, sink| unsafe {
+            benthic_cls_omap_get(self.raw, keys.as_ptr(), keys.len(), take, sink)
+        })
+    }
+
+    /// Entries, and whether there are more.
+    pub fn omap_range(
+        &self,
+        after: &[u8],
+        prefix: &[u8],
+        entries_max: usize,
+    ) -> Result<(Vec<Entry>, bool), Errno> {
+        let (after, prefix) = (Slice::of(after), Slice::of(prefix));
+        let mut more = false;
+        let entries = take_entries(|take, sink| unsafe {
+            benthic_cls_omap_range(self.raw, after, prefix, entries_max as u64, &mut more, take, sink)
+        })?;
+        Ok((entries, more))
+    }
+
+    pub fn create(&self, exclusive: bool) -> Result<(), Errno> {
+        check(unsafe { benthic_cls_create(self.raw, exclusive) })
+    }
+
+    pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<(), Errno> {
+        check(unsafe { benthic_cls_write(self.raw, offset_bytes, Slice::of(data)) })
+    }
+
+    pub fn write_full(&self, data: &[u8]) -> Result<(), Errno> {
+        check(unsafe { benthic_cls_write_full(self.raw, Slice::of(data)) })
+    }
+
+    pub fn truncate(&self, size_bytes: u64) -> Result<(), Errno> {
+        check(unsafe { benthic_cls_truncate(self.raw, size_bytes) })
+    }
+
+    pub fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), Errno> {
+        check(unsafe { benthic_cls_zero(self.raw, offset_bytes, len_bytes) })
+    }
+
+    pub fn remove(&self) -> Result<(), Errno> {
+        check(unsafe { benthic_cls_remove(self.raw) })
+    }
+
+    pub fn set_xattr(&self, name: &str, value: &[u8]) -> Result<(), Errno> {
+        check(unsafe { benthic_cls_set_xattr(self.raw, Slice::of(name.as_bytes()), Slice::of(value)) })
+    }
+
+    pub fn omap_set<'e>(
+        &self,
+        entries: impl IntoIterator<Item = (&'e Bytes, &'e Bytes)>,
+    ) -> Result<(), Errno> {
+        let entries: Vec<_> = entries
+            .into_iter()
+            .map(|(key, value)| EntrySlices { key: Slice::of(key), value: Slice::of(value) })
+            .collect();
+        check(unsafe { benthic_cls_omap_set(self.raw, entries.as_ptr(), entries.len()) })
+    }
+
+    pub fn omap_remove(&self, key: &[u8]) -> Result<(), Errno> {
+        check(unsafe { benthic_cls_omap_remove(self.raw, Slice::of(key)) })
+    }
+
+    pub fn omap_clear(&self) -> Result<(), Errno> {
+        check(unsafe { benthic_cls_omap_clear(self.raw) })
+    }
+}
+
+/// A line for the OSD's log; see `shim.cc` for the level.
+pub fn log(level: c_int, message: &str) {
+    // SAFETY: the message is borrowed for the call.
+    unsafe { benthic_cls_log(level, Slice::of(message.as_bytes())) }
+}
+
+/// What answers calls: gets the method's index, its object and its input; gives the output, or the errno to return.
+pub trait Answer {
+    fn answer(index: usize, context: Context<'_>, input: &[u8]) -> Result<Bytes, Errno>;
+}
+
+/// Registers a library and its methods (names and `CLS_METHOD_*` flags). Calls of them go to `A`, which may panic.
+///
+/// # Errors
+/// As `benthic_cls_register` in `shim.cc`.
+pub fn register<A: Answer>(library: &CStr, methods: &[(&CStr, c_int)]) -> Result<(), Errno> {
+    unsafe extern "C" fn call<A: Answer>(
+        index: usize,
+        context: *mut c_void,
+        input: Slice,
+        output: *mut c_void,
+    ) -> c_int {
+        // EIO is the row of `ClassFailed`. What a panic left half done goes with the operation.
+        catch_unwind(|| {
+            // SAFETY: ceph-osd keeps the input until the method returns.
+            let input = unsafe { input.bytes() };
+            match A::answer(index, Context { raw: context, call: PhantomData }, input) {
+                // SAFETY: `output` is what the trampoline passed.
+                Ok(answer) => unsafe { benthic_cls_output(output, Slice::of(&answer)) },
+                Err(Errno(errno)) => -errno,
+            }
+        })
+        .unwrap_or(-benthic_core::error::errno::EIO)
+    }
+    let methods: Vec<_> =
+        methods.iter().map(|(name, flags)| RawMethod { name: name.as_ptr(), flags: *flags }).collect();
+    // SAFETY: the names end with NUL and outlive the call, which copies them.
+    check(unsafe { benthic_cls_register(library.as_ptr(), methods.as_ptr(), methods.len(), call::<A>) })
+}
+
+/// How many methods [`register`] takes.
+pub fn methods_max() -> usize {
+    benthic_cls_methods_max()
+}

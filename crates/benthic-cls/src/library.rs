@@ -1,0 +1,194 @@
+//! A library inside an OSD: its methods, how they are called, and how it describes itself.
+
+use crate::access::OsdObject;
+use crate::ffi::{self, Answer, Context, Errno};
+use benthic_core::error::errno;
+use benthic_core::{
+    BUILD, ClassInfo, ClassRegistry, Error, Method, MethodFlags, MethodInfo, MethodLimits, Result,
+    SystemClock, call_method,
+};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::ffi::CString;
+use std::panic::{self, catch_unwind};
+use std::sync::OnceLock;
+
+/// The method that every library has: gives name, build and classes of the library as JSON, and takes no input.
+///
+/// It is declared to write, and writes nothing. So an OSD calls it with any object name, also of an object that is not
+/// there, creates nothing, and returns its output as that of a read: a client calls it in a *read* operation. (An OSD
+/// calls no method that only reads on a missing object, and a cluster need not have an object in every OSD.) The caller
+/// needs the right to call methods, `x`; `allow rx` is enough.
+///
+/// ```json
+/// {"library":"benthic_1","build":"0.1.0","classes":[{"class":"hello","version":1,"build":"0.1.0","summary":"…",
+///  "methods":[{"method":"say","reads":true,"writes":false,"result_xattr":null,"summary":"…","input":"…",
+///              "output":"…","examples":["Ada"]}]}]}
+/// ```
+pub const DESCRIBE: &str = "benthic.describe";
+
+/// A shorter deadline for methods, in milliseconds, from the environment of the OSD. For clusters that run tests. A
+/// value that is no number from 1 to the [usual deadline](benthic_core::limits::METHOD_DEADLINE_MS) is not taken.
+pub const DEADLINE_VARIABLE: &str = "BENTHIC_METHOD_DEADLINE_MS";
+
+/// As objclass.h has them.
+const CLS_METHOD_RD: i32 = 1;
+const CLS_METHOD_WR: i32 = 2;
+
+const LOG_LEVEL_FAILURE: i32 = 5;
+
+static LIBRARY: OnceLock<Library> = OnceLock::new();
+
+struct Library {
+    description: Bytes,
+    methods: Vec<Entry>,
+    limits: MethodLimits,
+    clock: SystemClock,
+}
+
+struct Entry {
+    /// CLASS.METHOD.
+    name: String,
+    /// LIBRARY CLASS.METHOD.
+    caller: String,
+    method: &'static Method,
+}
+
+/// Registers a library with the OSD whose process this is; [`export!`](crate::export) calls it. What goes wrong is in
+/// the OSD's log, and the library then has no methods.
+pub fn start(name: &str, classes: fn() -> ClassRegistry) {
+    // This hook is of this library's copy of the standard library alone. `call_method` logs the message.
+    panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map_or_else(|| "unknown".to_owned(), ToString::to_string);
+        ffi::log(0, &format!("a panic at {place}"));
+    }));
+    let started = catch_unwind(|| try_start(name, &classes()));
+    match started {
+        Ok(Ok(())) => {}
+        Ok(Err(message)) => ffi::log(0, &format!("{name}: {message}")),
+        Err(_) => {
+            ffi::log(0, &format!("{name}: the classes panicked when they were asked for their methods"))
+        }
+    }
+}
+
+fn try_start(name: &str, classes: &ClassRegistry) -> Result<(), String> {
+    let library = Library::new(name, classes).map_err(|error| error.to_string())?;
+    let no_nul = |error| format!("a name has a NUL: {error}");
+    let mut names = vec![(CString::new(DESCRIBE).map_err(no_nul)?, CLS_METHOD_WR)];
+    for entry in &library.methods {
+        names.push((CString::new(entry.name.as_str()).map_err(no_nul)?, osd_flags(entry.method.flags)));
+    }
+    if names.len() > ffi::methods_max() {
+        let max = ffi::methods_max();
+        return Err(format!(
+            "too many methods; use several libraries methods={} methods_max={max}",
+            names.len()
+        ));
+    }
+    LIBRARY.set(library).map_err(|_| "started twice".to_owned())?;
+    let library = CString::new(name).map_err(no_nul)?;
+    let names: Vec<_> = names.iter().map(|(name, flags)| (name.as_c_str(), *flags)).collect();
+    ffi::register::<Calls>(&library, &names).map_err(|Errno(errno)| {
+        format!(
+            "the OSD takes it under no other name than its file's; call it libcls_{name}.so errno={errno}"
+        )
+    })?;
+    ffi::log(0, &format!("loading {name} build={BUILD} methods={}", names.len()));
+    Ok(())
+}
+
+struct Calls;
+
+impl Answer for Calls {
+    fn answer(index: usize, context: Context<'_>, input: &[u8]) -> Result<Bytes, Errno> {
+        let library = LIBRARY.get().ok_or(Errno(errno::EREMOTEIO))?;
+        // Index 0 is `DESCRIBE`, which has no `Method`: it looks at no object.
+        let Some(index) = index.checked_sub(1) else {
+            return Ok(library.description.clone());
+        };
+        let entry = library.methods.get(index).ok_or(Errno(errno::EREMOTEIO))?;
+        let mut object = OsdObject::new(context, &entry.caller);
+        call_method(entry.method, &mut object, &library.clock, library.limits, input).map_err(|error| {
+            // The message may quote data, so it stays out of the log.
+            let row = error.kind().row();
+            ffi::log(
+                LOG_LEVEL_FAILURE,
+                &format!("{}: failed kind={} errno={}", entry.caller, row.name, row.errno),
+            );
+            Errno(row.errno)
+        })
+    }
+}
+
+impl Library {
+    fn new(name: &str, classes: &ClassRegistry) -> Result<Library, Error> {
+        let infos = classes.describe();
+        let mut methods = Vec::new();
+        for class in &infos {
+            for method in &class.methods {
+                let full_name = format!("{}.{}", class.name, method.name);
+                methods.push(Entry {
+                    caller: format!("{name} {full_name}"),
+                    name: full_name,
+                    method: classes.method(&class.name, &method.name)?,
+                });
+            }
+        }
+        Ok(Library {
+            description: Bytes::from(describe(name, &infos).to_string()),
+            methods,
+            limits: method_limits(std::env::var(DEADLINE_VARIABLE).ok().as_deref()),
+            clock: SystemClock::default(),
+        })
+    }
+}
+
+fn method_limits(deadline_ms: Option<&str>) -> MethodLimits {
+    let usual = MethodLimits::default();
+    let shorter = deadline_ms.and_then(|value| value.parse().ok());
+    match shorter {
+        Some(deadline_ms) if (1..=usual.deadline_ms).contains(&deadline_ms) => {
+            MethodLimits { deadline_ms, ..usual }
+        }
+        _ => usual,
+    }
+}
+
+fn osd_flags(flags: MethodFlags) -> i32 {
+    let flag = |ours, osds| if flags.contains(ours) { osds } else { 0 };
+    flag(MethodFlags::READ, CLS_METHOD_RD) | flag(MethodFlags::WRITE, CLS_METHOD_WR)
+}
+
+fn describe(library: &str, classes: &[ClassInfo]) -> Value {
+    let classes: Vec<_> = classes
+        .iter()
+        .map(|class| {
+            json!({
+                "class": class.name,
+                "version": class.version,
+                "build": class.build,
+                "summary": class.summary,
+                "methods": class.methods.iter().map(describe_method).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    json!({ "library": library, "build": BUILD, "classes": classes })
+}
+
+fn describe_method(method: &MethodInfo) -> Value {
+    json!({
+        "method": method.name,
+        "reads": method.reads,
+        "writes": method.writes,
+        "result_xattr": method.result_xattr,
+        "summary": method.summary,
+        "input": method.input,
+        "output": method.output,
+        "examples": method.examples,
+    })
+}
+
+#[cfg(test)]
+#[path = "library_tests.rs"]
+mod tests;

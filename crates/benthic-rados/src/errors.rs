@@ -1,0 +1,112 @@
+//! What an errno of a cluster means to a person.
+
+use benthic_core::error::errno;
+use benthic_core::{Action, ClassCall, Error, ErrorKind};
+use std::ffi::CString;
+
+/// A name as librados wants it.
+///
+/// # Errors
+/// `InvalidArgument` for a NUL.
+pub(crate) fn c_string(text: impl Into<Vec<u8>>) -> Result<CString, Error> {
+    CString::new(text)
+        .map_err(|error| Error::new(ErrorKind::InvalidArgument, "a name contains a NUL").with_source(error))
+}
+
+/// The error of an operation on an object. `number` is a positive errno.
+pub(crate) fn of_operation(number: i32, action: Action) -> Error {
+    let kind = ErrorKind::from_errno(number, action);
+    let message = match (kind, number) {
+        (ErrorKind::NotFound, errno::ENODATA) => "no such attribute",
+        (ErrorKind::NotFound, _) => "no such object, or the pool is gone",
+        (ErrorKind::AlreadyExists, _) => "the object is there already",
+        (ErrorKind::Conflict, errno::ERANGE | errno::EOVERFLOW) => "the object has another version",
+        (ErrorKind::Conflict, _) => "an attribute or omap value compares otherwise",
+        (ErrorKind::Unsupported, _) => {
+            "the pool cannot do this; an erasure-coded pool has no omap and runs no methods that read"
+        }
+        (ErrorKind::PermissionDenied, _) => {
+            "the client may not do this; its OSD caps need r to read and w to write, as in `allow rwx pool=POOL`"
+        }
+        (ErrorKind::LimitExceeded, errno::ENOSPC) => "the cluster is full; remove objects or add OSDs",
+        (ErrorKind::LimitExceeded, errno::EDQUOT) => "the pool is full; remove objects or raise its quota",
+        (ErrorKind::LimitExceeded, _) => "the object or the operation would be too large",
+        (ErrorKind::Corrupt, _) => "the OSD cannot read the object; `ceph health detail` says more",
+        (ErrorKind::Unavailable, _) => "no OSD answered in time; `ceph health detail` says what is down",
+        (ErrorKind::OutcomeUnknown, _) => {
+            "no OSD answered in time, and the change may have happened; read to find out before repeating it"
+        }
+        _ => "the cluster refused the operation",
+    };
+    Error::new(kind, message).with("errno", number)
+}
+
+/// The error that a method returned, or that the OSD gave in its place.
+pub(crate) fn of_method(number: i32, call: &ClassCall) -> Error {
+    let kind = ErrorKind::from_errno(number, Action::Exec);
+    let message = match kind {
+        ErrorKind::Unsupported => {
+            "the OSDs have no such class or method, or the method refuses this; `benthic class install` says how to \
+             install it"
+        }
+        ErrorKind::ClassFailed => {
+            "the method failed, or did what it had not declared; the OSD's log says more"
+        }
+        _ => "the method returned an error",
+    };
+    Error::new(kind, message).with("class", &call.class).with("method", &call.method).with("errno", number)
+}
+
+/// The error of an operation with a method that an OSD refused before it ran anything.
+pub(crate) fn of_refused_method(call: &ClassCall) -> Error {
+    Error::new(
+        ErrorKind::PermissionDenied,
+        "the client may not call methods; its OSD caps need x, as in `allow rwx pool=POOL` (or the OSDs may not load the \
+         class: see osd_class_load_list)",
+    )
+    .with("class", &call.class)
+    .with("method", &call.method)
+}
+
+/// The error of a command to the monitors. What they say about it may help.
+pub(crate) fn of_command(number: i32, status: &str) -> Error {
+    let (kind, message) = match number {
+        errno::ETIMEDOUT => (ErrorKind::Unavailable, "no monitor answered in time"),
+        errno::EPERM | errno::EACCES => {
+            (ErrorKind::PermissionDenied, "the monitors refused; the client's mon caps need `allow rw`")
+        }
+        errno::ERANGE => (
+            ErrorKind::LimitExceeded,
+            "the pool's placement groups would be too many for the OSDs; remove pools or add OSDs",
+        ),
+        _ => (ErrorKind::from_errno(number, Action::Admin), "the monitors refused"),
+    };
+    let error = Error::new(kind, message).with("errno", number);
+    if status.is_empty() { error } else { error.with("status", format_args!("{status:?}")) }
+}
+
+/// The error of a failed connection.
+pub(crate) fn of_connect(number: i32, id: &str) -> Error {
+    let (kind, message) = match number {
+        errno::ETIMEDOUT => (
+            ErrorKind::Unavailable,
+            "no monitor answered in time; is the cluster up, and mon_host in the configuration right?",
+        ),
+        errno::ENOENT => (
+            ErrorKind::NotFound,
+            "no monitors or no key for this client; the configuration needs mon_host, and a keyring with its key",
+        ),
+        errno::EPERM | errno::EACCES => (
+            ErrorKind::PermissionDenied,
+            "the cluster does not accept this client; check its id, and its key in the keyring",
+        ),
+        errno::EINVAL => (ErrorKind::InvalidArgument, "the configuration or the keyring cannot be used"),
+        _ => (ErrorKind::Unavailable, "the cluster cannot be reached"),
+    };
+    Error::new(kind, message).with("id", id).with("errno", number)
+}
+
+/// The error of a missing pool.
+pub(crate) fn no_such_pool(name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, "no such pool").with("pool", name)
+}

@@ -1,0 +1,129 @@
+//! The connection to a cluster.
+
+use super::{Api, Handle, IN_CALLBACK, api, check, copy};
+use benthic_core::Result;
+use std::ffi::CStr;
+use std::ptr::{null, null_mut};
+
+/// A client of a cluster; shut down with the last handle.
+pub(crate) struct Cluster {
+    pub(super) api: &'static Api,
+    pub(super) handle: Handle,
+}
+
+// SAFETY: librados' cluster handles may be used by any thread at any time.
+unsafe impl Send for Cluster {}
+// SAFETY: as above.
+unsafe impl Sync for Cluster {}
+
+/// A handle on its way to the thread that shuts it down.
+struct Closing {
+    api: &'static Api,
+    handle: Handle,
+}
+
+// SAFETY: as for the cluster, whose handle it is.
+unsafe impl Send for Closing {}
+
+impl Closing {
+    fn shut_down(self) {
+        // SAFETY: nothing uses the handle any more: whatever did held the cluster.
+        unsafe { (self.api.shutdown)(self.handle) };
+    }
+}
+
+impl Cluster {
+    /// A client with the name `client.x`, not yet connected. The inner error is an errno.
+    pub fn create(name: &CStr) -> Result<std::result::Result<Cluster, i32>> {
+        let api = api()?;
+        let mut handle = null_mut();
+        // SAFETY: the out pointer is valid and the strings end in NUL.
+        let result = unsafe { (api.create2)(&mut handle, c"ceph".as_ptr(), name.as_ptr(), 0) };
+        Ok(check(result).map(|_| Cluster { api, handle }))
+    }
+
+    /// Reads a configuration file, or the ones that Ceph's programs read.
+    pub fn read_conf(&self, path: Option<&CStr>) -> std::result::Result<(), i32> {
+        // SAFETY: the handle lives; a null path means the default files.
+        check(unsafe { (self.api.conf_read_file)(self.handle, path.map_or(null(), CStr::as_ptr)) })
+            .map(|_| ())
+    }
+
+    /// Changes a setting of the client.
+    pub fn set_conf(&self, key: &CStr, value: &CStr) -> std::result::Result<(), i32> {
+        // SAFETY: the handle lives and the strings end in NUL.
+        check(unsafe { (self.api.conf_set)(self.handle, key.as_ptr(), value.as_ptr()) }).map(|_| ())
+    }
+
+    /// Connects; blocks for `client_mount_timeout` at most.
+    pub fn connect(&self) -> std::result::Result<(), i32> {
+        // SAFETY: the handle lives.
+        check(unsafe { (self.api.connect)(self.handle) }).map(|_| ())
+    }
+
+    /// The number of a pool in the map that the client has.
+    pub fn pool_id(&self, name: &CStr) -> std::result::Result<i64, i32> {
+        // SAFETY: the handle lives and the string ends in NUL.
+        let id = unsafe { (self.api.pool_lookup)(self.handle, name.as_ptr()) };
+        if id < 0 { Err(i32::try_from(-id).unwrap_or(i32::MAX)) } else { Ok(id) }
+    }
+
+    /// Names of all pools in the map that the client has.
+    pub fn pools(&self) -> std::result::Result<Vec<Vec<u8>>, i32> {
+        let mut buffer = vec![0_u8; 64 * 1024];
+        loop {
+            // SAFETY: the buffer is as long as it is said to be.
+            let result =
+                unsafe { (self.api.pool_list)(self.handle, buffer.as_mut_ptr().cast(), buffer.len()) };
+            let needed = check(result)? as usize;
+            if needed <= buffer.len() {
+                let names = buffer[..needed].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+                return Ok(names.map(<[u8]>::to_vec).collect());
+            }
+            buffer.resize(needed, 0);
+        }
+    }
+
+    /// Waits for the cluster's present map.
+    pub fn wait_for_map(&self) -> std::result::Result<(), i32> {
+        // SAFETY: the handle lives.
+        check(unsafe { (self.api.wait_for_latest_osdmap)(self.handle) }).map(|_| ())
+    }
+
+    /// Runs a monitor command and gives its result and status line.
+    pub fn mon_command(&self, command: &CStr) -> (std::result::Result<(), i32>, String) {
+        let commands = [command.as_ptr()];
+        let (mut out, mut out_len, mut status, mut status_len) = (null_mut(), 0, null_mut(), 0);
+        // SAFETY: all pointers are valid during the call; both buffers are ours to free.
+        unsafe {
+            let result = (self.api.mon_command)(
+                self.handle,
+                commands.as_ptr(),
+                commands.len(),
+                null(),
+                0,
+                &mut out,
+                &mut out_len,
+                &mut status,
+                &mut status_len,
+            );
+            let text = String::from_utf8_lossy(&copy(status, status_len)).into_owned();
+            for buffer in [out, status] {
+                (self.api.buffer_free)(buffer);
+            }
+            (check(result).map(|_| ()), text)
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let closing = Closing { api: self.api, handle: self.handle };
+        if !IN_CALLBACK.get() {
+            return closing.shut_down();
+        }
+        // Shutting down waits for the thread that the callback runs on. Without another thread the connection lasts as
+        // long as the process.
+        drop(std::thread::Builder::new().name("rados-close".to_owned()).spawn(move || closing.shut_down()));
+    }
+}

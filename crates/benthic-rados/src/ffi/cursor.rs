@@ -1,0 +1,112 @@
+//! Cursors: places in the order of a pool's objects, and listing from one on.
+
+use super::{Handle, IoCtx, ListItem, check, copy};
+use std::ptr::null;
+
+/// A place in the order of a pool's objects.
+pub(crate) struct Cursor<'a> {
+    io: &'a IoCtx,
+    handle: Handle,
+}
+
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the cursor is ours, and of this context.
+        unsafe { (self.io.cluster.api.object_list_cursor_free)(self.io.handle, self.handle) };
+    }
+}
+
+/// One object in a listing.
+pub(crate) struct Listed {
+    pub namespace: Vec<u8>,
+    pub name: Vec<u8>,
+    /// What places the object in place of its name; mostly empty.
+    pub locator: Vec<u8>,
+}
+
+// SAFETY of all calls below: cursors and context live, and cursors are used by one thread.
+#[expect(clippy::undocumented_unsafe_blocks, reason = "one comment for all, above")]
+impl IoCtx {
+    fn begin(&self) -> Cursor<'_> {
+        Cursor { io: self, handle: unsafe { (self.cluster.api.object_list_begin)(self.handle) } }
+    }
+
+    /// The place behind the last object.
+    pub fn end(&self) -> Cursor<'_> {
+        Cursor { io: self, handle: unsafe { (self.cluster.api.object_list_end)(self.handle) } }
+    }
+
+    /// The place of slice `index` of `count` equal ones of the order.
+    pub fn slice(&self, index: usize, count: usize) -> Cursor<'_> {
+        let (start, end) = (self.begin(), self.end());
+        let (mut from, mut to) = (self.begin(), self.begin());
+        unsafe {
+            (self.cluster.api.object_list_slice)(
+                self.handle,
+                start.handle,
+                end.handle,
+                index,
+                count,
+                &mut from.handle,
+                &mut to.handle,
+            );
+        }
+        from
+    }
+
+    /// At most `objects_max` objects from `from` on and before `to`, and the place to go on at.
+    pub fn list(
+        &self,
+        from: &Cursor<'_>,
+        to: &Cursor<'_>,
+        objects_max: usize,
+    ) -> std::result::Result<(Vec<Listed>, Cursor<'_>), i32> {
+        let none = ListItem {
+            name_len: 0,
+            name: null(),
+            namespace_len: 0,
+            namespace: null(),
+            locator_len: 0,
+            locator: null(),
+        };
+        let mut items = vec![none; objects_max];
+        let mut next = self.begin();
+        unsafe {
+            let result = (self.cluster.api.object_list)(
+                self.handle,
+                from.handle,
+                to.handle,
+                items.len(),
+                null(),
+                0,
+                items.as_mut_ptr(),
+                &mut next.handle,
+            );
+            let count = check(result)? as usize;
+            let listed = items[..count].iter().map(|item| Listed {
+                namespace: copy(item.namespace, item.namespace_len),
+                name: copy(item.name, item.name_len),
+                locator: copy(item.locator, item.locator_len),
+            });
+            let listed = listed.collect();
+            (self.cluster.api.object_list_free)(items.len(), items.as_mut_ptr());
+            Ok((listed, next))
+        }
+    }
+}
+
+#[expect(clippy::undocumented_unsafe_blocks, reason = "as above")]
+impl Cursor<'_> {
+    /// Whether nothing comes behind it.
+    pub fn is_end(&self) -> bool {
+        unsafe { (self.io.cluster.api.object_list_is_end)(self.io.handle, self.handle) != 0 }
+    }
+
+    /// How it lies to another cursor of the same context.
+    pub fn order(&self, other: &Cursor<'_>) -> std::cmp::Ordering {
+        let order = unsafe {
+            (self.io.cluster.api.object_list_cursor_cmp)(self.io.handle, self.handle, other.handle)
+        };
+        order.cmp(&0)
+    }
+}

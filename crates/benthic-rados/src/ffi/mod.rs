@@ -1,0 +1,314 @@
+//! librados. All unsafe code of this crate is in this folder.
+//!
+//! What librados promises, and this folder relies on:
+//!
+//! - Building an operation copies names, keys, values and data; only output buffers are borrowed.
+//! - Output buffers are written until the completion's callback begins, never after. They belong to a [`Pending`], which
+//!   lives until then, whether or not somebody still waits for the operation.
+//! - A completion's callback is called exactly once if the submission returned 0 or more, else never.
+//! - Handles of clusters and I/O contexts may be used by any thread; operations and cursors by one at a time.
+
+mod cluster;
+mod cursor;
+mod read_op;
+mod write_op;
+
+pub(crate) use cluster::Cluster;
+pub(crate) use cursor::{Cursor, Listed};
+pub(crate) use read_op::{ReadBuffers, ReadOp, StepOutput};
+pub(crate) use write_op::{MethodCode, WriteOp};
+
+use benthic_core::{Error, ErrorKind, Result};
+use futures::channel::oneshot;
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
+use std::ptr::null_mut;
+use std::sync::{Arc, OnceLock};
+
+type Handle = *mut c_void;
+type Callback = extern "C" fn(Handle, *mut c_void);
+
+/// One object in a listing, as librados gives it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ListItem {
+    name_len: usize,
+    name: *const c_char,
+    namespace_len: usize,
+    namespace: *const c_char,
+    locator_len: usize,
+    locator: *const c_char,
+}
+
+/// Declares the functions that are looked up in the library: `rados_` and the name.
+macro_rules! functions {
+    ($(fn $name:ident($($arg:ty),*) $(-> $ret:ty)?;)*) => {
+        struct Api {
+            $($name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
+        }
+
+        impl Api {
+            fn load(library: &libloading::Library) -> std::result::Result<Api, libloading::Error> {
+                // SAFETY: the signatures are those of librados.h.
+                unsafe { Ok(Api { $($name: *library.get(concat!("rados_", stringify!($name), "\0").as_bytes())?,)* }) }
+            }
+        }
+    };
+}
+
+functions! {
+    fn create2(*mut Handle, *const c_char, *const c_char, u64) -> c_int;
+    fn shutdown(Handle);
+    fn conf_read_file(Handle, *const c_char) -> c_int;
+    fn conf_set(Handle, *const c_char, *const c_char) -> c_int;
+    fn connect(Handle) -> c_int;
+    fn pool_lookup(Handle, *const c_char) -> i64;
+    fn pool_list(Handle, *mut c_char, usize) -> c_int;
+    fn wait_for_latest_osdmap(Handle) -> c_int;
+    fn mon_command(Handle, *const *const c_char, usize, *const c_char, usize, *mut *mut c_char, *mut usize, *mut *mut c_char, *mut usize) -> c_int;
+    fn buffer_free(*mut c_char);
+    fn ioctx_create2(Handle, i64, *mut Handle) -> c_int;
+    fn ioctx_destroy(Handle);
+    fn ioctx_set_namespace(Handle, *const c_char);
+    fn aio_create_completion2(*mut c_void, Callback, *mut Handle) -> c_int;
+    fn aio_get_return_value(Handle) -> c_int;
+    fn aio_get_version(Handle) -> u64;
+    fn aio_release(Handle);
+    fn create_write_op() -> Handle;
+    fn release_write_op(Handle);
+    fn write_op_assert_exists(Handle);
+    fn write_op_assert_version(Handle, u64);
+    fn write_op_cmpxattr(Handle, *const c_char, u8, *const c_char, usize);
+    fn write_op_omap_cmp2(Handle, *const c_char, u8, *const c_char, usize, usize, *mut c_int);
+    fn write_op_setxattr(Handle, *const c_char, *const c_char, usize);
+    fn write_op_rmxattr(Handle, *const c_char);
+    fn write_op_create(Handle, c_int, *const c_char);
+    fn write_op_write(Handle, *const c_char, usize, u64);
+    fn write_op_write_full(Handle, *const c_char, usize);
+    fn write_op_append(Handle, *const c_char, usize);
+    fn write_op_remove(Handle);
+    fn write_op_truncate(Handle, u64);
+    fn write_op_zero(Handle, u64, u64);
+    fn write_op_exec(Handle, *const c_char, *const c_char, *const c_char, usize, *mut c_int);
+    fn write_op_omap_set2(Handle, *const *const c_char, *const *const c_char, *const usize, *const usize, usize);
+    fn write_op_omap_rm_keys2(Handle, *const *const c_char, *const usize, usize);
+    fn write_op_omap_clear(Handle);
+    fn aio_write_op_operate(Handle, Handle, Handle, *const c_char, *mut c_void, c_int) -> c_int;
+    fn create_read_op() -> Handle;
+    fn release_read_op(Handle);
+    fn read_op_assert_exists(Handle);
+    fn read_op_assert_version(Handle, u64);
+    fn read_op_cmpxattr(Handle, *const c_char, u8, *const c_char, usize);
+    fn read_op_omap_cmp2(Handle, *const c_char, u8, *const c_char, usize, usize, *mut c_int);
+    fn read_op_getxattrs(Handle, *mut Handle, *mut c_int);
+    fn read_op_stat(Handle, *mut u64, *mut i64, *mut c_int);
+    fn read_op_read(Handle, u64, usize, *mut c_char, *mut usize, *mut c_int);
+    fn read_op_exec(Handle, *const c_char, *const c_char, *const c_char, usize, *mut *mut c_char, *mut usize, *mut c_int);
+    fn read_op_omap_get_vals2(Handle, *const c_char, *const c_char, u64, *mut Handle, *mut c_uchar, *mut c_int);
+    fn read_op_omap_get_vals_by_keys2(Handle, *const *const c_char, usize, *const usize, *mut Handle, *mut c_int);
+    fn aio_read_op_operate(Handle, Handle, Handle, *const c_char, c_int) -> c_int;
+    fn getxattrs_next(Handle, *mut *const c_char, *mut *const c_char, *mut usize) -> c_int;
+    fn getxattrs_end(Handle);
+    fn omap_get_next2(Handle, *mut *mut c_char, *mut *mut c_char, *mut usize, *mut usize) -> c_int;
+    fn omap_get_end(Handle);
+    fn object_list_begin(Handle) -> Handle;
+    fn object_list_end(Handle) -> Handle;
+    fn object_list_is_end(Handle, Handle) -> c_int;
+    fn object_list_cursor_free(Handle, Handle);
+    fn object_list_cursor_cmp(Handle, Handle, Handle) -> c_int;
+    fn object_list(Handle, Handle, Handle, usize, *const c_char, usize, *mut ListItem, *mut Handle) -> c_int;
+    fn object_list_free(usize, *mut ListItem);
+    fn object_list_slice(Handle, Handle, Handle, usize, usize, *mut Handle, *mut Handle);
+}
+
+const OPERATION_LOCALIZE_READS: c_int = 2;
+const OPERATION_FULL_TRY: c_int = 64;
+
+/// Opens librados, once in a process. It is never closed: it has threads of its own.
+fn api() -> Result<&'static Api> {
+    static API: OnceLock<std::result::Result<Api, String>> = OnceLock::new();
+    let loaded = API.get_or_init(|| {
+        // SAFETY: librados' initialisers have no preconditions.
+        let library =
+            unsafe { libloading::Library::new("librados.so.2") }.map_err(|error| error.to_string())?;
+        let api = Api::load(&library).map_err(|error| error.to_string());
+        std::mem::forget(library);
+        api
+    });
+    loaded.as_ref().map_err(|reason| {
+        Error::new(
+            ErrorKind::Unsupported,
+            "librados cannot be opened; install Ceph's client library (Debian: apt-get install librados2)",
+        )
+        .with_source(reason.clone())
+    })
+}
+
+thread_local! {
+    /// Whether this thread is in a callback of librados, where the last handle of a cluster may go.
+    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A pool and a namespace of it.
+pub(crate) struct IoCtx {
+    cluster: Arc<Cluster>,
+    handle: Handle,
+}
+
+// SAFETY: librados' I/O contexts may be used by any thread at any time; the namespace is set before it is shared.
+unsafe impl Send for IoCtx {}
+// SAFETY: as above.
+unsafe impl Sync for IoCtx {}
+
+impl IoCtx {
+    /// Opens a namespace of a pool.
+    pub fn open(
+        cluster: &Arc<Cluster>,
+        pool_id: i64,
+        namespace: &CStr,
+    ) -> std::result::Result<Arc<IoCtx>, i32> {
+        let mut handle = null_mut();
+        // SAFETY: the cluster lives as long as the context, which holds it.
+        unsafe {
+            check((cluster.api.ioctx_create2)(cluster.handle, pool_id, &mut handle))?;
+            (cluster.api.ioctx_set_namespace)(handle, namespace.as_ptr());
+        }
+        Ok(Arc::new(IoCtx { cluster: Arc::clone(cluster), handle }))
+    }
+
+    /// Sends a write operation. The answer comes although the future is dropped, and is then dropped.
+    pub fn write(
+        self: &Arc<Self>,
+        object: &CStr,
+        mut op: WriteOp,
+    ) -> oneshot::Receiver<Completed<MethodCode>> {
+        let handle = op.handle;
+        let code = std::mem::take(&mut op.method_code);
+        submit(self, code, |api, completion| {
+            // SAFETY: the operation, the context and the completion live; the object's name is copied.
+            unsafe {
+                (api.aio_write_op_operate)(
+                    handle,
+                    self.handle,
+                    completion,
+                    object.as_ptr(),
+                    null_mut(),
+                    OPERATION_FULL_TRY,
+                )
+            }
+        })
+    }
+
+    /// Sends a read operation, to the nearest replica if `localized`.
+    pub fn read(
+        self: &Arc<Self>,
+        object: &CStr,
+        mut op: ReadOp,
+        localized: bool,
+    ) -> oneshot::Receiver<Completed<ReadBuffers>> {
+        let handle = op.handle;
+        let buffers = ReadBuffers::of(&mut op);
+        let flags = if localized { OPERATION_LOCALIZE_READS } else { 0 };
+        submit(self, buffers, |api, completion| {
+            // SAFETY: as in `write`; the buffers belong to the pending operation.
+            unsafe { (api.aio_read_op_operate)(handle, self.handle, completion, object.as_ptr(), flags) }
+        })
+    }
+}
+
+impl Drop for IoCtx {
+    fn drop(&mut self) {
+        // SAFETY: nothing uses the handle any more; librados counts the operations that it still needs it for.
+        unsafe { (self.cluster.api.ioctx_destroy)(self.handle) };
+    }
+}
+
+/// What an operation answered.
+pub(crate) struct Completed<T> {
+    /// 0 or more, or a negative errno.
+    pub result: i32,
+    /// The object's version.
+    pub version: u64,
+    /// The output buffers.
+    pub buffers: T,
+}
+
+/// An operation in flight: what librados writes to, and who waits.
+struct Pending<T> {
+    io: Arc<IoCtx>,
+    buffers: T,
+    sender: oneshot::Sender<Completed<T>>,
+}
+
+fn submit<T: Send + 'static>(
+    io: &Arc<IoCtx>,
+    buffers: T,
+    operate: impl FnOnce(&Api, Handle) -> c_int,
+) -> oneshot::Receiver<Completed<T>> {
+    let api = io.cluster.api;
+    let (sender, receiver) = oneshot::channel();
+    let pending = Box::into_raw(Box::new(Pending { io: Arc::clone(io), buffers, sender }));
+    let mut completion = null_mut();
+    // SAFETY: `pending` is a live box; whoever of this function and the callback takes it takes it alone, because the
+    // callback is called if and only if the submission succeeds.
+    unsafe {
+        (api.aio_create_completion2)(pending.cast(), completed::<T>, &mut completion);
+        let result = operate(api, completion);
+        if result < 0 {
+            (api.aio_release)(completion);
+            let Pending { buffers, sender, .. } = *Box::from_raw(pending);
+            // Nobody waits yet, but the receiver is here.
+            let _ = sender.send(Completed { result, version: 0, buffers });
+        }
+    }
+    receiver
+}
+
+/// The callback of every operation. It only hands over; the waiting task looks at the outputs. A waker that panics ends
+/// the process, as unwinding into librados must not happen.
+extern "C" fn completed<T>(completion: Handle, pending: *mut c_void) {
+    IN_CALLBACK.set(true);
+    // SAFETY: `submit` made the box and left it to this call; the completion lives until it is released.
+    unsafe {
+        let Pending { io, buffers, sender } = *Box::from_raw(pending.cast::<Pending<T>>());
+        let api = io.cluster.api;
+        let result = (api.aio_get_return_value)(completion);
+        let version = (api.aio_get_version)(completion);
+        (api.aio_release)(completion);
+        // Fails if the future was dropped: then this was its buffers' end.
+        drop(sender.send(Completed { result, version, buffers }));
+        drop(io);
+    }
+    IN_CALLBACK.set(false);
+}
+
+/// The operators of comparisons, as librados numbers them.
+#[derive(Clone, Copy)]
+pub(crate) enum Operator {
+    Eq = 1,
+    Ne = 2,
+    Gt = 3,
+    Ge = 4,
+    Lt = 5,
+    Le = 6,
+}
+
+fn check(result: c_int) -> std::result::Result<c_int, i32> {
+    if result < 0 { Err(result.saturating_neg()) } else { Ok(result) }
+}
+
+fn parts(bytes: &[u8]) -> (*const c_char, usize) {
+    (bytes.as_ptr().cast(), bytes.len())
+}
+
+/// Copies what librados returned.
+///
+/// # Safety
+/// `start` is null or points at `len` bytes.
+unsafe fn copy(start: *const c_char, len: usize) -> Vec<u8> {
+    if start.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the caller promises it.
+    unsafe { std::slice::from_raw_parts(start.cast(), len) }.to_vec()
+}

@@ -1,0 +1,252 @@
+//! Building read operations, and their outputs.
+
+use super::{Api, Handle, IoCtx, Operator, copy, parts};
+use std::ffi::{CStr, c_char, c_int, c_uchar};
+use std::ptr::{null, null_mut};
+
+/// Where one step of a read operation answers. The result is 0 or more, or a negative errno.
+struct ReadBuffer {
+    api: &'static Api,
+    result: c_int,
+    output: RawOutput,
+}
+
+enum RawOutput {
+    Data { buffer: Vec<u8>, len: usize },
+    Stat { size_bytes: u64, modified_unix_s: i64 },
+    Xattrs { iterator: Handle },
+    Omap { iterator: Handle, more: c_uchar },
+    Exec { buffer: *mut c_char, len: usize },
+}
+
+impl Drop for ReadBuffer {
+    fn drop(&mut self) {
+        // SAFETY: the iterators and buffers are librados' and ours to free, once; the operation is over or was never
+        // sent.
+        unsafe {
+            match self.output {
+                RawOutput::Xattrs { iterator } if !iterator.is_null() => (self.api.getxattrs_end)(iterator),
+                RawOutput::Omap { iterator, .. } if !iterator.is_null() => (self.api.omap_get_end)(iterator),
+                RawOutput::Exec { buffer, .. } if !buffer.is_null() => (self.api.buffer_free)(buffer),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What one step of a read operation answered.
+pub(crate) enum StepOutput {
+    Data(Vec<u8>),
+    Stat { size_bytes: u64, modified_unix_s: i64 },
+    Xattrs(Vec<(Vec<u8>, Vec<u8>)>),
+    Omap { entries: Vec<(Vec<u8>, Vec<u8>)>, more: bool },
+    Exec(Vec<u8>),
+}
+
+/// The outputs of a read operation. Boxed each, so that they stay where librados was told they are.
+#[expect(clippy::vec_box, reason = "librados holds their addresses")]
+pub(crate) struct ReadBuffers(Vec<Box<ReadBuffer>>);
+
+// SAFETY: librados writes to the buffers before the callback and nobody afterwards; iterators are of no thread.
+unsafe impl Send for ReadBuffers {}
+
+impl ReadBuffers {
+    /// Takes the buffers of an operation that is about to be sent.
+    pub(super) fn of(op: &mut ReadOp) -> ReadBuffers {
+        ReadBuffers(std::mem::take(&mut op.buffers))
+    }
+
+    /// The result of every step of the operation; 0 for those that did not run.
+    pub fn results(&self) -> impl Iterator<Item = i32> {
+        self.0.iter().map(|buffer| buffer.result)
+    }
+
+    /// The outputs of an operation that succeeded.
+    pub fn outputs(mut self) -> Vec<StepOutput> {
+        self.0.iter_mut().map(|buffer| buffer.take()).collect()
+    }
+}
+
+impl ReadBuffer {
+    fn take(&mut self) -> StepOutput {
+        // SAFETY: the operation succeeded, so that librados filled all outputs: `len` bytes of a buffer that is longer,
+        // iterators that stand at their first entry, and what they point at until they are moved.
+        unsafe {
+            match &mut self.output {
+                RawOutput::Data { buffer, len } => {
+                    let mut data = std::mem::take(buffer);
+                    data.set_len((*len).min(data.capacity()));
+                    data.shrink_to_fit();
+                    StepOutput::Data(data)
+                }
+                RawOutput::Stat { size_bytes, modified_unix_s } => {
+                    StepOutput::Stat { size_bytes: *size_bytes, modified_unix_s: *modified_unix_s }
+                }
+                RawOutput::Xattrs { iterator } => {
+                    let mut xattrs = Vec::new();
+                    loop {
+                        let (mut name, mut value, mut len) = (null(), null(), 0);
+                        let result = (self.api.getxattrs_next)(*iterator, &mut name, &mut value, &mut len);
+                        if result < 0 || name.is_null() {
+                            break StepOutput::Xattrs(xattrs);
+                        }
+                        xattrs.push((CStr::from_ptr(name).to_bytes().to_vec(), copy(value, len)));
+                    }
+                }
+                RawOutput::Omap { iterator, more } => {
+                    let mut entries = Vec::new();
+                    loop {
+                        let (mut key, mut value) = (null_mut(), null_mut());
+                        let (mut key_len, mut len) = (0, 0);
+                        let result = (self.api.omap_get_next2)(
+                            *iterator,
+                            &mut key,
+                            &mut value,
+                            &mut key_len,
+                            &mut len,
+                        );
+                        if result < 0 || key.is_null() {
+                            break StepOutput::Omap { entries, more: *more != 0 };
+                        }
+                        entries.push((copy(key, key_len), copy(value, len)));
+                    }
+                }
+                RawOutput::Exec { buffer, len } => StepOutput::Exec(copy(*buffer, *len)),
+            }
+        }
+    }
+}
+
+/// A read operation being built.
+pub(crate) struct ReadOp {
+    api: &'static Api,
+    pub(super) handle: Handle,
+    #[expect(clippy::vec_box, reason = "librados holds their addresses")]
+    buffers: Vec<Box<ReadBuffer>>,
+}
+
+impl Drop for ReadOp {
+    fn drop(&mut self) {
+        // SAFETY: librados took what it needs when the operation was sent.
+        unsafe { (self.api.release_read_op)(self.handle) };
+    }
+}
+
+// SAFETY of all calls below: as for `WriteOp`; outputs are boxes that the pending operation owns until it is over.
+#[expect(clippy::undocumented_unsafe_blocks, reason = "one comment for all, above")]
+impl ReadOp {
+    pub fn new(io: &IoCtx) -> ReadOp {
+        let api = io.cluster.api;
+        ReadOp { api, handle: unsafe { (api.create_read_op)() }, buffers: Vec::new() }
+    }
+
+    pub fn assert_exists(&mut self) {
+        unsafe { (self.api.read_op_assert_exists)(self.handle) }
+    }
+
+    pub fn assert_version(&mut self, version: u64) {
+        unsafe { (self.api.read_op_assert_version)(self.handle, version) }
+    }
+
+    pub fn compare_xattr(&mut self, name: &CStr, operator: Operator, value: &[u8]) {
+        let (value, len) = parts(value);
+        unsafe { (self.api.read_op_cmpxattr)(self.handle, name.as_ptr(), operator as u8, value, len) }
+    }
+
+    pub fn compare_omap(&mut self, key: &[u8], operator: Operator, value: &[u8]) {
+        let ((key, key_len), (value, len)) = (parts(key), parts(value));
+        unsafe {
+            (self.api.read_op_omap_cmp2)(self.handle, key, operator as u8, value, key_len, len, null_mut());
+        }
+    }
+
+    /// The length is not 0: that would mean "to the end", into a buffer of nothing.
+    pub fn read(&mut self, offset_bytes: u64, len_bytes: usize) {
+        assert!(len_bytes > 0, "a read of 0 bytes reads to the end");
+        let buffer = Vec::with_capacity(len_bytes);
+        let (api, handle) = (self.api, self.handle);
+        let (result, output) = self.buffer(RawOutput::Data { buffer, len: 0 });
+        if let RawOutput::Data { buffer, len } = output {
+            unsafe {
+                (api.read_op_read)(handle, offset_bytes, len_bytes, buffer.as_mut_ptr().cast(), len, result);
+            }
+        }
+    }
+
+    pub fn stat(&mut self) {
+        let (api, handle) = (self.api, self.handle);
+        let (result, output) = self.buffer(RawOutput::Stat { size_bytes: 0, modified_unix_s: 0 });
+        if let RawOutput::Stat { size_bytes, modified_unix_s } = output {
+            unsafe { (api.read_op_stat)(handle, size_bytes, modified_unix_s, result) }
+        }
+    }
+
+    pub fn xattrs(&mut self) {
+        let (api, handle) = (self.api, self.handle);
+        let (result, output) = self.buffer(RawOutput::Xattrs { iterator: null_mut() });
+        if let RawOutput::Xattrs { iterator } = output {
+            unsafe { (api.read_op_getxattrs)(handle, iterator, result) }
+        }
+    }
+
+    pub fn omap_get<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>) {
+        let (keys, lens): (Vec<_>, Vec<_>) = keys.map(parts).unzip();
+        let (api, handle) = (self.api, self.handle);
+        let (result, output) = self.buffer(RawOutput::Omap { iterator: null_mut(), more: 0 });
+        if let RawOutput::Omap { iterator, .. } = output {
+            unsafe {
+                (api.read_op_omap_get_vals_by_keys2)(
+                    handle,
+                    keys.as_ptr(),
+                    keys.len(),
+                    lens.as_ptr(),
+                    iterator,
+                    result,
+                );
+            }
+        }
+    }
+
+    pub fn omap_range(&mut self, after: &CStr, prefix: &CStr, entries_max: u64) {
+        let (api, handle) = (self.api, self.handle);
+        let (result, output) = self.buffer(RawOutput::Omap { iterator: null_mut(), more: 0 });
+        if let RawOutput::Omap { iterator, more } = output {
+            unsafe {
+                (api.read_op_omap_get_vals2)(
+                    handle,
+                    after.as_ptr(),
+                    prefix.as_ptr(),
+                    entries_max,
+                    iterator,
+                    more,
+                    result,
+                );
+            }
+        }
+    }
+
+    pub fn exec(&mut self, class: &CStr, method: &CStr, input: &[u8]) {
+        let (input, input_len) = parts(input);
+        let (api, handle) = (self.api, self.handle);
+        let (result, output) = self.buffer(RawOutput::Exec { buffer: null_mut(), len: 0 });
+        if let RawOutput::Exec { buffer, len } = output {
+            unsafe {
+                (api.read_op_exec)(
+                    handle,
+                    class.as_ptr(),
+                    method.as_ptr(),
+                    input,
+                    input_len,
+                    buffer,
+                    len,
+                    result,
+                );
+            }
+        }
+    }
+
+    fn buffer(&mut self, output: RawOutput) -> (&mut c_int, &mut RawOutput) {
+        let buffer = self.buffers.push_mut(Box::new(ReadBuffer { api: self.api, result: 0, output }));
+        (&mut buffer.result, &mut buffer.output)
+    }
+}

@@ -1,0 +1,138 @@
+//! Building write operations.
+
+use super::{Api, Handle, IoCtx, Operator, parts};
+use std::ffi::{CStr, c_int};
+use std::ptr::{null, null_mut};
+
+/// What the one method of a write operation returned; 0 if it did not run.
+#[derive(Default)]
+pub(crate) struct MethodCode(Option<Box<c_int>>);
+
+impl MethodCode {
+    /// The method's own result.
+    pub fn get(&self) -> i32 {
+        self.0.as_deref().copied().unwrap_or(0)
+    }
+}
+
+/// A write operation being built.
+pub(crate) struct WriteOp {
+    api: &'static Api,
+    pub(super) handle: Handle,
+    pub(super) method_code: MethodCode,
+}
+
+impl Drop for WriteOp {
+    fn drop(&mut self) {
+        // SAFETY: librados took what it needs when the operation was sent.
+        unsafe { (self.api.release_write_op)(self.handle) };
+    }
+}
+
+// SAFETY of all calls below: the operation lives and is used by one thread; pointers are valid during the call, and
+// librados copies what they point to, except outputs, whose place is said there.
+#[expect(clippy::undocumented_unsafe_blocks, reason = "one comment for all, above")]
+impl WriteOp {
+    pub fn new(io: &IoCtx) -> WriteOp {
+        let api = io.cluster.api;
+        WriteOp { api, handle: unsafe { (api.create_write_op)() }, method_code: MethodCode::default() }
+    }
+
+    pub fn assert_exists(&mut self) {
+        unsafe { (self.api.write_op_assert_exists)(self.handle) }
+    }
+
+    pub fn assert_version(&mut self, version: u64) {
+        unsafe { (self.api.write_op_assert_version)(self.handle, version) }
+    }
+
+    pub fn compare_xattr(&mut self, name: &CStr, operator: Operator, value: &[u8]) {
+        let (value, len) = parts(value);
+        unsafe { (self.api.write_op_cmpxattr)(self.handle, name.as_ptr(), operator as u8, value, len) }
+    }
+
+    pub fn compare_omap(&mut self, key: &[u8], operator: Operator, value: &[u8]) {
+        let ((key, key_len), (value, len)) = (parts(key), parts(value));
+        unsafe {
+            (self.api.write_op_omap_cmp2)(self.handle, key, operator as u8, value, key_len, len, null_mut());
+        }
+    }
+
+    pub fn create(&mut self, exclusive: bool) {
+        unsafe { (self.api.write_op_create)(self.handle, c_int::from(exclusive), null()) }
+    }
+
+    pub fn write(&mut self, offset_bytes: u64, data: &[u8]) {
+        let (data, len) = parts(data);
+        unsafe { (self.api.write_op_write)(self.handle, data, len, offset_bytes) }
+    }
+
+    pub fn write_full(&mut self, data: &[u8]) {
+        let (data, len) = parts(data);
+        unsafe { (self.api.write_op_write_full)(self.handle, data, len) }
+    }
+
+    pub fn append(&mut self, data: &[u8]) {
+        let (data, len) = parts(data);
+        unsafe { (self.api.write_op_append)(self.handle, data, len) }
+    }
+
+    pub fn truncate(&mut self, size_bytes: u64) {
+        unsafe { (self.api.write_op_truncate)(self.handle, size_bytes) }
+    }
+
+    /// The length is not 0: an OSD would abort.
+    pub fn zero(&mut self, offset_bytes: u64, len_bytes: u64) {
+        assert!(len_bytes > 0, "a zero of 0 bytes ends an OSD");
+        unsafe { (self.api.write_op_zero)(self.handle, offset_bytes, len_bytes) }
+    }
+
+    pub fn remove(&mut self) {
+        unsafe { (self.api.write_op_remove)(self.handle) }
+    }
+
+    pub fn set_xattr(&mut self, name: &CStr, value: &[u8]) {
+        let (value, len) = parts(value);
+        unsafe { (self.api.write_op_setxattr)(self.handle, name.as_ptr(), value, len) }
+    }
+
+    pub fn remove_xattr(&mut self, name: &CStr) {
+        unsafe { (self.api.write_op_rmxattr)(self.handle, name.as_ptr()) }
+    }
+
+    pub fn omap_set<'a>(&mut self, entries: impl Iterator<Item = (&'a [u8], &'a [u8])>) {
+        let (keys, values): (Vec<_>, Vec<_>) = entries.map(|(key, value)| (parts(key), parts(value))).unzip();
+        let (keys, key_lens): (Vec<_>, Vec<_>) = keys.into_iter().unzip();
+        let (values, value_lens): (Vec<_>, Vec<_>) = values.into_iter().unzip();
+        unsafe {
+            (self.api.write_op_omap_set2)(
+                self.handle,
+                keys.as_ptr(),
+                values.as_ptr(),
+                key_lens.as_ptr(),
+                value_lens.as_ptr(),
+                keys.len(),
+            );
+        }
+    }
+
+    pub fn omap_remove<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>) {
+        let (keys, lens): (Vec<_>, Vec<_>) = keys.map(parts).unzip();
+        unsafe {
+            (self.api.write_op_omap_rm_keys2)(self.handle, keys.as_ptr(), lens.as_ptr(), keys.len());
+        }
+    }
+
+    pub fn omap_clear(&mut self) {
+        unsafe { (self.api.write_op_omap_clear)(self.handle) }
+    }
+
+    /// At most once. The method's own result goes to the operation's [`MethodCode`], which the pending operation owns.
+    pub fn exec(&mut self, class: &CStr, method: &CStr, input: &[u8]) {
+        let code: *mut c_int = &mut **self.method_code.0.insert(Box::new(0));
+        let (input, len) = parts(input);
+        unsafe {
+            (self.api.write_op_exec)(self.handle, class.as_ptr(), method.as_ptr(), input, len, code);
+        }
+    }
+}

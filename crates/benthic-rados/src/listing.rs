@@ -1,0 +1,205 @@
+//! Listing a pool, page by page.
+//!
+//! Ceph orders a pool's objects by a 32-bit hash, then by namespace and name. Its C interface gives cursors in that order,
+//! but none that outlives the process. So a token is a place in the order that can be made again: the hash as a number,
+//! found by comparing the cursor with those of `2^32` equal slices, without a message to the cluster. A page that ends
+//! among objects of one hash also names the last of them. Such a token stays right when objects come and go, when placement
+//! groups split, and in another process.
+
+use crate::errors;
+use crate::ffi::{Cursor, IoCtx, Listed};
+use crate::pool::ALL_NAMESPACES;
+use benthic_core::{
+    Action, Error, ErrorKind, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result, limits, names,
+};
+
+/// How many hashes there are.
+const HASHES: usize = 1 << 32;
+
+/// Round trips that one page may take, so that a rare prefix cannot hold a thread for long. Each covers a placement group
+/// or as many objects as are missing on the page.
+const CALLS_MAX: usize = 256;
+
+/// Starts every token, so that another engine's is refused.
+const TOKEN_MARK: &[u8] = b"rados1";
+
+/// Where a listing goes on.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    /// Objects with a smaller hash are done.
+    hash: u32,
+    /// Of those with this hash, these and all before it are done: namespace and name.
+    last: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// One page to be made.
+pub(crate) struct Listing {
+    request: ListRequest,
+    objects_max: usize,
+    start: Place,
+}
+
+impl Listing {
+    /// Checks the request.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `LimitExceeded`.
+    pub fn new(request: &ListRequest) -> Result<Listing> {
+        if let Namespaces::One(namespace) = &request.namespaces {
+            names::check_namespace(namespace)?;
+        }
+        let start = match &request.after {
+            Some(token) => Place::decode(token)?,
+            None => Place { hash: 0, last: None },
+        };
+        let objects_max = request.objects_max.clamp(1, limits::LIST_PAGE_OBJECTS_MAX);
+        Ok(Listing { request: request.clone(), objects_max, start })
+    }
+
+    /// The one namespace; `None` for all.
+    pub fn namespace(&self) -> Option<&str> {
+        match &self.request.namespaces {
+            Namespaces::One(namespace) => Some(namespace),
+            Namespaces::All => None,
+        }
+    }
+
+    /// Makes the page; blocks.
+    pub fn page(&self, context: &IoCtx) -> Result<ListPage> {
+        let mut page = ListPage::default();
+        let end = context.end();
+        let mut from = context.slice(self.start.hash as usize, HASHES);
+        if let Some(last) = &self.start.last {
+            // The objects of one hash are few: 2^32 hashes against the objects of one pool.
+            let same_hash = context.slice(self.start.hash as usize + 1, HASHES);
+            let (listed, next) = list(context, &from, &same_hash, limits::LIST_PAGE_OBJECTS_MAX)?;
+            let left: Vec<_> = listed
+                .into_iter()
+                .filter(|object| (&object.namespace[..], &object.name[..]) > (&last.0[..], &last.1[..]))
+                .collect();
+            let room = self.objects_max;
+            for object in left.iter().take(room) {
+                self.take(&mut page, object);
+            }
+            if let Some(object) = left.get(room.wrapping_sub(1)).filter(|_| left.len() > room) {
+                let last = Some((object.namespace.clone(), object.name.clone()));
+                page.next = Some(Place { hash: self.start.hash, last }.encode());
+                return Ok(page);
+            }
+            drop(next);
+            from = same_hash;
+        }
+        for _ in 0..CALLS_MAX {
+            if page.objects.len() == self.objects_max {
+                break;
+            }
+            let (listed, next) = list(context, &from, &end, self.objects_max - page.objects.len())?;
+            for object in &listed {
+                self.take(&mut page, object);
+            }
+            from = next;
+            if from.is_end() {
+                return Ok(page);
+            }
+        }
+        page.next = Some(place_of(context, &from)?.encode());
+        Ok(page)
+    }
+
+    fn take(&self, page: &mut ListPage, object: &Listed) {
+        // An object that a locator places is not found by its name; one whose name is not text has none here.
+        if !object.locator.is_empty() || object.namespace == ALL_NAMESPACES.as_bytes() {
+            return;
+        }
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        let (Some(namespace), Some(name)) = (text(&object.namespace), text(&object.name)) else { return };
+        if !name.starts_with(&self.request.prefix) {
+            return;
+        }
+        if let Ok(id) = ObjectId::in_namespace(namespace, name) {
+            page.objects.push(id);
+        }
+    }
+}
+
+fn list<'a>(
+    context: &'a IoCtx,
+    from: &Cursor<'_>,
+    to: &Cursor<'_>,
+    objects_max: usize,
+) -> Result<(Vec<Listed>, Cursor<'a>)> {
+    context.list(from, to, objects_max).map_err(|number| errors::of_operation(number, Action::Read))
+}
+
+/// The place of a cursor that is not at the end.
+fn place_of(context: &IoCtx, cursor: &Cursor<'_>) -> Result<Place> {
+    let (mut low, mut high) = (0, HASHES);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if context.slice(middle, HASHES).order(cursor).is_le() {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    let hash = u32::try_from(low).unwrap_or(u32::MAX);
+    let start = context.slice(low, HASHES);
+    // Only a cursor inside a hash can have objects of the same hash before it.
+    let last = if start.order(cursor).is_eq() {
+        None
+    } else {
+        let (before, _) = list(context, &start, cursor, limits::LIST_PAGE_OBJECTS_MAX)?;
+        before.into_iter().next_back().map(|object| (object.namespace, object.name))
+    };
+    Ok(Place { hash, last })
+}
+
+impl Place {
+    fn encode(&self) -> ListToken {
+        let mut token = TOKEN_MARK.to_vec();
+        token.extend_from_slice(&self.hash.to_le_bytes());
+        if let Some((namespace, name)) = &self.last {
+            token.extend_from_slice(namespace);
+            token.push(0);
+            token.extend_from_slice(name);
+        }
+        ListToken(token.into())
+    }
+
+    fn decode(token: &ListToken) -> Result<Place> {
+        let decoded = || {
+            let (hash, last) = token.0.strip_prefix(TOKEN_MARK)?.split_first_chunk()?;
+            let last = match last.iter().position(|byte| *byte == 0) {
+                _ if last.is_empty() => None,
+                Some(at) if at + 1 < last.len() => Some((last[..at].to_vec(), last[at + 1..].to_vec())),
+                _ => return None,
+            };
+            Some(Place { hash: u32::from_le_bytes(*hash), last })
+        };
+        decoded().ok_or_else(|| {
+            Error::new(ErrorKind::InvalidArgument, "the token is not one of this pool's listings")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ListToken, Place};
+
+    #[test]
+    fn tokens_read_back_and_others_are_refused() {
+        let places = [
+            Place { hash: 0, last: None },
+            Place { hash: u32::MAX, last: Some((b"".to_vec(), b"a".to_vec())) },
+            Place { hash: 7, last: Some((b"ns".to_vec(), b"n/\xff".to_vec())) },
+        ];
+        for place in places {
+            assert_eq!(Place::decode(&place.encode()).unwrap(), place);
+        }
+        for bad in
+            [&b""[..], b"rados1", b"rados1abc", b"rados1\0\0\0\0x", b"rados1\0\0\0\0x\0", b"rados2\0\0\0\0"]
+        {
+            assert!(Place::decode(&ListToken(bad.to_vec().into())).is_err(), "{bad:?}");
+        }
+    }
+}

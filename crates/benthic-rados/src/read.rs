@@ -1,0 +1,260 @@
+//! Read operations as librados' own.
+
+use crate::errors::{self, c_string};
+use crate::ffi::{self, Completed, IoCtx, ReadBuffers, StepOutput};
+use crate::pool::up_to_nul;
+use crate::write::{omap_operator, refused, xattr_operator};
+use benthic_core::{
+    Action, ClassCall, Error, ErrorKind, Guard, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Result,
+    Stat, limits,
+};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ffi::CString;
+
+/// A read operation, and what is sent for it.
+pub(crate) struct Plan<'a> {
+    op: &'a ReadOp,
+    guards: Vec<PlannedGuard<'a>>,
+    /// One for every step that is sent.
+    sent: Vec<Sent<'a>>,
+}
+
+enum PlannedGuard<'a> {
+    Xattr(CString, &'a Guard),
+    Other(&'a Guard),
+}
+
+enum Sent<'a> {
+    /// A step as it is.
+    Step(&'a ReadStep),
+    /// All attributes, for all steps that want any: the C interface reads no single one within an operation.
+    Xattrs,
+    Exec(&'a ClassCall, CString, CString),
+    /// Nothing else is: `NotFound` and the version still have to be found out.
+    Stat,
+}
+
+impl<'a> Plan<'a> {
+    /// Plans an operation that [`ReadOp::check`] found well formed.
+    pub fn new(
+        op: &'a ReadOp,
+        wire_names: impl Fn(&ClassCall) -> Result<(CString, CString)>,
+    ) -> Result<Plan<'a>> {
+        let mut guards = Vec::with_capacity(op.guards.len());
+        for guard in &op.guards {
+            guards.push(match guard {
+                Guard::Xattr { name, .. } => PlannedGuard::Xattr(c_string(name.as_str())?, guard),
+                other => PlannedGuard::Other(other),
+            });
+        }
+        let mut sent = Vec::with_capacity(op.steps.len());
+        let mut xattrs = false;
+        for step in &op.steps {
+            match step {
+                // To an OSD it means "to the end".
+                ReadStep::Read { len_bytes: 0, .. } => {}
+                ReadStep::GetXattr { .. } | ReadStep::ListXattrs => {
+                    if !std::mem::replace(&mut xattrs, true) {
+                        sent.push(Sent::Xattrs);
+                    }
+                }
+                ReadStep::Exec(call) => {
+                    let (class, method) = wire_names(call)?;
+                    sent.push(Sent::Exec(call, class, method));
+                }
+                step => sent.push(Sent::Step(step)),
+            }
+        }
+        if sent.is_empty() {
+            sent.push(Sent::Stat);
+        }
+        Ok(Plan { op, guards, sent })
+    }
+
+    /// Builds the operation.
+    pub fn build(&self, context: &IoCtx) -> ffi::ReadOp {
+        let mut built = ffi::ReadOp::new(context);
+        // A version guard alone may give EOVERFLOW for a missing object.
+        if self.op.guards.iter().any(|guard| matches!(guard, Guard::Version(_))) {
+            built.assert_exists();
+        }
+        for guard in &self.guards {
+            match guard {
+                PlannedGuard::Xattr(name, Guard::Xattr { compare, value, .. }) => {
+                    built.compare_xattr(name, xattr_operator(*compare), value);
+                }
+                PlannedGuard::Other(Guard::Version(version)) => built.assert_version(*version),
+                PlannedGuard::Other(Guard::Omap { key, compare, value }) => {
+                    built.compare_omap(key, omap_operator(*compare), value);
+                }
+                PlannedGuard::Xattr(..) | PlannedGuard::Other(_) => built.assert_exists(),
+            }
+        }
+        for sent in &self.sent {
+            match sent {
+                Sent::Xattrs => built.xattrs(),
+                Sent::Exec(call, class, method) => built.exec(class, method, &call.input),
+                Sent::Step(ReadStep::Read { offset_bytes, len_bytes }) => {
+                    // `check` bounds the length.
+                    built.read(*offset_bytes, usize::try_from(*len_bytes).unwrap_or(usize::MAX));
+                }
+                Sent::Step(ReadStep::OmapGet { keys }) => built.omap_get(keys.iter().map(|key| &key[..])),
+                Sent::Step(ReadStep::OmapRange { after, prefix, entries_max }) => {
+                    let range = Range::new(after.as_deref(), prefix, *entries_max);
+                    built.omap_range(&up_to_nul(range.after), &up_to_nul(prefix), range.asked());
+                }
+                Sent::Stat | Sent::Step(_) => built.stat(),
+            }
+        }
+        built
+    }
+}
+
+/// What the answer means. `may_change` is whether a method may have changed the object.
+pub(crate) fn reply(
+    plan: &Plan<'_>,
+    completed: Completed<ReadBuffers>,
+    may_change: bool,
+) -> Result<ReadReply> {
+    if completed.result < 0 {
+        return Err(failure(plan, &completed, may_change));
+    }
+    let mut xattrs = None;
+    let mut outputs = Vec::new();
+    for output in completed.buffers.outputs() {
+        match output {
+            StepOutput::Xattrs(found) => xattrs = Some(text_names(found)),
+            output => outputs.push(output),
+        }
+    }
+    let mut outputs = outputs.into_iter();
+    let mut reply =
+        ReadReply { version: completed.version, outputs: Vec::with_capacity(plan.op.steps.len()) };
+    let mut reply_bytes = 0;
+    for step in &plan.op.steps {
+        let output = match step {
+            ReadStep::Read { len_bytes: 0, .. } => ReadOutput::Data(Bytes::new()),
+            ReadStep::GetXattr { name } => {
+                let value = xattrs.as_ref().and_then(|xattrs: &BTreeMap<_, _>| xattrs.get(name)).cloned();
+                ReadOutput::Xattr(value.ok_or_else(|| {
+                    Error::new(ErrorKind::NotFound, "no such attribute").with("attribute", name)
+                })?)
+            }
+            ReadStep::ListXattrs => ReadOutput::Xattrs(xattrs.clone().unwrap_or_default()),
+            step => step_output(step, outputs.next())?,
+        };
+        reply_bytes += output.len_bytes();
+        if reply_bytes > limits::OPERATION_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "the reply is too large; ask for less in one operation",
+            )
+            .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
+        }
+        reply.outputs.push(output);
+    }
+    Ok(reply)
+}
+
+fn step_output(step: &ReadStep, output: Option<StepOutput>) -> Result<ReadOutput> {
+    Ok(match (step, output) {
+        (_, Some(StepOutput::Data(data))) => ReadOutput::Data(data.into()),
+        (_, Some(StepOutput::Stat { size_bytes, modified_unix_s })) => ReadOutput::Stat(Stat {
+            size_bytes,
+            // The C interface tells whole seconds.
+            modified_unix_ns: u64::try_from(modified_unix_s).unwrap_or(0).saturating_mul(1_000_000_000),
+        }),
+        (ReadStep::OmapRange { after, prefix, entries_max }, Some(StepOutput::Omap { entries, more })) => {
+            ReadOutput::Omap(Range::new(after.as_deref(), prefix, *entries_max).page(entries, more)?)
+        }
+        (_, Some(StepOutput::Omap { entries, .. })) => {
+            let entries = entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+            ReadOutput::Omap(OmapPage { entries, more: false })
+        }
+        (_, Some(StepOutput::Exec(output))) => ReadOutput::Exec(output.into()),
+        (_, Some(StepOutput::Xattrs(_)) | None) => {
+            return Err(Error::new(ErrorKind::Internal, "the reply does not fit the request"));
+        }
+    })
+}
+
+/// Names that are not UTF-8 cannot be asked for by this contract, and are left out.
+fn text_names(found: Vec<(Vec<u8>, Vec<u8>)>) -> BTreeMap<String, Bytes> {
+    let text = |(name, value)| Some((String::from_utf8(name).ok()?, Bytes::from(value)));
+    found.into_iter().filter_map(text).collect()
+}
+
+fn failure(plan: &Plan<'_>, completed: &Completed<ReadBuffers>, may_change: bool) -> Error {
+    let number = completed.result.saturating_neg();
+    let action = if may_change { Action::Write } else { Action::Read };
+    let mut refused_call = None;
+    for (sent, result) in plan.sent.iter().zip(completed.buffers.results()) {
+        let Sent::Exec(call, ..) = sent else { continue };
+        if result == completed.result {
+            return errors::of_method(number, call);
+        }
+        refused_call.get_or_insert(*call);
+    }
+    match refused_call {
+        Some(call) => refused(number, call, action),
+        None => errors::of_operation(number, action),
+    }
+}
+
+/// One page of an omap range.
+///
+/// The C interface takes the start and the prefix as C strings. Where one of them has a NUL, the page is asked for from
+/// the part before it, and what lies outside is dropped here.
+struct Range<'a> {
+    after: &'a [u8],
+    prefix: &'a [u8],
+    entries_max: usize,
+}
+
+impl<'a> Range<'a> {
+    fn new(after: Option<&'a [u8]>, prefix: &'a [u8], entries_max: usize) -> Range<'a> {
+        Range {
+            after: after.unwrap_or_default(),
+            prefix,
+            entries_max: entries_max.min(limits::OMAP_PAGE_ENTRIES_MAX),
+        }
+    }
+
+    fn cut(&self) -> bool {
+        self.after.contains(&0) || self.prefix.contains(&0)
+    }
+
+    fn asked(&self) -> u64 {
+        (if self.cut() { limits::OMAP_PAGE_ENTRIES_MAX } else { self.entries_max }) as u64
+    }
+
+    fn page(&self, entries: Vec<(Vec<u8>, Vec<u8>)>, more: bool) -> Result<OmapPage> {
+        let mut page = OmapPage { entries: Vec::new(), more };
+        let mut len_bytes = 0;
+        let got_any = !entries.is_empty();
+        for (key, value) in entries {
+            if !key.starts_with(self.prefix) && key[..] > *self.prefix {
+                page.more = false;
+                return Ok(page);
+            }
+            if key[..] <= *self.after || !key.starts_with(self.prefix) {
+                continue;
+            }
+            if page.entries.len() == self.entries_max || len_bytes >= limits::OMAP_PAGE_BYTES_MAX {
+                page.more = true;
+                return Ok(page);
+            }
+            len_bytes += key.len() + value.len();
+            page.entries.push((key.into(), value.into()));
+        }
+        if page.entries.is_empty() && page.more && got_any {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "Ceph's C interface cannot list so many omap keys that are equal up to a NUL byte; get them by name",
+            )
+            .with("entries_max", limits::OMAP_PAGE_ENTRIES_MAX));
+        }
+        Ok(page)
+    }
+}

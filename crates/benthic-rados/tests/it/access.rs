@@ -1,0 +1,109 @@
+//! Who may connect and do what, and what a refusal says.
+
+use crate::support::{OwnPool, block_on, ceph, conf, connect, id, kind, options};
+use benthic_core::{ClassCall, ErrorKind, Store, WriteOp};
+use benthic_rados::{Options, RadosStore};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+fn scratch(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// The cluster's configuration with another keyring.
+fn conf_with_keyring(name: &str, keyring: &str) -> PathBuf {
+    let keyring = scratch(&format!("{name}.keyring"), keyring);
+    let text = std::fs::read_to_string(conf()).unwrap();
+    let others = text.lines().filter(|line| !line.trim_start().starts_with("keyring"));
+    let text = others.collect::<Vec<_>>().join("\n");
+    let keyring = format!("\n[client]\nkeyring = {}\n", keyring.display());
+    scratch(&format!("{name}.conf"), &(text + &keyring))
+}
+
+fn impatient() -> Options {
+    Options { osd_timeout_ms: 3_000, mon_timeout_ms: 3_000, ..options() }
+}
+
+#[test]
+fn a_missing_configuration_is_not_found() {
+    let error = RadosStore::connect(Some(Path::new("/nowhere/ceph.conf")), None, options()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("conf=/nowhere/ceph.conf"), "{error}");
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_unavailable_in_time() {
+    // The discard port: nobody listens.
+    let conf = scratch("nobody.conf", "[global]\nmon_host = v2:127.0.0.1:9/0\nauth_client_required = none\n");
+    let started = Instant::now();
+    let error = RadosStore::connect(Some(&conf), None, impatient()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_wrong_key_is_refused_and_never_told() {
+    let wrong = "AQBXU4Bm5mYQLBAAxxDnEdl5lgw3yV+5TFjyHg==";
+    let conf = conf_with_keyring("wrong", &format!("[client.admin]\n\tkey = {wrong}\n"));
+    let error = RadosStore::connect(Some(&conf), None, impatient()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    assert!(error.to_string().contains("id=client.admin"), "{error}");
+    assert!(!format!("{error:?}").contains(wrong));
+}
+
+#[test]
+fn a_client_without_a_key_is_told_so() {
+    let empty = conf_with_keyring("empty", "");
+    let error = RadosStore::connect(Some(&empty), Some("nobody"), impatient()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    assert!(error.to_string().contains("id=client.nobody"), "{error}");
+    let missing = conf_with_keyring("missing", "");
+    std::fs::remove_file(missing.with_extension("keyring")).unwrap();
+    let error = RadosStore::connect(Some(&missing), None, impatient()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().contains("keyring"), "{error}");
+}
+
+#[test]
+fn what_the_caps_lack_is_named() {
+    let own = OwnPool::new("caps");
+    block_on(own.pool.write_full(&id("o"), "data")).unwrap();
+    let pool_caps = |caps: &str| format!("allow {caps} pool={}", own.pool.name());
+    let client = |name: &str, caps: &str| {
+        let entity = format!("client.{name}");
+        let keyring = ceph(&["auth", "get-or-create", &entity, "mon", "allow r", "osd", &pool_caps(caps)]);
+        let conf = conf_with_keyring(name, &keyring);
+        RadosStore::connect(Some(&conf), Some(name), options()).unwrap()
+    };
+    let call = || ClassCall { class: "hello".into(), method: "say".into(), input: "".into() };
+
+    let store = client("benthic-rw", "rw");
+    let pool = block_on(store.open_pool(own.pool.name())).unwrap();
+    block_on(pool.write_full(&id("o"), "new")).unwrap();
+    for error in [
+        block_on(pool.exec(&id("o"), call())).err().unwrap(),
+        block_on(pool.write(&id("o"), WriteOp::new().exec("hello", "old_and_new", "x"))).err().unwrap(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+        assert!(error.to_string().contains("OSD caps need x"), "{error}");
+    }
+
+    let store = client("benthic-r", "r");
+    let pool = block_on(store.open_pool(own.pool.name())).unwrap();
+    assert_eq!(block_on(pool.read_range(&id("o"), 0, 9)).unwrap(), "new");
+    let error = block_on(pool.write_full(&id("o"), "x")).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    assert!(error.to_string().contains("w to write"), "{error}");
+    assert_eq!(kind(block_on(store.create_pool("not-allowed"))), Some(ErrorKind::PermissionDenied));
+    assert_eq!(block_on(own.pool.read_range(&id("o"), 0, 9)).unwrap(), "new");
+    for name in ["client.benthic-rw", "client.benthic-r"] {
+        ceph(&["auth", "rm", name]);
+    }
+}
+
+#[test]
+fn a_pool_that_is_not_there_is_not_found() {
+    assert_eq!(kind(block_on(connect().open_pool("no-such-pool")).map(|_| ())), Some(ErrorKind::NotFound));
+}
