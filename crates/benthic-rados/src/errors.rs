@@ -46,8 +46,8 @@ pub(crate) fn of_method(number: i32, call: &ClassCall) -> Error {
     let kind = ErrorKind::from_errno(number, Action::Exec);
     let message = match kind {
         ErrorKind::Unsupported => {
-            "the OSDs have no such class or method, or the method refuses this; `benthic class install` says how to \
-             install it"
+            "the OSDs have no such class or method, or the method refuses this; a class is a library in their \
+             osd_class_dir (docs/design/0004)"
         }
         ErrorKind::ClassFailed => {
             "the method failed, or did what it had not declared; the OSD's log says more"

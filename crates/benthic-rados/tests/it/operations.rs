@@ -117,7 +117,7 @@ fn native_classes_are_called_by_their_names() {
     let missing = ClassCall { class: "no_such_class".into(), ..call() };
     let error = block_on(own.pool.exec(&id("o"), missing)).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("benthic class install"), "{error}");
+    assert!(error.to_string().contains("osd_class_dir"), "{error}");
 }
 
 /// A token is a place in the cluster's order, not in a client's memory.
