@@ -559,6 +559,18 @@ pub fn check_omap_key(key: &[u8]) -> Result<()> {
     check_len("omap key", key.len(), limits::OMAP_KEY_BYTES_MAX)
 }
 
+/// Checks the size that a reply has so far; an engine collects no more than fits.
+///
+/// # Errors
+/// `LimitExceeded`.
+pub fn check_reply(len_bytes: u64) -> Result<()> {
+    if len_bytes <= limits::OPERATION_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::LimitExceeded, "the reply is too large; ask for less in one operation")
+        .with("len_bytes_max", limits::OPERATION_BYTES_MAX))
+}
+
 /// Checks an omap value.
 ///
 /// # Errors

@@ -56,22 +56,16 @@ impl Methods {
 }
 
 /// Runs a read operation that [`ReadOp::check`] found well formed.
-pub(crate) fn read(object: &mut dyn ObjectState, op: &ReadOp, methods: &Methods) -> Result<ReadReply> {
-    methods.check_read(&op.steps)?;
+pub(crate) fn read(object: &mut dyn ObjectState, operation: &ReadOp, methods: &Methods) -> Result<ReadReply> {
+    methods.check_read(&operation.steps)?;
     let version = object.version_before().ok_or_else(no_such_object)?;
-    check_guards(object, &op.guards)?;
+    check_guards(object, &operation.guards)?;
     let mut reply_bytes = 0;
-    let mut outputs = Vec::with_capacity(op.steps.len());
-    for step in &op.steps {
+    let mut outputs = Vec::with_capacity(operation.steps.len());
+    for step in &operation.steps {
         let output = read_step(object, step, methods)?;
         reply_bytes += output.len_bytes();
-        if reply_bytes > limits::OPERATION_BYTES_MAX {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "the reply is too large; ask for less in one operation",
-            )
-            .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
-        }
+        op::check_reply(reply_bytes)?;
         outputs.push(output);
     }
     Ok(ReadReply { version, outputs })

@@ -6,7 +6,7 @@ use crate::pool::up_to_nul;
 use crate::write::{omap_operator, refused, xattr_operator};
 use benthic_core::{
     Action, ClassCall, Error, ErrorKind, Guard, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Result,
-    Stat, limits,
+    Stat, limits, op,
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -145,13 +145,7 @@ pub(crate) fn reply(
             step => step_output(step, outputs.next())?,
         };
         reply_bytes += output.len_bytes();
-        if reply_bytes > limits::OPERATION_BYTES_MAX {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "the reply is too large; ask for less in one operation",
-            )
-            .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
-        }
+        op::check_reply(reply_bytes)?;
         reply.outputs.push(output);
     }
     Ok(reply)

@@ -191,11 +191,12 @@ impl Commit {
 
     /// Waits while the log is much larger than it should be. Not for the cleaner, who cuts it.
     pub fn wait_for_cleaner(&self) {
+        let too_long = || self.log_bytes() > 4 * self.log_bytes_max;
+        if !too_long() {
+            return;
+        }
         let mut queue = self.queue.lock();
-        while self.log_bytes() > 4 * self.log_bytes_max
-            && queue.failed.is_none()
-            && !self.checkpoint_failed.load(Ordering::Relaxed)
-        {
+        while too_long() && queue.failed.is_none() && !self.checkpoint_failed.load(Ordering::Relaxed) {
             self.room.wait(&mut queue);
         }
     }

@@ -203,8 +203,7 @@ impl Engine {
 
     /// The object as people write it.
     fn address(&self, pool: u32, id: &ObjectId) -> String {
-        let name = self.pools.read().get(&pool).map_or_else(String::new, |pool| pool.name.clone());
-        ObjectAddress { pool: name, object: id.clone() }.to_string()
+        self.pool(pool).map_or_else(|_| id.to_string(), |pool| pool.address(id.clone()).to_string())
     }
 
     pub fn read(&self, pool: u32, id: &ObjectId, op: &ReadOp, done: Done<ReadReply>) {
@@ -233,14 +232,15 @@ impl Engine {
     }
 
     pub fn write(&self, pool: u32, id: &ObjectId, op: &WriteOp, done: Done<WriteReply>) {
-        let address = self.address(pool, id);
-        let done: Done<WriteReply> = Box::new(move |outcome| {
-            done(outcome.map_err(|error| error.with_op("write").with("object", address)))
-        });
         let pool = match self.pool(pool) {
             Ok(pool) => pool,
-            Err(error) => return done(Err(error)),
+            Err(error) => return done(Err(error.with_op("write").with("object", id))),
         };
+        let (entry, object) = (Arc::clone(&pool), id.clone());
+        let done: Done<WriteReply> = Box::new(move |outcome| {
+            let address = |error: Error| error.with_op("write").with("object", entry.address(object));
+            done(outcome.map_err(address))
+        });
         self.commit.wait_for_cleaner();
         // Both are held until the operation has its place in the log.
         let removed = pool.removed.read();
@@ -337,6 +337,10 @@ impl Engine {
 }
 
 impl PoolEntry {
+    fn address(&self, object: ObjectId) -> ObjectAddress {
+        ObjectAddress { pool: self.name.clone(), object }
+    }
+
     /// Keeps the pool from being removed.
     pub fn guard(&self) -> Result<parking_lot::RwLockReadGuard<'_, bool>> {
         let removed = self.removed.read();

@@ -6,7 +6,7 @@ use super::layout;
 use super::pieces::Pieces;
 use super::record::Record;
 use crate::execute::{ObjectState, OmapPageBuilder, ZeroEffect, no_such_object, no_such_xattr};
-use benthic_core::{Error, ErrorKind, LogLevel, ObjectAccess, OmapPage, Result, Stat, limits};
+use benthic_core::{Error, ErrorKind, LogLevel, ObjectAccess, OmapPage, Result, Stat, op};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -158,16 +158,6 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Stops collecting what no reply could carry.
-fn check_collected(len_bytes: &mut u64, entry_bytes: usize) -> Result<()> {
-    *len_bytes += entry_bytes as u64;
-    if *len_bytes <= limits::OPERATION_BYTES_MAX {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::LimitExceeded, "the reply is too large; ask for less in one operation")
-        .with("len_bytes_max", limits::OPERATION_BYTES_MAX))
-}
-
 /// What is left of a removed object for the cleaner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Garbage {
@@ -221,7 +211,8 @@ impl ObjectAccess for Object<'_> {
             let (key, value) = entry?;
             let name = String::from_utf8(key[keys::TAIL_AT..].to_vec())
                 .map_err(|_| super::kv::malformed("the name of an attribute"))?;
-            check_collected(&mut len_bytes, name.len() + value.len())?;
+            len_bytes += (name.len() + value.len()) as u64;
+            op::check_reply(len_bytes)?;
             xattrs.insert(name, value);
         }
         Ok(xattrs)
@@ -237,7 +228,8 @@ impl ObjectAccess for Object<'_> {
         let mut len_bytes = 0;
         for key in wanted {
             if let Some(value) = self.disk.kv.get(&keys::with_u64(keys::PREFIX_OMAP, omap_id, key))? {
-                check_collected(&mut len_bytes, key.len() + value.len())?;
+                len_bytes += (key.len() + value.len()) as u64;
+                op::check_reply(len_bytes)?;
                 found.push((key.clone(), value));
             }
         }

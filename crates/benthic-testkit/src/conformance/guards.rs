@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::support::{State, kind};
-use benthic_core::{Compare, ErrorKind, ReadOp, WriteOp};
+use benthic_core::{Compare, ErrorKind, ObjectId, ReadOp, WriteOp};
 
 const ALL: [Compare; 6] = [Compare::Eq, Compare::Ne, Compare::Gt, Compare::Ge, Compare::Lt, Compare::Le];
 
@@ -20,6 +20,25 @@ const COMPARISONS: [(&str, &str, &[Compare]); 9] = [
     ("b\0", "b", &[Compare::Ne, Compare::Gt, Compare::Ge]),
 ];
 
+/// A guarded write and a guarded read both succeed, or both are `Conflict`.
+async fn holds_or_conflicts(
+    case: &Case<'_>,
+    object: &ObjectId,
+    write: WriteOp,
+    read: ReadOp,
+    holds: bool,
+    what: &str,
+) {
+    let (write, read) = (case.pool().write(object, write).await, case.pool().read(object, read).await);
+    if holds {
+        write.unwrap();
+        read.unwrap();
+    } else {
+        assert_eq!(kind(write), ErrorKind::Conflict, "{what}");
+        assert_eq!(kind(read), ErrorKind::Conflict, "{what}");
+    }
+}
+
 pub(super) async fn attributes_compare_bytewise(case: &Case<'_>) {
     for (index, (stored, given, holding)) in COMPARISONS.into_iter().enumerate() {
         let object = case.object(&index.to_string());
@@ -27,15 +46,8 @@ pub(super) async fn attributes_compare_bytewise(case: &Case<'_>) {
         for compare in ALL {
             let write = WriteOp::new().cmp_xattr("a", compare, given).write_full("x");
             let read = ReadOp::new().cmp_xattr("a", compare, given).stat();
-            let (write, read) =
-                (case.pool().write(&object, write).await, case.pool().read(&object, read).await);
-            if holding.contains(&compare) {
-                write.unwrap();
-                read.unwrap();
-            } else {
-                assert_eq!(kind(write), ErrorKind::Conflict, "{stored:?} {compare:?} {given:?}");
-                assert_eq!(kind(read), ErrorKind::Conflict, "{stored:?} {compare:?} {given:?}");
-            }
+            let what = format!("{stored:?} {compare:?} {given:?}");
+            holds_or_conflicts(case, &object, write, read, holding.contains(&compare), &what).await;
         }
     }
 }
@@ -48,15 +60,8 @@ pub(super) async fn omap_values_compare_bytewise_by_eq_gt_and_lt(case: &Case<'_>
         for compare in [Compare::Eq, Compare::Gt, Compare::Lt] {
             let write = WriteOp::new().cmp_omap("k", compare, given).write_full("x");
             let read = ReadOp::new().cmp_omap("k", compare, given).stat();
-            let (write, read) =
-                (case.pool().write(&object, write).await, case.pool().read(&object, read).await);
-            if holding.contains(&compare) {
-                write.unwrap();
-                read.unwrap();
-            } else {
-                assert_eq!(kind(write), ErrorKind::Conflict, "{stored:?} {compare:?} {given:?}");
-                assert_eq!(kind(read), ErrorKind::Conflict, "{stored:?} {compare:?} {given:?}");
-            }
+            let what = format!("{stored:?} {compare:?} {given:?}");
+            holds_or_conflicts(case, &object, write, read, holding.contains(&compare), &what).await;
         }
     }
 }
