@@ -104,9 +104,10 @@ async fn open(uri: &str, create: bool) -> Result<Opened> {
                 .map_err(|error| explain_open(error, uri, create))?;
             Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: Some(store) })
         }
-        StoreUri::Ceph { conf, id } => {
+        StoreUri::Ceph { conf, id, read_near } => {
             let options = benthic_rados::Options {
                 classes: benthic_classes::registry(),
+                localized_reads: read_near,
                 ..benthic_rados::Options::default()
             };
             let store = blocking(move || RadosStore::connect(conf.as_deref(), id.as_deref(), options))

@@ -96,7 +96,7 @@ fn guards_bytes(guards: &[Guard]) -> usize {
     let guard_bytes = |guard: &Guard| match guard {
         Guard::Exists | Guard::Version(_) => 0,
         Guard::Xattr { name, value, .. } => name.len() + value.len(),
-        Guard::Omap { key, value, .. } => key.len() + value.len(),
+        Guard::Omap { key, value } => key.len() + value.len(),
     };
     guards.iter().map(guard_bytes).sum()
 }

@@ -174,12 +174,15 @@ pub enum StoreUri {
     File(PathBuf),
     /// `mem:`: the memory engine, gone with the process.
     Mem,
-    /// `ceph:` or `ceph:?conf=FILE&id=client.x`: a Ceph cluster.
+    /// `ceph:` or `ceph:?conf=FILE&id=client.x&read=near`: a Ceph cluster.
     Ceph {
         /// Its configuration file; `/etc/ceph/ceph.conf` if not given.
         conf: Option<PathBuf>,
         /// The user, such as `client.admin`.
         id: Option<String>,
+        /// Whether reads go to the nearest replica, by the `crush_location` of the configuration, instead of the
+        /// primary.
+        read_near: bool,
     },
 }
 
@@ -193,20 +196,21 @@ impl FromStr for StoreUri {
             Some(("file", dir)) if dir.contains('\0') => Err(invalid("a directory contains no NUL")),
             Some(("file", dir)) => Ok(StoreUri::File(PathBuf::from(dir))),
             Some(("mem", "")) => Ok(StoreUri::Mem),
-            Some(("ceph", "")) => Ok(StoreUri::Ceph { conf: None, id: None }),
+            Some(("ceph", "")) => Ok(StoreUri::Ceph { conf: None, id: None, read_near: false }),
             Some(("ceph", query)) => {
                 let query = query
                     .strip_prefix('?')
                     .ok_or_else(|| invalid("after ceph: comes ?conf=FILE&id=client.x"))?;
-                let (mut conf, mut id) = (None, None);
+                let (mut conf, mut id, mut read_near) = (None, None, false);
                 for pair in query.split('&') {
                     match pair.split_once('=') {
                         Some(("conf", value)) if !value.is_empty() => conf = Some(PathBuf::from(value)),
                         Some(("id", value)) if !value.is_empty() => id = Some(value.to_owned()),
-                        _ => return Err(invalid("ceph: knows conf=FILE and id=client.x")),
+                        Some(("read", "near")) => read_near = true,
+                        _ => return Err(invalid("ceph: knows conf=FILE, id=client.x and read=near")),
                     }
                 }
-                Ok(StoreUri::Ceph { conf, id })
+                Ok(StoreUri::Ceph { conf, id, read_near })
             }
             _ => Err(invalid("a store is file:DIR, mem: or ceph:")),
         }
@@ -218,11 +222,12 @@ impl fmt::Display for StoreUri {
         match self {
             StoreUri::File(dir) => write!(f, "file:{}", dir.display()),
             StoreUri::Mem => f.write_str("mem:"),
-            StoreUri::Ceph { conf, id } => {
+            StoreUri::Ceph { conf, id, read_near } => {
                 f.write_str("ceph:")?;
                 let conf = conf.as_ref().map(|conf| format!("conf={}", conf.display()));
                 let id = id.as_ref().map(|id| format!("id={id}"));
-                let query: Vec<String> = conf.into_iter().chain(id).collect();
+                let near = read_near.then(|| "read=near".to_owned());
+                let query: Vec<String> = conf.into_iter().chain(id).chain(near).collect();
                 if !query.is_empty() {
                     write!(f, "?{}", query.join("&"))?;
                 }

@@ -52,13 +52,11 @@ pub enum Guard {
         /// Given value.
         value: Bytes,
     },
-    /// An omap value compares so; a missing key compares as an empty value. Only `Eq`, `Lt` and `Gt`: OSDs have no
-    /// others.
+    /// An omap value is this one; a missing key counts as an empty value. OSDs have no other comparison that orders
+    /// all bytes.
     Omap {
         /// Omap key.
         key: Bytes,
-        /// Comparison.
-        compare: Compare,
         /// Given value.
         value: Bytes,
     },
@@ -246,8 +244,8 @@ macro_rules! guard_builders {
 
         /// Adds [`Guard::Omap`].
         #[must_use]
-        pub fn cmp_omap(mut self, key: impl Into<Bytes>, compare: Compare, value: impl Into<Bytes>) -> Self {
-            self.guards.push(Guard::Omap { key: key.into(), compare, value: value.into() });
+        pub fn cmp_omap(mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
+            self.guards.push(Guard::Omap { key: key.into(), value: value.into() });
             self
         }
 
@@ -631,17 +629,11 @@ impl OperationSize {
                     return Err(Error::new(ErrorKind::InvalidArgument, "no object has version 0"));
                 }
                 Guard::Version(_) => {}
-                Guard::Omap { compare: Compare::Ne | Compare::Ge | Compare::Le, .. } => {
-                    return Err(Error::new(
-                        ErrorKind::InvalidArgument,
-                        "an omap value is compared by Eq, Lt or Gt",
-                    ));
-                }
                 Guard::Xattr { name, value, .. } => {
                     check_xattr(name, value)?;
                     self.add(value.len() as u64)?;
                 }
-                Guard::Omap { key, value, .. } => {
+                Guard::Omap { key, value } => {
                     self.omap_key(key)?;
                     check_omap_value(value)?;
                     self.add(value.len() as u64)?;

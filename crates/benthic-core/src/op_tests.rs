@@ -50,7 +50,6 @@ fn what_an_osd_would_stumble_over_is_refused() {
         WriteOp::new().exec("c", "m", "").exec("c", "m", ""),
         WriteOp::new().omap_set([("", "v")]),
         WriteOp::new().assert_version(0),
-        WriteOp::new().cmp_omap("k", Compare::Ne, "v"),
     ] {
         assert_eq!(kind(op.check()), Some(ErrorKind::InvalidArgument), "{op:?}");
     }

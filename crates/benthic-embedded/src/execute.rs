@@ -147,11 +147,11 @@ fn check_guards(object: &mut dyn ObjectState, guards: &[Guard]) -> Result<()> {
                         .with("attribute", name));
                 }
             }
-            Guard::Omap { key, compare, value } => {
+            Guard::Omap { key, value } => {
                 let found = object.omap_get(std::slice::from_ref(key))?;
                 let stored = found.first().map_or(&[][..], |(_, stored)| stored);
-                if !compare.holds(stored, value) {
-                    return Err(Error::new(ErrorKind::Conflict, "the omap value compares otherwise")
+                if stored != value {
+                    return Err(Error::new(ErrorKind::Conflict, "the omap value is another")
                         .with("key", format_args!("{key:?}")));
                 }
             }

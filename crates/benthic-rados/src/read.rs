@@ -3,7 +3,7 @@
 use crate::errors::{self, c_string};
 use crate::ffi::{self, Completed, IoCtx, ReadBuffers, StepOutput};
 use crate::pool::up_to_nul;
-use crate::write::{omap_operator, refused, xattr_operator};
+use crate::write::{refused, xattr_operator};
 use benthic_core::{
     Action, ClassCall, Error, ErrorKind, Guard, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Result,
     Stat, limits, op,
@@ -85,9 +85,7 @@ impl<'a> Plan<'a> {
                     built.compare_xattr(name, xattr_operator(*compare), value);
                 }
                 PlannedGuard::Other(Guard::Version(version)) => built.assert_version(*version),
-                PlannedGuard::Other(Guard::Omap { key, compare, value }) => {
-                    built.compare_omap(key, omap_operator(*compare), value);
-                }
+                PlannedGuard::Other(Guard::Omap { key, value }) => built.compare_omap(key, value),
                 PlannedGuard::Xattr(..) | PlannedGuard::Other(_) => built.assert_exists(),
             }
         }

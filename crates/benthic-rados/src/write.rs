@@ -26,7 +26,7 @@ pub(crate) fn build(
             Guard::Xattr { name, compare, value } => {
                 built.compare_xattr(&c_string(name.as_str())?, xattr_operator(*compare), value);
             }
-            Guard::Omap { key, compare, value } => built.compare_omap(key, omap_operator(*compare), value),
+            Guard::Omap { key, value } => built.compare_omap(key, value),
         }
     }
     for step in &op.steps {
@@ -95,17 +95,5 @@ pub(crate) fn xattr_operator(compare: Compare) -> Operator {
         Compare::Ge => Operator::Le,
         Compare::Lt => Operator::Gt,
         Compare::Le => Operator::Ge,
-    }
-}
-
-/// Here an OSD compares as the contract does.
-pub(crate) fn omap_operator(compare: Compare) -> Operator {
-    match compare {
-        Compare::Eq => Operator::Eq,
-        Compare::Ne => Operator::Ne,
-        Compare::Gt => Operator::Gt,
-        Compare::Ge => Operator::Ge,
-        Compare::Lt => Operator::Lt,
-        Compare::Le => Operator::Le,
     }
 }

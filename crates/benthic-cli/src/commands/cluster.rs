@@ -183,7 +183,7 @@ async fn logs(daemon: Option<Daemon>, lines: usize, place: Place, session: &Sess
 
 async fn env(place: Place, session: &Session) -> Outcome {
     let conf = blocking(move || Ok(Cluster::open(&place.dir)?.conf())).await?;
-    let store = StoreUri::Ceph { conf: Some(conf.clone()), id: None };
+    let store = StoreUri::Ceph { conf: Some(conf.clone()), id: None, read_near: false };
     // The path holds no quote: a cluster's directory is refused otherwise.
     session.out.result(
         format_args!("export CEPH_CONF='{}'\nexport BENTHIC_STORE='{store}'", conf.display()),

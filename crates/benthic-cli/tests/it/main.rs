@@ -4,7 +4,6 @@
 
 mod bench;
 mod checks;
-mod cluster;
 mod cp;
 mod cp_back;
 mod demo;

@@ -243,7 +243,7 @@ wire_enum! {
         1 Exists {}
         2 Version { 0: version }
         3 Xattr { name: name, compare: compare, value: value }
-        4 Omap { key: key, compare: compare, value: value }
+        4 Omap { key: key, value: value }
     }
     Namespaces { 1 One { 0: namespace } 2 All {} }
     ReadStep {

@@ -153,10 +153,19 @@ impl ReadOp {
         unsafe { (self.api.read_op_cmpxattr)(self.handle, name.as_ptr(), operator as u8, value, len) }
     }
 
-    pub fn compare_omap(&mut self, key: &[u8], operator: Operator, value: &[u8]) {
+    /// Equality: OSDs order no bytes above 0x7f.
+    pub fn compare_omap(&mut self, key: &[u8], value: &[u8]) {
         let ((key, key_len), (value, len)) = (parts(key), parts(value));
         unsafe {
-            (self.api.read_op_omap_cmp2)(self.handle, key, operator as u8, value, key_len, len, null_mut());
+            (self.api.read_op_omap_cmp2)(
+                self.handle,
+                key,
+                Operator::Eq as u8,
+                value,
+                key_len,
+                len,
+                null_mut(),
+            );
         }
     }
 

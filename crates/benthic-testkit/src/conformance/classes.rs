@@ -181,7 +181,7 @@ pub(super) async fn a_step_or_guard_that_fails_undoes_the_method(case: &Case<'_>
         (op().create(true), ErrorKind::AlreadyExists),
         (op().remove().remove(), ErrorKind::NotFound),
         (op().cmp_xattr("X", Compare::Eq, "2"), ErrorKind::Conflict),
-        (op().cmp_omap("K", Compare::Eq, "W"), ErrorKind::Conflict),
+        (op().cmp_omap("K", "W"), ErrorKind::Conflict),
         // An OSD answers these with ERANGE and EOVERFLOW, which a method might return as well.
         (op().assert_version(if version > 1 { version - 1 } else { version + 2 }), ErrorKind::Conflict),
         (op().assert_version(version + 1), ErrorKind::Conflict),

@@ -95,7 +95,7 @@ pub(super) async fn counters_guarded_by_omap_lose_nothing(case: &Case<'_>) {
         for _ in 0..15 {
             let read = || {
                 let value = block_on(case.state(&object)).unwrap().omap[&b"n"[..]].clone();
-                (number(&value), WriteOp::new().cmp_omap("n", Compare::Eq, value))
+                (number(&value), WriteOp::new().cmp_omap("n", value))
             };
             add_one(case, &object, read, |op, value| op.omap_set([("n", value.to_string())]));
         }

@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::support::{State, kind};
-use benthic_core::{Compare, ErrorKind, ObjectId, OmapPage, ReadOp, ReadOutput, WriteOp, limits};
+use benthic_core::{ErrorKind, ObjectId, OmapPage, ReadOp, ReadOutput, WriteOp, limits};
 use bytes::Bytes;
 
 async fn range(
@@ -176,7 +176,7 @@ pub(super) async fn the_empty_key_is_refused(case: &Case<'_>) {
         WriteOp::new().omap_set([("", "v")]),
         WriteOp::new().omap_set([("k", "v"), ("", "v")]),
         WriteOp::new().omap_remove([""]),
-        WriteOp::new().cmp_omap("", Compare::Eq, "").write_full("x"),
+        WriteOp::new().cmp_omap("", "").write_full("x"),
     ] {
         assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::InvalidArgument);
     }

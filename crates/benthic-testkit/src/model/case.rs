@@ -82,9 +82,9 @@ impl<S: Subject> Case<'_, S> {
                 let value = stored(value, slot.object.as_ref().and_then(|object| object.xattrs.get(*name)));
                 Guard::Xattr { name: (*name).to_owned(), compare: *compare, value }
             }
-            GuardPlan::Omap { key, compare, value } => {
+            GuardPlan::Omap { key, value } => {
                 let value = stored(value, slot.object.as_ref().and_then(|object| object.omap.get(*key)));
-                Guard::Omap { key: Bytes::from_static(key), compare: *compare, value }
+                Guard::Omap { key: Bytes::from_static(key), value }
             }
         };
         plans.iter().map(resolve).collect()

@@ -56,9 +56,7 @@ fn check_guards(object: Option<&Object>, version: u64, guards: &[Guard]) -> Resu
         Guard::Xattr { name, compare, value } => {
             compare.holds(object.xattrs.get(name).map_or(&[], |stored| stored), value)
         }
-        Guard::Omap { key, compare, value } => {
-            compare.holds(object.omap.get(key).map_or(&[], |stored| stored), value)
-        }
+        Guard::Omap { key, value } => object.omap.get(key).map_or(&[][..], |stored| stored) == value,
     };
     if guards.iter().all(holds) { Ok(()) } else { Err(Conflict) }
 }

@@ -1,6 +1,4 @@
 //! A real Ceph cluster, brought up, hurt, stopped and removed by the program.
-//!
-//! Where Ceph is not installed these tests say that they are skipped; with CI=true they fail instead.
 
 use crate::support::{Home, failed, keys, printed};
 use serde_json::Value;
@@ -21,18 +19,6 @@ impl Drop for Clusters<'_> {
             let _ = self.0.command(&["cluster", "down", "--remove", "--dir", dir]).output();
         }
     }
-}
-
-fn ceph_is_here() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let here = std::env::split_paths(&path).any(|dir| dir.join("ceph-osd").exists());
-    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-    assert!(here || !ci, "Ceph is not installed, and with CI=true nothing is skipped: run `make ceph`");
-    if !here {
-        // Past the test harness, which would keep it for itself.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: Ceph is not installed; `make ceph` installs it");
-    }
-    here
 }
 
 /// A program of Ceph's as a client uses it: with nothing but what `cluster env` printed.
@@ -66,11 +52,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-#[ignore = "takes a real Ceph cluster: make test-ceph"]
 fn a_cluster_lives_through_crashes_and_stops() {
-    if !ceph_is_here() {
-        return;
-    }
     let home = Home::bare();
     let _clusters = Clusters(&home, &["benthic-cluster", "second"]);
     let up = home.json(&["cluster", "up", "--osds", "2"]).remove(0);
@@ -218,11 +200,7 @@ fn keys_stay_secret(home: &Home, env: &str) {
 }
 
 #[test]
-#[ignore = "takes a real Ceph cluster: make test-ceph"]
 fn an_interrupted_up_can_be_repeated() {
-    if !ceph_is_here() {
-        return;
-    }
     let home = Home::bare();
     let _clusters = Clusters(&home, &["benthic-cluster"]);
     let mut up = home.command(&["cluster", "up", "--osds", "1"]);
@@ -241,7 +219,6 @@ fn an_interrupted_up_can_be_repeated() {
 }
 
 #[test]
-#[ignore = "takes a real Ceph cluster: make test-ceph"]
 fn what_is_no_cluster_is_left_alone() {
     let home = Home::bare();
     home.file("photos/cat.jpg", "meow");
@@ -255,21 +232,18 @@ fn what_is_no_cluster_is_left_alone() {
     assert!(home.fails(2, &["cluster", "kill", "mds.a"]).contains("no such daemon"));
     assert!(home.fails(2, &["cluster", "up", "--osds", "0"]).contains("--osds"));
     assert!(home.fails(2, &["cluster", "up", "--osds", "33"]).contains("--osds"));
-    if ceph_is_here() {
-        assert!(home.fails(6, &["cluster", "up", "--dir", "photos"]).contains("something else"));
-        assert!(home.fails(6, &["cluster", "up", "--dir", "a b"]).contains("letters"));
-        let long = "x".repeat(120);
-        assert!(home.fails(6, &["cluster", "up", "--dir", &long]).contains("too long"));
-        assert!(!home.path("a b").exists() && !home.path(&long).exists(), "nothing was made");
-        home.file("broken/benthic-cluster.json", "{");
-        assert!(home.fails(12, &["cluster", "up", "--dir", "broken"]).contains("marker"));
-    }
+    assert!(home.fails(6, &["cluster", "up", "--dir", "photos"]).contains("something else"));
+    assert!(home.fails(6, &["cluster", "up", "--dir", "a b"]).contains("letters"));
+    let long = "x".repeat(120);
+    assert!(home.fails(6, &["cluster", "up", "--dir", &long]).contains("too long"));
+    assert!(!home.path("a b").exists() && !home.path(&long).exists(), "nothing was made");
+    home.file("broken/benthic-cluster.json", "{");
+    assert!(home.fails(12, &["cluster", "up", "--dir", "broken"]).contains("marker"));
     assert_eq!(home.read("photos/cat.jpg"), b"meow");
     assert_eq!(crate::support::tree(&home.path("photos")), ["cat.jpg"]);
 }
 
 #[test]
-#[ignore = "takes a real Ceph cluster: make test-ceph"]
 fn missing_packages_are_named() {
     let home = Home::bare();
     let up = home.command(&["cluster", "up"]).env("PATH", home.path("empty")).output().unwrap();

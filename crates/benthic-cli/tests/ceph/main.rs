@@ -1,0 +1,11 @@
+//! The `benthic` program on real Ceph clusters.
+//!
+//! `make test` runs these: it installs Ceph and starts the cluster that `BENTHIC_TEST_CEPH_CONF` names, which the tests
+//! share. Those that hurt a cluster start their own.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cluster;
+#[path = "../it/support.rs"]
+#[allow(dead_code, reason = "shared with the tests of the embedded engine")]
+mod support;
