@@ -71,6 +71,15 @@ test-ceph: toolchain ceph-packages ## prove what takes a real Ceph cluster, whic
 	BENTHIC_METHOD_DEADLINE_MS=2000 $$benthic cluster up --dir $(TEST_CLUSTER) && \
 	BENTHIC_TEST_CEPH_CONF=$(TEST_CLUSTER)/ceph.conf $(CARGO) test --release --workspace --test ceph
 
+bench-ceph: ceph ## measure on real Ceph clusters; results in target/bench-ceph
+	@dpkg-query -W -f '$${db:Status-Abbrev}' libssl-dev 2>/dev/null | grep -q '^ii' || { \
+		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; echo "==> installing libssl-dev with apt"; \
+		$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends libssl-dev; }
+	@mkdir -p target/bench-ceph
+	g++ -std=c++17 -O2 -Wall -Wextra -Werror -shared -fPIC -isystem /usr/include/rados \
+		bench/ceph/cls_plainmd5.cc -lcrypto -o target/bench-ceph/libcls_plainmd5.so
+	CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/ceph/Cargo.toml
+
 test-long: export BENTHIC_TEST_LONG = 1
 test-long: test ## the same with more cases and more load
 

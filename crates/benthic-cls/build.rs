@@ -1,8 +1,8 @@
 //! Compiles the shim against the headers of Debian's Ceph packages.
 //!
 //! A machine without them builds the workspace all the same: the Rust side needs no header and is checked in full, only
-//! the shim is left out, and `export!` then exports nothing. A library built so has no `__cls_init`, and `install`
-//! refuses it.
+//! the shim is left out, and `export!` then exports nothing. A library built so has no `__cls_init`, and
+//! `benthic class install` refuses it.
 
 use std::path::Path;
 use std::process::exit;

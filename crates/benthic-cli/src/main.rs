@@ -46,13 +46,18 @@ fn main() -> ExitCode {
             error,
         ))),
     };
-    ExitCode::from(match outcome {
+    let status = match outcome {
         Ok(()) => exit::OK,
         Err(failure) => {
             session.out.failure(&failure);
             failure.status()
         }
-    })
+    };
+    if session.used_ceph() {
+        drop(session);
+        benthic_rados::end_process(status);
+    }
+    ExitCode::from(status)
 }
 
 async fn run(command: args::Command, session: &Session) -> Outcome {

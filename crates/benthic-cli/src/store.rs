@@ -23,6 +23,8 @@ struct Opened {
     store: Arc<dyn Store>,
     /// The same store, if it must be closed.
     embedded: Option<Arc<EmbeddedStore>>,
+    /// The same store, if it is a Ceph cluster.
+    rados: Option<Arc<RadosStore>>,
 }
 
 impl Session {
@@ -53,6 +55,20 @@ impl Session {
     async fn open(&self, create: bool) -> Result<Arc<dyn Store>> {
         let opened = self.opened.get_or_try_init(|| open(&self.uri, create)).await?;
         Ok(Arc::clone(&opened.store))
+    }
+
+    /// The Ceph cluster that the store is in, if it is in one.
+    pub async fn rados(&self) -> Result<Option<Arc<RadosStore>>> {
+        if !self.uri.starts_with("ceph:") {
+            return Ok(None);
+        }
+        self.store().await?;
+        Ok(self.opened.get().and_then(|opened| opened.rados.clone()))
+    }
+
+    /// Whether a Ceph cluster was opened.
+    pub fn used_ceph(&self) -> bool {
+        self.opened.get().is_some_and(|opened| opened.rados.is_some())
     }
 
     /// Opens a pool. If there is none with this name, the error says which one may be meant.
@@ -97,12 +113,12 @@ impl Session {
 
 async fn open(uri: &str, create: bool) -> Result<Opened> {
     match parse(uri)? {
-        StoreUri::Mem => Ok(Opened { store: MemStore::new(options()), embedded: None }),
+        StoreUri::Mem => Ok(Opened { store: MemStore::new(options()), embedded: None, rados: None }),
         StoreUri::File(dir) => {
             let store = blocking(move || EmbeddedStore::open(&dir, create, options()))
                 .await
                 .map_err(|error| explain_open(error, uri, create))?;
-            Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: Some(store) })
+            Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: Some(store), rados: None })
         }
         StoreUri::Ceph { conf, id, read_near } => {
             let options = benthic_rados::Options {
@@ -113,7 +129,7 @@ async fn open(uri: &str, create: bool) -> Result<Opened> {
             let store = blocking(move || RadosStore::connect(conf.as_deref(), id.as_deref(), options))
                 .await
                 .map_err(|error| error.with("store", uri))?;
-            Ok(Opened { store, embedded: None })
+            Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: None, rados: Some(store) })
         }
     }
 }

@@ -4,7 +4,7 @@
 //! `benthic-cls` and `benthic-core`, and one use of [`export!`].
 //!
 //! ceph-osd opens `libcls_NAME.so` when NAME is first called, and those it finds when it starts. The methods are called
-//! `CLASS.METHOD`; one that every library has is [`DESCRIBE`]. A running OSD never looks at a changed file again, so
+//! `CLASS.METHOD`; one that every library has is [`DESCRIBE`](benthic_core::DESCRIBE). A running OSD never looks at a changed file again, so
 //! NAME ends in a version (`mydigest_1`), and an upgrade is a new name beside the old one.
 //!
 //! The way of a call: ceph-osd → a trampoline in `shim.cc` → [`library`] → [`benthic_core::call_method`], which keeps a
@@ -16,11 +16,9 @@
 
 mod access;
 mod ffi;
-pub mod install;
 pub mod library;
 
-pub use install::install;
-pub use library::DESCRIBE;
+pub use benthic_core::names::is_library_name;
 
 /// Exports classes as the library `libcls_NAME.so`: takes NAME as a literal, and a
 /// [`ClassRegistry`](benthic_core::ClassRegistry). Once in a package.
@@ -48,7 +46,7 @@ pub use library::DESCRIBE;
 #[macro_export]
 macro_rules! export {
     ($name:literal, $classes:expr) => {
-        const _: () = assert!($crate::install::is_library_name($name), "no name for a library of classes");
+        const _: () = assert!($crate::is_library_name($name), "no name for a library of classes");
 
         /// What ceph-osd calls once, when it has opened the library.
         #[allow(unsafe_code, reason = "ceph-osd looks for this name")]
@@ -64,7 +62,7 @@ macro_rules! export {
 #[macro_export]
 macro_rules! export {
     ($name:literal, $classes:expr) => {
-        const _: () = assert!($crate::install::is_library_name($name), "no name for a library of classes");
+        const _: () = assert!($crate::is_library_name($name), "no name for a library of classes");
         const _: fn() -> ::benthic_core::ClassRegistry = || $classes;
     };
 }

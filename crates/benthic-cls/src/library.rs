@@ -4,28 +4,13 @@ use crate::access::OsdObject;
 use crate::ffi::{self, Answer, Context, Errno};
 use benthic_core::error::errno;
 use benthic_core::{
-    BUILD, ClassInfo, ClassRegistry, Error, Method, MethodFlags, MethodInfo, MethodLimits, Result,
+    BUILD, ClassRegistry, DESCRIBE, Error, ErrorKind, LibraryInfo, Method, MethodFlags, MethodLimits, Result,
     SystemClock, call_method,
 };
 use bytes::Bytes;
-use serde_json::{Value, json};
 use std::ffi::CString;
 use std::panic::{self, catch_unwind};
 use std::sync::OnceLock;
-
-/// The method that every library has: gives name, build and classes of the library as JSON, and takes no input.
-///
-/// It is declared to write, and writes nothing. So an OSD calls it with any object name, also of an object that is not
-/// there, creates nothing, and returns its output as that of a read: a client calls it in a *read* operation. (An OSD
-/// calls no method that only reads on a missing object, and a cluster need not have an object in every OSD.) The caller
-/// needs the right to call methods, `x`; `allow rx` is enough.
-///
-/// ```json
-/// {"library":"benthic_1","build":"0.1.0","classes":[{"class":"hello","version":1,"build":"0.1.0","summary":"…",
-///  "methods":[{"method":"say","reads":true,"writes":false,"result_xattr":null,"summary":"…","input":"…",
-///              "output":"…","examples":["Ada"]}]}]}
-/// ```
-pub const DESCRIBE: &str = "benthic.describe";
 
 /// A shorter deadline for methods, in milliseconds, from the environment of the OSD. For clusters that run tests. A
 /// value that is no number from 1 to the [usual deadline](benthic_core::limits::METHOD_DEADLINE_MS) is not taken.
@@ -135,8 +120,12 @@ impl Library {
                 });
             }
         }
+        let info = LibraryInfo { library: name.to_owned(), build: BUILD.to_owned(), classes: infos };
+        let description = serde_json::to_vec(&info).map_err(|error| {
+            Error::new(ErrorKind::Internal, "the library cannot be described").with_source(error)
+        })?;
         Ok(Library {
-            description: Bytes::from(describe(name, &infos).to_string()),
+            description: Bytes::from(description),
             methods,
             limits: method_limits(std::env::var(DEADLINE_VARIABLE).ok().as_deref()),
             clock: SystemClock::default(),
@@ -158,35 +147,6 @@ fn method_limits(deadline_ms: Option<&str>) -> MethodLimits {
 fn osd_flags(flags: MethodFlags) -> i32 {
     let flag = |ours, osds| if flags.contains(ours) { osds } else { 0 };
     flag(MethodFlags::READ, CLS_METHOD_RD) | flag(MethodFlags::WRITE, CLS_METHOD_WR)
-}
-
-fn describe(library: &str, classes: &[ClassInfo]) -> Value {
-    let classes: Vec<_> = classes
-        .iter()
-        .map(|class| {
-            json!({
-                "class": class.name,
-                "version": class.version,
-                "build": class.build,
-                "summary": class.summary,
-                "methods": class.methods.iter().map(describe_method).collect::<Vec<_>>(),
-            })
-        })
-        .collect();
-    json!({ "library": library, "build": BUILD, "classes": classes })
-}
-
-fn describe_method(method: &MethodInfo) -> Value {
-    json!({
-        "method": method.name,
-        "reads": method.reads,
-        "writes": method.writes,
-        "result_xattr": method.result_xattr,
-        "summary": method.summary,
-        "input": method.input,
-        "output": method.output,
-        "examples": method.examples,
-    })
 }
 
 #[cfg(test)]

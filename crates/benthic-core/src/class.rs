@@ -2,6 +2,7 @@
 //! library that ceph-osd loads.
 
 use crate::{Error, ErrorKind, MethodContext, Result};
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::BitOr, sync::Arc};
 
 /// The build that this binary or library comes from.
@@ -89,10 +90,36 @@ pub trait Class: Send + Sync {
     fn methods(&self) -> &'static [Method];
 }
 
+/// The method that every library of classes has: gives its [`LibraryInfo`] as JSON, and takes no input.
+///
+/// It is declared to write, and writes nothing. So an OSD calls it with any object name, also of an object that is not
+/// there, creates nothing, and returns its output as that of a read: a client calls it in a *read* operation. (An OSD
+/// calls no method that only reads on a missing object, and a cluster need not have an object in every OSD.) The caller
+/// needs the right to call methods, `x`; `allow rx` is enough.
+///
+/// ```json
+/// {"library":"benthic_1","build":"0.1.0","classes":[{"class":"hello","version":1,"build":"0.1.0","summary":"…",
+///  "methods":[{"method":"say","reads":true,"writes":false,"result_xattr":null,"summary":"…","input":"…",
+///              "output":"…","examples":["Ada"]}]}]}
+/// ```
+pub const DESCRIBE: &str = "benthic.describe";
+
+/// What a library of classes says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibraryInfo {
+    /// NAME of `libcls_NAME.so`.
+    pub library: String,
+    /// The build that runs.
+    pub build: String,
+    /// Its classes, by name.
+    pub classes: Vec<ClassInfo>,
+}
+
 /// What a store says about one of its classes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassInfo {
     /// Name.
+    #[serde(rename = "class")]
     pub name: String,
     /// Version of the interface.
     pub version: u32,
@@ -105,9 +132,10 @@ pub struct ClassInfo {
 }
 
 /// What a store says about one method; the fields are those of [`Method`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented at Method")]
 pub struct MethodInfo {
+    #[serde(rename = "method")]
     pub name: String,
     pub reads: bool,
     pub writes: bool,

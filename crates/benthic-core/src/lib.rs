@@ -31,7 +31,10 @@ pub mod names;
 pub mod op;
 mod store;
 
-pub use class::{BUILD, Class, ClassInfo, ClassRegistry, Method, MethodFlags, MethodInfo, MethodResult};
+pub use class::{
+    BUILD, Class, ClassInfo, ClassRegistry, DESCRIBE, LibraryInfo, Method, MethodFlags, MethodInfo,
+    MethodResult,
+};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use context::{LogLevel, MethodContext, MethodLimits, ObjectAccess, call_method};
 pub use error::{Action, Error, ErrorKind, Result};

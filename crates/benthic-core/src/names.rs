@@ -112,6 +112,73 @@ fn check_name(what: &'static str, name: &str, len_bytes_max: usize) -> Result<()
     Ok(())
 }
 
+const LIBRARY_NAME_BYTES_MAX: usize = 64;
+
+/// The classes that Ceph brings along, those of 16.2 and of releases before and after it. OSDs, RBD images and
+/// gateways depend on them.
+pub const CEPH_CLASSES: [&str; 28] = [
+    "2pc_queue",
+    "acl",
+    "cas",
+    "cephfs",
+    "cmpomap",
+    "crypto",
+    "fifo",
+    "hello",
+    "journal",
+    "kvs",
+    "lock",
+    "log",
+    "lua",
+    "numops",
+    "otp",
+    "queue",
+    "rbd",
+    "refcount",
+    "replica_log",
+    "rgw",
+    "rgw_gc",
+    "sdk",
+    "sem_set",
+    "statelog",
+    "test_remote_reads",
+    "timeindex",
+    "user",
+    "version",
+];
+
+/// Whether a library may be called so: lower-case letters, digits and `_`, at most 64, and none of [`CEPH_CLASSES`].
+pub const fn is_library_name(name: &str) -> bool {
+    let name = name.as_bytes();
+    if name.is_empty() || name.len() > LIBRARY_NAME_BYTES_MAX {
+        return false;
+    }
+    let mut at = 0;
+    while at < name.len() {
+        if !matches!(name[at], b'a'..=b'z' | b'0'..=b'9' | b'_') {
+            return false;
+        }
+        at += 1;
+    }
+    let mut class = 0;
+    while class < CEPH_CLASSES.len() {
+        if same(name, CEPH_CLASSES[class].as_bytes()) {
+            return false;
+        }
+        class += 1;
+    }
+    true
+}
+
+/// `==` for a `const fn`.
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
 /// `POOL/OBJECT` or `POOL:NS/OBJECT`, as typed. The pool ends at the first `/`; all behind it is the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectAddress {

@@ -1,4 +1,4 @@
-use super::{ObjectAddress, ObjectId, PoolAddress, StoreUri, check_pool_name};
+use super::{CEPH_CLASSES, ObjectAddress, ObjectId, PoolAddress, StoreUri, check_pool_name, is_library_name};
 use crate::ErrorKind;
 
 #[test]
@@ -53,5 +53,18 @@ fn store_uris_parse_and_print() {
         ["", "file:", "mem:x", "ceph:x", "ceph:?x=1", "ceph:?read=far", "ceph:?conf=", "http://x", "/a/b"]
     {
         assert_eq!(text.parse::<StoreUri>().unwrap_err().kind(), ErrorKind::InvalidArgument, "{text:?}");
+    }
+}
+
+#[test]
+fn no_name_of_ceph_is_a_library_name() {
+    assert!(is_library_name("benthic_1"));
+    assert!(is_library_name("lock_1"));
+    assert!(is_library_name(&"x".repeat(64)));
+    for class in CEPH_CLASSES {
+        assert!(!is_library_name(class), "{class}");
+    }
+    for name in ["", "A_1", "a-1", "a.1", "é", "a/b", &"x".repeat(65)] {
+        assert!(!is_library_name(name), "{name:?}");
     }
 }

@@ -23,7 +23,9 @@ pub(crate) fn of_operation(number: i32, action: Action) -> Error {
         (ErrorKind::Conflict, errno::ERANGE | errno::EOVERFLOW) => "the object has another version",
         (ErrorKind::Conflict, _) => "an attribute or omap value compares otherwise",
         (ErrorKind::Unsupported, _) => {
-            "the pool cannot do this; an erasure-coded pool has no omap and runs no methods that read"
+            "the pool cannot do this: an erasure-coded pool has no omap, and without allow_ec_overwrites takes only whole \
+             objects and appends of whole stripes; use a replicated pool, or `ceph osd pool set POOL allow_ec_overwrites \
+             true`"
         }
         (ErrorKind::PermissionDenied, _) => {
             "the client may not do this; its OSD caps need r to read and w to write, as in `allow rwx pool=POOL`"
@@ -45,10 +47,7 @@ pub(crate) fn of_operation(number: i32, action: Action) -> Error {
 pub(crate) fn of_method(number: i32, call: &ClassCall) -> Error {
     let kind = ErrorKind::from_errno(number, Action::Exec);
     let message = match kind {
-        ErrorKind::Unsupported => {
-            "the OSDs have no such class or method, or the method refuses this; a class is a library in their \
-             osd_class_dir (docs/design/0004)"
-        }
+        ErrorKind::Unsupported => "the OSDs have no such class or method, or the method refuses this",
         ErrorKind::ClassFailed => {
             "the method failed, or did what it had not declared; the OSD's log says more"
         }

@@ -8,15 +8,20 @@
 //! docs/design/0003-what-an-osd-does.md.
 
 mod blocking;
+mod describe;
 mod errors;
+mod explain;
 #[allow(unsafe_code, reason = "calls into librados; nothing outside this folder is unsafe")]
 mod ffi;
+mod in_flight;
 mod listing;
 mod pool;
 mod read;
 mod store;
 mod write;
 
+pub use describe::Osd;
+pub use ffi::end_process;
 pub use store::{Options, RadosStore};
 
 /// The class that ceph-osd knows our library by; our classes are methods of it, as `CLASS.METHOD`. The number grows with

@@ -12,6 +12,7 @@ use crate::pool::ALL_NAMESPACES;
 use benthic_core::{
     Action, Error, ErrorKind, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result, limits, names,
 };
+use std::time::{Duration, Instant};
 
 /// How many hashes there are.
 const HASHES: usize = 1 << 32;
@@ -19,6 +20,9 @@ const HASHES: usize = 1 << 32;
 /// Round trips that one page may take, so that a rare prefix cannot hold a thread for long. Each covers a placement group
 /// or as many objects as are missing on the page.
 const CALLS_MAX: usize = 256;
+
+/// After so long a page ends with what it has, so that slow OSDs give short pages rather than time-outs.
+pub(crate) const PAGE_TIME: Duration = Duration::from_secs(5);
 
 /// Starts every token, so that another engine's is refused.
 const TOKEN_MARK: &[u8] = b"rados1";
@@ -66,6 +70,7 @@ impl Listing {
 
     /// Makes the page; blocks.
     pub fn page(&self, context: &IoCtx) -> Result<ListPage> {
+        let started = Instant::now();
         let mut page = ListPage::default();
         let end = context.end();
         let mut from = context.slice(self.start.hash as usize, HASHES);
@@ -90,7 +95,7 @@ impl Listing {
             from = same_hash;
         }
         for _ in 0..CALLS_MAX {
-            if page.objects.len() == self.objects_max {
+            if page.objects.len() == self.objects_max || started.elapsed() >= PAGE_TIME {
                 break;
             }
             let (listed, next) = list(context, &from, &end, self.objects_max - page.objects.len())?;

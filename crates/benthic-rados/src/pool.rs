@@ -1,13 +1,13 @@
 //! A pool: its namespaces, and the operations on its objects.
 
-use crate::errors::{self, c_string};
+use crate::errors::c_string;
 use crate::ffi::IoCtx;
 use crate::store::Shared;
 use crate::{listing, read, write};
 use async_trait::async_trait;
 use benthic_core::{
-    Action, ClassCall, Error, ErrorKind, ListPage, ListRequest, MethodFlags, ObjectId, Pool, ReadOp,
-    ReadOutput, ReadReply, ReadStep, Result, WriteOp, WriteReply, WriteStep,
+    ClassCall, Error, ErrorKind, ListPage, ListRequest, MethodFlags, ObjectId, Pool, ReadOp, ReadOutput,
+    ReadReply, Result, WriteOp, WriteReply, WriteStep,
 };
 use bytes::Bytes;
 use futures::channel::oneshot;
@@ -31,12 +31,22 @@ pub(crate) struct RadosPool {
 }
 
 impl RadosPool {
-    pub fn new(shared: Arc<Shared>, name: String, id: i64) -> RadosPool {
-        RadosPool { shared, name, id, contexts: Mutex::default() }
+    /// `context` is that of the default namespace.
+    pub fn new(shared: Arc<Shared>, name: String, id: i64, context: Arc<IoCtx>) -> RadosPool {
+        RadosPool { shared, name, id, contexts: Mutex::new(HashMap::from([(String::new(), context)])) }
+    }
+
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Whether a class is one that this build knows.
+    pub fn is_of_this_build(&self, call: &ClassCall) -> bool {
+        self.shared.class_names.contains(&call.class)
     }
 
     /// The I/O context of a namespace; objects are addressed through their namespace's.
-    fn context(&self, namespace: &str) -> Result<Arc<IoCtx>> {
+    async fn context(&self, namespace: &str) -> Result<Arc<IoCtx>> {
         if namespace == ALL_NAMESPACES {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -46,7 +56,7 @@ impl RadosPool {
         if let Some(context) = self.contexts.lock().get(namespace) {
             return Ok(Arc::clone(context));
         }
-        let context = self.open_context(namespace)?;
+        let context = self.open_context(namespace).await?;
         let mut contexts = self.contexts.lock();
         if contexts.len() >= CONTEXTS_MAX {
             // Cheap to make again, and operations in flight hold theirs.
@@ -56,25 +66,37 @@ impl RadosPool {
         Ok(context)
     }
 
-    fn open_context(&self, namespace: &str) -> Result<Arc<IoCtx>> {
-        IoCtx::open(&self.shared.cluster, self.id, &c_string(namespace)?)
-            .map_err(|number| errors::of_operation(number, Action::Read).with("pool", &self.name))
+    /// On a thread: it waits for a monitor if the pool is gone.
+    async fn open_context(&self, namespace: &str) -> Result<Arc<IoCtx>> {
+        let (id, namespace) = (self.id, c_string(namespace)?);
+        self.shared.run(move |shared| shared.open_context(id, &namespace)).await
+    }
+
+    /// Finds out which libraries have the methods that are to be called, as far as this build does not know them.
+    async fn learn<'a>(
+        &self,
+        object: &ObjectId,
+        calls: impl Iterator<Item = &'a ClassCall> + Send,
+    ) -> Result<()> {
+        for call in calls.filter(|call| !self.is_of_this_build(call)) {
+            let context = self.context(object.namespace()).await?;
+            self.shared.libraries.learn(&context, object, &call.class).await?;
+        }
+        Ok(())
     }
 
     /// What the method does; `None` for a native class, which only the OSDs know.
     fn flags(&self, call: &ClassCall) -> Result<Option<MethodFlags>> {
-        if !self.shared.class_names.contains(&call.class) {
-            return Ok(None);
+        if !self.is_of_this_build(call) {
+            return Ok(self.shared.libraries.method(call).map(|(_, flags)| flags));
         }
         Ok(Some(self.shared.options.classes.method(&call.class, &call.method)?.flags))
     }
 
     async fn read_op(&self, object: &ObjectId, op: &ReadOp) -> Result<ReadReply> {
         op.check()?;
-        let methods = op.steps.iter().filter_map(|step| match step {
-            ReadStep::Exec(call) => Some(call),
-            _ => None,
-        });
+        let methods = op.steps.iter().filter_map(read::call);
+        self.learn(object, methods.clone()).await?;
         for call in methods {
             if self.flags(call)?.is_some_and(|flags| flags.contains(MethodFlags::WRITE)) {
                 return Err(Error::new(
@@ -91,15 +113,19 @@ impl RadosPool {
     /// Sends a read operation. A native method that it calls may change the object; whoever allows that says so, and
     /// gets `OutcomeUnknown` for a time-out.
     async fn send_read(&self, object: &ObjectId, op: &ReadOp, may_change: bool) -> Result<ReadReply> {
-        let context = self.context(object.namespace())?;
+        let context = self.context(object.namespace()).await?;
+        let name = c_string(object.name())?;
         let plan = read::Plan::new(op, |call| self.wire_names(call))?;
-        let answer = context.read(
-            &c_string(object.name())?,
-            plan.build(&context),
-            self.shared.options.localized_reads,
-        );
+        let permit = self.shared.in_flight.enter(read::len_bytes(op)).await?;
+        let answer =
+            context.read(&name, plan.build(&context).keep(permit), self.shared.options.localized_reads);
         let completed = answer.await.map_err(lost)?;
-        read::reply(&plan, completed, may_change)
+        match read::reply(&plan, completed, may_change) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                Err(self.explain(&context, &name, op.steps.iter().find_map(read::call), error).await)
+            }
+            reply => reply,
+        }
     }
 
     async fn write_op(&self, object: &ObjectId, op: &WriteOp) -> Result<WriteReply> {
@@ -107,17 +133,27 @@ impl RadosPool {
         if op.guards.is_empty() && op.steps.is_empty() {
             return self.write_nothing(object).await;
         }
-        let context = self.context(object.namespace())?;
+        let context = self.context(object.namespace()).await?;
         let mut needs_object = false;
         let mut method = None;
         if let Some(WriteStep::Exec(call)) = op.steps.first() {
+            self.learn(object, std::iter::once(call)).await?;
             // A READ method alone is not called on a missing object; with other steps beside it an OSD would.
             needs_object = self.flags(call)?.is_some_and(|flags| !flags.contains(MethodFlags::WRITE));
             method = Some((call, self.wire_names(call)?));
         }
-        let built = write::build(&context, op, method.as_ref().map(|(_, names)| names), needs_object)?;
-        let completed = context.write(&c_string(object.name())?, built).await.map_err(lost)?;
-        write::reply(&completed, method.map(|(call, _)| call))
+        let name = c_string(object.name())?;
+        let permit = self.shared.in_flight.enter(write::len_bytes(op)).await?;
+        let names = method.as_ref().map(|(_, names)| names);
+        let answer = context.write(&name, write::build(&context, op, names, needs_object)?.keep(permit));
+        let completed = answer.await.map_err(lost)?;
+        let call = method.map(|(call, _)| call);
+        match write::reply(&completed, call) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                Err(self.explain(&context, &name, call, error).await)
+            }
+            reply => reply,
+        }
     }
 
     /// An OSD refuses an operation without steps; what it answers is the version.
@@ -130,6 +166,7 @@ impl RadosPool {
     }
 
     async fn exec_call(&self, object: &ObjectId, call: &ClassCall) -> Result<Bytes> {
+        self.learn(object, std::iter::once(call)).await?;
         let flags = self.flags(call)?;
         if flags.is_some_and(|flags| flags.contains(MethodFlags::WRITE)) {
             self.write_op(object, &WriteOp { steps: vec![call.clone().into()], ..WriteOp::new() }).await?;
@@ -145,11 +182,29 @@ impl RadosPool {
         }
     }
 
+    async fn list_page(&self, request: &ListRequest) -> Result<ListPage> {
+        let listing = listing::Listing::new(request)?;
+        let context = match listing.namespace() {
+            Some(namespace) => self.context(namespace).await?,
+            None => self.open_context(ALL_NAMESPACES).await?,
+        };
+        let limit = listing::PAGE_TIME + 2 * self.shared.options.osd_timeout();
+        self.shared.blocking.run(limit, move |_| listing.page(&context)).await
+    }
+
+    fn place(&self, op: &'static str, object: &ObjectId, error: Error) -> Error {
+        error.with_op(op).with("pool", &self.name).with("object", object)
+    }
+
     /// Class and method as the OSDs know them.
-    fn wire_names(&self, call: &ClassCall) -> Result<(CString, CString)> {
-        if self.shared.class_names.contains(&call.class) {
+    pub fn wire_names(&self, call: &ClassCall) -> Result<(CString, CString)> {
+        if self.is_of_this_build(call) {
             let method = c_string(format!("{}.{}", call.class, call.method))?;
             return Ok((c_string(crate::CLASS_LIBRARY)?, method));
+        }
+        if let Some((found, _)) = self.shared.libraries.method(call) {
+            let method = c_string(format!("{}.{}", found.class.name, call.method))?;
+            return Ok((c_string(found.library.as_str())?, method));
         }
         Ok((c_string(call.class.as_str())?, c_string(call.method.as_str())?))
     }
@@ -174,27 +229,18 @@ impl Pool for RadosPool {
     }
 
     async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
-        self.read_op(object, &op).await.map_err(|error| error.with_op("read").with("object", object))
+        self.read_op(object, &op).await.map_err(|error| self.place("read", object, error))
     }
 
     async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
-        self.write_op(object, &op).await.map_err(|error| error.with_op("write").with("object", object))
+        self.write_op(object, &op).await.map_err(|error| self.place("write", object, error))
     }
 
     async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
-        self.exec_call(object, &call).await.map_err(|error| error.with_op("exec").with("object", object))
+        self.exec_call(object, &call).await.map_err(|error| self.place("exec", object, error))
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        let listing = listing::Listing::new(&request)?;
-        let context = match listing.namespace() {
-            Some(namespace) => self.context(namespace)?,
-            None => self.open_context(ALL_NAMESPACES)?,
-        };
-        self.shared
-            .blocking
-            .run(move || listing.page(&context))
-            .await
-            .map_err(|error| error.with_op("list").with("pool", &self.name))
+        self.list_page(&request).await.map_err(|error| error.with_op("list").with("pool", &self.name))
     }
 }

@@ -109,6 +109,24 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// The method that a step calls.
+pub(crate) fn call(step: &ReadStep) -> Option<&ClassCall> {
+    match step {
+        ReadStep::Exec(call) => Some(call),
+        _ => None,
+    }
+}
+
+/// Bytes that an operation is known to carry, in either direction.
+pub(crate) fn len_bytes(op: &ReadOp) -> u64 {
+    let len = |step: &ReadStep| match step {
+        ReadStep::Read { len_bytes, .. } => *len_bytes,
+        ReadStep::Exec(call) => call.input.len() as u64,
+        _ => 0,
+    };
+    op.steps.iter().map(len).sum()
+}
+
 /// What the answer means. `may_change` is whether a method may have changed the object.
 pub(crate) fn reply(
     plan: &Plan<'_>,

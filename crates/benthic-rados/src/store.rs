@@ -1,28 +1,38 @@
 //! The store: a connection to a cluster, and its pools.
 
-use crate::blocking::Blocking;
+use crate::blocking::{Blocking, Progress};
+use crate::describe::Libraries;
 use crate::errors::{self, c_string, no_such_pool};
-use crate::ffi::Cluster;
+use crate::ffi::{Cluster, IoCtx};
+use crate::in_flight::InFlight;
 use crate::pool::RadosPool;
 use async_trait::async_trait;
 use benthic_core::error::errno;
-use benthic_core::{ClassInfo, ClassRegistry, Error, ErrorKind, Pool, Result, Store, names};
+use benthic_core::{Action, ClassInfo, ClassRegistry, Error, ErrorKind, Pool, Result, Store, names};
 use std::collections::BTreeSet;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// Connections of this process that may be in the making at once. One to a monitor that does not answer may take longer
+/// than its caller waits.
+const CONNECTING_MAX: usize = 64;
 
 /// How a store talks to its cluster.
 #[derive(Clone)]
 pub struct Options {
-    /// The classes that the library [`CLASS_LIBRARY`](crate::CLASS_LIBRARY) in the OSDs holds. Any other name is that of
-    /// a native class of Ceph and goes to the OSDs as it is.
+    /// The classes that the library [`CLASS_LIBRARY`](crate::CLASS_LIBRARY) in the OSDs holds. Any other class `x` is that
+    /// of the library `x_1`, or `x_2` that of the library `x_2`, if the OSDs have it; else it is one of Ceph's and goes
+    /// to the OSDs as it is.
     pub classes: ClassRegistry,
     /// After so long without an answer an operation on an object ends: a read as `Unavailable`, a write as
     /// `OutcomeUnknown`. Rounded up to whole seconds; at least one.
     pub osd_timeout_ms: u64,
-    /// The same for connecting and for commands to the monitors, which end as `Unavailable`.
+    /// The same for connecting and for what is asked of the monitors, which ends as `Unavailable`, and as `OutcomeUnknown`
+    /// if a pool may have been created or removed.
     pub mon_timeout_ms: u64,
     /// Placement groups of a pool that this store creates.
     pub pool_pgs: u32,
@@ -45,8 +55,10 @@ impl Default for Options {
 /// What pools share.
 pub(crate) struct Shared {
     pub blocking: Blocking,
+    pub in_flight: Arc<InFlight>,
     pub cluster: Arc<Cluster>,
     pub class_names: BTreeSet<String>,
+    pub libraries: Libraries,
     pub options: Options,
 }
 
@@ -56,7 +68,7 @@ pub struct RadosStore {
 }
 
 impl RadosStore {
-    /// Connects to a cluster. Blocks, `mon_timeout_ms` at most.
+    /// Connects to a cluster. Blocks, for a second more than `mon_timeout_ms` at most.
     ///
     /// `conf` is a file such as `/etc/ceph/ceph.conf`; without it those that Ceph's programs read (`CEPH_CONF` first).
     /// `id` is `client.x` or `x`; without it `client.admin`.
@@ -68,12 +80,64 @@ impl RadosStore {
         connect(conf, id, options).map_err(|error| error.with_op("connect"))
     }
 
-    async fn run<T: Send + 'static>(
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The I/O context of a namespace of a pool.
+    pub(crate) async fn namespace(&self, pool: &str, namespace: &str) -> Result<Arc<IoCtx>> {
+        let (name, namespace) = (pool.to_owned(), c_string(namespace)?);
+        self.run(move |shared| shared.open_context(pool_id(shared, &name)?, &namespace))
+            .await
+            .map_err(|error| error.with("pool", pool))
+    }
+
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let shared = Arc::clone(&self.shared);
-        self.shared.blocking.run(move || job(&shared)).await
+        self.shared.run(job).await
+    }
+
+    /// Runs a job that creates or removes a pool.
+    async fn change(
+        &self,
+        name: &str,
+        job: fn(&Shared, &Progress, &str) -> Result<()>,
+        op: &'static str,
+    ) -> Result<()> {
+        let (shared, pool) = (Arc::clone(&self.shared), name.to_owned());
+        let job =
+            move |progress: &Progress| job(&shared, progress, &pool).map_err(|error| progress.judge(error));
+        let done = self.shared.blocking.run(self.shared.options.mon_timeout(), job).await;
+        done.map_err(|error| error.with_op(op).with("pool", name))
+    }
+}
+
+impl Options {
+    fn mon_timeout(&self) -> Duration {
+        Duration::from_millis(self.mon_timeout_ms)
+    }
+
+    pub(crate) fn osd_timeout(&self) -> Duration {
+        Duration::from_millis(self.osd_timeout_ms)
+    }
+}
+
+impl Shared {
+    /// Runs what blocks and changes nothing, for `mon_timeout_ms` at most.
+    pub async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        job: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let shared = Arc::clone(self);
+        self.blocking.run(self.options.mon_timeout(), move |_| job(&shared)).await
+    }
+
+    /// Opens a namespace of a pool. Waits for the newest map, without a limit, if the pool is not in the one that is here.
+    pub fn open_context(&self, pool_id: i64, namespace: &CStr) -> Result<Arc<IoCtx>> {
+        IoCtx::open(&self.cluster, pool_id, namespace)
+            .map_err(|number| errors::of_operation(number, Action::Read))
     }
 }
 
@@ -95,18 +159,57 @@ fn connect(conf: Option<&Path>, id: Option<&str>, options: Options) -> Result<Ar
                 .with("errno", number)
         })?;
     }
-    cluster.connect().map_err(failed)?;
+    // librados' own limit mostly comes first; then nothing is left behind.
+    let limit = options.mon_timeout() + Duration::from_secs(1);
+    let cluster = within(limit, cluster)?.map_err(failed)?;
     let class_names = options.classes.describe().into_iter().map(|class| class.name).collect();
-    let shared = Shared { blocking: Blocking::start()?, cluster: Arc::new(cluster), class_names, options };
+    let shared = Shared {
+        blocking: Blocking::start()?,
+        in_flight: InFlight::new(options.osd_timeout()),
+        cluster: Arc::new(cluster),
+        class_names,
+        libraries: Libraries::default(),
+        options,
+    };
     Ok(Arc::new(RadosStore { shared: Arc::new(shared) }))
 }
 
-fn settings(options: &Options) -> [(&'static std::ffi::CStr, String); 5] {
+/// Connects on a thread of its own, which is left behind if it takes longer than `limit`. The inner error is an errno.
+fn within(limit: Duration, cluster: Cluster) -> Result<std::result::Result<Cluster, i32>> {
+    static CONNECTING: AtomicUsize = AtomicUsize::new(0);
+    let taken = CONNECTING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |connecting| {
+        (connecting < CONNECTING_MAX).then_some(connecting + 1)
+    });
+    if taken.is_err() {
+        return Err(Error::new(
+            ErrorKind::Unavailable,
+            "too many connections are waiting for monitors that do not answer",
+        )
+        .with("connections_max", CONNECTING_MAX));
+    }
+    let (sender, receiver) = mpsc::channel();
+    let connect = move || {
+        let connected = cluster.connect().map(|()| cluster);
+        CONNECTING.fetch_sub(1, Ordering::Relaxed);
+        // Who waited too long gets nothing; the connection ends here.
+        drop(sender.send(connected));
+    };
+    std::thread::Builder::new().name("rados-connect".to_owned()).spawn(connect).map_err(|error| {
+        CONNECTING.fetch_sub(1, Ordering::Relaxed);
+        Error::new(ErrorKind::Unavailable, "no thread").with_source(error)
+    })?;
+    Ok(receiver.recv_timeout(limit).unwrap_or(Err(errno::ETIMEDOUT)))
+}
+
+fn settings(options: &Options) -> [(&'static CStr, String); 7] {
     let seconds = |timeout_ms: u64| timeout_ms.div_ceil(1_000).max(1).to_string();
     [
         (c"rados_osd_op_timeout", seconds(options.osd_timeout_ms)),
         (c"rados_mon_op_timeout", seconds(options.mon_timeout_ms)),
         (c"client_mount_timeout", seconds(options.mon_timeout_ms)),
+        // At these librados would block the thread that sends; `in_flight` bounds both, far below.
+        (c"objecter_inflight_ops", (1_u64 << 30).to_string()),
+        (c"objecter_inflight_op_bytes", (1_u64 << 40).to_string()),
         // A library does not print.
         (c"log_to_stderr", "false".to_owned()),
         (c"err_to_stderr", "false".to_owned()),
@@ -135,17 +238,11 @@ fn no_conf(number: i32, conf: Option<&Path>) -> Error {
 impl Store for RadosStore {
     async fn create_pool(&self, name: &str) -> Result<()> {
         names::check_pool_name(name)?;
-        let name = name.to_owned();
-        self.run(move |shared| create_pool(shared, &name).map_err(|error| error.with("pool", &name)))
-            .await
-            .map_err(|error| error.with_op("create pool"))
+        self.change(name, create_pool, "create pool").await
     }
 
     async fn remove_pool(&self, name: &str) -> Result<()> {
-        let name = name.to_owned();
-        self.run(move |shared| remove_pool(shared, &name).map_err(|error| error.with("pool", &name)))
-            .await
-            .map_err(|error| error.with_op("remove pool"))
+        self.change(name, remove_pool, "remove pool").await
     }
 
     async fn list_pools(&self) -> Result<Vec<String>> {
@@ -161,13 +258,17 @@ impl Store for RadosStore {
         .map_err(|error| error.with_op("list pools"))
     }
 
+    /// No round trip for a pool that is in the client's map, which may be old: operations on a pool that is gone are then
+    /// `NotFound`, as they are if it goes afterwards.
     async fn open_pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
-        let pool_name = name.to_owned();
-        let id = self
-            .run(move |shared| pool_id(shared, &pool_name))
-            .await
-            .map_err(|error| error.with_op("open pool"))?;
-        Ok(Arc::new(RadosPool::new(Arc::clone(&self.shared), name.to_owned(), id)))
+        let wanted = name.to_owned();
+        let open = move |shared: &Shared| {
+            let id = pool_id(shared, &wanted)?;
+            Ok((id, shared.open_context(id, c"")?))
+        };
+        let opened = self.run(open).await;
+        let (id, context) = opened.map_err(|error| error.with_op("open pool").with("pool", name))?;
+        Ok(Arc::new(RadosPool::new(Arc::clone(&self.shared), name.to_owned(), id, context)))
     }
 
     async fn classes(&self) -> Result<Vec<ClassInfo>> {
@@ -180,7 +281,7 @@ impl Store for RadosStore {
     }
 }
 
-fn create_pool(shared: &Shared, name: &str) -> Result<()> {
+fn create_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
     let there_already = || Error::new(ErrorKind::AlreadyExists, "the pool is there already");
     // The monitors call the creation of a pool that is there a success.
     match pool_id(shared, name) {
@@ -190,7 +291,8 @@ fn create_pool(shared: &Shared, name: &str) -> Result<()> {
     }
     let pgs = shared.options.pool_pgs;
     let quoted = json_string(name);
-    let status = command(
+    progress.begin_change()?;
+    let (_, status) = command(
         shared,
         &format!(
             r#"{{"prefix":"osd pool create","pool":{quoted},"pg_num":{pgs},"pgp_num":{pgs},"pool_type":"replicated"}}"#
@@ -206,9 +308,10 @@ fn create_pool(shared: &Shared, name: &str) -> Result<()> {
     wait_for_map(shared)
 }
 
-fn remove_pool(shared: &Shared, name: &str) -> Result<()> {
+fn remove_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
     pool_id(shared, name)?;
     let quoted = json_string(name);
+    progress.begin_change()?;
     let removed = command(
         shared,
         &format!(
@@ -216,6 +319,8 @@ fn remove_pool(shared: &Shared, name: &str) -> Result<()> {
         ),
     );
     match removed {
+        // The client's map was older; the monitors call that a success.
+        Ok((_, status)) if status.contains("does not exist") => Err(no_such_pool(name)),
         Ok(_) => wait_for_map(shared),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Error::new(
             ErrorKind::PermissionDenied,
@@ -227,29 +332,28 @@ fn remove_pool(shared: &Shared, name: &str) -> Result<()> {
     }
 }
 
-/// The number of a pool in the cluster's present map.
+/// The number of a pool. librados asks for the newest map, without a limit, if its own has no such pool.
 fn pool_id(shared: &Shared, name: &str) -> Result<i64> {
-    let c_name = c_string(name)?;
-    wait_for_map(shared)?;
-    shared.cluster.pool_id(&c_name).map_err(|number| match number {
+    shared.cluster.pool_id(&c_string(name)?).map_err(|number| match number {
         errno::ENOENT => no_such_pool(name),
         number => errors::of_command(number, "").with("pool", name),
     })
 }
 
+/// Without a limit.
 fn wait_for_map(shared: &Shared) -> Result<()> {
     shared.cluster.wait_for_map().map_err(|number| errors::of_command(number, ""))
 }
 
-/// Runs a monitor command and gives its status line.
-fn command(shared: &Shared, json: &str) -> Result<String> {
+/// Runs a monitor command and gives its output and its status line.
+pub(crate) fn command(shared: &Shared, json: &str) -> Result<(Vec<u8>, String)> {
     let json: CString = c_string(json)?;
     let (result, status) = shared.cluster.mon_command(&json);
-    result.map_err(|number| errors::of_command(number, &status))?;
-    Ok(status)
+    let output = result.map_err(|number| errors::of_command(number, &status))?;
+    Ok((output, status))
 }
 
 /// A pool's name in JSON; pool names have no control characters.
-fn json_string(name: &str) -> String {
+pub(crate) fn json_string(name: &str) -> String {
     format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -18,12 +18,16 @@ const MKFS_LIMIT: Duration = Duration::from_secs(120);
 const ADMIN: &str = "client.admin";
 
 /// Makes keys, monitor map and data of all daemons, and starts each when it is made.
-pub fn create(cluster: &Cluster, watch: &mut Watch<'_>) -> Result<()> {
+///
+/// OSDs load `classes` when they start.
+pub fn create(cluster: &Cluster, classes: Option<&Path>, watch: &mut Watch<'_>) -> Result<()> {
     watch("keys")?;
     layout::fill(&cluster.dir, &cluster.marker)?;
+    cluster.install(classes)?;
     make_keys(cluster)?;
+    let first = cluster.daemons().into_iter().filter(|daemon| matches!(daemon, Daemon::Wan | Daemon::Mon));
     make_monitor(cluster)?;
-    cluster.start_all(&[Daemon::Mon], watch)?;
+    cluster.start_all(&first.collect::<Vec<_>>(), watch)?;
     cluster.launch(Daemon::Mgr)?;
     thread::scope(|scope| {
         let mut made = Vec::new();
@@ -70,7 +74,7 @@ fn make_keys(cluster: &Cluster) -> Result<()> {
 
 fn make_monitor(cluster: &Cluster) -> Result<()> {
     let (conf, map) = (cluster.conf(), cluster.dir.join("monmap"));
-    let address = format!("v2:127.0.0.1:{}/0", cluster.marker.mon_port);
+    let address = cluster.marker.mon_address();
     let mut make_map = command("monmaptool", &conf);
     make_map
         .args(["--create", "--clobber", "--fsid", &cluster.marker.fsid, "--addv", "a", &address])
@@ -89,14 +93,16 @@ fn register(cluster: &Cluster, number: u32) -> Result<String> {
     let secret = format!("{{\"cephx_secret\":\"{}\"}}", secret.trim());
     let mut register = command("ceph", &cluster.conf());
     register.args(["--connect-timeout", "10", "osd", "new", &uuid, &number.to_string(), "-i", "-"]);
-    tools::run_with(&mut register, Some(&secret), QUESTION_LIMIT)?;
+    cluster.run_beside(Daemon::Mon, &mut register, Some(&secret), QUESTION_LIMIT)?;
     Ok(uuid)
 }
 
 fn make_osd(cluster: &Cluster, number: u32, uuid: &str) -> Result<()> {
     let osd = Daemon::Osd(number);
     let mut mkfs = mkfs(cluster, osd);
-    tools::run(mkfs.args(["--osd-uuid", uuid]), MKFS_LIMIT).map_err(|error| cluster.explain(osd, error))?;
+    cluster
+        .run_beside(osd, mkfs.args(["--osd-uuid", uuid]), None, MKFS_LIMIT)
+        .map_err(|error| cluster.explain(osd, error))?;
     cluster.launch(osd)
 }
 

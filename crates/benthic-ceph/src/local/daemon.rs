@@ -16,6 +16,8 @@ use std::str::FromStr;
 /// A daemon of a local cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Daemon {
+    /// `wan`, the links between sites; see [`wan`](super::wan).
+    Wan,
     /// `mon.a`, the monitor.
     Mon,
     /// `mgr.a`, the manager.
@@ -28,6 +30,7 @@ impl Daemon {
     /// Its program.
     pub(super) fn program(self) -> &'static str {
         match self {
+            Daemon::Wan => "benthic",
             Daemon::Mon => "ceph-mon",
             Daemon::Mgr => "ceph-mgr",
             Daemon::Osd(_) => "ceph-osd",
@@ -36,6 +39,10 @@ impl Daemon {
 
     /// What its command line begins with after the program. [`running`] recognizes the daemon by it.
     pub(super) fn args(self, conf: &Path) -> [String; 4] {
+        if self == Daemon::Wan {
+            let dir = conf.parent().unwrap_or(conf).display().to_string();
+            return ["cluster".to_owned(), "wan".to_owned(), "--dir".to_owned(), dir];
+        }
         let id = if let Daemon::Osd(number) = self { number.to_string() } else { "a".to_owned() };
         ["-c".to_owned(), conf.display().to_string(), "-i".to_owned(), id]
     }
@@ -47,6 +54,8 @@ impl Daemon {
 
     /// Sends a signal to its processes, to nothing else. Returns whether there was one.
     pub(super) fn signal(self, conf: &Path, signal: Signal) -> Result<bool> {
+        // Links have nothing to put away.
+        let signal = if self == Daemon::Wan { Signal::KILL } else { signal };
         let mut sent = false;
         for (_, raw) in running(conf)?.into_iter().filter(|(daemon, _)| *daemon == self) {
             let Some(pid) = tools::pid(raw) else { continue };
@@ -76,6 +85,7 @@ impl Daemon {
 impl fmt::Display for Daemon {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Daemon::Wan => f.write_str("wan"),
             Daemon::Mon => f.write_str("mon.a"),
             Daemon::Mgr => f.write_str("mgr.a"),
             Daemon::Osd(number) => write!(f, "osd.{number}"),
@@ -89,14 +99,18 @@ impl FromStr for Daemon {
     fn from_str(text: &str) -> Result<Daemon> {
         let osd = |number: &str| number.parse().ok().map(Daemon::Osd);
         match text {
+            "wan" => Some(Daemon::Wan),
             "mon.a" => Some(Daemon::Mon),
             "mgr.a" => Some(Daemon::Mgr),
             _ => text.strip_prefix("osd.").and_then(osd),
         }
         .filter(|daemon| daemon.to_string() == text)
         .ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "no such daemon; they are mon.a, mgr.a, osd.0, osd.1, …")
-                .with("daemon", format_args!("{text:?}"))
+            Error::new(
+                ErrorKind::InvalidArgument,
+                "no such daemon; they are mon.a, mgr.a, osd.0, osd.1, …, and wan",
+            )
+            .with("daemon", format_args!("{text:?}"))
         })
     }
 }
@@ -121,8 +135,10 @@ fn read(pid: u32, conf: &Path) -> Option<Daemon> {
     let words: Vec<&str> = std::str::from_utf8(&line).ok()?.split_terminator('\0').collect();
     let (program, args) = words.split_first()?;
     let args = args.get(..4)?;
-    let kind = program.rsplit('/').next()?.strip_prefix("ceph-")?;
-    let daemon: Daemon = format!("{kind}.{}", args[3]).parse().ok()?;
+    let daemon = match program.rsplit('/').next()?.strip_prefix("ceph-") {
+        Some(kind) => format!("{kind}.{}", args[3]).parse().ok()?,
+        None => Daemon::Wan,
+    };
     (args == daemon.args(conf)).then_some(daemon)
 }
 
@@ -142,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_daemon_has_one_name() {
-        for daemon in [Daemon::Mon, Daemon::Mgr, Daemon::Osd(0), Daemon::Osd(12)] {
+        for daemon in [Daemon::Wan, Daemon::Mon, Daemon::Mgr, Daemon::Osd(0), Daemon::Osd(12)] {
             assert_eq!(daemon.to_string().parse::<Daemon>().unwrap(), daemon);
         }
         for name in

@@ -4,20 +4,30 @@
 //! DIR/benthic-cluster.json   the marker: this directory is ours
 //!     lock                   held by the command that changes the cluster
 //!     ceph.conf  keyring  monmap
+//!     sites/SITE.conf        for clients at a site
 //!     mon.a/  mgr.a/  osd.N/ data of the daemons; osd.N/block is a sparse file
 //!     classes/               links to the system's object classes
 //!     log/  run/
 //! ```
 
+use super::Daemon;
+use super::sites::Sites;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 const MARKER: &str = "benthic-cluster.json";
 const LOCK: &str = "lock";
+const SITES: &str = "sites";
+const CLASSES: &str = "classes";
+/// Where sockets are.
+pub const RUN: &str = "run";
+/// Types of CRUSH buckets, as Ceph numbers them.
+const TYPE_OSD: u32 = 0;
+const TYPE_DATACENTER: u32 = 8;
 /// Sockets have paths of at most 107 bytes; the longest of ours adds this to the directory.
 const DIR_BYTES_MAX: usize = 107 - "/run/osd.99.asok".len();
 /// How large an OSD may grow. The file is sparse.
@@ -34,13 +44,16 @@ pub struct Marker {
     pub mon_port: u16,
     /// How many OSDs it has.
     pub osds: u32,
+    /// Where its daemons are, if not all in one place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sites: Option<Sites>,
     /// False until it was healthy once. What is not complete is made anew, for nobody can have data in it.
     pub complete: bool,
 }
 
 impl Marker {
     /// The marker of a new cluster, with a free port.
-    pub fn new(osds: u32) -> Result<Marker> {
+    pub fn new(osds: u32, sites: &[String], rtt_ms: u32) -> Result<Marker> {
         let fsid = uuid()?;
         // Below the ports that the kernel gives to clients, and another start for each cluster.
         let start = fsid.bytes().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
@@ -48,7 +61,22 @@ impl Marker {
             .map(|step| 20_000 + start.wrapping_add(step * 7) % 10_000)
             .find(|port| port_is_free(*port))
             .ok_or_else(|| Error::new(ErrorKind::Busy, "no free port found for the monitor; try again"))?;
-        Ok(Marker { format: 1, fsid, mon_port, osds, complete: false })
+        let sites = if sites.is_empty() { None } else { Some(Sites::new(sites, rtt_ms, &fsid)?) };
+        Ok(Marker { format: 1, fsid, mon_port, osds, sites, complete: false })
+    }
+
+    /// Where the monitor is, as Ceph writes it.
+    pub fn mon_address(&self) -> String {
+        format!("v2:{}:{}/0", self.address(Daemon::Mon), self.mon_port)
+    }
+
+    /// Its daemons of Ceph's, in the order of their start.
+    pub fn daemons(&self) -> impl Iterator<Item = Daemon> + use<> {
+        [Daemon::Mon, Daemon::Mgr].into_iter().chain((0..self.osds).map(Daemon::Osd))
+    }
+
+    fn address(&self, daemon: Daemon) -> Ipv4Addr {
+        self.sites.as_ref().map_or(Ipv4Addr::LOCALHOST, |sites| sites.address(sites.site_of(daemon)))
     }
 
     /// Reads the marker of a directory, if it has one.
@@ -140,7 +168,7 @@ pub fn lock(dir: &Path) -> Result<File> {
 /// Removes what is ours: all of it, or all but marker and lock. Strangers' files stay.
 pub fn clear(dir: &Path, keep_marker: bool) -> Result<()> {
     let ours = |name: &str| {
-        ["ceph.conf", "keyring", "monmap", "mon.a", "mgr.a", "classes", "log", "run"].contains(&name)
+        ["ceph.conf", "keyring", "monmap", SITES, "mon.a", "mgr.a", CLASSES, "log", RUN].contains(&name)
             || name.strip_prefix("osd.").is_some_and(|number| number.parse::<u32>().is_ok())
     };
     for entry in fs::read_dir(dir).map_err(|error| cannot("read", dir, error))?.flatten() {
@@ -167,16 +195,34 @@ fn remove(path: &Path) -> Result<()> {
 /// Makes the folders, the links to the classes, and `ceph.conf`.
 pub fn fill(dir: &Path, marker: &Marker) -> Result<()> {
     let osds = (0..marker.osds).map(|number| format!("osd.{number}"));
-    for name in ["mon.a", "mgr.a", "classes", "log", "run"].map(str::to_owned).into_iter().chain(osds) {
+    for name in ["mon.a", "mgr.a", SITES, CLASSES, "log", RUN].map(str::to_owned).into_iter().chain(osds) {
         make(&dir.join(name))?;
     }
     let system = system_classes()?;
     for class in fs::read_dir(&system).map_err(|error| cannot("read", &system, error))?.flatten() {
-        let link = dir.join("classes").join(class.file_name());
+        let link = class_dir(dir).join(class.file_name());
         symlink(class.path(), &link).map_err(|error| cannot("make", &link, error))?;
     }
-    let path = dir.join("ceph.conf");
-    fs::write(&path, configuration(dir, marker)).map_err(|error| cannot("write", &path, error))
+    let write =
+        |path: &Path, text: String| fs::write(path, text).map_err(|error| cannot("write", path, error));
+    let text = configuration(dir, marker);
+    if let Some(sites) = &marker.sites {
+        for (site, name) in sites.names.iter().enumerate() {
+            let location = sites.crush_location(site);
+            write(&site_conf(dir, name), format!("{text}crush_location = {location}\n"))?;
+        }
+    }
+    write(&dir.join("ceph.conf"), text)
+}
+
+/// The configuration of clients at a site: `ceph.conf`, and where they are.
+pub fn site_conf(dir: &Path, site: &str) -> PathBuf {
+    dir.join(SITES).join(format!("{site}.conf"))
+}
+
+/// Where the OSDs look for classes.
+pub fn class_dir(dir: &Path) -> PathBuf {
+    dir.join(CLASSES)
 }
 
 /// Where the package put Ceph's own object classes.
@@ -191,17 +237,20 @@ fn system_classes() -> Result<PathBuf> {
         })
 }
 
+/// What every daemon and every client reads. It ends in the section of the clients.
 fn configuration(dir: &Path, marker: &Marker) -> String {
-    let Marker { fsid, mon_port, osds, .. } = marker;
-    let (dir, size) = (dir.display(), (*osds).min(3));
+    let Marker { fsid, osds, sites, .. } = marker;
+    let (mon, size) = (marker.mon_address(), (*osds).min(3));
     let min_size = size.saturating_sub(1).max(1);
+    let spread = sites.as_ref().is_some_and(Sites::spread_replicas);
+    let replicas_by = if spread { TYPE_DATACENTER } else { TYPE_OSD };
+    let places = places(marker);
+    let dir = dir.display();
     format!(
         "# Made by benthic, for development and tests.
 [global]
 fsid = {fsid}
-mon_host = v2:127.0.0.1:{mon_port}/0
-public_addr = 127.0.0.1
-cluster_addr = 127.0.0.1
+mon_host = {mon}
 auth_cluster_required = cephx
 auth_service_required = cephx
 auth_client_required = cephx
@@ -215,8 +264,9 @@ admin_socket = {dir}/run/$name.asok
 pid_file =
 crash_dir = {dir}/run
 
-# One machine: replicas are on different OSDs, not hosts, and one OSD may report another.
-osd_crush_chooseleaf_type = 0
+# One machine: replicas are on different OSDs, not hosts, unless there are sites enough (0 is osd, 8 datacenter), and one
+# OSD may report another.
+osd_crush_chooseleaf_type = {replicas_by}
 mon_osd_reporter_subtree_level = osd
 mon_osd_min_down_reporters = 1
 
@@ -244,11 +294,33 @@ osd_class_dir = {dir}/classes
 osd_class_load_list = *
 osd_class_default_list = *
 
+{places}
 [client]
 log_file =
 admin_socket =
 "
     )
+}
+
+/// The addresses of the daemons, and what CRUSH is to know of their sites.
+fn places(marker: &Marker) -> String {
+    let Some(sites) = &marker.sites else {
+        return "public_addr = 127.0.0.1\ncluster_addr = 127.0.0.1\n".to_owned();
+    };
+    let section = |daemon: Daemon| {
+        let address = marker.address(daemon);
+        let section = format!("[{daemon}]\npublic_addr = {address}\n");
+        match (daemon, sites.site_of(daemon)) {
+            (Daemon::Osd(_), Some(site)) => {
+                let location = sites.crush_location(site);
+                format!("{section}cluster_addr = {address}\ncrush_location = {location}\n")
+            }
+            _ => section,
+        }
+    };
+    // Pings that take the longest round trip there may be are no reason for a warning.
+    let settings = "mon_warn_on_slow_ping_time = 5000\n".to_owned();
+    [settings].into_iter().chain(marker.daemons().map(section)).collect()
 }
 
 /// A random UUID from the kernel.

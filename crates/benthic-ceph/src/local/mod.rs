@@ -1,4 +1,5 @@
-//! A real Ceph cluster on this machine: plain processes in one directory, on the loopback interface.
+//! A real Ceph cluster on this machine: plain processes in one directory, on the loopback interface, or at several sites
+//! with a delay between them.
 //!
 //! For development and tests: one monitor, no protection against the loss of the machine, and a disk that is
 //! shared with everything else. The daemons outlive the process that started them.
@@ -8,12 +9,18 @@
 mod create;
 mod daemon;
 mod layout;
+mod links;
+mod sites;
 mod status;
-mod tools;
+pub(crate) mod tools;
+mod up;
 mod wait;
+pub mod wan;
 
 pub use daemon::Daemon;
-pub use status::{DaemonStatus, PoolStatus, Status};
+pub use sites::{RTT_MS_DEFAULT, RTT_MS_MAX, SITES_MAX};
+pub use status::{DaemonStatus, PoolStatus, SiteStatus, Status};
+pub use up::{Plan, Started};
 
 use benthic_core::{Action, Error, ErrorKind, Result};
 use layout::Marker;
@@ -22,7 +29,7 @@ use status::Health;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// How many OSDs a local cluster may have: each takes about 1 GiB of memory.
@@ -40,17 +47,6 @@ const TAIL_COLUMNS: usize = 200;
 
 /// Told what is being waited for, several times a second. An error ends the wait.
 pub type Watch<'a> = dyn FnMut(&str) -> Result<()> + 'a;
-
-/// What [`Cluster::up`] had to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Started {
-    /// A new cluster was made.
-    Created,
-    /// Daemons of a cluster that was there were started.
-    Resumed,
-    /// All daemons were running.
-    Already,
-}
 
 /// A local cluster, running or not.
 #[derive(Debug)]
@@ -80,61 +76,7 @@ impl Cluster {
         Ok(Cluster { dir, marker })
     }
 
-    /// Brings a cluster up: makes it in a new or empty directory, starts what does not run of one that is there,
-    /// and waits until it serves. One whose making was interrupted is made anew.
-    ///
-    /// # Errors
-    /// `Unavailable` if packages are missing, or a daemon failed or took too long; `InvalidArgument` if the
-    /// directory is something else, or the cluster in it has another number of OSDs; `Busy` while another
-    /// command changes it.
-    pub fn up(dir: &Path, osds: Option<u32>, watch: &mut Watch<'_>) -> Result<(Cluster, Started)> {
-        if osds.is_some_and(|osds| osds == 0 || osds > OSDS_MAX) {
-            return Err(Error::new(ErrorKind::InvalidArgument, "a local cluster has 1 to 32 OSDs"));
-        }
-        tools::require()?;
-        layout::check_path(dir)?;
-        layout::make(dir)?;
-        let dir = layout::resolve(dir)?;
-        if Marker::read(&dir)?.is_none() && !layout::is_unused(&dir)? {
-            let message = "the directory holds something else than a cluster; name another with --dir";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", dir.display()));
-        }
-        let _lock = layout::lock(&dir)?;
-        let (mut cluster, started) = match Marker::read(&dir)? {
-            Some(marker) if marker.complete => {
-                let cluster = Cluster { dir, marker };
-                cluster.check_size(osds)?;
-                let running = daemon::running(&cluster.conf())?;
-                let stopped = |daemon: &Daemon| running.iter().all(|(found, _)| found != daemon);
-                let stopped: Vec<Daemon> = cluster.daemons().into_iter().filter(stopped).collect();
-                if stopped.is_empty() {
-                    return Ok((cluster, Started::Already));
-                }
-                cluster.start_all(&stopped, watch)?;
-                (cluster, Started::Resumed)
-            }
-            unfinished => (Cluster::make(dir, unfinished, osds, watch)?, Started::Created),
-        };
-        cluster.wait_ready(started == Started::Created, watch)?;
-        cluster.marker.complete = true;
-        cluster.marker.write(&cluster.dir)?;
-        Ok((cluster, started))
-    }
-
-    /// Makes a cluster in place of one that was never complete.
-    fn make(dir: PathBuf, old: Option<Marker>, osds: Option<u32>, watch: &mut Watch<'_>) -> Result<Cluster> {
-        let osds = osds.or(old.as_ref().map(|marker| marker.osds)).unwrap_or(OSDS_DEFAULT);
-        if let Some(marker) = old {
-            Cluster { dir: dir.clone(), marker }.stop(Signal::KILL, watch)?;
-            layout::clear(&dir, true)?;
-        }
-        let cluster = Cluster { dir, marker: Marker::new(osds)? };
-        cluster.marker.write(&cluster.dir)?;
-        create::create(&cluster, watch)?;
-        Ok(cluster)
-    }
-
-    /// Stops the daemons: OSDs first, the monitor last. Data stay. Returns whether one was running.
+    /// Stops the daemons: OSDs first, the monitor last, and takes down the sites' networks. Data stay. Returns whether one was running.
     ///
     /// # Errors
     /// `Unavailable` if a daemon cannot be ended, `Busy` while another command changes the cluster.
@@ -174,7 +116,7 @@ impl Cluster {
     /// `Unavailable` if it failed or took too long, `InvalidArgument` if the cluster has no such daemon.
     pub fn start(&self, daemon: Daemon, watch: &mut Watch<'_>) -> Result<bool> {
         self.check(daemon)?;
-        tools::require()?;
+        tools::require(self.marker.sites.is_some())?;
         let _lock = layout::lock(&self.dir)?;
         if daemon.pid(&self.conf())?.is_some() {
             return Ok(false);
@@ -189,8 +131,9 @@ impl Cluster {
     /// Only if this machine's processes cannot be listed.
     pub fn status(&self) -> Result<Status> {
         let running = daemon::running(&self.conf())?;
-        let daemons: Vec<_> =
-            self.daemons().into_iter().map(|daemon| DaemonStatus::new(daemon, &running)).collect();
+        let sites = self.marker.sites.as_ref();
+        let daemon = |daemon| DaemonStatus::new(daemon, sites, &running);
+        let daemons: Vec<_> = self.daemons().into_iter().map(daemon).collect();
         let stopped = |health: &str, check: String| Health {
             status: health.to_owned(),
             checks: vec![check],
@@ -213,6 +156,8 @@ impl Cluster {
             fsid: self.marker.fsid.clone(),
             health: health.status,
             checks,
+            sites: sites.map(SiteStatus::all).unwrap_or_default(),
+            rtt_ms: sites.map(|sites| sites.rtt_ms),
             daemons,
             pools,
             used_bytes,
@@ -241,7 +186,8 @@ impl Cluster {
 
     /// All its daemons, in the order of their start.
     pub fn daemons(&self) -> Vec<Daemon> {
-        [Daemon::Mon, Daemon::Mgr].into_iter().chain((0..self.marker.osds).map(Daemon::Osd)).collect()
+        let links = self.marker.sites.is_some().then_some(Daemon::Wan);
+        links.into_iter().chain(self.marker.daemons()).collect()
     }
 
     fn check(&self, daemon: Daemon) -> Result<()> {
@@ -252,17 +198,6 @@ impl Cluster {
         Err(Error::new(ErrorKind::InvalidArgument, message).with("daemon", daemon))
     }
 
-    fn check_size(&self, osds: Option<u32>) -> Result<()> {
-        let have = self.marker.osds;
-        if osds.is_none_or(|osds| osds == have) {
-            return Ok(());
-        }
-        let message = format!(
-            "the cluster here has {have} OSDs; `benthic cluster down --remove` makes room for another"
-        );
-        Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", self.dir.display()))
-    }
-
     fn log(&self, daemon: Daemon, extension: &str) -> PathBuf {
         self.dir.join("log").join(format!("{daemon}.{extension}"))
     }
@@ -271,7 +206,18 @@ impl Cluster {
     fn ask(&self, words: &[&str]) -> Result<String> {
         let mut command = tools::command("ceph", &self.conf());
         command.args(["--connect-timeout", "10", "-f", "json"]).args(words);
-        tools::run(&mut command, QUESTION_LIMIT)
+        self.run_beside(Daemon::Mon, &mut command, None, QUESTION_LIMIT)
+    }
+
+    /// Runs a program where a daemon is, so that no link delays it.
+    fn run_beside(
+        &self,
+        daemon: Daemon,
+        command: &mut Command,
+        input: Option<&str>,
+        limit: Duration,
+    ) -> Result<String> {
+        tools::run_at(self.namespace_of(daemon).as_ref(), command, input, limit)
     }
 
     fn health(&self) -> Result<Health> {
@@ -283,20 +229,31 @@ impl Cluster {
         if daemon.pid(&self.conf())?.is_some() {
             return Ok(());
         }
-        if daemon == Daemon::Mon && !layout::port_is_free(self.marker.mon_port) {
+        if daemon == Daemon::Wan {
+            return self.launch_links();
+        }
+        let alone = self.marker.sites.is_none();
+        if daemon == Daemon::Mon && alone && !layout::port_is_free(self.marker.mon_port) {
             return Err(Error::new(
                 ErrorKind::Busy,
                 "another program has the monitor's port; stop that first",
             )
             .with("port", self.marker.mon_port));
         }
+        let mut command = tools::bare(daemon.program());
+        self.prepare(daemon, &mut command)?;
+        self.run_beside(daemon, &mut command, None, LAUNCH_LIMIT)
+            .map(drop)
+            .map_err(|error| self.explain(daemon, error))
+    }
+
+    fn prepare(&self, daemon: Daemon, command: &mut Command) -> Result<()> {
         let stderr = self.log(daemon, "stderr");
         let file = File::create(&stderr).map_err(|error| {
             Error::io(Action::Write, "cannot make a log", error).with("file", stderr.display())
         })?;
-        let mut command = tools::bare(daemon.program());
         command.args(daemon.args(&self.conf())).stdout(Stdio::null()).stderr(file).current_dir(&self.dir);
-        tools::run(&mut command, LAUNCH_LIMIT).map(drop).map_err(|error| self.explain(daemon, error))
+        Ok(())
     }
 
     /// An error about a daemon, with what it wrote last.

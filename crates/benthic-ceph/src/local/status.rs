@@ -1,9 +1,11 @@
 //! How a cluster is.
 
 use super::daemon::{Daemon, uptime_s};
+use super::sites::Sites;
 use benthic_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::Value;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 /// How a cluster is. What the monitor did not tell is empty or zero.
@@ -17,6 +19,10 @@ pub struct Status {
     pub health: String,
     /// What is wrong, a line each.
     pub checks: Vec<String>,
+    /// Its sites; none if all is in one place.
+    pub sites: Vec<SiteStatus>,
+    /// A round trip between two sites.
+    pub rtt_ms: Option<u32>,
     /// All daemons that the cluster should have.
     pub daemons: Vec<DaemonStatus>,
     /// The pools.
@@ -27,11 +33,24 @@ pub struct Status {
     pub total_bytes: u64,
 }
 
+/// One site.
+#[derive(Debug, Serialize)]
+pub struct SiteStatus {
+    /// Its name.
+    pub name: String,
+    /// Of all daemons at the site.
+    pub address: Ipv4Addr,
+    /// Whether it is cut off from all others.
+    pub cut: bool,
+}
+
 /// One daemon.
 #[derive(Debug, Serialize)]
 pub struct DaemonStatus {
     /// Such as `osd.0`.
     pub name: String,
+    /// Where it is, if the cluster has sites.
+    pub site: Option<String>,
     /// Its process; none if it does not run.
     pub pid: Option<u32>,
     /// Seconds since it started.
@@ -49,10 +68,22 @@ pub struct PoolStatus {
     pub stored_bytes: u64,
 }
 
+impl SiteStatus {
+    pub(super) fn all(sites: &Sites) -> Vec<SiteStatus> {
+        let status = |(site, name): (usize, &String)| SiteStatus {
+            name: name.clone(),
+            address: sites.address(Some(site)),
+            cut: sites.cut.contains(name),
+        };
+        sites.names.iter().enumerate().map(status).collect()
+    }
+}
+
 impl DaemonStatus {
-    pub(super) fn new(daemon: Daemon, running: &[(Daemon, u32)]) -> DaemonStatus {
+    pub(super) fn new(daemon: Daemon, sites: Option<&Sites>, running: &[(Daemon, u32)]) -> DaemonStatus {
         let pid = running.iter().find(|(found, _)| *found == daemon).map(|(_, pid)| *pid);
-        DaemonStatus { name: daemon.to_string(), pid, uptime_s: pid.and_then(uptime_s) }
+        let site = sites.and_then(|sites| Some(sites.names[sites.site_of(daemon)?].clone()));
+        DaemonStatus { name: daemon.to_string(), site, pid, uptime_s: pid.and_then(uptime_s) }
     }
 }
 

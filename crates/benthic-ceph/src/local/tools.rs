@@ -1,5 +1,6 @@
-//! Ceph's programs, run with a limit on their time.
+//! Other people's programs, Ceph's above all, run with a limit on their time.
 
+use super::sites::Namespace;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsStr;
@@ -20,12 +21,15 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("monmaptool", "ceph-base"),
 ];
 
+/// What a cluster with sites needs besides.
+const IP: (&str, &str) = ("ip", "iproute2");
+
 /// Fails with the names of all packages that are missing.
-pub fn require() -> Result<()> {
+pub fn require(with_sites: bool) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let missing: Vec<_> =
-        PROGRAMS.iter().filter(|(name, _)| !dirs.iter().any(|dir| dir.join(name).is_file())).collect();
+    let mut missing: Vec<_> = PROGRAMS.iter().chain(with_sites.then_some(&IP)).collect();
+    missing.retain(|(name, _)| !dirs.iter().any(|dir| dir.join(name).is_file()));
     if missing.is_empty() {
         return Ok(());
     }
@@ -59,15 +63,20 @@ pub fn bare(program: &str) -> Command {
 /// # Errors
 /// `Unavailable` if it failed, with the last line that it wrote to stderr, or did not end in time.
 pub fn run(command: &mut Command, limit: Duration) -> Result<String> {
-    run_with(command, None, limit)
+    run_at(None, command, None, limit)
 }
 
-/// The same with input, which no other user of the machine can see (unlike arguments).
-pub fn run_with(command: &mut Command, input: Option<&str>, limit: Duration) -> Result<String> {
+/// The same at a site, with input, which no other user of the machine can see (unlike arguments).
+pub fn run_at(
+    site: Option<&Namespace>,
+    command: &mut Command,
+    input: Option<&str>,
+    limit: Duration,
+) -> Result<String> {
     if input.is_some() {
         command.stdin(Stdio::piped());
     }
-    let mut child = command.spawn().map_err(|error| cannot_run(command, error))?;
+    let mut child = spawn(site, command)?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
         // Input fits into the pipe. A program that ends without reading it says why itself.
         let _ = stdin.write_all(input.as_bytes());
@@ -78,13 +87,22 @@ pub fn run_with(command: &mut Command, input: Option<&str>, limit: Duration) -> 
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it did not say why").trim();
-    Err(Error::new(ErrorKind::Unavailable, format!("a program of Ceph's failed: {said}"))
+    Err(Error::new(ErrorKind::Unavailable, format!("a program failed: {said}"))
         .with("command", name(command))
         .with("status", output.status.code().unwrap_or(-1)))
 }
 
+/// Starts a program, at a site if there is one.
+pub fn spawn(site: Option<&Namespace>, command: &mut Command) -> Result<Child> {
+    let start = |command: &mut Command| command.spawn().map_err(|error| cannot_run(command, error));
+    match site {
+        None => start(command),
+        Some(site) => site.run(|| start(command)),
+    }
+}
+
 fn wait(child: Child, limit: Duration) -> Result<Output> {
-    let cannot = |error| Error::io(Action::Admin, "cannot wait for a program of Ceph's", error);
+    let cannot = |error| Error::io(Action::Admin, "cannot wait for a program", error);
     // Not the pid: that may be another process' by the time it is used.
     let handle = pid(child.id()).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
     let (sender, receiver) = mpsc::channel();
@@ -95,7 +113,7 @@ fn wait(child: Child, limit: Duration) -> Result<Output> {
             if let Some(Ok(handle)) = handle {
                 let _ = pidfd_send_signal(handle, Signal::KILL);
             }
-            Err(Error::new(ErrorKind::Unavailable, "a program of Ceph's did not end in time")
+            Err(Error::new(ErrorKind::Unavailable, "a program did not end in time")
                 .with("limit_s", limit.as_secs()))
         }
     }
@@ -107,7 +125,7 @@ pub fn pid(raw: u32) -> Option<Pid> {
 }
 
 fn cannot_run(command: &Command, error: std::io::Error) -> Error {
-    Error::io(Action::Admin, "cannot run a program of Ceph's; `make ceph` installs them", error)
+    Error::io(Action::Admin, "cannot run a program; `make ceph` installs what a cluster needs", error)
         .with_kind(ErrorKind::Unavailable)
         .with("command", name(command))
 }

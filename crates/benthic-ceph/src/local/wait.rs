@@ -19,6 +19,13 @@ const TICK: Duration = Duration::from_millis(200);
 impl Cluster {
     /// Starts daemons and waits until the monitor takes them for running.
     pub(super) fn start_all(&self, daemons: &[Daemon], watch: &mut Watch<'_>) -> Result<()> {
+        if daemons.contains(&Daemon::Wan) {
+            watch("the links between the sites")?;
+            self.launch(Daemon::Wan)?;
+        }
+        if daemons == [Daemon::Wan] {
+            return Ok(());
+        }
         if daemons.contains(&Daemon::Mon) {
             watch("the monitor")?;
             self.launch(Daemon::Mon)?;
@@ -27,7 +34,8 @@ impl Cluster {
             let message = "the monitor does not run; `benthic cluster start mon.a` starts it";
             return Err(Error::new(ErrorKind::Unavailable, message));
         }
-        let others: Vec<Daemon> = daemons.iter().copied().filter(|daemon| *daemon != Daemon::Mon).collect();
+        let is_other = |daemon: &Daemon| !matches!(daemon, Daemon::Wan | Daemon::Mon);
+        let others: Vec<Daemon> = daemons.iter().copied().filter(is_other).collect();
         // The monitor may not have noticed that a daemon was gone: only a new life proves that it is back.
         let before = self.lives()?;
         thread::scope(|scope| {
@@ -108,7 +116,7 @@ impl Cluster {
         }
     }
 
-    /// Stops what runs: the OSDs, then the manager, then the monitor. Returns whether anything did.
+    /// Stops what runs: the OSDs, then the manager, then the monitor, then the links. Returns whether anything did.
     pub(super) fn stop(&self, signal: Signal, watch: &mut Watch<'_>) -> Result<bool> {
         let running: Vec<Daemon> =
             daemon::running(&self.conf())?.into_iter().map(|(daemon, _)| daemon).collect();
@@ -124,6 +132,9 @@ impl Cluster {
                 }
                 self.wait_killed(group, watch)?;
             }
+        }
+        for (_, namespace) in self.namespaces() {
+            namespace.remove()?;
         }
         Ok(!running.is_empty())
     }
@@ -146,6 +157,7 @@ impl Cluster {
             let running = daemon::running(&self.conf())?;
             match running.iter().find(|(found, _)| daemons.contains(found)) {
                 Some((daemon, _)) => watch(&format!("{daemon} to end"))?,
+                None if daemons.contains(&Daemon::Wan) && self.has_device() => watch("wan's devices to go")?,
                 None => return Ok(true),
             }
             pause();

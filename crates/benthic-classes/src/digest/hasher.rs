@@ -1,8 +1,8 @@
 //! The algorithms, and one streaming hasher for all, so that storage and clients hash with the same code.
 
 use benthic_core::{Error, ErrorKind, Result};
-use md5::Digest as _;
 use serde::{Deserialize, Serialize};
+use sha2::Digest as _;
 use std::{fmt, str::FromStr};
 
 /// A digest algorithm. Its name is its method's name.
@@ -81,7 +81,7 @@ impl FromStr for Algorithm {
 pub struct Hasher(State);
 
 enum State {
-    Md5(md5::Md5),
+    Md5(fast_md5::Md5),
     Sha1(sha1::Sha1),
     Sha256(sha2::Sha256),
     Crc32c(u32),
@@ -94,7 +94,7 @@ impl Hasher {
     /// A hasher that has seen nothing.
     pub fn new(algorithm: Algorithm) -> Hasher {
         Hasher(match algorithm {
-            Algorithm::Md5 => State::Md5(md5::Md5::new()),
+            Algorithm::Md5 => State::Md5(fast_md5::Md5::new()),
             Algorithm::Sha1 => State::Sha1(sha1::Sha1::new()),
             Algorithm::Sha256 => State::Sha256(sha2::Sha256::new()),
             Algorithm::Crc32c => State::Crc32c(0),

@@ -39,7 +39,7 @@ fn pattern(len_bytes: u64) -> Vec<u8> {
     (0..len_bytes).map(|index| (index % 251) as u8).collect()
 }
 
-/// By the algorithms' crates in one call, not by pieces.
+/// In one call, not by pieces; MD5 by another crate than the class uses.
 fn at_once(algorithm: Algorithm, data: &[u8]) -> String {
     use md5::Digest as _;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -159,6 +159,21 @@ fn a_hasher_takes_pieces_of_any_size() {
             hasher.update(b"");
             data.chunks(piece_bytes).for_each(|piece| hasher.update(piece));
             assert_eq!(hasher.finish(), expected, "{algorithm} {piece_bytes}");
+        }
+    }
+}
+
+/// A block of MD5 is 64 bytes, and 9 of the last are not the message's.
+#[test]
+fn every_length_around_a_block_is_padded_right() {
+    let data = pattern(200);
+    for algorithm in Algorithm::ALL {
+        for len_bytes in 0..data.len() {
+            let (start, end) = data[..len_bytes].split_at(len_bytes / 3);
+            let mut hasher = Hasher::new(algorithm);
+            hasher.update(start);
+            hasher.update(end);
+            assert_eq!(hasher.finish(), at_once(algorithm, &data[..len_bytes]), "{algorithm} {len_bytes}");
         }
     }
 }

@@ -68,6 +68,16 @@ impl Target {
     }
 }
 
+impl Target {
+    /// The pool, and the object if it is one.
+    fn place(&self) -> (&str, Option<&ObjectId>) {
+        match self {
+            Target::One(address) => (&address.pool, Some(&address.object)),
+            Target::All(address) => (&address.pool, None),
+        }
+    }
+}
+
 /// A call, and where its result is.
 #[derive(Clone)]
 struct Request {
@@ -88,9 +98,10 @@ impl Request {
 pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
     let target = Target::parse(&args.target, args.all)?;
     let input = commands::given(&args.input, true).await?;
-    let classes = session.store().await?.classes().await?;
+    let (pool, object) = target.place();
+    let classes = class::known(session, pool, object, &args.class).await?;
     let call = ClassCall { class: args.class, method: args.method, input };
-    // A class that the store does not list may still be there: a Ceph cluster has its own.
+    // A class that is not listed may still be there: Ceph has its own.
     let result_xattr =
         class::find_method(&classes, &call).ok().and_then(|method| method.result_xattr.clone());
     let request = Request { call: call.clone(), result_xattr };

@@ -62,7 +62,18 @@ fn a_cluster_lives_through_crashes_and_stops() {
     let first = status(&home);
     assert_eq!(
         keys(&first),
-        ["checks", "daemons", "dir", "fsid", "health", "pools", "total_bytes", "used_bytes"]
+        [
+            "checks",
+            "daemons",
+            "dir",
+            "fsid",
+            "health",
+            "pools",
+            "rtt_ms",
+            "sites",
+            "total_bytes",
+            "used_bytes"
+        ]
     );
     let names: Vec<_> = first["daemons"].as_array().unwrap().iter().map(|daemon| &daemon["name"]).collect();
     assert_eq!(names, ["mon.a", "mgr.a", "osd.0", "osd.1"]);
@@ -96,6 +107,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
     // One of Ceph's own classes answers: the class directory is right.
     assert!(client(&env, "rados", &["-p", "p", "lock", "list", "o"]).contains("objname"));
 
+    classes_are_installed(&home, &up, env["BENTHIC_STORE"].as_str().unwrap());
     keys_stay_secret(&home, &shell);
 
     // A second cluster beside the first; neither touches the other.
@@ -174,6 +186,22 @@ fn a_cluster_lives_through_crashes_and_stops() {
     assert!(home.ok(&["cluster", "down", "--remove"]).contains("removed"));
     assert!(!home.path("benthic-cluster").exists());
     assert!(home.fails(3, &["cluster", "status"]).contains("benthic cluster up"));
+}
+
+/// The OSDs have the classes of this build, and it is told when they run others than are installed.
+fn classes_are_installed(home: &Home, up: &Value, store: &str) {
+    let library = up["classes"].as_str().expect("`cargo build --release -p benthic-cls-library` makes it");
+    let installed = home.path("benthic-cluster/classes/libcls_benthic_1.so");
+    assert_eq!(fs::read(&installed).unwrap(), fs::read(library).unwrap());
+    let digest = home.ok(&["--store", store, "exec", "p/o", "digest", "md5"]);
+    assert!(digest.contains("7c7f0b212cbac5b26ced13ff93a1e6ac"), "{digest}");
+    assert_eq!(home.json(&["cluster", "up"])[0]["older_classes"], serde_json::json!([]));
+    let newer = home.file("libcls_benthic_1.so", [fs::read(library).unwrap(), vec![0]].concat());
+    let up = home.run(&["cluster", "up", "--classes", newer.to_str().unwrap()]);
+    let warning = String::from_utf8_lossy(&up.stderr);
+    assert!(warning.contains("osd.0, osd.1 run an older build"), "{warning}");
+    assert_eq!(fs::read(&installed).unwrap(), fs::read(newer).unwrap());
+    assert!(home.fails(6, &["cluster", "up", "--classes", "libcls_lock.so"]).contains("Ceph's own"));
 }
 
 /// No key is readable by others, in a log, or in what the program prints.

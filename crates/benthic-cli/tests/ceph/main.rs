@@ -5,7 +5,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod classes;
 mod cluster;
+mod demo;
+mod failures;
+mod neighbours;
+mod sites;
 #[path = "../it/support.rs"]
 #[allow(dead_code, reason = "shared with the tests of the embedded engine")]
 mod support;
+mod tour;

@@ -4,6 +4,7 @@
 
 mod bench;
 mod checks;
+mod class;
 mod cp;
 mod cp_back;
 mod demo;

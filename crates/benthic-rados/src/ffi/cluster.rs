@@ -90,8 +90,8 @@ impl Cluster {
         check(unsafe { (self.api.wait_for_latest_osdmap)(self.handle) }).map(|_| ())
     }
 
-    /// Runs a monitor command and gives its result and status line.
-    pub fn mon_command(&self, command: &CStr) -> (std::result::Result<(), i32>, String) {
+    /// Runs a monitor command and gives its result, with the output, and its status line.
+    pub fn mon_command(&self, command: &CStr) -> (std::result::Result<Vec<u8>, i32>, String) {
         let commands = [command.as_ptr()];
         let (mut out, mut out_len, mut status, mut status_len) = (null_mut(), 0, null_mut(), 0);
         // SAFETY: all pointers are valid during the call; both buffers are ours to free.
@@ -107,11 +107,12 @@ impl Cluster {
                 &mut status,
                 &mut status_len,
             );
+            let output = copy(out, out_len);
             let text = String::from_utf8_lossy(&copy(status, status_len)).into_owned();
             for buffer in [out, status] {
                 (self.api.buffer_free)(buffer);
             }
-            (check(result).map(|_| ()), text)
+            (check(result).map(|_| output), text)
         }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) use cursor::{Cursor, Listed};
 pub(crate) use read_op::{ReadBuffers, ReadOp, StepOutput};
 pub(crate) use write_op::{MethodCode, WriteOp};
 
+use crate::in_flight::Permit;
+use benthic_core::error::errno;
 use benthic_core::{Error, ErrorKind, Result};
 use futures::channel::oneshot;
 use std::cell::Cell;
@@ -184,7 +186,7 @@ impl IoCtx {
     ) -> oneshot::Receiver<Completed<MethodCode>> {
         let handle = op.handle;
         let code = std::mem::take(&mut op.method_code);
-        submit(self, code, |api, completion| {
+        submit(self, code, op.permit.take(), |api, completion| {
             // SAFETY: the operation, the context and the completion live; the object's name is copied.
             unsafe {
                 (api.aio_write_op_operate)(
@@ -208,8 +210,9 @@ impl IoCtx {
     ) -> oneshot::Receiver<Completed<ReadBuffers>> {
         let handle = op.handle;
         let buffers = ReadBuffers::of(&mut op);
-        let flags = if localized { OPERATION_LOCALIZE_READS } else { 0 };
-        submit(self, buffers, |api, completion| {
+        // A native method may write from a read operation; a full pool would block that.
+        let flags = OPERATION_FULL_TRY | if localized { OPERATION_LOCALIZE_READS } else { 0 };
+        submit(self, buffers, op.permit.take(), |api, completion| {
             // SAFETY: as in `write`; the buffers belong to the pending operation.
             unsafe { (api.aio_read_op_operate)(handle, self.handle, completion, object.as_ptr(), flags) }
         })
@@ -237,17 +240,19 @@ pub(crate) struct Completed<T> {
 struct Pending<T> {
     io: Arc<IoCtx>,
     buffers: T,
+    permit: Option<Permit>,
     sender: oneshot::Sender<Completed<T>>,
 }
 
 fn submit<T: Send + 'static>(
     io: &Arc<IoCtx>,
     buffers: T,
+    permit: Option<Permit>,
     operate: impl FnOnce(&Api, Handle) -> c_int,
 ) -> oneshot::Receiver<Completed<T>> {
     let api = io.cluster.api;
     let (sender, receiver) = oneshot::channel();
-    let pending = Box::into_raw(Box::new(Pending { io: Arc::clone(io), buffers, sender }));
+    let pending = Box::into_raw(Box::new(Pending { io: Arc::clone(io), buffers, permit, sender }));
     let mut completion = null_mut();
     // SAFETY: `pending` is a live box; whoever of this function and the callback takes it takes it alone, because the
     // callback is called if and only if the submission succeeds.
@@ -270,16 +275,35 @@ extern "C" fn completed<T>(completion: Handle, pending: *mut c_void) {
     IN_CALLBACK.set(true);
     // SAFETY: `submit` made the box and left it to this call; the completion lives until it is released.
     unsafe {
-        let Pending { io, buffers, sender } = *Box::from_raw(pending.cast::<Pending<T>>());
+        let Pending { io, buffers, permit, sender } = *Box::from_raw(pending.cast::<Pending<T>>());
         let api = io.cluster.api;
         let result = (api.aio_get_return_value)(completion);
         let version = (api.aio_get_version)(completion);
         (api.aio_release)(completion);
+        if let Some(mut permit) = permit
+            && result == -errno::ETIMEDOUT
+        {
+            permit.timed_out();
+        }
+        // Before the waiting task goes on: it may end the process next, which must not find a connection being closed here.
+        drop(io);
         // Fails if the future was dropped: then this was its buffers' end.
         drop(sender.send(Completed { result, version, buffers }));
-        drop(io);
     }
     IN_CALLBACK.set(false);
+}
+
+unsafe extern "C" {
+    #[link_name = "_exit"]
+    safe fn exit_at_once(status: c_int) -> !;
+}
+
+/// Ends the process without running what libraries registered for its end.
+///
+/// For a program that used a store and is done: an operation that was given up may still be in flight, and librados' threads
+/// must not go on while its static data are taken apart. Nothing is flushed, and no other thread is waited for.
+pub fn end_process(status: u8) -> ! {
+    exit_at_once(status.into())
 }
 
 /// The operators of comparisons, as librados numbers them.

@@ -1,6 +1,7 @@
 //! Building read operations, and their outputs.
 
 use super::{Api, Handle, IoCtx, Operator, copy, parts};
+use crate::in_flight::Permit;
 use std::ffi::{CStr, c_char, c_int, c_uchar};
 use std::ptr::{null, null_mut};
 
@@ -123,6 +124,7 @@ pub(crate) struct ReadOp {
     pub(super) handle: Handle,
     #[expect(clippy::vec_box, reason = "librados holds their addresses")]
     buffers: Vec<Box<ReadBuffer>>,
+    pub(super) permit: Option<Permit>,
 }
 
 impl Drop for ReadOp {
@@ -137,7 +139,13 @@ impl Drop for ReadOp {
 impl ReadOp {
     pub fn new(io: &IoCtx) -> ReadOp {
         let api = io.cluster.api;
-        ReadOp { api, handle: unsafe { (api.create_read_op)() }, buffers: Vec::new() }
+        ReadOp { api, handle: unsafe { (api.create_read_op)() }, buffers: Vec::new(), permit: None }
+    }
+
+    /// Keeps the operation's room until it is answered.
+    pub fn keep(mut self, permit: Permit) -> Self {
+        self.permit = Some(permit);
+        self
     }
 
     pub fn assert_exists(&mut self) {

@@ -1,6 +1,7 @@
 //! Building write operations.
 
 use super::{Api, Handle, IoCtx, Operator, parts};
+use crate::in_flight::Permit;
 use std::ffi::{CStr, c_int};
 use std::ptr::{null, null_mut};
 
@@ -20,6 +21,7 @@ pub(crate) struct WriteOp {
     api: &'static Api,
     pub(super) handle: Handle,
     pub(super) method_code: MethodCode,
+    pub(super) permit: Option<Permit>,
 }
 
 impl Drop for WriteOp {
@@ -35,7 +37,14 @@ impl Drop for WriteOp {
 impl WriteOp {
     pub fn new(io: &IoCtx) -> WriteOp {
         let api = io.cluster.api;
-        WriteOp { api, handle: unsafe { (api.create_write_op)() }, method_code: MethodCode::default() }
+        let handle = unsafe { (api.create_write_op)() };
+        WriteOp { api, handle, method_code: MethodCode::default(), permit: None }
+    }
+
+    /// Keeps the operation's room until it is answered.
+    pub fn keep(mut self, permit: Permit) -> Self {
+        self.permit = Some(permit);
+        self
     }
 
     pub fn assert_exists(&mut self) {

@@ -2,6 +2,7 @@
 //! the same at the client, compare both with `md5sum`, and show what each cost.
 
 mod dataset;
+mod html;
 mod phases;
 mod published;
 mod report;
@@ -13,8 +14,9 @@ use crate::jobs;
 use crate::local::NewFile;
 use crate::store::{Session, blocking};
 use crate::units;
+use benthic_classes::digest::{Algorithm, client};
 use benthic_core::{
-    Error, ErrorKind, ListRequest, Namespaces, ObjectAddress, ObjectId, Pool, StoreUri, names,
+    Error, ErrorKind, ListRequest, Namespaces, ObjectAddress, ObjectId, Pool, Result, StoreUri, names,
 };
 use clap::Args;
 use dataset::Dataset;
@@ -23,9 +25,13 @@ use published::Published;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Where the demo keeps what is not a file of the data: its mark, and the object of the published form.
 const NAMESPACE: &str = "benthic-demo";
+
+/// How often a round trip is measured.
+const ROUND_TRIPS: usize = 21;
 
 /// Arguments of `benthic demo`.
 #[derive(Args)]
@@ -37,7 +43,8 @@ remove it with `benthic pool rm benthic-demo`. If any digest differs, the exit s
 
 Examples:
   benthic demo
-  benthic demo --data ~/Pictures --report pictures.html")]
+  benthic demo --data ~/Pictures --report pictures.html
+  benthic demo --store ceph: --size 256MiB")]
 pub struct DemoArgs {
     /// Use the files of this directory
     #[arg(long, value_name = "DIR")]
@@ -73,6 +80,9 @@ struct Mismatch {
 /// All that the demo found out.
 struct Findings {
     store: String,
+    ceph: bool,
+    /// The median of a few `stat`s.
+    round_trip_ms: f64,
     pool: String,
     jobs: usize,
     data: String,
@@ -94,11 +104,13 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     let report_path = args.report.clone();
     // Tried first: nobody should wait for minutes to hear that the report has no place.
     let report_path = blocking(move || NewFile::create(&report_path).map(|_| report_path)).await?;
-    let pool = own_pool(session, &args.pool).await?;
-    let store_directory = match session.uri().parse()? {
-        StoreUri::File(directory) => Some(directory),
-        StoreUri::Mem | StoreUri::Ceph { .. } => None,
+    let (ceph, store_directory) = match session.uri().parse()? {
+        StoreUri::File(directory) => (false, Some(directory)),
+        StoreUri::Mem => (false, None),
+        StoreUri::Ceph { .. } => (true, None),
     };
+    let pool = own_pool(session, &args.pool).await?;
+    let round_trip_ms = check_store(&*pool).await?;
     let say = |what: &str| session.out.note(what).and_then(|()| session.out.flush());
 
     say(if args.data.is_some() { "looking at the files …" } else { "generating files …" })?;
@@ -138,10 +150,13 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
             units::size(size_bytes)
         ))?;
         let store = session.store().await?;
-        published.push(published::run(&*store, &pool, size_bytes, args.repeat, &mut mismatches).await?);
+        published
+            .push(published::run(&*store, &pool, size_bytes, args.repeat, !ceph, &mut mismatches).await?);
     }
     let findings = Findings {
         store: session.uri().to_owned(),
+        ceph,
+        round_trip_ms,
         pool: args.pool,
         jobs,
         data: dataset.description.clone(),
@@ -166,6 +181,7 @@ fn tell(findings: &Findings, report: &str, session: &Session) -> Outcome {
         json!({
             "store": findings.store,
             "pool": findings.pool,
+            "round_trip_ms": findings.round_trip_ms,
             "phases": findings.phases.iter().map(Phase::to_json).collect::<Vec<_>>(),
             "repeat": findings.repeat,
             "published": findings.published.iter().map(Published::to_json).collect::<Vec<_>>(),
@@ -182,19 +198,19 @@ fn tell(findings: &Findings, report: &str, session: &Session) -> Outcome {
     if findings.mismatches.is_empty() {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::Corrupt,
-        "digests differ; `benthic scrub` tells whether stored data is damaged",
-    )
-    .with("objects", findings.mismatches.len())
-    .into())
+    let message = if findings.ceph {
+        "digests differ; `ceph osd deep-scrub all` and `ceph health detail` tell whether stored data is damaged"
+    } else {
+        "digests differ; `benthic scrub` tells whether stored data is damaged"
+    };
+    Err(Error::new(ErrorKind::Corrupt, message).with("objects", findings.mismatches.len()).into())
 }
 
 /// Makes the demo's pool anew. A pool that does not have the demo's mark and is not empty belongs to somebody
 /// else.
 async fn own_pool(session: &Session, name: &str) -> Outcome<Arc<dyn Pool>> {
     let store = session.store_or_create().await?;
-    let mark = ObjectId::in_namespace(NAMESPACE, "made-by-benthic-demo")?;
+    let mark = mark()?;
     match store.open_pool(name).await {
         Ok(pool) => {
             let marked = match pool.stat(&mark).await {
@@ -219,6 +235,32 @@ async fn own_pool(session: &Session, name: &str) -> Outcome<Arc<dyn Pool>> {
     let pool = store.open_pool(name).await?;
     pool.write_full(&mark, "the next run of the demo removes this pool").await?;
     Ok(pool)
+}
+
+fn mark() -> Result<ObjectId> {
+    ObjectId::in_namespace(NAMESPACE, "made-by-benthic-demo")
+}
+
+/// Finds out that the store has the class, before anything is loaded, and how long a round trip takes, in ms.
+async fn check_store(pool: &dyn Pool) -> Result<f64> {
+    let mark = mark()?;
+    client::compute(pool, &mark, Algorithm::Md5, 1).await.map_err(|error| match error.kind() {
+        ErrorKind::Unsupported => Error::new(
+            ErrorKind::Unsupported,
+            "the store does not have the class digest; on Ceph, `make ceph` builds the library of classes and \
+             `benthic class install` puts it where the OSDs look for it",
+        )
+        .with_source(error),
+        _ => error,
+    })?;
+    let mut times = Vec::with_capacity(ROUND_TRIPS);
+    for _ in 0..ROUND_TRIPS {
+        let started_at = Instant::now();
+        pool.stat(&mark).await?;
+        times.push(started_at.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[ROUND_TRIPS / 2])
 }
 
 async fn is_empty(pool: &dyn Pool) -> Outcome<bool> {

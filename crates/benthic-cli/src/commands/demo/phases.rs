@@ -52,6 +52,11 @@ impl Phase {
         Phase { name, sizes, seconds, crossed_bytes }
     }
 
+    /// Payload that crossed the boundary of the engine, both ways.
+    pub fn crossed_both_ways(&self) -> Option<u64> {
+        self.crossed_bytes.map(|(sent, received)| sent + received)
+    }
+
     /// The phase as `--json` has it.
     pub fn to_json(&self) -> Value {
         json!({

@@ -1,0 +1,37 @@
+//! The machine, in a few words.
+
+use crate::Outcome;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// What numbers of another machine must be compared with: name and value.
+pub fn describe(dir: &Path) -> Outcome<Vec<(&'static str, String)>> {
+    let cpu = fs::read_to_string("/proc/cpuinfo")?;
+    let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
+    let memory = fs::read_to_string("/proc/meminfo")?;
+    let memory_kib: u64 = memory
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))
+        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok())
+        .unwrap_or(0);
+    let cores = std::thread::available_parallelism()?;
+    let load = fs::read_to_string("/proc/loadavg")?;
+    Ok(vec![
+        ("CPU", cpu.trim_start_matches([' ', '\t', ':']).to_owned()),
+        ("cores", cores.to_string()),
+        ("memory", format!("{} GiB", memory_kib.div_ceil(1024 * 1024))),
+        ("kernel", output(Command::new("uname").args(["-sr"]))?),
+        ("Ceph", output(Command::new("ceph-osd").arg("--version"))?),
+        ("disk", output(Command::new("df").args(["--output=source,fstype,size", "-h"]).arg(dir))?),
+        ("load before", load.split(' ').take(3).collect::<Vec<_>>().join(" ")),
+    ])
+}
+
+/// The last line that a program prints.
+fn output(command: &mut Command) -> Outcome<String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.trim().lines().last().unwrap_or_default();
+    Ok(line.split_whitespace().collect::<Vec<_>>().join(" "))
+}

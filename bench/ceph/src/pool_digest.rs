@@ -1,0 +1,119 @@
+//! The digest of every object of a pool: beside the objects, as `benthic exec --all` does it, against a client that
+//! reads everything and hashes with the same code on all cores. The client keeps no digest; in storage both are measured,
+//! kept as an attribute and not.
+
+use crate::Outcome;
+use crate::cluster::new_pool;
+use crate::stats::{median, noise, seconds};
+use benthic_classes::digest::{Algorithm, client};
+use benthic_core::{ObjectId, Pool, Store};
+use futures::future;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Instant;
+
+const OBJECTS: usize = 512;
+const OBJECT_BYTES: usize = 1 << 20;
+const IN_FLIGHT: [usize; 4] = [1, 4, 16, 64];
+
+/// What was measured.
+pub struct PoolDigest {
+    pub objects: usize,
+    pub rows: Vec<Row>,
+}
+
+/// Medians for one number of operations in flight.
+pub struct Row {
+    pub in_flight: usize,
+    /// `digest.md5`, and the attribute read back.
+    pub kept_s: f64,
+    /// `digest.compute`.
+    pub computed_s: f64,
+    pub client_s: f64,
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Kept,
+    Computed,
+    Client,
+}
+
+impl PoolDigest {
+    pub const OBJECT_BYTES: usize = OBJECT_BYTES;
+
+    /// MiB per second.
+    pub fn mib_per_s(&self, seconds: f64) -> f64 {
+        (self.objects * (OBJECT_BYTES >> 20)) as f64 / seconds
+    }
+
+    pub fn to_json(&self) -> Value {
+        let rows = self.rows.iter().map(|row| {
+            json!({
+                "in_flight": row.in_flight,
+                "kept_s": row.kept_s,
+                "computed_s": row.computed_s,
+                "client_s": row.client_s,
+            })
+        });
+        json!({ "objects": self.objects, "object_bytes": OBJECT_BYTES, "rows": rows.collect::<Vec<_>>() })
+    }
+}
+
+/// Runs it.
+pub async fn run(store: &dyn Store, rounds: usize, quick: bool) -> Outcome<PoolDigest> {
+    let pool = new_pool(store, "pool-digest").await?;
+    let count = if quick { OBJECTS / 16 } else { OBJECTS };
+    eprintln!("whole-pool digest: {count} objects of {OBJECT_BYTES} bytes, {rounds} rounds");
+    let objects: Vec<ObjectId> =
+        (0..count).map(|index| ObjectId::new(format!("object-{index:05}"))).collect::<Result<_, _>>()?;
+    let data = noise(OBJECT_BYTES);
+    stream::iter(&objects)
+        .map(|object| pool.write_full(object, data.clone()))
+        .buffer_unordered(16)
+        .try_for_each(|_| future::ready(Ok(())))
+        .await?;
+    let mut rows = Vec::new();
+    for in_flight in IN_FLIGHT {
+        let (mut kept_s, mut computed_s, mut client_s) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            kept_s.push(digest_all(&pool, &objects, in_flight, Way::Kept).await?);
+            computed_s.push(digest_all(&pool, &objects, in_flight, Way::Computed).await?);
+            client_s.push(digest_all(&pool, &objects, in_flight, Way::Client).await?);
+        }
+        rows.push(Row {
+            in_flight,
+            kept_s: median(kept_s),
+            computed_s: median(computed_s),
+            client_s: median(client_s),
+        });
+    }
+    Ok(PoolDigest { objects: count, rows })
+}
+
+async fn digest_all(pool: &Arc<dyn Pool>, objects: &[ObjectId], in_flight: usize, way: Way) -> Outcome<f64> {
+    let started_at = Instant::now();
+    let digests: Vec<String> = stream::iter(objects.iter().cloned())
+        .map(|object| {
+            let pool = Arc::clone(pool);
+            // A task each, so that the client hashes on all cores.
+            tokio::spawn(async move {
+                match way {
+                    Way::Kept => client::store(&*pool, &object, Algorithm::Md5, 1).await,
+                    Way::Computed => client::compute(&*pool, &object, Algorithm::Md5, 1).await,
+                    Way::Client => client::hash_here(&*pool, &object, Algorithm::Md5).await,
+                }
+            })
+        })
+        .buffer_unordered(in_flight)
+        .map(|digest| Ok::<_, Box<dyn std::error::Error>>(digest??))
+        .try_collect()
+        .await?;
+    let seconds = seconds(started_at);
+    // All objects have the same bytes.
+    if digests.iter().any(|digest| *digest != digests[0]) {
+        return Err("digests differ".into());
+    }
+    Ok(seconds)
+}

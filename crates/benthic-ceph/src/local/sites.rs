@@ -1,0 +1,298 @@
+//! Several sites on one machine: each is a network namespace with an address of its own. What connects them is
+//! [`wan`](super::wan).
+
+use super::tools;
+use super::{Daemon, QUESTION_LIMIT};
+use benthic_core::{Action, Error, ErrorKind, Result};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::thread;
+
+/// How many sites a local cluster may have.
+pub const SITES_MAX: usize = 16;
+/// The longest round trip between two sites.
+pub const RTT_MS_MAX: u32 = 1_000;
+/// The round trip if nobody says.
+pub const RTT_MS_DEFAULT: u32 = 10;
+
+const NAME_BYTES_MAX: usize = 16;
+/// From this many sites on, every site has a replica.
+const SITES_FOR_REPLICAS: usize = 3;
+/// The address blocks 198.18.0.0/15 are for tests of networks: 512 times 256 addresses.
+const BLOCKS: u16 = 512;
+
+/// The sites of a cluster, as its marker keeps them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sites {
+    /// Their names. The monitor and the manager are at the first, the OSDs at each in turn.
+    pub names: Vec<String>,
+    /// A round trip between two of them, or between one and the rest of this machine.
+    pub rtt_ms: u32,
+    /// Those that are cut off.
+    pub cut: Vec<String>,
+    /// Which 256 addresses are theirs.
+    pub block: u16,
+}
+
+impl Sites {
+    /// New sites, with addresses that no interface of this machine has.
+    ///
+    /// # Errors
+    /// `Busy` if all addresses are taken.
+    pub fn new(names: &[String], rtt_ms: u32, fsid: &str) -> Result<Sites> {
+        // Another start for each cluster: one that is down has no interface, and comes back.
+        let start = fsid.bytes().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+        let taken = taken_blocks()?;
+        let block = (0..BLOCKS)
+            .map(|step| start.wrapping_add(step) % BLOCKS)
+            .find(|block| !taken.iter().any(|taken| taken.has(*block)))
+            .ok_or_else(|| Error::new(ErrorKind::Busy, "all addresses of 198.18.0.0/15 are in use here"))?;
+        Ok(Sites { names: names.to_vec(), rtt_ms, cut: Vec::new(), block })
+    }
+
+    /// Fails if an interface of this machine, which is none of the cluster's, has its addresses.
+    pub fn check_block(&self) -> Result<()> {
+        if taken_blocks()?.iter().any(|taken| taken.has(self.block)) {
+            let message = "another interface of this machine has the cluster's addresses; remove that first";
+            return Err(Error::new(ErrorKind::Busy, message)
+                .with("addresses", format_args!("{}/24", address(self.block, 0))));
+        }
+        Ok(())
+    }
+
+    /// The number of a site.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none with this name.
+    pub fn find(&self, name: &str) -> Result<usize> {
+        self.names.iter().position(|site| site == name).ok_or_else(|| {
+            let message = format!("no such site; the cluster's are {}", self.names.join(", "));
+            Error::new(ErrorKind::NotFound, message).with("site", format_args!("{name:?}"))
+        })
+    }
+
+    /// Where a daemon is; the links are nowhere.
+    pub fn site_of(&self, daemon: Daemon) -> Option<usize> {
+        match daemon {
+            Daemon::Wan => None,
+            Daemon::Mon | Daemon::Mgr => Some(0),
+            Daemon::Osd(number) => Some(number as usize % self.names.len()),
+        }
+    }
+
+    /// The address of a site, or of the rest of the machine.
+    pub fn address(&self, site: Option<usize>) -> Ipv4Addr {
+        address(self.block, site.map_or(1, |site| site as u8 + 2))
+    }
+
+    /// The network namespace of a site.
+    pub fn namespace(&self, site: usize, fsid: &str) -> Namespace {
+        Namespace { name: format!("benthic-{}-{}", short_id(fsid), self.names[site]) }
+    }
+
+    /// What `crush_location` is at a site, for OSDs and clients. Names of sites have no `_`, so no site is called
+    /// like a host.
+    pub fn crush_location(&self, site: usize) -> String {
+        let name = &self.names[site];
+        format!("root=default datacenter={name} host={name}_1")
+    }
+
+    /// Whether every replica is at a site of its own.
+    pub fn spread_replicas(&self) -> bool {
+        self.names.len() >= SITES_FOR_REPLICAS
+    }
+}
+
+/// What tells a cluster's namespaces and devices from those of another: names of devices have 15 characters.
+pub fn short_id(fsid: &str) -> &str {
+    fsid.get(..8).unwrap_or(fsid)
+}
+
+/// Fails if sites cannot be called so.
+pub fn check_names(names: &[String]) -> Result<()> {
+    let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    let wrong = |name: &&String| {
+        name.len() > NAME_BYTES_MAX
+            || !name.bytes().all(plain)
+            || !name.starts_with(|c: char| c.is_ascii_lowercase())
+            || *name == "default"
+    };
+    let twice = |at: &usize| names[..*at].contains(&names[*at]);
+    let invalid = |message, name: &String| {
+        Err(Error::new(ErrorKind::InvalidArgument, message).with("site", format_args!("{name:?}")))
+    };
+    if names.is_empty() || names.len() > SITES_MAX {
+        return Err(
+            Error::new(ErrorKind::InvalidArgument, "a cluster has 1 to 16 sites").with("sites", names.len())
+        );
+    }
+    if let Some(name) = names.iter().find(wrong) {
+        return invalid(
+            "a site's name is a-z, 0-9 and -, begins with a letter, has at most 16 characters, and is not default",
+            name,
+        );
+    }
+    match (0..names.len()).find(twice) {
+        Some(at) => invalid("two sites have the same name", &names[at]),
+        None => Ok(()),
+    }
+}
+
+fn address(block: u16, last: u8) -> Ipv4Addr {
+    let [high, low] = block.to_be_bytes();
+    Ipv4Addr::new(198, 18 + high, low, last)
+}
+
+/// An address of an interface, with the length of its network's prefix.
+struct Taken {
+    address: Ipv4Addr,
+    prefix_bits: u32,
+}
+
+impl Taken {
+    fn has(&self, block: u16) -> bool {
+        let host_bits = 32 - self.prefix_bits.min(24);
+        let differ = u64::from(self.address.to_bits() ^ address(block, 0).to_bits());
+        differ >> host_bits == 0
+    }
+}
+
+fn taken_blocks() -> Result<Vec<Taken>> {
+    let mut command = tools::bare("ip");
+    let json = tools::run(command.args(["-json", "-4", "address", "show"]), QUESTION_LIMIT)?;
+    let interfaces: Vec<Value> = serde_json::from_str(&json).map_err(|error| {
+        Error::new(ErrorKind::Internal, "what `ip` printed is no JSON").with_source(error)
+    })?;
+    let addresses =
+        interfaces.iter().flat_map(|interface| interface["addr_info"].as_array().into_iter().flatten());
+    let taken = |info: &Value| {
+        let address = info["local"].as_str()?.parse().ok()?;
+        Some(Taken { address, prefix_bits: info["prefixlen"].as_u64()?.try_into().ok()? })
+    };
+    Ok(addresses.filter_map(taken).collect())
+}
+
+/// Fails if this machine, or this user, cannot have sites.
+pub fn require() -> Result<()> {
+    let unavailable = |message: &str| Error::new(ErrorKind::Unavailable, message);
+    if !rustix::process::geteuid().is_root() {
+        let message = "sites are network namespaces, which only root can make; run it with sudo";
+        return Err(Error::new(ErrorKind::PermissionDenied, message));
+    }
+    File::open("/proc/self/ns/net")
+        .map_err(|error| unavailable("the kernel has no network namespaces").with_source(error))?;
+    File::options().read(true).write(true).open("/dev/net/tun").map(drop).map_err(|error| {
+        unavailable("the kernel's TUN devices cannot be used; `modprobe tun` loads them").with_source(error)
+    })
+}
+
+/// The network of a site.
+#[derive(Clone, Debug)]
+pub struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// Moves this thread, and all that it will start, to the site.
+    ///
+    /// # Errors
+    /// `Unavailable` if the site has no network: the cluster is down.
+    pub fn enter(&self) -> Result<()> {
+        let network = Some(LinkNameSpaceType::Network);
+        let entered =
+            File::open(self.path()).and_then(|file| Ok(move_into_link_name_space(file.as_fd(), network)?));
+        entered.map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+                _ => ErrorKind::Unavailable,
+            };
+            Error::io(Action::Admin, "cannot go to the site; `benthic cluster up` makes its network", error)
+                .with_kind(kind)
+                .with("namespace", self)
+        })
+    }
+
+    /// Runs something at the site, on a thread of its own.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        thread::scope(|scope| {
+            let there = scope.spawn(|| self.enter().and_then(|()| work()));
+            there.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a thread panicked")))
+        })
+    }
+
+    /// Makes the namespace, unless it is there. Its address is on its loopback device, so that what is at one site stays
+    /// connected when all links are gone.
+    pub fn make(&self, address: Ipv4Addr) -> Result<()> {
+        if self.run(|| Ok(())).is_err() {
+            // What an interrupted command left is a file, no namespace.
+            self.remove()?;
+            ip(&["netns", "add", &self.name])?;
+        }
+        ip(&["-netns", &self.name, "link", "set", "lo", "up"])?;
+        ip(&["-netns", &self.name, "address", "replace", &format!("{address}/32"), "dev", "lo"])
+    }
+
+    /// Removes the namespace, if it is there. What still runs in it goes on without a network.
+    pub fn remove(&self) -> Result<()> {
+        if self.path().exists() { ip(&["netns", "delete", &self.name]) } else { Ok(()) }
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from("/run/netns").join(&self.name)
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+fn ip(args: &[&str]) -> Result<()> {
+    tools::run(tools::bare("ip").args(args), QUESTION_LIMIT).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Sites, Taken, address, check_names};
+    use crate::local::Daemon;
+
+    fn check(names: &[&str]) -> bool {
+        check_names(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).is_ok()
+    }
+
+    #[test]
+    fn names_of_sites_fit_everywhere() {
+        assert!(check(&["um", "msu", "wsu"]) && check(&["far-away-2"]) && check(&["a234567890123456"]));
+        for wrong in ["", "a2345678901234567", "Um", "2um", "-um", "u_m", "u m", "ü", "default", "u/m"] {
+            assert!(!check(&[wrong]), "{wrong:?}");
+        }
+        assert!(!check(&[]) && !check(&["um", "msu", "um"]));
+        let many: Vec<String> = (0..17).map(|site| format!("s{site}")).collect();
+        assert!(check_names(&many[..16]).is_ok() && check_names(&many).is_err());
+    }
+
+    #[test]
+    fn daemons_and_addresses_are_spread() {
+        let names = ["um", "msu", "wsu"].map(str::to_owned).to_vec();
+        let sites = Sites { names, rtt_ms: 10, cut: Vec::new(), block: 300 };
+        let at = |number| sites.site_of(Daemon::Osd(number));
+        assert_eq!([at(0), at(1), at(2), at(3)], [Some(0), Some(1), Some(2), Some(0)]);
+        assert_eq!((sites.site_of(Daemon::Mon), sites.site_of(Daemon::Wan)), (Some(0), None));
+        let addresses = [None, Some(0), Some(15)].map(|site| sites.address(site).to_string());
+        assert_eq!(addresses, ["198.19.44.1", "198.19.44.2", "198.19.44.17"]);
+    }
+
+    #[test]
+    fn taken_addresses_are_seen() {
+        let taken = |last, prefix_bits| Taken { address: address(7, last), prefix_bits };
+        assert!(taken(0, 24).has(7) && taken(200, 32).has(7) && !taken(0, 24).has(8) && !taken(0, 24).has(6));
+        assert!(taken(0, 15).has(511) && taken(0, 0).has(0) && !taken(0, 16).has(511));
+    }
+}

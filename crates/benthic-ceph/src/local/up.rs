@@ -1,0 +1,192 @@
+//! Bringing a cluster up.
+
+use super::layout::{self, Marker};
+use super::sites::{self, RTT_MS_DEFAULT, RTT_MS_MAX};
+use super::{Cluster, Daemon, OSDS_DEFAULT, OSDS_MAX, Watch, create, daemon, tools, wan};
+use crate::classes;
+use benthic_core::{Error, ErrorKind, Result};
+use rustix::process::Signal;
+use std::path::{Path, PathBuf};
+
+/// How many OSDs each of several sites gets if nobody says.
+const OSDS_PER_SITE: u32 = 2;
+
+/// What a cluster is to be like. What is not said stays as it is, or is as by default in a new cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// How many OSDs; by default 3, or 2 for each site if that is more.
+    pub osds: Option<u32>,
+    /// Names of sites, each a network namespace, with OSDs at each in turn; by default there are none, and all
+    /// daemons are on the loopback interface. The program that runs must answer `cluster wan --dir DIR` with
+    /// [`wan::run`].
+    pub sites: Vec<String>,
+    /// A round trip between two sites, or between one and the rest of this machine; by default
+    /// [`RTT_MS_DEFAULT`]. Of a cluster that is there it can be changed.
+    pub rtt_ms: Option<u32>,
+    /// A library of classes to install; by default none is.
+    pub classes: Option<PathBuf>,
+}
+
+/// What [`Cluster::up`] had to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// A new cluster was made.
+    Created,
+    /// Daemons of a cluster that was there were started.
+    Resumed,
+    /// All daemons were running.
+    Already,
+}
+
+impl Cluster {
+    /// Brings a cluster up on the loopback interface: [`up_as`](Cluster::up_as) with a plan that has nothing but
+    /// a number of OSDs.
+    ///
+    /// # Errors
+    /// As `up_as`.
+    pub fn up(dir: &Path, osds: Option<u32>, watch: &mut Watch<'_>) -> Result<(Cluster, Started)> {
+        Cluster::up_as(dir, &Plan { osds, ..Plan::default() }, watch)
+    }
+
+    /// Brings a cluster up: makes it in a new or empty directory, starts what does not run of one that is there,
+    /// and waits until it serves. One whose making was interrupted is made anew.
+    ///
+    /// # Errors
+    /// `Unavailable` if packages or what the kernel needs for sites are missing, or a daemon failed or took too long;
+    /// `PermissionDenied` for sites without root; `InvalidArgument` if the directory is something else, the cluster
+    /// in it is another than the plan's, or the plan cannot be; `Busy` while another command changes it.
+    pub fn up_as(dir: &Path, plan: &Plan, watch: &mut Watch<'_>) -> Result<(Cluster, Started)> {
+        plan.check()?;
+        tools::require(!plan.sites.is_empty())?;
+        layout::check_path(dir)?;
+        if plan.sites.is_empty() && plan.rtt_ms.is_some() && Marker::read(dir)?.is_none() {
+            return Err(wan::no_sites());
+        }
+        layout::make(dir)?;
+        let dir = layout::resolve(dir)?;
+        if Marker::read(&dir)?.is_none() && !layout::is_unused(&dir)? {
+            let message = "the directory holds something else than a cluster; name another with --dir";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", dir.display()));
+        }
+        let _lock = layout::lock(&dir)?;
+        let classes = plan.classes.as_deref();
+        let (mut cluster, started) = match Marker::read(&dir)? {
+            Some(marker) if marker.complete => {
+                let mut cluster = Cluster { dir, marker };
+                cluster.take_over(plan)?;
+                cluster.install(classes)?;
+                let running = daemon::running(&cluster.conf())?;
+                let stopped = |daemon: &Daemon| running.iter().all(|(found, _)| found != daemon);
+                let stopped: Vec<Daemon> = cluster.daemons().into_iter().filter(stopped).collect();
+                if stopped.is_empty() {
+                    return Ok((cluster, Started::Already));
+                }
+                cluster.start_all(&stopped, watch)?;
+                (cluster, Started::Resumed)
+            }
+            unfinished => (Cluster::make(dir, unfinished, plan, watch)?, Started::Created),
+        };
+        cluster.wait_ready(started == Started::Created, watch)?;
+        if !cluster.marker.complete {
+            cluster.marker.complete = true;
+            cluster.marker.write(&cluster.dir)?;
+            cluster.poke_links()?;
+        }
+        Ok((cluster, started))
+    }
+
+    /// Makes a cluster in place of one that was never complete.
+    fn make(dir: PathBuf, old: Option<Marker>, plan: &Plan, watch: &mut Watch<'_>) -> Result<Cluster> {
+        let mut plan = plan.clone();
+        if let Some(marker) = old {
+            if plan.sites.is_empty() {
+                plan.osds = plan.osds.or(Some(marker.osds));
+                plan.rtt_ms = plan.rtt_ms.or(marker.sites.as_ref().map(|sites| sites.rtt_ms));
+                plan.sites = marker.sites.as_ref().map(|sites| sites.names.clone()).unwrap_or_default();
+            }
+            Cluster { dir: dir.clone(), marker }.stop(Signal::KILL, watch)?;
+            layout::clear(&dir, true)?;
+        }
+        let rtt_ms = plan.rtt_ms.unwrap_or(RTT_MS_DEFAULT);
+        let cluster = Cluster { dir, marker: Marker::new(plan.osds(), &plan.sites, rtt_ms)? };
+        cluster.marker.write(&cluster.dir)?;
+        create::create(&cluster, plan.classes.as_deref(), watch)?;
+        Ok(cluster)
+    }
+
+    /// Takes over what of a plan can be changed; the rest must be as the cluster is.
+    fn take_over(&mut self, plan: &Plan) -> Result<()> {
+        let have = &self.marker;
+        let names = have.sites.as_ref().map_or(&[][..], |sites| &sites.names);
+        let differs = if plan.osds.is_some_and(|osds| osds != have.osds) {
+            format!("has {} OSDs", have.osds)
+        } else if plan.sites.is_empty() || plan.sites == names {
+            return self.set_rtt(plan.rtt_ms);
+        } else if names.is_empty() {
+            "has no sites".to_owned()
+        } else {
+            format!("has the sites {}", names.join(", "))
+        };
+        let message =
+            format!("the cluster here {differs}; `benthic cluster down --remove` makes room for another");
+        Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", self.dir.display()))
+    }
+
+    fn set_rtt(&mut self, rtt_ms: Option<u32>) -> Result<()> {
+        let Some(rtt_ms) = rtt_ms else { return Ok(()) };
+        let sites = self.marker.sites.as_mut().ok_or_else(wan::no_sites)?;
+        if sites.rtt_ms == rtt_ms {
+            return Ok(());
+        }
+        sites.rtt_ms = rtt_ms;
+        self.marker.write(&self.dir)?;
+        self.poke_links()
+    }
+
+    /// Puts a library of classes where the OSDs find it.
+    pub(super) fn install(&self, library: Option<&Path>) -> Result<()> {
+        library.map_or(Ok(()), |library| classes::install(library, &layout::class_dir(&self.dir)).map(drop))
+    }
+
+    /// The OSDs that run an older file of this name than the one that is installed: they take the new one when they are
+    /// started again.
+    ///
+    /// # Errors
+    /// Only if this machine's processes cannot be listed.
+    pub fn running_older(&self, library: &Path) -> Result<Vec<Daemon>> {
+        let Some(name) = library.file_name() else { return Ok(Vec::new()) };
+        let older = classes::running_older(&layout::class_dir(&self.dir).join(name))?;
+        let running = daemon::running(&self.conf())?;
+        Ok(running.into_iter().filter(|(_, pid)| older.contains(pid)).map(|(daemon, _)| daemon).collect())
+    }
+}
+
+impl Plan {
+    /// How many OSDs a new cluster gets.
+    fn osds(&self) -> u32 {
+        let by_sites = (self.sites.len() as u32).saturating_mul(OSDS_PER_SITE);
+        self.osds.unwrap_or(by_sites.clamp(OSDS_DEFAULT, OSDS_MAX))
+    }
+
+    fn check(&self) -> Result<()> {
+        let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));
+        if self.osds.is_some_and(|osds| osds == 0 || osds > OSDS_MAX) {
+            return invalid("a local cluster has 1 to 32 OSDs");
+        }
+        if self.rtt_ms.is_some_and(|rtt_ms| rtt_ms > RTT_MS_MAX) {
+            return invalid("a round trip takes 0 to 1000 ms");
+        }
+        if let Some(library) = &self.classes {
+            classes::library_name(library)?;
+            classes::read_library(library)?;
+        }
+        if self.sites.is_empty() {
+            return Ok(());
+        }
+        sites::check_names(&self.sites)?;
+        if (self.osds() as usize) < self.sites.len() {
+            return invalid("each site needs an OSD; use more --osds, or fewer --sites");
+        }
+        sites::require()
+    }
+}

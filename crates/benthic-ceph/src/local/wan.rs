@@ -1,0 +1,255 @@
+//! The links between the sites of a cluster: a program that carries every packet from one site to another, after
+//! half of a round trip, unless one of the two is cut off.
+//!
+//! Each site has a TUN device, and so has the rest of the machine. A thread reads each device and gives every packet to
+//! the queue of the site that it is for; another thread takes each queue's packets in their order, waits until they are
+//! due, and writes them to that site's device. A queue that is full loses packets, as that of a router does.
+
+use super::layout::{Marker, RUN};
+use super::sites::short_id;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::Ipv4Addr;
+use std::num::NonZeroU64;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+use tappers::linux::Tun;
+use tappers::{AddAddressV4, DeviceState, Interface};
+
+/// As large as TCP can use: a packet costs two copies and two system calls whatever its size.
+const MTU_BYTES: usize = 65_000;
+/// All ends are in one network.
+const NETWORK_BITS: u8 = 24;
+/// What waits for one site: 0.5 s of 1 Gbit/s.
+const QUEUE_BYTES_MAX: usize = 64 << 20;
+/// What a packet costs beyond its bytes.
+const PACKET_OVERHEAD_BYTES: usize = 128;
+/// The highest that is no real-time one.
+const PRIORITY: i32 = -20;
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+const DONE: &[u8] = b"ok\n";
+
+/// A packet on its way.
+struct Packet {
+    due: Instant,
+    from: usize,
+    bytes: Vec<u8>,
+}
+
+/// One end of the links: a site, or (the last) the rest of the machine.
+struct End {
+    address: Ipv4Addr,
+    device: Tun,
+    queue: Sender<Packet>,
+    queued_bytes: AtomicUsize,
+}
+
+/// What can be changed while packets are on their way.
+#[derive(Default)]
+struct Weather {
+    one_way_us: AtomicU64,
+    /// A bit for each end.
+    cut: AtomicU32,
+}
+
+struct Wan {
+    ends: Vec<End>,
+    weather: Weather,
+}
+
+/// Connects the sites of the cluster in a directory; runs until something fails.
+///
+/// # Errors
+/// `InvalidArgument` if the cluster has no sites, `Busy` if its links are up already, and what the devices fail with.
+pub fn run(dir: &Path) -> Result<()> {
+    // Not in the group of whoever started it; a leader of a group was started by hand.
+    let _ = rustix::process::setsid();
+    // What waits for a busy machine is late. Without this right the links are only less even.
+    let _ = rustix::process::setpriority_process(None, PRIORITY);
+    let marker = Marker::read(dir)?.ok_or_else(no_sites)?;
+    let (fsid, sites) = (&marker.fsid, marker.sites.as_ref().ok_or_else(no_sites)?);
+    if poke(dir).is_ok() {
+        return Err(Error::new(ErrorKind::Busy, "the links are up already"));
+    }
+    let mut ends = Vec::new();
+    let mut queues = Vec::new();
+    // The kernel takes the devices of a process that ended one by one, in this order: when the last is gone, all are.
+    for site in (0..sites.names.len()).map(Some).chain([None]) {
+        let address = sites.address(site);
+        let device = match site {
+            None => open(&device_name(fsid), address),
+            Some(site) => sites.namespace(site, fsid).run(|| open("wan", address)),
+        }?;
+        let (queue, packets) = mpsc::channel();
+        ends.push(End { address, device, queue, queued_bytes: AtomicUsize::new(0) });
+        queues.push(packets);
+    }
+    let wan = Arc::new(Wan { ends, weather: Weather::default() });
+    wan.apply(&marker);
+    let socket = socket(dir);
+    // That of a process that is gone.
+    let _ = fs::remove_file(&socket);
+    let listener = UnixListener::bind(&socket)
+        .map_err(|error| Error::io(Action::Admin, "cannot listen to commands", error))?;
+
+    let (failed, failure) = mpsc::channel();
+    for (end, packets) in queues.into_iter().enumerate() {
+        let (wan, failed) = (Arc::clone(&wan), failed.clone());
+        let (reader, reader_failed) = (Arc::clone(&wan), failed.clone());
+        start("wan-read", move || drop(reader_failed.send(reader.read(end))))?;
+        start("wan-write", move || drop(failed.send(wan.write(end, &packets))))?;
+    }
+    let dir = dir.to_owned();
+    start("wan-control", move || drop(failed.send(control(&listener, &dir, &wan))))?;
+    match failure.recv() {
+        Ok(error) => Err(error),
+        Err(_) => Err(Error::new(ErrorKind::Internal, "the links' threads ended")),
+    }
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(drop).map_err(|error| Error::io(Action::Admin, "cannot start a thread", error))
+}
+
+/// The device of the rest of this machine.
+pub(super) fn device_name(fsid: &str) -> String {
+    format!("bwan{}", short_id(fsid))
+}
+
+/// Makes a device in the namespace of this thread. It lasts as long as the process.
+fn open(name: &str, address: Ipv4Addr) -> Result<Tun> {
+    let made = || {
+        let device = Tun::create_named(Interface::new(name)?)?;
+        device.set_mtu(MTU_BYTES)?;
+        let mut in_network = AddAddressV4::new(address);
+        in_network.set_netmask(NETWORK_BITS);
+        device.add_addr(in_network)?;
+        device.set_state(DeviceState::Up)?;
+        Ok(device)
+    };
+    made().map_err(|error| Error::io(Action::Admin, "cannot make a TUN device", error).with("device", name))
+}
+
+impl Wan {
+    /// Takes what one end sends, until its device fails.
+    fn read(&self, from: usize) -> Error {
+        let mut buffer = vec![0; MTU_BYTES];
+        loop {
+            let len = match self.ends[from].device.recv(&mut buffer) {
+                Ok(len) => len,
+                Err(error) => return Error::io(Action::Admin, "a device of the links failed", error),
+            };
+            let arrived = Instant::now();
+            let bytes = &buffer[..len];
+            let Some(to) = destination(bytes).and_then(|address| self.end(address)) else { continue };
+            let queued = self.ends[to].queued_bytes.load(Ordering::Relaxed);
+            if to == from || queued > QUEUE_BYTES_MAX {
+                continue;
+            }
+            self.ends[to].queued_bytes.fetch_add(len + PACKET_OVERHEAD_BYTES, Ordering::Relaxed);
+            let one_way = Duration::from_micros(self.weather.one_way_us.load(Ordering::Relaxed));
+            let packet = Packet { due: arrived + one_way, from, bytes: bytes.to_vec() };
+            if self.ends[to].queue.send(packet).is_err() {
+                return Error::new(ErrorKind::Internal, "a writer of the links ended");
+            }
+        }
+    }
+
+    /// Delivers to one end.
+    fn write(&self, to: usize, packets: &Receiver<Packet>) -> Error {
+        // Timers are 50 us late otherwise, to save power.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
+        for packet in packets {
+            while let Some(left) =
+                packet.due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+            {
+                thread::park_timeout(left);
+            }
+            self.ends[to]
+                .queued_bytes
+                .fetch_sub(packet.bytes.len() + PACKET_OVERHEAD_BYTES, Ordering::Relaxed);
+            let cut = self.weather.cut.load(Ordering::SeqCst);
+            if cut & (1 << to | 1 << packet.from) == 0 {
+                // A device that somebody has set down loses packets; TCP sends them again.
+                let _ = self.ends[to].device.send(&packet.bytes);
+            }
+        }
+        Error::new(ErrorKind::Internal, "the readers of the links ended")
+    }
+
+    fn end(&self, address: Ipv4Addr) -> Option<usize> {
+        self.ends.iter().position(|end| end.address == address)
+    }
+
+    fn apply(&self, marker: &Marker) {
+        let Some(sites) = &marker.sites else { return };
+        // A cluster that is being made need not wait for its links.
+        let rtt_ms = if marker.complete { sites.rtt_ms } else { 0 };
+        self.weather.one_way_us.store(u64::from(rtt_ms) * 500, Ordering::Relaxed);
+        let cut = sites.cut.iter().filter_map(|name| sites.find(name).ok());
+        self.weather.cut.store(cut.fold(0, |cut, site| cut | 1 << site), Ordering::SeqCst);
+    }
+}
+
+/// Where an IPv4 packet is to go. There is no other kind of packet on the links.
+fn destination(packet: &[u8]) -> Option<Ipv4Addr> {
+    let address: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
+    (packet[0] >> 4 == 4).then(|| Ipv4Addr::from(address))
+}
+
+/// Reads the marker again whenever somebody connects, and answers when what it says holds.
+fn control(listener: &UnixListener, dir: &Path, wan: &Wan) -> Error {
+    let apply = || Marker::read(dir)?.ok_or_else(no_sites).map(|marker| wan.apply(&marker));
+    loop {
+        let mut stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) => return Error::io(Action::Admin, "cannot listen to commands", error),
+        };
+        // Whoever asked and went away does not want the answer.
+        let _ = match apply() {
+            Ok(()) => stream.write_all(DONE),
+            Err(error) => stream.write_all(error.to_string().as_bytes()),
+        };
+    }
+}
+
+/// Lets the links take over what the marker says: returns when it holds.
+///
+/// # Errors
+/// `Unavailable` if the links are down or do not answer.
+pub fn poke(dir: &Path) -> Result<()> {
+    let mut answer = Vec::new();
+    let asked = UnixStream::connect(socket(dir)).and_then(|mut stream| {
+        stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+        stream.read_to_end(&mut answer)
+    });
+    match asked {
+        Ok(_) if answer == DONE => Ok(()),
+        Ok(_) => {
+            let message = format!("the links refused: {}", String::from_utf8_lossy(&answer));
+            Err(Error::new(ErrorKind::Unavailable, message))
+        }
+        Err(error) => Err(Error::new(
+            ErrorKind::Unavailable,
+            "the links between the sites are down; `benthic cluster start wan` starts them",
+        )
+        .with_source(error)),
+    }
+}
+
+/// The error of a cluster without sites.
+pub fn no_sites() -> Error {
+    let message = "the cluster has no sites; `benthic cluster up --sites um,msu,wsu` makes one that has";
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+fn socket(dir: &Path) -> PathBuf {
+    dir.join(RUN).join("wan.sock")
+}

@@ -1,0 +1,227 @@
+//! `benthic class install`.
+
+use crate::exit::Outcome;
+use crate::store::{Session, blocking};
+use benthic_ceph::classes::{self, Settings};
+use benthic_ceph::local::Cluster;
+use benthic_core::{Error, ErrorKind, Result, StoreUri};
+use clap::Args;
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where `make` in a class's project puts the library.
+const BUILD_DIR: &str = "target/release";
+
+/// Arguments of `benthic class install`.
+#[derive(Args)]
+#[command(
+    after_help = "A running OSD loads a new library when it is called first; it goes on with one that it has loaded.\n\n\
+    Examples:\n  benthic class install --cluster\n  \
+    benthic class install target/release/libcls_mydigest_1.so --cluster /tmp/c\n  \
+    benthic class install --print\n  \
+    benthic class install libcls_mydigest_1.so --class-dir /usr/lib/x86_64-linux-gnu/rados-classes"
+)]
+pub struct InstallArgs {
+    /// The library; if not given, that of the project in this directory
+    file: Option<PathBuf>,
+    /// Install it in the cluster of `benthic cluster up` in this directory
+    #[arg(
+        long,
+        value_name = "DIR",
+        num_args = 0..=1,
+        default_missing_value = "./benthic-cluster",
+        required_unless_present_any = ["class_dir", "print"]
+    )]
+    cluster: Option<PathBuf>,
+    /// Install it in this directory, the osd_class_dir of OSDs on this machine
+    #[arg(long, value_name = "DIR", conflicts_with = "cluster")]
+    class_dir: Option<PathBuf>,
+    /// Install nothing; tell what to do on the hosts and with the settings of a cluster
+    #[arg(long, conflicts_with = "class_dir")]
+    print: bool,
+}
+
+pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
+    let library = match args.file {
+        Some(file) => file,
+        None => built_here()?,
+    };
+    let name = classes::library_name(&library)?.to_owned();
+    if args.print {
+        return print(&library, &name, args.cluster, session).await;
+    }
+    let (installed, older) = blocking(move || {
+        let class_dir = match (args.class_dir, args.cluster) {
+            (Some(class_dir), _) => class_dir,
+            (None, Some(cluster)) => class_dir_of(&Cluster::open(&cluster)?),
+            (None, None) => return Err(Error::new(ErrorKind::InvalidArgument, "no place to install it")),
+        };
+        let installed = classes::install(&library, &class_dir)?;
+        let older = classes::running_older(&installed)?;
+        Ok((installed, older))
+    })
+    .await?;
+    session.out.result(
+        format_args!("installed {}", installed.display()),
+        || json!({ "library": name, "installed": installed, "running_older": older }),
+    )?;
+    if !older.is_empty() {
+        let pids: Vec<String> = older.iter().map(ToString::to_string).collect();
+        session.out.warning(format_args!(
+            "running OSDs go on with the older file of this name that they have loaded (pid {}): start them again, or \
+             build it as the next version, {}",
+            pids.join(", "),
+            next_version(&name)
+        ));
+    }
+    Ok(())
+}
+
+fn class_dir_of(cluster: &Cluster) -> PathBuf {
+    cluster.conf().with_file_name("classes")
+}
+
+/// The library of the project in this directory, if it is built.
+fn built_here() -> Result<PathBuf> {
+    let missing = |message: &str| Err(Error::new(ErrorKind::NotFound, message).with("dir", "."));
+    let manifest = fs::read_to_string("Cargo.toml").unwrap_or_default();
+    let Some(name) = library_of(&manifest) else {
+        return missing(
+            "no project of a class here; `benthic class new` makes one, or name a libcls_NAME.so",
+        );
+    };
+    let library = Path::new(BUILD_DIR).join(format!("lib{name}.so"));
+    if library.exists() { Ok(library) } else { missing("the library is not built yet; run `make`") }
+}
+
+/// `cls_NAME`, as a manifest names its library.
+fn library_of(manifest: &str) -> Option<&str> {
+    let section = manifest.split("\n[").find(|section| section.starts_with("lib]"))?;
+    let value = section.lines().find_map(|line| line.strip_prefix("name = \""))?;
+    value.split('"').next().filter(|name| name.starts_with("cls_"))
+}
+
+/// `mydigest_2` for `mydigest_1`.
+fn next_version(name: &str) -> String {
+    match name.rsplit_once('_').map(|(stem, version)| (stem, version.parse::<u32>())) {
+        Some((stem, Ok(version))) => format!("{stem}_{}", version.saturating_add(1)),
+        _ => format!("{name}_2"),
+    }
+}
+
+async fn print(library: &Path, name: &str, cluster: Option<PathBuf>, session: &Session) -> Outcome {
+    let file = library.to_owned();
+    blocking(move || classes::read_library(&file).map(drop)).await?;
+    let settings = match present(cluster, session).await {
+        Ok(settings) => settings,
+        Err(error) => {
+            session.out.warning(format_args!(
+                "the cluster does not tell its settings, so Debian's and Ceph's usual ones are shown: {error}"
+            ));
+            Settings::usual()
+        }
+    };
+    let next = next_version(name);
+    let commands: Vec<String> =
+        [("osd_class_load_list", &settings.load_list), ("osd_class_default_list", &settings.default_list)]
+            .into_iter()
+            .filter_map(|(setting, list)| {
+                with_names(list, &[name, &next]).map(|list| format!("ceph config set osd {setting} '{list}'"))
+            })
+            .collect();
+    session.out.result(instructions(library, name, &settings.class_dir, &commands), || {
+        json!({
+            "library": name,
+            "class_dir": settings.class_dir,
+            "osd_class_load_list": settings.load_list,
+            "osd_class_default_list": settings.default_list,
+            "commands": commands,
+        })
+    })
+}
+
+fn instructions(library: &Path, name: &str, class_dir: &Path, commands: &[String]) -> String {
+    let (library, class_dir, file_name) =
+        (library.display(), class_dir.display(), format!("libcls_{name}.so"));
+    let copy = format!(
+        "On every host with OSDs, copy the library into their osd_class_dir under another name, then rename it:\n\n  \
+         scp {library} HOST:{class_dir}/.{file_name}.new\n  \
+         ssh HOST mv {class_dir}/.{file_name}.new {class_dir}/{file_name}\n"
+    );
+    let see = format!(
+        "See what every OSD has; those that had not loaded it do:\n\n  benthic class ls --library {name}"
+    );
+    if commands.is_empty() {
+        return format!(
+            "1. {copy}\n   The OSDs may load it, and clients may call it, as the settings are.\n\n2. {see}"
+        );
+    }
+    format!(
+        "1. {copy}\n\
+         2. Allow the OSDs to load it, and clients to call it. The name of the next version is there too, so that it will \
+         need no restart:\n\n  {}\n\n\
+         3. Start the OSDs again, host after host: they read these settings only then. Where ceph.conf on a host has them, \
+         that file counts, so change it there.\n\n\
+         4. {see}",
+        commands.join("\n  ")
+    )
+}
+
+/// The settings of the cluster that is named here or by the store.
+async fn present(cluster: Option<PathBuf>, session: &Session) -> Result<Settings> {
+    let (conf, id) = match cluster {
+        Some(dir) => (Some(blocking(move || Ok(Cluster::open(&dir)?.conf())).await?), None),
+        None => match session.uri().parse() {
+            Ok(StoreUri::Ceph { conf, id, .. }) => (conf, id),
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "no cluster is named; --store ceph: or --cluster names one",
+                ));
+            }
+        },
+    };
+    blocking(move || Settings::ask(conf.as_deref(), id.as_deref())).await
+}
+
+/// A list with the libraries in it; `None` if it allows the first already.
+fn with_names(list: &str, names: &[&str]) -> Option<String> {
+    let has = |name: &str| list.split_whitespace().any(|word| word == "*" || word == name);
+    if names.first().is_none_or(|name| has(name)) {
+        return None;
+    }
+    let present = list.split_whitespace();
+    Some(present.chain(names.iter().copied().filter(|name| !has(name))).collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{library_of, next_version, with_names};
+
+    #[test]
+    fn a_manifest_names_its_library() {
+        let new = include_str!("template/manifest.toml");
+        assert_eq!(library_of(new), Some("cls_{name}_1"));
+        assert_eq!(library_of("[package]\nname = \"cls_x_1\"\n\n[dependencies]\n"), None);
+        assert_eq!(library_of("[package]\n\n[lib]\nname = \"x\"\n"), None);
+        assert_eq!(library_of(""), None);
+    }
+
+    #[test]
+    fn names_are_appended_once() {
+        let names = &["mydigest_1", "mydigest_2"];
+        assert_eq!(with_names("lock rbd", names).unwrap(), "lock rbd mydigest_1 mydigest_2");
+        assert_eq!(with_names("", names).unwrap(), "mydigest_1 mydigest_2");
+        assert_eq!(with_names("mydigest_2 mydigest_10", names).unwrap(), "mydigest_2 mydigest_10 mydigest_1");
+        assert_eq!(with_names("lock mydigest_1 rbd", names), None);
+        assert_eq!(with_names("*", names), None);
+    }
+
+    #[test]
+    fn the_next_version_has_the_next_number() {
+        assert_eq!(next_version("mydigest_1"), "mydigest_2");
+        assert_eq!(next_version("my_digest_9"), "my_digest_10");
+        assert_eq!(next_version("mydigest"), "mydigest_2");
+    }
+}

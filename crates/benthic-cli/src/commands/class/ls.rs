@@ -1,0 +1,161 @@
+//! `benthic class ls`.
+
+use crate::exit::Outcome;
+use crate::store::{Session, blocking};
+use benthic_ceph::classes::{self, Settings};
+use benthic_core::{BUILD, ClassInfo, Error, ErrorKind, LibraryInfo, Result, StoreUri};
+use benthic_rados::{CLASS_LIBRARY, Osd, RadosStore};
+use clap::Args;
+use futures::{StreamExt, stream};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long one OSD may take to describe one library.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+const QUESTIONS_AT_ONCE: usize = 64;
+
+/// Arguments of `benthic class ls`.
+#[derive(Args)]
+#[command(
+    after_help = "In a Ceph cluster every OSD is asked what it runs. Libraries beside Benthic's own are found in the \
+    OSDs' osd_class_dir if it is on this machine; --library names others. An OSD that does not answer, or runs something \
+    else than the others or this program, is a warning.\n\n\
+    Examples:\n  benthic class ls\n  benthic class ls --library mydigest_1"
+)]
+pub struct LsArgs {
+    /// In a Ceph cluster: only this library, the NAME of libcls_NAME.so
+    #[arg(long, value_name = "NAME")]
+    library: Vec<String>,
+}
+
+pub async fn run(args: LsArgs, session: &Session) -> Outcome {
+    if let Some(rados) = session.rados().await? {
+        return in_osds(args, &rados, session).await;
+    }
+    if !args.library.is_empty() {
+        let message = "a library is what an OSD loads, and this store is no Ceph cluster";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("store", session.uri()).into());
+    }
+    for class in &session.classes().await? {
+        let line = format!("{:<12} {} (version {})", class.name, class.summary, class.version);
+        session.out.result(line, || summary(class))?;
+    }
+    Ok(())
+}
+
+fn summary(class: &ClassInfo) -> Value {
+    json!({ "class": class.name, "version": class.version, "build": class.build, "summary": class.summary })
+}
+
+/// What every OSD answered about one library, by the number of the OSD.
+type Answers = Vec<(i64, Result<Option<LibraryInfo>>)>;
+
+async fn in_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome {
+    let named = !args.library.is_empty();
+    let installed = async { if named { args.library } else { installed_here(session.uri()).await } };
+    let (libraries, osds) = futures::join!(installed, rados.osds());
+    let osds = osds?;
+    for library in libraries {
+        let answers = ask(rados, &osds, &library).await;
+        let nobody_has_it = answers.iter().all(|(_, answer)| matches!(answer, Ok(None)));
+        if nobody_has_it && !named && library != CLASS_LIBRARY {
+            // It is there for an OSD to load, but it is not one of ours.
+            continue;
+        }
+        list(&library, &answers, osds.len(), session)?;
+        warn(&library, &answers, session);
+    }
+    Ok(())
+}
+
+/// Our own library, and what is beside it where an OSD on this machine would look.
+async fn installed_here(uri: &str) -> Vec<String> {
+    let mut libraries = vec![CLASS_LIBRARY.to_owned()];
+    let Ok(StoreUri::Ceph { conf, id, .. }) = uri.parse() else { return libraries };
+    // Without an answer, or on another machine, there is nothing to find.
+    let class_dir =
+        blocking(move || Settings::ask(conf.as_deref(), id.as_deref()).map(|settings| settings.class_dir));
+    let Ok(class_dir) = class_dir.await else { return libraries };
+    let entries = fs::read_dir(class_dir).into_iter().flatten().flatten();
+    let mut others: Vec<String> = entries
+        .filter_map(|entry| classes::library_name(Path::new(&entry.file_name())).ok().map(str::to_owned))
+        .filter(|name| name != CLASS_LIBRARY)
+        .collect();
+    others.sort();
+    libraries.append(&mut others);
+    libraries
+}
+
+async fn ask(rados: &RadosStore, osds: &[Osd], library: &str) -> Answers {
+    let questions = osds.iter().map(|osd| async move {
+        let answer = tokio::time::timeout(ANSWER_LIMIT, rados.library_on(osd, library)).await;
+        let late = |_| Err(Error::new(ErrorKind::Unavailable, "it did not answer in time"));
+        (osd.id, answer.unwrap_or_else(late))
+    });
+    stream::iter(questions).buffered(QUESTIONS_AT_ONCE).collect().await
+}
+
+/// A line for each class as some of the OSDs run it.
+fn list(library: &str, answers: &Answers, osds: usize, session: &Session) -> Outcome {
+    let mut found: BTreeMap<(&str, u32, &str), (&ClassInfo, Vec<i64>)> = BTreeMap::new();
+    for (osd, answer) in answers {
+        let Ok(Some(info)) = answer else { continue };
+        for class in &info.classes {
+            let key = (class.name.as_str(), class.version, class.build.as_str());
+            found.entry(key).or_insert((class, Vec::new())).1.push(*osd);
+        }
+    }
+    for (class, on) in found.into_values() {
+        let place = if on.len() == osds { format!("all OSDs ({osds})") } else { names(&on) };
+        let line = format!(
+            "{:<12} {} (version {}, {library} build {} in {place})",
+            class.name, class.summary, class.version, class.build
+        );
+        session.out.result(line, || {
+            let mut value = summary(class);
+            value["library"] = json!(library);
+            value["osds"] = json!(on);
+            value
+        })?;
+    }
+    Ok(())
+}
+
+fn warn(library: &str, answers: &Answers, session: &Session) {
+    let without: Vec<i64> =
+        answers.iter().filter(|(_, answer)| matches!(answer, Ok(None))).map(|(osd, _)| *osd).collect();
+    if !without.is_empty() {
+        let how = "`benthic class install --print` tells how to install one";
+        session.out.warning(format_args!("{} does not have the library {library}; {how}", names(&without)));
+    }
+    for (osd, answer) in answers {
+        if let Err(error) = answer {
+            session.out.warning(format_args!("osd.{osd}: {}", error.message()));
+        }
+    }
+    let mut builds: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for (osd, answer) in answers {
+        if let Ok(Some(info)) = answer {
+            builds.entry(&info.build).or_default().push(*osd);
+        }
+    }
+    if builds.len() > 1 {
+        let each: Vec<_> = builds.iter().map(|(build, osds)| format!("{build} in {}", names(osds))).collect();
+        session.out.warning(format_args!("the OSDs run different builds of {library}: {}", each.join(", ")));
+    }
+    if library == CLASS_LIBRARY && builds.keys().any(|build| *build != BUILD) {
+        let builds: Vec<_> = builds.into_keys().collect();
+        session.out.warning(format_args!(
+            "this program is build {BUILD}, and the OSDs run {library} build {}; install this build's and start the OSDs \
+             again",
+            builds.join(", ")
+        ));
+    }
+}
+
+fn names(osds: &[i64]) -> String {
+    osds.iter().map(|osd| format!("osd.{osd}")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,141 @@
+//! `benthic class ls|show|new|install`.
+
+mod install;
+mod ls;
+mod new;
+
+use crate::exit::Outcome;
+use crate::store::{Session, nearest};
+use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, MethodInfo, ObjectId, Result};
+use clap::Subcommand;
+use serde_json::json;
+
+pub const EXAMPLES: &str = "Examples:\n  benthic class ls\n  benthic class show digest\n  \
+    benthic class new mydigest\n  benthic class install --cluster";
+
+/// The object name that stands for any, where no object is meant.
+const ANY_OBJECT: &str = "benthic.describe";
+
+/// The commands on classes.
+#[derive(Subcommand)]
+pub enum ClassCommand {
+    /// List the classes; in a Ceph cluster, those that each OSD runs
+    Ls(ls::LsArgs),
+    /// Show the methods of a class: flags, input and output, examples
+    #[command(after_help = "Example:\n  benthic class show digest")]
+    Show {
+        /// The class
+        class: String,
+    },
+    /// Make a project for a class of your own
+    New(new::NewArgs),
+    /// Put a library of classes where OSDs find it
+    Install(install::InstallArgs),
+}
+
+pub async fn run(command: ClassCommand, session: &Session) -> Outcome {
+    match command {
+        ClassCommand::Ls(args) => ls::run(args, session).await,
+        ClassCommand::Show { class } => show(&class, session).await,
+        ClassCommand::New(args) => new::run(args, session).await,
+        ClassCommand::Install(args) => install::run(args, session).await,
+    }
+}
+
+async fn show(name: &str, session: &Session) -> Outcome {
+    let mut classes = session.classes().await?;
+    if !classes.iter().any(|class| class.name == name)
+        && let Some(rados) = session.rados().await?
+        && let Some((pool, object)) = rados.osds().await?.into_iter().find_map(|osd| osd.place)
+    {
+        classes.extend(rados.class(&pool, &ObjectId::new(object)?, name).await?);
+    }
+    let class = find_class(&classes, name)?;
+    session.out.result(page(class), || json!(class))
+}
+
+/// The classes that a call may be for: those of the store, and the one of somebody's library that it names. Without an object
+/// any OSD of the pool is asked for that.
+///
+/// # Errors
+/// As those of the store; `Unavailable` if the OSD of the object does not answer.
+pub async fn known(
+    session: &Session,
+    pool: &str,
+    object: Option<&ObjectId>,
+    class: &str,
+) -> Result<Vec<ClassInfo>> {
+    let mut classes = session.store().await?.classes().await?;
+    if let Some(rados) = session.rados().await? {
+        let any = ObjectId::new(ANY_OBJECT)?;
+        let found = rados.class(pool, object.unwrap_or(&any), class).await;
+        // A missing pool is told with the name that may be meant, when it is opened.
+        match found {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            found => classes.extend(found.ok().flatten()),
+        }
+    }
+    Ok(classes)
+}
+
+fn find_class<'a>(classes: &'a [ClassInfo], name: &str) -> Result<&'a ClassInfo> {
+    classes.iter().find(|class| class.name == name).ok_or_else(|| {
+        let meant = match nearest(name, classes.iter().map(|class| class.name.as_str())) {
+            Some(class) => format!("did you mean {class:?}?"),
+            None => "`benthic class ls` shows what is there;".to_owned(),
+        };
+        let own = "a class of your own runs in the OSDs of a Ceph cluster, after `benthic class install`";
+        Error::new(ErrorKind::Unsupported, format!("no such class; {meant} {own}")).with("class", name)
+    })
+}
+
+/// The method that a call is for.
+///
+/// # Errors
+/// `Unsupported` if none of these classes has it, with what may be meant.
+pub fn find_method<'a>(classes: &'a [ClassInfo], call: &ClassCall) -> Result<&'a MethodInfo> {
+    let class = find_class(classes, &call.class)?;
+    class.methods.iter().find(|method| method.name == call.method).ok_or_else(|| {
+        let hint = match nearest(&call.method, class.methods.iter().map(|method| method.name.as_str())) {
+            Some(method) => format!("did you mean {method:?}?"),
+            None => format!("`benthic class show {}` shows what is there", class.name),
+        };
+        Error::new(ErrorKind::Unsupported, format!("no such method; {hint}"))
+            .with("class", &call.class)
+            .with("method", &call.method)
+    })
+}
+
+/// The error of a call: if the store refused it for want of class or method, what may be meant.
+pub fn explain(error: Error, classes: &[ClassInfo], call: &ClassCall) -> Error {
+    match find_method(classes, call) {
+        Err(unknown) if error.kind() == ErrorKind::Unsupported => unknown,
+        _ => error,
+    }
+}
+
+fn page(class: &ClassInfo) -> String {
+    let mut page =
+        format!("{}: {}\nversion {}, build {}", class.name, class.summary, class.version, class.build);
+    for method in &class.methods {
+        let flags = match (method.reads, method.writes) {
+            (true, true) => "reads and writes",
+            (true, false) => "reads",
+            (false, true) => "writes",
+            (false, false) => "touches nothing",
+        };
+        page.push_str(&format!("\n\n{} ({flags}): {}", method.name, method.summary));
+        page.push_str(&format!("\n  input:   {}\n  output:  {}", method.input, method.output));
+        if let Some(xattr) = &method.result_xattr {
+            page.push_str(&format!("\n  kept in: attribute {xattr}, which `benthic exec` reads back"));
+        }
+        for input in &method.examples {
+            let input = if input.is_empty() { String::new() } else { format!(" '{input}'") };
+            page.push_str(&format!(
+                "\n  example: benthic exec POOL/OBJECT {} {}{input}",
+                class.name, method.name
+            ));
+        }
+    }
+    page
+}

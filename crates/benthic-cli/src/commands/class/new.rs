@@ -1,0 +1,168 @@
+//! `benthic class new`.
+
+use crate::exit::Outcome;
+use crate::store::{Session, blocking};
+use benthic_core::names::{CEPH_CLASSES, is_library_name};
+use benthic_core::{Action, Error, ErrorKind, Result};
+use clap::Args;
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The source tree that this program was built from: a new class depends on its crates.
+const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The files of a new project, and where they go. In them, `{name}`, `{type}` and `{tree}` are replaced.
+const FILES: [(&str, &str); 6] = [
+    ("Cargo.toml", include_str!("template/manifest.toml")),
+    ("Makefile", include_str!("template/Makefile")),
+    ("README.md", include_str!("template/README.md")),
+    (".gitignore", include_str!("template/gitignore")),
+    ("src/lib.rs", include_str!("template/lib.rs")),
+    ("src/tests.rs", include_str!("template/tests.rs")),
+];
+
+/// Arguments of `benthic class new`.
+#[derive(Args)]
+#[command(
+    after_help = "The project has a class with a method that reads and one that writes, and tests that run it in \
+    memory, without Ceph. `make` in it builds the library for `benthic class install`.\n\n\
+    Example:\n  benthic class new mydigest && cd mydigest && make && benthic class install --cluster ../benthic-cluster"
+)]
+pub struct NewArgs {
+    /// Name of the class, and of the directory to make: lower-case letters, digits and _
+    name: String,
+    /// Benthic's source tree; the one that this program was built from if not given
+    #[arg(long, value_name = "DIR")]
+    benthic: Option<PathBuf>,
+}
+
+pub async fn run(args: NewArgs, session: &Session) -> Outcome {
+    check_name(&args.name)?;
+    let name = args.name.clone();
+    let dir = blocking(move || make(&args.name, args.benthic.as_deref())).await?;
+    session.out.result(
+        format_args!(
+            "made {name}: the code is in {name}/src/lib.rs\nnext: cd {name}; `make test` tests it, `make` builds it, \
+             `benthic class install` brings it into OSDs"
+        ),
+        || json!({ "class": name, "dir": dir }),
+    )
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message).with("class", name));
+    if !name.starts_with(|first: char| first.is_ascii_lowercase()) {
+        return invalid("the name of a class begins with a lower-case letter");
+    }
+    if CEPH_CLASSES.contains(&name) {
+        return invalid("Ceph has a class of this name; choose another");
+    }
+    if name == "benthic" || benthic_classes::registry().describe().iter().any(|class| class.name == name) {
+        return invalid("Benthic has a class of this name; choose another");
+    }
+    let version = name.rsplit_once('_').map_or("", |(_, version)| version);
+    if !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()) {
+        return invalid("a number at the end is the version of a library; leave it out here");
+    }
+    if !is_library_name(&format!("{name}_1")) {
+        return invalid("the name of a class has at most 62 lower-case letters, digits and _");
+    }
+    Ok(())
+}
+
+fn make(name: &str, tree: Option<&Path>) -> Result<PathBuf> {
+    let tree = find_tree(tree)?;
+    let dir = PathBuf::from(name);
+    let cannot = |what: &'static str, path: &Path, error| {
+        Error::io(Action::Admin, what, error).with("path", path.display())
+    };
+    match fs::read_dir(&dir).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => {}
+        Ok(false) => {
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                "there is a directory of this name with files in it",
+            )
+            .with("path", dir.display()));
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(cannot("the directory cannot be read", &dir, error)),
+    }
+    let src = dir.join("src");
+    fs::create_dir_all(&src).map_err(|error| cannot("the directory cannot be made", &src, error))?;
+    for (file, template) in FILES {
+        let path = dir.join(file);
+        let text = template
+            .replace("{name}", name)
+            .replace("{type}", &type_name(name))
+            .replace("{tree}", &tree.display().to_string());
+        fs::write(&path, text).map_err(|error| cannot("a file cannot be written", &path, error))?;
+    }
+    // The same versions of the same crates, which this machine has already.
+    let lock = dir.join("Cargo.lock");
+    fs::copy(tree.join("Cargo.lock"), &lock)
+        .map_err(|error| cannot("a file cannot be written", &lock, error))?;
+    Ok(std::path::absolute(&dir).unwrap_or(dir))
+}
+
+fn find_tree(given: Option<&Path>) -> Result<PathBuf> {
+    let tree = given.unwrap_or(Path::new(BUILT_FROM));
+    let found =
+        fs::canonicalize(tree).ok().filter(|tree| tree.join("crates/benthic-cls/Cargo.toml").exists());
+    let message = match (found, given) {
+        (Some(tree), _) if tree.to_str().is_some_and(|path| !path.contains(['"', '\\'])) => return Ok(tree),
+        (Some(_), _) => "a manifest cannot hold this path; move Benthic's source tree to one without quotes",
+        (None, Some(_)) => "this is not Benthic's source tree",
+        (None, None) => {
+            "the source tree that this program was built from is gone; name another with --benthic DIR"
+        }
+    };
+    Err(Error::new(ErrorKind::InvalidArgument, message).with("tree", tree.display()))
+}
+
+/// `my_digest` as Rust calls a type: `MyDigest`.
+fn type_name(name: &str) -> String {
+    let word = |word: &str| {
+        let mut letters = word.chars();
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect::<String>()
+    };
+    name.split('_').map(word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_name, type_name};
+
+    #[test]
+    fn a_class_has_a_name_that_neither_ceph_nor_benthic_has() {
+        for name in ["mydigest", "my_digest", "x", "sha3_256bit", &"x".repeat(62)] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in [
+            "",
+            "Lock",
+            "1x",
+            "_x",
+            "a-b",
+            "a/b",
+            "..",
+            "é",
+            "lock",
+            "hello",
+            "digest",
+            "benthic",
+            "my_1",
+            &"x".repeat(63),
+        ] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_type_is_called_as_rust_calls_types() {
+        assert_eq!(type_name("mydigest"), "Mydigest");
+        assert_eq!(type_name("my_new_digest2"), "MyNewDigest2");
+    }
+}

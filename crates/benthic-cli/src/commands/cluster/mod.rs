@@ -1,0 +1,181 @@
+//! `benthic cluster`: a real Ceph cluster on this machine.
+
+mod show;
+mod sites;
+mod up;
+
+use crate::exit::Outcome;
+use crate::store::{Session, blocking};
+use crate::{interrupt, units};
+use benthic_ceph::local::{Cluster, Daemon};
+use benthic_core::{Error, ErrorKind, Result};
+use clap::{Args, Subcommand};
+use indicatif::ProgressBar;
+use serde_json::json;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub const EXAMPLES: &str = "A real Ceph cluster as plain processes in one directory: on the loopback interface, or \
+    at several sites with a delay between them. For development and tests: nothing protects it from the loss of this \
+    machine. The daemons run on when the command has ended.\n\nExamples:\n  benthic cluster up\n  eval \"$(benthic cluster env)\"\n  \
+    benthic cluster status\n  benthic cluster down";
+
+/// Where the cluster is.
+#[derive(Args)]
+pub struct Place {
+    /// Directory of the cluster
+    #[arg(long, value_name = "DIR", default_value = "./benthic-cluster")]
+    dir: PathBuf,
+}
+
+/// The commands on a local cluster.
+#[derive(Subcommand)]
+pub enum ClusterCommand {
+    /// Make a cluster, or start one that was stopped, and wait until it is healthy; for development and tests
+    #[command(after_help = up::EXAMPLES)]
+    Up(up::UpArgs),
+    /// Show health, daemons, pools and usage
+    #[command(after_help = "Example:\n  benthic cluster status --json")]
+    Status(Place),
+    /// Stop the daemons; the data stay
+    #[command(after_help = "Examples:\n  benthic cluster down\n  benthic cluster down --remove")]
+    Down {
+        /// Remove the cluster with all its data
+        #[arg(long)]
+        remove: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Show the end of the daemons' logs
+    #[command(after_help = "Examples:\n  benthic cluster logs\n  benthic cluster logs osd.0 --lines 100")]
+    Logs {
+        /// mon.a, mgr.a, osd.N or wan (the links between sites); all if none is given
+        daemon: Option<Daemon>,
+        /// How many lines of each
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        lines: usize,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Print the shell's variables for clients of the cluster
+    #[command(after_help = "Example:\n  eval \"$(benthic cluster env)\"")]
+    Env(Place),
+    /// End a daemon as a crash would
+    #[command(after_help = "Example:\n  benthic cluster kill osd.2")]
+    Kill {
+        /// mon.a, mgr.a, osd.N or wan (the links between sites)
+        daemon: Daemon,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Start a daemon that does not run
+    #[command(after_help = "Example:\n  benthic cluster start osd.2")]
+    Start {
+        /// mon.a, mgr.a, osd.N or wan (the links between sites)
+        daemon: Daemon,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Cut a site off: packets between it and everything else are lost
+    #[command(after_help = "Example:\n  benthic cluster cut msu")]
+    Cut {
+        /// The site
+        site: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Connect a site again that was cut off
+    #[command(after_help = "Example:\n  benthic cluster heal msu")]
+    Heal {
+        /// The site
+        site: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Run a command at a site, where the site's OSDs are near
+    #[command(after_help = sites::EXAMPLES)]
+    At {
+        /// The site
+        site: String,
+        #[command(flatten)]
+        place: Place,
+        /// The command and its arguments
+        #[arg(last = true, required = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+    /// Be the links between the sites; `cluster up` starts it
+    #[command(hide = true, after_help = "Example:\n  benthic cluster wan --dir /tmp/c")]
+    Wan(Place),
+}
+
+pub async fn run(command: ClusterCommand, session: &Session) -> Outcome {
+    match command {
+        ClusterCommand::Up(args) => up::run(args, session).await,
+        ClusterCommand::Status(place) => show::status(place, session).await,
+        ClusterCommand::Down { remove, place } => down(remove, place, session).await,
+        ClusterCommand::Logs { daemon, lines, place } => show::logs(daemon, lines, place, session).await,
+        ClusterCommand::Env(place) => show::env(place, session).await,
+        ClusterCommand::Kill { daemon, place } => {
+            watched(place, move |cluster, watch| cluster.kill(daemon, watch)).await?;
+            session.out.result(format_args!("{daemon} is killed"), || json!({ "killed": daemon.to_string() }))
+        }
+        ClusterCommand::Start { daemon, place } => {
+            let started = watched(place, move |cluster, watch| cluster.start(daemon, watch)).await?;
+            let text = if started { "is up" } else { "was up already" };
+            session.out.result(
+                format_args!("{daemon} {text}"),
+                || json!({ "daemon": daemon.to_string(), "started": started }),
+            )
+        }
+        ClusterCommand::Cut { site, place } => sites::cut(site, place, session).await,
+        ClusterCommand::Heal { site, place } => sites::heal(site, place, session).await,
+        ClusterCommand::At { site, place, command } => sites::at(site, place, command).await,
+        ClusterCommand::Wan(place) => sites::wan(place).await,
+    }
+}
+
+async fn down(remove: bool, place: Place, session: &Session) -> Outcome {
+    if !remove {
+        let ran = watched(place, |cluster, watch| cluster.down(watch)).await?;
+        let text = if ran { "the cluster is down; its data stay" } else { "the cluster was down already" };
+        return session.out.result(text, || json!({ "stopped": ran, "removed": false }));
+    }
+    let dir = place.dir.clone();
+    let gone = blocking(move || Cluster::open(&place.dir)?.remove(&mut watch())).await?;
+    let text = if gone { "the cluster is removed" } else { "the cluster is removed; other files stay in" };
+    session
+        .out
+        .result(format_args!("{text} {}", dir.display()), || json!({ "stopped": true, "removed": true }))
+}
+
+async fn watched<T: Send + 'static>(
+    place: Place,
+    work: impl FnOnce(&Cluster, &mut dyn FnMut(&str) -> Result<()>) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    blocking(move || work(&Cluster::open(&place.dir)?, &mut watch())).await
+}
+
+/// Shows what is being waited for, on a terminal only, and ends the wait after Ctrl-C.
+fn watch() -> impl FnMut(&str) -> Result<()> {
+    let spinner = ProgressBar::new_spinner();
+    if !spinner.is_hidden() {
+        spinner.enable_steady_tick(Duration::from_millis(200));
+    }
+    let spinner = Spinner(spinner);
+    move |what| {
+        if interrupt::is_set() {
+            return Err(Error::new(ErrorKind::Busy, "interrupted; the same command can be repeated"));
+        }
+        spinner.0.set_message(format!("waiting: {}", units::one_line(what)));
+        Ok(())
+    }
+}
+
+struct Spinner(ProgressBar);
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,68 @@
+//! `benthic cluster cut|heal|at`, and what `cluster up` starts to connect the sites.
+
+use super::{Place, show, watched};
+use crate::exit::{Failure, Outcome};
+use crate::interrupt;
+use crate::store::{Session, blocking};
+use benthic_ceph::local::{Cluster, wan};
+use benthic_core::{Action, Error, Result};
+use serde_json::json;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+pub const EXAMPLES: &str = "CEPH_CONF and BENTHIC_STORE are set for the command. Ceph knows by CEPH_CONF where the \
+    command runs, so that a store with read=near reads from the OSDs of its site.\n\nExamples:\n  \
+    benthic cluster at um -- benthic get photos/cat.jpg -\n  \
+    benthic cluster at msu -- sh -c 'benthic --store \"$BENTHIC_STORE&read=near\" get photos/cat.jpg -'\n  \
+    benthic cluster at wsu -- bash";
+
+pub async fn cut(site: String, place: Place, session: &Session) -> Outcome {
+    let name = site.clone();
+    let changed = watched(place, move |cluster, _| cluster.cut(&name)).await?;
+    let text = if changed { "is cut off" } else { "was cut off already" };
+    session
+        .out
+        .result(format_args!("{site} {text}"), || json!({ "site": site, "cut": true, "changed": changed }))
+}
+
+pub async fn heal(site: String, place: Place, session: &Session) -> Outcome {
+    let name = site.clone();
+    let changed = watched(place, move |cluster, _| cluster.heal(&name)).await?;
+    let text = if changed { "is connected again" } else { "was not cut off" };
+    session
+        .out
+        .result(format_args!("{site} {text}"), || json!({ "site": site, "cut": false, "changed": changed }))
+}
+
+/// Becomes the command: its input, output, signals and status are those of this process.
+pub async fn at(site: String, place: Place, command: Vec<OsString>) -> Outcome {
+    blocking(move || Err(become_command(&site, &place, &command)?)).await?
+}
+
+/// Returns only if the command cannot be run.
+fn become_command(site: &str, place: &Place, command: &[OsString]) -> Result<Error> {
+    let conf = Cluster::open(&place.dir)?.enter(site)?;
+    let (program, args) = command.split_first().map_or((None, command), |(first, rest)| (Some(first), rest));
+    let program = program.cloned().unwrap_or_default();
+    let store = show::store_uri(&conf);
+    let error = Command::new(&program)
+        .args(args)
+        .env("CEPH_CONF", &conf)
+        .env("BENTHIC_STORE", store)
+        .env_remove("CEPH_ARGS")
+        .exec();
+    Ok(Error::io(Action::Admin, "cannot run the command", error).with("command", format_args!("{program:?}")))
+}
+
+/// Connects the sites until it fails or is told to end.
+pub async fn wan(place: Place) -> Outcome {
+    let dir = fs::canonicalize(&place.dir).map_err(|error| {
+        Error::io(Action::Admin, "no such directory", error).with("dir", place.dir.display())
+    })?;
+    tokio::select! {
+        ended = blocking(move || wan::run(&dir)) => Ok(ended?),
+        () = interrupt::wait() => Err(Failure::Interrupted),
+    }
+}

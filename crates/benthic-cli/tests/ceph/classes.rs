@@ -1,0 +1,149 @@
+//! Classes of one's own: from the template into OSDs, by the commands of docs/guide/classes.md.
+
+use crate::support::{Home, json_lines, keys, printed};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Builds of classes share what the workspace has built; the guide's reader has a target directory of their own.
+const MAKE: &str = r#"make() { [ -e target ] || ln -s "$BENTHIC_TEST_TARGET" target; command make --no-print-directory "$@"; }"#;
+
+/// What the guide cannot show: what the log says, and a cluster whose lists do not allow everything.
+const BEYOND_THE_GUIDE: &str = r#"
+loads() { grep -c "loading mydigest_1" ../benthic-cluster/log/osd.0.log; }
+echo "== loads at the first call and at each start: $(loads)"
+echo "== without lists"
+sed -i '/^osd_class_.*_list/d' "$CEPH_CONF"
+benthic cluster kill osd.0 --dir ../benthic-cluster
+echo "== an OSD that does not answer"
+benthic --json class ls --library mydigest_1 2>&1
+benthic cluster start osd.0 --dir ../benthic-cluster
+benthic exec photos/reef.txt mydigest_2 sum && exit 1 || echo "refused with status $?"
+benthic --json class install --print > ../print.json
+sed 's/^/printed: /' ../print.json
+python3 -c 'import json; print("\n".join(json.load(open("../print.json"))["commands"]))' | sh
+benthic cluster kill osd.0 --dir ../benthic-cluster
+benthic cluster start osd.0 --dir ../benthic-cluster
+echo "== allowed: $(benthic exec photos/reef.txt mydigest_2 sum)"
+benthic class install --print
+"#;
+
+/// FNV-1a of the guide's object, by its published definition.
+fn sum(data: &[u8]) -> String {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", data.iter().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+#[test]
+fn the_guide_leads_from_nothing_to_a_class_in_an_osd() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let guide = std::fs::read_to_string(format!("{root}/docs/guide/classes.md")).unwrap();
+    let mut blocks: Vec<&str> =
+        guide.split("```sh guide\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let end = blocks.pop().unwrap();
+    assert!(blocks.len() >= 6 && end.contains("down --remove"), "all of it was found");
+    let binary = Path::new(env!("CARGO_BIN_EXE_benthic")).parent().unwrap();
+    let target = binary.parent().unwrap();
+    let script = [MAKE, &blocks.join("\n"), BEYOND_THE_GUIDE, end].join("\n");
+    let script = script.replace("$PWD/target/release", &binary.display().to_string());
+    let scratch = tempfile::tempdir().unwrap();
+    // However it ends, no daemon stays.
+    let script = format!(
+        "trap 'benthic cluster down --remove --dir \"$(dirname \"$CEPH_CONF\")\" >&2 || true' EXIT\n{script}\ntrap - EXIT"
+    );
+    let run = Command::new("bash")
+        .args(["-euo", "pipefail", "-c", &script])
+        .current_dir(root)
+        .env("TMPDIR", scratch.path())
+        .env("BENTHIC_TEST_TARGET", target)
+        .env_remove("BENTHIC_STORE")
+        .env_remove("CEPH_CONF")
+        .output()
+        .unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "{stdout}\n{stderr}");
+    let sum = sum(b"a picture, more or less\n");
+    assert_eq!(stdout.matches(&sum).count(), 7, "as output and attribute, of one and of all: {stdout}");
+    for expected in [
+        "3 passed",
+        &format!("reef.txt\t{sum}"),
+        "mydigest: a digest, computed beside the object",
+        "mydigest_1 build",
+        "mydigest_2 build",
+        "(version 2, mydigest_2",
+        "in all OSDs (1)",
+        "== loads at the first call and at each start: 2",
+        "refused with status 8",
+        &format!("== allowed: {sum}"),
+    ] {
+        assert!(stdout.contains(expected), "{expected}: {stdout}\n{stderr}");
+    }
+    assert!(stderr.contains("go on with the older file") && stderr.contains("mydigest_2"), "{stderr}");
+    let silent = stdout.split("== an OSD that does not answer\n").nth(1).unwrap();
+    let silent: Value = serde_json::from_str(silent.lines().next().unwrap()).unwrap();
+    let warning = silent["warning"]["message"].as_str().unwrap();
+    assert!(warning.starts_with("osd.0: it "), "{warning}");
+    let printed = stdout.lines().find_map(|line| line.strip_prefix("printed: ")).unwrap();
+    let printed: Value = serde_json::from_str(printed).unwrap();
+    let commands = printed["commands"].to_string();
+    assert!(printed["osd_class_load_list"].as_str().unwrap().contains("lock"), "{printed}");
+    assert!(commands.contains("mydigest_2 mydigest_3'") && !commands.contains('*'), "{commands}");
+}
+
+/// The cluster that the tests share.
+fn shared_store() -> String {
+    let conf = std::env::var("BENTHIC_TEST_CEPH_CONF")
+        .expect("BENTHIC_TEST_CEPH_CONF names no cluster; `make test` starts one");
+    format!("ceph:?conf={conf}")
+}
+
+#[test]
+fn every_osd_says_what_it_runs() {
+    let home = Home::bare();
+    let store = shared_store();
+    home.ok(&["--store", &store, "pool", "create", "classes-ls"]);
+    let listed = home.json(&["--store", &store, "class", "ls", "--library", "benthic_1"]);
+    let names: Vec<&Value> = listed.iter().map(|class| &class["class"]).collect();
+    assert_eq!(names, ["digest", "hello"]);
+    for class in &listed {
+        assert_eq!(keys(class), ["build", "class", "library", "osds", "summary", "version"]);
+        assert_eq!((&class["library"], &class["osds"]), (&json!("benthic_1"), &json!([0, 1, 2])), "{class}");
+    }
+    let all = home.ok(&["--store", &store, "class", "ls"]);
+    assert!(all.contains("digest") && all.contains("benthic_1 build"), "{all}");
+    let shown = home.json(&["--store", &store, "class", "show", "digest"]).remove(0);
+    assert_eq!(shown["methods"][0]["method"], "md5");
+
+    // What no OSD has is said of each of them; what Ceph has is none of ours.
+    for library in ["nothing_1", "lock"] {
+        let none = home.run(&["--store", &store, "--json", "class", "ls", "--library", library]);
+        assert_eq!(printed(&none, &[]), "");
+        let warning = json_lines(&none.stderr).remove(0)["warning"]["message"].to_string();
+        assert!(warning.contains("osd.0, osd.1, osd.2") && warning.contains(library), "{warning}");
+    }
+    let at = |class| ["--store", &store, "exec", "classes-ls/o", class, "sum"];
+    home.pipe(&["--store", &store, "put", "classes-ls/o", "-"], b"data");
+    assert!(home.fails(7, &at("nothing")).contains("benthic class install"));
+    assert!(home.fails(7, &["--store", &store, "class", "show", "nothing"]).contains("benthic class ls"));
+    // Ceph's own classes are called as they are: its lock says that its input is none.
+    home.fails(6, &["--store", &store, "exec", "classes-ls/o", "lock", "get_info", "?"]);
+    home.ok(&["--store", &store, "pool", "rm", "classes-ls"]);
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_is_no_reason_to_wait() {
+    let home = Home::bare();
+    let conf = home.file("ceph.conf", "[global]\nmon_host = v2:127.0.0.1:1/0\nauth_client_required = none\n");
+    let store = format!("ceph:?conf={}", conf.display());
+    let library = home.file("libcls_mydigest_1.so", b"\x7fELF\0__cls_init\0");
+    let began = Instant::now();
+    let run = home.run(&["--store", &store, "class", "install", "--print", library.to_str().unwrap()]);
+    let text = printed(&run, &[]);
+    assert!(began.elapsed() < Duration::from_secs(60));
+    assert!(String::from_utf8_lossy(&run.stderr).contains("usual ones are shown"), "{run:?}");
+    assert!(
+        text.contains("osd_class_load_list 'cephfs hello") && text.contains(" mydigest_1 mydigest_2'"),
+        "{text}"
+    );
+}

@@ -1,0 +1,68 @@
+//! The demo in real OSDs.
+
+use crate::support::{Home, keys};
+use std::fs;
+
+const QUICK: [&str; 6] = ["--size", "2MiB", "--repeat", "3", "--object-size", "0,4KiB"];
+
+/// The cluster that the tests share.
+fn shared_store() -> String {
+    let conf = std::env::var("BENTHIC_TEST_CEPH_CONF")
+        .expect("BENTHIC_TEST_CEPH_CONF names no cluster; `make test` starts one");
+    format!("ceph:?conf={conf}")
+}
+
+#[test]
+fn the_demo_runs_in_osds_and_says_what_crossed_the_network() {
+    let home = Home::bare();
+    let store = shared_store();
+    let demo: Vec<&str> =
+        ["demo", "--store", &store, "--pool", "demo-in-osds"].into_iter().chain(QUICK).collect();
+    let found = home.json(&demo).remove(0);
+    assert_eq!(found["mismatches"].as_array().unwrap().len(), 0, "{found}");
+    let phases = found["phases"].as_array().unwrap();
+    let objects = phases[1]["objects"].as_u64().unwrap();
+    // A digest is 32 characters; the client asks for 16 bytes of size and time, and reads all there is.
+    assert_eq!(phases[1]["received_bytes"], objects * 32);
+    assert_eq!(phases[2]["received_bytes"], phases[2]["bytes"].as_u64().unwrap() + objects * 16);
+    assert!(found["round_trip_ms"].as_f64().unwrap() > 0.0);
+    for published in found["published"].as_array().unwrap() {
+        assert!(published["client_buffered"].is_null(), "nothing is buffered on Ceph: {published}");
+        assert_eq!(keys(&published["in_storage"]), ["crossed_bytes", "seconds"]);
+    }
+    // Its own pool is made anew, and the digests are there for `verify`.
+    let text = home.ok(&demo);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("the same.") && words.contains("digested by the OSD"), "{words}");
+    assert!(!words.contains("embedded") && !words.contains("buffered"), "{words}");
+    let verify = ["exec", "--store", &store, "--all", "demo-in-osds", "digest", "verify", "md5"];
+    assert_eq!(home.ok(&verify).lines().count() as u64, objects);
+    let page = String::from_utf8(home.read("benthic-demo.html")).unwrap();
+    assert!(page.contains("crossed the network") && page.contains("<svg") && !page.contains("NaN"), "{page}");
+    home.ok(&["pool", "rm", "--store", &store, "demo-in-osds"]);
+}
+
+/// Removed however the test ends.
+struct Cluster<'a>(&'a Home);
+
+impl Drop for Cluster<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.command(&["cluster", "down", "--remove"]).output();
+    }
+}
+
+#[test]
+fn without_its_class_the_demo_says_how_to_install_it() {
+    let home = Home::bare();
+    let _cluster = Cluster(&home);
+    home.ok(&["cluster", "up", "--osds", "1"]);
+    // An OSD that has loaded a class keeps it.
+    home.ok(&["cluster", "kill", "osd.0"]);
+    let _ = fs::remove_file(home.path("benthic-cluster/classes/libcls_benthic_1.so"));
+    home.ok(&["cluster", "start", "osd.0"]);
+    let store = format!("ceph:?conf={}", home.path("benthic-cluster/ceph.conf").display());
+    let demo: Vec<&str> = ["demo", "--store", &store].into_iter().chain(QUICK).collect();
+    let error = home.fails_with("unsupported", &demo);
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("make ceph") && message.contains("benthic class install"), "{message}");
+}

@@ -1,0 +1,300 @@
+//! OSDs that die and sites that are cut off while clients write: nothing acknowledged is lost, nothing read is wrong.
+//!
+//! Every object has one writer, which numbers its versions and notes each acknowledgement. What a version looks like follows
+//! from its number, so a reader can tell a wrong byte, a torn version, and one that is older than what was acknowledged
+//! before the read began.
+
+use crate::support::{Home, printed};
+use benthic_core::{ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Store, WriteOp};
+use benthic_rados::{Options, RadosStore};
+use bytes::Bytes;
+use futures::executor::block_on;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const WRITERS: usize = 8;
+const READERS: usize = 3;
+const OBJECTS_PER_WRITER: usize = 8;
+const VERSION_BYTES_MAX: u64 = 128 * 1024;
+/// How long the load goes on after each event.
+const CALM: Duration = Duration::from_secs(4);
+/// No operation may take longer, whatever fails: an OSD is declared dead after 20 s without an answer.
+const STALL_MAX: Duration = Duration::from_secs(60);
+
+/// An object of the load.
+#[derive(Default)]
+struct Track {
+    /// The version that is being written, or the last one.
+    issued: AtomicU64,
+    /// The last version that was acknowledged.
+    acknowledged: AtomicU64,
+}
+
+/// What happened since an event.
+#[derive(Clone, Default)]
+struct Phase {
+    name: String,
+    writes: u64,
+    reads: u64,
+    longest_write: Duration,
+    longest_read: Duration,
+}
+
+struct Load {
+    pool: Arc<dyn Pool>,
+    tracks: Vec<Track>,
+    stop: AtomicBool,
+    phases: Mutex<Vec<Phase>>,
+}
+
+fn object(index: usize) -> ObjectId {
+    ObjectId::new(format!("load/{index}")).unwrap()
+}
+
+/// The bytes of a version.
+fn content(index: usize, version: u64) -> Bytes {
+    let mut state = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let words = next() % (VERSION_BYTES_MAX / 8) + 1;
+    (0..words).flat_map(|_| next().to_le_bytes()).collect()
+}
+
+impl Load {
+    fn write(&self, index: usize) {
+        let track = &self.tracks[index];
+        let version = track.issued.load(Ordering::SeqCst) + 1;
+        track.issued.store(version, Ordering::SeqCst);
+        let op = WriteOp::new().write_full(content(index, version)).set_xattr("version", version.to_string());
+        let began = Instant::now();
+        let result = block_on(self.pool.write(&object(index), op));
+        match result {
+            Ok(_) => track.acknowledged.store(version, Ordering::SeqCst),
+            // It may have happened or not: a reader may see either, and the next version replaces it.
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {}
+            Err(error) => panic!("write of {index}, version {version}: {error}"),
+        }
+        let took = began.elapsed();
+        self.note(|phase| {
+            phase.writes += 1;
+            phase.longest_write = phase.longest_write.max(took);
+        });
+    }
+
+    /// Reads an object and checks it against what was acknowledged before and issued after.
+    fn read(&self, index: usize) {
+        let track = &self.tracks[index];
+        let oldest = track.acknowledged.load(Ordering::SeqCst);
+        let began = Instant::now();
+        let op = ReadOp::new().read(0, VERSION_BYTES_MAX + 8).get_xattr("version");
+        let reply = match block_on(self.pool.read(&object(index), op)) {
+            Ok(reply) => reply,
+            Err(error) if error.kind() == ErrorKind::NotFound && oldest == 0 => return,
+            Err(error) => panic!("read of {index}, at least version {oldest}: {error}"),
+        };
+        let newest = track.issued.load(Ordering::SeqCst);
+        let [ReadOutput::Data(data), ReadOutput::Xattr(version)] = &reply.outputs[..] else {
+            panic!("{:?}", reply.outputs)
+        };
+        let version: u64 = std::str::from_utf8(version).unwrap().parse().unwrap();
+        assert!((oldest..=newest).contains(&version), "{index}: {version} is not in {oldest}..={newest}");
+        assert!(*data == content(index, version), "{index}: wrong bytes in version {version}");
+        let took = began.elapsed();
+        self.note(|phase| {
+            phase.reads += 1;
+            phase.longest_read = phase.longest_read.max(took);
+        });
+    }
+
+    fn note(&self, add: impl FnOnce(&mut Phase)) {
+        add(self.phases.lock().unwrap().last_mut().unwrap());
+    }
+
+    fn begin(&self, name: &str) {
+        self.phases.lock().unwrap().push(Phase { name: name.to_owned(), ..Phase::default() });
+    }
+
+    fn writes(&self) -> u64 {
+        self.phases.lock().unwrap().iter().map(|phase| phase.writes).sum()
+    }
+
+    /// Waits until all writers have written again: whatever stalled them is over.
+    fn wait_for_progress(&self) {
+        let issued = || -> Vec<u64> {
+            let of_writer =
+                |writer: &[Track]| writer.iter().map(|track| track.issued.load(Ordering::SeqCst)).sum();
+            self.tracks.chunks(OBJECTS_PER_WRITER).map(of_writer).collect()
+        };
+        // Two: the first may have been sent before the event.
+        let (before, began) = (issued(), Instant::now());
+        while issued().iter().zip(&before).any(|(now, before)| *now < before + 2) {
+            assert!(began.elapsed() < STALL_MAX, "writers stalled for longer than {STALL_MAX:?}");
+            thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+
+    /// What a person wants to know of it: how long anybody had to wait.
+    fn report(&self) -> String {
+        let mut table = format!(
+            "{:<28}{:>9}{:>9}{:>18}{:>18}\n",
+            "after", "writes", "reads", "longest write, s", "longest read, s"
+        );
+        for phase in self.phases.lock().unwrap().iter() {
+            let (write, read) = (phase.longest_write.as_secs_f64(), phase.longest_read.as_secs_f64());
+            writeln!(
+                table,
+                "{:<28}{:>9}{:>9}{write:>18.2}{read:>18.2}",
+                phase.name, phase.writes, phase.reads
+            )
+            .unwrap();
+        }
+        table
+    }
+}
+
+/// Ends the load also when an event fails the test, so that the test ends.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Removes the cluster, however the test ends.
+struct Cluster<'a>(&'a Home);
+
+impl Cluster<'_> {
+    fn health(&self) -> String {
+        self.0.json(&["cluster", "status"]).remove(0)["health"].as_str().unwrap().to_owned()
+    }
+
+    fn ceph(&self, args: &[&str]) -> String {
+        let conf = self.0.path("benthic-cluster/ceph.conf");
+        printed(&Command::new(args[0]).args(&args[1..]).env("CEPH_CONF", conf).output().unwrap(), args)
+    }
+
+    fn ceph_json(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&self.ceph(&[args, &["--format=json"]].concat())).unwrap()
+    }
+
+    fn wait_healthy(&self) {
+        let began = Instant::now();
+        while self.health() != "HEALTH_OK" {
+            assert!(began.elapsed() < Duration::from_secs(120), "{}", self.0.ok(&["cluster", "status"]));
+            thread::park_timeout(Duration::from_millis(250));
+        }
+    }
+
+    /// Compares all replicas, byte by byte, and returns what differs.
+    fn deep_scrub(&self, pool: &str) -> Vec<Value> {
+        let groups = || -> Vec<(String, String)> {
+            let list = self.ceph_json(&["ceph", "pg", "ls-by-pool", pool]);
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let groups = list["pg_stats"].as_array().unwrap().iter();
+            groups.map(|group| (text(&group["pgid"]), text(&group["last_deep_scrub_stamp"]))).collect()
+        };
+        let before = groups();
+        for (group, _) in &before {
+            self.ceph(&["ceph", "pg", "deep-scrub", group]);
+        }
+        let began = Instant::now();
+        while groups().iter().zip(&before).any(|(now, before)| now == before) {
+            assert!(began.elapsed() < Duration::from_secs(180), "{:?}", groups());
+            thread::park_timeout(Duration::from_millis(500));
+        }
+        let inconsistent = |(group, _): &(String, String)| {
+            let found = self.ceph_json(&["rados", "list-inconsistent-obj", group]);
+            found["inconsistents"].as_array().unwrap().clone()
+        };
+        before.iter().flat_map(inconsistent).collect()
+    }
+}
+
+impl Drop for Cluster<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.command(&["cluster", "down", "--remove"]).output();
+    }
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_when_osds_die_and_sites_are_cut() {
+    let home = Home::bare();
+    let cluster = Cluster(&home);
+    home.ok(&["cluster", "up", "--sites", "um,msu,wsu", "--rtt-ms", "1", "--osds", "3"]);
+    let options = Options { pool_pgs: 8, ..Options::default() };
+    let store = RadosStore::connect(Some(&home.path("benthic-cluster/ceph.conf")), None, options).unwrap();
+    block_on(store.create_pool("load")).unwrap();
+    let tracks = (0..WRITERS * OBJECTS_PER_WRITER).map(|_| Track::default()).collect();
+    let pool = block_on(store.open_pool("load")).unwrap();
+    let load = Load { pool, tracks, stop: AtomicBool::new(false), phases: Mutex::default() };
+    load.begin("the start");
+
+    thread::scope(|scope| {
+        let _stop = Stop(&load.stop);
+        let load = &load;
+        for writer in 0..WRITERS {
+            scope.spawn(move || {
+                let objects = writer * OBJECTS_PER_WRITER..(writer + 1) * OBJECTS_PER_WRITER;
+                for index in objects.cycle() {
+                    if load.stop.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    load.write(index);
+                }
+            });
+        }
+        for reader in 0..READERS {
+            scope.spawn(move || {
+                let mut index = reader;
+                while !load.stop.load(Ordering::SeqCst) {
+                    // Coprime to the number of objects: all have their turn.
+                    index = (index + 37) % load.tracks.len();
+                    load.read(index);
+                }
+            });
+        }
+        let events: [&[&str]; 7] = [
+            &["kill", "osd.0"],
+            &["start", "osd.0"],
+            &["kill", "osd.1"],
+            &["start", "osd.1"],
+            &["cut", "wsu"],
+            &["heal", "wsu"],
+            &["kill", "osd.2"],
+        ];
+        thread::park_timeout(CALM);
+        for event in events {
+            if event[0] == "kill" || event[0] == "cut" {
+                // Two of three replicas must be there for writes to go on.
+                cluster.wait_healthy();
+            }
+            load.begin(&event.join(" "));
+            home.ok(&[&["cluster"], event].concat());
+            load.wait_for_progress();
+            thread::park_timeout(CALM);
+        }
+        home.ok(&["cluster", "start", "osd.2"]);
+    });
+    let _ = writeln!(std::io::stderr(), "{}", load.report());
+    assert!(load.writes() > 1_000, "the load was a load");
+
+    cluster.wait_healthy();
+    for (index, track) in load.tracks.iter().enumerate() {
+        assert!(track.acknowledged.load(Ordering::SeqCst) > 0, "{index}");
+        load.read(index);
+    }
+    assert_eq!(cluster.deep_scrub("load"), Vec::<Value>::new());
+    assert_eq!(cluster.ceph_json(&["rados", "list-inconsistent-pg", "load"]), Value::Array(Vec::new()));
+    cluster.wait_healthy();
+}

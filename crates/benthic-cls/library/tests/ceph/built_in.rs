@@ -1,0 +1,106 @@
+//! The built-in classes and what their library says about itself.
+
+use crate::cluster::{Cluster, errno};
+use benthic_classes::digest::Algorithm;
+use benthic_core::{BUILD, DESCRIBE, ErrorKind};
+use serde_json::{Value, json};
+
+const LIBRARY: &str = "benthic_1";
+
+#[test]
+fn digests_are_those_of_the_published_test_vectors() {
+    let mut cluster = Cluster::connect();
+    let object = "digests";
+    cluster.put(object, b"abc", 1);
+    let vectors = [
+        (Algorithm::Md5, "900150983cd24fb0d6963f7d28e17f72"),
+        (Algorithm::Sha1, "a9993e364706816aba3e25717850c26c9cd0d89d"),
+        (Algorithm::Sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+        (Algorithm::Crc32c, "364b3fb7"),
+        (Algorithm::Xxh3, "06b05ab6733a618578af5f94892f3950"),
+        (Algorithm::Blake3, "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85"),
+    ];
+    for (algorithm, expected) in vectors {
+        assert_eq!(cluster.exec(object, LIBRARY, &format!("digest.{algorithm}"), b""), Ok(Vec::new()));
+        assert_eq!(cluster.xattr(object, algorithm.xattr()), expected);
+        let computed = cluster.exec(object, LIBRARY, "digest.compute", algorithm.name().as_bytes()).unwrap();
+        assert_eq!(computed, expected.as_bytes());
+    }
+    let verified = cluster.exec(object, LIBRARY, "digest.verify", b"").unwrap();
+    let verified: Value = serde_json::from_slice(&verified).unwrap();
+    let expected: Value = vectors.map(|(algorithm, hex)| (algorithm.name(), hex)).into_iter().collect();
+    assert_eq!(verified, expected);
+}
+
+#[test]
+fn an_object_of_many_pieces_is_hashed_whole_and_as_often_as_asked() {
+    let mut cluster = Cluster::connect();
+    let object = "digest-large";
+    cluster.put(object, b"0123456789abc", 400_000);
+    cluster.exec(object, LIBRARY, "digest.md5", br#"{"repeat":3}"#).unwrap();
+    // The client hashed the data with another implementation.
+    let state = cluster.state(object).unwrap();
+    assert_eq!(state["size"], 5_200_000);
+    assert_eq!(state["data"], cluster.xattr(object, "digest.md5"));
+    // The stored digest is now wrong.
+    let digest = cluster.xattr(object, "digest.md5");
+    cluster.put(object, b"other data", 1);
+    let input = format!("set_xattr digest.md5 {digest}");
+    cluster.exec(object, "calls_1", "calls.change", input.as_bytes()).unwrap();
+    let corrupt = Err(errno(ErrorKind::Corrupt));
+    assert_eq!(cluster.exec(object, LIBRARY, "digest.verify", b"md5"), corrupt);
+}
+
+#[test]
+fn a_greeting_is_recorded_in_a_new_object_and_replayed() {
+    let mut cluster = Cluster::connect();
+    let object = "greeting";
+    cluster.remove(object);
+    let not_found = Err(errno(ErrorKind::NotFound));
+    assert_eq!(cluster.exec(object, LIBRARY, "hello.say", b""), not_found);
+    assert_eq!(cluster.exec(object, LIBRARY, "digest.md5", b""), not_found);
+    assert_eq!(cluster.exec(object, LIBRARY, "hello.nothing", b""), Ok(Vec::new()));
+    assert_eq!(cluster.state(object), None);
+    assert_eq!(cluster.exec(object, LIBRARY, "hello.record", b"Ada"), Ok(Vec::new()));
+    assert_eq!(cluster.exec(object, LIBRARY, "hello.replay", b""), Ok(b"Hello, Ada!".to_vec()));
+    assert_eq!(cluster.exec(object, LIBRARY, "hello.record", b"Ada"), Err(errno(ErrorKind::AlreadyExists)));
+    let before = cluster.state(object);
+    assert_eq!(cluster.exec(object, LIBRARY, "hello.nothing", b""), Ok(Vec::new()));
+    assert_eq!(cluster.state(object), before);
+}
+
+#[test]
+fn a_method_sees_the_old_object_and_the_new_size() {
+    let mut cluster = Cluster::connect();
+    let object = "seen";
+    cluster.put(object, b"old", 1);
+    cluster.exec(object, LIBRARY, "hello.old_and_new", b"+new").unwrap();
+    let seen: Value = serde_json::from_str(&cluster.xattr(object, "hello.seen")).unwrap();
+    assert_eq!(seen, json!({ "size_bytes": 7, "data": "old", "xattrs": ["a"], "omap_keys": ["k"] }));
+    cluster.remove(object);
+    cluster.exec(object, LIBRARY, "hello.old_and_new", b"new").unwrap();
+    let seen: Value = serde_json::from_str(&cluster.xattr(object, "hello.seen")).unwrap();
+    assert_eq!(seen, json!({ "size_bytes": 3, "data": null, "xattrs": null, "omap_keys": null }));
+}
+
+#[test]
+fn a_library_describes_itself_by_any_object_name_and_makes_no_object() {
+    let mut cluster = Cluster::connect();
+    let object = "described";
+    cluster.remove(object);
+    let described = cluster.exec(object, LIBRARY, DESCRIBE, b"").unwrap();
+    assert_eq!(cluster.state(object), None);
+    let described: Value = serde_json::from_slice(&described).unwrap();
+    assert_eq!(described["library"], LIBRARY);
+    assert_eq!(described["build"], BUILD);
+    let classes = described["classes"].as_array().unwrap();
+    let expected = benthic_classes::registry().describe();
+    assert_eq!(classes.len(), expected.len());
+    for (class, expected) in classes.iter().zip(&expected) {
+        assert_eq!(class["class"], expected.name);
+        assert_eq!(class["version"], expected.version);
+        let names: Vec<_> = expected.methods.iter().map(|method| method.name.as_str()).collect();
+        let described = class["methods"].as_array().unwrap().iter();
+        assert_eq!(described.map(|method| method["method"].as_str().unwrap()).collect::<Vec<_>>(), names);
+    }
+}

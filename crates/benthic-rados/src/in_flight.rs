@@ -1,0 +1,133 @@
+//! How much is in flight to the OSDs.
+//!
+//! librados has limits too, but at one of them it blocks the thread that sends, which here is an executor's. So its own
+//! are lifted out of reach when a store connects, and these hold in their place: who is over them waits without a thread.
+
+use benthic_core::{Error, ErrorKind, Result};
+use futures::channel::oneshot;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Operations of one store in flight.
+pub(crate) const OPERATIONS_MAX: usize = 4_096;
+/// Bytes that they carry, as far as it is known beforehand: what is written, and what is asked for. librados copies what
+/// is written, so it may take as much again.
+pub(crate) const BYTES_MAX: u64 = 256 << 20;
+
+/// The room that is left, and who waits for some: first come, first served. The queue has no limit of its own; each entry
+/// is a future that some caller keeps.
+pub(crate) struct InFlight {
+    timeout: Duration,
+    state: Mutex<State>,
+}
+
+struct State {
+    operations: usize,
+    bytes: u64,
+    waiting: VecDeque<Waiting>,
+}
+
+struct Waiting {
+    bytes: u64,
+    since: Instant,
+    sender: oneshot::Sender<Permit>,
+}
+
+impl State {
+    fn take(&mut self, bytes: u64) -> bool {
+        let fits = self.operations < OPERATIONS_MAX && self.bytes.saturating_add(bytes) <= BYTES_MAX;
+        if fits {
+            self.operations += 1;
+            self.bytes += bytes;
+        }
+        fits
+    }
+}
+
+/// The room of one operation, until it is answered.
+pub(crate) struct Permit {
+    of: Arc<InFlight>,
+    bytes: u64,
+    timed_out: bool,
+}
+
+impl Permit {
+    /// The operation was not answered in time.
+    pub fn timed_out(&mut self) {
+        self.timed_out = true;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.of.release(self.bytes, self.timed_out);
+    }
+}
+
+impl InFlight {
+    /// Room for operations that end `timeout` after they were sent.
+    pub fn new(timeout: Duration) -> Arc<InFlight> {
+        let state = State { operations: 0, bytes: 0, waiting: VecDeque::new() };
+        Arc::new(InFlight { timeout, state: Mutex::new(state) })
+    }
+
+    /// Waits for room for one operation that carries at most [`BYTES_MAX`].
+    ///
+    /// # Errors
+    /// `Unavailable` if the operations ahead are not answered: after twice the time-out at most.
+    pub async fn enter(self: &Arc<Self>, bytes: u64) -> Result<Permit> {
+        let receiver = {
+            let mut state = self.state.lock();
+            if state.waiting.is_empty() && state.take(bytes) {
+                return Ok(self.permit(bytes));
+            }
+            let (sender, receiver) = oneshot::channel();
+            state.waiting.push_back(Waiting { bytes, since: Instant::now(), sender });
+            receiver
+        };
+        receiver.await.map_err(|_| {
+            Error::new(
+                ErrorKind::Unavailable,
+                "not sent: too many operations are in flight, and the OSDs do not answer; `ceph health detail` says what \
+                 is down",
+            )
+        })
+    }
+
+    fn permit(self: &Arc<Self>, bytes: u64) -> Permit {
+        Permit { of: Arc::clone(self), bytes, timed_out: false }
+    }
+
+    fn release(self: &Arc<Self>, bytes: u64, timed_out: bool) {
+        let mut freed = Some(bytes);
+        loop {
+            // Dropped after the lock: what wakes or ends a task does not belong under it.
+            let mut gone = Vec::new();
+            let mut state = self.state.lock();
+            if let Some(bytes) = freed.take() {
+                state.operations -= 1;
+                state.bytes -= bytes;
+            }
+            // Every operation that was sent ends by its time-out, so that whoever waits behind a dead OSD is told here
+            // and needs no clock of its own.
+            let over = |waiting: &Waiting| timed_out && waiting.since.elapsed() >= self.timeout;
+            while state.waiting.front().is_some_and(|first| over(first) || first.sender.is_canceled()) {
+                gone.extend(state.waiting.pop_front());
+            }
+            let Some(bytes) = state.waiting.front().map(|first| first.bytes) else { return };
+            if !state.take(bytes) {
+                return;
+            }
+            let next = state.waiting.pop_front();
+            drop(state);
+            // Who went away meanwhile gives the room back by dropping the permit.
+            drop(next.map(|next| next.sender.send(self.permit(bytes))));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "in_flight_tests.rs"]
+mod tests;

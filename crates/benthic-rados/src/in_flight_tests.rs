@@ -1,0 +1,63 @@
+use super::{BYTES_MAX, InFlight, OPERATIONS_MAX};
+use benthic_core::ErrorKind;
+use futures::FutureExt;
+use futures::executor::block_on;
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+#[test]
+fn operations_over_the_limit_wait_for_room() {
+    let room = InFlight::new(HOUR);
+    let mut inside: Vec<_> = (0..OPERATIONS_MAX).map(|_| block_on(room.enter(1)).unwrap()).collect();
+    let mut waiting = Box::pin(room.enter(1));
+    assert!((&mut waiting).now_or_never().is_none());
+    inside.pop();
+    assert!(waiting.now_or_never().is_some_and(|entered| entered.is_ok()));
+}
+
+#[test]
+fn bytes_over_the_limit_wait_and_nobody_overtakes() {
+    let room = InFlight::new(HOUR);
+    let half = block_on(room.enter(BYTES_MAX / 2)).unwrap();
+    let mut large = Box::pin(room.enter(BYTES_MAX));
+    assert!((&mut large).now_or_never().is_none());
+    let mut small = Box::pin(room.enter(1));
+    assert!((&mut small).now_or_never().is_none(), "the small one overtook the large one");
+    drop(half);
+    let large = large.now_or_never().unwrap().unwrap();
+    assert!((&mut small).now_or_never().is_none());
+    drop(large);
+    assert!(small.now_or_never().unwrap().is_ok());
+}
+
+#[test]
+fn who_went_away_leaves_the_room_to_others() {
+    let room = InFlight::new(HOUR);
+    let all = block_on(room.enter(BYTES_MAX)).unwrap();
+    let mut gone = Box::pin(room.enter(BYTES_MAX));
+    assert!((&mut gone).now_or_never().is_none());
+    let mut granted = Box::pin(room.enter(BYTES_MAX));
+    assert!((&mut granted).now_or_never().is_none());
+    let mut last = Box::pin(room.enter(BYTES_MAX));
+    assert!((&mut last).now_or_never().is_none());
+    drop(gone);
+    drop(all);
+    // Granted, and dropped before it was looked at.
+    drop(granted);
+    assert!(last.now_or_never().unwrap().is_ok());
+}
+
+#[test]
+fn a_time_out_ends_the_wait_of_who_waited_as_long() {
+    for (timeout, ends) in [(Duration::ZERO, true), (HOUR, false)] {
+        let room = InFlight::new(timeout);
+        let mut all = block_on(room.enter(BYTES_MAX)).unwrap();
+        let mut waiting = Box::pin(room.enter(1));
+        assert!((&mut waiting).now_or_never().is_none());
+        all.timed_out();
+        drop(all);
+        let entered = waiting.now_or_never().unwrap();
+        assert_eq!(entered.err().map(|error| error.kind()), ends.then_some(ErrorKind::Unavailable));
+    }
+}

@@ -1,0 +1,288 @@
+//! A cluster that is full, lacks the classes, or whose daemons stop: every call ends, in time, with the right kind.
+//!
+//! These hurt, so they have a cluster of their own, which goes with the test however it ends.
+
+use crate::support::{block_on, ceph_of, id, kind, options};
+use benthic_ceph::local::{Cluster, Daemon};
+use benthic_core::{ClassCall, ErrorKind, ListRequest, Pool, Store, WriteOp};
+use benthic_rados::{Options, RadosStore};
+use std::fmt::Debug;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const TIMEOUT_MS: u64 = 2_000;
+/// What a call may take that waits for one time-out, on a busy machine.
+const SOON: Duration = Duration::from_secs(8);
+
+const CHILD_CONF: &str = "BENTHIC_TEST_CHILD_CONF";
+const CONNECTED: &str = "the child is connected";
+
+struct Own {
+    /// Taken at the end.
+    cluster: Option<Cluster>,
+    conf: PathBuf,
+}
+
+impl Own {
+    fn up() -> Own {
+        // The daemons' sockets want a short path.
+        let dir = std::env::temp_dir().join(format!("benthic-outage-{}", std::process::id()));
+        let conf = dir.join("ceph.conf");
+        match Cluster::up(&dir, Some(1), &mut |_| Ok(())) {
+            Ok((cluster, _)) => Own { cluster: Some(cluster), conf },
+            Err(error) => {
+                drop(Own { cluster: Cluster::open(&dir).ok(), conf });
+                panic!("{error}");
+            }
+        }
+    }
+
+    fn cluster(&self) -> &Cluster {
+        self.cluster.as_ref().unwrap()
+    }
+
+    fn connect(&self) -> benthic_core::Result<Arc<RadosStore>> {
+        connect_to(&self.conf)
+    }
+
+    fn ceph(&self, words: &[&str]) {
+        ceph_of(&self.conf, words);
+    }
+
+    /// Stops a daemon, as SIGSTOP does, until the guard goes.
+    fn stop(&self, daemon: Daemon) -> Stopped {
+        let status = self.cluster().status().unwrap();
+        let found = status.daemons.iter().find(|found| found.name == daemon.to_string()).unwrap();
+        let stopped = Stopped { pid: found.pid.unwrap() };
+        stopped.signal("-STOP");
+        stopped
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let removed = self.cluster.take().map(|cluster| cluster.remove(&mut |_| Ok(())));
+        assert!(std::thread::panicking() || removed.is_some_and(|removed| removed.is_ok()), "left behind");
+    }
+}
+
+struct Stopped {
+    pid: u32,
+}
+
+impl Stopped {
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.pid.to_string()]).status().unwrap();
+        assert!(status.success(), "kill {signal}");
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.signal("-CONT");
+    }
+}
+
+fn connect_to(conf: &Path) -> benthic_core::Result<Arc<RadosStore>> {
+    let options = Options { osd_timeout_ms: TIMEOUT_MS, mon_timeout_ms: TIMEOUT_MS, ..options() };
+    RadosStore::connect(Some(conf), None, options)
+}
+
+/// A process of its own with [`a_process_with_a_stuck_thread_ends`].
+struct Child {
+    process: std::process::Child,
+    /// Open as long as the child may print.
+    out: BufReader<ChildStdout>,
+}
+
+impl Child {
+    /// Returns when it is connected.
+    fn start(conf: &Path) -> Child {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["outage::a_process_with_a_stuck_thread_ends", "--exact", "--ignored", "--nocapture"]);
+        command.env(CHILD_CONF, conf).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let out = BufReader::new(process.stdout.take().unwrap());
+        let mut child = Child { process, out };
+        let connected = child.out.by_ref().lines().any(|line| line.unwrap().contains(CONNECTED));
+        assert!(connected, "the child did not connect");
+        child
+    }
+
+    /// Lets it go on, and waits until it is gone.
+    fn end(&mut self) {
+        drop(self.process.stdin.take());
+        eventually("the child's end", || self.process.try_wait().unwrap().is_some());
+        let status = self.process.wait().unwrap();
+        let mut said = String::new();
+        self.out.read_to_string(&mut said).unwrap();
+        assert!(status.success(), "{status}: {said}");
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Fails if it has ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+#[ignore = "runs as a child of the other test, which stops the monitor meanwhile"]
+fn a_process_with_a_stuck_thread_ends() {
+    let conf = PathBuf::from(std::env::var_os(CHILD_CONF).unwrap());
+    let store = connect_to(&conf).unwrap();
+    std::io::stdout().write_all(format!("{CONNECTED}\n").as_bytes()).unwrap();
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    fails("open pool", ErrorKind::Unavailable, || block_on(store.open_pool("unknown")).map(|_| ()));
+}
+
+/// Runs a call that is to fail within [`SOON`].
+fn fails<T: Debug>(what: &str, wanted: ErrorKind, call: impl FnOnce() -> benthic_core::Result<T>) -> String {
+    let started = Instant::now();
+    let error = call().err().unwrap_or_else(|| panic!("{what} succeeded"));
+    assert_eq!(error.kind(), wanted, "{what}: {error}");
+    assert!(started.elapsed() < SOON, "{what} took {:?}", started.elapsed());
+    error.to_string()
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(90), "{what} never happened");
+        std::thread::park_timeout(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn every_call_ends_whatever_the_cluster_does() {
+    let own = Own::up();
+    let store = own.connect().unwrap();
+    block_on(store.create_pool("p")).unwrap();
+    let pool = block_on(store.open_pool("p")).unwrap();
+    block_on(pool.write_full(&id("o"), "data")).unwrap();
+
+    classes_that_are_not_installed_are_unsupported(&*pool);
+    a_full_cluster_refuses_writes_and_takes_removals(&own, &*pool);
+    stopped_osds_time_out(&own, &*pool);
+    a_stopped_monitor_times_out(&own, &store, &*pool);
+    a_killed_monitor_times_out(&own, &store, &*pool);
+}
+
+fn classes_that_are_not_installed_are_unsupported(pool: &dyn Pool) {
+    let call = |class: &str| ClassCall { class: class.into(), method: "say".into(), input: "".into() };
+    // Also for an object that is not there.
+    for object in ["o", "none"] {
+        let said = fails("exec", ErrorKind::Unsupported, || block_on(pool.exec(&id(object), call("hello"))));
+        assert!(said.contains("benthic class install"), "{said}");
+        let op = WriteOp::new().exec("hello", "record", "");
+        let said = fails("write", ErrorKind::Unsupported, || block_on(pool.write(&id(object), op)));
+        assert!(said.contains("benthic class install") && said.contains("class=hello"), "{said}");
+    }
+    let said = fails("exec", ErrorKind::Unsupported, || block_on(pool.exec(&id("o"), call("strange"))));
+    assert!(said.contains("osd_class_dir"), "{said}");
+}
+
+fn a_full_cluster_refuses_writes_and_takes_removals(own: &Own, pool: &dyn Pool) {
+    block_on(pool.write_full(&id("a"), "x")).unwrap();
+    let ratios = |nearfull: &str, backfillfull: &str, full: &str| {
+        own.ceph(&["osd", "set-nearfull-ratio", nearfull]);
+        own.ceph(&["osd", "set-backfillfull-ratio", backfillfull]);
+        own.ceph(&["osd", "set-full-ratio", full]);
+    };
+    ratios("0.0001", "0.0002", "0.0003");
+    // What does not grow is taken by a full cluster too, so each round writes another object.
+    let mut said = None;
+    let mut round = 0;
+    eventually("a full cluster", || {
+        round += 1;
+        let written = block_on(pool.write(&id(&round.to_string()), WriteOp::new().write_full("x")));
+        said = written.err();
+        said.is_some()
+    });
+    let said = said.unwrap();
+    assert_eq!(said.kind(), ErrorKind::LimitExceeded, "{said}");
+    assert!(said.to_string().contains("the cluster is full"), "{said}");
+    block_on(pool.remove(&id("a"))).unwrap();
+    assert_eq!(kind(block_on(pool.stat(&id("a")))), Some(ErrorKind::NotFound));
+    assert_eq!(block_on(pool.read_range(&id("o"), 0, 9)).unwrap(), "data");
+    ratios("0.85", "0.9", "0.95");
+    eventually("room", || block_on(pool.write_full(&id("room"), "y")).is_ok());
+}
+
+fn stopped_osds_time_out(own: &Own, pool: &dyn Pool) {
+    let stopped = own.stop(Daemon::Osd(0));
+    fails("read", ErrorKind::Unavailable, || block_on(pool.read_range(&id("o"), 0, 9)));
+    fails("write", ErrorKind::OutcomeUnknown, || block_on(pool.write_full(&id("late"), "x")));
+    fails("list", ErrorKind::Unavailable, || block_on(pool.list(ListRequest::default())));
+    drop(stopped);
+    eventually("a reading OSD", || {
+        block_on(pool.read_range(&id("o"), 0, 9)).is_ok_and(|data| data == "data")
+    });
+}
+
+fn a_stopped_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Pool) {
+    let stopped = own.stop(Daemon::Mon);
+    // What needs no monitor goes on.
+    block_on(pool.write_full(&id("o"), "data")).unwrap();
+    let known = block_on(store.open_pool("p")).unwrap();
+    assert_eq!(block_on(known.read_range(&id("o"), 0, 9)).unwrap(), "data");
+
+    fails("connect", ErrorKind::Unavailable, || own.connect().map(|_| ()));
+    fails("remove pool", ErrorKind::OutcomeUnknown, || block_on(store.remove_pool("p")));
+    fails("list pools", ErrorKind::Unavailable, || block_on(store.list_pools()));
+    fails("create pool", ErrorKind::Unavailable, || block_on(store.create_pool("new")));
+    // More than there are threads: none hangs, and in the end none even waits.
+    let opened = (0..20).map(|index| {
+        let store = Arc::clone(store);
+        async move { store.open_pool(&format!("unknown-{index}")).await.map(|_| ()) }
+    });
+    let opened = {
+        let started = Instant::now();
+        let opened = block_on(futures::future::join_all(opened));
+        assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+        opened
+    };
+    assert!(opened.into_iter().all(|opened| kind(opened) == Some(ErrorKind::Unavailable)));
+    let said = fails("open pool", ErrorKind::Unavailable, || block_on(store.open_pool("other")).map(|_| ()));
+    assert!(said.contains("all threads wait") && said.contains("pool=other"), "{said}");
+    block_on(pool.write_full(&id("o"), "data")).unwrap();
+
+    // A store whose threads are stuck goes at once, and so does its process.
+    drop(stopped);
+    let second = own.connect().unwrap();
+    let mut child = Child::start(&own.conf);
+    let stopped = own.stop(Daemon::Mon);
+    fails("open pool", ErrorKind::Unavailable, || block_on(second.open_pool("unknown")).map(|_| ()));
+    let started = Instant::now();
+    drop(second);
+    child.end();
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    drop(stopped);
+    // The removal was sent, and its outcome unknown; the store itself is as good as before.
+    eventually("a store that goes on", || match kind(block_on(store.create_pool("again"))) {
+        None | Some(ErrorKind::AlreadyExists) => true,
+        Some(other) => {
+            assert!(matches!(other, ErrorKind::Unavailable | ErrorKind::OutcomeUnknown), "{other:?}");
+            false
+        }
+    });
+    assert!(block_on(store.list_pools()).unwrap().contains(&"again".to_owned()));
+}
+
+fn a_killed_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Pool) {
+    own.cluster().kill(Daemon::Mon, &mut |_| Ok(())).unwrap();
+    fails("connect", ErrorKind::Unavailable, || own.connect().map(|_| ()));
+    fails("list pools", ErrorKind::Unavailable, || block_on(store.list_pools()));
+    fails("open pool", ErrorKind::Unavailable, || block_on(store.open_pool("unknown")).map(|_| ()));
+    fails("remove pool", ErrorKind::OutcomeUnknown, || block_on(store.remove_pool("again")));
+    // The pool of this handle is perhaps gone by now; asking says so or that it cannot be known.
+    let read = kind(block_on(pool.read_range(&id("o"), 0, 9)));
+    assert!(matches!(read, None | Some(ErrorKind::NotFound | ErrorKind::Unavailable)), "{read:?}");
+    own.cluster().start(Daemon::Mon, &mut |_| Ok(())).unwrap();
+    eventually("a monitor that serves", || block_on(store.list_pools()).is_ok());
+}

@@ -1,0 +1,74 @@
+//! What the tests share: a cluster, and clients of it.
+
+use benthic_core::{ErrorKind, ObjectId, Pool, Result, Store};
+use benthic_rados::{Options, RadosStore};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, LazyLock};
+
+pub use futures::executor::block_on;
+
+/// The configuration of the cluster that the tests share: three OSDs, with Benthic's class library.
+pub fn conf() -> &'static Path {
+    static CONF: LazyLock<PathBuf> = LazyLock::new(|| {
+        let conf = std::env::var_os("BENTHIC_TEST_CEPH_CONF");
+        conf.map(PathBuf::from).expect("BENTHIC_TEST_CEPH_CONF names no cluster; `make test` starts one")
+    });
+    &CONF
+}
+
+pub fn options() -> Options {
+    Options {
+        classes: benthic_classes::registry(),
+        // Few, so that many small pools fit on one OSD.
+        pool_pgs: 4,
+        ..Options::default()
+    }
+}
+
+pub fn connect() -> Arc<RadosStore> {
+    RadosStore::connect(Some(conf()), None, options()).unwrap()
+}
+
+/// A pool that its test has for itself; removed at the end, so that its placement groups do not add up.
+pub struct OwnPool {
+    pub store: Arc<RadosStore>,
+    pub pool: Arc<dyn Pool>,
+}
+
+impl OwnPool {
+    pub fn new(name: &str) -> OwnPool {
+        let store = connect();
+        let name = format!("{name}.{}", std::process::id());
+        block_on(store.create_pool(&name)).unwrap();
+        let pool = block_on(store.open_pool(&name)).unwrap();
+        OwnPool { store, pool }
+    }
+}
+
+impl Drop for OwnPool {
+    fn drop(&mut self) {
+        let removed = block_on(self.store.remove_pool(self.pool.name()));
+        assert!(std::thread::panicking() || removed.is_ok(), "{removed:?}");
+    }
+}
+
+/// Runs Ceph's own program as the administrator and gives what it prints.
+pub fn ceph(words: &[&str]) -> String {
+    ceph_of(conf(), words)
+}
+
+/// The same for another cluster.
+pub fn ceph_of(conf: &Path, words: &[&str]) -> String {
+    let output = Command::new("ceph").arg("--conf").arg(conf).args(words).output().unwrap();
+    assert!(output.status.success(), "ceph {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+pub fn id(name: &str) -> ObjectId {
+    ObjectId::new(name).unwrap()
+}
+
+pub fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
+    result.err().map(|error| error.kind())
+}
