@@ -58,27 +58,34 @@ test-here: toolchain
 	@echo "==> tests"
 	$(CARGO) test --release --workspace
 
-# Sockets have short paths, so the cluster is not below a directory that may have a long one. Its name is of this tree: what a
-# killed run left is removed by the next.
-TEST_CLUSTER := $(or $(TMPDIR),/tmp)/benthic-test-$(firstword $(shell pwd | cksum))
+# Sockets have short paths, so clusters are not below a directory that may have a long one. These directories' names are of
+# this tree: what a killed run left in them is removed by the next.
+TREE := $(firstword $(shell pwd | cksum))
+TEST_DIR := $(or $(TMPDIR),/tmp)/benthic-test-$(TREE)
+BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
 test-ceph: toolchain ceph-packages ## prove what takes a real Ceph cluster, which it starts and removes
 	$(CARGO) build --release --workspace --all-targets
 	@echo "==> tests on a real Ceph cluster"
 	@benthic=target/release/benthic; \
-	remove() { $$benthic cluster down --remove --dir $(TEST_CLUSTER) 2>/dev/null; }; \
+	clusters() { find $(TEST_DIR) -name benthic-cluster.json -printf '%h\n' 2>/dev/null; }; \
+	remove() { \
+		for dir in $$(clusters); do $$benthic cluster down --remove --dir $$dir; done; \
+		[ -n "$$(clusters)" ] || rm -rf $(TEST_DIR); \
+	}; \
 	remove; trap remove EXIT; trap 'exit 130' INT TERM; \
-	BENTHIC_METHOD_DEADLINE_MS=2000 $$benthic cluster up --dir $(TEST_CLUSTER) && \
-	BENTHIC_TEST_CEPH_CONF=$(TEST_CLUSTER)/ceph.conf $(CARGO) test --release --workspace --test ceph
+	BENTHIC_METHOD_DEADLINE_MS=2000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
+	TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf \
+		$(CARGO) test --release --workspace --test ceph
 
 bench-ceph: ceph ## measure on real Ceph clusters; results in target/bench-ceph
 	@dpkg-query -W -f '$${db:Status-Abbrev}' libssl-dev 2>/dev/null | grep -q '^ii' || { \
 		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; echo "==> installing libssl-dev with apt"; \
 		$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends libssl-dev; }
-	@mkdir -p target/bench-ceph
+	@mkdir -p target/bench-ceph $(BENCH_DIR)
 	g++ -std=c++17 -O2 -Wall -Wextra -Werror -shared -fPIC -isystem /usr/include/rados \
 		bench/ceph/cls_plainmd5.cc -lcrypto -o target/bench-ceph/libcls_plainmd5.so
-	CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/ceph/Cargo.toml
+	TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/ceph/Cargo.toml
 
 test-long: export BENTHIC_TEST_LONG = 1
 test-long: test ## the same with more cases and more load

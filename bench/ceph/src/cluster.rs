@@ -15,10 +15,12 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a new one. What a killed run left in the directory goes first.
-    pub fn up(benthic: &Path, dir: &Path, args: &[&str]) -> Outcome<Cluster> {
-        let cluster = Cluster { benthic: fs::canonicalize(benthic)?, dir: std::path::absolute(dir)? };
-        if cluster.dir.exists() {
+    /// Starts a new one in the directory for temporary files, where paths are short enough for sockets. What a killed run
+    /// left there goes first.
+    pub fn up(benthic: &Path, name: &str, args: &[&str]) -> Outcome<Cluster> {
+        let dir = std::env::temp_dir().join(format!("benthic-bench-{name}"));
+        let cluster = Cluster { benthic: fs::canonicalize(benthic)?, dir };
+        if cluster.dir.join("benthic-cluster.json").exists() {
             cluster.remove()?;
         }
         let mut up = cluster.benthic(["cluster", "up"]);
@@ -40,13 +42,7 @@ impl Cluster {
 
     /// Puts a class where the OSDs look for it when it is first called.
     pub fn install(&self, library: &Path) -> Outcome {
-        let name = library.file_name().ok_or("the class has no file name")?;
-        let classes = self.dir.join("classes");
-        // A file that is half there must never have the name that an OSD opens.
-        let temporary = classes.join("new-class");
-        fs::copy(library, &temporary).map_err(|error| format!("{}: {error}", library.display()))?;
-        fs::rename(temporary, classes.join(name))?;
-        Ok(())
+        run(self.benthic(["class", "install"]).arg(library).arg("--cluster").arg(&self.dir))
     }
 
     /// Connects with the classes that this build knows.

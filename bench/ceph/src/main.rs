@@ -30,16 +30,13 @@ const FAR_RTT_MS: &str = "10";
 
 #[derive(Parser)]
 struct Args {
-    /// The program
+    /// The program, with the library of our classes beside it
     #[arg(long, value_name = "FILE", default_value = "target/release/benthic")]
     benthic: PathBuf,
-    /// Our classes
-    #[arg(long, value_name = "FILE", default_value = "target/release/libcls_benthic_1.so")]
-    classes: PathBuf,
     /// The C++ class
     #[arg(long, value_name = "FILE", default_value = "target/bench-ceph/libcls_plainmd5.so")]
     plain_class: PathBuf,
-    /// Where the clusters and the results go
+    /// Where the results go
     #[arg(long, value_name = "DIR", default_value = "target/bench-ceph")]
     out: PathBuf,
     /// How often everything is measured
@@ -66,10 +63,9 @@ async fn main() -> ExitCode {
 
 async fn run(args: Args) -> Outcome {
     std::fs::create_dir_all(&args.out)?;
-    let mut report = Report::new(machine::describe(&args.out)?, args.rounds, args.quick);
+    let mut report = Report::new(machine::describe(&std::env::temp_dir())?, args.rounds, args.quick);
     {
-        let near = Cluster::up(&args.benthic, &args.out.join("near"), &["--osds", "3"])?;
-        near.install(&args.classes)?;
+        let near = Cluster::up(&args.benthic, "near", &["--osds", "3"])?;
         near.install(&args.plain_class)?;
         let store = near.connect().await?;
         report.near = experiment::run(&*store, args.rounds, args.quick, true).await?;
@@ -80,8 +76,7 @@ async fn run(args: Args) -> Outcome {
     }
     if !args.no_far {
         let sites = ["--osds", "3", "--sites", "far", "--rtt-ms", FAR_RTT_MS];
-        let far = Cluster::up(&args.benthic, &args.out.join("far"), &sites)?;
-        far.install(&args.classes)?;
+        let far = Cluster::up(&args.benthic, "far", &sites)?;
         let store = far.connect().await?;
         report.far_round_trip_ms = Some(small_calls::round_trip_ms(&*store).await?);
         report.far = experiment::run(&*store, args.rounds.min(3), args.quick, false).await?;

@@ -8,11 +8,13 @@ use std::fs::{self, File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// What ceph-osd looks for in a library; it is in no library that was built without Ceph's headers.
 const ENTRY_POINT: &[u8] = b"\0__cls_init\0";
+
+/// OSDs run as a user of their own.
+const MODE: u32 = 0o644;
 
 const QUESTION_LIMIT: Duration = Duration::from_secs(15);
 
@@ -33,7 +35,7 @@ pub fn library_name(library: &Path) -> Result<&str> {
     })
 }
 
-/// Copies `libcls_NAME.so` into `class_dir` (the OSDs' `osd_class_dir`) and returns where it is.
+/// Copies `libcls_NAME.so` into `class_dir` (the OSDs' `osd_class_dir`) and returns its real path.
 ///
 /// An OSD sees all of the file or nothing: it is written under another name, synced and renamed. A file that is there
 /// already with the same content stays. OSDs that have loaded an older file of this name go on with it until they are
@@ -45,8 +47,13 @@ pub fn library_name(library: &Path) -> Result<&str> {
 pub fn install(library: &Path, class_dir: &Path) -> Result<PathBuf> {
     let name = library_name(library)?;
     let content = read_library(library)?;
+    let cannot = |file: &Path, error| {
+        Error::io(Action::Admin, "the library cannot be installed", error).with("file", file.display())
+    };
+    let class_dir = &fs::canonicalize(class_dir).map_err(|error| cannot(class_dir, error))?;
     let installed = class_dir.join(format!("libcls_{name}.so"));
     if fs::read(&installed).is_ok_and(|present| present == content) {
+        allow_reading(&installed).map_err(|error| cannot(&installed, error))?;
         return Ok(installed);
     }
     // An OSD that starts loads all that begins with `libcls_`, so the temporary name does not.
@@ -56,9 +63,7 @@ pub fn install(library: &Path, class_dir: &Path) -> Result<PathBuf> {
         // The first error is the one to report.
         let _ = fs::remove_file(&temporary);
     }
-    written.map_err(|error| {
-        Error::io(Action::Admin, "the library cannot be installed", error).with("file", installed.display())
-    })?;
+    written.map_err(|error| cannot(&installed, error))?;
     Ok(installed)
 }
 
@@ -81,10 +86,17 @@ pub fn read_library(library: &Path) -> Result<Vec<u8>> {
     .with("file", library.display()))
 }
 
+fn allow_reading(library: &Path) -> std::io::Result<()> {
+    if fs::metadata(library)?.permissions().mode() & 0o777 == MODE {
+        return Ok(());
+    }
+    fs::set_permissions(library, Permissions::from_mode(MODE))
+}
+
 fn write_and_rename(content: &[u8], temporary: &Path, installed: &Path) -> std::io::Result<()> {
     let mut file = File::create(temporary)?;
     file.write_all(content)?;
-    file.set_permissions(Permissions::from_mode(0o644))?;
+    file.set_permissions(Permissions::from_mode(MODE))?;
     file.sync_all()?;
     fs::rename(temporary, installed)?;
     match installed.parent() {
@@ -93,8 +105,8 @@ fn write_and_rename(content: &[u8], temporary: &Path, installed: &Path) -> std::
     }
 }
 
-/// The processes on this machine that run an older file of this name than the one that is `installed` now. Processes of
-/// other users are left out, unless this one is root's.
+/// The processes on this machine that run an older file of this name than the one that is `installed` now: its real
+/// path, as [`install`] returns it. Processes of other users are left out, unless this one is root's.
 ///
 /// # Errors
 /// Only if this machine's processes cannot be listed.
@@ -165,7 +177,7 @@ impl Settings {
             let mut command = match conf {
                 Some(conf) => tools::command("ceph", conf),
                 // It may have CEPH_CONF or CEPH_ARGS in its environment, as librados has.
-                None => plain("ceph"),
+                None => tools::plain("ceph"),
             };
             if let Some(id) = id {
                 let full = if id.contains('.') { id.to_owned() } else { format!("client.{id}") };
@@ -185,12 +197,6 @@ impl Settings {
         let shown = ask(&["tell", &format!("osd.{}", up.osd), "config", "show"])?;
         serde_json::from_str(&shown).map_err(strange)
     }
-}
-
-fn plain(program: &str) -> Command {
-    let mut command = Command::new(program);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
 }
 
 #[cfg(test)]

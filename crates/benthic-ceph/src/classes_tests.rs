@@ -1,8 +1,9 @@
 use super::{install, running_older};
 use benthic_core::ErrorKind;
-use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
 /// Enough of a library for `install`, which looks no closer.
 const LIBRARY: &[u8] = b"\x7fELF....\0__cls_init\0....";
@@ -22,7 +23,7 @@ fn a_library_is_installed_beside_others_and_replaced_whole() {
     let library = build.path().join("libcls_mydigest_1.so");
     fs::write(&library, LIBRARY).unwrap();
     let installed = install(&library, classes.path()).unwrap();
-    assert_eq!(installed, classes.path().join("libcls_mydigest_1.so"));
+    assert_eq!(installed, fs::canonicalize(classes.path()).unwrap().join("libcls_mydigest_1.so"));
     assert_eq!(fs::metadata(&installed).unwrap().permissions().mode() & 0o777, 0o644);
 
     // Whoever has the old file open keeps it, as an OSD does.
@@ -32,6 +33,28 @@ fn a_library_is_installed_beside_others_and_replaced_whole() {
     assert_eq!(fs::read(&installed).unwrap(), [LIBRARY, b"new"].concat());
     assert_eq!(old.metadata().unwrap().len(), LIBRARY.len() as u64);
     assert_eq!(names_in(classes.path()), ["libcls_lock.so", "libcls_mydigest_1.so"]);
+}
+
+#[test]
+fn an_older_file_is_seen_by_whatever_path_it_was_installed() {
+    let build = tempfile::tempdir().unwrap();
+    let classes = tempfile::tempdir().unwrap();
+    let link = build.path().join("link");
+    symlink(classes.path(), &link).unwrap();
+    let library = build.path().join("libcls_sleeper_1.so");
+    // A program that is its own library: it has the file mapped, as an OSD has.
+    let program = [&fs::read("/bin/sleep").unwrap()[..], b"\0__cls_init\0"].concat();
+    fs::write(&library, &program).unwrap();
+    let installed = install(&library, &link).unwrap();
+    assert_eq!(installed, fs::canonicalize(classes.path()).unwrap().join("libcls_sleeper_1.so"));
+
+    fs::set_permissions(&installed, Permissions::from_mode(0o700)).unwrap();
+    let mut runs = Command::new(&installed).arg("600").spawn().unwrap();
+    fs::write(&library, [&program[..], b"new"].concat()).unwrap();
+    let older = install(&library, &link).and_then(|installed| running_older(&installed));
+    runs.kill().unwrap();
+    runs.wait().unwrap();
+    assert_eq!(older.unwrap(), [runs.id()]);
 }
 
 #[test]
@@ -65,8 +88,10 @@ fn the_same_content_is_not_written_again() {
     fs::write(&library, LIBRARY).unwrap();
     let inode = |path: &Path| fs::metadata(path).unwrap().ino();
     let first = inode(&install(&library, classes.path()).unwrap());
+    fs::set_permissions(classes.path().join("libcls_mydigest_1.so"), Permissions::from_mode(0o600)).unwrap();
     let installed = install(&library, classes.path()).unwrap();
     assert_eq!(inode(&installed), first);
+    assert_eq!(fs::metadata(&installed).unwrap().permissions().mode() & 0o777, 0o644, "OSDs can read it");
     fs::write(&library, [LIBRARY, b"new"].concat()).unwrap();
     assert_ne!(inode(&install(&library, classes.path()).unwrap()), first);
     assert_eq!(running_older(&installed).unwrap(), Vec::<u32>::new(), "nobody had loaded it");

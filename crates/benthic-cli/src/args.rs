@@ -60,7 +60,7 @@ pub struct Cli {
 #[derive(Args)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {
-    /// The store: file:DIR, ceph: (a cluster), or mem: (gone with the process)
+    /// The store: file:DIR, ceph: (a cluster; ceph:?conf=FILE&id=client.x&read=near), or mem: (gone with the process)
     #[arg(
         long,
         global = true,

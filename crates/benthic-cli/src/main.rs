@@ -53,7 +53,7 @@ fn main() -> ExitCode {
             failure.status()
         }
     };
-    if session.used_ceph() {
+    if session.is_ceph() {
         drop(session);
         benthic_rados::end_process(status);
     }

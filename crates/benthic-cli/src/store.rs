@@ -4,12 +4,16 @@ use crate::output::Output;
 use benthic_core::{ClassInfo, Error, ErrorKind, Pool, Result, Store, StoreUri};
 use benthic_embedded::{EmbeddedStore, MemStore, Options};
 use benthic_rados::RadosStore;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 /// The store if the user names none.
 pub const DEFAULT_URI: &str = "file:./benthic-data";
+
+/// Where `benthic cluster` keeps its cluster if the user names no directory.
+pub const CLUSTER_DIR: &str = "./benthic-cluster";
 
 /// What a command works with: the store that the user named, opened when it is first needed, and the output.
 pub struct Session {
@@ -59,16 +63,16 @@ impl Session {
 
     /// The Ceph cluster that the store is in, if it is in one.
     pub async fn rados(&self) -> Result<Option<Arc<RadosStore>>> {
-        if !self.uri.starts_with("ceph:") {
+        if !self.is_ceph() {
             return Ok(None);
         }
         self.store().await?;
         Ok(self.opened.get().and_then(|opened| opened.rados.clone()))
     }
 
-    /// Whether a Ceph cluster was opened.
-    pub fn used_ceph(&self) -> bool {
-        self.opened.get().is_some_and(|opened| opened.rados.is_some())
+    /// Whether the store is a Ceph cluster.
+    pub fn is_ceph(&self) -> bool {
+        self.uri.starts_with("ceph:")
     }
 
     /// Opens a pool. If there is none with this name, the error says which one may be meant.
@@ -126,12 +130,22 @@ async fn open(uri: &str, create: bool) -> Result<Opened> {
                 localized_reads: read_near,
                 ..benthic_rados::Options::default()
             };
+            let conf = conf.or_else(local_conf);
             let store = blocking(move || RadosStore::connect(conf.as_deref(), id.as_deref(), options))
                 .await
                 .map_err(|error| error.with("store", uri))?;
             Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: None, rados: Some(store) })
         }
     }
+}
+
+/// The cluster of `benthic cluster up` in this directory, where Ceph's programs would find no configuration.
+fn local_conf() -> Option<PathBuf> {
+    let named = ["CEPH_CONF", "CEPH_ARGS"].iter().any(|name| std::env::var_os(name).is_some());
+    let home = std::env::home_dir().unwrap_or_default();
+    let usual = ["/etc/ceph/ceph.conf".into(), home.join(".ceph/ceph.conf"), "ceph.conf".into()];
+    let here = PathBuf::from(CLUSTER_DIR).join("ceph.conf");
+    (!named && !usual.iter().any(|conf: &PathBuf| conf.exists()) && here.exists()).then_some(here)
 }
 
 /// Parses a URI; the error names only what this build has.

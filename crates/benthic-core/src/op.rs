@@ -325,11 +325,12 @@ impl ReadOp {
         self
     }
 
-    /// Checks the operation against the [limits]; every engine does so before it starts.
+    /// Checks the operation against the [limits]; every engine does so before it starts. Gives the bytes that it is known to
+    /// carry, in either direction, as [`limits::OPERATION_BYTES_MAX`] counts them.
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`.
-    pub fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<u64> {
         let mut size = OperationSize::default();
         size.guards(&self.guards, self.steps.len())?;
         for step in &self.steps {
@@ -359,7 +360,7 @@ impl ReadOp {
                 ReadStep::Stat | ReadStep::ListXattrs => {}
             }
         }
-        Ok(())
+        Ok(size.len_bytes)
     }
 }
 
@@ -459,11 +460,12 @@ impl WriteOp {
         self
     }
 
-    /// Checks the operation against the [limits]; every engine does so before it starts.
+    /// Checks the operation against the [limits]; every engine does so before it starts. Gives the bytes that it carries,
+    /// as [`limits::OPERATION_BYTES_MAX`] counts them.
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`.
-    pub fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<u64> {
         let mut size = OperationSize::default();
         size.guards(&self.guards, self.steps.len())?;
         for (at, step) in self.steps.iter().enumerate() {
@@ -498,7 +500,7 @@ impl WriteOp {
                 WriteStep::Create { .. } | WriteStep::Remove | WriteStep::OmapClear => {}
             }
         }
-        Ok(())
+        Ok(size.len_bytes)
     }
 }
 

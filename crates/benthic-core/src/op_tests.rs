@@ -2,7 +2,7 @@ use super::{Compare, ReadOp, WriteOp, check_object_size};
 use crate::{ErrorKind, limits};
 use bytes::Bytes;
 
-fn kind(result: crate::Result<()>) -> Option<ErrorKind> {
+fn kind<T>(result: crate::Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
@@ -16,6 +16,17 @@ fn an_operation_carries_64_mib_and_no_more() {
     assert_eq!(kind(ReadOp::new().read(0, u64::MAX).read(0, 1).check()), Some(ErrorKind::LimitExceeded));
     let steps = (0..1_025).fold(WriteOp::new(), |op, _| op.create(false));
     assert_eq!(kind(steps.check()), Some(ErrorKind::LimitExceeded));
+}
+
+#[test]
+fn the_size_of_an_operation_is_all_that_it_carries() {
+    let entry = limits::ENTRY_BYTES;
+    let guarded = WriteOp::new().cmp_omap("key", "value").cmp_xattr("a", Compare::Eq, "12");
+    assert_eq!(guarded.check().unwrap(), 10 + entry);
+    assert_eq!(WriteOp::new().set_xattr("name", "value").check().unwrap(), 9);
+    assert_eq!(WriteOp::new().write(7, "data").omap_remove(["key", "k"]).check().unwrap(), 8 + 2 * entry);
+    assert_eq!(WriteOp::new().exec("c", "m", "input").omap_set([("k", "v")]).check().unwrap(), 7 + entry);
+    assert_eq!(ReadOp::new().read(0, 100).omap_get(["key"]).stat().check().unwrap(), 103 + entry);
 }
 
 #[test]

@@ -1,33 +1,49 @@
 //! Libraries of classes in the OSDs: which of them has a class that this build does not know, and what each OSD runs.
 //!
 //! A class `mydigest` that is not of this build is that of the library `mydigest_1`; `mydigest_2` is that of the library
-//! `mydigest_2`, its next wire version. The library is asked once ([`DESCRIBE`]), in the OSD that has the object.
-//! A class that no library has goes to the OSDs as it is: it is one of Ceph's own.
+//! `mydigest_2`, its next wire version. The library is asked ([`DESCRIBE`]) in the OSD that has the object, and its answer
+//! is remembered for a while. A class that no library has goes to the OSDs as it is: it is one of Ceph's own.
 
 use crate::errors::c_string;
-use crate::ffi::IoCtx;
-use crate::read;
-use crate::store::{RadosStore, Shared, command};
+use crate::ffi::{self, IoCtx, StepOutput};
+use crate::in_flight::InFlight;
+use crate::pool::lost;
+use crate::store::{RadosStore, Shared, ask};
+use crate::write::refused;
+use benthic_core::error::errno;
 use benthic_core::names::CEPH_CLASSES;
 use benthic_core::{
-    ClassCall, ClassInfo, DESCRIBE, Error, ErrorKind, LibraryInfo, MethodFlags, MethodInfo, ObjectId, ReadOp,
-    ReadOutput, Result,
+    Action, ClassCall, ClassInfo, Error, ErrorKind, LibraryInfo, MethodFlags, MethodInfo, ObjectId, Result,
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::CStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// [`benthic_core::DESCRIBE`], as librados takes it.
+pub(crate) const DESCRIBE: &CStr = c"benthic.describe";
+
 /// Classes that are remembered.
 const CLASSES_MAX: usize = 1_024;
+/// How long it is not asked again whether a library has a class, so that most calls are one round trip. A library may be
+/// installed at any time, and an OSD that starts again may load another build of it.
+const ANSWER_HOLDS: Duration = Duration::from_secs(60);
 /// How long object names are looked for, so that every OSD can be asked.
 const SEARCH_LIMIT: Duration = Duration::from_secs(10);
 
-/// The classes of other people's libraries, as far as they were asked for. Only what was found is remembered: a library
-/// may be installed at any time, and one that was loaded stays.
+/// The classes that are not of this build, as far as they were asked for.
 #[derive(Default)]
-pub(crate) struct Libraries(Mutex<HashMap<String, Arc<Found>>>);
+pub(crate) struct Libraries(Mutex<HashMap<String, Known>>);
+
+#[derive(Default)]
+struct Known {
+    /// `None` if no library that was asked has the class.
+    found: Option<Arc<Found>>,
+    /// When the last question was sent; `None` if it is to be asked again whenever that was.
+    asked: Option<Instant>,
+}
 
 /// A class, and the library that has it.
 pub(crate) struct Found {
@@ -37,36 +53,82 @@ pub(crate) struct Found {
 
 impl Libraries {
     pub fn get(&self, class: &str) -> Option<Arc<Found>> {
-        self.0.lock().get(class).cloned()
+        self.0.lock().get(class)?.found.clone()
     }
 
     /// The library, class and method of a call; `None` for what no library that was asked has.
     pub fn method(&self, call: &ClassCall) -> Option<(Arc<Found>, MethodFlags)> {
         let found = self.get(&call.class)?;
-        let flags = flags(found.class.methods.iter().find(|method| method.name == call.method)?)?;
+        let flags = flags(found.method(&call.method)?)?;
         Some((found, flags))
     }
 
-    /// Finds out which library has a class, unless that is known.
-    pub async fn learn(&self, context: &Arc<IoCtx>, object: &ObjectId, class: &str) -> Result<()> {
-        if CEPH_CLASSES.contains(&class) || self.get(class).is_some() {
+    /// Finds out which library has a class, unless that is known. A method that the library did not have is asked for again.
+    pub async fn learn(
+        &self,
+        in_flight: &Arc<InFlight>,
+        context: &Arc<IoCtx>,
+        object: &ObjectId,
+        class: &str,
+        method: Option<&str>,
+    ) -> Result<()> {
+        if CEPH_CLASSES.contains(&class) || !self.is_due(class, method) {
             return Ok(());
         }
         let (library, name) = library_of(class);
-        let described = match describe(context, object, &library).await {
+        let described = match describe(in_flight, context, object, &library).await {
             // The call itself is refused too, and says it of the right class.
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
             described => described?,
         };
         let classes = described.map(|library| library.classes).unwrap_or_default();
-        if let Some(info) = classes.into_iter().find(|candidate| candidate.name == name) {
-            let mut known = self.0.lock();
-            if known.len() >= CLASSES_MAX {
-                known.clear();
-            }
-            known.insert(class.to_owned(), Arc::new(Found { library, class: info }));
-        }
+        let info = classes.into_iter().find(|candidate| candidate.name == name);
+        self.remember(class, info.map(|class| Found { library, class }));
         Ok(())
+    }
+
+    /// Whether it is time to ask for a class. Whoever is told so asks; others go on with what is known meanwhile.
+    fn is_due(&self, class: &str, method: Option<&str>) -> bool {
+        let mut known = self.0.lock();
+        let Some(known) = known.get_mut(class) else { return true };
+        let lacks = |found: &Arc<Found>| method.is_some_and(|method| found.method(method).is_none());
+        if known.asked.is_some_and(|asked| asked.elapsed() < ANSWER_HOLDS)
+            && !known.found.as_ref().is_some_and(lacks)
+        {
+            return false;
+        }
+        known.asked = Some(Instant::now());
+        true
+    }
+
+    fn remember(&self, class: &str, found: Option<Found>) {
+        let mut known = self.0.lock();
+        if known.len() >= CLASSES_MAX {
+            known.retain(|_, known| known.found.is_some());
+        }
+        if known.len() >= CLASSES_MAX {
+            known.clear();
+        }
+        let known = known.entry(class.to_owned()).or_default();
+        known.asked = Some(Instant::now());
+        // An OSD without the library does not undo what another one said.
+        if let Some(found) = found {
+            known.found = Some(Arc::new(found));
+        }
+    }
+
+    /// An OSD did not support a call of this class: perhaps what is known of it is no longer so, and the next call asks
+    /// again. Until then it stays, for calls that are on their way.
+    pub fn doubt(&self, class: &str) {
+        if let Some(known) = self.0.lock().get_mut(class) {
+            known.asked = None;
+        }
+    }
+}
+
+impl Found {
+    fn method(&self, name: &str) -> Option<&MethodInfo> {
+        self.class.methods.iter().find(|method| method.name == name)
     }
 }
 
@@ -92,22 +154,32 @@ fn library_of(class: &str) -> (String, &str) {
 
 /// What a library says about itself in the OSD that has `object`, which need not be there; `None` if the OSD does not
 /// have the library.
-async fn describe(context: &Arc<IoCtx>, object: &ObjectId, library: &str) -> Result<Option<LibraryInfo>> {
-    let (library, method) = (c_string(library)?, c_string(DESCRIBE)?);
-    let call = ClassCall { class: String::new(), method: String::new(), input: Vec::new().into() };
-    let op = ReadOp { guards: Vec::new(), steps: vec![call.into()] };
-    let plan = read::Plan::new(&op, |_| Ok((library.clone(), method.clone())))?;
-    let answer = context.read(&c_string(object.name())?, plan.build(context), false);
-    let completed =
-        answer.await.map_err(|_| Error::new(ErrorKind::Internal, "librados dropped an operation"))?;
-    match read::reply(&plan, completed, false) {
-        Ok(reply) => match reply.outputs.as_slice() {
+async fn describe(
+    in_flight: &Arc<InFlight>,
+    context: &Arc<IoCtx>,
+    object: &ObjectId,
+    library: &str,
+) -> Result<Option<LibraryInfo>> {
+    let (name, class) = (c_string(object.name())?, c_string(library)?);
+    let permit = in_flight.enter(0).await?;
+    let answer = {
+        let mut question = ffi::ReadOp::new(context).keep(permit);
+        question.exec(&class, DESCRIBE, &[]);
+        context.read(&name, question, false)
+    };
+    let completed = answer.await.map_err(lost)?;
+    match completed.result.saturating_neg() {
+        errno::EOPNOTSUPP => Ok(None),
+        number if number > 0 => {
+            let method = benthic_core::DESCRIBE.to_owned();
+            let call = ClassCall { class: library.to_owned(), method, input: Vec::new().into() };
+            Err(refused(number, &call, Action::Read))
+        }
+        _ => Ok(completed.buffers.outputs().into_iter().find_map(|output| match output {
             // One of Ceph's own classes may answer anything.
-            [ReadOutput::Exec(output)] => Ok(serde_json::from_slice(output).ok()),
-            _ => Ok(None),
-        },
-        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
-        Err(error) => Err(error),
+            StepOutput::Exec(output) => serde_json::from_slice(&output).ok(),
+            _ => None,
+        })),
     }
 }
 
@@ -135,7 +207,7 @@ impl RadosStore {
             return Ok(None);
         }
         let context = self.namespace(pool, object.namespace()).await?;
-        shared.libraries.learn(&context, object, class).await?;
+        shared.libraries.learn(&shared.in_flight, &context, object, class, None).await?;
         let found = shared.libraries.get(class);
         Ok(found.map(|found| ClassInfo { name: class.to_owned(), ..found.class.clone() }))
     }
@@ -163,7 +235,8 @@ impl RadosStore {
             None => return Err(unavailable("it is down")),
         };
         let context = self.namespace(&pool, "").await?;
-        let described = describe(&context, &ObjectId::new(name.as_str())?, library).await?;
+        let in_flight = &self.shared().in_flight;
+        let described = describe(in_flight, &context, &ObjectId::new(name.as_str())?, library).await?;
         // If it went down meanwhile, the next OSD answered.
         let now = self.run(move |shared| primary(shared, &pool, &name)).await?;
         if now != Some(osd.id) {
@@ -235,16 +308,48 @@ fn primary(shared: &Shared, pool: &str, name: &str) -> Result<Option<i64>> {
     Ok((mapped.acting_primary >= 0).then_some(mapped.acting_primary))
 }
 
-fn ask<T: for<'de> Deserialize<'de>>(shared: &Shared, question: &serde_json::Value) -> Result<T> {
-    let (answer, _) = command(shared, &question.to_string())?;
-    serde_json::from_slice(&answer).map_err(|error| {
-        Error::new(ErrorKind::Internal, "the monitors' answer is not understood").with_source(error)
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::library_of;
+    use super::{CLASSES_MAX, ClassInfo, DESCRIBE, Found, Libraries, library_of};
+
+    #[test]
+    fn the_question_is_the_one_that_libraries_answer() {
+        assert_eq!(DESCRIBE.to_str().unwrap(), benthic_core::DESCRIBE);
+    }
+
+    fn found() -> Found {
+        let class = r#"{"class":"c","version":1,"build":"","summary":"","methods":[{"method":"m","reads":true,
+            "writes":false,"result_xattr":null,"summary":"","input":"","output":"","examples":[]}]}"#;
+        let class: ClassInfo = serde_json::from_str(class).unwrap();
+        Found { library: "c_1".to_owned(), class }
+    }
+
+    #[test]
+    fn an_answer_holds_until_it_is_doubted_and_stays_meanwhile() {
+        let libraries = Libraries::default();
+        assert!(libraries.is_due("c", Some("m")));
+        libraries.remember("c", None);
+        assert!(!libraries.is_due("c", Some("m")), "a miss is remembered");
+        libraries.doubt("c");
+        assert!(libraries.is_due("c", Some("m")));
+        assert!(!libraries.is_due("c", Some("m")), "one asks again, not all");
+        libraries.remember("c", Some(found()));
+        assert!(!libraries.is_due("c", Some("m")) && !libraries.is_due("c", None));
+        assert!(libraries.is_due("c", Some("new")), "a later build may have it");
+        libraries.doubt("c");
+        libraries.remember("c", None);
+        assert!(libraries.get("c").is_some(), "one OSD without the library");
+    }
+
+    #[test]
+    fn misses_make_room_for_libraries() {
+        let libraries = Libraries::default();
+        libraries.remember("c", Some(found()));
+        for miss in 0..2 * CLASSES_MAX {
+            libraries.remember(&miss.to_string(), None);
+        }
+        assert!(libraries.0.lock().len() <= CLASSES_MAX && libraries.get("c").is_some());
+    }
 
     #[test]
     fn a_class_is_in_the_library_of_its_name_and_version() {

@@ -34,6 +34,7 @@ pub(crate) fn of_operation(number: i32, action: Action) -> Error {
         (ErrorKind::LimitExceeded, errno::EDQUOT) => "the pool is full; remove objects or raise its quota",
         (ErrorKind::LimitExceeded, _) => "the object or the operation would be too large",
         (ErrorKind::Corrupt, _) => "the OSD cannot read the object; `ceph health detail` says more",
+        (ErrorKind::Unavailable, errno::ESHUTDOWN) => "the cluster has blocked this client; connect again",
         (ErrorKind::Unavailable, _) => "no OSD answered in time; `ceph health detail` says what is down",
         (ErrorKind::OutcomeUnknown, _) => {
             "no OSD answered in time, and the change may have happened; read to find out before repeating it"

@@ -1,12 +1,12 @@
 //! Why an OSD does not do what it was asked for. It answers EOPNOTSUPP for a missing class and a missing method, for what an
 //! erasure-coded pool cannot do, and for a method that says so itself; two small questions tell which it was.
 
-use crate::errors::c_string;
+use crate::describe::DESCRIBE;
 use crate::ffi::{self, IoCtx};
-use crate::pool::RadosPool;
-use crate::store::{command, json_string};
+use crate::pool::{RadosPool, lost};
+use crate::store::command;
 use benthic_core::error::errno;
-use benthic_core::{ClassCall, DESCRIBE, Error, ErrorKind, Pool};
+use benthic_core::{ClassCall, Error, ErrorKind, Pool, Result};
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -24,54 +24,48 @@ impl RadosPool {
         error: Error,
     ) -> Error {
         let Some(call) = call else { return error };
-        let Ok((class, method)) = self.wire_names(call) else { return error };
-        let message = if !has(context, object, &class, &method).await {
-            self.missing(context, object, call, &class).await
-        } else if self.is_erasure_coded().await {
-            "in an erasure-coded pool methods cannot read data and have no omap; use a replicated pool, or read the object \
-             and compute here"
-        } else {
-            "the method does not support this"
-        };
+        self.shared().libraries.doubt(&call.class);
+        let Ok(message) = self.reason(context, object, call).await else { return error };
         let explained = Error::new(ErrorKind::Unsupported, message);
         error.context().fold(explained, |explained, (key, value)| explained.with(key, value))
     }
 
-    async fn missing(
-        &self,
-        context: &Arc<IoCtx>,
-        object: &CStr,
-        call: &ClassCall,
-        class: &CStr,
-    ) -> &'static str {
-        let Ok(describe) = c_string(DESCRIBE) else { return "" };
-        if !self.is_of_this_build(call) {
+    async fn reason(&self, context: &Arc<IoCtx>, object: &CStr, call: &ClassCall) -> Result<&'static str> {
+        let (class, method) = self.wire_names(call)?;
+        Ok(if self.has(context, object, &class, &method).await? {
+            if self.is_erasure_coded().await {
+                "in an erasure-coded pool methods cannot read data and have no omap; use a replicated pool, or read the \
+                 object and compute here"
+            } else {
+                "the method does not support this"
+            }
+        } else if !self.is_of_this_build(call) {
             "the OSDs have no such class or method; a class is a library in their osd_class_dir"
-        } else if has(context, object, class, &describe).await {
+        } else if self.has(context, object, &class, DESCRIBE).await? {
             "the OSDs have this class in another build without this method; `benthic class install` installs this build's, \
              and an OSD loads a file of the same name only when it starts"
         } else {
             "the OSDs do not have Benthic's classes; `benthic class install` puts them into their osd_class_dir"
-        }
+        })
     }
 
     /// Asks a monitor. If it does not know, the pool counts as replicated.
     async fn is_erasure_coded(&self) -> bool {
-        let question = format!(
-            r#"{{"prefix":"osd pool get","pool":{},"var":"erasure_code_profile","format":"json"}}"#,
-            json_string(self.name())
-        );
+        let question = serde_json::json!({
+            "prefix": "osd pool get", "pool": self.name(), "var": "erasure_code_profile", "format": "json",
+        });
         self.shared().run(move |shared| command(shared, &question)).await.is_ok()
     }
-}
 
-/// Whether the OSD of an object can call a method, which does not run: a guard that never holds stands before it.
-async fn has(context: &Arc<IoCtx>, object: &CStr, class: &CStr, method: &CStr) -> bool {
-    let answer = {
-        let mut probe = ffi::ReadOp::new(context);
-        probe.assert_version(IMPOSSIBLE_VERSION);
-        probe.exec(class, method, &[]);
-        context.read(object, probe, false)
-    };
-    answer.await.is_ok_and(|completed| completed.result != -errno::EOPNOTSUPP)
+    /// Whether the OSD of an object can call a method, which does not run: a guard that never holds stands before it.
+    async fn has(&self, context: &Arc<IoCtx>, object: &CStr, class: &CStr, method: &CStr) -> Result<bool> {
+        let permit = self.shared().in_flight.enter(0).await?;
+        let answer = {
+            let mut probe = ffi::ReadOp::new(context).keep(permit);
+            probe.assert_version(IMPOSSIBLE_VERSION);
+            probe.exec(class, method, &[]);
+            context.read(object, probe, false)
+        };
+        Ok(answer.await.map_err(lost)?.result != -errno::EOPNOTSUPP)
+    }
 }

@@ -16,8 +16,8 @@ pub(crate) const OPERATIONS_MAX: usize = 4_096;
 /// is written, so it may take as much again.
 pub(crate) const BYTES_MAX: u64 = 256 << 20;
 
-/// The room that is left, and who waits for some: first come, first served. The queue has no limit of its own; each entry
-/// is a future that some caller keeps.
+/// The room that is left, and who waits for some: first come, first served. The queue has no limit of its own: each entry
+/// is a future that some caller keeps, or one that was dropped, and those are swept out before there are too many.
 pub(crate) struct InFlight {
     timeout: Duration,
     state: Mutex<State>,
@@ -27,6 +27,8 @@ struct State {
     operations: usize,
     bytes: u64,
     waiting: VecDeque<Waiting>,
+    /// Length of the queue at which those who went away are swept out.
+    sweep_at: usize,
 }
 
 struct Waiting {
@@ -69,7 +71,7 @@ impl Drop for Permit {
 impl InFlight {
     /// Room for operations that end `timeout` after they were sent.
     pub fn new(timeout: Duration) -> Arc<InFlight> {
-        let state = State { operations: 0, bytes: 0, waiting: VecDeque::new() };
+        let state = State { operations: 0, bytes: 0, waiting: VecDeque::new(), sweep_at: OPERATIONS_MAX };
         Arc::new(InFlight { timeout, state: Mutex::new(state) })
     }
 
@@ -82,6 +84,10 @@ impl InFlight {
             let mut state = self.state.lock();
             if state.waiting.is_empty() && state.take(bytes) {
                 return Ok(self.permit(bytes));
+            }
+            if state.waiting.len() >= state.sweep_at {
+                state.waiting.retain(|waiting| !waiting.sender.is_canceled());
+                state.sweep_at = OPERATIONS_MAX.max(2 * state.waiting.len());
             }
             let (sender, receiver) = oneshot::channel();
             state.waiting.push_back(Waiting { bytes, since: Instant::now(), sender });

@@ -49,6 +49,20 @@ fn who_went_away_leaves_the_room_to_others() {
 }
 
 #[test]
+fn those_who_went_away_do_not_pile_up() {
+    let room = InFlight::new(HOUR);
+    let all = block_on(room.enter(BYTES_MAX)).unwrap();
+    let mut first = Box::pin(room.enter(1));
+    assert!((&mut first).now_or_never().is_none());
+    for _ in 0..3 * OPERATIONS_MAX {
+        assert!(room.enter(1).now_or_never().is_none());
+    }
+    assert!(room.state.lock().waiting.len() <= OPERATIONS_MAX);
+    drop(all);
+    assert!(first.now_or_never().is_some_and(|entered| entered.is_ok()));
+}
+
+#[test]
 fn a_time_out_ends_the_wait_of_who_waited_as_long() {
     for (timeout, ends) in [(Duration::ZERO, true), (HOUR, false)] {
         let room = InFlight::new(timeout);

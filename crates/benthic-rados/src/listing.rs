@@ -93,6 +93,9 @@ impl Listing {
             }
             drop(next);
             from = same_hash;
+            if from.is_end() {
+                return Ok(page);
+            }
         }
         for _ in 0..CALLS_MAX {
             if page.objects.len() == self.objects_max || started.elapsed() >= PAGE_TIME {

@@ -80,7 +80,8 @@ impl RadosPool {
     ) -> Result<()> {
         for call in calls.filter(|call| !self.is_of_this_build(call)) {
             let context = self.context(object.namespace()).await?;
-            self.shared.libraries.learn(&context, object, &call.class).await?;
+            let Shared { libraries, in_flight, .. } = &*self.shared;
+            libraries.learn(in_flight, &context, object, &call.class, Some(&call.method)).await?;
         }
         Ok(())
     }
@@ -94,7 +95,7 @@ impl RadosPool {
     }
 
     async fn read_op(&self, object: &ObjectId, op: &ReadOp) -> Result<ReadReply> {
-        op.check()?;
+        let len_bytes = op.check()?;
         let methods = op.steps.iter().filter_map(read::call);
         self.learn(object, methods.clone()).await?;
         for call in methods {
@@ -107,16 +108,22 @@ impl RadosPool {
                 .with("method", &call.method));
             }
         }
-        self.send_read(object, op, false).await
+        self.send_read(object, op, len_bytes, false).await
     }
 
-    /// Sends a read operation. A native method that it calls may change the object; whoever allows that says so, and
-    /// gets `OutcomeUnknown` for a time-out.
-    async fn send_read(&self, object: &ObjectId, op: &ReadOp, may_change: bool) -> Result<ReadReply> {
+    /// Sends a read operation that carries `len_bytes`. A native method that it calls may change the object; whoever allows
+    /// that says so, and gets `OutcomeUnknown` for a time-out.
+    async fn send_read(
+        &self,
+        object: &ObjectId,
+        op: &ReadOp,
+        len_bytes: u64,
+        may_change: bool,
+    ) -> Result<ReadReply> {
         let context = self.context(object.namespace()).await?;
         let name = c_string(object.name())?;
         let plan = read::Plan::new(op, |call| self.wire_names(call))?;
-        let permit = self.shared.in_flight.enter(read::len_bytes(op)).await?;
+        let permit = self.shared.in_flight.enter(len_bytes).await?;
         let answer =
             context.read(&name, plan.build(&context).keep(permit), self.shared.options.localized_reads);
         let completed = answer.await.map_err(lost)?;
@@ -129,7 +136,7 @@ impl RadosPool {
     }
 
     async fn write_op(&self, object: &ObjectId, op: &WriteOp) -> Result<WriteReply> {
-        op.check()?;
+        let len_bytes = op.check()?;
         if op.guards.is_empty() && op.steps.is_empty() {
             return self.write_nothing(object).await;
         }
@@ -143,7 +150,7 @@ impl RadosPool {
             method = Some((call, self.wire_names(call)?));
         }
         let name = c_string(object.name())?;
-        let permit = self.shared.in_flight.enter(write::len_bytes(op)).await?;
+        let permit = self.shared.in_flight.enter(len_bytes).await?;
         let names = method.as_ref().map(|(_, names)| names);
         let answer = context.write(&name, write::build(&context, op, names, needs_object)?.keep(permit));
         let completed = answer.await.map_err(lost)?;
@@ -158,7 +165,7 @@ impl RadosPool {
 
     /// An OSD refuses an operation without steps; what it answers is the version.
     async fn write_nothing(&self, object: &ObjectId) -> Result<WriteReply> {
-        match self.send_read(object, &ReadOp::new(), false).await {
+        match self.send_read(object, &ReadOp::new(), 0, false).await {
             Ok(reply) => Ok(WriteReply { version: reply.version }),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(WriteReply { version: 0 }),
             Err(error) => Err(error),
@@ -166,16 +173,16 @@ impl RadosPool {
     }
 
     async fn exec_call(&self, object: &ObjectId, call: &ClassCall) -> Result<Bytes> {
+        let op = ReadOp { guards: Vec::new(), steps: vec![call.clone().into()] };
+        let len_bytes = op.check()?;
         self.learn(object, std::iter::once(call)).await?;
         let flags = self.flags(call)?;
         if flags.is_some_and(|flags| flags.contains(MethodFlags::WRITE)) {
             self.write_op(object, &WriteOp { steps: vec![call.clone().into()], ..WriteOp::new() }).await?;
             return Ok(Bytes::new());
         }
-        let op = ReadOp { guards: Vec::new(), steps: vec![call.clone().into()] };
-        op.check()?;
         // As librados' own exec: an OSD runs a native method that writes from a read operation too.
-        let reply = self.send_read(object, &op, flags.is_none()).await?;
+        let reply = self.send_read(object, &op, len_bytes, flags.is_none()).await?;
         match reply.outputs.into_iter().next() {
             Some(ReadOutput::Exec(output)) => Ok(output),
             _ => Err(Error::new(ErrorKind::Internal, "exec gave no output")),
@@ -210,7 +217,7 @@ impl RadosPool {
     }
 }
 
-fn lost(_: oneshot::Canceled) -> Error {
+pub(crate) fn lost(_: oneshot::Canceled) -> Error {
     Error::new(ErrorKind::Internal, "librados dropped an operation")
 }
 

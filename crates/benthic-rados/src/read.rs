@@ -117,16 +117,6 @@ pub(crate) fn call(step: &ReadStep) -> Option<&ClassCall> {
     }
 }
 
-/// Bytes that an operation is known to carry, in either direction.
-pub(crate) fn len_bytes(op: &ReadOp) -> u64 {
-    let len = |step: &ReadStep| match step {
-        ReadStep::Read { len_bytes, .. } => *len_bytes,
-        ReadStep::Exec(call) => call.input.len() as u64,
-        _ => 0,
-    };
-    op.steps.iter().map(len).sum()
-}
-
 /// What the answer means. `may_change` is whether a method may have changed the object.
 pub(crate) fn reply(
     plan: &Plan<'_>,

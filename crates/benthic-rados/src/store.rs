@@ -9,8 +9,10 @@ use crate::pool::RadosPool;
 use async_trait::async_trait;
 use benthic_core::error::errno;
 use benthic_core::{Action, ClassInfo, ClassRegistry, Error, ErrorKind, Pool, Result, Store, names};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -282,43 +284,48 @@ impl Store for RadosStore {
 }
 
 fn create_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
-    let there_already = || Error::new(ErrorKind::AlreadyExists, "the pool is there already");
     // The monitors call the creation of a pool that is there a success.
     match pool_id(shared, name) {
-        Ok(_) => return Err(there_already()),
+        Ok(_) => return there_already(shared, progress, name),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
     let pgs = shared.options.pool_pgs;
-    let quoted = json_string(name);
     progress.begin_change()?;
-    let (_, status) = command(
-        shared,
-        &format!(
-            r#"{{"prefix":"osd pool create","pool":{quoted},"pg_num":{pgs},"pgp_num":{pgs},"pool_type":"replicated"}}"#
-        ),
-    )?;
+    let create = json!({
+        "prefix": "osd pool create", "pool": name, "pg_num": pgs, "pgp_num": pgs, "pool_type": "replicated",
+    });
+    let (_, status) = command(shared, &create)?;
     if status.contains("already exists") {
-        return Err(there_already());
+        return there_already(shared, progress, name);
     }
-    command(
-        shared,
-        &format!(r#"{{"prefix":"osd pool application enable","pool":{quoted},"app":"benthic"}}"#),
-    )?;
+    enable_application(shared, name)?;
     wait_for_map(shared)
+}
+
+/// Refuses to create a pool that is there. If its creation was cut short before it had an application, finishes that first.
+fn there_already(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
+    let question = json!({ "prefix": "osd pool application get", "pool": name, "format": "json" });
+    let applications: Map<String, Value> = ask(shared, &question)?;
+    if applications.is_empty() {
+        progress.begin_change()?;
+        enable_application(shared, name)?;
+    }
+    Err(Error::new(ErrorKind::AlreadyExists, "the pool is there already"))
+}
+
+fn enable_application(shared: &Shared, name: &str) -> Result<()> {
+    let enable = json!({ "prefix": "osd pool application enable", "pool": name, "app": "benthic" });
+    command(shared, &enable).map(|_| ())
 }
 
 fn remove_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
     pool_id(shared, name)?;
-    let quoted = json_string(name);
     progress.begin_change()?;
-    let removed = command(
-        shared,
-        &format!(
-            r#"{{"prefix":"osd pool delete","pool":{quoted},"pool2":{quoted},"yes_i_really_really_mean_it":true}}"#
-        ),
-    );
-    match removed {
+    let remove = json!({
+        "prefix": "osd pool delete", "pool": name, "pool2": name, "yes_i_really_really_mean_it": true,
+    });
+    match command(shared, &remove) {
         // The client's map was older; the monitors call that a success.
         Ok((_, status)) if status.contains("does not exist") => Err(no_such_pool(name)),
         Ok(_) => wait_for_map(shared),
@@ -346,14 +353,16 @@ fn wait_for_map(shared: &Shared) -> Result<()> {
 }
 
 /// Runs a monitor command and gives its output and its status line.
-pub(crate) fn command(shared: &Shared, json: &str) -> Result<(Vec<u8>, String)> {
-    let json: CString = c_string(json)?;
-    let (result, status) = shared.cluster.mon_command(&json);
+pub(crate) fn command(shared: &Shared, command: &Value) -> Result<(Vec<u8>, String)> {
+    let (result, status) = shared.cluster.mon_command(&c_string(command.to_string())?);
     let output = result.map_err(|number| errors::of_command(number, &status))?;
     Ok((output, status))
 }
 
-/// A pool's name in JSON; pool names have no control characters.
-pub(crate) fn json_string(name: &str) -> String {
-    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+/// Runs a monitor command that answers in JSON.
+pub(crate) fn ask<T: for<'de> Deserialize<'de>>(shared: &Shared, question: &Value) -> Result<T> {
+    let (answer, _) = command(shared, question)?;
+    serde_json::from_slice(&answer).map_err(|error| {
+        Error::new(ErrorKind::Internal, "the monitors' answer is not understood").with_source(error)
+    })
 }

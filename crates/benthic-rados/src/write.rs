@@ -62,19 +62,6 @@ fn add_step(built: &mut ffi::WriteOp, step: &WriteStep, method: Option<&(CString
     Ok(())
 }
 
-/// Bytes that an operation carries.
-pub(crate) fn len_bytes(op: &WriteOp) -> u64 {
-    let len = |step: &WriteStep| match step {
-        WriteStep::Write { data, .. } | WriteStep::WriteFull { data } | WriteStep::Append { data } => {
-            data.len()
-        }
-        WriteStep::OmapSet { entries } => entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
-        WriteStep::Exec(call) => call.input.len(),
-        _ => 0,
-    };
-    op.steps.iter().map(|step| len(step) as u64).sum()
-}
-
 /// What the answer means. `method` is the one that the operation called.
 pub(crate) fn reply(completed: &Completed<MethodCode>, method: Option<&ClassCall>) -> Result<WriteReply> {
     // A guard that holds, and a method, may answer more than 0.

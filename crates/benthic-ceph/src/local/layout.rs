@@ -20,6 +20,8 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 const MARKER: &str = "benthic-cluster.json";
+/// A marker that is being written.
+const NEW_MARKER: &str = "benthic-cluster.json.new";
 const LOCK: &str = "lock";
 const SITES: &str = "sites";
 const CLASSES: &str = "classes";
@@ -47,7 +49,7 @@ pub struct Marker {
     /// Where its daemons are, if not all in one place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sites: Option<Sites>,
-    /// False until it was healthy once. What is not complete is made anew, for nobody can have data in it.
+    /// False until it served once. What is not complete is made anew, for nobody can have data in it.
     pub complete: bool,
 }
 
@@ -102,7 +104,7 @@ impl Marker {
         let text = serde_json::to_string_pretty(self).map_err(|error| {
             Error::new(ErrorKind::Internal, "cannot encode the marker").with_source(error)
         })?;
-        let (path, temporary) = (dir.join(MARKER), dir.join("benthic-cluster.json.new"));
+        let (path, temporary) = (dir.join(MARKER), dir.join(NEW_MARKER));
         fs::write(&temporary, text + "\n")
             .and_then(|()| fs::rename(&temporary, &path))
             .map_err(|error| cannot("write", &path, error))
@@ -144,7 +146,7 @@ pub fn make(dir: &Path) -> Result<()> {
 /// Whether nothing of anybody's is in a directory.
 pub fn is_unused(dir: &Path) -> Result<bool> {
     let entries = fs::read_dir(dir).map_err(|error| cannot("read", dir, error))?;
-    Ok(entries.flatten().all(|entry| entry.file_name() == LOCK))
+    Ok(entries.flatten().all(|entry| entry.file_name() == LOCK || entry.file_name() == NEW_MARKER))
 }
 
 /// Keeps other commands from changing the cluster while the file lives.
@@ -168,7 +170,8 @@ pub fn lock(dir: &Path) -> Result<File> {
 /// Removes what is ours: all of it, or all but marker and lock. Strangers' files stay.
 pub fn clear(dir: &Path, keep_marker: bool) -> Result<()> {
     let ours = |name: &str| {
-        ["ceph.conf", "keyring", "monmap", SITES, "mon.a", "mgr.a", CLASSES, "log", RUN].contains(&name)
+        [NEW_MARKER, "ceph.conf", "keyring", "monmap", SITES, "mon.a", "mgr.a", CLASSES, "log", RUN]
+            .contains(&name)
             || name.strip_prefix("osd.").is_some_and(|number| number.parse::<u32>().is_ok())
     };
     for entry in fs::read_dir(dir).map_err(|error| cannot("read", dir, error))?.flatten() {

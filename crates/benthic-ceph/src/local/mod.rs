@@ -184,6 +184,11 @@ impl Cluster {
         self.dir.join("ceph.conf")
     }
 
+    /// Where its OSDs look for libraries of classes.
+    pub fn class_dir(&self) -> PathBuf {
+        layout::class_dir(&self.dir)
+    }
+
     /// All its daemons, in the order of their start.
     pub fn daemons(&self) -> Vec<Daemon> {
         let links = self.marker.sites.is_some().then_some(Daemon::Wan);
@@ -193,6 +198,9 @@ impl Cluster {
     fn check(&self, daemon: Daemon) -> Result<()> {
         if self.daemons().contains(&daemon) {
             return Ok(());
+        }
+        if daemon == Daemon::Wan {
+            return Err(wan::no_sites());
         }
         let message = format!("the cluster has osd.0 to osd.{}", self.marker.osds - 1);
         Err(Error::new(ErrorKind::InvalidArgument, message).with("daemon", daemon))

@@ -52,8 +52,14 @@ pub fn command(program: &str, conf: &Path) -> Command {
 
 /// A program that works on no cluster that the environment names.
 pub fn bare(program: &str) -> Command {
-    let mut command = Command::new(program);
+    let mut command = plain(program);
     command.env_remove("CEPH_ARGS").env_remove("CEPH_CONF");
+    command
+}
+
+/// A program that finds its cluster as Ceph's programs do.
+pub fn plain(program: &str) -> Command {
+    let mut command = Command::new(program);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -106,17 +112,17 @@ fn wait(child: Child, limit: Duration) -> Result<Output> {
     // Not the pid: that may be another process' by the time it is used.
     let handle = pid(child.id()).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
     let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || sender.send(child.wait_with_output()));
-    match receiver.recv_timeout(limit) {
-        Ok(output) => output.map_err(cannot),
-        Err(_) => {
-            if let Some(Ok(handle)) = handle {
-                let _ = pidfd_send_signal(handle, Signal::KILL);
-            }
-            Err(Error::new(ErrorKind::Unavailable, "a program did not end in time")
-                .with("limit_s", limit.as_secs()))
-        }
+    let waits = thread::Builder::new().spawn(move || sender.send(child.wait_with_output()));
+    let error = match waits.map(|_| receiver.recv_timeout(limit)) {
+        Ok(Ok(output)) => return output.map_err(cannot),
+        Ok(Err(_)) => Error::new(ErrorKind::Unavailable, "a program did not end in time")
+            .with("limit_s", limit.as_secs()),
+        Err(error) => cannot(error),
+    };
+    if let Some(Ok(handle)) = handle {
+        let _ = pidfd_send_signal(handle, Signal::KILL);
     }
+    Err(error)
 }
 
 /// A pid as the kernel's calls want it.

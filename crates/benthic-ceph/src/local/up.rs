@@ -49,7 +49,7 @@ impl Cluster {
     }
 
     /// Brings a cluster up: makes it in a new or empty directory, starts what does not run of one that is there,
-    /// and waits until it serves. One whose making was interrupted is made anew.
+    /// and waits until it serves. One whose making was interrupted before it served is made anew.
     ///
     /// # Errors
     /// `Unavailable` if packages or what the kernel needs for sites are missing, or a daemon failed or took too long;
@@ -87,12 +87,17 @@ impl Cluster {
             unfinished => (Cluster::make(dir, unfinished, plan, watch)?, Started::Created),
         };
         cluster.wait_ready(started == Started::Created, watch)?;
-        if !cluster.marker.complete {
-            cluster.marker.complete = true;
-            cluster.marker.write(&cluster.dir)?;
-            cluster.poke_links()?;
-        }
         Ok((cluster, started))
+    }
+
+    /// Notes that the cluster serves. From now on somebody may have data in it, and it is never made anew.
+    pub(super) fn complete(&mut self) -> Result<()> {
+        if self.marker.complete {
+            return Ok(());
+        }
+        self.marker.complete = true;
+        self.marker.write(&self.dir)?;
+        self.poke_links()
     }
 
     /// Makes a cluster in place of one that was never complete.
@@ -145,7 +150,7 @@ impl Cluster {
 
     /// Puts a library of classes where the OSDs find it.
     pub(super) fn install(&self, library: Option<&Path>) -> Result<()> {
-        library.map_or(Ok(()), |library| classes::install(library, &layout::class_dir(&self.dir)).map(drop))
+        library.map_or(Ok(()), |library| classes::install(library, &self.class_dir()).map(drop))
     }
 
     /// The OSDs that run an older file of this name than the one that is installed: they take the new one when they are
@@ -155,7 +160,7 @@ impl Cluster {
     /// Only if this machine's processes cannot be listed.
     pub fn running_older(&self, library: &Path) -> Result<Vec<Daemon>> {
         let Some(name) = library.file_name() else { return Ok(Vec::new()) };
-        let older = classes::running_older(&layout::class_dir(&self.dir).join(name))?;
+        let older = classes::running_older(&self.class_dir().join(name))?;
         let running = daemon::running(&self.conf())?;
         Ok(running.into_iter().filter(|(_, pid)| older.contains(pid)).map(|(daemon, _)| daemon).collect())
     }

@@ -55,7 +55,8 @@ impl Cluster {
         status::lives(&self.ask(&["osd", "dump"])?, &self.ask(&["mgr", "dump"])?)
     }
 
-    pub(super) fn wait_ready(&self, want_ok: bool, watch: &mut Watch<'_>) -> Result<()> {
+    /// Waits until the cluster serves, and for `HEALTH_OK`, which warnings of its owner's making can keep away.
+    pub(super) fn wait_ready(&mut self, want_ok: bool, watch: &mut Watch<'_>) -> Result<()> {
         let mut serves_since = None;
         let mut waits_for = "the monitor".to_owned();
         let started = Instant::now();
@@ -63,8 +64,11 @@ impl Cluster {
             watch(&waits_for)?;
             self.check_alive(&self.daemons())?;
             match self.health() {
-                Ok(health) if health.status == "HEALTH_OK" && health.missing.is_none() => return Ok(()),
-                Ok(Health { checks, missing: None, .. }) => {
+                Ok(Health { status, checks, missing: None }) => {
+                    self.complete()?;
+                    if status == "HEALTH_OK" {
+                        return Ok(());
+                    }
                     let since = *serves_since.get_or_insert_with(Instant::now);
                     if !want_ok && since.elapsed() > WARNING_LIMIT {
                         return Ok(());
@@ -102,7 +106,10 @@ impl Cluster {
             }
             if started.elapsed() > limit {
                 let error = late(what, limit);
-                return Err(daemons.last().map_or(error, |daemon| self.explain(*daemon, late(what, limit))));
+                return Err(match daemons.last() {
+                    Some(daemon) => self.explain(*daemon, error),
+                    None => error,
+                });
             }
             pause();
         }

@@ -66,9 +66,7 @@ impl Target {
         };
         Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text))
     }
-}
 
-impl Target {
     /// The pool, and the object if it is one.
     fn place(&self) -> (&str, Option<&ObjectId>) {
         match self {

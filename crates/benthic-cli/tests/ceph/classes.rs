@@ -1,6 +1,6 @@
 //! Classes of one's own: from the template into OSDs, by the commands of docs/guide/classes.md.
 
-use crate::support::{Home, json_lines, keys, printed};
+use crate::support::{Home, json_lines, keys, printed, shared_store};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -89,13 +89,6 @@ fn the_guide_leads_from_nothing_to_a_class_in_an_osd() {
     let commands = printed["commands"].to_string();
     assert!(printed["osd_class_load_list"].as_str().unwrap().contains("lock"), "{printed}");
     assert!(commands.contains("mydigest_2 mydigest_3'") && !commands.contains('*'), "{commands}");
-}
-
-/// The cluster that the tests share.
-fn shared_store() -> String {
-    let conf = std::env::var("BENTHIC_TEST_CEPH_CONF")
-        .expect("BENTHIC_TEST_CEPH_CONF names no cluster; `make test` starts one");
-    format!("ceph:?conf={conf}")
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! A real Ceph cluster, brought up, hurt, stopped and removed by the program.
 
-use crate::support::{Home, failed, keys, printed};
+use crate::support::{CLUSTER_DIR, Home, Removed, daemon, failed, keys, printed, status, tree, wait_for};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
@@ -10,29 +11,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Removes the clusters of a test, however it ends.
-struct Clusters<'a>(&'a Home, &'static [&'static str]);
-
-impl Drop for Clusters<'_> {
-    fn drop(&mut self) {
-        for dir in self.1 {
-            let _ = self.0.command(&["cluster", "down", "--remove", "--dir", dir]).output();
-        }
-    }
-}
-
 /// A program of Ceph's as a client uses it: with nothing but what `cluster env` printed.
 fn client(env: &Value, program: &str, args: &[&str]) -> String {
     let conf = env["CEPH_CONF"].as_str().unwrap();
     printed(&Command::new(program).args(args).env("CEPH_CONF", conf).output().unwrap(), args)
-}
-
-fn status(home: &Home) -> Value {
-    home.json(&["cluster", "status"]).remove(0)
-}
-
-fn daemon<'a>(status: &'a Value, name: &str) -> &'a Value {
-    status["daemons"].as_array().unwrap().iter().find(|daemon| daemon["name"] == name).unwrap()
 }
 
 /// The session of a process, which the terminal's signals go to.
@@ -42,20 +24,18 @@ fn session_id(pid: &str) -> String {
     stat.rsplit_once(')').unwrap().1.split_whitespace().nth(3).unwrap().to_owned()
 }
 
-#[track_caller]
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(90), "waited too long for {what}");
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn a_cluster_lives_through_crashes_and_stops() {
     let home = Home::bare();
-    let _clusters = Clusters(&home, &["benthic-cluster", "second"]);
-    let up = home.json(&["cluster", "up", "--osds", "2"]).remove(0);
+    let _removed = Removed(&home, &[CLUSTER_DIR, "second"]);
+    let mut processes = BTreeSet::new();
+    let up = std::thread::scope(|scope| {
+        let up = scope.spawn(|| home.json(&["cluster", "up", "--osds", "2"]).remove(0));
+        while !up.is_finished() {
+            processes.append(&mut command_lines());
+        }
+        up.join().unwrap()
+    });
     assert_eq!((&up["up"], &up["health"]), (&"created".into(), &"HEALTH_OK".into()), "{up}");
     let _ = writeln!(std::io::stderr(), "cluster up --osds 2: {} s", up["seconds"]);
 
@@ -108,7 +88,10 @@ fn a_cluster_lives_through_crashes_and_stops() {
     assert!(client(&env, "rados", &["-p", "p", "lock", "list", "o"]).contains("objname"));
 
     classes_are_installed(&home, &up, env["BENTHIC_STORE"].as_str().unwrap());
-    keys_stay_secret(&home, &shell);
+    // So is `ceph:` alone, where the cluster is.
+    assert!(home.ok(&["--store", "ceph:", "pool", "ls"]).lines().any(|pool| pool == "p"));
+
+    keys_stay_secret(&home, &shell, &processes);
 
     // A second cluster beside the first; neither touches the other.
     home.ok(&["cluster", "up", "--osds", "1", "--dir", "second"]);
@@ -117,7 +100,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
     home.ok(&["cluster", "down", "--dir", "second"]);
     home.file("second/notes.txt", "mine");
     assert!(home.ok(&["cluster", "down", "--remove", "--dir", "second"]).contains("other files stay"));
-    assert_eq!(crate::support::tree(&home.path("second")), ["notes.txt"]);
+    assert_eq!(tree(&home.path("second")), ["notes.txt"]);
     let pid_before = daemon(&status(&home), "osd.1")["pid"].clone();
     assert_eq!(pid_before, daemon(&first, "osd.1")["pid"], "the first cluster was left alone");
 
@@ -204,8 +187,15 @@ fn classes_are_installed(home: &Home, up: &Value, store: &str) {
     assert!(home.fails(6, &["cluster", "up", "--classes", "libcls_lock.so"]).contains("Ceph's own"));
 }
 
-/// No key is readable by others, in a log, or in what the program prints.
-fn keys_stay_secret(home: &Home, env: &str) {
+/// What everybody on the machine can see of its processes.
+fn command_lines() -> BTreeSet<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    lines.map(|line| String::from_utf8_lossy(&line).into_owned()).collect()
+}
+
+/// No key is readable by others, in a list of processes, in a log, or in what the program prints.
+fn keys_stay_secret(home: &Home, env: &str, processes: &BTreeSet<String>) {
     let dir = home.path("benthic-cluster");
     let keyring = fs::read_to_string(dir.join("keyring")).unwrap();
     let secrets: Vec<&str> = keyring.lines().filter_map(|line| line.trim().strip_prefix("key = ")).collect();
@@ -221,6 +211,8 @@ fn keys_stay_secret(home: &Home, env: &str) {
     assert!(logs.len() >= 4, "{logs:?}");
     let text = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
     said.extend(logs.iter().map(|path| text(path)));
+    assert!(processes.iter().any(|line| line.contains("ceph-osd")), "the processes were seen");
+    said.extend(processes.iter().cloned());
     for text in said {
         assert!(secrets.iter().all(|secret| !text.contains(secret)), "a key was printed");
     }
@@ -230,7 +222,7 @@ fn keys_stay_secret(home: &Home, env: &str) {
 #[test]
 fn an_interrupted_up_can_be_repeated() {
     let home = Home::bare();
-    let _clusters = Clusters(&home, &["benthic-cluster"]);
+    let _removed = Removed(&home, &[CLUSTER_DIR]);
     let mut up = home.command(&["cluster", "up", "--osds", "1"]);
     let mut up = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let log = home.path("benthic-cluster/log/mgr.a.log");
@@ -244,6 +236,29 @@ fn an_interrupted_up_can_be_repeated() {
     let repeated = home.json(&["cluster", "up"]).remove(0);
     assert_eq!((&repeated["up"], &repeated["health"]), (&"created".into(), &"HEALTH_OK".into()));
     assert_eq!(status(&home)["daemons"].as_array().unwrap().len(), 3, "one OSD, as was asked for first");
+}
+
+#[test]
+fn a_cluster_that_served_is_never_made_anew() {
+    let home = Home::bare();
+    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    let mut up = home.command(&["cluster", "up", "--osds", "1"]);
+    let mut up = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let log = home.path("benthic-cluster/log/mgr.a.log");
+    wait_for("the manager's log", || log.exists());
+    // A warning keeps `up` waiting for health; meanwhile somebody works with the cluster.
+    let env = home.json(&["cluster", "env"]).remove(0);
+    client(&env, "ceph", &["--connect-timeout", "30", "osd", "set", "noout"]);
+    let marker =
+        || -> Value { serde_json::from_slice(&home.read("benthic-cluster/benthic-cluster.json")).unwrap() };
+    wait_for("the cluster to serve", || marker()["complete"] == true);
+    assert!(up.try_wait().unwrap().is_none(), "it still waits");
+    home.ok(&["--store", "ceph:", "pool", "create", "kept"]);
+    up.kill().unwrap();
+    up.wait().unwrap();
+    assert_eq!(home.json(&["cluster", "up"])[0]["up"], "already");
+    assert!(home.ok(&["--store", "ceph:", "pool", "ls"]).lines().any(|pool| pool == "kept"));
+    assert!(home.fails(6, &["cluster", "kill", "wan"]).contains("has no sites"));
 }
 
 #[test]
@@ -268,7 +283,7 @@ fn what_is_no_cluster_is_left_alone() {
     home.file("broken/benthic-cluster.json", "{");
     assert!(home.fails(12, &["cluster", "up", "--dir", "broken"]).contains("marker"));
     assert_eq!(home.read("photos/cat.jpg"), b"meow");
-    assert_eq!(crate::support::tree(&home.path("photos")), ["cat.jpg"]);
+    assert_eq!(tree(&home.path("photos")), ["cat.jpg"]);
 }
 
 #[test]

@@ -1,16 +1,9 @@
 //! The demo in real OSDs.
 
-use crate::support::{Home, keys};
+use crate::support::{CLUSTER_DIR, Home, Removed, keys, shared_store};
 use std::fs;
 
 const QUICK: [&str; 6] = ["--size", "2MiB", "--repeat", "3", "--object-size", "0,4KiB"];
-
-/// The cluster that the tests share.
-fn shared_store() -> String {
-    let conf = std::env::var("BENTHIC_TEST_CEPH_CONF")
-        .expect("BENTHIC_TEST_CEPH_CONF names no cluster; `make test` starts one");
-    format!("ceph:?conf={conf}")
-}
 
 #[test]
 fn the_demo_runs_in_osds_and_says_what_crossed_the_network() {
@@ -42,19 +35,10 @@ fn the_demo_runs_in_osds_and_says_what_crossed_the_network() {
     home.ok(&["pool", "rm", "--store", &store, "demo-in-osds"]);
 }
 
-/// Removed however the test ends.
-struct Cluster<'a>(&'a Home);
-
-impl Drop for Cluster<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.command(&["cluster", "down", "--remove"]).output();
-    }
-}
-
 #[test]
 fn without_its_class_the_demo_says_how_to_install_it() {
     let home = Home::bare();
-    let _cluster = Cluster(&home);
+    let _removed = Removed(&home, &[CLUSTER_DIR]);
     home.ok(&["cluster", "up", "--osds", "1"]);
     // An OSD that has loaded a class keeps it.
     home.ok(&["cluster", "kill", "osd.0"]);

@@ -4,7 +4,7 @@
 //! from its number, so a reader can tell a wrong byte, a torn version, and one that is older than what was acknowledged
 //! before the read began.
 
-use crate::support::{Home, printed};
+use crate::support::{CLUSTER_DIR, Home, Removed, printed, status, wait_for};
 use benthic_core::{ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Store, WriteOp};
 use benthic_rados::{Options, RadosStore};
 use bytes::Bytes;
@@ -171,14 +171,10 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Removes the cluster, however the test ends.
+/// The cluster of a test.
 struct Cluster<'a>(&'a Home);
 
 impl Cluster<'_> {
-    fn health(&self) -> String {
-        self.0.json(&["cluster", "status"]).remove(0)["health"].as_str().unwrap().to_owned()
-    }
-
     fn ceph(&self, args: &[&str]) -> String {
         let conf = self.0.path("benthic-cluster/ceph.conf");
         printed(&Command::new(args[0]).args(&args[1..]).env("CEPH_CONF", conf).output().unwrap(), args)
@@ -189,11 +185,7 @@ impl Cluster<'_> {
     }
 
     fn wait_healthy(&self) {
-        let began = Instant::now();
-        while self.health() != "HEALTH_OK" {
-            assert!(began.elapsed() < Duration::from_secs(120), "{}", self.0.ok(&["cluster", "status"]));
-            thread::park_timeout(Duration::from_millis(250));
-        }
+        wait_for("HEALTH_OK", || status(self.0)["health"] == "HEALTH_OK");
     }
 
     /// Compares all replicas, byte by byte, and returns what differs.
@@ -221,15 +213,10 @@ impl Cluster<'_> {
     }
 }
 
-impl Drop for Cluster<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.command(&["cluster", "down", "--remove"]).output();
-    }
-}
-
 #[test]
 fn no_acknowledged_write_is_lost_when_osds_die_and_sites_are_cut() {
     let home = Home::bare();
+    let _removed = Removed(&home, &[CLUSTER_DIR]);
     let cluster = Cluster(&home);
     home.ok(&["cluster", "up", "--sites", "um,msu,wsu", "--rtt-ms", "1", "--osds", "3"]);
     let options = Options { pool_pgs: 8, ..Options::default() };

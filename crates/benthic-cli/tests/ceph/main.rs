@@ -11,7 +11,5 @@ mod demo;
 mod failures;
 mod neighbours;
 mod sites;
-#[path = "../it/support.rs"]
-#[allow(dead_code, reason = "shared with the tests of the embedded engine")]
 mod support;
 mod tour;

@@ -1,8 +1,7 @@
 //! What else lives in a cluster goes on with our class directory: block images and the S3 gateway of Ceph, whose object
 //! classes the OSDs load from it.
 
-use crate::support::{Home, pattern, printed};
-use std::env;
+use crate::support::{Home, pattern, printed, shared_conf};
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -15,9 +14,7 @@ struct Client {
 
 impl Client {
     fn new() -> Client {
-        let conf = env::var("BENTHIC_TEST_CEPH_CONF")
-            .expect("BENTHIC_TEST_CEPH_CONF names no cluster; `make test` starts one");
-        Client { conf, home: Home::bare() }
+        Client { conf: shared_conf(), home: Home::bare() }
     }
 
     fn command(&self, program: &str, args: &[&str]) -> Command {

@@ -1,41 +1,14 @@
 //! A cluster with sites: what is near and far, what a cut does, and that nothing is left of it.
 
-use crate::support::{Home, printed};
+use crate::support::{CLUSTER_DIR, Home, Removed, daemon, printed, status, wait_for};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// Much more than a read takes on a busy machine without a link.
 const RTT_MS: f64 = 40.0;
 const SITES: [&str; 3] = ["um", "msu", "wsu"];
-
-/// Removes the cluster of a test, however it ends.
-struct Removed<'a>(&'a Home);
-
-impl Drop for Removed<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.command(&["cluster", "down", "--remove"]).output();
-    }
-}
-
-fn status(home: &Home) -> Value {
-    home.json(&["cluster", "status"]).remove(0)
-}
-
-fn daemon<'a>(status: &'a Value, name: &str) -> &'a Value {
-    status["daemons"].as_array().unwrap().iter().find(|daemon| daemon["name"] == name).unwrap()
-}
-
-#[track_caller]
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(150), "waited too long for {what}");
-        std::thread::park_timeout(Duration::from_millis(100));
-    }
-}
 
 /// A program that is not ours.
 fn other(program: &str, args: &[&str]) -> String {
@@ -88,7 +61,7 @@ fn left_over(fsid: &str, dir: &Path) -> Vec<String> {
 #[test]
 fn sites_are_apart_can_be_cut_off_and_leave_nothing() {
     let home = Home::bare();
-    let _removed = Removed(&home);
+    let _removed = Removed(&home, &[CLUSTER_DIR]);
     let rtt = RTT_MS.to_string();
     let up =
         home.json(&["cluster", "up", "--sites", &SITES.join(","), "--rtt-ms", &rtt, "--osds", "3"]).remove(0);

@@ -1,7 +1,9 @@
 //! Making a project for a class, and installing a library, as far as neither takes Ceph.
 
-use crate::support::{Home, tree};
+use crate::support::{Home, printed, tree};
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 const LIBRARY: &[u8] = b"\x7fELF....\0__cls_init\0....";
 
@@ -18,14 +20,25 @@ fn a_new_class_is_a_project_that_names_this_source_tree() {
         manifest.contains(&format!("benthic-core = {{ path = \"{}/crates/benthic-core\" }}", root.display()))
     );
     let code = String::from_utf8(home.read("my_digest/src/lib.rs")).unwrap();
-    assert!(code.contains("export!(\"my_digest_1\"") && code.contains("pub struct MyDigest;"), "{code}");
+    assert!(code.contains("export!(\"my_digest_1\"") && code.contains("\"my_digest.sum\""), "{code}");
     for file in expected {
         let text = String::from_utf8(home.read(&format!("my_digest/{file}"))).unwrap();
-        assert!(["{name}", "{type}", "{tree}"].iter().all(|left| !text.contains(left)), "{file}");
+        assert!(["{name}", "{tree}"].iter().all(|left| !text.contains(left)), "{file}");
     }
     // An empty directory is as good as none.
     fs::create_dir(home.path("other")).unwrap();
     assert_eq!(home.json(&["class", "new", "other"])[0]["class"], "other");
+}
+
+#[test]
+fn a_class_may_have_the_name_of_anything_that_its_code_uses() {
+    let home = Home::bare();
+    home.ok(&["class", "new", "class"]);
+    // What the workspace has built is there already.
+    let target = Path::new(env!("CARGO_BIN_EXE_benthic")).ancestors().nth(2).unwrap();
+    let mut test = Command::new(env!("CARGO"));
+    test.args(["test", "--release", "--target-dir"]).arg(target).current_dir(home.path("class"));
+    assert!(printed(&test.output().unwrap(), &["cargo test"]).contains("3 passed"));
 }
 
 #[test]

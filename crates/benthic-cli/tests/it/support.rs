@@ -136,6 +136,26 @@ pub fn tree(directory: &Path) -> Vec<String> {
     found
 }
 
+/// Runs the commands of one block of the README, as they stand there, and returns what they print. `around` puts commands of
+/// the test's around them.
+pub fn run_block(mark: &str, around: impl FnOnce(&str) -> String) -> String {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let readme = fs::read_to_string(format!("{root}/README.md")).unwrap();
+    let block = readme.split(&format!("```sh {mark}\n")).nth(1).and_then(|rest| rest.split("```").next());
+    // The program under test stands in for the one that the reader built.
+    let binary = Path::new(env!("CARGO_BIN_EXE_benthic")).parent().unwrap();
+    let script = around(block.unwrap()).replace("$PWD/target/release", &binary.display().to_string());
+    let scratch = tempfile::tempdir().unwrap();
+    let run = Command::new("bash")
+        .args(["-euo", "pipefail", "-c", &script])
+        .current_dir(root)
+        .env("TMPDIR", scratch.path())
+        .env_remove("BENTHIC_STORE")
+        .output()
+        .unwrap();
+    printed(&run, &[mark])
+}
+
 /// Bytes that differ everywhere.
 pub fn pattern(len_bytes: usize) -> Vec<u8> {
     let mut state = 1_u32;

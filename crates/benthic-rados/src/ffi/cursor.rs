@@ -36,8 +36,12 @@ impl IoCtx {
         Cursor { io: self, handle: unsafe { (self.cluster.api.object_list_end)(self.handle) } }
     }
 
-    /// The place of slice `index` of `count` equal ones of the order.
+    /// The place of slice `index` of `count` equal ones of the order; behind the last one, the end.
     pub fn slice(&self, index: usize, count: usize) -> Cursor<'_> {
+        // librados counts hashes in 64 bits: 2^32 times the slice behind the last one is 0, the beginning.
+        if index >= count {
+            return self.end();
+        }
         let (start, end) = (self.begin(), self.end());
         let (mut from, mut to) = (self.begin(), self.begin());
         unsafe {

@@ -5,7 +5,6 @@ use benthic_core::limits::{OBJECT_BYTES_MAX, OPERATION_BYTES_MAX};
 use benthic_core::{ErrorKind, WriteOp};
 use futures::FutureExt;
 use futures::future::try_join_all;
-use futures::stream::{self, StreamExt, TryStreamExt};
 
 #[test]
 fn what_is_over_a_limit_is_refused_before_anything_is_written() {
@@ -36,34 +35,21 @@ fn what_is_over_a_limit_is_refused_before_anything_is_written() {
     assert_eq!(kind(block_on(own.pool.get_xattr(&id("o"), "a"))), Some(ErrorKind::NotFound));
 }
 
-/// librados blocks the thread that sends at 1,024 operations or 100 MiB; a single thread would never go on.
+/// Over the engine's own limit of 256 MiB in flight: all have their turn, and a dropped one leaves its place. That the
+/// others wait meanwhile needs an OSD that does not answer: `outage.rs`.
 #[test]
-fn a_thousand_operations_are_kept_in_flight() {
-    let own = OwnPool::new("thousand");
-    let data = bytes::Bytes::from(vec![3_u8; 64 << 10]);
-    let objects: Vec<_> = (0..3_000).map(|index| id(&format!("{}", index % 500))).collect();
-    let writes = stream::iter(&objects).map(|object| own.pool.write_full(object, data.clone()));
-    block_on(writes.buffer_unordered(1_000).try_for_each(|_| std::future::ready(Ok(())))).unwrap();
-    let reads = stream::iter(&objects).map(|object| own.pool.read_range(object, 0, 1 << 20));
-    let read = block_on(reads.buffer_unordered(1_000).try_collect::<Vec<_>>()).unwrap();
-    assert!(read.len() == objects.len() && read.iter().all(|found| *found == data));
-}
-
-/// Over the engine's own limit of 256 MiB in flight: the rest waits its turn, and a dropped one leaves its place.
-#[test]
-fn more_bytes_than_may_be_in_flight_wait() {
+fn more_bytes_than_may_be_in_flight_are_all_read() {
     let own = OwnPool::new("bytes");
     let data = bytes::Bytes::from(vec![4_u8; 4 << 20]);
     let objects: Vec<_> = (0..4).map(|index| id(&index.to_string())).collect();
     block_on(try_join_all(objects.iter().map(|object| own.pool.write_full(object, data.clone())))).unwrap();
-    let asked = objects.iter().cycle().take(40);
     // 40 times room for 32 MiB is five times what fits.
-    let reads: Vec<_> = asked.map(|object| Box::pin(own.pool.read_range(object, 0, 32 << 20))).collect();
-    let (kept, dropped): (Vec<_>, Vec<_>) =
-        reads.into_iter().enumerate().partition(|(index, _)| index % 2 == 0);
-    for (index, read) in dropped {
-        assert!(read.now_or_never().is_none(), "read {index} was answered at once");
+    let asked = objects.iter().cycle().take(40);
+    let mut reads: Vec<_> = asked.map(|object| own.pool.read_range(object, 0, 32 << 20)).collect();
+    for read in reads.split_off(20) {
+        // Sent or queued, and dropped.
+        let _ = read.now_or_never();
     }
-    let read = block_on(try_join_all(kept.into_iter().map(|(_, read)| read))).unwrap();
+    let read = block_on(try_join_all(reads)).unwrap();
     assert!(read.iter().all(|found| *found == data));
 }

@@ -1,7 +1,9 @@
 //! What is this engine's own: time-outs, dropped futures, native classes, tokens of a listing.
 
 use crate::support::{OwnPool, block_on, ceph, connect, id, kind, options};
-use benthic_core::{ClassCall, ErrorKind, ListRequest, Namespaces, ObjectId, ReadOp, Store, WriteOp};
+use benthic_core::{
+    ClassCall, ErrorKind, ListRequest, ListToken, Namespaces, ObjectId, ReadOp, Store, WriteOp,
+};
 use benthic_rados::{Options, RadosStore};
 use futures::FutureExt;
 use futures::future::{join_all, try_join_all};
@@ -147,6 +149,18 @@ fn a_listing_goes_on_in_another_client() {
     assert_eq!(listed, made);
 }
 
+/// Nothing comes behind the last of 2^32 hashes, least of all the beginning.
+#[test]
+fn a_listing_that_stopped_in_the_last_hash_ends() {
+    let own = OwnPool::new("last");
+    block_on(own.pool.write_full(&id("o"), "x")).unwrap();
+    // As pages that end among objects of one hash give them: mark, hash, namespace, NUL, name.
+    let token = [&b"rados1"[..], &u32::MAX.to_le_bytes(), b"\0name"].concat();
+    let after = Some(ListToken(token.into()));
+    let page = block_on(own.pool.list(ListRequest { after, ..ListRequest::default() })).unwrap();
+    assert_eq!((page.objects, page.next), (Vec::new(), None));
+}
+
 /// The C interface takes the start of a page as a C string.
 #[test]
 fn omap_keys_with_nul_bytes_are_listed_or_refused_never_lost() {
@@ -202,6 +216,22 @@ fn a_full_pool_refuses_and_does_not_hang() {
         assert!(started.elapsed() < Duration::from_secs(60), "the pool never fills");
     }
     block_on(own.pool.remove(&id("0"))).unwrap();
+}
+
+/// As after a creation that was cut short.
+#[test]
+fn creating_a_pool_again_gives_it_the_application_that_it_lacks() {
+    let own = OwnPool::new("application");
+    let name = own.pool.name();
+    ceph(&["osd", "pool", "application", "disable", name, "benthic", "--yes-i-really-mean-it"]);
+    assert!(!ceph(&["osd", "pool", "application", "get", name]).contains("benthic"));
+    assert_eq!(kind(block_on(own.store.create_pool(name))), Some(ErrorKind::AlreadyExists));
+    assert!(ceph(&["osd", "pool", "application", "get", name]).contains("benthic"));
+    // One that has another is left alone.
+    ceph(&["osd", "pool", "application", "disable", name, "benthic", "--yes-i-really-mean-it"]);
+    ceph(&["osd", "pool", "application", "enable", name, "other"]);
+    assert_eq!(kind(block_on(own.store.create_pool(name))), Some(ErrorKind::AlreadyExists));
+    assert!(!ceph(&["osd", "pool", "application", "get", name]).contains("benthic"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::support::{block_on, ceph_of, id, kind, options};
 use benthic_ceph::local::{Cluster, Daemon};
 use benthic_core::{ClassCall, ErrorKind, ListRequest, Pool, Store, WriteOp};
 use benthic_rados::{Options, RadosStore};
+use futures::FutureExt;
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -161,14 +162,19 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 #[test]
 fn every_call_ends_whatever_the_cluster_does() {
     let own = Own::up();
+    // The creation of a pool may take as long as the others' time-out.
+    let patient = RadosStore::connect(Some(&own.conf), None, options()).unwrap();
+    for pool in ["p", "doomed"] {
+        block_on(patient.create_pool(pool)).unwrap();
+    }
     let store = own.connect().unwrap();
-    block_on(store.create_pool("p")).unwrap();
     let pool = block_on(store.open_pool("p")).unwrap();
     block_on(pool.write_full(&id("o"), "data")).unwrap();
 
     classes_that_are_not_installed_are_unsupported(&*pool);
     a_full_cluster_refuses_writes_and_takes_removals(&own, &*pool);
     stopped_osds_time_out(&own, &*pool);
+    what_is_over_the_limits_waits_without_a_thread(&own, &patient);
     a_stopped_monitor_times_out(&own, &store, &*pool);
     a_killed_monitor_times_out(&own, &store, &*pool);
 }
@@ -225,6 +231,35 @@ fn stopped_osds_time_out(own: &Own, pool: &dyn Pool) {
     });
 }
 
+/// `patient`, so that no operation times out meanwhile.
+fn what_is_over_the_limits_waits_without_a_thread(own: &Own, patient: &RadosStore) {
+    let pool = block_on(patient.open_pool("p")).unwrap();
+    let (o, sent, unsent) = (id("o"), id("sent"), id("unsent"));
+    let stopped = own.stop(Daemon::Osd(0));
+    let sends = |mut read: futures::future::BoxFuture<'static, _>| {
+        assert!((&mut read).now_or_never().is_none(), "a stopped OSD answers");
+        read
+    };
+    let read = |len_bytes: u64| {
+        let (pool, o) = (Arc::clone(&pool), o.clone());
+        sends(async move { pool.read_range(&o, 0, len_bytes).await }.boxed())
+    };
+    // At 1,024 operations or 100 MiB librados itself would block this thread, until the first of them times out.
+    let mut reads: Vec<_> = (0..2_000).map(|_| read(9)).collect();
+    reads.extend((0..7).map(|_| read(32 << 20)));
+    assert!(pool.write_full(&sent, "x").now_or_never().is_none());
+    // Over the engine's own limit of 256 MiB, and what comes behind does not overtake it.
+    reads.push(read(32 << 20));
+    assert!(pool.write_full(&unsent, "x").now_or_never().is_none());
+    assert!((&mut reads[0]).now_or_never().is_none(), "sending blocked until a time-out");
+    drop(stopped);
+    let read = block_on(futures::future::try_join_all(reads)).unwrap();
+    assert!(read.iter().all(|data| data == "data"));
+    // Both futures are gone. An OSD keeps the order of operations on an object, so that what was sent is done by now.
+    block_on(pool.stat(&sent)).unwrap();
+    assert_eq!(kind(block_on(pool.stat(&unsent))), Some(ErrorKind::NotFound));
+}
+
 fn a_stopped_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Pool) {
     let stopped = own.stop(Daemon::Mon);
     // What needs no monitor goes on.
@@ -233,7 +268,7 @@ fn a_stopped_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Po
     assert_eq!(block_on(known.read_range(&id("o"), 0, 9)).unwrap(), "data");
 
     fails("connect", ErrorKind::Unavailable, || own.connect().map(|_| ()));
-    fails("remove pool", ErrorKind::OutcomeUnknown, || block_on(store.remove_pool("p")));
+    fails("remove pool", ErrorKind::OutcomeUnknown, || block_on(store.remove_pool("doomed")));
     fails("list pools", ErrorKind::Unavailable, || block_on(store.list_pools()));
     fails("create pool", ErrorKind::Unavailable, || block_on(store.create_pool("new")));
     // More than there are threads: none hangs, and in the end none even waits.
@@ -280,9 +315,8 @@ fn a_killed_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Poo
     fails("list pools", ErrorKind::Unavailable, || block_on(store.list_pools()));
     fails("open pool", ErrorKind::Unavailable, || block_on(store.open_pool("unknown")).map(|_| ()));
     fails("remove pool", ErrorKind::OutcomeUnknown, || block_on(store.remove_pool("again")));
-    // The pool of this handle is perhaps gone by now; asking says so or that it cannot be known.
-    let read = kind(block_on(pool.read_range(&id("o"), 0, 9)));
-    assert!(matches!(read, None | Some(ErrorKind::NotFound | ErrorKind::Unavailable)), "{read:?}");
+    // What needs no monitor goes on.
+    assert_eq!(block_on(pool.read_range(&id("o"), 0, 9)).unwrap(), "data");
     own.cluster().start(Daemon::Mon, &mut |_| Ok(())).unwrap();
     eventually("a monitor that serves", || block_on(store.list_pools()).is_ok());
 }

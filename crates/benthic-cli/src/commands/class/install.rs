@@ -1,7 +1,7 @@
 //! `benthic class install`.
 
 use crate::exit::Outcome;
-use crate::store::{Session, blocking};
+use crate::store::{CLUSTER_DIR, Session, blocking};
 use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::local::Cluster;
 use benthic_core::{Error, ErrorKind, Result, StoreUri};
@@ -30,7 +30,7 @@ pub struct InstallArgs {
         long,
         value_name = "DIR",
         num_args = 0..=1,
-        default_missing_value = "./benthic-cluster",
+        default_missing_value = CLUSTER_DIR,
         required_unless_present_any = ["class_dir", "print"]
     )]
     cluster: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
     let (installed, older) = blocking(move || {
         let class_dir = match (args.class_dir, args.cluster) {
             (Some(class_dir), _) => class_dir,
-            (None, Some(cluster)) => class_dir_of(&Cluster::open(&cluster)?),
+            (None, Some(cluster)) => Cluster::open(&cluster)?.class_dir(),
             (None, None) => return Err(Error::new(ErrorKind::InvalidArgument, "no place to install it")),
         };
         let installed = classes::install(&library, &class_dir)?;
@@ -76,10 +76,6 @@ pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
         ));
     }
     Ok(())
-}
-
-fn class_dir_of(cluster: &Cluster) -> PathBuf {
-    cluster.conf().with_file_name("classes")
 }
 
 /// The library of the project in this directory, if it is built.
@@ -127,7 +123,8 @@ async fn print(library: &Path, name: &str, cluster: Option<PathBuf>, session: &S
         [("osd_class_load_list", &settings.load_list), ("osd_class_default_list", &settings.default_list)]
             .into_iter()
             .filter_map(|(setting, list)| {
-                with_names(list, &[name, &next]).map(|list| format!("ceph config set osd {setting} '{list}'"))
+                with_names(list, &[name, &next])
+                    .map(|list| format!("ceph config set osd {setting} {}", quoted(&list)))
             })
             .collect();
     session.out.result(instructions(library, name, &settings.class_dir, &commands), || {
@@ -142,12 +139,16 @@ async fn print(library: &Path, name: &str, cluster: Option<PathBuf>, session: &S
 }
 
 fn instructions(library: &Path, name: &str, class_dir: &Path, commands: &[String]) -> String {
-    let (library, class_dir, file_name) =
-        (library.display(), class_dir.display(), format!("libcls_{name}.so"));
+    let file_name = format!("libcls_{name}.so");
+    let installed = quoted(&class_dir.join(&file_name).display().to_string());
+    let temporary = quoted(&class_dir.join(format!(".{file_name}.new")).display().to_string());
+    let library = quoted(&library.display().to_string());
+    // Two shells read it, here and there.
+    let rename = quoted(&format!("mv {temporary} {installed}"));
     let copy = format!(
         "On every host with OSDs, copy the library into their osd_class_dir under another name, then rename it:\n\n  \
-         scp {library} HOST:{class_dir}/.{file_name}.new\n  \
-         ssh HOST mv {class_dir}/.{file_name}.new {class_dir}/{file_name}\n"
+         scp {library} HOST:{temporary}\n  \
+         ssh HOST {rename}\n"
     );
     let see = format!(
         "See what every OSD has; those that had not loaded it do:\n\n  benthic class ls --library {name}"
@@ -166,6 +167,12 @@ fn instructions(library: &Path, name: &str, class_dir: &Path, commands: &[String
          4. {see}",
         commands.join("\n  ")
     )
+}
+
+/// A word for the shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@,".contains(c);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// The settings of the cluster that is named here or by the store.
@@ -197,7 +204,8 @@ fn with_names(list: &str, names: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{library_of, next_version, with_names};
+    use super::{instructions, library_of, next_version, quoted, with_names};
+    use std::path::Path;
 
     #[test]
     fn a_manifest_names_its_library() {
@@ -216,6 +224,17 @@ mod tests {
         assert_eq!(with_names("mydigest_2 mydigest_10", names).unwrap(), "mydigest_2 mydigest_10 mydigest_1");
         assert_eq!(with_names("lock mydigest_1 rbd", names), None);
         assert_eq!(with_names("*", names), None);
+    }
+
+    #[test]
+    fn shells_get_paths_as_they_are() {
+        assert_eq!(quoted("/usr/lib/libcls_x_1.so"), "/usr/lib/libcls_x_1.so");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+        let text = instructions(Path::new("my lib/libcls_x_1.so"), "x_1", Path::new("/a b"), &[]);
+        assert!(text.contains("scp 'my lib/libcls_x_1.so' HOST:'/a b/.libcls_x_1.so.new'\n"), "{text}");
+        let rename = r"ssh HOST 'mv '\''/a b/.libcls_x_1.so.new'\'' '\''/a b/libcls_x_1.so'\'''";
+        assert!(text.contains(rename), "{text}");
     }
 
     #[test]

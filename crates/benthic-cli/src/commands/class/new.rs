@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 /// The source tree that this program was built from: a new class depends on its crates.
 const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The files of a new project, and where they go. In them, `{name}`, `{type}` and `{tree}` are replaced.
+/// The files of a new project, and where they go. In them, `{name}` and `{tree}` are replaced. The name is
+/// in strings, paths and comments alone: as the name of an item it could be one that the code has, or a word of Rust's.
 const FILES: [(&str, &str); 6] = [
     ("Cargo.toml", include_str!("template/manifest.toml")),
     ("Makefile", include_str!("template/Makefile")),
@@ -93,10 +94,7 @@ fn make(name: &str, tree: Option<&Path>) -> Result<PathBuf> {
     fs::create_dir_all(&src).map_err(|error| cannot("the directory cannot be made", &src, error))?;
     for (file, template) in FILES {
         let path = dir.join(file);
-        let text = template
-            .replace("{name}", name)
-            .replace("{type}", &type_name(name))
-            .replace("{tree}", &tree.display().to_string());
+        let text = template.replace("{name}", name).replace("{tree}", &tree.display().to_string());
         fs::write(&path, text).map_err(|error| cannot("a file cannot be written", &path, error))?;
     }
     // The same versions of the same crates, which this machine has already.
@@ -121,19 +119,9 @@ fn find_tree(given: Option<&Path>) -> Result<PathBuf> {
     Err(Error::new(ErrorKind::InvalidArgument, message).with("tree", tree.display()))
 }
 
-/// `my_digest` as Rust calls a type: `MyDigest`.
-fn type_name(name: &str) -> String {
-    let word = |word: &str| {
-        let mut letters = word.chars();
-        let first = letters.next().map(|first| first.to_ascii_uppercase());
-        first.into_iter().chain(letters).collect::<String>()
-    };
-    name.split('_').map(word).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{check_name, type_name};
+    use super::check_name;
 
     #[test]
     fn a_class_has_a_name_that_neither_ceph_nor_benthic_has() {
@@ -158,11 +146,5 @@ mod tests {
         ] {
             assert!(check_name(name).is_err(), "{name}");
         }
-    }
-
-    #[test]
-    fn a_type_is_called_as_rust_calls_types() {
-        assert_eq!(type_name("mydigest"), "Mydigest");
-        assert_eq!(type_name("my_new_digest2"), "MyNewDigest2");
     }
 }

@@ -5,7 +5,7 @@ mod sites;
 mod up;
 
 use crate::exit::Outcome;
-use crate::store::{Session, blocking};
+use crate::store::{CLUSTER_DIR, Session, blocking};
 use crate::{interrupt, units};
 use benthic_ceph::local::{Cluster, Daemon};
 use benthic_core::{Error, ErrorKind, Result};
@@ -25,7 +25,7 @@ pub const EXAMPLES: &str = "A real Ceph cluster as plain processes in one direct
 #[derive(Args)]
 pub struct Place {
     /// Directory of the cluster
-    #[arg(long, value_name = "DIR", default_value = "./benthic-cluster")]
+    #[arg(long, value_name = "DIR", default_value = CLUSTER_DIR)]
     dir: PathBuf,
 }
 

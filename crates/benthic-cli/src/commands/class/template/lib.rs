@@ -12,9 +12,9 @@ const SUM_XATTR: &str = "{name}.sum";
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// The class. It has no state: a method starts from the object and its input, each time.
-pub struct {type};
+pub struct Digest;
 
-impl Class for {type} {
+impl Class for Digest {
     fn name(&self) -> &'static str {
         "{name}"
     }
@@ -85,4 +85,4 @@ fn digest(context: &mut MethodContext<'_>) -> Result<String> {
 
 // ceph-osd finds the classes by what this exports; there is no ceph-osd around the tests.
 #[cfg(not(test))]
-benthic_cls::export!("{name}_1", benthic_core::ClassRegistry::new().with({type}));
+benthic_cls::export!("{name}_1", benthic_core::ClassRegistry::new().with(Digest));

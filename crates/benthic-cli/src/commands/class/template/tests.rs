@@ -1,4 +1,4 @@
-use super::{{type}, SUM_XATTR};
+use super::{Digest, SUM_XATTR};
 use benthic_core::{ClassCall, ErrorKind, ObjectId, Pool, Result, Store};
 use benthic_embedded::{MemStore, Options};
 use futures::executor::block_on;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// A pool in memory, whose objects the class runs beside. It does what an OSD does, without Ceph.
 fn pool() -> Arc<dyn Pool> {
-    let classes = benthic_core::ClassRegistry::new().with({type});
+    let classes = benthic_core::ClassRegistry::new().with(Digest);
     let store = MemStore::new(Options::default().with_classes(classes));
     block_on(store.create_pool("p")).unwrap();
     block_on(store.open_pool("p")).unwrap()
