@@ -13,8 +13,8 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 /// Largest generated file.
 const GENERATED_BYTES_MAX: u64 = 64 * MIB;
-/// Files that a build or a tool made are no part of a clone.
-const NOT_OF_THE_CLONE: [&str; 3] = [".git", ".venv", "target"];
+/// Files that a build, a tool or a running cluster made are no part of a clone.
+const NOT_OF_THE_CLONE: [&str; 4] = [".git", ".venv", "target", "benthic-cluster"];
 /// Where systems cut data into blocks, mistakes are likely: each gets a file below, at and above it.
 const EDGES: [u64; 4] = [4 * KIB, 64 * KIB, MIB, 8 * MIB];
 /// Sizes that occur once, and that mean something: empty, a byte, odd.
