@@ -2,7 +2,8 @@
 //! metadata only.
 
 use super::keys::Extent;
-use benthic_core::{Action, Error, Result};
+use benthic_core::{Action, Error, ErrorKind, Result};
+use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind as Io;
@@ -14,6 +15,7 @@ const PUNCH_BYTES_MIN: u64 = 65_536;
 
 pub(crate) struct DataFile {
     file: File,
+    sync_failed: Mutex<bool>,
 }
 
 impl DataFile {
@@ -22,7 +24,7 @@ impl DataFile {
         let file = file.map_err(|e| {
             Error::io(Action::Admin, "the data file cannot be opened", e).with("path", path.display())
         })?;
-        Ok(DataFile { file })
+        Ok(DataFile { file, sync_failed: Mutex::new(false) })
     }
 
     pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<()> {
@@ -43,8 +45,17 @@ impl DataFile {
         })
     }
 
+    /// Makes durable what was written. One at a time, and none after one that failed: the system tells a failure once, to
+    /// whoever syncs first, and the next one would believe that all is durable.
     pub fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|e| Error::io(Action::Write, "the data file cannot be synced", e))
+        let mut failed = self.sync_failed.lock();
+        if *failed {
+            return Err(Error::new(ErrorKind::Internal, "the data file could not be synced before"));
+        }
+        self.file.sync_data().map_err(|e| {
+            *failed = true;
+            Error::io(Action::Write, "the data file cannot be synced", e)
+        })
     }
 
     /// Gives the space of free extents back to the file system, neighbours together.

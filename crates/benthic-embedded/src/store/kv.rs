@@ -4,6 +4,7 @@
 //! checkpoint seals the table in memory under the commit lock and writes it out as a whole.
 
 use super::keys;
+use super::log::sync_dir;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, Guard, SeqNo, SequenceNumberCounter};
@@ -30,6 +31,9 @@ impl Kv {
     /// Opens the tree, which [`Kv::create`] made.
     pub fn open(dir: &Path, cache_bytes: u64) -> Result<Kv> {
         super::kv_files::verify(dir)?;
+        // Whoever wrote the list of tables may have ended, or failed, before its names were durable; the log is cut by it.
+        sync_dir(&dir.join("tables"))?;
+        sync_dir(dir)?;
         Kv::create(dir, cache_bytes)
     }
 
