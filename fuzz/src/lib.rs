@@ -21,7 +21,9 @@ use std::fs;
 use std::str::FromStr;
 use std::sync::Arc;
 
-pub const TARGETS: [(&str, fn(&[u8])); 10] = [
+pub type Target = fn(&[u8]);
+
+pub const TARGETS: [(&str, Target); 10] = [
     ("address", address),
     ("class", class),
     ("listing", listing),

@@ -14,6 +14,12 @@ fn rounds(usual: u64) -> u64 {
     if std::env::var_os("BENTHIC_TEST_LONG").is_some() { usual * 30 } else { usual }
 }
 
+/// Counts, for whoever asks with `--nocapture`.
+#[expect(clippy::print_stderr, reason = "a test has no other way to say how much it did")]
+fn tell(counts: &str) {
+    eprintln!("{counts}");
+}
+
 /// A moment within the load, another one in every round.
 fn moment(round: u64) -> Duration {
     Duration::from_millis(20 + round * 37 % 150)
@@ -165,7 +171,7 @@ fn owners_and_clients_that_are_killed_together_lose_nothing() {
         check_whole(&store, pool.as_ref());
         store.close().unwrap();
     }
-    println!("kills={kills} reported={reported}");
+    tell(&format!("kills={kills} reported={reported}"));
     assert!(reported > 100 * rounds(4), "they copied: reported={reported}");
 }
 

@@ -121,7 +121,7 @@ pub(crate) fn room(segment: &File, promised_bytes: u64) -> Result<()> {
 
 fn allocate(file: &File, offset_bytes: u64, len_bytes: u64) -> Result<()> {
     match fallocate(file, FallocateFlags::KEEP_SIZE, offset_bytes, len_bytes) {
-        Err(error) if matches!(error, rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
+        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
             Err(Error::new(ErrorKind::LimitExceeded, "the disk is full; remove objects or add space"))
         }
         Err(error) => {

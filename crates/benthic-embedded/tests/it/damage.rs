@@ -1,7 +1,7 @@
 //! Damage is found, named, and never served: every byte of a small store that counts, flipped in turn; sectors zeroed,
 //! files cut and removed.
 
-use crate::support::{block_on, files, id, noise};
+use crate::support::{block_on, files, id, noise, tell};
 use benthic_core::{Error, ErrorKind, Pool, ReadOp, ReadOutput, Result, Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
 use std::collections::BTreeMap;
@@ -198,7 +198,7 @@ fn a_flip_in_metadata_is_found() {
         }
     });
     let (opened, readable) = (opened.into_inner(), readable.into_inner());
-    println!("flips={} opened={opened} readable_objects={readable}", flips.len());
+    tell(&format!("flips={} opened={opened} readable_objects={readable}", flips.len()));
     assert!(flips.len() > 500 && readable > opened, "undamaged objects stay readable where the store opens");
 }
 
@@ -253,7 +253,7 @@ fn a_flip_in_data_names_object_and_offset() {
         file.write_all_at(&byte, *at).unwrap();
         flips += 1;
     }
-    println!("flips={flips}");
+    tell(&format!("flips={flips}"));
     assert_eq!(block_on(pool.scrub(None)).unwrap().damage, []);
     // A write that would have to merge with damaged bytes fails, and one that replaces them repairs.
     let (at, ..) = live.iter().find(|(_, name, logical)| name == "stream" && *logical == 70_000).unwrap();
@@ -320,7 +320,7 @@ fn zeroed_sectors_and_cut_files_are_found() {
         let shown = examine(damaged.path(), &whole, &what);
         assert!(shown != Shown::Nowhere || silent, "{what} was not found");
     });
-    println!("damages={}", damages.len());
+    tell(&format!("damages={}", damages.len()));
     assert!(damages.len() > 500);
 }
 

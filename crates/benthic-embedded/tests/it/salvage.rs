@@ -1,7 +1,7 @@
 //! Saving what is whole of a damaged store.
 
 use crate::damage::{Contents, NAMES, content, copy_of, fill, options, scratch};
-use crate::support::{block_on, files, id, noise, pool};
+use crate::support::{block_on, files, id, noise, pool, tell};
 use benthic_core::{ErrorKind, Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options, Salvaged, salvage};
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ fn nothing_damaged_is_saved() {
             }
         }
     }
-    println!("saves={saves} objects={objects}");
+    tell(&format!("saves={saves} objects={objects}"));
     assert!(saves > 50 && objects > 4 * saves);
 }
 

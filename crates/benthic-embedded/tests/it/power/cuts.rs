@@ -1,6 +1,7 @@
 //! Power cuts at any point of random workloads, and proof that a missing sync would be noticed.
 
-use super::{Bench, child, examine, long, seed, tell};
+use super::{Bench, child, examine, long, seed};
+use crate::support::tell;
 use benthic_testkit::power::{Cut, Disk, Record, Rng, Script, State, Sync, What};
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! Each call to the file system fails in turn.
 
-use super::{Bench, examine, long, seed, tell};
+use super::{Bench, examine, long, seed};
+use crate::support::tell;
 use benthic_testkit::power::{Cut, Disk, Fault, Rng, Script, State, What};
 
 const EIO: i32 = 5;

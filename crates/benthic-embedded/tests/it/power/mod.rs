@@ -23,12 +23,6 @@ fn long() -> bool {
     std::env::var("BENTHIC_TEST_LONG").is_ok_and(|value| value == "1")
 }
 
-/// Counts, for whoever asks with `--nocapture`.
-#[expect(clippy::print_stderr, reason = "a test has no other way to say how much it did")]
-fn tell(counts: &str) {
-    eprintln!("{counts}");
-}
-
 /// The seed of this run, which every failure names.
 fn seed() -> u64 {
     match std::env::var(benthic_testkit::model::SEED_VARIABLE) {
