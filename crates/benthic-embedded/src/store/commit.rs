@@ -411,13 +411,13 @@ impl Commit {
     /// Merges tables of the key-value store; all of them if the disk is full and something was removed, whose keys take
     /// space until then.
     pub fn compact(&self, full: bool) -> Result<()> {
-        let merged = match full && self.removed.swap(false, Ordering::Relaxed) {
-            true => self.disk.kv.compact_fully(),
-            false => self.disk.kv.compact(),
-        };
+        let fully = full && self.removed.swap(false, Ordering::Relaxed);
+        let merged = if fully { self.disk.kv.compact_fully() } else { self.disk.kv.compact() };
         merged.inspect_err(|error| {
             if error.kind() != ErrorKind::LimitExceeded {
                 self.fail(error);
+            } else if fully {
+                self.removed.store(true, Ordering::Relaxed);
             }
         })
     }

@@ -74,7 +74,7 @@ impl Damaged {
         let mut allocator = Allocator::default();
         let mut replay = Replay::new(&kv, &mut allocator, 1);
         let replayed = Log::open(&log_copy, applied_lsn, dir.closed_lsn(), |_, record| replay.record(record));
-        let blocks = replay.blocks;
+        let mut blocks = replay.blocks;
         let kv = match (replayed, unknown) {
             (Ok(_), None) => kv,
             (Ok(_), Some(error)) => {
@@ -88,6 +88,7 @@ impl Damaged {
             (Err(error), Some(_)) => {
                 note(format!("{error}; all operations in the log are lost, objects are as they were before"));
                 drop(kv);
+                blocks.clear();
                 Kv::open(&kv_copy, cache_bytes)?
             }
         };

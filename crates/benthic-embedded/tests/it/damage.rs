@@ -45,11 +45,7 @@ pub fn fill(dir: &Path) -> Contents {
     block_on(pool.write(&id("blocks"), WriteOp::new().write(5_000, noise(5, 100)))).unwrap();
     write(pool.as_ref(), "sparse", 0);
     block_on(pool.write(&id("sparse"), WriteOp::new().write(200_000, noise(6, 5_000)))).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while fs::read_dir(dir.join("kv/tables")).unwrap().next().is_none() {
-        assert!(Instant::now() < deadline, "the log is cut");
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
+    wait_for_table(dir);
     store.close().unwrap();
     let store = EmbeddedStore::open(dir, false, options()).unwrap();
     let pool = crate::support::pool(&store);
@@ -59,6 +55,15 @@ pub fn fill(dir: &Path) -> Contents {
     assert_eq!(whole.len(), NAMES.len());
     store.close().unwrap();
     whole
+}
+
+/// The cleaner cuts a log that is long.
+pub fn wait_for_table(dir: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while fs::read_dir(dir.join("kv/tables")).unwrap().next().is_none() {
+        assert!(Instant::now() < deadline, "the log is cut");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
 }
 
 fn write(pool: &dyn Pool, name: &str, size: usize) {
@@ -86,6 +91,16 @@ fn contents(pool: &dyn Pool) -> (Contents, Vec<ErrorKind>) {
         }
     }
     (found, errors)
+}
+
+/// What an object held before the last operation on it, if there was more than one.
+pub fn earlier(name: &str, last: &(Vec<u8>, Vec<ReadOutput>)) -> Option<(Vec<u8>, Vec<ReadOutput>)> {
+    let data = match name {
+        "blocks" => noise(40_001, 40_000),
+        "sparse" => Vec::new(),
+        _ => return None,
+    };
+    Some((data, last.1.clone()))
 }
 
 /// How damage showed.

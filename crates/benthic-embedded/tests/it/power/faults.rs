@@ -96,4 +96,5 @@ each_fails! {
     a_file_cannot_be_removed: 'u', EIO;
     a_file_cannot_be_cut: 't', EIO;
     space_cannot_be_given_back: 'a', EIO;
+    no_space_can_be_promised: 'a', ENOSPC;
 }
