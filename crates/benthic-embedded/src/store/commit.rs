@@ -349,16 +349,16 @@ impl Commit {
 
     /// Brings the key-value store on the disk up to date and cuts the log.
     pub fn checkpoint(&self) -> Result<()> {
+        let _checkpointing = self.checkpointing.lock();
         let outcome = self.checkpoint_now();
         self.checkpoint_failed.store(outcome.is_err(), Ordering::Relaxed);
-        // Taken so that nobody misses the call between looking and waiting.
-        drop(self.queue.lock());
+        // Under the lock, so that nobody misses the call between looking and waiting.
+        self.queue.lock().space.take_back();
         self.room.notify_all();
         outcome
     }
 
     fn checkpoint_now(&self) -> Result<()> {
-        let _checkpointing = self.checkpointing.lock();
         let mut log = self.log.lock();
         let mut queue = self.queue.lock();
         if let Some(why) = &queue.failed {
@@ -383,7 +383,7 @@ impl Commit {
         // what was to be durable.
         let full = |error: &Error| error.kind() == ErrorKind::LimitExceeded;
         let mut queue = self.queue.lock();
-        queue.space.release();
+        queue.space.lend();
         let promised_bytes =
             if queue.group.frame.records > 0 { queue.group.frame.len_bytes() as u64 } else { 0 };
         let rotated = log.rotate(applied_lsn + 1, promised_bytes).and_then(|begins| {

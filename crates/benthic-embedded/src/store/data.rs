@@ -4,6 +4,7 @@
 use super::keys::{BLOCK_BYTES, Extent};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -21,6 +22,7 @@ pub(crate) struct DataFile {
     overlay: BTreeMap<u64, Bytes>,
     /// Whether something was refused because the disk is full.
     pub full: AtomicBool,
+    sync_failed: Mutex<bool>,
 }
 
 impl DataFile {
@@ -41,7 +43,7 @@ impl DataFile {
             };
             error.with("path", path.display())
         })?;
-        Ok(DataFile { file, overlay, full: AtomicBool::new(false) })
+        Ok(DataFile { file, overlay, full: AtomicBool::new(false), sync_failed: Mutex::new(false) })
     }
 
     pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<()> {
@@ -80,8 +82,17 @@ impl DataFile {
         })
     }
 
+    /// Makes durable what was written. One at a time, and none after one that failed: the system tells a failure once, to
+    /// whoever syncs first, and the next one would believe that all is durable.
     pub fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|e| Error::io(Action::Write, "the data file cannot be synced", e))
+        let mut failed = self.sync_failed.lock();
+        if *failed {
+            return Err(Error::new(ErrorKind::Internal, "the data file could not be synced before"));
+        }
+        self.file.sync_data().map_err(|e| {
+            *failed = true;
+            Error::io(Action::Write, "the data file cannot be synced", e)
+        })
     }
 
     /// Gives the space of free extents back to the file system, neighbours together.

@@ -3,6 +3,7 @@
 //! What it holds on disk is always the state after one log sequence number, which [`keys::META`] names: a
 //! checkpoint seals the table in memory under the commit lock and writes it out as a whole.
 
+use super::log::sync_dir;
 use super::{keys, kv_files};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -36,6 +37,9 @@ impl Kv {
     /// Opens the tree, which [`Kv::create`] made.
     pub fn open(dir: &Path, cache_bytes: u64) -> Result<Kv> {
         kv_files::verify(dir)?;
+        // Whoever wrote the list of tables may have ended, or failed, before its names were durable; the log is cut by it.
+        sync_dir(&dir.join("tables"))?;
+        sync_dir(dir)?;
         Kv::create(dir, cache_bytes)
     }
 

@@ -6,7 +6,7 @@
 //! frees space always finds room.
 
 use benthic_core::{Action, Error, ErrorKind, Result};
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(crate) struct Space {
     given_bytes: u64,
     /// What it gave to the reserve.
     reserved_bytes: u64,
+    /// What of that a running checkpoint was given.
+    lent_bytes: u64,
 }
 
 impl Space {
@@ -48,6 +50,7 @@ impl Space {
             promised_bytes: end_bytes,
             given_bytes: end_bytes,
             reserved_bytes: 0,
+            lent_bytes: 0,
         };
         // A full disk may still have what an earlier owner left. If not, whoever needs more is told.
         if allocate(&space.segment, end_bytes, FREEING_BYTES).is_ok() {
@@ -86,25 +89,35 @@ impl Space {
         self.given_bytes = promised_bytes + FREEING_BYTES;
     }
 
-    /// A checkpoint is done: earlier segments are gone, and there is to be a reserve for the next one.
+    /// Earlier segments are gone.
     pub fn cut(&mut self) {
         self.before_bytes = 0;
-        // On a full disk whoever needs it is told.
-        let _ = self.reserve(self.promised_bytes, 0);
     }
 
-    /// Gives the reserve to the file system, for a checkpoint to use. Only what frees something is taken until there is a
-    /// reserve again.
-    pub fn release(&mut self) {
+    /// Gives the reserve to the file system, for a checkpoint to use. Until it ended, what needs a reserve is only taken if
+    /// the disk has room for both: whoever writes on would else take the space that the checkpoint was to have.
+    pub fn lend(&mut self) {
         if let Err(error) = self.reserve.set_len(0) {
             tracing::warn!(%error, "the reserve cannot be released");
         }
+        self.lent_bytes = self.reserved_bytes;
         self.reserved_bytes = 0;
+    }
+
+    /// The checkpoint ended; there is to be a reserve for the next one.
+    pub fn take_back(&mut self) {
+        self.lent_bytes = 0;
+        // On a full disk whoever needs it is told.
+        let _ = self.reserve(self.before_bytes + self.promised_bytes, 0);
     }
 
     /// Holds back what a checkpoint of a log of `log_bytes` and of what may still be removed could need.
     fn reserve(&mut self, log_bytes: u64, step_bytes: u64) -> Result<()> {
         let wanted_bytes = log_bytes + FREEING_BYTES + CHECKPOINT_BYTES;
+        if self.lent_bytes > 0 {
+            let room = free_bytes(&self.reserve).is_none_or(|free| free > self.lent_bytes + wanted_bytes);
+            return if room { Ok(()) } else { Err(full()) };
+        }
         if wanted_bytes > self.reserved_bytes {
             let end_bytes = wanted_bytes + step_bytes;
             allocate(&self.reserve, self.reserved_bytes, end_bytes - self.reserved_bytes)?;
@@ -119,11 +132,19 @@ pub(crate) fn room(segment: &File, promised_bytes: u64) -> Result<()> {
     allocate(segment, 0, promised_bytes + FREEING_BYTES)
 }
 
+fn full() -> Error {
+    Error::new(ErrorKind::LimitExceeded, "the disk is full; remove objects or add space")
+}
+
+/// What the file system of this file has left, if it says so.
+fn free_bytes(file: &File) -> Option<u64> {
+    let room = fstatvfs(file).ok()?;
+    Some(room.f_bavail.saturating_mul(room.f_frsize))
+}
+
 fn allocate(file: &File, offset_bytes: u64, len_bytes: u64) -> Result<()> {
     match fallocate(file, FallocateFlags::KEEP_SIZE, offset_bytes, len_bytes) {
-        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
-            Err(Error::new(ErrorKind::LimitExceeded, "the disk is full; remove objects or add space"))
-        }
+        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => Err(full()),
         Err(error) => {
             // A file system that cannot promise space, or a failing disk: the write itself will tell.
             tracing::debug!(%error, "space for the log cannot be allocated ahead");

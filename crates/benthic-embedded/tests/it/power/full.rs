@@ -9,6 +9,7 @@ use futures::executor::block_on;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const DISK: &str = "24m";
@@ -105,12 +106,26 @@ fn remove(pool: &dyn Pool, name: &str) {
     panic!("nothing can be removed from a full disk");
 }
 
+/// Takes what space there is, and does not wait when there is none; says how many objects that made.
+fn write_all_the_time(pool: &dyn Pool, stop: &AtomicBool) -> usize {
+    let mut written = 0;
+    while !stop.load(Ordering::Relaxed) {
+        match block_on(pool.write_full(&id(&format!("other {written}")), crate::support::noise(3, 3_000))) {
+            Ok(_) => written += 1,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}"),
+        }
+    }
+    written
+}
+
 #[test]
 #[ignore = "the other tests start it"]
 fn child() {
     let dir = std::env::var(DIR).expect("only the tests of a full disk start this");
     let dir = Path::new(&dir).join("store");
-    let len: usize = std::env::var(TASK).unwrap().parse().unwrap();
+    let task = std::env::var(TASK).unwrap();
+    let (len, crowded) = task.split_once(' ').map_or((task.as_str(), false), |(len, _)| (len, true));
+    let len: usize = len.parse().unwrap();
     let (mut store, mut pool) = open(&dir);
     for round in 0..ROUNDS {
         let count = fill(&*pool, len);
@@ -125,10 +140,19 @@ fn child() {
             let data = block_on(pool.read_range(&id(&index.to_string()), 0, 1 << 20)).unwrap();
             assert!(data == crate::support::noise(index as u64, len), "round={round} object={index}");
         }
-        // One by one: each is refused or done, and none is unknown.
-        for index in 0..count {
-            remove(&*pool, &index.to_string());
-        }
+        let removed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let others = crowded.then(|| scope.spawn(|| write_all_the_time(&*pool, &removed)));
+            // One by one: each is refused or done, and none is unknown.
+            for index in 0..count {
+                remove(&*pool, &index.to_string());
+            }
+            removed.store(true, Ordering::Relaxed);
+            let written = others.map_or(0, |others| others.join().unwrap());
+            for index in 0..written {
+                remove(&*pool, &format!("other {index}"));
+            }
+        });
         assert_eq!(block_on(store.fsck()).unwrap().findings, [], "round={round}");
         eventually_takes(&*pool, 1 << 20);
         block_on(pool.remove(&id("again"))).unwrap();
@@ -152,4 +176,9 @@ fn a_disk_full_of_small_objects_is_freed_by_removing_them() {
 #[test]
 fn a_disk_full_of_tiny_objects_is_freed_by_removing_them() {
     on_a_small_disk("1500");
+}
+
+#[test]
+fn a_full_disk_is_freed_while_others_go_on_writing() {
+    on_a_small_disk("1500 crowded");
 }
