@@ -6,10 +6,12 @@
 
 pub mod digest;
 pub mod hello;
+pub mod lock;
+pub mod picture;
 
 use benthic_core::ClassRegistry;
 
 /// All built-in classes.
 pub fn registry() -> ClassRegistry {
-    ClassRegistry::new().with(digest::Digest).with(hello::Hello)
+    ClassRegistry::new().with(digest::Digest).with(hello::Hello).with(lock::Lock).with(picture::Picture)
 }

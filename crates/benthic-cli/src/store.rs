@@ -2,7 +2,7 @@
 
 use crate::output::Output;
 use benthic_core::{ClassInfo, Error, ErrorKind, Pool, Result, Store, StoreUri};
-use benthic_embedded::{EmbeddedStore, MemStore, Options};
+use benthic_embedded::{EmbeddedStore, MemStore, Options, Salvaged};
 use benthic_rados::RadosStore;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -146,6 +146,18 @@ fn local_conf() -> Option<PathBuf> {
     let usual = ["/etc/ceph/ceph.conf".into(), home.join(".ceph/ceph.conf"), "ceph.conf".into()];
     let here = PathBuf::from(CLUSTER_DIR).join("ceph.conf");
     (!named && !usual.iter().any(|conf: &PathBuf| conf.exists()) && here.exists()).then_some(here)
+}
+
+/// Saves what is whole of a damaged store into a new one.
+///
+/// # Errors
+/// `Unsupported` if one of them is no directory; those of [`benthic_embedded::salvage`].
+pub async fn salvage(from: &str, into: &str) -> Result<Salvaged> {
+    let (StoreUri::File(from), StoreUri::File(into)) = (parse(from)?, parse(into)?) else {
+        let message = "only a store in a directory is saved into another; a cluster repairs itself";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("store", from).with("into", into));
+    };
+    blocking(move || benthic_embedded::salvage(&from, &into, &options())).await
 }
 
 /// Parses a URI; the error names only what this build has.

@@ -5,11 +5,14 @@
 //! `store::Commit` puts it into the log and acknowledges it.
 
 mod codec;
+#[doc(hidden)]
+pub mod decoders;
 mod embedded;
 mod execute;
 mod listing;
 mod memory;
 mod options;
+mod salvage;
 mod socket;
 mod store;
 mod workers;
@@ -17,6 +20,7 @@ mod workers;
 pub use embedded::EmbeddedStore;
 pub use memory::MemStore;
 pub use options::Options;
+pub use salvage::{Salvaged, salvage};
 
 use benthic_core::LogLevel;
 

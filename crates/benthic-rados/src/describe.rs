@@ -2,7 +2,8 @@
 //!
 //! A class `mydigest` that is not of this build is that of the library `mydigest_1`; `mydigest_2` is that of the library
 //! `mydigest_2`, its next wire version. The library is asked ([`DESCRIBE`]) in the OSD that has the object, and its answer
-//! is remembered for a while. A class that no library has goes to the OSDs as it is: it is one of Ceph's own.
+//! is remembered for a while. A class that no library has goes to the OSDs as it is: it is one of Ceph's own. Those of
+//! this build come first: `hello` and `lock` are ours, `benthic_1` has them, and who needs Ceph's calls librados.
 
 use crate::errors::c_string;
 use crate::ffi::{self, IoCtx, StepOutput};

@@ -98,7 +98,7 @@ fn every_osd_says_what_it_runs() {
     home.ok(&["--store", &store, "pool", "create", "classes-ls"]);
     let listed = home.json(&["--store", &store, "class", "ls", "--library", "benthic_1"]);
     let names: Vec<&Value> = listed.iter().map(|class| &class["class"]).collect();
-    assert_eq!(names, ["digest", "hello"]);
+    assert_eq!(names, ["digest", "hello", "lock", "picture"]);
     for class in &listed {
         assert_eq!(keys(class), ["build", "class", "library", "osds", "summary", "version"]);
         assert_eq!((&class["library"], &class["osds"]), (&json!("benthic_1"), &json!([0, 1, 2])), "{class}");
@@ -119,8 +119,8 @@ fn every_osd_says_what_it_runs() {
     home.pipe(&["--store", &store, "put", "classes-ls/o", "-"], b"data");
     assert!(home.fails(7, &at("nothing")).contains("benthic class install"));
     assert!(home.fails(7, &["--store", &store, "class", "show", "nothing"]).contains("benthic class ls"));
-    // Ceph's own classes are called as they are: its lock says that its input is none.
-    home.fails(6, &["--store", &store, "exec", "classes-ls/o", "lock", "get_info", "?"]);
+    // Ceph's own classes are called as they are: its refcount says that its input is none.
+    home.fails(6, &["--store", &store, "exec", "classes-ls/o", "refcount", "read", "?"]);
     home.ok(&["--store", &store, "pool", "rm", "classes-ls"]);
 }
 

@@ -197,13 +197,17 @@ impl Cluster<'_> {
             groups.map(|group| (text(&group["pgid"]), text(&group["last_deep_scrub_stamp"]))).collect()
         };
         let before = groups();
-        for (group, _) in &before {
-            self.ceph(&["ceph", "pg", "deep-scrub", group]);
-        }
         let began = Instant::now();
-        while groups().iter().zip(&before).any(|(now, before)| now == before) {
-            assert!(began.elapsed() < Duration::from_secs(180), "{:?}", groups());
-            thread::park_timeout(Duration::from_millis(500));
+        loop {
+            let left: Vec<_> =
+                groups().into_iter().zip(&before).filter(|(now, before)| now == *before).collect();
+            if left.is_empty() {
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(180), "{left:?}");
+            // An OSD may forget a scrub that it was asked for while its peers come back.
+            left.iter().for_each(|((group, _), _)| drop(self.ceph(&["ceph", "pg", "deep-scrub", group])));
+            thread::park_timeout(Duration::from_secs(10));
         }
         let inconsistent = |(group, _): &(String, String)| {
             let found = self.ceph_json(&["rados", "list-inconsistent-obj", group]);

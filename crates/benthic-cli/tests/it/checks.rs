@@ -59,3 +59,42 @@ fn a_flipped_bit_is_found_and_named() {
     assert_eq!(line["damage"][0]["object"], damaged);
     assert!(line["damage"][0]["offset_bytes"].as_u64().unwrap() <= 100_000);
 }
+
+#[test]
+fn what_is_whole_is_saved_into_a_new_store() {
+    let home = Home::with_pool();
+    let content = pattern(300_000);
+    home.file("f", &content);
+    home.ok(&["put", "p/damaged", "f"]);
+    home.file("g", pattern(100_000));
+    home.ok(&["put", "p/sound", "g"]);
+    home.ok(&["xattr", "set", "p/sound", "owner", "ada"]);
+    let data = home.path("benthic-data/data");
+    let mut bytes = fs::read(&data).unwrap();
+    let at = bytes.windows(64).position(|window| window == &content[200_000..200_064]).unwrap();
+    bytes[at] ^= 1;
+    fs::write(&data, &bytes).unwrap();
+    home.fails(2, &["fsck", "--repair"]);
+    home.fails_with("unsupported", &["fsck", "--repair", "--into", "mem:"]);
+    home.fails_with("already_exists", &["fsck", "--repair", "--into", "file:benthic-data"]);
+
+    let run = home.run(&["--json", "fsck", "--repair", "--into", "file:saved"]);
+    assert_eq!(run.status.code(), Some(12), "{}", String::from_utf8_lossy(&run.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!((&report["objects"], &report["objects_lost"]), (&json!(1), &json!(1)));
+    assert_eq!(report["lost"][0]["object"], "p/damaged");
+    assert!(fs::read(&data).unwrap() == bytes, "the damaged store is as it was");
+    home.ok(&["--store", "file:saved", "get", "p/sound", "back"]);
+    assert!(home.read("back") == home.read("g"));
+    assert_eq!(home.ok(&["--store", "file:saved", "xattr", "get", "p/sound", "owner"]).trim_end(), "ada");
+    home.ok(&["--store", "file:saved", "fsck"]);
+    home.ok(&["--store", "file:saved", "scrub"]);
+
+    // A store that does not open says what to do, and is saved all the same.
+    fs::write(home.path("benthic-data/format"), "nonsense").unwrap();
+    assert!(home.fails(12, &["fsck"]).contains("benthic fsck --repair --into"));
+    let run = home.run(&["fsck", "--repair", "--into", "file:again"]);
+    assert_eq!(run.status.code(), Some(12));
+    home.ok(&["--store", "file:again", "get", "p/sound", "once more"]);
+    assert!(home.read("once more") == home.read("g"));
+}

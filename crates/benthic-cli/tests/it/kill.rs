@@ -4,7 +4,7 @@ use crate::support::Home;
 use benthic_core::{ErrorKind, ObjectId, Pool, ReadOutput, Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
 use futures::executor::block_on;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +12,12 @@ use std::time::Duration;
 
 fn rounds(usual: u64) -> u64 {
     if std::env::var_os("BENTHIC_TEST_LONG").is_some() { usual * 30 } else { usual }
+}
+
+/// Counts, for whoever asks with `--nocapture`.
+#[expect(clippy::print_stderr, reason = "a test has no other way to say how much it did")]
+fn tell(counts: &str) {
+    eprintln!("{counts}");
 }
 
 /// A moment within the load, another one in every round.
@@ -108,6 +114,65 @@ fn writers_through_a_killed_owner_lose_nothing() {
         store.close().unwrap();
     }
     assert!(last.iter().all(|(acknowledged, _)| *acknowledged > rounds(6)), "the writers wrote: {last:?}");
+}
+
+/// Several programs write to one store at the same time: one owns it, the others go through its socket. Any of them is killed
+/// at any moment, and the others take over or go on. What each reported as copied is there and whole.
+#[test]
+fn owners_and_clients_that_are_killed_together_lose_nothing() {
+    const PROGRAMS: usize = 4;
+    let (mut kills, mut reported) = (0, 0);
+    for round in 0..rounds(4) {
+        let home = Home::with_pool();
+        for index in 0..300 {
+            home.file(&format!("d/{index}"), content(index));
+        }
+        let mut programs: Vec<_> = (0..PROGRAMS)
+            .map(|program| {
+                let to = format!("p/{program}");
+                let mut copy = home.command(&["--json", "cp", "-r", "--jobs", "4", "d", &to]);
+                let mut copy = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+                let lines = BufReader::new(copy.stdout.take().unwrap()).lines();
+                let told = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<String>>());
+                (copy, told)
+            })
+            .collect();
+        // All but one are killed, in another order every time, so that the owner is first, last or between.
+        for victim in 0..PROGRAMS - 1 {
+            std::thread::park_timeout(moment(round * 3 + victim as u64) / 2);
+            let victim = (victim + round as usize) % PROGRAMS;
+            programs[victim].0.kill().unwrap();
+            programs[victim].0.wait().unwrap();
+            kills += 1;
+        }
+        let last = (PROGRAMS - 1 + round as usize) % PROGRAMS;
+        let mut survivor = programs[last].0.stderr.take().unwrap();
+        let mut complaints = String::new();
+        survivor.read_to_string(&mut complaints).unwrap();
+        let status = programs[last].0.wait().unwrap();
+        // A write whose owner died before it answered is told as such; nothing else may go wrong.
+        let expected = status.success() || complaints.contains("outcome_unknown");
+        assert!(expected, "round {round}: {status}: {complaints}");
+        let store = EmbeddedStore::open(&home.path("benthic-data"), false, options()).unwrap();
+        let pool = block_on(store.open_pool("p")).unwrap();
+        for (_, told) in programs {
+            for line in told.join().unwrap() {
+                // The last line may have been cut by the kill, and failures are lines too.
+                let Ok(line) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
+                let Some(name) = line["object"].as_str().filter(|_| line["error"].is_null()) else {
+                    continue;
+                };
+                let index = name.rsplit('/').next().unwrap().parse().unwrap();
+                let data = block_on(pool.read_range(&ObjectId::new(name).unwrap(), 0, 1 << 20)).unwrap();
+                assert!(data == content(index), "round {round}: object {name}");
+                reported += 1;
+            }
+        }
+        check_whole(&store, pool.as_ref());
+        store.close().unwrap();
+    }
+    tell(&format!("kills={kills} reported={reported}"));
+    assert!(reported > 100 * rounds(4), "they copied: reported={reported}");
 }
 
 /// A flush never says that all is well when an owner that was killed took buffered writes with it.

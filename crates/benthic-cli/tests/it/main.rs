@@ -11,6 +11,7 @@ mod demo;
 mod exec;
 mod kill;
 mod objects;
+mod pictures;
 mod pools;
 mod process;
 mod support;

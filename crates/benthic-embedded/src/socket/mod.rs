@@ -25,7 +25,7 @@ fn socket_path(dir: &Path) -> io::Result<(File, PathBuf)> {
 }
 
 /// Reads a frame: its length, then so many bytes.
-fn read_frame(stream: &mut impl Read) -> io::Result<bytes::Bytes> {
+pub(crate) fn read_frame(stream: &mut impl Read) -> io::Result<bytes::Bytes> {
     let mut len = [0; 4];
     stream.read_exact(&mut len)?;
     let len = u32::from_le_bytes(len) as usize;

@@ -2,6 +2,7 @@
 
 use super::engine::{Engine, PoolEntry};
 use super::keys::{self, BLOCK_BYTES, Chunk, Data, Extent, Onode};
+use super::kv_files;
 use super::object::Object;
 use crate::listing;
 use benthic_core::{
@@ -25,6 +26,10 @@ impl Engine {
         let pool = self.pool(pool)?;
         let after = after.map(listing::decode_token).transpose()?.map(|id| keys::onode(pool.id, &id));
         let mut page = ScrubPage::default();
+        if after.is_none() {
+            let tables = kv_files::verify_bytes(&self.dir.kv());
+            page.damage.extend(tables.iter().map(|error| damage(None, None, &error.to_string())));
+        }
         for entry in self.disk.kv.scan(&keys::onodes(pool.id, b""), after.as_deref()) {
             let id = entry.map(|(key, _)| listing::decode(&key[keys::ONODE_ID_AT..]));
             let id = match id {
@@ -123,6 +128,10 @@ impl Engine {
             fsck.report
         });
         report.disk_bytes = disk_bytes;
+        for error in kv_files::verify_bytes(&self.dir.kv()) {
+            let message = format!("{error}; a scrub tells which objects are affected");
+            report.findings.push(Finding { object: None, message });
+        }
         if let Err(error) = self.commit.check_writable() {
             report.findings.push(Finding { object: None, message: error.to_string() });
         }

@@ -6,9 +6,9 @@ use super::keys::{self, Onode};
 use super::kv::malformed;
 use super::object::{Garbage, Prepared};
 use super::{layout, record::Record};
-use benthic_core::{Durability, Result};
+use benthic_core::{Durability, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex};
-use std::sync::Weak;
+use std::sync::{Weak, mpsc};
 use std::time::Duration;
 
 /// Extents that are free wait for the cleaner at most so long.
@@ -52,16 +52,19 @@ pub(crate) fn run(engine: &Weak<Engine>) {
     let mut garbage = true;
     while let Some(engine) = engine.upgrade() {
         engine.release_and_cut();
+        let mut again = false;
         if std::mem::take(&mut garbage)
             && let Err(error) = engine.remove_garbage()
         {
             tracing::warn!(%error, "what was removed cannot be cleaned up now");
+            // A full disk has room again after the next checkpoint.
+            again = error.kind() == ErrorKind::LimitExceeded;
         }
         let mut state = engine.cleaner.state.lock();
         if !state.awake && !state.stopping {
             engine.cleaner.wake.wait_for(&mut state, Duration::from_millis(IDLE_MS));
         }
-        garbage = std::mem::take(&mut state.awake);
+        garbage = std::mem::take(&mut state.awake) || again;
         if state.stopping {
             return;
         }
@@ -120,17 +123,26 @@ impl Engine {
     /// Does one step; says whether to go on. Nobody waits for the cleaner's work: a crash only means that it is done again.
     fn step(&self, record: Record) -> Result<bool> {
         self.commit.check_writable()?;
-        let prepared = Prepared::keys(&self.disk, record.changes, record.freed);
-        self.commit.submit(prepared, Durability::Buffered, Box::new(|_| ()));
+        let prepared = Prepared { frees: true, ..Prepared::keys(&self.disk, record.changes, record.freed) };
+        let (done, outcome) = mpsc::sync_channel(1);
+        let done = Box::new(move |result| {
+            let _ = done.send(result);
+        });
+        // A buffered operation is answered at once.
+        self.commit.submit(prepared, Durability::Buffered, done);
         self.release_and_cut();
+        if let Ok(Err(error)) = outcome.try_recv() {
+            return Err(error);
+        }
         Ok(!self.cleaner.stopping())
     }
 
     /// Gives freed extents back, and cuts the log if it is long.
     fn release_and_cut(&self) {
         self.commit.release_freed();
-        if self.commit.log_is_long()
-            && let Err(error) = self.commit.checkpoint().and_then(|()| self.disk.kv.compact())
+        let full = self.commit.take_full();
+        if (full || self.commit.log_is_long())
+            && let Err(error) = self.commit.checkpoint().and_then(|()| self.commit.compact(full))
         {
             tracing::warn!(%error, "the log cannot be cut now");
         }

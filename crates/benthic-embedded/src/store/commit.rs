@@ -3,10 +3,12 @@
 
 use super::disk::Disk;
 use super::keys::{self, Extent, Meta};
-use super::log::{self, Frame, Log};
+use super::log::{self, EMPTY_LOG_BYTES, FRAME_HEADER_BYTES, Frame, Log};
 use super::object::Prepared;
+use super::record::Record;
+use super::space::Space;
 use crate::Options;
-use benthic_core::{Clock, Durability, Error, ErrorKind, Result};
+use benthic_core::{Action, Clock, Durability, Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,11 +49,14 @@ pub(crate) struct Commit {
     checkpointing: Mutex<()>,
     /// Extents whose freeing is durable, until the cleaner gives them to the allocator.
     freed: Mutex<Vec<Extent>>,
+    /// Whether something was freed since the key-value store was last merged as a whole.
+    removed: AtomicBool,
 }
 
 struct Queue {
     group: Group,
     next_lsn: u64,
+    space: Space,
     checkpoint_lsn: u64,
     /// Why the store takes no writes.
     failed: Option<String>,
@@ -89,8 +94,11 @@ impl Commit {
         next_lsn: u64,
         applied_lsn: u64,
         options: &Options,
-    ) -> Commit {
-        Commit {
+    ) -> Result<Commit> {
+        let failed = |e| Error::io(Action::Admin, "the log cannot be opened", e);
+        let (segment, before_bytes) = log.segment().map_err(failed)?;
+        let space = Space::open(&log_dir, segment, before_bytes, log.len_bytes - before_bytes)?;
+        Ok(Commit {
             disk,
             clock: Arc::clone(&options.clock),
             log_dir,
@@ -100,6 +108,7 @@ impl Commit {
             queue: Mutex::new(Queue {
                 group: Group::new(next_lsn),
                 next_lsn,
+                space,
                 checkpoint_lsn: applied_lsn,
                 failed: None,
                 stopping: false,
@@ -112,13 +121,14 @@ impl Commit {
             checkpoint_failed: AtomicBool::new(false),
             checkpointing: Mutex::new(()),
             freed: Mutex::default(),
-        }
+            removed: AtomicBool::new(true),
+        })
     }
 
     /// Puts an operation into the log's order and makes it visible; the caller holds the object's lock. `done` gets
     /// the operation's sequence number: when it is durable, or, if buffered, at once.
     pub fn submit(&self, prepared: Prepared, durability: Durability, done: Done<u64>) {
-        let Prepared { mut record, onode: (key, onode), unsynced_bytes } = prepared;
+        let Prepared { mut record, onode: (key, onode), unsynced_bytes, frees } = prepared;
         let mut queue = self.queue.lock();
         while queue.group.len_bytes() > GROUP_BYTES_MAX && queue.failed.is_none() {
             queue.group.awaited = true;
@@ -128,19 +138,28 @@ impl Commit {
         if let Some(why) = &queue.failed {
             let error = read_only(why);
             drop(queue);
-            let mut allocator = self.disk.allocator.lock();
-            record.allocated.into_iter().for_each(|extent| allocator.release(extent));
-            drop(allocator);
-            return done(Err(error));
+            return self.refuse(&record, error, done);
         }
         let lsn = queue.next_lsn;
-        queue.next_lsn += 1;
         if !key.is_empty() {
             let value = onode.map(|onode| keys::Onode { version: lsn, ..onode }.encode());
             record.changes.push((key, value));
         }
-        let group = &mut queue.group;
+        let Queue { group, space, next_lsn, .. } = &mut *queue;
+        let before_bytes = group.frame.len_bytes();
         group.frame.push(|out| record.encode(out));
+        let header_bytes = if group.frame.records == 1 { FRAME_HEADER_BYTES } else { 0 };
+        let record_bytes = (group.frame.len_bytes() - before_bytes + header_bytes) as u64;
+        if let Err(error) = space.take(record_bytes, frees) {
+            group.frame.pop(before_bytes);
+            drop(queue);
+            self.disk.data.full.store(true, Ordering::Relaxed);
+            return self.refuse(&record, error, done);
+        }
+        *next_lsn += 1;
+        if frees {
+            self.removed.store(true, Ordering::Relaxed);
+        }
         group.unsynced_bytes += unsynced_bytes;
         let mut allocator = self.disk.allocator.lock();
         record.allocated.iter().for_each(|extent| allocator.log(*extent, true));
@@ -164,6 +183,16 @@ impl Commit {
                 done(Ok(lsn));
             }
         }
+    }
+
+    /// Gives back what an operation took that is not done.
+    fn refuse(&self, record: &Record, error: Error, done: Done<u64>) {
+        // A full disk wants it at once.
+        self.disk.data.punch_all(record.allocated.clone());
+        let mut allocator = self.disk.allocator.lock();
+        record.allocated.iter().for_each(|extent| allocator.release(*extent));
+        drop(allocator);
+        done(Err(error));
     }
 
     /// Calls `done` when all that was submitted before is durable.
@@ -204,6 +233,16 @@ impl Commit {
     /// Whether the log is to be cut.
     pub fn log_is_long(&self) -> bool {
         self.log_bytes() > self.log_bytes_max
+    }
+
+    /// Whether the disk was full since the last call: a checkpoint may gain space.
+    pub fn take_full(&self) -> bool {
+        self.disk.data.full.swap(false, Ordering::Relaxed)
+    }
+
+    /// The sequence number of the next operation.
+    pub fn next_lsn(&self) -> u64 {
+        self.queue.lock().next_lsn
     }
 
     /// Why the store takes no writes, if so.
@@ -310,16 +349,16 @@ impl Commit {
 
     /// Brings the key-value store on the disk up to date and cuts the log.
     pub fn checkpoint(&self) -> Result<()> {
+        let _checkpointing = self.checkpointing.lock();
         let outcome = self.checkpoint_now();
         self.checkpoint_failed.store(outcome.is_err(), Ordering::Relaxed);
-        // Taken so that nobody misses the call between looking and waiting.
-        drop(self.queue.lock());
+        // Under the lock, so that nobody misses the call between looking and waiting.
+        self.queue.lock().space.take_back();
         self.room.notify_all();
         outcome
     }
 
     fn checkpoint_now(&self) -> Result<()> {
-        let _checkpointing = self.checkpointing.lock();
         let mut log = self.log.lock();
         let mut queue = self.queue.lock();
         if let Some(why) = &queue.failed {
@@ -343,7 +382,21 @@ impl Commit {
         // A full disk may be freed again. After any other failure, and after any failure to sync data, nothing is known of
         // what was to be durable.
         let full = |error: &Error| error.kind() == ErrorKind::LimitExceeded;
-        log.rotate(applied_lsn + 1).inspect_err(|error| drop((!full(error)).then(|| self.fail(error))))?;
+        let mut queue = self.queue.lock();
+        queue.space.lend();
+        let promised_bytes =
+            if queue.group.frame.records > 0 { queue.group.frame.len_bytes() as u64 } else { 0 };
+        let rotated = log.rotate(applied_lsn + 1, promised_bytes).and_then(|begins| {
+            if !begins {
+                return Ok(());
+            }
+            let (segment, before_bytes) =
+                log.segment().map_err(|e| Error::io(Action::Write, "the log cannot be read", e))?;
+            queue.space.move_to(segment, before_bytes, EMPTY_LOG_BYTES + promised_bytes);
+            Ok(())
+        });
+        drop(queue);
+        rotated.inspect_err(|error| drop((!full(error)).then(|| self.fail(error))))?;
         drop(log);
         self.disk.data.sync().inspect_err(|error| drop(self.fail(error)))?;
         self.disk.kv.write_sealed().inspect_err(|error| drop((!full(error)).then(|| self.fail(error))))?;
@@ -351,7 +404,22 @@ impl Commit {
         let mut log = self.log.lock();
         log.len_bytes = log::remove_applied(&self.log_dir, applied_lsn)?;
         self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
+        self.queue.lock().space.cut();
         Ok(())
+    }
+
+    /// Merges tables of the key-value store; all of them if the disk is full and something was removed, whose keys take
+    /// space until then.
+    pub fn compact(&self, full: bool) -> Result<()> {
+        let fully = full && self.removed.swap(false, Ordering::Relaxed);
+        let merged = if fully { self.disk.kv.compact_fully() } else { self.disk.kv.compact() };
+        merged.inspect_err(|error| {
+            if error.kind() != ErrorKind::LimitExceeded {
+                self.fail(error);
+            } else if fully {
+                self.removed.store(true, Ordering::Relaxed);
+            }
+        })
     }
 
     fn log_bytes(&self) -> u64 {

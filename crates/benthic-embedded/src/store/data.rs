@@ -1,36 +1,58 @@
 //! The data file: extents of object data, in whole blocks. What an extent holds is said, with its checksum, in the
 //! metadata only.
 
-use super::keys::Extent;
+use super::keys::{BLOCK_BYTES, Extent};
 use benthic_core::{Action, Error, ErrorKind, Result};
+use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind as Io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Shorter runs are used again, not given back to the file system.
 const PUNCH_BYTES_MIN: u64 = 65_536;
 
 pub(crate) struct DataFile {
     file: File,
+    /// Blocks that count as written though they are not: when a damaged store is read, which nothing may change.
+    overlay: BTreeMap<u64, Bytes>,
+    /// Whether something was refused because the disk is full.
+    pub full: AtomicBool,
     sync_failed: Mutex<bool>,
 }
 
 impl DataFile {
     pub fn open(path: &Path) -> Result<DataFile> {
-        let file = OpenOptions::new().read(true).write(true).open(path);
-        let file = file.map_err(|e| {
-            Error::io(Action::Admin, "the data file cannot be opened", e).with("path", path.display())
+        DataFile::open_with(path, OpenOptions::new().read(true).write(true), BTreeMap::new())
+    }
+
+    /// Opens a data file to be read only, as if these blocks had been written: number, bytes from the block's start.
+    pub fn open_below(path: &Path, overlay: BTreeMap<u64, Bytes>) -> Result<DataFile> {
+        DataFile::open_with(path, OpenOptions::new().read(true), overlay)
+    }
+
+    fn open_with(path: &Path, how: &OpenOptions, overlay: BTreeMap<u64, Bytes>) -> Result<DataFile> {
+        let file = how.open(path).map_err(|e| {
+            let error = match e.kind() {
+                Io::NotFound => Error::new(ErrorKind::Corrupt, "the data file is missing").with_source(e),
+                _ => Error::io(Action::Admin, "the data file cannot be opened", e),
+            };
+            error.with("path", path.display())
         })?;
-        Ok(DataFile { file, sync_failed: Mutex::new(false) })
+        Ok(DataFile { file, overlay, full: AtomicBool::new(false), sync_failed: Mutex::new(false) })
     }
 
     pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<()> {
         self.file.write_all_at(data, offset_bytes).map_err(|e| {
             let message = match e.raw_os_error() {
-                Some(benthic_core::error::errno::ENOSPC) => "the disk is full; remove objects or add space",
+                Some(benthic_core::error::errno::ENOSPC) => {
+                    self.full.store(true, Ordering::Relaxed);
+                    "the disk is full; remove objects or add space"
+                }
                 _ => "the data file cannot be written",
             };
             Error::io(Action::Write, message, e)
@@ -39,6 +61,21 @@ impl DataFile {
 
     /// Fills `buffer`; a file that ends before is damage.
     pub fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {
+        if self.overlay.is_empty() {
+            return self.read_file(offset_bytes, buffer);
+        }
+        // Whatever is read starts with a block.
+        for (index, part) in buffer.chunks_mut(BLOCK_BYTES as usize).enumerate() {
+            let block = offset_bytes / BLOCK_BYTES + index as u64;
+            match self.overlay.get(&block) {
+                Some(bytes) if bytes.len() >= part.len() => part.copy_from_slice(&bytes[..part.len()]),
+                _ => self.read_file(block * BLOCK_BYTES, part)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn read_file(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(buffer, offset_bytes).map_err(|e| match e.kind() {
             Io::UnexpectedEof => Error::io(Action::Read, "the data file is cut", e),
             _ => Error::io(Action::Read, "the data file cannot be read", e),

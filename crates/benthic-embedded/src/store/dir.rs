@@ -2,7 +2,7 @@
 
 use super::kv::Kv;
 use super::log::{EMPTY_LOG_BYTES, Log, sync_dir};
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, ErrorKind, Finding, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 const FORMAT_VERSION: u32 = 1;
 const FORMAT_PREFIX: &str = "benthic store, format ";
 /// What a store's directory may hold; anything else in a directory without a format file means it is not ours.
-const NAMES: [&str; 7] = ["control.sock", "data", "format", "format.new", "kv", "lock", "log"];
+const NAMES: [&str; 9] =
+    ["closed", "closed.new", "control.sock", "data", "format", "format.new", "kv", "lock", "log"];
+const CLOSED_PREFIX: &str = "closed, next operation ";
 
 /// File systems where a lock or a sync may not mean what it should (statfs' magic numbers).
 const NETWORK_FILE_SYSTEMS: [(u64, &str); 7] = [
@@ -91,6 +93,32 @@ impl Dir {
         Ok(Opened::Owned(dir))
     }
 
+    /// Takes the directory of a store that is damaged, to be read only. A damaged format file is told to `lost`.
+    ///
+    /// # Errors
+    /// `Busy` if a process owns it, `NotFound`, `Unsupported` for a newer format.
+    pub fn open_damaged(path: &Path, lost: &mut Vec<Finding>) -> Result<Dir> {
+        names(path)?;
+        let lock_path = path.join("lock");
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
+        let lock = lock.map_err(|e| io("the store cannot be locked", &lock_path, e))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let message = "a process owns the store; stop it first, its pid is in the file lock";
+                return Err(Error::new(ErrorKind::Busy, message).with("dir", path.display()));
+            }
+            Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
+        }
+        let dir = Dir { path: path.to_owned(), lock };
+        match dir.check_format() {
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Err(error),
+            Err(error) => lost.push(Finding { object: None, message: error.to_string() }),
+            Ok(()) => {}
+        }
+        Ok(dir)
+    }
+
     pub fn kv(&self) -> PathBuf {
         self.path.join("kv")
     }
@@ -112,6 +140,34 @@ impl Dir {
         &self.path
     }
 
+    /// Notes where the log ended when the store was closed. The log only grows from there, so the note may be old and still
+    /// tells when a piece of the log is gone that was whole; it need not be there.
+    pub fn note_closed(&self, next_lsn: u64) -> Result<()> {
+        let (path, temporary) = (self.path.join("closed"), self.path.join("closed.new"));
+        let write = || {
+            let mut file = File::create(&temporary)?;
+            file.write_all(closed_text(next_lsn).as_bytes())?;
+            file.sync_data()?;
+            fs::rename(&temporary, &path)
+        };
+        write().map_err(|e| io("the end of the log cannot be noted", &path, e))
+    }
+
+    /// The first operation that the log need not have: of the last note, if there is one.
+    pub fn closed_lsn(&self) -> u64 {
+        let path = self.path.join("closed");
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return 0,
+            Err(_) => String::new(),
+        };
+        let number = text.strip_prefix(CLOSED_PREFIX).and_then(|rest| rest.split(',').next()?.parse().ok());
+        number.filter(|lsn| closed_text(*lsn) == text).unwrap_or_else(|| {
+            tracing::warn!(path = %path.display(), "the note of the log's end is damaged; nothing else depends on it");
+            0
+        })
+    }
+
     /// Bytes that all files take on the disk.
     pub fn disk_bytes(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
@@ -131,9 +187,10 @@ impl Dir {
 
     fn check_format(&self) -> Result<()> {
         let path = self.path.join("format");
-        let text =
-            fs::read_to_string(&path).map_err(|e| io("the store's format cannot be read", &path, e))?;
-        let version = text.strip_prefix(FORMAT_PREFIX).and_then(|rest| rest.trim_end().parse::<u32>().ok());
+        let text = fs::read(&path).map_err(|e| io("the store's format cannot be read", &path, e))?;
+        let text = String::from_utf8_lossy(&text);
+        let version =
+            text.strip_prefix(FORMAT_PREFIX).and_then(|rest| rest.trim_end_matches('\n').parse::<u32>().ok());
         match version {
             Some(FORMAT_VERSION) => Ok(()),
             Some(newer) if newer > FORMAT_VERSION => Err(Error::new(
@@ -151,8 +208,10 @@ impl Dir {
     /// What is there without a format file must be the left-overs of a store that was never finished.
     fn check_unused(&self) -> Result<()> {
         let len_bytes = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
+        // Of the largest file: a power cut may leave a segment under two names.
         let folder_bytes = |folder: &Path| -> u64 {
-            fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| len_bytes(&entry.path())).sum()
+            let files = fs::read_dir(folder).into_iter().flatten().flatten();
+            files.map(|entry| len_bytes(&entry.path())).max().unwrap_or(0)
         };
         let used = len_bytes(&self.data()) > 0
             || folder_bytes(&self.log()) > EMPTY_LOG_BYTES
@@ -200,6 +259,10 @@ impl Dir {
         }
         Ok(())
     }
+}
+
+fn closed_text(next_lsn: u64) -> String {
+    format!("{CLOSED_PREFIX}{next_lsn}, checksum {:08x}\n", crc32c::crc32c(&next_lsn.to_le_bytes()))
 }
 
 fn names(path: &Path) -> Result<Vec<String>> {

@@ -16,7 +16,7 @@ use crate::memory::no_such_pool;
 use crate::{Options, listing::decode_token};
 use benthic_core::{
     ClassCall, ClassInfo, Durability, Error, ErrorKind, ListPage, ListRequest, ObjectAddress, ObjectId,
-    ReadOp, ReadOutput, ReadReply, Result, WriteOp, WriteReply, names,
+    ReadOp, ReadOutput, ReadReply, Result, WriteOp, WriteReply, WriteStep, names,
 };
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -65,14 +65,10 @@ impl Engine {
                 return Err(malformed("the map of used blocks"));
             }
         }
-        let mut replay = Replay {
-            kv: &kv,
-            allocator: &mut allocator,
-            next_id: meta.next_id,
-            blocks: BTreeMap::new(),
-            freed: BTreeSet::new(),
-        };
-        let (log, next_lsn) = Log::open(&dir.log(), meta.applied_lsn, |_, record| replay.record(record))?;
+        let mut replay = Replay::new(&kv, &mut allocator, meta.next_id);
+        let closed_lsn = dir.closed_lsn();
+        let (log, next_lsn) =
+            Log::open(&dir.log(), meta.applied_lsn, closed_lsn, |_, record| replay.record(record))?;
         let Replay { next_id, blocks, freed, .. } = replay;
         for (block, bytes) in blocks {
             data.write(block * BLOCK_BYTES, &bytes)?;
@@ -85,7 +81,7 @@ impl Engine {
         let pools = pools(&kv)?;
 
         let disk = Arc::new(Disk { kv, data, allocator: Mutex::new(allocator), next_id: next_id.into() });
-        let commit = Commit::new(Arc::clone(&disk), dir.log(), log, next_lsn, meta.applied_lsn, &options);
+        let commit = Commit::new(Arc::clone(&disk), dir.log(), log, next_lsn, meta.applied_lsn, &options)?;
         let commit = Arc::new(commit);
         let engine = Arc::new(Engine {
             dir,
@@ -124,7 +120,17 @@ impl Engine {
         let committed = self.join(0);
         // What the last group freed.
         self.commit.release_freed();
-        outcome.and(cleaned).and(committed).and(self.dir.release())
+        let outcome = outcome.and(cleaned).and(committed);
+        if outcome.is_ok() {
+            // Without it damage to the end of the log looks like a torn write, but nothing that is whole is lost.
+            let next_lsn = self.commit.next_lsn();
+            if next_lsn != self.dir.closed_lsn()
+                && let Err(error) = self.dir.note_closed(next_lsn)
+            {
+                tracing::warn!(%error, "the store is closed without a note of the log's end");
+            }
+        }
+        outcome.and(self.dir.release())
     }
 
     fn join(&self, thread: usize) -> Result<()> {
@@ -174,7 +180,8 @@ impl Engine {
         let entry = self.pool(id)?;
         let mut removed = entry.removed.write();
         let changes = vec![(keys::pool(name), None), (keys::removed_pool(id), Some(Vec::new()))];
-        self.submit_and_wait(Prepared::keys(&self.disk, changes, Vec::new()))?;
+        let prepared = Prepared { frees: true, ..Prepared::keys(&self.disk, changes, Vec::new()) };
+        self.submit_and_wait(prepared)?;
         *removed = true;
         self.pools.write().remove(&id);
         self.cleaner.wake();
@@ -283,7 +290,9 @@ impl Engine {
         let key = keys::onode(pool.id, id);
         let mut object = Object::new(&self.disk, key, before, self.methods.clock.unix_ns());
         execute::write(&mut object, op, &self.methods)?;
-        Ok((object.prepare()?, version_before))
+        let prepared =
+            object.prepare()?.map(|prepared| Prepared { frees: op.steps.iter().all(frees), ..prepared });
+        Ok((prepared, version_before))
     }
 
     pub fn exec(&self, pool: u32, id: &ObjectId, call: ClassCall, done: Done<Bytes>) {
@@ -348,7 +357,7 @@ impl PoolEntry {
     }
 }
 
-fn pools(kv: &Kv) -> Result<BTreeMap<u32, Arc<PoolEntry>>> {
+pub(super) fn pools(kv: &Kv) -> Result<BTreeMap<u32, Arc<PoolEntry>>> {
     let mut pools = BTreeMap::new();
     for entry in kv.scan(&[keys::PREFIX_POOL], None) {
         let (key, value) = entry?;
@@ -363,20 +372,37 @@ fn pools(kv: &Kv) -> Result<BTreeMap<u32, Arc<PoolEntry>>> {
     Ok(pools)
 }
 
+/// Whether a step only frees space.
+fn frees(step: &WriteStep) -> bool {
+    matches!(
+        step,
+        WriteStep::Remove
+            | WriteStep::Truncate { .. }
+            | WriteStep::Zero { .. }
+            | WriteStep::RemoveXattr { .. }
+            | WriteStep::OmapRemove { .. }
+            | WriteStep::OmapClear
+    )
+}
+
 /// Applies the log behind the key-value store's position.
-struct Replay<'a> {
+pub(super) struct Replay<'a> {
     kv: &'a Kv,
     allocator: &'a mut Allocator,
     next_id: u64,
     /// Data of records whose blocks no later record freed: a freed block may hold something newer, which was synced
     /// before it was logged.
-    blocks: BTreeMap<u64, Bytes>,
+    pub(super) blocks: BTreeMap<u64, Bytes>,
     /// Blocks that some record freed.
     freed: BTreeSet<u64>,
 }
 
-impl Replay<'_> {
-    fn record(&mut self, record: Bytes) -> Result<()> {
+impl<'a> Replay<'a> {
+    pub(super) fn new(kv: &'a Kv, allocator: &'a mut Allocator, next_id: u64) -> Replay<'a> {
+        Replay { kv, allocator, next_id, blocks: BTreeMap::new(), freed: BTreeSet::new() }
+    }
+
+    pub(super) fn record(&mut self, record: Bytes) -> Result<()> {
         let Record { next_id, changes, allocated, freed, data } =
             Record::decode(record).map_err(|_| malformed("a record of the log"))?;
         self.next_id = self.next_id.max(next_id);

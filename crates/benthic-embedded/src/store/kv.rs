@@ -3,19 +3,21 @@
 //! What it holds on disk is always the state after one log sequence number, which [`keys::META`] names: a
 //! checkpoint seals the table in memory under the commit lock and writes it out as a whole.
 
-use super::keys;
 use super::log::sync_dir;
+use super::{keys, kv_files};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, Guard, SeqNo, SequenceNumberCounter};
+use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Reads always see the newest value; objects are kept stable by the engine's locks.
 const NEWEST: SeqNo = SeqNo::MAX >> 1;
 
 pub(crate) struct Kv {
+    dir: PathBuf,
     tree: AnyTree,
     seqno: SequenceNumberCounter,
     visible: SequenceNumberCounter,
@@ -23,6 +25,10 @@ pub(crate) struct Kv {
 
 /// Tables written by checkpoints and not merged yet.
 const FRESH_RUNS_MAX: usize = 8;
+/// Size of the tables of a merge of all.
+const TABLE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// On a full disk there may be more.
+const FRESH_RUNS_MAX_FULL: usize = 200;
 
 /// Changes of one operation; `None` removes.
 pub(crate) type Changes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
@@ -30,7 +36,7 @@ pub(crate) type Changes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 impl Kv {
     /// Opens the tree, which [`Kv::create`] made.
     pub fn open(dir: &Path, cache_bytes: u64) -> Result<Kv> {
-        super::kv_files::verify(dir)?;
+        kv_files::verify(dir)?;
         // Whoever wrote the list of tables may have ended, or failed, before its names were durable; the log is cut by it.
         sync_dir(&dir.join("tables"))?;
         sync_dir(dir)?;
@@ -46,7 +52,7 @@ impl Kv {
         let next = tree.get_highest_persisted_seqno().map_or(1, |highest| highest + 1);
         seqno.set(next);
         visible.set(next);
-        Ok(Kv { tree, seqno, visible })
+        Ok(Kv { dir: dir.to_owned(), tree, seqno, visible })
     }
 
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
@@ -65,6 +71,15 @@ impl Kv {
             _ => Bound::Included(prefix.to_vec()),
         };
         let end = prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded);
+        self.range(start, end)
+    }
+
+    /// All pairs between two keys, in order.
+    pub fn range(
+        &self,
+        start: Bound<Vec<u8>>,
+        end: Bound<Vec<u8>>,
+    ) -> impl DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> + use<> {
         self.tree.range::<Vec<u8>, _>((start, end), NEWEST, None).map(|entry| {
             let (key, value) =
                 entry.into_inner().map_err(|error| kv_error("a range cannot be read", error))?;
@@ -92,14 +107,18 @@ impl Kv {
     /// Writes what was sealed to disk, durably, and merges tables before there are too many.
     pub fn write_sealed(&self) -> Result<()> {
         // The crate counts the runs of a level in a byte.
-        if self.tree.l0_run_count() >= FRESH_RUNS_MAX {
-            self.compact()?;
+        let runs = self.tree.l0_run_count();
+        if runs >= FRESH_RUNS_MAX
+            && let Err(error) = self.compact()
+            && (error.kind() != ErrorKind::LimitExceeded || runs >= FRESH_RUNS_MAX_FULL)
+        {
+            return Err(error);
         }
-        let lock = self.tree.get_flush_lock();
-        let written = self.tree.flush(&lock, self.seqno.get());
-        drop(lock);
-        written.map_err(|error| write_error("the key-value store cannot be written", error))?;
-        Ok(())
+        self.or_undo(|| {
+            let lock = self.tree.get_flush_lock();
+            let written = self.tree.flush(&lock, self.seqno.get());
+            written.map(|_| ()).map_err(|error| write_error("the key-value store cannot be written", error))
+        })
     }
 
     /// Merges tables until nothing more is due.
@@ -107,13 +126,53 @@ impl Kv {
         let strategy = Arc::new(lsm_tree::compaction::Leveled::default());
         loop {
             let before = (self.tree.table_count(), self.tree.l0_run_count());
-            self.tree
-                .compact(Arc::clone(&strategy) as _, self.seqno.get())
-                .map_err(|error| write_error("the key-value store cannot be compacted", error))?;
+            self.or_undo(|| {
+                let merged = self.tree.compact(Arc::clone(&strategy) as _, self.seqno.get());
+                merged
+                    .map(|_| ())
+                    .map_err(|error| write_error("the key-value store cannot be compacted", error))
+            })?;
             if (self.tree.table_count(), self.tree.l0_run_count()) == before {
                 return Ok(());
             }
         }
+    }
+
+    /// Merges all tables, so that nothing is left of removed keys.
+    pub fn compact_fully(&self) -> Result<()> {
+        self.or_undo(|| {
+            // Older readers hold what they read. With a lower number the crate would keep the merged tables until the next time.
+            let merged = self.tree.major_compact(TABLE_BYTES_MAX, NEWEST);
+            merged.map(|_| ()).map_err(|error| write_error("the key-value store cannot be compacted", error))
+        })
+    }
+
+    /// Writes tables. If the disk is full, what was written of them goes: the crate leaves it, and then there would be
+    /// less space with every attempt.
+    ///
+    /// # Errors
+    /// `LimitExceeded` only if the disk has the same list of tables as before: the crate would write over a newer one.
+    fn or_undo(&self, write: impl FnOnce() -> Result<()>) -> Result<()> {
+        let before = self.table_files();
+        write().map_err(|error| {
+            if error.kind() != ErrorKind::LimitExceeded {
+                return error;
+            }
+            if kv_files::list_number(&self.dir) != Some(self.tree.current_version().id()) {
+                return error.with_kind(ErrorKind::Internal);
+            }
+            for unfinished in self.table_files().difference(&before) {
+                if let Err(error) = std::fs::remove_file(unfinished) {
+                    tracing::warn!(%error, path = %unfinished.display(), "an unfinished table cannot be removed");
+                }
+            }
+            error
+        })
+    }
+
+    fn table_files(&self) -> BTreeSet<PathBuf> {
+        let entries = std::fs::read_dir(self.dir.join("tables")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
     }
 
     pub fn meta(&self) -> Result<keys::Meta> {

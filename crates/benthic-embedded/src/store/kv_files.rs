@@ -9,9 +9,10 @@ use benthic_core::{Error, ErrorKind, Result};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use xxhash_rust::xxh3::xxh3_128;
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
+const READ_BYTES: usize = 1024 * 1024;
 const TRAILER_BYTES: usize = 38;
 const TRAILER_START: &[u8] = b"SFA!\x01\x00";
 
@@ -20,24 +21,7 @@ const TRAILER_START: &[u8] = b"SFA!\x01\x00";
 /// # Errors
 /// `Corrupt`.
 pub(crate) fn verify(dir: &Path) -> Result<()> {
-    let missing_or_cut = |e| kv_error("a file of the key-value store cannot be read", lsm_tree::Error::Io(e));
-    let current = fs::read(dir.join("current")).map_err(missing_or_cut)?;
-    let (Some(number), Some(checksum), 25) = (current.get(..8), current.get(8..24), current.len()) else {
-        return Err(damaged(&dir.join("current")));
-    };
-    let number = number.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-    let path = dir.join(format!("v{number}"));
-    let version = fs::read(&path).map_err(missing_or_cut)?;
-    if xxh3_128(&version).to_le_bytes() != *checksum {
-        return Err(damaged(&path));
-    }
-    let tables = sfa::Reader::new(&path).ok().and_then(|reader| {
-        let mut section = Vec::new();
-        reader.toc().section(b"tables")?.buf_reader(&path).ok()?.read_to_end(&mut section).ok()?;
-        table_ids(&section)
-    });
-    for id in tables.ok_or_else(|| damaged(&path))? {
-        let path = dir.join("tables").join(id.to_string());
+    for (path, _) in tables(dir)? {
         let file = File::open(&path).map_err(missing_or_cut)?;
         if !contents_are_whole(&file).map_err(missing_or_cut)? {
             return Err(damaged(&path));
@@ -46,24 +30,93 @@ pub(crate) fn verify(dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Reads every byte of every table: what is wrong. A read of a key sees only what it needs, and not what is still in
+/// memory.
+pub(crate) fn verify_bytes(dir: &Path) -> Vec<Error> {
+    loop {
+        let listed = match tables(dir) {
+            Ok(listed) => listed,
+            // The list itself may have been replaced while it was read.
+            Err(error) if tables(dir).is_err() => return vec![error],
+            Err(_) => continue,
+        };
+        let check = |(path, checksum): &(PathBuf, u128)| match checksum_of(path) {
+            Ok(found) if found == *checksum => None,
+            Ok(_) => Some(damaged(path)),
+            Err(e) => Some(missing_or_cut(e).with("path", path.display())),
+        };
+        let errors: Vec<Error> = listed.iter().filter_map(check).collect();
+        // Tables that were merged meanwhile are gone.
+        if errors.is_empty() || tables(dir).is_ok_and(|now| now == listed) {
+            return errors;
+        }
+    }
+}
+
+/// The number of the list of tables that holds.
+pub(crate) fn list_number(dir: &Path) -> Option<u64> {
+    let current = fs::read(dir.join("current")).ok()?;
+    Some(current.get(..8)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+/// The tables on the list, each with the checksum of its file.
+fn tables(dir: &Path) -> Result<Vec<(PathBuf, u128)>> {
+    let current = fs::read(dir.join("current")).map_err(missing_or_cut)?;
+    let (Some(number), Some(checksum), Some([0])) = (current.get(..8), current.get(8..24), current.get(24..))
+    else {
+        return Err(damaged(&dir.join("current")));
+    };
+    let number = number.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let path = dir.join(format!("v{number}"));
+    let version = fs::read(&path).map_err(missing_or_cut)?;
+    if xxh3_128(&version).to_le_bytes() != *checksum {
+        return Err(damaged(&path));
+    }
+    let listed = sfa::Reader::new(&path).ok().and_then(|reader| {
+        let mut section = Vec::new();
+        reader.toc().section(b"tables")?.buf_reader(&path).ok()?.read_to_end(&mut section).ok()?;
+        table_list(&section)
+    });
+    let listed = listed.ok_or_else(|| damaged(&path))?;
+    Ok(listed.into_iter().map(|(id, sum)| (dir.join("tables").join(id.to_string()), sum)).collect())
+}
+
+fn missing_or_cut(error: std::io::Error) -> Error {
+    kv_error("a file of the key-value store cannot be read", lsm_tree::Error::Io(error))
+}
+
+fn checksum_of(path: &Path) -> std::io::Result<u128> {
+    let mut file = File::open(path)?;
+    let mut hasher = Xxh3Default::new();
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hasher.digest128()),
+            len => hasher.update(&buffer[..len]),
+        }
+    }
+}
+
 fn damaged(path: &Path) -> Error {
     Error::new(ErrorKind::Corrupt, "a file of the key-value store is damaged").with("path", path.display())
 }
 
 /// Levels, runs in a level, tables in a run: number, checksum with its type, sequence number.
-fn table_ids(section: &[u8]) -> Option<Vec<u64>> {
+pub(crate) fn table_list(section: &[u8]) -> Option<Vec<(u64, u128)>> {
     let mut input = crate::codec::Decoder::new(bytes::Bytes::copy_from_slice(section));
-    let mut ids = Vec::new();
+    let mut listed = Vec::new();
     for _ in 0..input.u8().ok()? {
         for _ in 0..input.u8().ok()? {
             for _ in 0..input.len(33).ok()? {
-                ids.push(input.u64().ok()?);
-                input.take(25).ok()?;
+                let (id, _type) = (input.u64().ok()?, input.u8().ok()?);
+                let (low, high) = (input.u64().ok()?, input.u64().ok()?);
+                listed.push((id, u128::from(high) << 64 | u128::from(low)));
+                input.u64().ok()?;
             }
         }
     }
     input.end().ok()?;
-    Some(ids)
+    Some(listed)
 }
 
 /// A file ends with its table of contents and a trailer that has the checksum, the start and the length of that.

@@ -4,6 +4,7 @@
 //! last frame can be torn by a power cut, and it was never acknowledged as durable. An invalid frame with a valid one
 //! of the same log behind it was whole once: that is damage, and nothing is cut.
 
+use super::space;
 use crate::codec::{Decoder, Encode};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const SEGMENT_MAGIC: &[u8; 8] = b"BENTHLOG";
 const SEGMENT_VERSION: u32 = 1;
@@ -36,7 +38,7 @@ pub(crate) struct Log {
 }
 
 struct Segment {
-    file: File,
+    file: Arc<File>,
     first_lsn: u64,
     /// Goes into the checksum of every frame, so that data which looks like a frame is none.
     salt: u64,
@@ -54,6 +56,12 @@ pub(crate) struct Frame {
 impl Frame {
     pub fn new(first_lsn: u64) -> Frame {
         Frame { first_lsn, records: 0, bytes: vec![0; FRAME_HEADER_BYTES] }
+    }
+
+    /// Drops the record that was added last, behind `len_bytes` of the frame.
+    pub fn pop(&mut self, len_bytes: usize) {
+        self.bytes.truncate(len_bytes);
+        self.records -= 1;
     }
 
     /// Adds a record that `encode` appends.
@@ -91,15 +99,31 @@ fn frame_crc(salt: u64, frame: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(seed, &frame[..4]), &frame[8..])
 }
 
+/// Gives a segment that somebody made up valid checksums, as far as it has frames: else a fuzzer would never get past them.
+pub(crate) fn seal(segment: &mut [u8]) {
+    let Some((header, mut frames)) = segment.split_at_mut_checked(SEGMENT_HEADER_BYTES) else { return };
+    let (fields, crc) = header.split_at_mut(SEGMENT_HEADER_BYTES - 4);
+    crc.copy_from_slice(&crc32c::crc32c(fields).to_le_bytes());
+    let salt = fields[20..28].iter().rev().fold(0, |salt, byte| salt << 8 | u64::from(*byte));
+    while let Some(Ok(payload)) = frames.get(8..12).map(<[u8; 4]>::try_from) {
+        let len = FRAME_HEADER_BYTES.saturating_add(u32::from_le_bytes(payload) as usize);
+        let Some((frame, rest)) = frames.split_at_mut_checked(len) else { return };
+        let crc = frame_crc(salt, frame);
+        frame[4..8].copy_from_slice(&crc.to_le_bytes());
+        frames = rest;
+    }
+}
+
 impl Log {
     /// Reads all that is behind `applied_lsn`, calling `replay` with every record in order, cuts a torn last frame,
-    /// and is ready for more.
+    /// and is ready for more. What is before `closed_lsn` was durable when the store was closed: it cannot be torn.
     ///
     /// # Errors
     /// `Corrupt` if a frame that was whole is damaged, or if operations are missing.
     pub fn open(
         dir: &Path,
         applied_lsn: u64,
+        closed_lsn: u64,
         mut replay: impl FnMut(u64, Bytes) -> Result<()>,
     ) -> Result<(Log, u64)> {
         let mut segments = segments(dir)?;
@@ -139,12 +163,8 @@ impl Log {
                 }
             }
             if reader.at < bytes.len() {
-                if !segments.is_empty() || reader.valid_frame_behind(lsn) {
-                    return Err(damaged(
-                        &path,
-                        reader.at,
-                        "a frame of the log is damaged and others follow it",
-                    ));
+                if !segments.is_empty() || lsn < closed_lsn || reader.valid_frame_behind(lsn) {
+                    return Err(damaged(&path, reader.at, "a frame of the log that was whole is damaged"));
                 }
                 tracing::warn!(path = %path.display(), at = reader.at, "the last frame of the log is torn and was cut");
                 let file = OpenOptions::new().write(true).open(&path);
@@ -162,6 +182,10 @@ impl Log {
             let last_frame = last_frame.map(|at| (at as u64, bytes.slice(at..reader.at)));
             last = Some((Unopened { first_lsn, salt, path }, last_frame));
         }
+        if next_lsn < closed_lsn {
+            return Err(damaged(dir, 0, "the log ends before the last operation of a store that was closed")
+                .with("wanted_lsn", closed_lsn - 1));
+        }
         let (unopened, last_frame) = last.ok_or_else(|| damaged(dir, 0, "the log has no segment"))?;
         let ends_with_records = last_frame.is_some();
         let path = unopened.path.clone();
@@ -172,7 +196,7 @@ impl Log {
 
     /// Makes the first segment of a new store.
     pub fn create(dir: &Path) -> Result<()> {
-        Segment::create(dir, 1).map(|_| ())
+        Segment::create(dir, 1, 0).map(|_| ())
     }
 
     /// Writes a frame and makes it durable.
@@ -182,7 +206,7 @@ impl Log {
     pub fn append(&mut self, mut frame: Frame) -> Result<()> {
         self.ends_with_records = frame.records > 0;
         let bytes = frame.seal(self.segment.salt);
-        let file = &mut self.segment.file;
+        let mut file = &*self.segment.file;
         file.write_all(bytes)
             .and_then(|()| file.sync_data())
             .map_err(|e| Error::io(Action::Write, "the log cannot be written", e))?;
@@ -190,17 +214,25 @@ impl Log {
         Ok(())
     }
 
-    /// Begins a new segment, whose first frame has `first_lsn`, unless the last one begins there.
+    /// The open segment, and how many bytes the ones before it have.
+    pub fn segment(&self) -> std::io::Result<(Arc<File>, u64)> {
+        let len_bytes = self.segment.file.metadata()?.len();
+        Ok((Arc::clone(&self.segment.file), self.len_bytes.saturating_sub(len_bytes)))
+    }
+
+    /// Begins a new segment, whose first frame has `first_lsn`, unless the last one begins there. It has room for
+    /// `promised_bytes` of frames. Says whether it did.
     ///
     /// # Errors
     /// `LimitExceeded` if the disk is full, and then the last segment goes on.
-    pub fn rotate(&mut self, first_lsn: u64) -> Result<()> {
-        if self.segment.first_lsn != first_lsn {
-            self.segment = Segment::create(&self.dir, first_lsn)?;
+    pub fn rotate(&mut self, first_lsn: u64, promised_bytes: u64) -> Result<bool> {
+        let begins = self.segment.first_lsn != first_lsn;
+        if begins {
+            self.segment = Segment::create(&self.dir, first_lsn, promised_bytes)?;
             self.ends_with_records = false;
             self.len_bytes += SEGMENT_HEADER_BYTES as u64;
         }
-        Ok(())
+        Ok(begins)
     }
 }
 
@@ -220,6 +252,11 @@ pub(crate) fn remove_applied(dir: &Path, applied_lsn: u64) -> Result<u64> {
     Ok(segments[live..].iter().map(|(_, path)| fs::metadata(path).map_or(0, |metadata| metadata.len())).sum())
 }
 
+/// The first sequence number of the log's first segment.
+pub(crate) fn first_lsn(dir: &Path) -> Result<Option<u64>> {
+    Ok(segments(dir)?.first().map(|(first_lsn, _)| *first_lsn))
+}
+
 /// The log's segments in order, each with the first sequence number that it holds.
 fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
@@ -235,7 +272,7 @@ fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
 }
 
 impl Segment {
-    fn create(dir: &Path, first_lsn: u64) -> Result<Segment> {
+    fn create(dir: &Path, first_lsn: u64, promised_bytes: u64) -> Result<Segment> {
         let salt = RandomState::new().hash_one(first_lsn);
         let mut header = SEGMENT_MAGIC.to_vec();
         header.put_u32(SEGMENT_VERSION);
@@ -244,17 +281,18 @@ impl Segment {
         let crc = crc32c::crc32c(&header);
         header.put_u32(crc);
         let unfinished = dir.join(UNFINISHED);
-        let create = || {
-            let mut file = File::create(&unfinished)?;
+        let failed = |e| Error::io(Action::Write, "a log segment cannot be made", e);
+        let mut file = File::create(&unfinished).map_err(failed)?;
+        space::room(&file, EMPTY_LOG_BYTES + promised_bytes)?;
+        let mut name = || {
             file.write_all(&header)?;
             file.sync_all()?;
-            fs::rename(&unfinished, dir.join(segment_name(first_lsn)))?;
-            Ok(file)
+            fs::rename(&unfinished, dir.join(segment_name(first_lsn)))
         };
-        let file = create().map_err(|e| Error::io(Action::Write, "a log segment cannot be made", e))?;
+        name().map_err(failed)?;
         // Now it is there, perhaps: nothing may go into the one before it.
         sync_dir(dir).map_err(|error| error.with_kind(ErrorKind::Internal))?;
-        Ok(Segment { file, first_lsn, salt })
+        Ok(Segment { file: Arc::new(file), first_lsn, salt })
     }
 }
 
@@ -275,7 +313,7 @@ impl Unopened {
             file.sync_data()?;
         }
         file.seek(SeekFrom::End(0))?;
-        Ok(Segment { file, first_lsn: self.first_lsn, salt: self.salt })
+        Ok(Segment { file: Arc::new(file), first_lsn: self.first_lsn, salt: self.salt })
     }
 }
 

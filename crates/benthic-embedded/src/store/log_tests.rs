@@ -13,11 +13,11 @@ fn frame(first_lsn: u64, records: u64) -> Frame {
 /// A log of five frames: 1-2, 3, 4-6 in one segment, 7, 8 in the next.
 fn five_frames(dir: &Path) {
     Log::create(dir).unwrap();
-    let mut log = Log::open(dir, 0, |_, _| Ok(())).unwrap().0;
+    let mut log = Log::open(dir, 0, 0, |_, _| Ok(())).unwrap().0;
     for (first, count) in [(1, 2), (3, 1), (4, 3)] {
         log.append(frame(first, count)).unwrap();
     }
-    log.rotate(7).unwrap();
+    log.rotate(7, 0).unwrap();
     log.append(frame(7, 1)).unwrap();
     log.append(frame(8, 1)).unwrap();
 }
@@ -25,7 +25,7 @@ fn five_frames(dir: &Path) {
 /// The sequence numbers that replay sees; each record holds the complement of its own.
 fn replayed(dir: &Path, applied_lsn: u64) -> Result<Vec<u64>> {
     let mut seen = Vec::new();
-    Log::open(dir, applied_lsn, |lsn, record| {
+    Log::open(dir, applied_lsn, 0, |lsn, record| {
         assert_eq!(record.as_ref(), (!lsn).to_le_bytes());
         seen.push(lsn);
         Ok(())
@@ -53,7 +53,7 @@ fn replay_gives_all_that_is_behind_the_applied_position() {
 fn a_log_goes_on_after_it_was_opened() {
     let dir = tempfile::tempdir().unwrap();
     five_frames(dir.path());
-    let (mut log, next_lsn) = Log::open(dir.path(), 2, |_, _| Ok(())).unwrap();
+    let (mut log, next_lsn) = Log::open(dir.path(), 2, 0, |_, _| Ok(())).unwrap();
     assert_eq!(next_lsn, 9);
     log.append(frame(9, 2)).unwrap();
     assert_eq!(replayed(dir.path(), 6).unwrap(), [7, 8, 9, 10]);
@@ -129,8 +129,8 @@ fn a_lost_segment_is_found() {
 fn what_a_checkpoint_left_over_does_not_matter() {
     let dir = tempfile::tempdir().unwrap();
     five_frames(dir.path());
-    let mut log = Log::open(dir.path(), 0, |_, _| Ok(())).unwrap().0;
-    log.rotate(9).unwrap();
+    let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
+    log.rotate(9, 0).unwrap();
     log.append(frame(9, 1)).unwrap();
     // Removed names become durable in any order: the first segment is still there, the second is not.
     fs::remove_file(&segments(dir.path()).unwrap()[1].1).unwrap();
@@ -153,7 +153,7 @@ fn data_that_look_like_a_frame_are_none() {
     // A frame of another segment, as somebody could store it.
     let mut fake = frame(1 << 40, 1);
     let fake = fake.seal(1).to_vec();
-    let mut log = Log::open(dir.path(), 0, |_, _| Ok(())).unwrap().0;
+    let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
     let mut torn = Frame::new(1);
     torn.push(|out| out.extend_from_slice(&fake));
     log.append(torn).unwrap();

@@ -5,6 +5,7 @@ mod check;
 mod clean;
 mod commit;
 mod data;
+pub(crate) mod decoders;
 mod dir;
 mod disk;
 mod engine;
@@ -18,7 +19,10 @@ mod log;
 mod object;
 mod pieces;
 mod record;
+mod salvage;
+mod space;
 
 pub(crate) use commit::Done;
 pub(crate) use dir::{Dir, Opened};
 pub(crate) use engine::Engine;
+pub(crate) use salvage::{Damaged, Whole};

@@ -39,6 +39,8 @@ pub(crate) struct Prepared {
     pub onode: (Vec<u8>, Option<Onode>),
     /// Data that was written to extents and that the record does not carry.
     pub unsynced_bytes: u64,
+    /// Whether it only frees space, so that a full disk is no reason to refuse it.
+    pub frees: bool,
 }
 
 impl Prepared {
@@ -46,7 +48,7 @@ impl Prepared {
     pub fn keys(disk: &Disk, changes: super::kv::Changes, freed: Vec<keys::Extent>) -> Prepared {
         let next_id = disk.next_id.load(Ordering::Relaxed);
         let record = Record { next_id, changes, freed, ..Record::default() };
-        Prepared { record, onode: (Vec::new(), None), unsynced_bytes: 0 }
+        Prepared { record, onode: (Vec::new(), None), unsynced_bytes: 0, frees: false }
     }
 }
 
@@ -154,7 +156,7 @@ impl<'a> Object<'a> {
 
     fn finish(self, mut record: Record, onode: Option<Onode>, unsynced_bytes: u64) -> Prepared {
         record.next_id = self.disk.next_id.load(Ordering::Relaxed);
-        Prepared { record, onode: (self.key, onode), unsynced_bytes }
+        Prepared { record, onode: (self.key, onode), unsynced_bytes, frees: false }
     }
 }
 

@@ -5,8 +5,11 @@
 mod bad_input;
 mod conformance;
 mod damage;
+mod linear;
 mod model;
+mod power;
 mod recovery;
+mod salvage;
 mod sharing;
 mod space;
 mod support;

@@ -12,7 +12,15 @@ fn cases(usual: u32) -> u32 {
     if std::env::var_os("BENTHIC_TEST_LONG").is_some() { usual * 20 } else { usual }
 }
 
-struct Memory(Arc<MemStore>);
+pub struct Memory(Arc<MemStore>);
+
+impl Memory {
+    pub fn new() -> Memory {
+        let store = MemStore::new(options());
+        block_on(store.create_pool("model")).unwrap();
+        Memory(store)
+    }
+}
 
 impl Subject for Memory {
     fn pool(&self) -> Arc<dyn Pool> {
@@ -26,18 +34,10 @@ impl Subject for Memory {
 
 #[test]
 fn memory() {
-    model::run(
-        || {
-            let store = MemStore::new(options());
-            block_on(store.create_pool("model")).unwrap();
-            Memory(store)
-        },
-        cases(300),
-        40,
-    );
+    model::run(Memory::new, cases(300), 40);
 }
 
-struct Directory {
+pub struct Directory {
     store: Arc<EmbeddedStore>,
     /// Another opener, for the socket.
     owner: Option<Arc<EmbeddedStore>>,
@@ -50,7 +50,7 @@ fn small_log() -> Options {
 }
 
 impl Directory {
-    fn new(through_socket: bool) -> Directory {
+    pub fn new(through_socket: bool) -> Directory {
         let dir = tempfile::tempdir().unwrap();
         let mut store = EmbeddedStore::open(dir.path(), true, small_log()).unwrap();
         block_on(store.create_pool("model")).unwrap();

@@ -7,6 +7,12 @@ use std::sync::Arc;
 
 pub use futures::executor::block_on;
 
+/// Counts, for whoever asks with `--nocapture`.
+#[expect(clippy::print_stderr, reason = "a test has no other way to say how much it did")]
+pub fn tell(counts: &str) {
+    eprintln!("{counts}");
+}
+
 pub fn options() -> Options {
     Options::default().with_classes(benthic_classes::registry())
 }

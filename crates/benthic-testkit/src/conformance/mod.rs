@@ -28,11 +28,13 @@ mod durability;
 mod guards;
 mod limits;
 mod listing;
+mod lock;
 mod misbehaviour;
 mod missing;
 mod names;
 mod namespaces;
 mod omap;
+mod picture;
 mod pools;
 mod support;
 mod versions;
@@ -301,6 +303,25 @@ macro_rules! conformance_cases {
                 a_digest_that_differs_is_corrupt
                 a_digest_of_nothing_is_not_found
                 bad_input_is_refused
+            }
+            lock {
+                an_exclusive_lock_keeps_all_others_out
+                a_shared_lock_is_shared
+                what_a_retry_repeats_does_no_harm
+                a_lease_ends_by_itself
+                a_lock_that_was_broken_is_lost
+                assert_guards_the_operation_it_stands_in
+                locks_of_other_names_are_other_locks
+                under_a_lock_parallel_changes_lose_nothing
+                bad_input_and_bad_locks_are_refused
+            }
+            picture {
+                a_picture_is_stored_with_thumbnails_and_labels
+                a_new_picture_replaces_all_of_the_old_one
+                a_broken_picture_stores_nothing
+                a_picture_is_stored_with_the_rest_of_its_operation_or_not_at_all
+                index_fills_in_what_an_image_lacks
+                only_what_carries_a_label_is_returned
             }
             durability {
                 a_buffered_write_shows_at_once

@@ -20,7 +20,7 @@ impl Wake for Unpark {
 
 /// Runs a future to its end; one that does not end is `Internal`, so that a lost operation is a difference like any
 /// other and not a test that hangs.
-pub(super) fn answer<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) fn answer<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let deadline = Instant::now() + Duration::from_millis(ANSWER_MS_MAX);

@@ -12,11 +12,11 @@
 //! Every run takes a new seed. A failure prints its case's seed; with `BENTHIC_TEST_SEED=SEED` the run is that
 //! case alone.
 
-mod answer;
+pub(crate) mod answer;
 mod case;
 mod classes;
 mod generate;
-mod oracle;
+pub(crate) mod oracle;
 
 use benthic_core::{Pool, Result, WriteStep};
 use generate::Action;

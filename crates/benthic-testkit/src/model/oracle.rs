@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 
 /// An object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Object {
     pub(crate) data: Vec<u8>,
     pub(crate) xattrs: BTreeMap<String, Bytes>,

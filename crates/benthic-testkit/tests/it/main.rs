@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod corpus;
+mod linear;
 mod model;
 mod project;
 mod tidy;

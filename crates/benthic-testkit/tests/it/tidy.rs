@@ -40,7 +40,7 @@ const FORBIDDEN: [(&str, &[&str]); 2] =
 const UNSAFE_MAY_BE_IN: [&str; 3] = ["crates/benthic-rados/", "crates/benthic-cls", "python/"];
 
 /// What the root holds.
-const ROOT: [&str; 18] = [
+const ROOT: [&str; 19] = [
     ".ci",
     ".gitignore",
     "ARCHITECTURE.md",
@@ -57,6 +57,7 @@ const ROOT: [&str; 18] = [
     "deny.toml",
     "docs",
     "examples",
+    "fuzz",
     "python",
     "rustfmt.toml",
 ];

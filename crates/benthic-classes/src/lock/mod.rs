@@ -1,0 +1,272 @@
+//! Advisory locks on an object: shared and exclusive, several by name, each with a lease if its holder wants one.
+//!
+//! A holder is an *owner* (who) and a *cookie* (which of the owner's sessions). The locks live in the object's omap, a key
+//! `lock/NAME` each, so they go with the object; taking a lock on a missing object creates it empty.
+//!
+//! They are advisory: only [`assert`] makes a lock count. It is a `READ` method, so it stands as the first step of a write
+//! operation (or in a read operation) and lets the other steps happen only while the lock is held, atomically. A holder
+//! whose lease ran out, or whose lock was broken, cannot write late: that is what a lease alone would not give.
+//!
+//! **Time** is that of the machine that runs the method: on a Ceph cluster, of the OSD that is the object's primary just
+//! then. When another OSD takes over, a lease ends earlier or later by as much as their clocks differ. That two hold an
+//! exclusive lock at once is impossible all the same, and so is that both pass `assert`.
+//!
+//! **Retries** are safe: taking a lock that the same owner and cookie hold renews it, and letting go of one that is not held
+//! does nothing.
+
+pub mod client;
+mod state;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+use benthic_core::{
+    Class, Clock, Error, ErrorKind, LogLevel, Method, MethodContext, MethodFlags, MethodResult, Result,
+    SystemClock,
+};
+use bytes::Bytes;
+use serde_json::json;
+use state::LockState;
+use std::collections::BTreeMap;
+use wire::{Fields, Input, LOCKS_MAX, ListedHolder, ListedLock};
+
+/// What the omap keys of locks begin with; the lock's name follows.
+pub const KEY_PREFIX: &str = "lock/";
+
+/// The class.
+pub struct Lock;
+
+impl Class for Lock {
+    fn name(&self) -> &'static str {
+        "lock"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn summary(&self) -> &'static str {
+        "shared and exclusive advisory locks on objects, with leases"
+    }
+
+    fn methods(&self) -> &'static [Method] {
+        &METHODS
+    }
+}
+
+static METHODS: [Method; 6] = [
+    Method {
+        name: "acquire",
+        flags: MethodFlags::READ_WRITE,
+        run: acquire,
+        result: MethodResult::Nothing,
+        summary: "takes a lock, or renews it for the same owner and cookie; busy if others hold it",
+        input: "JSON: owner; name (or \"default\"), cookie (or \"\"), mode (exclusive or shared), lease_ms (or forever)",
+        output: "nothing",
+        examples: &[
+            r#"{"owner":"ada"}"#,
+            r#"{"name":"index","owner":"ada","cookie":"1","mode":"shared","lease_ms":30000}"#,
+        ],
+    },
+    Method {
+        name: "renew",
+        flags: MethodFlags::READ_WRITE,
+        run: renew,
+        result: MethodResult::Nothing,
+        summary: "starts the lease anew; conflict if the lock is no longer held",
+        input: "JSON: owner; name, cookie, lease_ms (or forever)",
+        output: "nothing",
+        examples: &[r#"{"owner":"ada","lease_ms":30000}"#],
+    },
+    Method {
+        name: "release",
+        flags: MethodFlags::READ_WRITE,
+        run: release,
+        result: MethodResult::Nothing,
+        summary: "lets go of a lock; nothing happens if it is not held",
+        input: "JSON: owner; name, cookie",
+        output: "nothing",
+        examples: &[r#"{"owner":"ada"}"#],
+    },
+    Method {
+        name: "break",
+        flags: MethodFlags::READ_WRITE,
+        run: break_lock,
+        result: MethodResult::Nothing,
+        summary: "takes a lock away from somebody else; nothing happens if it is not held",
+        input: "JSON: owner as listed; name, cookie (or all of the owner's)",
+        output: "nothing",
+        examples: &[r#"{"owner":"ada"}"#],
+    },
+    Method {
+        name: "assert",
+        flags: MethodFlags::READ,
+        run: assert,
+        result: MethodResult::Output,
+        summary: "fails with conflict unless the lock is held; for the first step of a larger operation",
+        input: "JSON: owner; name, cookie, mode (exclusive: a shared lock is not enough)",
+        output: "nothing",
+        examples: &[r#"{"owner":"ada","mode":"exclusive"}"#],
+    },
+    Method {
+        name: "list",
+        flags: MethodFlags::READ,
+        run: list,
+        result: MethodResult::Output,
+        summary: "lists the locks that are held, and by whom",
+        input: "nothing, or a lock's name",
+        output: "JSON: an array of locks with name, mode and holders",
+        examples: &["", "index"],
+    },
+];
+
+fn acquire(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let input = Input::parse(input, Fields { mode: true, lease: true })?;
+    let now_ms = now_ms();
+    let stored = load(context, &input.name)?;
+    let dead = if stored.is_none() { make_room(context, now_ms)? } else { Vec::new() };
+    let mut lock = stored.unwrap_or_default();
+    lock.drop_expired(now_ms);
+    lock.acquire(&input.owner, input.cookie(), input.mode.unwrap_or_default(), expiry(&input, now_ms))?;
+    if !dead.is_empty() {
+        context.omap_remove(&dead)?;
+    }
+    store(context, &input.name, &lock)
+}
+
+fn renew(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let input = Input::parse(input, Fields { mode: false, lease: true })?;
+    let now_ms = now_ms();
+    let mut lock = load(context, &input.name)?.unwrap_or_default();
+    lock.drop_expired(now_ms);
+    lock.renew(&input.owner, input.cookie(), expiry(&input, now_ms))?;
+    store(context, &input.name, &lock)
+}
+
+fn release(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let input = Input::parse(input, Fields { mode: false, lease: false })?;
+    remove(context, &input.name, &input.owner, Some(input.cookie())).map(|_| Vec::new())
+}
+
+fn break_lock(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let input = Input::parse(input, Fields { mode: false, lease: false })?;
+    if remove(context, &input.name, &input.owner, input.cookie.as_deref())? {
+        context.log(LogLevel::Info, "a lock was broken");
+    }
+    Ok(Vec::new())
+}
+
+fn assert(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let input = Input::parse(input, Fields { mode: true, lease: false })?;
+    let mut lock = load(context, &input.name)?.unwrap_or_default();
+    lock.drop_expired(now_ms());
+    lock.check_held(&input.owner, input.cookie(), input.mode)?;
+    Ok(Vec::new())
+}
+
+fn list(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let wanted = wire::parse_list(input)?;
+    let now_ms = now_ms();
+    let mut listed = Vec::new();
+    for (key, value) in entries(context)? {
+        let name = String::from_utf8_lossy(&key[KEY_PREFIX.len()..]).into_owned();
+        if wanted.is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        let mut lock = LockState::decode(&value).map_err(|error| error.with("lock", &name))?;
+        lock.drop_expired(now_ms);
+        if lock.is_free() {
+            continue;
+        }
+        let holder = |holder: state::Holder| ListedHolder {
+            owner: holder.owner,
+            cookie: holder.cookie,
+            left_ms: holder.expires_unix_ms.map(|expires_ms| expires_ms.saturating_sub(now_ms)),
+        };
+        listed.push(ListedLock {
+            name,
+            mode: lock.mode,
+            holders: lock.holders.into_iter().map(holder).collect(),
+        });
+    }
+    Ok(json!(listed).to_string().into_bytes())
+}
+
+/// A context has no time of day; see the head of this file for whose this is. All that depends on it takes it as an argument.
+fn now_ms() -> u64 {
+    SystemClock::default().unix_ns() / 1_000_000
+}
+
+fn expiry(input: &Input, now_ms: u64) -> Option<u64> {
+    input.lease_ms.map(|lease_ms| now_ms.saturating_add(lease_ms))
+}
+
+fn key(name: &str) -> Bytes {
+    format!("{KEY_PREFIX}{name}").into()
+}
+
+/// The lock as it is stored, expired holders included.
+fn load(context: &mut MethodContext<'_>, name: &str) -> Result<Option<LockState>> {
+    match or_empty(context.omap_get(&[key(name)]))?.pop() {
+        Some((_, value)) => LockState::decode(&value).map(Some).map_err(|error| error.with("lock", name)),
+        None => Ok(None),
+    }
+}
+
+fn entries(context: &mut MethodContext<'_>) -> Result<Vec<(Bytes, Bytes)>> {
+    // All of them fit into one page, by their limits.
+    or_empty(context.omap_range(None, KEY_PREFIX.as_bytes(), LOCKS_MAX).map(|page| page.entries))
+}
+
+/// Without the object there are no locks.
+fn or_empty(entries: Result<Vec<(Bytes, Bytes)>>) -> Result<Vec<(Bytes, Bytes)>> {
+    match entries {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+/// The keys of locks to remove so that one more fits: those that nobody holds any longer.
+fn make_room(context: &mut MethodContext<'_>, now_ms: u64) -> Result<Vec<Bytes>> {
+    let entries = entries(context)?;
+    if entries.len() < LOCKS_MAX {
+        return Ok(Vec::new());
+    }
+    let is_dead = |value: &[u8]| {
+        LockState::decode(value).is_ok_and(|mut lock| {
+            lock.drop_expired(now_ms);
+            lock.is_free()
+        })
+    };
+    let dead: Vec<Bytes> =
+        entries.into_iter().filter(|(_, value)| is_dead(value)).map(|(key, _)| key).collect();
+    if dead.is_empty() {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            "the object has too many locks; release one, or use fewer names",
+        )
+        .with("locks_max", LOCKS_MAX));
+    }
+    Ok(dead)
+}
+
+fn store(context: &mut MethodContext<'_>, name: &str, lock: &LockState) -> Result<Vec<u8>> {
+    if lock.is_free() {
+        context.omap_remove(&[key(name)])?;
+    } else {
+        context.omap_set(BTreeMap::from([(key(name), lock.encode())]))?;
+    }
+    Ok(Vec::new())
+}
+
+/// Whether somebody was removed.
+fn remove(context: &mut MethodContext<'_>, name: &str, owner: &str, cookie: Option<&str>) -> Result<bool> {
+    let Some(mut lock) = load(context, name)? else {
+        return Ok(false);
+    };
+    let removed = lock.remove(owner, cookie);
+    if removed {
+        store(context, name, &lock)?;
+    }
+    Ok(removed)
+}

@@ -1,0 +1,180 @@
+//! Input and output of the `lock` methods, and their limits.
+
+use benthic_core::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::fmt;
+
+/// Longest name, owner and cookie of a lock, in bytes of UTF-8.
+pub const TEXT_BYTES_MAX: usize = 128;
+/// Most locks of one object.
+pub const LOCKS_MAX: usize = 64;
+/// Most that share a lock.
+pub const HOLDERS_MAX: usize = 128;
+/// Longest lease. Whoever works longer renews it.
+pub const LEASE_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
+
+/// The lock's name where none is given.
+pub const DEFAULT_NAME: &str = "default";
+
+const INPUT_BYTES_MAX: usize = 4_096;
+
+/// How many may hold a lock at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// One.
+    #[default]
+    Exclusive,
+    /// Up to [`HOLDERS_MAX`], and nobody exclusively.
+    Shared,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Exclusive => "exclusive",
+            Mode::Shared => "shared",
+        })
+    }
+}
+
+/// Input of all methods but `list`, as JSON such as `{"name":"index","owner":"ada","cookie":"1","lease_ms":30000}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The lock.
+    #[serde(default = "default_name")]
+    pub name: String,
+    /// Who.
+    pub owner: String,
+    /// Which of the owner's sessions; an absent one is the empty one, but for `break` it means all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cookie: Option<String>,
+    /// Of `acquire` and `assert`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Of `acquire` and `renew`: when the lock is free again without the holder's doing, 1 to [`LEASE_MS_MAX`]
+    /// milliseconds from now; never if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
+}
+
+/// What a method takes beside name, owner and cookie.
+#[derive(Clone, Copy)]
+pub(super) struct Fields {
+    pub mode: bool,
+    pub lease: bool,
+}
+
+/// One lock in the output of `list`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedLock {
+    /// Its name.
+    pub name: String,
+    /// How it is held.
+    pub mode: Mode,
+    /// Who holds it, in the order in which they came.
+    pub holders: Vec<ListedHolder>,
+}
+
+/// One holder in the output of `list`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedHolder {
+    /// Who.
+    pub owner: String,
+    /// Which of the owner's sessions.
+    pub cookie: String,
+    /// Milliseconds until the lease ends; `null` if it does not.
+    pub left_ms: Option<u64>,
+}
+
+fn default_name() -> String {
+    DEFAULT_NAME.to_owned()
+}
+
+impl Input {
+    /// The cookie, for the methods that mean one session.
+    pub fn cookie(&self) -> &str {
+        self.cookie.as_deref().unwrap_or_default()
+    }
+
+    /// Reads the input of a method and checks all of it.
+    pub(super) fn parse(input: &[u8], fields: Fields) -> Result<Input> {
+        let expected = r#"the input is JSON such as {"owner":"ada"}; `benthic class show lock` shows more"#;
+        let text = text(input)?;
+        // serde would also take an array for a struct.
+        if !text.starts_with('{') {
+            return Err(Error::new(ErrorKind::InvalidArgument, expected));
+        }
+        let parsed: Input = serde_json::from_str(text)
+            .map_err(|error| Error::new(ErrorKind::InvalidArgument, expected).with_source(error))?;
+        let strangers = [
+            ("mode", parsed.mode.is_some() && !fields.mode),
+            ("lease_ms", parsed.lease_ms.is_some() && !fields.lease),
+        ];
+        if let Some((field, _)) = strangers.iter().find(|(_, is_stranger)| *is_stranger) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the method does not take this; `benthic class show lock` shows what it takes",
+            )
+            .with("field", field));
+        }
+        check_text("the lock's name", &parsed.name, 1)?;
+        check_owner(&parsed.owner)?;
+        check_cookie(parsed.cookie())?;
+        match parsed.lease_ms {
+            Some(0) => Err(Error::new(ErrorKind::InvalidArgument, "a lease has at least 1 ms")),
+            Some(lease_ms) if lease_ms > LEASE_MS_MAX => {
+                Err(Error::new(ErrorKind::LimitExceeded, "the lease is too long; renew it in time")
+                    .with("lease_ms", lease_ms)
+                    .with("lease_ms_max", LEASE_MS_MAX))
+            }
+            _ => Ok(parsed),
+        }
+    }
+
+    /// What a client sends.
+    pub fn encode(&self) -> String {
+        json!(self).to_string()
+    }
+}
+
+/// Reads the input of `list`: nothing, or a lock's name.
+pub(super) fn parse_list(input: &[u8]) -> Result<Option<&str>> {
+    match text(input)? {
+        "" => Ok(None),
+        name => check_text("the lock's name", name, 1).map(|()| Some(name)),
+    }
+}
+
+pub(super) fn check_owner(owner: &str) -> Result<()> {
+    check_text("the owner", owner, 1)
+}
+
+pub(super) fn check_cookie(cookie: &str) -> Result<()> {
+    check_text("the cookie", cookie, 0)
+}
+
+fn check_text(what: &str, text: &str, len_bytes_min: usize) -> Result<()> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(Error::new(ErrorKind::LimitExceeded, format!("{what} is too long"))
+            .with("len_bytes", text.len())
+            .with("len_bytes_max", TEXT_BYTES_MAX));
+    }
+    if text.len() < len_bytes_min || text.contains(char::is_control) {
+        let message = format!("{what} is empty or has control characters");
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
+    }
+    Ok(())
+}
+
+fn text(input: &[u8]) -> Result<&str> {
+    if input.len() > INPUT_BYTES_MAX {
+        return Err(Error::new(ErrorKind::LimitExceeded, "the input is too long")
+            .with("len_bytes", input.len())
+            .with("len_bytes_max", INPUT_BYTES_MAX));
+    }
+    std::str::from_utf8(input)
+        .map_err(|error| Error::new(ErrorKind::InvalidArgument, "the input is not UTF-8").with_source(error))
+}

@@ -1,0 +1,61 @@
+//! The `picture` class for its callers.
+
+use super::wire::Options;
+use benthic_core::{ClassCall, Error, ErrorKind, ObjectId, Pool, Result};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// Stores an image with thumbnails and labels, in place of what the object held: one round trip, atomic.
+///
+/// # Errors
+/// `InvalidArgument` if it is no image or a broken one, `LimitExceeded`, as [`Pool::exec`]. Nothing is stored then.
+pub async fn put(pool: &dyn Pool, object: &ObjectId, image: &[u8], options: &Options) -> Result<()> {
+    exec(pool, object, "put", options.encode_with(image)).await.map(|_| ())
+}
+
+/// Makes thumbnails and labels of an object that holds an image: one round trip.
+///
+/// # Errors
+/// `NotFound`, as [`put`].
+pub async fn index(pool: &dyn Pool, object: &ObjectId, options: &Options) -> Result<()> {
+    exec(pool, object, "index", options.encode()).await.map(|_| ())
+}
+
+/// A thumbnail as a file: JPEG, or PNG if the picture has transparent parts.
+///
+/// # Errors
+/// `NotFound` also if none of this size is kept.
+pub async fn thumbnail(pool: &dyn Pool, object: &ObjectId, edge: u32) -> Result<Bytes> {
+    exec(pool, object, "thumbnail", edge.to_string()).await
+}
+
+/// All labels: name and value.
+///
+/// # Errors
+/// `NotFound`, as [`Pool::exec`].
+pub async fn labels(pool: &dyn Pool, object: &ObjectId) -> Result<BTreeMap<String, String>> {
+    serde_json::from_slice(&exec(pool, object, "labels", "").await?).map_err(|error| {
+        Error::new(ErrorKind::Internal, "the output of the picture class cannot be decoded")
+            .with_source(error)
+    })
+}
+
+/// The original, if it carries the label (with this value, if one is given); what does not match stays where it is.
+///
+/// # Errors
+/// `NotFound` if the object is missing, `InvalidArgument`, as [`Pool::exec`].
+pub async fn get_if(
+    pool: &dyn Pool,
+    object: &ObjectId,
+    label: &str,
+    value: Option<&str>,
+) -> Result<Option<Bytes>> {
+    let condition = value.map_or_else(|| label.to_owned(), |value| format!("{label}={value}"));
+    let image = exec(pool, object, "get_if", condition).await?;
+    Ok(Some(image).filter(|image| !image.is_empty()))
+}
+
+async fn exec(pool: &dyn Pool, object: &ObjectId, method: &str, input: impl Into<Bytes>) -> Result<Bytes> {
+    let call = ClassCall { class: "picture".to_owned(), method: method.to_owned(), input: input.into() };
+    pool.exec(object, call).await
+}

@@ -1,0 +1,265 @@
+//! Broken and hostile images: a clear error, nothing stored, no panic, bounded memory.
+
+use super::container::SCANS_MAX;
+use super::decode::PIXELS_MAX;
+use super::samples;
+use super::tests::Fixture;
+use super::wire::IMAGE_BYTES_MAX;
+use benthic_core::{ErrorKind, MethodLimits, WriteOp};
+use futures::executor::block_on;
+use image::codecs::{gif::GifEncoder, jpeg::JpegEncoder, webp::WebPEncoder};
+use image::{DynamicImage, ExtendedColorType, ImageFormat, Rgb, RgbImage};
+use std::io::Cursor;
+
+/// Grey on the whole, and everywhere different.
+pub(super) fn noise(width: u32, height: u32) -> RgbImage {
+    let mut random = Random(1);
+    RgbImage::from_fn(width, height, |_, _| Rgb([(); 3].map(|()| random.below(256) as u8)))
+}
+
+pub(super) fn jpeg(image: &RgbImage) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    JpegEncoder::new_with_quality(&mut encoded, 90).encode_image(image).unwrap();
+    encoded
+}
+
+pub(super) fn png(image: &DynamicImage) -> Vec<u8> {
+    let mut encoded = Cursor::new(Vec::new());
+    image.write_to(&mut encoded, ImageFormat::Png).unwrap();
+    encoded.into_inner()
+}
+
+pub(super) fn gif(image: &RgbImage) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    let (width, height) = image.dimensions();
+    GifEncoder::new(&mut encoded).encode(image, width, height, ExtendedColorType::Rgb8).unwrap();
+    encoded
+}
+
+pub(super) fn webp(image: &RgbImage) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    let (width, height) = image.dimensions();
+    WebPEncoder::new_lossless(&mut encoded).encode(image, width, height, ExtendedColorType::Rgb8).unwrap();
+    encoded
+}
+
+/// A sequence of numbers that looks random and is always the same.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        // Knuth's MMIX generator; the high bits are the good ones.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % end
+    }
+}
+
+/// A small image of each format, with what its decoder has to do.
+fn images() -> Vec<(&'static str, Vec<u8>)> {
+    let picture = noise(24, 17);
+    let transparent = DynamicImage::ImageRgb8(picture.clone()).into_rgba8();
+    vec![
+        ("jpeg", jpeg(&picture)),
+        ("grey jpeg", {
+            let mut encoded = Vec::new();
+            let grey = DynamicImage::ImageRgb8(picture.clone()).into_luma8();
+            JpegEncoder::new_with_quality(&mut encoded, 50).encode_image(&grey).unwrap();
+            encoded
+        }),
+        ("png", png(&picture.clone().into())),
+        ("16-bit png", png(&DynamicImage::ImageRgba8(transparent).into_rgba16().into())),
+        ("gif", gif(&picture)),
+        ("lossless webp", webp(&picture)),
+        ("lossy webp", samples::bytes(samples::LOSSY_WEBP)),
+        ("transparent webp", samples::bytes(samples::TRANSPARENT_WEBP)),
+        ("animated webp", samples::bytes(samples::ANIMATED_WEBP)),
+        ("progressive jpeg", samples::bytes(samples::PROGRESSIVE_JPEG)),
+        ("cmyk jpeg", samples::bytes(samples::CMYK_JPEG)),
+    ]
+}
+
+#[test]
+fn an_image_cut_anywhere_is_refused() {
+    let fixture = Fixture::new();
+    for (name, image) in images() {
+        for len_bytes in 0..image.len() {
+            let error = fixture.exec("put", image[..len_bytes].to_vec()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name} {len_bytes}: {error}");
+        }
+        assert_eq!(block_on(fixture.pool.stat(&fixture.object)).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
+
+#[test]
+fn bytes_behind_an_image_do_not_matter() {
+    for (name, image) in images() {
+        let fixture = Fixture::new();
+        let longer = [&image[..], b"the camera's own notes"].concat();
+        fixture.exec("put", longer.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let width = if name == "animated webp" { "width=8" } else { "width=24" };
+        assert_eq!(fixture.exec("get_if", width).unwrap(), longer, "{name}");
+    }
+}
+
+/// What damage leaves decodable is stored with thumbnails that are images; all else is refused and changes nothing.
+#[test]
+fn damage_at_random_is_refused_or_harmless() {
+    let rounds = if std::env::var_os("BENTHIC_TEST_LONG").is_some() { 50_000 } else { 1_500 };
+    let mut random = Random(2);
+    for (name, image) in images() {
+        let (mut stored, mut refused) = (0, 0);
+        for round in 0..rounds {
+            let mut damaged = image.clone();
+            for _ in 0..=random.below(4) {
+                let at = random.below(damaged.len());
+                match random.below(4) {
+                    0 => damaged[at] ^= 1 << random.below(8),
+                    1 => damaged[at] = random.below(256) as u8,
+                    2 => damaged[at] = 0xff,
+                    _ => drop(damaged.splice(at..at + random.below(damaged.len() - at).min(8), [])),
+                }
+            }
+            let fixture = Fixture::new();
+            match fixture.exec("put", damaged.clone()) {
+                Ok(_) => {
+                    stored += 1;
+                    image::load_from_memory(&fixture.exec("thumbnail", "64").unwrap()).unwrap();
+                    assert_eq!(
+                        block_on(fixture.pool.read_range(&fixture.object, 0, 1 << 20)).unwrap(),
+                        damaged
+                    );
+                }
+                Err(error) => {
+                    refused += 1;
+                    let kind = error.kind();
+                    assert!(
+                        matches!(kind, ErrorKind::InvalidArgument | ErrorKind::LimitExceeded),
+                        "{name} round={round}: {error:?} {damaged:?}"
+                    );
+                    let stat = block_on(fixture.pool.stat(&fixture.object));
+                    assert_eq!(stat.unwrap_err().kind(), ErrorKind::NotFound);
+                }
+            }
+        }
+        assert!(refused > 100, "{name}: stored={stored} refused={refused}");
+    }
+}
+
+#[test]
+fn a_broken_image_leaves_the_old_picture() {
+    let fixture = Fixture::new();
+    let image = png(&noise(40, 40).into());
+    fixture.exec("put", image.clone()).unwrap();
+    let (_, version) = block_on(fixture.pool.stat(&fixture.object)).unwrap();
+    let mut broken = png(&noise(50, 50).into());
+    let middle = broken.len() / 2;
+    broken[middle] ^= 1;
+    assert_eq!(fixture.exec("put", broken.clone()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(block_on(fixture.pool.stat(&fixture.object)).unwrap().1, version);
+    assert_eq!(fixture.exec("get_if", "width=40").unwrap(), image);
+    block_on(fixture.pool.write_full(&fixture.object, broken)).unwrap();
+    assert_eq!(fixture.exec("index", "").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(fixture.exec("match", "width").unwrap(), "width=40");
+}
+
+/// The images claim a size, and so say little else: a decoder that believes them allocates gigabytes.
+#[test]
+fn sizes_are_checked_before_anything_is_allocated() {
+    let (_, grey_jpeg) = images().swap_remove(1);
+    let large = |mut image: Vec<u8>, at: usize, size: &[u8]| {
+        image[at..at + size.len()].copy_from_slice(size);
+        image
+    };
+    let frame = grey_jpeg.windows(2).position(|pair| pair == [0xff, 0xc0]).unwrap();
+    let mut huge_png = png(&noise(4, 4).into());
+    huge_png[16..24].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff]);
+    let checksum = crc32(&huge_png[12..29]).to_be_bytes();
+    huge_png[29..33].copy_from_slice(&checksum);
+    // 16,384 x 16,384 in 14 bits each.
+    let lossless = webp(&noise(4, 4));
+    let size = lossless.windows(4).position(|name| name == b"VP8L").unwrap() + 9;
+    for (name, image) in [
+        ("jpeg", large(grey_jpeg, frame + 5, &[0xff, 0xff, 0xff, 0xff])),
+        ("png", huge_png),
+        ("gif", large(gif(&noise(4, 4)), 6, &[0xff, 0xff, 0xff, 0xff])),
+        ("webp", large(lossless, size, &[0xfe, 0xbf, 0xff, 0x0f])),
+    ] {
+        let error = Fixture::new().exec("put", image).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{name}: {error}");
+    }
+}
+
+fn crc32(data: &[u8]) -> u32 {
+    !data.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
+    })
+}
+
+#[test]
+fn a_gif_whose_frame_is_larger_than_its_screen_is_refused() {
+    let mut image = gif(&noise(4, 4));
+    let frame = image.windows(9).position(|part| part == [0x2c, 0, 0, 0, 0, 4, 0, 4, 0]).unwrap();
+    image[frame + 5..frame + 9].copy_from_slice(&[0xff; 4]);
+    let error = Fixture::new().exec("put", image).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
+
+#[test]
+fn a_jpeg_has_so_many_scans() {
+    let image = jpeg(&noise(16, 16));
+    let scan = image.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap();
+    let mut many = image[..scan].to_vec();
+    (0..=SCANS_MAX).for_each(|_| many.extend(&image[scan..image.len() - 2]));
+    many.extend([0xff, 0xd9]);
+    let error = Fixture::new().exec("put", many).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
+
+/// A few bytes of lossless WebP can grow to tables of gigabytes, so such files are small.
+#[test]
+fn a_lossless_webp_is_charged_for_what_it_might_become() {
+    let image = webp(&noise(600, 600));
+    assert!(image.len() > 420_000);
+    let error = Fixture::new().exec("put", image).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
+
+#[test]
+fn decoding_keeps_to_the_memory_and_the_deadline() {
+    let little = MethodLimits { memory_bytes_max: 1 << 20, ..MethodLimits::default() };
+    let hurry = MethodLimits { deadline_ms: 0, ..MethodLimits::default() };
+    let image = jpeg(&noise(600, 600));
+    for method_limits in [little, hurry] {
+        let fixture = Fixture::with(method_limits);
+        let error = fixture.exec("put", image.clone()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        assert_eq!(block_on(fixture.pool.stat(&fixture.object)).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
+
+#[test]
+fn the_largest_pictures_fit_into_the_budget() {
+    let side = 5_000;
+    assert_eq!(u64::from(side) * u64::from(side), PIXELS_MAX);
+    let picture = RgbImage::from_fn(side, side, |x, y| Rgb([(x / 20) as u8, (y / 20) as u8, 128]));
+    let fixture = Fixture::new();
+    fixture.exec("put", jpeg(&picture)).unwrap();
+    assert_eq!(fixture.exec("match", "width").unwrap(), "width=5000");
+    fixture.exec("put", png(&picture.into())).unwrap();
+    assert_eq!(fixture.exec("match", "format").unwrap(), "format=png");
+    let wider = RgbImage::new(side + 1, side);
+    let error = fixture.exec("put", png(&wider.into())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
+
+#[test]
+fn files_have_a_limit() {
+    let fixture = Fixture::new();
+    let mut image = png(&noise(4, 4).into());
+    image.resize(IMAGE_BYTES_MAX + 1, 0);
+    assert_eq!(fixture.exec("put", image.clone()).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    block_on(fixture.pool.write(&fixture.object, WriteOp::new().write_full(image.clone()))).unwrap();
+    assert_eq!(fixture.exec("index", "").unwrap_err().kind(), ErrorKind::LimitExceeded);
+    image.truncate(IMAGE_BYTES_MAX);
+    fixture.exec("put", image).unwrap();
+}

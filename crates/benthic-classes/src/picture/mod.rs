@@ -1,0 +1,248 @@
+//! Pictures: an image is stored, looked at, and described in one atomic operation beside the data.
+//!
+//! The object's data are the image as it came. Its omap holds what was made of it: thumbnails, `thumbnail/EDGE` with EDGE in
+//! four digits, and labels, `label/NAME`. Some labels are made from the picture (format, width, height, shape, colour), others
+//! the caller gives. A one-line summary is kept in the attribute [`SUMMARY_XATTR`].
+//!
+//! Whoever changes an object's data by other means runs `index` again.
+//!
+//! The input comes from anyone, and decoders of images are where attackers look first. So what an image costs is bounded and
+//! charged before it is decoded ([`decode`]), and a file has to be whole ([`container`]).
+
+pub mod client;
+mod container;
+mod decode;
+#[cfg(test)]
+mod hostile_tests;
+mod render;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+use benthic_core::{
+    Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result, limits,
+};
+use bytes::Bytes;
+use serde_json::json;
+use std::collections::BTreeMap;
+use wire::{IMAGE_BYTES_MAX, Options};
+
+/// The attribute with a summary of the picture.
+pub const SUMMARY_XATTR: &str = "picture.summary";
+/// What the omap keys of labels begin with; the label's name follows.
+pub const LABEL_PREFIX: &str = "label/";
+/// What the omap keys of thumbnails begin with; the longest edge in four digits follows.
+pub const THUMBNAIL_PREFIX: &str = "thumbnail/";
+
+/// The class.
+pub struct Picture;
+
+impl Class for Picture {
+    fn name(&self) -> &'static str {
+        "picture"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn summary(&self) -> &'static str {
+        "images with thumbnails and labels, made beside the data"
+    }
+
+    fn methods(&self) -> &'static [Method] {
+        &METHODS
+    }
+}
+
+static METHODS: [Method; 6] = [
+    Method {
+        name: "put",
+        flags: MethodFlags::READ_WRITE,
+        run: put,
+        result: MethodResult::Xattr(SUMMARY_XATTR),
+        summary: "stores an image with its thumbnails and labels; a broken image stores nothing",
+        input: "a JPEG, PNG, WebP or GIF file; to choose sizes and labels: \"BPIC\", 1 and the length of the options as \
+                little-endian 32 bits, options as for index, the file",
+        output: "a summary: format, size, shape, colour",
+        examples: &["@cat.jpg"],
+    },
+    Method {
+        name: "index",
+        flags: MethodFlags::READ_WRITE,
+        run: index,
+        result: MethodResult::Xattr(SUMMARY_XATTR),
+        summary: "makes thumbnails and labels of an object that holds an image",
+        input: "empty, or JSON: sizes (longest edges of the thumbnails), labels to add",
+        output: "a summary: format, size, shape, colour",
+        examples: &["", r#"{"sizes":[64,256],"labels":{"album":"reef"}}"#],
+    },
+    Method {
+        name: "thumbnail",
+        flags: MethodFlags::READ,
+        run: thumbnail,
+        result: MethodResult::Output,
+        summary: "returns a thumbnail",
+        input: "its size: 64, 256 (if empty), or what put or index was asked for",
+        output: "a JPEG file, or PNG for a picture with transparent parts",
+        examples: &["64"],
+    },
+    Method {
+        name: "labels",
+        flags: MethodFlags::READ,
+        run: labels,
+        result: MethodResult::Output,
+        summary: "lists the labels",
+        input: "nothing",
+        output: "JSON: the value by name",
+        examples: &[""],
+    },
+    Method {
+        name: "match",
+        flags: MethodFlags::READ,
+        run: matches,
+        result: MethodResult::Output,
+        summary: "says whether the picture carries a label",
+        input: "LABEL or LABEL=VALUE",
+        output: "LABEL=VALUE as the picture has it; nothing if it does not match",
+        examples: &["album", "colour=blue"],
+    },
+    Method {
+        name: "get_if",
+        flags: MethodFlags::READ,
+        run: get_if,
+        result: MethodResult::Output,
+        summary: "returns the original if the picture carries a label",
+        input: "LABEL or LABEL=VALUE",
+        output: "the image file; nothing if it does not match",
+        examples: &["album=reef"],
+    },
+];
+
+fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let (options, image) = wire::parse_put(input)?;
+    let mut old = keys(context, THUMBNAIL_PREFIX)?;
+    old.extend(keys(context, LABEL_PREFIX)?);
+    describe(context, image, options, old)?;
+    context.write_full(Bytes::copy_from_slice(image))?;
+    Ok(Vec::new())
+}
+
+fn index(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let options = Options::parse(input)?;
+    let image = data(context)?;
+    let old = keys(context, THUMBNAIL_PREFIX)?;
+    describe(context, &image, options, old)?;
+    Ok(Vec::new())
+}
+
+/// Stores what is made of an image. Of the `old` keys, those that are not set anew are removed.
+fn describe(
+    context: &mut MethodContext<'_>,
+    image: &[u8],
+    options: Options,
+    mut old: Vec<Bytes>,
+) -> Result<()> {
+    let picture = decode::decode(context, image)?;
+    let mut entries = BTreeMap::new();
+    for edge in options.sizes {
+        context.check_deadline()?;
+        let thumbnail = render::thumbnail(&picture, edge)?;
+        entries.insert(thumbnail_key(edge), Bytes::from(thumbnail));
+    }
+    let made = render::labels(&picture);
+    let [colour, format, height, shape, width] = made.each_ref().map(|(_, value)| value);
+    let summary = format!("{format} {width}x{height} {shape} {colour}");
+    let given = options.labels.into_iter().map(|(name, value)| (label_key(&name), Bytes::from(value)));
+    entries.extend(given.chain(made.into_iter().map(|(name, value)| (label_key(name), Bytes::from(value)))));
+    old.retain(|key| !entries.contains_key(key));
+    if !old.is_empty() {
+        context.omap_remove(&old)?;
+    }
+    context.omap_set(entries)?;
+    context.set_xattr(SUMMARY_XATTR, summary)
+}
+
+fn thumbnail(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let edge = wire::parse_size(input)?;
+    match context.omap_get(&[thumbnail_key(edge)])?.pop() {
+        Some((_, thumbnail)) => Ok(thumbnail.to_vec()),
+        None => Err(Error::new(
+            ErrorKind::NotFound,
+            "no thumbnail of this size is kept; `picture index` makes one",
+        )
+        .with("edge", edge)),
+    }
+}
+
+fn labels(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
+    let page = context.omap_range(None, LABEL_PREFIX.as_bytes(), limits::OMAP_PAGE_ENTRIES_MAX)?;
+    if page.more {
+        return Err(Error::new(ErrorKind::LimitExceeded, "too many labels for one answer; list the omap")
+            .with("labels_max", limits::OMAP_PAGE_ENTRIES_MAX));
+    }
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let labels: BTreeMap<String, String> =
+        page.entries.iter().map(|(key, value)| (text(&key[LABEL_PREFIX.len()..]), text(value))).collect();
+    Ok(json!(labels).to_string().into_bytes())
+}
+
+fn matches(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let (name, wanted) = wire::parse_condition(input)?;
+    Ok(match label(context, name, wanted)? {
+        Some(value) => [name.as_bytes(), b"=", &value].concat(),
+        None => Vec::new(),
+    })
+}
+
+fn get_if(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let (name, wanted) = wire::parse_condition(input)?;
+    if label(context, name, wanted)?.is_none() {
+        return Ok(Vec::new());
+    }
+    let image = data(context)?;
+    context.charge_memory(image.len() as u64)?;
+    Ok(image.to_vec())
+}
+
+/// The value of a label, if it is the wanted one.
+fn label(context: &mut MethodContext<'_>, name: &str, wanted: Option<&str>) -> Result<Option<Bytes>> {
+    let found = context.omap_get(&[label_key(name)])?.pop();
+    Ok(found.map(|(_, value)| value).filter(|value| wanted.is_none_or(|wanted| wanted.as_bytes() == value)))
+}
+
+fn data(context: &mut MethodContext<'_>) -> Result<Bytes> {
+    let size_bytes = context.stat()?.size_bytes;
+    if size_bytes > IMAGE_BYTES_MAX as u64 {
+        return Err(Error::new(ErrorKind::LimitExceeded, "the object is too large for a picture")
+            .with("size_bytes", size_bytes)
+            .with("size_bytes_max", IMAGE_BYTES_MAX));
+    }
+    context.read(0, size_bytes)
+}
+
+fn keys(context: &mut MethodContext<'_>, prefix: &str) -> Result<Vec<Bytes>> {
+    let mut keys: Vec<Bytes> = Vec::new();
+    loop {
+        let after = keys.last().cloned();
+        let page = match context.omap_range(after.as_deref(), prefix.as_bytes(), usize::MAX) {
+            // A new object.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(keys),
+            page => page?,
+        };
+        keys.extend(page.entries.into_iter().map(|(key, _)| key));
+        if !page.more {
+            return Ok(keys);
+        }
+    }
+}
+
+fn thumbnail_key(edge: u32) -> Bytes {
+    format!("{THUMBNAIL_PREFIX}{edge:04}").into()
+}
+
+fn label_key(name: &str) -> Bytes {
+    format!("{LABEL_PREFIX}{name}").into()
+}

@@ -1,0 +1,196 @@
+//! Input and output of the `picture` methods, and their limits.
+
+use benthic_core::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Largest file of an image.
+pub const IMAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Largest thumbnail: pixels of its longest edge.
+pub const EDGE_MAX: u32 = 512;
+/// Most thumbnails of one picture.
+pub const SIZES_MAX: usize = 8;
+/// The thumbnails that are made if nobody says which.
+pub const DEFAULT_SIZES: [u32; 2] = [64, 256];
+/// Longest name of a label, in bytes of UTF-8.
+pub const LABEL_NAME_BYTES_MAX: usize = 64;
+/// Longest value of a label, in bytes of UTF-8.
+pub const LABEL_VALUE_BYTES_MAX: usize = 256;
+/// Most labels that one call gives.
+pub const LABELS_MAX: usize = 64;
+/// The labels that are made from the picture; nobody else gives them.
+pub const MADE_LABELS: [&str; 5] = ["colour", "format", "height", "shape", "width"];
+
+/// What an input of `put` begins with that has [options](Options) before the image: this, a version, the length of the
+/// options as JSON (both `u32`, little-endian), the options, the image.
+pub const PUT_MAGIC: [u8; 4] = *b"BPIC";
+const PUT_VERSION: u32 = 1;
+
+const OPTIONS_BYTES_MAX: usize = 64 * 1024;
+
+/// What is to be made of a picture, as JSON such as `{"sizes":[64,256],"labels":{"album":"reef"}}`; both may be absent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Thumbnails: pixels of the longest edge, 1 to [`EDGE_MAX`].
+    #[serde(default = "default_sizes")]
+    pub sizes: BTreeSet<u32>,
+    /// Labels: name and value.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { sizes: default_sizes(), labels: BTreeMap::new() }
+    }
+}
+
+fn default_sizes() -> BTreeSet<u32> {
+    BTreeSet::from(DEFAULT_SIZES)
+}
+
+impl Options {
+    /// Reads options; nothing is the default.
+    pub(super) fn parse(input: &[u8]) -> Result<Options> {
+        if input.is_empty() {
+            return Ok(Options::default());
+        }
+        check_len("the options", input.len(), OPTIONS_BYTES_MAX)?;
+        let expected = r#"options are JSON such as {"sizes":[64,256],"labels":{"album":"reef"}}"#;
+        // serde would also take an array for a struct.
+        if input[0] != b'{' {
+            return Err(Error::new(ErrorKind::InvalidArgument, expected));
+        }
+        let options: Options = serde_json::from_slice(input)
+            .map_err(|error| Error::new(ErrorKind::InvalidArgument, expected).with_source(error))?;
+        options.check()?;
+        Ok(options)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.sizes.len() > SIZES_MAX || self.sizes.last().is_some_and(|edge| *edge > EDGE_MAX) {
+            return Err(Error::new(ErrorKind::LimitExceeded, "too many thumbnails, or too large ones")
+                .with("sizes_max", SIZES_MAX)
+                .with("edge_max", EDGE_MAX));
+        }
+        if self.sizes.contains(&0) {
+            return Err(Error::new(ErrorKind::InvalidArgument, "a thumbnail has at least one pixel"));
+        }
+        if self.labels.len() > LABELS_MAX {
+            return Err(
+                Error::new(ErrorKind::LimitExceeded, "too many labels").with("labels_max", LABELS_MAX)
+            );
+        }
+        for (name, value) in &self.labels {
+            check_label_name(name)?;
+            if MADE_LABELS.contains(&name.as_str()) {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "this label is made from the picture; choose another name",
+                )
+                .with("label", name));
+            }
+            check_len("the label's value", value.len(), LABEL_VALUE_BYTES_MAX)?;
+            if value.contains(char::is_control) {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "a label's value has no control characters",
+                )
+                .with("label", name));
+            }
+        }
+        Ok(())
+    }
+
+    /// The input of `index`.
+    pub fn encode(&self) -> String {
+        json!(self).to_string()
+    }
+
+    /// The input of `put`.
+    pub fn encode_with(&self, image: &[u8]) -> Bytes {
+        let options = self.encode();
+        let mut input = PUT_MAGIC.to_vec();
+        input.extend(PUT_VERSION.to_le_bytes());
+        // What is longer than 4 GiB is refused for its length anyway.
+        input.extend(u32::try_from(options.len()).unwrap_or(u32::MAX).to_le_bytes());
+        input.extend(options.as_bytes());
+        input.extend(image);
+        input.into()
+    }
+}
+
+/// Reads the input of `put`: an image, or options and an image.
+pub(super) fn parse_put(input: &[u8]) -> Result<(Options, &[u8])> {
+    let Some(rest) = input.strip_prefix(&PUT_MAGIC) else {
+        return Ok((Options::default(), input));
+    };
+    let header = rest.split_first_chunk::<4>().and_then(|(version, rest)| {
+        let (len_bytes, rest) = rest.split_first_chunk::<4>()?;
+        Some((u32::from_le_bytes(*version), u32::from_le_bytes(*len_bytes), rest))
+    });
+    let (version, len_bytes, rest) = header.ok_or_else(cut)?;
+    if version != PUT_VERSION {
+        return Err(Error::new(ErrorKind::Unsupported, "the input has another version")
+            .with("version", version)
+            .with("version_known", PUT_VERSION));
+    }
+    let (options, image) = rest.split_at_checked(len_bytes as usize).ok_or_else(cut)?;
+    Ok((Options::parse(options)?, image))
+}
+
+/// Reads the input of `thumbnail`: the size, or nothing for the larger of the defaults.
+pub(super) fn parse_size(input: &[u8]) -> Result<u32> {
+    match text(input)? {
+        "" => Ok(DEFAULT_SIZES[1]),
+        size => size.parse().map_err(|error| {
+            Error::new(ErrorKind::InvalidArgument, "a size is a number of pixels such as 256")
+                .with_source(error)
+        }),
+    }
+}
+
+/// Reads the input of `match` and `get_if`: `LABEL` or `LABEL=VALUE`.
+pub(super) fn parse_condition(input: &[u8]) -> Result<(&str, Option<&str>)> {
+    let text = text(input)?;
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (text, None),
+    };
+    check_label_name(name)?;
+    Ok((name, value))
+}
+
+fn check_label_name(name: &str) -> Result<()> {
+    check_len("the label's name", name.len(), LABEL_NAME_BYTES_MAX)?;
+    if name.is_empty() || name.contains(|c: char| c.is_control() || c == '=') {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "a label's name is not empty and has no control characters and no =",
+        )
+        .with("label", name));
+    }
+    Ok(())
+}
+
+fn text(input: &[u8]) -> Result<&str> {
+    check_len("the input", input.len(), LABEL_NAME_BYTES_MAX + 1 + LABEL_VALUE_BYTES_MAX)?;
+    std::str::from_utf8(input)
+        .map_err(|error| Error::new(ErrorKind::InvalidArgument, "the input is not UTF-8").with_source(error))
+}
+
+fn check_len(what: &str, len_bytes: usize, len_bytes_max: usize) -> Result<()> {
+    if len_bytes <= len_bytes_max {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::LimitExceeded, format!("{what} is too long"))
+        .with("len_bytes", len_bytes)
+        .with("len_bytes_max", len_bytes_max))
+}
+
+fn cut() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "the input ends before the image")
+}

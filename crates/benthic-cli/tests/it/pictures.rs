@@ -1,0 +1,77 @@
+//! A pool of photographs, and locks on them, as a person uses the classes `picture` and `lock`.
+
+use crate::support::Home;
+use serde_json::json;
+
+/// A GIF of one pixel.
+fn pixel(colour: [u8; 3]) -> Vec<u8> {
+    let [red, green, blue] = colour;
+    let mut gif = b"GIF89a\x01\0\x01\0\x80\0\0".to_vec();
+    gif.extend([red, green, blue, 0, 0, 0]);
+    gif.extend(b"\x2c\0\0\0\0\x01\0\x01\0\0\x02\x02\x44\x01\0\x3b");
+    gif
+}
+
+fn sorted_lines(printed: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = printed.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn a_pool_of_photographs_is_labelled_and_searched() {
+    let home = Home::with_pool();
+    home.file("sea.gif", pixel([10, 40, 220]));
+    home.file("sun.gif", pixel([230, 220, 40]));
+    // One is stored as a picture, the other as a file of which nobody knows yet what it is.
+    assert_eq!(home.ok(&["exec", "p/sea", "picture", "put", "@sea.gif"]), "gif 1x1 square blue\n");
+    home.ok(&["put", "p/sun", "sun.gif"]);
+    assert_eq!(home.ok(&["exec", "p/sun", "picture", "match", "colour"]), "");
+    let indexed = home.ok(&["exec", "--all", "p", "picture", "index", r#"{"labels":{"album":"reef"}}"#]);
+    assert_eq!(sorted_lines(&indexed), ["sea\tgif 1x1 square blue", "sun\tgif 1x1 square yellow"]);
+
+    let found = home.ok(&["exec", "--all", "p", "picture", "match", "colour=blue"]);
+    assert_eq!(sorted_lines(&found), ["sea\tcolour=blue", "sun\t"]);
+    assert_eq!(home.run(&["exec", "p/sea", "picture", "get_if", "colour=blue"]).stdout, pixel([10, 40, 220]));
+    assert_eq!(home.run(&["exec", "p/sun", "picture", "get_if", "colour=blue"]).stdout, b"");
+    assert_eq!(home.run(&["exec", "p/sun", "picture", "thumbnail", "64"]).stdout[..3], [0xff, 0xd8, 0xff]);
+    assert_eq!(home.ok(&["omap", "get", "p/sun", "label/album"]), "reef");
+    assert_eq!(
+        home.ok(&["exec", "p/sun", "picture", "labels"]),
+        "{\"album\":\"reef\",\"colour\":\"yellow\",\"format\":\"gif\",\"height\":\"1\",\"shape\":\"square\",\"width\":\"1\"}\n"
+    );
+}
+
+#[test]
+fn what_is_no_picture_is_told_and_left_alone() {
+    let home = Home::with_pool();
+    let gif = pixel([10, 40, 220]);
+    home.file("cut.gif", &gif[..gif.len() - 1]);
+    let told = home.fails(6, &["exec", "p/cut", "picture", "put", "@cut.gif"]);
+    assert!(told.contains("cut off"), "{told}");
+    home.fails(3, &["stat", "p/cut"]);
+    home.file("sea.gif", gif);
+    home.file("notes.txt", "no picture");
+    home.ok(&["put", "p/sea", "sea.gif"]);
+    home.ok(&["put", "p/notes", "notes.txt"]);
+    let told = home.fails(1, &["exec", "--all", "p", "picture", "index"]);
+    assert!(told.contains("p/notes") && !told.contains("p/sea"), "{told}");
+    assert_eq!(home.ok(&["exec", "p/sea", "picture", "match", "format"]), "format=gif\n");
+    assert_eq!(home.ok(&["omap", "ls", "p/notes"]), "");
+}
+
+#[test]
+fn a_lock_is_taken_listed_and_broken() {
+    let home = Home::with_pool();
+    let ada = r#"{"owner":"ada","lease_ms":3600000}"#;
+    home.ok(&["exec", "p/o", "lock", "acquire", ada]);
+    home.ok(&["exec", "p/o", "lock", "acquire", ada]);
+    assert!(home.fails(10, &["exec", "p/o", "lock", "acquire", r#"{"owner":"bob"}"#]).contains("holders=1"));
+    home.ok(&["exec", "p/o", "lock", "assert", r#"{"owner":"ada","mode":"exclusive"}"#]);
+    home.ok(&["exec", "p/o", "lock", "break", r#"{"owner":"ada"}"#]);
+    home.fails(5, &["exec", "p/o", "lock", "assert", r#"{"owner":"ada"}"#]);
+    home.ok(&["exec", "p/o", "lock", "acquire", r#"{"owner":"bob"}"#]);
+    let holders = json!([{ "owner": "bob", "cookie": "", "left_ms": null }]);
+    let listed: serde_json::Value = serde_json::from_str(&home.ok(&["exec", "p/o", "lock", "list"])).unwrap();
+    assert_eq!(listed, json!([{ "name": "default", "mode": "exclusive", "holders": holders }]));
+}

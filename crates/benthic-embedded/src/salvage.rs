@@ -1,0 +1,182 @@
+//! Saves what is whole of a damaged store into a new one.
+
+use crate::store::{Damaged, Whole};
+use crate::{EmbeddedStore, Options};
+use benthic_core::{
+    Action, Error, ErrorKind, Finding, ObjectAddress, ObjectId, Pool, Result, Store, WriteOp,
+};
+use bytes::Bytes;
+use futures::executor::block_on;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Data in one operation.
+const PIECE_BYTES: u64 = 1024 * 1024;
+/// Losses that are named; more are only counted.
+const LOSSES_MAX: usize = 10_000;
+
+/// What [`salvage`] saved, and what it could not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Pools in the new store.
+    pub pools: u64,
+    /// Objects in the new store, each as whole as it was.
+    pub objects: u64,
+    /// Their data.
+    pub data_bytes: u64,
+    /// Objects whose names are known and that are not in the new store.
+    pub objects_lost: u64,
+    /// What is lost, objects and other things, as far as it can be named.
+    pub lost: Vec<Finding>,
+}
+
+/// Copies every object that is whole, with its attributes and omap, from the damaged store in `from` into a new one in
+/// `into`. The damaged store is not changed, so that nothing gets worse and other tools may try after this one. Times and
+/// versions are those of the copy. Blocks.
+///
+/// # Errors
+/// `AlreadyExists` if `into` is something already, `Busy` if a process owns the damaged store, `Corrupt` if nothing of it
+/// can be read; whatever writing fails with, and then the new store is incomplete: remove it.
+pub fn salvage(from: &Path, into: &Path, options: &Options) -> Result<Salvaged> {
+    let work = Work::new(into)?;
+    let mut salvaged = Salvaged::default();
+    let damaged = Damaged::open(from, &work.0, options.cache_bytes, &mut salvaged.lost)?;
+    let store = EmbeddedStore::open(into, true, options.clone())?;
+    let mut copy = Copy { damaged: &damaged, store: &store, pools: HashMap::new(), salvaged };
+    for (id, name) in damaged.pools() {
+        copy.pool(id, name)?;
+    }
+    let list_is_damaged = damaged.objects(&mut |pool, id| copy.object(pool, &id))?;
+    let mut salvaged = copy.salvaged;
+    if list_is_damaged {
+        let message =
+            "the list of objects is damaged; objects that only its damaged parts named are lost".to_owned();
+        salvaged.lost.push(Finding { object: None, message });
+    }
+    block_on(store.flush())?;
+    store.close()?;
+    Ok(salvaged)
+}
+
+/// Copies of what opening changes; gone afterwards.
+struct Work(PathBuf);
+
+impl Work {
+    fn new(into: &Path) -> Result<Work> {
+        let occupied = match fs::read_dir(into) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(e) => e.kind() != std::io::ErrorKind::NotFound,
+        };
+        if occupied {
+            let message = "what is saved goes into a new store; name a directory that is not there";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).with("dir", into.display()));
+        }
+        let mut name = into.as_os_str().to_owned();
+        name.push(".salvage");
+        let path = PathBuf::from(name);
+        let made = into.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::create_dir(&path));
+        made.map_err(|e| {
+            Error::io(Action::Admin, "a directory for copies cannot be made", e).with("path", path.display())
+        })?;
+        Ok(Work(path))
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            tracing::warn!(%error, path = %self.0.display(), "copies of the damaged store are left; remove them");
+        }
+    }
+}
+
+struct Copy<'a> {
+    damaged: &'a Damaged,
+    store: &'a EmbeddedStore,
+    pools: HashMap<u32, Arc<dyn Pool>>,
+    salvaged: Salvaged,
+}
+
+impl Copy<'_> {
+    fn pool(&mut self, id: u32, name: &str) -> Result<Arc<dyn Pool>> {
+        if let Some(pool) = self.pools.get(&id) {
+            return Ok(Arc::clone(pool));
+        }
+        block_on(self.store.create_pool(name))?;
+        let pool = block_on(self.store.open_pool(name))?;
+        self.pools.insert(id, Arc::clone(&pool));
+        self.salvaged.pools += 1;
+        Ok(pool)
+    }
+
+    fn object(&mut self, pool: u32, id: &ObjectId) -> Result<()> {
+        let name = self.damaged.pool_name(pool);
+        let to = self.pool(pool, &name)?;
+        let whole = match self.damaged.object(pool, id) {
+            Ok(Some(whole)) => whole,
+            Ok(None) => return Ok(()),
+            Err(error) => return self.lose(to.as_ref(), id, error),
+        };
+        let data_bytes = whole.size_bytes();
+        match copy_object(whole, to.as_ref(), id) {
+            Ok(()) => {
+                self.salvaged.objects += 1;
+                self.salvaged.data_bytes += data_bytes;
+                Ok(())
+            }
+            Err(Failed::Reading(error)) => self.lose(to.as_ref(), id, error),
+            Err(Failed::Writing(error)) => Err(error),
+        }
+    }
+
+    /// Notes that an object is lost, and removes what was copied of it.
+    fn lose(&mut self, pool: &dyn Pool, id: &ObjectId, error: Error) -> Result<()> {
+        match block_on(pool.write(id, WriteOp::new().remove().buffered())) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        self.salvaged.objects_lost += 1;
+        if self.salvaged.lost.len() < LOSSES_MAX {
+            let address = ObjectAddress { pool: pool.name().to_owned(), object: id.clone() };
+            self.salvaged
+                .lost
+                .push(Finding { object: Some(address.to_string()), message: error.to_string() });
+        }
+        Ok(())
+    }
+}
+
+enum Failed {
+    Reading(Error),
+    Writing(Error),
+}
+
+fn copy_object(mut whole: Whole<'_>, pool: &dyn Pool, id: &ObjectId) -> std::result::Result<(), Failed> {
+    let write = |op: WriteOp| block_on(pool.write(id, op.buffered())).map_err(Failed::Writing);
+    write(WriteOp::new().create(true))?;
+    for (name, value) in whole.xattrs().map_err(Failed::Reading)? {
+        write(WriteOp::new().set_xattr(name, value))?;
+    }
+    let mut after: Option<Bytes> = None;
+    loop {
+        let page = whole.omap(after.as_deref()).map_err(Failed::Reading)?;
+        after = page.entries.last().map(|(key, _)| key.clone());
+        if !page.entries.is_empty() {
+            write(WriteOp::new().omap_set(page.entries))?;
+        }
+        if !page.more {
+            break;
+        }
+    }
+    for offset_bytes in (0..whole.size_bytes()).step_by(PIECE_BYTES as usize) {
+        let data = whole.read(offset_bytes, PIECE_BYTES).map_err(Failed::Reading)?;
+        let end_bytes = offset_bytes + data.len() as u64;
+        // Holes stay holes.
+        if end_bytes == whole.size_bytes() || data.iter().any(|byte| *byte != 0) {
+            write(WriteOp::new().write(offset_bytes, data))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,248 @@
+//! Reading what is whole in a store that is damaged, perhaps so much that it does not open.
+//!
+//! Nothing is written where the store is: its key-value store and its log, whose opening would change them, are copied
+//! first, and what the log would write to the data file stays in memory. What is read is checked as always, so that
+//! nothing damaged passes for whole; what may be skipped is only the name of an object, and that is told.
+
+use super::alloc::Allocator;
+use super::data::DataFile;
+use super::dir::Dir;
+use super::disk::Disk;
+use super::engine::{Replay, pools};
+use super::keys::{self, Onode};
+use super::kv::Kv;
+use super::log::{self, Log};
+use super::object::Object;
+use crate::listing;
+use benthic_core::{Action, Error, Finding, ObjectAccess, ObjectId, OmapPage, Result, limits};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::ops::Bound;
+use std::path::Path;
+
+/// Places in the order of keys that are tried behind damage, for what is whole between it.
+const PLACES_MAX: usize = 4_096;
+
+/// A damaged store, open for reading.
+pub(crate) struct Damaged {
+    disk: Disk,
+    /// Names of pools, as far as they are known.
+    pools: BTreeMap<u32, String>,
+    /// Keeps others away from the store.
+    _dir: Dir,
+}
+
+/// One object as it was found, open for reading.
+pub(crate) struct Whole<'a> {
+    disk: &'a Disk,
+    onode: Onode,
+    object: Object<'a>,
+}
+
+impl Damaged {
+    /// Opens the store in `dir`, with copies in `work`, which is new. What is found to be lost on the way is told to `lost`.
+    ///
+    /// # Errors
+    /// `Busy` if a process owns the store, `Corrupt` if nothing of it can be read.
+    pub fn open(dir: &Path, work: &Path, cache_bytes: u64, lost: &mut Vec<Finding>) -> Result<Damaged> {
+        let dir = Dir::open_damaged(dir, lost)?;
+        let (kv_copy, log_copy) = (work.join("kv"), work.join("log"));
+        let mut note = |message: String| lost.push(Finding { object: None, message });
+        for (from, to) in [(dir.kv(), &kv_copy), (dir.log(), &log_copy)] {
+            if let Err(error) = copy(&from, to) {
+                note(format!("a folder of the store cannot be read whole: {error} path={}", from.display()));
+            }
+        }
+        let first_lsn = log::first_lsn(&log_copy)?;
+        let (kv, meta) = match Kv::open(&kv_copy, cache_bytes) {
+            Ok(kv) => {
+                let meta = kv.meta();
+                (kv, meta)
+            }
+            // A log from the very first operation on holds everything.
+            Err(error) if first_lsn == Some(1) => {
+                note(format!("{error}; all that is told here is from the log"));
+                (Kv::create(&work.join("kv-from-log"), cache_bytes)?, Ok(keys::Meta::default()))
+            }
+            Err(error) => return Err(error),
+        };
+        // Replaying what the key-value store has already does no harm if it is replayed to the end.
+        let unknown = meta.as_ref().err().map(ToString::to_string);
+        let applied_lsn = meta.map_or_else(|_| first_lsn.unwrap_or(1) - 1, |meta| meta.applied_lsn);
+        let mut allocator = Allocator::default();
+        let mut replay = Replay::new(&kv, &mut allocator, 1);
+        let replayed = Log::open(&log_copy, applied_lsn, dir.closed_lsn(), |_, record| replay.record(record));
+        let mut blocks = replay.blocks;
+        let kv = match (replayed, unknown) {
+            (Ok(_), None) => kv,
+            (Ok(_), Some(error)) => {
+                note(format!("{error}; the log was replayed from its start"));
+                kv
+            }
+            (Err(error), None) => {
+                note(format!("{error}; operations from there on are lost, objects are as they were before"));
+                kv
+            }
+            (Err(error), Some(_)) => {
+                note(format!("{error}; all operations in the log are lost, objects are as they were before"));
+                drop(kv);
+                blocks.clear();
+                Kv::open(&kv_copy, cache_bytes)?
+            }
+        };
+        let data = DataFile::open_below(&dir.data(), blocks)?;
+        let pools = pools(&kv).map_or_else(
+            |error| {
+                note(format!("names of pools are lost: {error}"));
+                BTreeMap::new()
+            },
+            |pools| pools.into_values().map(|pool| (pool.id, pool.name.clone())).collect(),
+        );
+        Ok(Damaged {
+            disk: Disk { kv, data, allocator: Mutex::new(allocator), next_id: 1.into() },
+            pools,
+            _dir: dir,
+        })
+    }
+
+    /// The pools that have names, by number.
+    pub fn pools(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.pools.iter().map(|(id, name)| (*id, name.as_str()))
+    }
+
+    /// The name of a pool; one that is lost gets another.
+    pub fn pool_name(&self, id: u32) -> String {
+        self.pools.get(&id).cloned().unwrap_or_else(|| format!("lost-pool-{id}"))
+    }
+
+    /// Calls `found` with pool and name of every object whose name can be read; says whether the list of names is
+    /// damaged.
+    ///
+    /// # Errors
+    /// Those of `found`.
+    pub fn objects(&self, found: &mut dyn FnMut(u32, ObjectId) -> Result<()>) -> Result<bool> {
+        let removed = self.removed_pools();
+        let mut each = |key: &[u8]| {
+            let pool =
+                key.get(1..keys::ONODE_ID_AT).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes);
+            match (pool, key.get(keys::ONODE_ID_AT..).and_then(listing::decode)) {
+                (Some(pool), Some(id)) if !removed.contains(&pool) => found(pool, id),
+                _ => Ok(()),
+            }
+        };
+        find_keys(&self.disk.kv, vec![keys::PREFIX_ONODE], vec![keys::PREFIX_ONODE + 1], &mut each)
+    }
+
+    fn removed_pools(&self) -> Vec<u32> {
+        let entries = self.disk.kv.scan(&[keys::PREFIX_REMOVED_POOL], None).map_while(Result::ok);
+        entries.filter_map(|(key, _)| Some(u32::from_be_bytes(key.get(1..)?.try_into().ok()?))).collect()
+    }
+
+    /// An object, to be read; `None` if it is not there.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn object(&self, pool: u32, id: &ObjectId) -> Result<Option<Whole<'_>>> {
+        let onode = self.disk.onode(pool, id)?;
+        Ok(onode.map(|onode| Whole {
+            disk: &self.disk,
+            object: Object::new(&self.disk, Vec::new(), Some(onode.clone()), 0),
+            onode,
+        }))
+    }
+}
+
+impl Whole<'_> {
+    pub fn size_bytes(&self) -> u64 {
+        self.onode.size_bytes
+    }
+
+    pub fn read(&self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
+        self.disk.read(&self.onode, offset_bytes, len_bytes)
+    }
+
+    pub fn xattrs(&mut self) -> Result<BTreeMap<String, Bytes>> {
+        self.object.list_xattrs()
+    }
+
+    pub fn omap(&mut self, after: Option<&[u8]>) -> Result<OmapPage> {
+        self.object.omap_range(after, b"", limits::OMAP_PAGE_ENTRIES_MAX)
+    }
+}
+
+/// Finds the keys from `start` to before `end`, also on both sides of damage and between damage; says whether it met any.
+///
+/// It looks forwards up to damage, then backwards down to damage, and then, from the middle, at both halves of what is
+/// between, the widest first. An iterator is not used behind its first error: without the damaged part, what it merges may
+/// be stale.
+fn find_keys(
+    kv: &Kv,
+    start: Vec<u8>,
+    end: Vec<u8>,
+    found: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<bool> {
+    let mut damaged = false;
+    let mut between = VecDeque::from([(start, end)]);
+    for _ in 0..PLACES_MAX {
+        let Some((mut start, mut end)) = between.pop_front() else { break };
+        let mut whole = true;
+        for entry in kv.range(Bound::Included(start.clone()), Bound::Excluded(end.clone())) {
+            let Ok((key, _)) = entry else {
+                whole = false;
+                break;
+            };
+            found(&key)?;
+            start = [&key[..], &[0]].concat();
+        }
+        if whole {
+            continue;
+        }
+        damaged = true;
+        for entry in kv.range(Bound::Included(start.clone()), Bound::Excluded(end.clone())).rev() {
+            let Ok((key, _)) = entry else { break };
+            found(&key)?;
+            end = key.to_vec();
+        }
+        if let Some(middle) = middle(&start, &end) {
+            between.extend([(start, middle.clone()), (middle, end)]);
+        }
+    }
+    Ok(damaged)
+}
+
+/// A key between two others, about half way, of which there is none if they differ in less than the first eight bytes behind
+/// what they share.
+fn middle(start: &[u8], end: &[u8]) -> Option<Vec<u8>> {
+    let shared = start.iter().zip(end).take_while(|(a, b)| a == b).count();
+    let number = |key: &[u8]| {
+        let mut bytes = [0; 8];
+        let tail = key.get(shared..).unwrap_or_default();
+        let len = tail.len().min(8);
+        bytes[..len].copy_from_slice(&tail[..len]);
+        u64::from_be_bytes(bytes)
+    };
+    let (low, high) = (number(start), number(end));
+    let half = low + high.saturating_sub(low) / 2;
+    let key = [&end[..shared], &half.to_be_bytes()].concat();
+    (half > low && half < high && key.as_slice() > start && key.as_slice() < end).then_some(key)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let unreadable = |e| Error::io(Action::Admin, "it cannot be copied", e).with("path", from.display());
+    fs::create_dir_all(to).map_err(unreadable)?;
+    let mut outcome = Ok(());
+    for entry in fs::read_dir(from).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        let copied = match entry.file_type() {
+            Ok(kind) if kind.is_dir() => copy(&path, &target),
+            _ => fs::copy(&path, &target)
+                .map(|_| ())
+                .map_err(|e| Error::io(Action::Admin, "it cannot be copied", e).with("path", path.display())),
+        };
+        outcome = outcome.and(copied);
+    }
+    outcome
+}

@@ -1,0 +1,155 @@
+//! Space on the disk for what must never fail for want of it: the next frames of the log, and the next checkpoint.
+//!
+//! Before an operation is taken, the file system has given the open segment the blocks for its record, and the file
+//! `reserve` as many as the table could need that the next checkpoint writes. The last part of a segment's blocks is for
+//! operations that free something. So a full disk refuses what would need more, before anything is stored, and what
+//! frees space always finds room.
+
+use benthic_core::{Action, Error, ErrorKind, Result};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Room in the open segment that only operations which free something may use.
+const FREEING_BYTES: u64 = 256 * 1024;
+/// What a checkpoint may need beyond the bytes of the log: a new segment, maps of used blocks, the list of tables; and the
+/// tables of a few more, which hold what was removed until they are merged.
+const CHECKPOINT_BYTES: u64 = 1024 * 1024;
+/// A segment grows by a quarter of the log, within these.
+const STEP_BYTES_MIN: u64 = 256 * 1024;
+const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+pub(crate) struct Space {
+    segment: Arc<File>,
+    reserve: File,
+    /// Bytes of the segments before the open one.
+    before_bytes: u64,
+    /// The end of all that frames were promised.
+    promised_bytes: u64,
+    /// The end of what the file system gave to the segment.
+    given_bytes: u64,
+    /// What it gave to the reserve.
+    reserved_bytes: u64,
+    /// What of that a running checkpoint was given.
+    lent_bytes: u64,
+}
+
+impl Space {
+    /// Space behind `end_bytes` of the open segment.
+    pub fn open(log_dir: &Path, segment: Arc<File>, before_bytes: u64, end_bytes: u64) -> Result<Space> {
+        let path = log_dir.join("reserve");
+        let reserve =
+            OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(|e| {
+                Error::io(Action::Admin, "the reserve cannot be opened", e).with("path", path.display())
+            })?;
+        let mut space = Space {
+            segment,
+            reserve,
+            before_bytes,
+            promised_bytes: end_bytes,
+            given_bytes: end_bytes,
+            reserved_bytes: 0,
+            lent_bytes: 0,
+        };
+        // A full disk may still have what an earlier owner left. If not, whoever needs more is told.
+        if allocate(&space.segment, end_bytes, FREEING_BYTES).is_ok() {
+            space.given_bytes += FREEING_BYTES;
+        }
+        let _ = space.reserve(before_bytes + end_bytes, 0);
+        Ok(space)
+    }
+
+    /// Promises room to a record of `len_bytes`.
+    ///
+    /// # Errors
+    /// `LimitExceeded` if the disk has no more.
+    pub fn take(&mut self, len_bytes: u64, frees: bool) -> Result<()> {
+        let promised_bytes = self.promised_bytes + len_bytes;
+        let log_bytes = self.before_bytes + promised_bytes;
+        let step_bytes = (log_bytes / 4).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX);
+        let kept_bytes = if frees { 0 } else { FREEING_BYTES };
+        if !frees || promised_bytes > self.given_bytes {
+            self.reserve(log_bytes, step_bytes)?;
+        }
+        if promised_bytes + kept_bytes > self.given_bytes {
+            let end_bytes = promised_bytes + FREEING_BYTES + step_bytes;
+            allocate(&self.segment, self.given_bytes, end_bytes - self.given_bytes)?;
+            self.given_bytes = end_bytes;
+        }
+        self.promised_bytes = promised_bytes;
+        Ok(())
+    }
+
+    /// Goes over to a segment that was made with [`room`] for the first `promised_bytes`.
+    pub fn move_to(&mut self, segment: Arc<File>, before_bytes: u64, promised_bytes: u64) {
+        self.segment = segment;
+        self.before_bytes = before_bytes;
+        self.promised_bytes = promised_bytes;
+        self.given_bytes = promised_bytes + FREEING_BYTES;
+    }
+
+    /// Earlier segments are gone.
+    pub fn cut(&mut self) {
+        self.before_bytes = 0;
+    }
+
+    /// Gives the reserve to the file system, for a checkpoint to use. Until it ended, what needs a reserve is only taken if
+    /// the disk has room for both: whoever writes on would else take the space that the checkpoint was to have.
+    pub fn lend(&mut self) {
+        if let Err(error) = self.reserve.set_len(0) {
+            tracing::warn!(%error, "the reserve cannot be released");
+        }
+        self.lent_bytes = self.reserved_bytes;
+        self.reserved_bytes = 0;
+    }
+
+    /// The checkpoint ended; there is to be a reserve for the next one.
+    pub fn take_back(&mut self) {
+        self.lent_bytes = 0;
+        // On a full disk whoever needs it is told.
+        let _ = self.reserve(self.before_bytes + self.promised_bytes, 0);
+    }
+
+    /// Holds back what a checkpoint of a log of `log_bytes` and of what may still be removed could need.
+    fn reserve(&mut self, log_bytes: u64, step_bytes: u64) -> Result<()> {
+        let wanted_bytes = log_bytes + FREEING_BYTES + CHECKPOINT_BYTES;
+        if self.lent_bytes > 0 {
+            let room = free_bytes(&self.reserve).is_none_or(|free| free > self.lent_bytes + wanted_bytes);
+            return if room { Ok(()) } else { Err(full()) };
+        }
+        if wanted_bytes > self.reserved_bytes {
+            let end_bytes = wanted_bytes + step_bytes;
+            allocate(&self.reserve, self.reserved_bytes, end_bytes - self.reserved_bytes)?;
+            self.reserved_bytes = end_bytes;
+        }
+        Ok(())
+    }
+}
+
+/// Gives a new segment room for `promised_bytes` and what frees something behind them.
+pub(crate) fn room(segment: &File, promised_bytes: u64) -> Result<()> {
+    allocate(segment, 0, promised_bytes + FREEING_BYTES)
+}
+
+fn full() -> Error {
+    Error::new(ErrorKind::LimitExceeded, "the disk is full; remove objects or add space")
+}
+
+/// What the file system of this file has left, if it says so.
+fn free_bytes(file: &File) -> Option<u64> {
+    let room = fstatvfs(file).ok()?;
+    Some(room.f_bavail.saturating_mul(room.f_frsize))
+}
+
+fn allocate(file: &File, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+    match fallocate(file, FallocateFlags::KEEP_SIZE, offset_bytes, len_bytes) {
+        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => Err(full()),
+        Err(error) => {
+            // A file system that cannot promise space, or a failing disk: the write itself will tell.
+            tracing::debug!(%error, "space for the log cannot be allocated ahead");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}

@@ -1,0 +1,26 @@
+//! Many threads on few objects, on every engine of this crate.
+
+use crate::model::{Directory, Memory};
+use benthic_testkit::linear::{self, Load};
+
+const LOAD: Load = Load { threads: 6, ops_per_thread: 60, rounds: 3 };
+
+/// More histories where time does not matter.
+fn histories(usual: u64) -> u64 {
+    if std::env::var_os("BENTHIC_TEST_LONG").is_some() { usual * 50 } else { usual }
+}
+
+#[test]
+fn memory() {
+    linear::run(Memory::new, histories(30), LOAD);
+}
+
+#[test]
+fn embedded() {
+    linear::run(|| Directory::new(false), histories(12), LOAD);
+}
+
+#[test]
+fn socket() {
+    linear::run(|| Directory::new(true), histories(8), LOAD);
+}

@@ -1,0 +1,146 @@
+//! Power cuts at any point of random workloads, and proof that a missing sync would be noticed.
+
+use super::{Bench, child, examine, long, seed};
+use crate::support::tell;
+use benthic_testkit::power::{Cut, Disk, Record, Rng, Script, State, Sync, What};
+use std::path::Path;
+
+fn script(seed: u64) -> Script {
+    Script { seed, threads: 3, actions: 24, shared: true }
+}
+
+/// A point of a record: anywhere, or just behind something that was said.
+fn point(record: &Record, rng: &mut Rng) -> usize {
+    let marks = |event: &benthic_testkit::power::Event| matches!(event.what, What::Mark { .. });
+    let anywhere = rng.below(record.events.len() + 1);
+    if rng.one_in(2) {
+        return anywhere;
+    }
+    let next = record.events[anywhere.min(record.events.len() - 1)..].iter().position(marks);
+    next.map_or(anywhere, |ahead| anywhere + ahead + 1)
+}
+
+fn cut(rng: &mut Rng) -> Cut {
+    match rng.below(6) {
+        0 => Cut::Nothing,
+        1 => Cut::AllButOne,
+        _ => Cut::Any,
+    }
+}
+
+/// Points in order, so that the disk is built once.
+fn points(record: &Record, count: usize, rng: &mut Rng) -> Vec<usize> {
+    let mut points: Vec<usize> = (0..count).map(|_| point(record, rng)).collect();
+    points.sort_unstable();
+    points
+}
+
+#[test]
+fn what_was_acknowledged_survives_every_power_cut() {
+    let seed = seed();
+    let (workloads, cuts) = if long() { (60, 150) } else { (4, 60) };
+    let mut bench = Bench::new();
+    let (mut states, mut nested, mut acknowledged) = (0, 0, 0);
+    for workload in 0..workloads {
+        let seed = seed + workload;
+        let mut rng = Rng(seed);
+        let (_, record, history) = bench.workload(&script(seed), None);
+        acknowledged += history.counts().0;
+        let mut disk = Disk::new(&record, &State::default(), seed);
+        for point in points(&record, cuts, &mut rng) {
+            disk.advance(point);
+            let kind = cut(&mut rng);
+            let state = disk.cut(kind, &mut rng);
+            let what =
+                format!("BENTHIC_TEST_SEED={seed} point={point} of={} cut={kind:?}", record.events.len());
+            let dir = bench.fresh();
+            if rng.one_in(12) {
+                // The power fails once more while the store is opened.
+                state.write(&dir).unwrap();
+                let recovery = bench.child(child::RECOVER, &dir, &state, None);
+                assert!(recovery.status.success(), "{what}\n{}", recovery.stderr);
+                let mut again = Disk::new(&recovery, &state, seed);
+                for point_again in points(&recovery, 4, &mut rng) {
+                    again.advance(point_again);
+                    let state = again.cut(cut(&mut rng), &mut rng);
+                    let dir = bench.fresh();
+                    state.write(&dir).unwrap();
+                    if let Err(error) = examine(&dir, &history, point) {
+                        panic!("{what}, and again at point={point_again}: {error}");
+                    }
+                    std::fs::remove_dir_all(dir).unwrap();
+                    nested += 1;
+                }
+                std::fs::remove_dir_all(&dir).unwrap();
+            }
+            state.write(&dir).unwrap();
+            if let Err(error) = examine(&dir, &history, point) {
+                panic!("{what}: {error}");
+            }
+            std::fs::remove_dir_all(dir).unwrap();
+            states += 1;
+        }
+    }
+    tell(&format!(
+        "power cuts: workloads={workloads} acknowledged={acknowledged} states={states} nested={nested}"
+    ));
+}
+
+/// Looks for a cut that shows that a sync is missing; says how many states it took.
+fn states_until_noticed(skip: impl Fn(&Sync<'_>) -> bool, create: bool) -> Option<usize> {
+    let mut bench = Bench::new();
+    let seed = seed();
+    let mut states = 0;
+    for workload in 0..12 {
+        let seed = seed + workload;
+        let mut rng = Rng(seed);
+        let script =
+            if create { Script { seed, threads: 1, actions: 2, shared: true } } else { script(seed) };
+        let (_, record, history) = bench.workload(&script, None);
+        let mut disk = Disk::without(&record, &State::default(), seed, &skip);
+        for point in points(&record, 40, &mut rng) {
+            disk.advance(point);
+            let kind = if rng.one_in(2) { Cut::Nothing } else { Cut::Any };
+            let dir = bench.fresh();
+            disk.cut(kind, &mut rng).write(&dir).unwrap();
+            states += 1;
+            if examine(&dir, &history, point).is_err() {
+                return Some(states);
+            }
+            std::fs::remove_dir_all(dir).unwrap();
+        }
+    }
+    None
+}
+
+/// A test for each sync that the store makes: without it, a power cut loses something.
+macro_rules! needed {
+    ($($name:ident: $skip:expr, $create:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            let noticed = states_until_noticed($skip, $create);
+            assert!(noticed.is_some(), "the sync is missing, and no state showed it");
+            tell(&format!("{}: states={}", stringify!($name), noticed.unwrap_or(0)));
+        }
+    )*};
+}
+
+fn is_segment(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|extension| extension == "log")
+}
+
+needed! {
+    without_the_sync_of_a_frame: |sync| is_segment(sync.path), false;
+    without_the_sync_of_large_data_before_their_frame:
+        |sync| sync.path == "data" && sync.next_path.starts_with("log/"), false;
+    without_the_sync_of_small_data_before_the_log_is_cut:
+        |sync| sync.path == "data" && sync.next_path.starts_with("kv"), false;
+    without_the_sync_of_a_new_segment: |sync| sync.path == "log/unfinished", false;
+    without_the_sync_of_the_segments_names: |sync| sync.path == "log", false;
+    without_the_sync_of_a_table: |sync| sync.path.starts_with("kv/tables/"), false;
+    without_the_sync_of_the_tables_names: |sync| sync.path == "kv/tables", false;
+    without_the_sync_of_the_list_of_tables: |sync| sync.path.starts_with("kv/v"), false;
+    without_the_sync_of_the_store_of_keys_names: |sync| sync.path == "kv", false;
+    without_the_sync_of_the_format: |sync| sync.path == "format.new", true;
+    without_the_sync_of_the_stores_names: |sync| sync.path.is_empty(), true;
+}

@@ -1,0 +1,184 @@
+//! A disk that fills up and is freed again: a file system in memory of a fixed size, in a mount namespace of a process of
+//! its own, so that nothing is left of it.
+
+use super::child::TASK;
+use crate::support::id;
+use benthic_core::{ErrorKind, Pool, Store, WriteOp};
+use benthic_embedded::{EmbeddedStore, Options};
+use futures::executor::block_on;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const DISK: &str = "24m";
+const DIR: &str = "BENTHIC_FULL_DIR";
+/// How often the disk is filled.
+const ROUNDS: usize = 3;
+/// After so many in a row, 20 ms apart, the disk is full.
+const REFUSALS: u32 = 40;
+/// How often a write is tried while the cleaner gives back space.
+const TRIES: usize = 500;
+
+/// Runs `child` on a disk that is small and empty.
+fn on_a_small_disk(task: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("mount -t tmpfs -o size={DISK} none \"${DIR}\" && exec \"$0\" \"$@\"");
+    let run = |flags: &str| {
+        let mut command = Command::new("unshare");
+        command.args([flags, "sh", "-c", &script]).arg(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "power::full::child", "--nocapture", "--test-threads=1"]);
+        command.env(DIR, dir.path()).env(TASK, task).output().unwrap()
+    };
+    let may = |flags: &str| {
+        let script = format!("mount -t tmpfs none {}", dir.path().display());
+        Command::new("unshare")
+            .args([flags, "sh", "-c", &script])
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    let flags = ["-m", "-rm"].into_iter().find(|flags| may(flags));
+    let flags = flags.expect("this test mounts a file system: run it as root, or allow user namespaces");
+    let ended = run(flags);
+    assert!(
+        ended.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&ended.stdout),
+        String::from_utf8_lossy(&ended.stderr)
+    );
+}
+
+fn options() -> Options {
+    Options { workers: 2, log_bytes_max: 4 << 20, ..Options::default() }
+}
+
+fn open(dir: &Path) -> (Arc<EmbeddedStore>, Arc<dyn Pool>) {
+    let store = EmbeddedStore::open(dir, true, options()).unwrap();
+    if block_on(store.list_pools()).unwrap().is_empty() {
+        block_on(store.create_pool("p")).unwrap();
+    }
+    let pool = crate::support::pool(&store);
+    (store, pool)
+}
+
+/// Writes objects of `len` bytes until the disk is full, also after a while; says how many.
+fn fill(pool: &dyn Pool, len: usize) -> usize {
+    let (mut index, mut refused) = (0, 0);
+    while refused < REFUSALS {
+        let op = WriteOp::new().write_full(crate::support::noise(index as u64, len));
+        // The last one of a hundred waits for the disk.
+        let op = if len < 10_000 && index % 100 != 99 { op.buffered() } else { op };
+        match block_on(pool.write(&id(&index.to_string()), op)) {
+            Ok(_) => (index, refused) = (index + 1, 0),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+                assert!(error.to_string().contains("the disk is full"), "{error}");
+                refused += 1;
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+        }
+    }
+    index
+}
+
+/// Something of the disk is free again, soon.
+fn eventually_takes(pool: &dyn Pool, len: usize) {
+    for _ in 0..TRIES {
+        match block_on(pool.write_full(&id("again"), crate::support::noise(7, len))) {
+            Ok(_) => return,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}"),
+        }
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    panic!("the store takes no writes though all was removed");
+}
+
+/// Waits for what frees space, if the disk has no room for its record; the cleaner makes some.
+fn remove(pool: &dyn Pool, name: &str) {
+    for _ in 0..TRIES {
+        match block_on(pool.remove(&id(name))) {
+            Ok(()) => return,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}"),
+        }
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    panic!("nothing can be removed from a full disk");
+}
+
+/// Takes what space there is, and does not wait when there is none; says how many objects that made.
+fn write_all_the_time(pool: &dyn Pool, stop: &AtomicBool) -> usize {
+    let mut written = 0;
+    while !stop.load(Ordering::Relaxed) {
+        match block_on(pool.write_full(&id(&format!("other {written}")), crate::support::noise(3, 3_000))) {
+            Ok(_) => written += 1,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}"),
+        }
+    }
+    written
+}
+
+#[test]
+#[ignore = "the other tests start it"]
+fn child() {
+    let dir = std::env::var(DIR).expect("only the tests of a full disk start this");
+    let dir = Path::new(&dir).join("store");
+    let task = std::env::var(TASK).unwrap();
+    let (len, crowded) = task.split_once(' ').map_or((task.as_str(), false), |(len, _)| (len, true));
+    let len: usize = len.parse().unwrap();
+    let (mut store, mut pool) = open(&dir);
+    for round in 0..ROUNDS {
+        let count = fill(&*pool, len);
+        assert!(count > (8 << 20) / (len + 400), "the disk was full early round={round} objects={count}");
+        if round > 0 {
+            // Also what was closed on a full disk is there, and opens.
+            block_on(store.flush()).unwrap();
+            store.close().unwrap();
+            (store, pool) = open(&dir);
+        }
+        for index in 0..count {
+            let data = block_on(pool.read_range(&id(&index.to_string()), 0, 1 << 20)).unwrap();
+            assert!(data == crate::support::noise(index as u64, len), "round={round} object={index}");
+        }
+        let removed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let others = crowded.then(|| scope.spawn(|| write_all_the_time(&*pool, &removed)));
+            // One by one: each is refused or done, and none is unknown.
+            for index in 0..count {
+                remove(&*pool, &index.to_string());
+            }
+            removed.store(true, Ordering::Relaxed);
+            let written = others.map_or(0, |others| others.join().unwrap());
+            for index in 0..written {
+                remove(&*pool, &format!("other {index}"));
+            }
+        });
+        assert_eq!(block_on(store.fsck()).unwrap().findings, [], "round={round}");
+        eventually_takes(&*pool, 1 << 20);
+        block_on(pool.remove(&id("again"))).unwrap();
+    }
+    store.close().unwrap();
+    let (store, pool) = open(&dir);
+    assert_eq!(block_on(store.fsck()).unwrap().findings, []);
+    assert_eq!(block_on(pool.scrub(None)).unwrap().damage, []);
+}
+
+#[test]
+fn a_disk_full_of_large_objects_is_freed_by_removing_them() {
+    on_a_small_disk("300000");
+}
+
+#[test]
+fn a_disk_full_of_small_objects_is_freed_by_removing_them() {
+    on_a_small_disk("20000");
+}
+
+#[test]
+fn a_disk_full_of_tiny_objects_is_freed_by_removing_them() {
+    on_a_small_disk("1500");
+}
+
+#[test]
+fn a_full_disk_is_freed_while_others_go_on_writing() {
+    on_a_small_disk("1500 crowded");
+}

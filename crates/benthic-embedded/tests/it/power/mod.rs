@@ -1,0 +1,110 @@
+//! Power cuts and failing disks, below a store that runs in a process of its own. `benthic_testkit::power` says how.
+
+mod child;
+mod cuts;
+mod faults;
+mod full;
+
+use benthic_core::{Store, WriteOp};
+use benthic_embedded::{EmbeddedStore, Options};
+use benthic_testkit::power::{Disk, Fault, History, Record, Recorder, Script, State};
+use futures::executor::block_on;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// Sessions of a workload.
+const SESSIONS: usize = 2;
+
+/// Whether to take long.
+fn long() -> bool {
+    std::env::var("BENTHIC_TEST_LONG").is_ok_and(|value| value == "1")
+}
+
+/// The seed of this run, which every failure names.
+fn seed() -> u64 {
+    match std::env::var(benthic_testkit::model::SEED_VARIABLE) {
+        Ok(seed) => seed.parse().unwrap(),
+        Err(_) => RandomState::new().hash_one("power") >> 16,
+    }
+}
+
+/// Small enough that the log is cut and the key-value store merged all the time.
+fn options() -> Options {
+    Options { log_bytes_max: 60_000, buffered_ms_max: 3, workers: 4, ..Options::default() }
+}
+
+/// A place for stores, in memory where the machine has such a place: a state lives for milliseconds.
+struct Bench {
+    recorder: Recorder,
+    folder: TempDir,
+    count: u32,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let memory = Path::new("/dev/shm");
+        let folder =
+            if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+        let recorder = Recorder::build(folder.path()).unwrap();
+        Bench { recorder, folder, count: 0 }
+    }
+
+    fn fresh(&mut self) -> PathBuf {
+        self.count += 1;
+        self.folder.path().join(format!("{}", self.count))
+    }
+
+    /// Runs `task` (see `child`) on a store in `dir`. The record is whole: what it leads to is what is there.
+    fn child(&self, task: &str, dir: &Path, before: &State, fault: Option<Fault>) -> Record {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "power::child::child", "--nocapture", "--test-threads=1"]);
+        command.env(child::TASK, task);
+        let record = self.recorder.run(command, dir, "child", fault).unwrap();
+        let live = {
+            let mut disk = Disk::new(&record, before, 0);
+            disk.advance(record.events.len());
+            disk.live()
+        };
+        let difference = live.difference(&State::read(dir).unwrap());
+        assert_eq!(difference, None, "the recorder missed a change; task={task}\n{}", record.stderr);
+        record
+    }
+
+    /// A workload in a new store, and what was acknowledged.
+    fn workload(&mut self, script: &Script, fault: Option<Fault>) -> (PathBuf, Record, History) {
+        let dir = self.fresh();
+        let record = self.child(&child::work(script), &dir, &State::default(), fault);
+        assert!(record.status.success(), "the workload failed {script:?} {fault:?}\n{}", record.stderr);
+        let history = History::of(&record, script).unwrap();
+        (dir, record, history)
+    }
+}
+
+/// Opens what a cut at `point` left and checks it; that it takes writes; and that all is there after it was opened again.
+fn examine(dir: &Path, history: &History, point: usize) -> Result<(), String> {
+    let open =
+        || EmbeddedStore::open(dir, true, options()).map_err(|error| format!("it does not open: {error}"));
+    let words = |error: benthic_core::Error| format!("it is of no use: {error}");
+    let store: Arc<EmbeddedStore> = open()?;
+    history.check(&*store, point)?;
+    let id = crate::support::id("after");
+    block_on(store.create_pool("after")).map_err(words)?;
+    let pool = block_on(store.open_pool("after")).map_err(words)?;
+    for size in [10, 80_000] {
+        let op = WriteOp::new().write_full(vec![7; size]).omap_set([("key", "value")]);
+        block_on((*pool).write(&id, op)).map_err(words)?;
+    }
+    store.close().map_err(words)?;
+    let store = open()?;
+    let pool = block_on(store.open_pool("after")).map_err(words)?;
+    let data = block_on(pool.read_range(&id, 0, 1 << 20)).map_err(words)?;
+    if data != vec![7; 80_000] {
+        return Err("what was written after the cut is gone".to_owned());
+    }
+    block_on(store.remove_pool("after")).map_err(words)?;
+    history.check(&*store, point)?;
+    store.close().map_err(words)
+}

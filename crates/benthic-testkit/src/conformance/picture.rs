@@ -1,0 +1,185 @@
+//! The class `picture`: much input, much computing, and changes of data, attributes and omap that belong together.
+
+use super::Case;
+use super::support::{State, kind, pattern};
+use benthic_core::{ClassCall, ErrorKind, ObjectId, Result, WriteOp};
+use bytes::Bytes;
+
+/// A PNG of one colour, without compression: every decoder has to be able to read it.
+fn png(width: u32, height: u32, colour: [u8; 3]) -> Vec<u8> {
+    let row = [&[0][..], &colour.repeat(width as usize)].concat();
+    let pixels = row.repeat(height as usize);
+    let mut data = vec![0x78, 0x01];
+    let mut blocks = pixels.chunks(usize::from(u16::MAX)).peekable();
+    while let Some(block) = blocks.next() {
+        let len_bytes = block.len() as u16;
+        data.push(u8::from(blocks.peek().is_none()));
+        data.extend(len_bytes.to_le_bytes());
+        data.extend((!len_bytes).to_le_bytes());
+        data.extend(block);
+    }
+    let (a, b) = pixels.iter().fold((1, 0), |(a, b), byte| {
+        let a = (a + u32::from(*byte)) % 65_521;
+        (a, (b + a) % 65_521)
+    });
+    data.extend((b << 16 | a).to_be_bytes());
+    let header = [&width.to_be_bytes()[..], &height.to_be_bytes(), &[8, 2, 0, 0, 0]].concat();
+    let chunk = |name: &[u8; 4], content: &[u8]| {
+        let named = [name, content].concat();
+        [&(content.len() as u32).to_be_bytes()[..], &named, &crc32(&named).to_be_bytes()].concat()
+    };
+    let chunks = [chunk(b"IHDR", &header), chunk(b"IDAT", &data), chunk(b"IEND", b"")];
+    [b"\x89PNG\r\n\x1a\n".to_vec(), chunks.concat()].concat()
+}
+
+fn crc32(data: &[u8]) -> u32 {
+    !data.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
+    })
+}
+
+async fn put(case: &Case<'_>, object: &ObjectId, input: impl Into<Bytes>) -> Result<Bytes> {
+    let call = ClassCall { class: "picture".into(), method: "put".into(), input: input.into() };
+    case.pool().exec(object, call).await
+}
+
+fn with_options(options: &str, image: &[u8]) -> Vec<u8> {
+    let len_bytes = options.len() as u32;
+    [b"BPIC\x01\0\0\0", &len_bytes.to_le_bytes()[..], options.as_bytes(), image].concat()
+}
+
+fn labelled(image: &[u8]) -> Vec<u8> {
+    with_options(r#"{"sizes":[16,32],"labels":{"album":"reef"}}"#, image)
+}
+
+/// The width and height that a JPEG says.
+fn jpeg_size(jpeg: &[u8]) -> (u16, u16) {
+    let frame = jpeg.windows(4).position(|part| part == [0xff, 0xc0, 0, 17]).unwrap();
+    let number = |at: usize| u16::from_be_bytes([jpeg[frame + at], jpeg[frame + at + 1]]);
+    (number(7), number(5))
+}
+
+pub(super) async fn a_picture_is_stored_with_thumbnails_and_labels(case: &Case<'_>) {
+    let object = case.object("o");
+    let image = png(120, 60, [20, 40, 200]);
+    assert_eq!(put(case, &object, image.clone()).await.unwrap(), "");
+    let state = case.state(&object).await.unwrap();
+    assert_eq!(state.data, image);
+    assert_eq!(state.xattrs["picture.summary"], "png 120x60 landscape blue");
+    let keys: Vec<_> = state.omap.keys().map(|key| str::from_utf8(key).unwrap()).collect();
+    let labels = ["label/colour", "label/format", "label/height", "label/shape", "label/width"];
+    assert_eq!(keys, [&labels[..], &["thumbnail/0064", "thumbnail/0256"]].concat());
+    for (size, expected) in [("64", (64, 32)), ("", (120, 60))] {
+        let thumbnail = case.exec(&object, "picture", "thumbnail", size).await.unwrap();
+        assert_eq!(jpeg_size(&thumbnail), expected, "{size}");
+    }
+    let listed = case.exec(&object, "picture", "labels", "").await.unwrap();
+    let expected = r#"{"colour":"blue","format":"png","height":"60","shape":"landscape","width":"120"}"#;
+    assert_eq!(listed, expected);
+}
+
+pub(super) async fn a_new_picture_replaces_all_of_the_old_one(case: &Case<'_>) {
+    let object = case.make_full("o").await;
+    put(case, &object, labelled(&png(50, 50, [255; 3]))).await.unwrap();
+    assert_eq!(case.exec(&object, "picture", "match", "album").await.unwrap(), "album=reef");
+    let image = png(40, 50, [0; 3]);
+    put(case, &object, with_options(r#"{"sizes":[8]}"#, &image)).await.unwrap();
+    let state = case.state(&object).await.unwrap();
+    assert_eq!(state.data, image);
+    assert_eq!((&state.xattrs["X"], &state.omap[&Bytes::from("K")]), (&"1".into(), &"V".into()));
+    assert_eq!(case.exec(&object, "picture", "match", "album").await.unwrap(), "");
+    assert_eq!(kind(case.exec(&object, "picture", "thumbnail", "16").await), ErrorKind::NotFound);
+    let thumbnail = case.exec(&object, "picture", "thumbnail", "8").await.unwrap();
+    assert_eq!(jpeg_size(&thumbnail), (6, 8));
+}
+
+pub(super) async fn a_broken_picture_stores_nothing(case: &Case<'_>) {
+    let full = case.make_full("full").await;
+    let version = case.version(&full).await;
+    let missing = case.object("missing");
+    let image = png(30, 30, [1, 2, 3]);
+    let mut damaged = image.clone();
+    damaged[100] ^= 1;
+    let mut huge = image.clone();
+    huge[16..24].copy_from_slice(&[0, 1, 0, 0, 0, 1, 0, 0]);
+    let checksum = crc32(&huge[12..29]);
+    huge[29..33].copy_from_slice(&checksum.to_be_bytes());
+    for (input, expected) in [
+        (Vec::new(), ErrorKind::InvalidArgument),
+        (b"no image".to_vec(), ErrorKind::InvalidArgument),
+        (pattern(1_000), ErrorKind::InvalidArgument),
+        (image[..image.len() - 1].to_vec(), ErrorKind::InvalidArgument),
+        (damaged, ErrorKind::InvalidArgument),
+        (huge, ErrorKind::LimitExceeded),
+        (with_options("[]", &image), ErrorKind::InvalidArgument),
+        (with_options(r#"{"sizes":[513]}"#, &image), ErrorKind::LimitExceeded),
+        (with_options(r#"{"labels":{"width":"9"}}"#, &image), ErrorKind::InvalidArgument),
+    ] {
+        for object in [&full, &missing] {
+            assert_eq!(kind(put(case, object, input.clone()).await), expected, "{input:.40?}");
+        }
+    }
+    assert_eq!(case.state(&missing).await, None);
+    assert_eq!(case.state(&full).await, Some(State::full()));
+    assert_eq!(case.version(&full).await, version);
+}
+
+pub(super) async fn a_picture_is_stored_with_the_rest_of_its_operation_or_not_at_all(case: &Case<'_>) {
+    let object = case.object("o");
+    let image = png(20, 20, [200, 20, 20]);
+    let op = |exclusive| {
+        WriteOp::new().exec("picture", "put", image.clone()).set_xattr("by", "ada").create(exclusive)
+    };
+    assert_eq!(kind(case.pool().write(&object, op(true)).await), ErrorKind::AlreadyExists);
+    assert_eq!(case.state(&object).await, None);
+    case.pool().write(&object, op(false)).await.unwrap();
+    let state = case.state(&object).await.unwrap();
+    assert_eq!((&state.data, &state.xattrs["by"]), (&image.clone().into(), &"ada".into()));
+    assert_eq!(state.omap[&Bytes::from("label/colour")], "red");
+}
+
+pub(super) async fn index_fills_in_what_an_image_lacks(case: &Case<'_>) {
+    let object = case.object("o");
+    assert_eq!(kind(case.exec(&object, "picture", "index", "").await), ErrorKind::NotFound);
+    let image = png(90, 300, [30, 160, 60]);
+    let op = WriteOp::new().write_full(image.clone()).omap_set([("label/album", "reef")]);
+    case.pool().write(&object, op).await.unwrap();
+    case.exec(&object, "picture", "index", "").await.unwrap();
+    let state = case.state(&object).await.unwrap();
+    assert_eq!(state.xattrs["picture.summary"], "png 90x300 portrait green");
+    assert_eq!((&state.data, &state.omap[&Bytes::from("label/album")]), (&image.into(), &"reef".into()));
+    let thumbnail = case.exec(&object, "picture", "thumbnail", "256").await.unwrap();
+    assert_eq!(jpeg_size(&thumbnail), (76, 256));
+    // A retry changes nothing.
+    case.exec(&object, "picture", "index", "").await.unwrap();
+    assert_eq!(case.state(&object).await, Some(state));
+    let other = case.make_full("other").await;
+    assert_eq!(kind(case.exec(&other, "picture", "index", "").await), ErrorKind::InvalidArgument);
+    assert_eq!(case.state(&other).await, Some(State::full()));
+}
+
+pub(super) async fn only_what_carries_a_label_is_returned(case: &Case<'_>) {
+    let object = case.object("o");
+    let image = png(300, 300, [128; 3]);
+    put(case, &object, labelled(&image)).await.unwrap();
+    for (condition, found) in [
+        ("album", "album=reef"),
+        ("album=reef", "album=reef"),
+        ("colour=grey", "colour=grey"),
+        ("album=wreck", ""),
+        ("missing", ""),
+    ] {
+        assert_eq!(case.exec(&object, "picture", "match", condition).await.unwrap(), found, "{condition}");
+        let returned = case.exec(&object, "picture", "get_if", condition).await.unwrap();
+        assert!(returned == if found.is_empty() { &[][..] } else { &image }, "{condition}");
+    }
+    let missing = case.object("missing");
+    for method in ["thumbnail", "labels", "match", "get_if"] {
+        let input = if method == "match" || method == "get_if" { "album" } else { "" };
+        assert_eq!(
+            kind(case.exec(&missing, "picture", method, input).await),
+            ErrorKind::NotFound,
+            "{method}"
+        );
+    }
+}

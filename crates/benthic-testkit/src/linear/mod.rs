@@ -1,0 +1,206 @@
+//! Linearizability: operations of many threads on an object must look as if they had run one after the other, each at
+//! some moment between its call and its answer.
+//!
+//! Threads run random operations on a few objects; every call and every answer takes a number from one counter, so that
+//! it is known which operations ran at the same time. Then, for each object, a search looks for an order of its operations
+//! that the real times allow and in which the oracle of the [model test](crate::model) gives exactly the answers that the
+//! engine gave, versions included (Wing and Gong 1993, with the memory of Lowe 2017). Between rounds the store is closed
+//! and opened again, and nothing may be lost.
+//!
+//! A run takes a new seed; a failure prints it, and `BENTHIC_TEST_SEED=SEED` makes the same operations, though threads may
+//! meet differently.
+
+mod search;
+
+use crate::model::answer::answer;
+use crate::model::{SEED_VARIABLE, Subject};
+use benthic_core::{
+    Compare, Durability, ObjectId, Pool, ReadOp, ReadOutput, ReadReply, Result, WriteOp, WriteReply,
+};
+use search::{Operation, Outcome, Step};
+use std::fmt::Write;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const OBJECTS: [&str; 3] = ["a", "b", "c"];
+/// Operations that are shown around the place where no order was found.
+const SHOWN: usize = 12;
+
+/// How much happens in one history.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Threads that run operations at the same time.
+    pub threads: usize,
+    /// Operations of each thread in a round.
+    pub ops_per_thread: usize,
+    /// Rounds; between them the store is opened again.
+    pub rounds: usize,
+}
+
+/// Runs `histories` histories, each on a new subject, and checks them.
+///
+/// # Panics
+/// If a history is not linearizable.
+pub fn run<S: Subject>(subject: impl Fn() -> S, histories: u64, load: Load) {
+    let (first, histories) = match std::env::var(SEED_VARIABLE) {
+        Ok(seed) => {
+            (seed.parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE} is a decimal number got={seed:?}")), 1)
+        }
+        Err(_) => (RandomState::new().hash_one(histories), histories),
+    };
+    for index in 0..histories {
+        if let Some(violation) = find_violation(&mut subject(), first.wrapping_add(index), load) {
+            panic!("{violation}");
+        }
+    }
+}
+
+/// Runs one history; says what is wrong with it.
+pub fn find_violation<S: Subject>(subject: &mut S, seed: u64, load: Load) -> Option<String> {
+    let history = Mutex::new(Vec::new());
+    let clock = AtomicU64::new(0);
+    let namespace = subject.namespaces()[0].clone();
+    let objects = OBJECTS.map(|name| ObjectId::in_namespace(&namespace, name));
+    let Ok(objects) = objects.into_iter().collect::<Result<Vec<_>>>() else {
+        return Some("the subject's namespace cannot be used".to_owned());
+    };
+    for round in 0..load.rounds {
+        if round > 0
+            && let Err(error) = subject.reopen()
+        {
+            return Some(format!("the store did not open again: {error:?}"));
+        }
+        let pool = subject.pool();
+        std::thread::scope(|scope| {
+            for thread in 0..load.threads {
+                let (pool, objects, history, clock) = (pool.as_ref(), &objects, &history, &clock);
+                let random = Random(seed ^ ((round * load.threads + thread) as u64 + 1).wrapping_mul(MIX));
+                scope.spawn(move || {
+                    let mut worker =
+                        Worker { pool, clock, random, seen: vec![Seen::default(); objects.len()], thread };
+                    let mut done = Vec::new();
+                    for index in 0..load.ops_per_thread {
+                        let object = worker.random.below(objects.len() as u64) as usize;
+                        done.push((object, worker.step(object, &objects[object], index)));
+                    }
+                    history.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(done);
+                });
+            }
+        });
+    }
+    let history = history.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    (0..objects.len()).find_map(|object| {
+        let mut operations: Vec<Operation> =
+            history.iter().filter(|(of, _)| *of == object).map(|(_, operation)| operation.clone()).collect();
+        operations.sort_by_key(|operation| operation.called);
+        let stuck = search::stuck_at(&operations)?;
+        let mut text = format!("operations on {} have no order that explains their answers", objects[object]);
+        let from = stuck.saturating_sub(SHOWN / 2);
+        for operation in operations.iter().skip(from).take(SHOWN) {
+            let _ = write!(text, "\n  {operation:?}");
+        }
+        let _ = write!(text, "\nthe operations again, with {SEED_VARIABLE}={seed}");
+        Some(text)
+    })
+}
+
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A linear congruential generator's upper bits: enough to choose operations, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// What a thread saw last of an object, for guards that have a chance to hold.
+#[derive(Clone, Default)]
+struct Seen {
+    version: u64,
+    value: bytes::Bytes,
+}
+
+struct Worker<'a> {
+    pool: &'a dyn Pool,
+    clock: &'a AtomicU64,
+    random: Random,
+    seen: Vec<Seen>,
+    thread: usize,
+}
+
+impl Worker<'_> {
+    /// Runs one random operation.
+    fn step(&mut self, object: usize, id: &ObjectId, index: usize) -> Operation {
+        let step = self.choose(object, index);
+        let called = self.clock.fetch_add(1, Ordering::SeqCst);
+        let outcome = match &step {
+            Step::Read(op) => match answer(self.pool.read(id, op.clone())) {
+                Ok(reply) => Outcome::Read(without_time(reply)),
+                Err(error) => Outcome::Failed(error.kind()),
+            },
+            Step::Write(op) => match answer(self.pool.write(id, op.clone())) {
+                Ok(WriteReply { version }) => Outcome::Written(version),
+                Err(error) => Outcome::Failed(error.kind()),
+            },
+        };
+        let answered = self.clock.fetch_add(1, Ordering::SeqCst);
+        self.learn(object, &outcome);
+        Operation { called, answered, step, outcome }
+    }
+
+    fn choose(&mut self, object: usize, index: usize) -> Step {
+        let seen = self.seen[object].clone();
+        // No two operations write the same, so that every value tells whose it is.
+        let mut unique = format!("{}.{index};", self.thread).into_bytes();
+        let value = unique.clone();
+        if self.random.below(8) == 0 {
+            // Sometimes more than fits beside the metadata.
+            unique.resize(5_000, b'.');
+        }
+        let op = match self.random.below(12) {
+            0 | 1 => WriteOp::new().write_full(unique),
+            2 => WriteOp::new().append(unique).set_xattr("by", value),
+            3 if seen.version > 0 => WriteOp::new().assert_version(seen.version).write_full(unique),
+            4 => WriteOp::new().cmp_xattr("by", Compare::Eq, seen.value).set_xattr("by", value),
+            5 => WriteOp::new().remove(),
+            6 => WriteOp::new().create(self.random.below(4) == 0).omap_set([("last", value)]),
+            7 => WriteOp::new().write(self.random.below(6_000), value),
+            8 => return Step::Read(ReadOp::new().stat()),
+            _ => return Step::Read(ReadOp::new().read(0, 1 << 20).list_xattrs().omap_range(None, "", 10)),
+        };
+        let buffered = self.random.below(2) == 0;
+        Step::Write(WriteOp {
+            durability: if buffered { Durability::Buffered } else { Durability::Durable },
+            ..op
+        })
+    }
+
+    fn learn(&mut self, object: usize, outcome: &Outcome) {
+        let seen = &mut self.seen[object];
+        match outcome {
+            Outcome::Written(version) => seen.version = *version,
+            Outcome::Read(reply) => {
+                seen.version = reply.version;
+                for output in &reply.outputs {
+                    if let ReadOutput::Xattrs(xattrs) = output {
+                        seen.value = xattrs.get("by").cloned().unwrap_or_default();
+                    }
+                }
+            }
+            Outcome::Failed(_) => {}
+        }
+    }
+}
+
+fn without_time(mut reply: ReadReply) -> ReadReply {
+    for output in &mut reply.outputs {
+        if let ReadOutput::Stat(stat) = output {
+            stat.modified_unix_ns = 0;
+        }
+    }
+    reply
+}

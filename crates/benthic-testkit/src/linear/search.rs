@@ -1,0 +1,123 @@
+//! The search for an order.
+
+use crate::model::oracle::{self, Object};
+use benthic_core::{ErrorKind, ReadOp, ReadReply, WriteOp};
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// What was asked.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Read(ReadOp),
+    Write(WriteOp),
+}
+
+/// What was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    Read(ReadReply),
+    Written(u64),
+    Failed(ErrorKind),
+}
+
+/// One operation of a history.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub called: u64,
+    pub answered: u64,
+    pub step: Step,
+    pub outcome: Outcome,
+}
+
+/// The object between two operations. The version stays when it is removed: the next one is greater.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct State {
+    object: Option<Arc<Object>>,
+    version: u64,
+}
+
+impl State {
+    /// The state behind the operation, if the answer is what the oracle says.
+    fn after(&self, operation: &Operation) -> Option<State> {
+        let object = self.object.as_deref();
+        match (&operation.step, &operation.outcome) {
+            (Step::Read(op), outcome) => {
+                let expected = oracle::read(object, self.version, op);
+                let same = match (expected, outcome) {
+                    (Ok(outputs), Outcome::Read(reply)) => {
+                        reply.version == self.version && outputs == reply.outputs
+                    }
+                    (Err(expected), Outcome::Failed(kind)) => expected == *kind,
+                    _ => false,
+                };
+                same.then(|| self.clone())
+            }
+            (Step::Write(op), outcome) => match (oracle::write(object, self.version, op), outcome) {
+                (Ok(written), Outcome::Written(version)) if *version > self.version => {
+                    Some(State { object: written.object.map(Arc::new), version: *version })
+                }
+                (Err(expected), Outcome::Failed(kind)) if expected == *kind => Some(self.clone()),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Looks for an order of `operations`, which are sorted by their calls. `None` if there is one; else the operation, by its
+/// place in the list, at which every order ends.
+pub(crate) fn stuck_at(operations: &[Operation]) -> Option<usize> {
+    let mut taken = vec![false; operations.len()];
+    let mut state = State::default();
+    // The way here: what was taken, and the state before it.
+    let mut way: Vec<(usize, State)> = Vec::new();
+    let mut been: HashSet<(u64, State)> = HashSet::new();
+    let (mut from, mut farthest) = (0, 0);
+    loop {
+        let first = taken.iter().position(|taken| !taken).unwrap_or(taken.len());
+        farthest = farthest.max(first);
+        if first == taken.len() {
+            return None;
+        }
+        let next = candidates(operations, &taken, first).filter(|at| *at >= from).find_map(|at| {
+            let after = state.after(&operations[at])?;
+            taken[at] = true;
+            let new = been.insert((fingerprint(&taken), after.clone()));
+            taken[at] = new;
+            new.then_some((at, after))
+        });
+        match next {
+            Some((at, after)) => {
+                way.push((at, std::mem::replace(&mut state, after)));
+                from = 0;
+            }
+            None => {
+                let Some((at, before)) = way.pop() else { return Some(farthest) };
+                taken[at] = false;
+                state = before;
+                from = at + 1;
+            }
+        }
+    }
+}
+
+/// What may come next: operations that were called before any other that is not taken was answered.
+fn candidates(operations: &[Operation], taken: &[bool], first: usize) -> impl Iterator<Item = usize> + use<> {
+    let left = || (first..operations.len()).filter(|at| !taken[*at]);
+    let mut end = u64::MAX;
+    let mut found = Vec::new();
+    for at in left() {
+        if operations[at].called > end {
+            break;
+        }
+        end = end.min(operations[at].answered);
+        found.push(at);
+    }
+    found.into_iter()
+}
+
+fn fingerprint(taken: &[bool]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    taken.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,441 @@
+//! A disk under a file system that promises no more than POSIX does, driven by a record.
+//!
+//! Durable is what was synced: a file's bytes and size by a sync of the file, a name by a sync of its directory. Of
+//! everything else a power cut keeps what it likes: sectors of 512 bytes in any selection, a size with or without what was
+//! written up to it, names one by one. A sync of a file that fails leaves any part of what it was to write, and no later
+//! one writes the rest: that is what Linux does.
+
+use super::Rng;
+use super::record::{Event, Record, What};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io::Result;
+use std::path::Path;
+
+const SECTOR_BYTES: usize = 512;
+/// Flags of fallocate.
+const KEEP_SIZE: i32 = 1;
+const PUNCH_HOLE: i32 = 2;
+const ZERO_RANGE: i32 = 16;
+
+/// A sync that returned, for who wants to leave some out.
+#[derive(Debug)]
+pub struct Sync<'a> {
+    /// The file or directory, relative; empty for the directory itself.
+    pub path: &'a str,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+    /// The next file that the same thread writes, opens or renames; empty if there is none.
+    pub next_path: &'a str,
+}
+
+/// How much a power cut keeps of what was not synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Nothing.
+    Nothing,
+    /// All, but for one change.
+    AllButOne,
+    /// Any selection.
+    Any,
+}
+
+/// The files that are left: path → contents, or `None` for a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State(pub BTreeMap<String, Option<Vec<u8>>>);
+
+/// The disk at one point of a record.
+pub struct Disk<'a> {
+    events: &'a [Event],
+    /// Events that happened.
+    at: usize,
+    nodes: Vec<Node>,
+    fds: HashMap<i32, (usize, String)>,
+    /// Running syncs: what they are to make durable is what is older.
+    syncs: HashMap<u64, usize>,
+    skip: Box<dyn Fn(&Sync<'_>) -> bool + 'a>,
+    rng: Rng,
+}
+
+#[derive(Default)]
+struct Node {
+    is_dir: bool,
+    /// What the process sees.
+    live: Content,
+    durable: Content,
+    pending: Vec<Change>,
+}
+
+#[derive(Clone, Default)]
+struct Content {
+    bytes: Vec<u8>,
+    names: BTreeMap<String, usize>,
+}
+
+#[derive(Clone)]
+struct Change {
+    /// The event.
+    at: usize,
+    what: Alter,
+}
+
+#[derive(Clone)]
+enum Alter {
+    Write(usize, Vec<u8>),
+    SetSize(usize),
+    Zero(usize, usize),
+    /// A size that the file has at least.
+    Extend(usize),
+    Name(String, Option<usize>),
+    /// A name that moved within its directory.
+    Move(String, String, usize),
+}
+
+impl<'a> Disk<'a> {
+    /// The disk before the first event, with what is there already.
+    pub fn new(record: &'a Record, before: &State, seed: u64) -> Disk<'a> {
+        Disk::without(record, before, seed, |_| false)
+    }
+
+    /// A disk that does not do the syncs that `skip` chooses, though they return.
+    pub fn without(
+        record: &'a Record,
+        before: &State,
+        seed: u64,
+        skip: impl Fn(&Sync<'_>) -> bool + 'a,
+    ) -> Disk<'a> {
+        let mut disk = Disk {
+            events: &record.events,
+            at: 0,
+            nodes: vec![Node { is_dir: true, ..Node::default() }],
+            fds: HashMap::new(),
+            syncs: HashMap::new(),
+            skip: Box::new(skip),
+            rng: Rng(seed),
+        };
+        for (path, content) in &before.0 {
+            let bytes = content.clone().unwrap_or_default();
+            let content_of = Content { bytes, ..Content::default() };
+            let node = disk.add(content.is_none());
+            disk.nodes[node].live = content_of.clone();
+            disk.nodes[node].durable = content_of;
+            let (parent, name) = disk.parent(path);
+            disk.nodes[parent].live.names.insert(name.clone(), node);
+            disk.nodes[parent].durable.names.insert(name, node);
+        }
+        disk
+    }
+
+    /// Lets all events before `end` happen.
+    pub fn advance(&mut self, end: usize) {
+        while self.at < end.min(self.events.len()) {
+            self.step();
+            self.at += 1;
+        }
+    }
+
+    /// What the process sees.
+    pub fn live(&self) -> State {
+        let mut state = State::default();
+        self.walk(0, "", &|node| &self.nodes[node].live, &mut state);
+        state
+    }
+
+    /// What a power cut now could leave.
+    pub fn cut(&self, cut: Cut, rng: &mut Rng) -> State {
+        let changes: usize = self.nodes.iter().map(|node| node.pending.len()).sum();
+        let spared = rng.below(changes);
+        let mut before = 0;
+        let contents: Vec<Content> = self
+            .nodes
+            .iter()
+            .map(|node| {
+                let mut content = node.durable.clone();
+                for (index, change) in node.pending.iter().enumerate() {
+                    match cut {
+                        Cut::Nothing => {}
+                        Cut::AllButOne if before + index == spared => {}
+                        Cut::AllButOne => content.apply(&change.what),
+                        Cut::Any => content.apply_in_part(&change.what, rng),
+                    }
+                }
+                before += node.pending.len();
+                content
+            })
+            .collect();
+        let mut state = State::default();
+        self.walk(0, "", &|node| &contents[node], &mut state);
+        state
+    }
+
+    fn walk<'c>(&self, node: usize, path: &str, content: &dyn Fn(usize) -> &'c Content, state: &mut State) {
+        for (name, child) in &content(node).names {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            if self.nodes[*child].is_dir {
+                state.0.insert(path.clone(), None);
+                self.walk(*child, &path, content, state);
+            } else {
+                state.0.insert(path, Some(content(*child).bytes.clone()));
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        let events = self.events;
+        match &events[self.at].what {
+            What::Open { fd, path, created, truncated } => {
+                let node = match self.find(path) {
+                    Some(node) => {
+                        if *truncated {
+                            self.change(node, Alter::SetSize(0));
+                        }
+                        node
+                    }
+                    None => {
+                        assert!(*created, "{path} was opened and is not there");
+                        let node = self.add(false);
+                        let (parent, name) = self.parent(path);
+                        self.change(parent, Alter::Name(name, Some(node)));
+                        node
+                    }
+                };
+                self.fds.insert(*fd, (node, path.clone()));
+            }
+            What::Close { fd } => drop(self.fds.remove(fd)),
+            What::Duplicate { fd, twin } => {
+                let file = self.fds[fd].clone();
+                self.fds.insert(*twin, file);
+            }
+            What::Write { fd, offset_bytes, data } => {
+                self.change(self.fds[fd].0, Alter::Write(*offset_bytes as usize, data.clone()));
+            }
+            What::SetSize { fd, size_bytes } => {
+                self.change(self.fds[fd].0, Alter::SetSize(*size_bytes as usize));
+            }
+            What::Allocate { fd, mode, offset_bytes, len_bytes } => {
+                let (node, at, len) = (self.fds[fd].0, *offset_bytes as usize, *len_bytes as usize);
+                if mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
+                    panic!("fallocate in an unknown mode mode={mode}");
+                }
+                if mode & (PUNCH_HOLE | ZERO_RANGE) != 0 {
+                    self.change(node, Alter::Zero(at, len));
+                }
+                if mode & KEEP_SIZE == 0 {
+                    self.change(node, Alter::Extend(at + len));
+                }
+            }
+            What::Rename { from, to } => {
+                let node = self.find(from).unwrap_or_else(|| panic!("{from} was renamed and is not there"));
+                let ((old, old_name), (new, new_name)) = (self.parent(from), self.parent(to));
+                if old == new {
+                    self.change(old, Alter::Move(old_name, new_name, node));
+                } else {
+                    self.change(new, Alter::Name(new_name, Some(node)));
+                    self.change(old, Alter::Name(old_name, None));
+                }
+            }
+            What::Unlink { path } | What::RemoveDir { path } => {
+                let (parent, name) = self.parent(path);
+                self.change(parent, Alter::Name(name, None));
+            }
+            What::MakeDir { path } if path.is_empty() => {}
+            What::MakeDir { path } => {
+                let node = self.add(true);
+                let (parent, name) = self.parent(path);
+                self.change(parent, Alter::Name(name, Some(node)));
+            }
+            What::SyncBegin { sync, .. } => drop(self.syncs.insert(*sync, self.at)),
+            What::SyncEnd { fd, sync, errno } => self.synced(*fd, *sync, *errno),
+            What::Mark { .. } | What::Fault { .. } => {}
+        }
+    }
+
+    fn synced(&mut self, fd: i32, sync: u64, errno: i32) {
+        let (node, path) = self.fds[&fd].clone();
+        let began = self.syncs.remove(&sync).unwrap_or(self.at);
+        let is_dir = self.nodes[node].is_dir;
+        let next_path = self.next_path();
+        if (self.skip)(&Sync { path: &path, is_dir, next_path: &next_path }) {
+            return;
+        }
+        if is_dir && errno != 0 {
+            return;
+        }
+        let node = &mut self.nodes[node];
+        let (older, newer) =
+            std::mem::take(&mut node.pending).into_iter().partition(|change: &Change| change.at < began);
+        node.pending = newer;
+        for change in older {
+            match errno {
+                0 => node.durable.apply(&change.what),
+                _ => node.durable.apply_in_part(&change.what, &mut self.rng),
+            }
+        }
+    }
+
+    /// What the thread of this event touches next.
+    fn next_path(&self) -> String {
+        let thread = self.events[self.at].thread;
+        for event in self.events[self.at + 1..].iter().filter(|event| event.thread == thread) {
+            match &event.what {
+                What::Open { path, .. } | What::Rename { from: path, .. } | What::Unlink { path } => {
+                    return path.clone();
+                }
+                What::Write { fd, .. } | What::SyncBegin { fd, .. } => {
+                    return self.fds.get(fd).map(|(_, path)| path.clone()).unwrap_or_default();
+                }
+                _ => {}
+            }
+        }
+        String::new()
+    }
+
+    fn change(&mut self, node: usize, what: Alter) {
+        let at = self.at;
+        let node = &mut self.nodes[node];
+        node.live.apply(&what);
+        node.pending.push(Change { at, what });
+    }
+
+    fn add(&mut self, is_dir: bool) -> usize {
+        self.nodes.push(Node { is_dir, ..Node::default() });
+        self.nodes.len() - 1
+    }
+
+    fn find(&self, path: &str) -> Option<usize> {
+        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        parts.try_fold(0, |node, part| self.nodes[node].live.names.get(part).copied())
+    }
+
+    fn parent(&self, path: &str) -> (usize, String) {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let parent = self.find(parent).unwrap_or_else(|| panic!("{path} has no directory"));
+        (parent, name.to_owned())
+    }
+}
+
+impl Content {
+    fn apply(&mut self, what: &Alter) {
+        match what {
+            Alter::Write(at, data) => {
+                self.extend(at + data.len());
+                self.bytes[*at..at + data.len()].copy_from_slice(data);
+            }
+            Alter::SetSize(size) => self.bytes.resize(*size, 0),
+            Alter::Zero(at, len) => {
+                let size = self.bytes.len();
+                self.bytes[(*at).min(size)..(at + len).min(size)].fill(0);
+            }
+            Alter::Extend(size) => self.extend(*size),
+            Alter::Name(name, Some(node)) => drop(self.names.insert(name.clone(), *node)),
+            Alter::Name(name, None) => drop(self.names.remove(name)),
+            Alter::Move(from, to, node) => {
+                self.names.remove(from);
+                self.names.insert(to.clone(), *node);
+            }
+        }
+    }
+
+    fn extend(&mut self, size: usize) {
+        self.bytes.resize(self.bytes.len().max(size), 0);
+    }
+
+    /// Applies all of a change, some of it or none.
+    fn apply_in_part(&mut self, what: &Alter, rng: &mut Rng) {
+        match rng.below(4) {
+            0 => return,
+            1 => return self.apply(what),
+            _ => {}
+        }
+        match what {
+            Alter::Write(at, data) => {
+                // A size that reaches into it, and some of the sectors below that.
+                let end = at + data.len();
+                match rng.below(3) {
+                    0 => self.extend(end),
+                    1 => self.extend(at + rng.below(data.len())),
+                    _ => {}
+                }
+                let end = end.min(self.bytes.len());
+                let mut from = *at;
+                while from < end {
+                    let to = ((from / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end);
+                    if rng.one_in(2) {
+                        self.bytes[from..to].copy_from_slice(&data[from - at..to - at]);
+                    }
+                    from = to;
+                }
+            }
+            Alter::Zero(at, len) => {
+                for from in (*at..at + len).step_by(8 * SECTOR_BYTES) {
+                    if rng.one_in(2) {
+                        self.apply(&Alter::Zero(from, (8 * SECTOR_BYTES).min(at + len - from)));
+                    }
+                }
+            }
+            Alter::Move(_, to, node) if rng.one_in(2) => {
+                self.apply(&Alter::Name(to.clone(), Some(*node)));
+            }
+            Alter::Move(from, _, _) if rng.one_in(4) => self.apply(&Alter::Name(from.clone(), None)),
+            _ if rng.one_in(2) => self.apply(what),
+            _ => {}
+        }
+    }
+}
+
+impl State {
+    /// What is in a directory now; sockets are no state.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn read(dir: &Path) -> Result<State> {
+        let mut state = State::default();
+        read_into(dir, "", &mut state)?;
+        Ok(state)
+    }
+
+    /// Makes it in an empty directory.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        fs::create_dir_all(dir)?;
+        for (path, content) in &self.0 {
+            match content {
+                None => fs::create_dir(dir.join(path))?,
+                Some(bytes) => fs::write(dir.join(path), bytes)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Where two states differ first, in words.
+    pub fn difference(&self, other: &State) -> Option<String> {
+        let paths = self.0.keys().chain(other.0.keys());
+        paths.into_iter().find_map(|path| match (self.0.get(path), other.0.get(path)) {
+            (Some(one), Some(another)) if one == another => None,
+            (Some(Some(one)), Some(Some(another))) => {
+                let at = one.iter().zip(another).position(|(a, b)| a != b);
+                Some(format!("{path}: len_bytes={} and {}, first at {at:?}", one.len(), another.len()))
+            }
+            (one, another) => {
+                Some(format!("{path}: there={} and there={}", one.is_some(), another.is_some()))
+            }
+        })
+    }
+}
+
+fn read_into(dir: &Path, prefix: &str, state: &mut State) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            read_into(&entry.path(), &format!("{path}/"), state)?;
+            state.0.insert(path, None);
+        } else if kind.is_file() {
+            state.0.insert(path, Some(fs::read(entry.path())?));
+        }
+    }
+    Ok(())
+}

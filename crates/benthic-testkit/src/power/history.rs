@@ -1,0 +1,347 @@
+//! What a store may hold at a point of a record: exactly what the operations up to some sequence number made, and that
+//! number is at least as high as any that was acknowledged as durable before the point.
+
+use super::record::{Record, What};
+use super::workload::{Action, Script};
+use crate::model::oracle::{self, Object};
+use benthic_core::{Durability, ErrorKind, ListRequest, ObjectId, Pool, ReadOp, ReadOutput, Store, limits};
+use futures::executor::block_on;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was done, and what the store said to it.
+pub struct History {
+    done: Vec<Done>,
+    /// Sessions that were closed, and when: all that was acknowledged before is durable.
+    closed: Vec<(usize, usize)>,
+}
+
+/// What is known of the objects' past, by pool and name.
+type Objects = BTreeMap<(String, String), Timeline>;
+
+struct Done {
+    session: usize,
+    action: Action,
+    began: usize,
+    /// When the answer came, and the version, or the kind of error.
+    answer: Option<(usize, Result<u64, String>)>,
+}
+
+impl Done {
+    fn version(&self) -> Option<u64> {
+        match (&self.action, &self.answer) {
+            (Action::Write { .. }, Some((_, Ok(version)))) => Some(*version),
+            _ => None,
+        }
+    }
+}
+
+/// An object's states, each from one sequence number on.
+#[derive(Default)]
+struct Timeline {
+    states: BTreeMap<u64, Option<Object>>,
+    /// What it may be after the operations of which nobody knows whether they happened.
+    perhaps: Option<Option<Object>>,
+}
+
+impl Timeline {
+    fn at(&self, lsn: u64) -> Option<(u64, &Object)> {
+        let (version, object) = self.states.range(..=lsn).next_back()?;
+        object.as_ref().map(|object| (*version, object))
+    }
+}
+
+impl History {
+    /// Reads the marks of a workload.
+    ///
+    /// # Errors
+    /// Words for a record that contradicts itself or an operation that failed as it must not.
+    pub fn of(record: &Record, script: &Script) -> Result<History, String> {
+        let mut done: BTreeMap<(usize, usize, usize), Done> = BTreeMap::new();
+        let mut closed = Vec::new();
+        let mut threads: BTreeMap<(usize, usize), Vec<Action>> = BTreeMap::new();
+        for (at, event) in record.events.iter().enumerate() {
+            let What::Mark { text } = &event.what else { continue };
+            let mut words = text.splitn(6, ' ');
+            let word = words.next().unwrap_or_default();
+            let mut number = || words.next().and_then(|word| word.parse::<usize>().ok()).unwrap_or(0);
+            let place = (number(), number(), number());
+            match word {
+                "begin" => {
+                    let actions =
+                        threads.entry((place.0, place.1)).or_insert_with(|| script.thread(place.0, place.1));
+                    let action =
+                        actions.get(place.2).cloned().ok_or_else(|| format!("no such action: {text}"))?;
+                    done.insert(place, Done { session: place.0, action, began: at, answer: None });
+                }
+                "done" | "failed" => {
+                    let answer = match (word, words.next().unwrap_or_default()) {
+                        ("done", version) => Ok(version.parse().unwrap_or(0)),
+                        (_, kind) => Err(kind.to_owned()),
+                    };
+                    let Some(done) = done.get_mut(&place) else { return Err(format!("never began: {text}")) };
+                    done.answer = Some((at, answer));
+                }
+                "closed" => closed.push((place.0, at)),
+                _ => {}
+            }
+        }
+        let history = History { done: done.into_values().collect(), closed };
+        history.objects(record.events.len(), u64::MAX).map(|_| history)
+    }
+
+    /// What the operations that began before `point` made of the objects, if those of earlier sessions from `lost_lsn` on
+    /// were lost.
+    fn objects(&self, point: usize, lost_lsn: u64) -> Result<Objects, String> {
+        let session = self.session(point);
+        let begun = || self.done.iter().filter(|done| done.began < point);
+        let mut in_order = BTreeMap::new();
+        for done in begun() {
+            let (Action::Write { pool, object, op }, Some((_, Ok(version)))) = (&done.action, &done.answer)
+            else {
+                continue;
+            };
+            if self.was_lost(done.session, *version, point) {
+                if *version <= self.durable_lsn(point, Some(done.session)) {
+                    return Err(format!("a later session reused a durable version version={version}"));
+                }
+            } else if *version >= lost_lsn && done.session < session {
+                continue;
+            } else if in_order.insert(*version, (pool, object, op)).is_some() {
+                return Err(format!("two operations have one version version={version}"));
+            }
+        }
+        let mut objects = Objects::new();
+        for (version, (pool, object, op)) in in_order {
+            let timeline = objects.entry((pool.clone(), object.clone())).or_default();
+            let before = timeline.states.values().next_back().cloned().flatten();
+            let after =
+                oracle::write(before.as_ref(), 0, op).map_err(|kind| format!("{op:?} should be {kind}"))?;
+            timeline.states.insert(version, after.object);
+        }
+        for done in begun() {
+            let unknown = match &done.answer {
+                Some((_, Err(kind))) => kind == ErrorKind::OutcomeUnknown.row().name,
+                Some((_, Ok(_))) => false,
+                None => true,
+            };
+            if let (Action::Write { pool, object, op }, true) = (&done.action, unknown) {
+                let timeline = objects.entry((pool.clone(), object.clone())).or_default();
+                let before = timeline.states.values().next_back().cloned().flatten();
+                timeline.perhaps = oracle::write(before.as_ref(), 0, op).ok().map(|after| after.object);
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Whether a later session, up to `point`, gave the version of an operation to another one: that is how buffered
+    /// operations end that a failed disk lost.
+    fn was_lost(&self, session: usize, version: u64, point: usize) -> bool {
+        let later = self.done.iter().filter(|done| done.session > session && done.began < point);
+        later.filter_map(Done::version).any(|reused| reused <= version)
+    }
+
+    /// The last session that did something before `point`.
+    fn session(&self, point: usize) -> usize {
+        self.done.iter().filter(|done| done.began < point).map(|done| done.session).max().unwrap_or(0)
+    }
+
+    /// From where on operations of earlier sessions may be lost though no later one is known to have their version: pools
+    /// and the cleaner take versions too, of which nobody hears.
+    fn perhaps_lost(&self, point: usize) -> BTreeSet<u64> {
+        let session = self.session(point);
+        let earlier = self.done.iter().filter(|done| done.session < session);
+        let durable: BTreeMap<usize, u64> =
+            (0..session).map(|session| (session, self.durable_lsn(point, Some(session)))).collect();
+        earlier
+            .filter_map(|done| done.version().filter(|version| *version > durable[&done.session]))
+            .collect()
+    }
+
+    /// How many operations were acknowledged, and the kinds of those that failed.
+    pub fn counts(&self) -> (usize, BTreeSet<String>) {
+        let failed = self.done.iter().filter_map(|done| done.answer.as_ref()?.1.as_ref().err().cloned());
+        let acknowledged = self.done.iter().filter(|done| matches!(done.answer, Some((_, Ok(_)))));
+        (acknowledged.count(), failed.collect())
+    }
+
+    /// The highest sequence number that must be there after a cut at `point`, of one session or of all.
+    fn durable_lsn(&self, point: usize, session: Option<usize>) -> u64 {
+        let counts = |done: &Done| match session {
+            Some(session) => done.session == session,
+            None => !done.version().is_some_and(|version| self.was_lost(done.session, version, point)),
+        };
+        let acknowledged = |before: usize, durable_only: bool| {
+            let acknowledged = self.done.iter().filter(|done| counts(done)).filter_map(|done| {
+                match (&done.action, &done.answer) {
+                    (Action::Write { op, .. }, Some((at, Ok(version))))
+                        if *at < before && (!durable_only || op.durability == Durability::Durable) =>
+                    {
+                        Some(*version)
+                    }
+                    _ => None,
+                }
+            });
+            acknowledged.max().unwrap_or(0)
+        };
+        let of_session = |other: usize| session.is_none_or(|session| session == other);
+        let flushes = self.done.iter().filter(|done| of_session(done.session)).filter_map(|done| {
+            match (&done.action, &done.answer) {
+                (Action::Flush | Action::CreatePool(_) | Action::RemovePool(_), Some((at, Ok(_))))
+                    if *at < point =>
+                {
+                    Some(done.began)
+                }
+                _ => None,
+            }
+        });
+        let closed =
+            self.closed.iter().filter(|(session, at)| of_session(*session) && *at < point).map(|(_, at)| *at);
+        let flushed = flushes.chain(closed).max().unwrap_or(0);
+        acknowledged(point, true).max(acknowledged(flushed, false))
+    }
+
+    /// Compares a store that was opened after a cut at `point`.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check(&self, store: &dyn Store, point: usize) -> Result<(), String> {
+        self.check_without(store, point, u64::MAX).or_else(|error| {
+            let lost = self.perhaps_lost(point);
+            let fits = lost.into_iter().any(|lsn| self.check_without(store, point, lsn).is_ok());
+            if fits { Ok(()) } else { Err(error) }
+        })
+    }
+
+    fn check_without(&self, store: &dyn Store, point: usize, lost_lsn: u64) -> Result<(), String> {
+        let pools: BTreeSet<String> =
+            block_on(store.list_pools()).map_err(|error| error.to_string())?.into_iter().collect();
+        self.check_pools(&pools, point)?;
+        let objects = self.objects(point, lost_lsn)?;
+        let mut found = BTreeMap::new();
+        for name in &pools {
+            let pool = block_on(store.open_pool(name)).map_err(|error| error.to_string())?;
+            let listed = list(&*pool)?;
+            for (key, timeline) in objects.iter().filter(|((pool, _), _)| pool == name) {
+                let object = &key.1;
+                let version = look(&*pool, object, timeline)?;
+                if version.is_some() != listed.contains(object) {
+                    return Err(format!("{name}/{object} listed={}", listed.contains(object)));
+                }
+                found.insert((name.clone(), object.clone()), version);
+            }
+            if let Some(stranger) =
+                listed.iter().find(|o| !objects.contains_key(&(name.clone(), (*o).clone())))
+            {
+                return Err(format!("{name}/{stranger} was never written"));
+            }
+            let page = block_on(pool.scrub(None)).map_err(|error| error.to_string())?;
+            if let Some(damage) = page.damage.first() {
+                return Err(format!("the scrub of {name} found {damage:?}"));
+            }
+        }
+        let report = block_on(store.fsck()).map_err(|error| error.to_string())?;
+        if let Some(finding) = report.findings.first() {
+            return Err(format!("fsck found {finding:?}"));
+        }
+        self.check_prefix(&objects, &found, point)
+    }
+
+    fn check_pools(&self, pools: &BTreeSet<String>, point: usize) -> Result<(), String> {
+        let mut must: BTreeMap<&str, (bool, bool)> = BTreeMap::new();
+        for done in &self.done {
+            let succeeded = matches!(&done.answer, Some((at, Ok(_))) if *at < point);
+            let may = done.began < point
+                && !matches!(&done.answer, Some((at, Err(kind))) if *at < point && kind != "outcome_unknown");
+            match &done.action {
+                Action::CreatePool(name) => {
+                    must.insert(name, (succeeded, may));
+                }
+                Action::RemovePool(name) => {
+                    let entry = must.entry(name).or_default();
+                    entry.0 &= !may;
+                    entry.1 &= !succeeded;
+                }
+                _ => {}
+            }
+        }
+        for (name, (must, may)) in must {
+            let there = pools.contains(name);
+            if must && !there || there && !may {
+                return Err(format!("pool {name} there={there} must_be={must} may_be={may}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_prefix(
+        &self,
+        objects: &Objects,
+        found: &BTreeMap<(String, String), Option<u64>>,
+        point: usize,
+    ) -> Result<(), String> {
+        let durable = self.durable_lsn(point, None);
+        let fits = |lsn: u64| {
+            found.iter().find(|(key, version)| {
+                let timeline = &objects[*key];
+                let expected = timeline.at(lsn).map(|(version, _)| version);
+                let last = timeline.states.keys().next_back().copied().unwrap_or(0);
+                // What nobody knows to have happened came last.
+                let perhaps =
+                    timeline.perhaps.is_some() && lsn >= last && version.is_none_or(|version| version > last);
+                expected != **version && !perhaps
+            })
+        };
+        let versions = objects.values().flat_map(|timeline| timeline.states.keys().copied());
+        let candidates: BTreeSet<u64> = versions.chain([durable]).filter(|lsn| *lsn >= durable).collect();
+        if candidates.iter().any(|lsn| fits(*lsn).is_none()) {
+            return Ok(());
+        }
+        let misfit =
+            fits(durable).map(|((pool, object), version)| format!("{pool}/{object} version={version:?}"));
+        Err(format!(
+            "the store holds no prefix that begins with what is durable durable_lsn={durable} first_misfit={misfit:?}"
+        ))
+    }
+}
+
+/// Reads an object and checks that it is as it was at the version that it has. Its version, if it is there.
+fn look(pool: &dyn Pool, name: &str, timeline: &Timeline) -> Result<Option<u64>, String> {
+    let place = format!("{}/{name}", pool.name());
+    let id = ObjectId::new(name).map_err(|error| error.to_string())?;
+    let op = ReadOp::new().read(0, limits::OBJECT_BYTES_MAX / 2).list_xattrs().omap_range(None, "", 1_000);
+    let reply = match block_on(pool.read(&id, op)) {
+        Ok(reply) => reply,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let [ReadOutput::Data(data), ReadOutput::Xattrs(xattrs), ReadOutput::Omap(omap)] = &reply.outputs[..]
+    else {
+        return Err(format!("{place}: the reply does not fit"));
+    };
+    let found =
+        Object { data: data.to_vec(), xattrs: xattrs.clone(), omap: omap.entries.iter().cloned().collect() };
+    let expected = match timeline.states.get(&reply.version) {
+        Some(state) => state.as_ref(),
+        None if timeline.states.keys().all(|version| *version < reply.version) => {
+            timeline.perhaps.as_ref().and_then(Option::as_ref)
+        }
+        None => None,
+    };
+    match expected {
+        None => Err(format!("{place} has a version that it never had version={}", reply.version)),
+        Some(expected) if *expected == found => Ok(Some(reply.version)),
+        Some(expected) => Err(format!(
+            "{place} is torn version={} len_bytes={} expected_len_bytes={} same_xattrs={} same_omap={}",
+            reply.version,
+            found.data.len(),
+            expected.data.len(),
+            found.xattrs == expected.xattrs,
+            found.omap == expected.omap,
+        )),
+    }
+}
+
+fn list(pool: &dyn Pool) -> Result<BTreeSet<String>, String> {
+    let page = block_on(pool.list(ListRequest::default())).map_err(|error| error.to_string())?;
+    Ok(page.objects.iter().map(|id| id.name().to_owned()).collect())
+}

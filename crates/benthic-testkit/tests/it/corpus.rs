@@ -1,0 +1,24 @@
+//! What the fuzzer found worth keeping, through the decoders once more.
+
+// The fuzzer's targets; it stands outside the workspace, because it takes another compiler.
+#[path = "../../../../fuzz/src/lib.rs"]
+mod targets;
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn every_input_of_the_corpus_is_decoded_or_refused() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    for (name, target) in targets::TARGETS {
+        let inputs: Vec<_> =
+            fs::read_dir(corpus.join(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(inputs.len() > 10, "{name} has a corpus");
+        for path in inputs {
+            let input = fs::read(&path).unwrap();
+            let outcome = std::panic::catch_unwind(|| target(&input));
+            assert!(outcome.is_ok(), "{name} panics; the input is {}", path.display());
+        }
+        target(&[]);
+    }
+}
