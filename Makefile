@@ -6,7 +6,7 @@ DATA ?=
 DEMO_DIR := target/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ceph ceph-packages test test-all test-here test-ceph test-long bench-ceph fmt deny clean-demo toolchain
+.PHONY: help demo ceph ceph-packages test test-all test-here test-ceph test-long bench bench-ceph fmt deny clean-demo toolchain
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -77,6 +77,16 @@ test-ceph: toolchain ceph-packages ## prove what takes a real Ceph cluster, whic
 	BENTHIC_METHOD_DEADLINE_MS=2000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
 	TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf \
 		$(CARGO) test --release --workspace --test ceph
+
+bench: toolchain ## measure the embedded engine against fio and others; results in target/bench
+	@command -v fio >/dev/null || { \
+		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+		command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
+			echo "fio is missing: install it and run make again" >&2; exit 1; }; \
+		echo "==> installing fio with apt"; \
+		$$sudo apt-get update -q && \
+		$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends fio; }
+	CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/embedded/Cargo.toml -- --ten-million
 
 bench-ceph: ceph ## measure on real Ceph clusters; results in target/bench-ceph
 	@dpkg-query -W -f '$${db:Status-Abbrev}' libssl-dev 2>/dev/null | grep -q '^ii' || { \

@@ -3,7 +3,7 @@
 
 use crate::Outcome;
 use crate::cluster::new_pool;
-use crate::stats::{median, noise, seconds};
+use bench_report::stats::{median, noise, seconds};
 use benthic_classes::digest::{Algorithm, Hasher, wire::StoreInput};
 use benthic_core::{ClassCall, ObjectId, Pool, Store, WriteOp};
 use serde_json::{Value, json};

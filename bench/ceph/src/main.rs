@@ -6,24 +6,19 @@
 
 mod cluster;
 mod experiment;
-#[path = "../../../crates/benthic-cli/src/commands/demo/html.rs"]
-mod html;
-mod machine;
 mod pool_digest;
 mod rados_bench;
 mod report;
 mod small_calls;
-mod stats;
 
+use bench_report::{machine, tables};
 use clap::Parser;
 use cluster::Cluster;
 use report::Report;
-use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What can go wrong here is for a person to read.
-pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+pub use bench_report::Outcome;
 
 /// Round trip between client and OSDs of the far cluster.
 const FAR_RTT_MS: &str = "10";
@@ -63,7 +58,8 @@ async fn main() -> ExitCode {
 
 async fn run(args: Args) -> Outcome {
     std::fs::create_dir_all(&args.out)?;
-    let mut report = Report::new(machine::describe(&std::env::temp_dir())?, args.rounds, args.quick);
+    let mut report =
+        Report::new(machine::describe(&std::env::temp_dir(), "Ceph", "ceph-osd")?, args.rounds, args.quick);
     {
         let near = Cluster::up(&args.benthic, "near", &["--osds", "3"])?;
         near.install(&args.plain_class)?;
@@ -81,15 +77,7 @@ async fn run(args: Args) -> Outcome {
         report.far_round_trip_ms = Some(small_calls::round_trip_ms(&*store).await?);
         report.far = experiment::run(&*store, args.rounds.min(3), args.quick, false).await?;
     }
-    println!("{}", report.markdown());
-    for (name, content) in [
-        ("report.md", report.markdown()),
-        ("report.json", format!("{:#}\n", report.to_json())),
-        ("report.html", report.html()),
-    ] {
-        let path = args.out.join(name);
-        std::fs::write(&path, content)?;
-        eprintln!("written: {}", path.display());
-    }
-    Ok(())
+    let markdown = report.markdown();
+    println!("{markdown}");
+    tables::write(&args.out, &markdown, &report.to_json(), &report.html())
 }

@@ -4,7 +4,7 @@
 
 use crate::Outcome;
 use crate::cluster::new_pool;
-use crate::stats::{median, noise, seconds};
+use bench_report::stats::{median, noise, seconds};
 use benthic_classes::digest::{Algorithm, client};
 use benthic_core::{ObjectId, Pool, Store};
 use futures::future;

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::cluster::Cluster;
-use crate::stats::median;
+use bench_report::stats::median;
 use serde_json::{Value, json};
 use std::process::Command;
 

@@ -1,12 +1,13 @@
 //! The results as tables, as JSON, and as a page with charts.
 
-use crate::html::{Bar, chart, escape, page};
-use crate::{experiment, html, pool_digest::PoolDigest, rados_bench, small_calls::SmallCalls};
+use crate::{experiment, pool_digest::PoolDigest, rados_bench, small_calls::SmallCalls};
+use bench_report::html::{Bar, chart, page};
+use bench_report::tables::{Conditions, Table, conditions_html, conditions_json, markdown};
 use serde_json::{Value, json};
 
 /// All results.
 pub struct Report {
-    machine: Vec<(&'static str, String)>,
+    machine: Conditions,
     rounds: usize,
     quick: bool,
     pub near: Vec<experiment::Row>,
@@ -18,16 +19,8 @@ pub struct Report {
     pub far: Vec<experiment::Row>,
 }
 
-/// A table: title, what it shows, heads, rows.
-struct Section {
-    title: String,
-    note: &'static str,
-    heads: Vec<&'static str>,
-    rows: Vec<Vec<String>>,
-}
-
 impl Report {
-    pub fn new(machine: Vec<(&'static str, String)>, rounds: usize, quick: bool) -> Report {
+    pub fn new(machine: Conditions, rounds: usize, quick: bool) -> Report {
         Report {
             machine,
             rounds,
@@ -41,8 +34,8 @@ impl Report {
         }
     }
 
-    fn sections(&self) -> Vec<Section> {
-        let mut sections = vec![
+    fn tables(&self) -> Vec<Table> {
+        let mut tables = vec![
             self.experiment("The published experiment".to_owned(), &self.near),
             self.whole_pool(),
             self.calls(),
@@ -50,12 +43,12 @@ impl Report {
         ];
         if let Some(ms) = self.far_round_trip_ms {
             let title = format!("The published experiment, {ms:.1} ms between client and OSDs");
-            sections.insert(1, self.experiment(title, &self.far));
+            tables.insert(1, self.experiment(title, &self.far));
         }
-        sections
+        tables
     }
 
-    fn experiment(&self, title: String, rows: &[experiment::Row]) -> Section {
+    fn experiment(&self, title: String, rows: &[experiment::Row]) -> Table {
         let plain = rows.iter().any(|row| row.plain_s.is_some());
         let mut heads = vec!["object", "repetitions", "class", "client", "client / class"];
         if plain {
@@ -74,17 +67,17 @@ impl Report {
             }
             cells
         });
-        Section {
+        Table {
             title,
             note: "One object; stat, read of all, MD5, set attribute, again and again: in one call of `digest.md5`, in \
                    one call of a C++ class with OpenSSL's MD5, and by a client that waits for each step and hashes as \
-                   the class does.",
+                   the class does.".to_owned(),
             rows: cells.collect(),
             heads,
         }
     }
 
-    fn whole_pool(&self) -> Section {
+    fn whole_pool(&self) -> Table {
         let digest = &self.pool_digest;
         let rows = digest.rows.iter().map(|row| {
             let rate = |seconds| format!("{:.0} MiB/s", digest.mib_per_s(seconds));
@@ -97,7 +90,7 @@ impl Report {
                 format!("{:.2}", row.client_s / row.computed_s),
             ]
         });
-        Section {
+        Table {
             title: format!(
                 "Digest of a pool: {} objects of {}",
                 digest.objects,
@@ -105,13 +98,13 @@ impl Report {
             ),
             note: "Kept: `digest.md5`, each digest committed on all replicas as an attribute, and read back. Computed: \
                    `digest.compute`, nothing is kept. The client reads everything, hashes on all cores, and keeps \
-                   nothing. OSDs and client share the machine's cores.",
+                   nothing. OSDs and client share the machine's cores.".to_owned(),
             heads: vec!["in flight", "kept", "computed", "client", "kept / client", "computed / client"],
             rows: rows.collect(),
         }
     }
 
-    fn calls(&self) -> Section {
+    fn calls(&self) -> Table {
         let calls = &self.small_calls;
         let rows = [
             ("read of 1 byte", calls.read_ms),
@@ -121,15 +114,15 @@ impl Report {
         let rows = rows.map(|(what, ms)| {
             vec![what.to_owned(), format!("{ms:.3} ms"), format!("{:+.3} ms", ms - calls.read_ms)]
         });
-        Section {
+        Table {
             title: format!("One small call, p50 of {}", calls.calls),
-            note: "One at a time, in turns, on one object of 1 byte.",
+            note: "One at a time, in turns, on one object of 1 byte.".to_owned(),
             heads: vec!["call", "p50", "over the read"],
             rows: rows.into(),
         }
     }
 
-    fn bench(&self) -> Section {
+    fn bench(&self) -> Table {
         let rows = self.rados_bench.iter().map(|row| {
             vec![
                 format!("{} of {}", row.what, size(row.size_bytes)),
@@ -138,15 +131,15 @@ impl Report {
                 format!("{:.2}", row.ratio()),
             ]
         });
-        Section {
+        Table {
             title: "`benthic bench` against `rados bench`, 16 in flight".to_owned(),
-            note: "Same pool, same object size, same time, in turns.",
+            note: "Same pool, same object size, same time, in turns.".to_owned(),
             heads: vec!["operation", "benthic", "rados", "benthic / rados"],
             rows: rows.collect(),
         }
     }
 
-    fn conditions(&self) -> Vec<(&'static str, String)> {
+    fn conditions(&self) -> Conditions {
         let mut conditions = self.machine.clone();
         conditions.push(("cluster", "1 monitor, 3 OSDs on this machine, pools of 3 replicas".to_owned()));
         conditions.push(("rounds", format!("{}, medians", self.rounds)));
@@ -158,27 +151,14 @@ impl Report {
 
     /// For people, and for docs/performance.md.
     pub fn markdown(&self) -> String {
-        let mut text = String::new();
-        for (name, value) in self.conditions() {
-            text.push_str(&format!("- {name}: {value}\n"));
-        }
-        for section in self.sections() {
-            text.push_str(&format!("\n## {}\n\n{}\n\n", section.title, section.note));
-            let rule = vec!["---:".to_owned(); section.heads.len()];
-            let heads = section.heads.iter().map(|head| (*head).to_owned()).collect();
-            for row in [heads, rule].into_iter().chain(section.rows) {
-                text.push_str(&format!("| {} |\n", row.join(" | ")));
-            }
-        }
-        text
+        markdown(&self.conditions(), &self.tables())
     }
 
     /// For programs. Times are medians.
     pub fn to_json(&self) -> Value {
         let rows = |rows: &[experiment::Row]| rows.iter().map(experiment::Row::to_json).collect::<Vec<_>>();
-        let conditions = self.conditions().into_iter().map(|(name, value)| (name.to_owned(), json!(value)));
         json!({
-            "conditions": Value::Object(conditions.collect()),
+            "conditions": conditions_json(&self.conditions()),
             "experiment": rows(&self.near),
             "far_round_trip_ms": self.far_round_trip_ms,
             "far_experiment": rows(&self.far),
@@ -191,9 +171,7 @@ impl Report {
     /// With charts of the experiment.
     pub fn html(&self) -> String {
         let mut body = "<h1>Code beside the data, on Ceph</h1>\n".to_owned();
-        body.push_str(&html::list(
-            self.conditions().into_iter().map(|(name, value)| format!("{name}: {value}")),
-        ));
+        body.push_str(&conditions_html(&self.conditions()));
         body.push_str("<h2>Time of one repetition of the published experiment</h2>\n");
         for near in &self.near {
             body.push_str(&format!("<h3>object of {}</h3>\n", size(near.size_bytes)));
@@ -203,9 +181,8 @@ impl Report {
             let bars: Vec<Bar> = places.flat_map(|(row, place)| bars(row, &place)).collect();
             body.push_str(&chart(&bars));
         }
-        for section in self.sections() {
-            body.push_str(&format!("<h2>{}</h2>\n<p>{}</p>\n", escape(&section.title), escape(section.note)));
-            body.push_str(&html::table(&section.heads, section.rows.into_iter()));
+        for table in self.tables() {
+            body.push_str(&table.html());
         }
         page("Benthic on Ceph", &body)
     }

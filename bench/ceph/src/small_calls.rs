@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::cluster::new_pool;
-use crate::stats::{median, seconds};
+use bench_report::stats::{median, seconds};
 use benthic_core::{ClassCall, ObjectId, Store};
 use serde_json::{Value, json};
 use std::time::Instant;

@@ -1,12 +1,14 @@
 //! The machine, in a few words.
 
 use crate::Outcome;
+use crate::tables::Conditions;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What numbers of another machine must be compared with: name and value.
-pub fn describe(dir: &Path) -> Outcome<Vec<(&'static str, String)>> {
+/// What numbers of another machine must be compared with: name and value. `program` is what the results are compared with,
+/// and prints its version; `dir` is where the data will be.
+pub fn describe(dir: &Path, name: &'static str, program: &str) -> Outcome<Conditions> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
     let memory = fs::read_to_string("/proc/meminfo")?;
@@ -22,7 +24,7 @@ pub fn describe(dir: &Path) -> Outcome<Vec<(&'static str, String)>> {
         ("cores", cores.to_string()),
         ("memory", format!("{} GiB", memory_kib.div_ceil(1024 * 1024))),
         ("kernel", output(Command::new("uname").args(["-sr"]))?),
-        ("Ceph", output(Command::new("ceph-osd").arg("--version"))?),
+        (name, output(Command::new(program).arg("--version"))?),
         ("disk", output(Command::new("df").args(["--output=source,fstype,size", "-h"]).arg(dir))?),
         ("load before", load.split(' ').take(3).collect::<Vec<_>>().join(" ")),
     ])

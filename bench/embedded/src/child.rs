@@ -1,0 +1,203 @@
+//! Processes of this same program: to own a store, to be killed, and to have a memory of their own to measure.
+
+use crate::store::{MANY_IN_FLIGHT, Random, open, run as run_ops};
+use bench_report::Outcome;
+use bench_report::stats::seconds;
+use benthic_core::{ErrorKind, ListRequest, ObjectId, Pool, Store, WriteOp};
+use bytes::Bytes;
+use futures::executor::block_on;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The first argument of such a process.
+pub const MARK: &str = "--child";
+/// The pool that they use.
+pub const POOL: &str = "many";
+/// How many objects are made between two words of how it goes.
+const TELL_EVERY: usize = 1_000_000;
+/// Data of a tiny object.
+pub const TINY_BYTES: usize = 100;
+
+/// A child that runs. Dropping it kills it.
+pub struct Child {
+    process: std::process::Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Child {
+    /// Starts one: what it is to do, the store's directory, and numbers.
+    pub fn start(what: &str, dir: &Path, numbers: &[u64]) -> Outcome<Child> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args([MARK, what]).arg(dir).args(numbers.iter().map(u64::to_string));
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let lines = BufReader::new(process.stdout.take().ok_or("a child has no output")?);
+        Ok(Child { process, lines })
+    }
+
+    /// What it says next.
+    pub fn next(&mut self) -> Outcome<Value> {
+        let mut line = String::new();
+        self.lines.read_line(&mut line)?;
+        if line.is_empty() {
+            return Err(format!("a child ended early: {}", self.process.wait()?).into());
+        }
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    /// Lets it end, and waits for that.
+    pub fn finish(mut self) -> Outcome {
+        drop(self.process.stdin.take());
+        let status = self.process.wait()?;
+        if status.success() { Ok(()) } else { Err(format!("a child failed: {status}").into()) }
+    }
+
+    /// Kills it, as `kill -9` does.
+    pub fn kill(mut self) -> Outcome {
+        self.process.kill()?;
+        self.process.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // It may have ended, and been waited for.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A number of a line.
+pub fn number(line: &Value, name: &str) -> Outcome<f64> {
+    line[name].as_f64().ok_or_else(|| format!("a child told no {name}: {line}").into())
+}
+
+/// The name of a tiny object. Names are not in the order in which objects are made.
+pub fn tiny(index: u64) -> benthic_core::Result<ObjectId> {
+    ObjectId::new(format!("{:016x}", Random::new(index).next()))
+}
+
+/// What a child does.
+pub fn run(mut args: impl Iterator<Item = OsString>) -> Outcome {
+    // Whoever wants its work must not be outlived by it.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let mut text = || -> Outcome<String> {
+        let arg = args.next().ok_or("an argument is missing")?;
+        arg.into_string().map_err(|_| "an argument is no text".into())
+    };
+    let (what, dir) = (text()?, text()?);
+    let mut next = || -> Outcome<u64> { Ok(text()?.parse()?) };
+    let dir = Path::new(&dir);
+    match what.as_str() {
+        "own" => own(dir),
+        "fill" => fill(dir, next()?, next()?),
+        "churn" => churn(dir, next()?, next()?),
+        "open" => open_again(dir, next()? == 1),
+        _ => Err(format!("no child does this: {what}").into()),
+    }
+}
+
+fn say(line: &Value) -> Outcome {
+    let mut out = std::io::stdout();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+fn pool(store: &dyn Store) -> Outcome<Arc<dyn Pool>> {
+    Ok(block_on(async {
+        match store.create_pool(POOL).await {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        store.open_pool(POOL).await
+    })?)
+}
+
+/// Owns the store until nobody wants it any more.
+fn own(dir: &Path) -> Outcome {
+    let store = open(dir)?;
+    pool(&*store)?;
+    say(&json!({ "owns": true }))?;
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(store.close()?)
+}
+
+/// Makes the objects with these numbers.
+fn fill(dir: &Path, from: u64, to: u64) -> Outcome {
+    let store = open(dir)?;
+    let pool = pool(&*store)?;
+    let data = Bytes::from(vec![b'x'; TINY_BYTES]);
+    let mut seconds = 0.0;
+    for first in (from..to).step_by(TELL_EVERY) {
+        let last = to.min(first + TELL_EVERY as u64);
+        let step_s = run_ops(last - first, MANY_IN_FLIGHT, |index| {
+            let (pool, op) = (&pool, WriteOp::new().write_full(data.clone()).buffered());
+            async move { pool.write(&tiny(first + index)?, op).await.map(|_| ()) }
+        })?;
+        eprintln!("    {last} are there, the last of them at {:.0}/s", (last - first) as f64 / step_s);
+        seconds += step_s;
+    }
+    seconds += crate::store::flush(&*store)?;
+    say(&json!({ "seconds": seconds, "memory_bytes_max": memory_bytes("VmHWM:")? }))?;
+    drop(pool);
+    Ok(store.close()?)
+}
+
+/// Overwrites objects at random until it is killed; tells when it has done so many.
+fn churn(dir: &Path, objects: u64, tell_after: u64) -> Outcome {
+    let store = open(dir)?;
+    let pool = pool(&*store)?;
+    let data = Bytes::from(vec![b'y'; TINY_BYTES]);
+    let write = |index| {
+        let (pool, op) = (&pool, WriteOp::new().write_full(data.clone()).buffered());
+        async move { pool.write(&tiny(Random::new(index).below(objects))?, op).await.map(|_| ()) }
+    };
+    run_ops(tell_after, MANY_IN_FLIGHT, write)?;
+    say(&json!({ "done": tell_after }))?;
+    run_ops(u64::MAX, MANY_IN_FLIGHT, write)?;
+    Ok(())
+}
+
+/// Opens a store and tells how long it took until the first object answered, and what memory the process then has; lists
+/// everything if asked to.
+fn open_again(dir: &Path, list: bool) -> Outcome {
+    let object = tiny(0)?;
+    let started_at = Instant::now();
+    let store = open(dir)?;
+    let pool = block_on(store.open_pool(POOL));
+    // The empty store has no pool.
+    if let Ok(pool) = &pool {
+        block_on(pool.stat(&object))?;
+    }
+    let opened_s = seconds(started_at);
+    say(&json!({ "seconds": opened_s, "memory_bytes": memory_bytes("VmRSS:")? }))?;
+    if list {
+        let pool = pool?;
+        let started_at = Instant::now();
+        let (mut count, mut request) = (0, ListRequest::default());
+        loop {
+            let page = block_on(pool.list(request))?;
+            count += page.objects.len();
+            if page.next.is_none() {
+                break;
+            }
+            request = ListRequest { after: page.next, ..ListRequest::default() };
+        }
+        let listed_s = seconds(started_at);
+        say(&json!({ "seconds": listed_s, "objects": count }))?;
+    }
+    Ok(store.close()?)
+}
+
+/// Memory of this process that is resident (`VmRSS:`), or was at most (`VmHWM:`).
+fn memory_bytes(which: &str) -> Outcome<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let kib = status.lines().find_map(|line| line.strip_prefix(which)).ok_or("the system tells no memory")?;
+    Ok(kib.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
+}

@@ -1,0 +1,94 @@
+//! What the file system knows: bytes on the disk, flushes of the disk; and leaving it quiet.
+
+use bench_report::Outcome;
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A process that uses no processor for so long has nothing to do: longer than a store's cleaner waits.
+const IDLE_MS: u64 = 150;
+/// How often that is waited for.
+const BUSY_MAX: usize = 100;
+
+/// Bytes that a file, or all files of a directory, take on the disk.
+pub fn disk_bytes(path: &Path) -> Outcome<u64> {
+    let metadata = match fs::symlink_metadata(path) {
+        // A store removes files while they are counted.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+        metadata => metadata?,
+    };
+    let mut bytes = metadata.blocks() * 512;
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path)? {
+            bytes += disk_bytes(&entry?.path())?;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Waits until the stores of this process have nothing left to do behind their operations, nor the file system to write.
+pub fn settle(dir: &Path) -> Outcome {
+    for _ in 0..BUSY_MAX {
+        let before = cpu_ticks()?;
+        pause_ms(IDLE_MS);
+        if cpu_ticks()? <= before + 1 {
+            break;
+        }
+    }
+    Ok(rustix::fs::syncfs(File::open(dir)?)?)
+}
+
+/// Processor time that this process has used so far.
+fn cpu_ticks() -> Outcome<u64> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    // The name before it may hold anything.
+    let (_, fields) = stat.rsplit_once(')').ok_or("the system tells no processor time")?;
+    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
+    Ok(ticks.sum::<Result<u64, _>>()?)
+}
+
+/// Does nothing for a while.
+pub fn pause_ms(ms: u64) {
+    let ends_at = Instant::now() + Duration::from_millis(ms);
+    while let Some(left) = ends_at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        std::thread::park_timeout(left);
+    }
+}
+
+/// Counts how often the disk below a directory is told to flush its cache, by whomever.
+pub struct Flushes {
+    dir: PathBuf,
+    per_operation: RefCell<Vec<f64>>,
+}
+
+impl Flushes {
+    pub fn new(dir: &Path) -> Flushes {
+        Flushes { dir: dir.to_owned(), per_operation: RefCell::default() }
+    }
+
+    /// Runs something that does so many operations.
+    pub fn during<T>(&self, operations: u64, run: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+        let before = self.so_far();
+        let outcome = run()?;
+        if let Some((before, after)) = before.zip(self.so_far()) {
+            self.per_operation.borrow_mut().push((after - before) as f64 / operations as f64);
+        }
+        Ok(outcome)
+    }
+
+    /// Flushes an operation, round by round, without the one that warmed up. Nothing if the system does not count them for
+    /// this file system.
+    pub fn by_round(&self) -> Vec<f64> {
+        self.per_operation.borrow().iter().skip(1).copied().collect()
+    }
+
+    fn so_far(&self) -> Option<u64> {
+        let device = fs::metadata(&self.dir).ok()?.dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let counts = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
+        counts.split_whitespace().nth(15)?.parse().ok().filter(|count| *count > 0)
+    }
+}

@@ -1,0 +1,31 @@
+//! fio as a reference: one process, plain system calls.
+
+use bench_report::Outcome;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// What every run has besides: one job, plain writes, and all on the disk before the clock stops.
+pub const COMMON: &str = "--ioengine=psync --fallocate=none --end_fsync=1";
+
+/// Runs fio on a file and answers the seconds that its job took; laying out a file is not part of them.
+pub fn seconds(file: &Path, options: &str) -> Outcome<f64> {
+    let mut command = Command::new("fio");
+    command.args(["--name=bench", "--output-format=json"]).args(COMMON.split(' ')).args(options.split(' '));
+    let output = command.arg(format!("--filename={}", file.display())).output().map_err(|error| {
+        format!("fio cannot be started ({error}); `make bench` installs it, or your packages do")
+    })?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("{command:?} failed: {}\n{stderr}", output.status).into());
+    }
+    // Notes may stand before the JSON.
+    let start = output.stdout.iter().position(|byte| *byte == b'{').ok_or("fio printed no JSON")?;
+    let found: Value = serde_json::from_slice(&output.stdout[start..])?;
+    let job = &found["jobs"][0];
+    if job["error"] != 0 {
+        return Err(format!("fio failed: {}", job["error"]).into());
+    }
+    let ms = job["write"]["runtime"].as_f64().ok_or("fio told no time")?;
+    Ok(ms.max(1.0) / 1e3)
+}

@@ -1,0 +1,133 @@
+//! The embedded engine against references that do the same work: fio, pread with the same checksum, the bare key-value
+//! crate, md5sum, and itself without the socket. `make bench` runs it.
+//!
+//! The sides run in turns in one run of this program, on one file system, and the tables have medians.
+
+mod child;
+mod digest;
+mod files;
+mod fio;
+mod many;
+mod omap;
+mod overwrites;
+mod reads;
+mod reference_kv;
+mod report;
+mod rounds;
+mod socket;
+mod space;
+mod store;
+mod writes;
+
+use bench_report::{Outcome, machine, tables};
+use clap::Parser;
+use report::{Report, Section};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+type Run = fn(&Setting) -> Outcome<Section>;
+
+const SECTIONS: [(&str, &str, Run); 8] = [
+    ("writes", "durable writes of new objects, against fio", writes::run),
+    ("reads", "cached reads, against pread and the same checksum", reads::run),
+    ("overwrites", "4 KiB overwrites in large objects, against fio", overwrites::run),
+    ("omap", "omap inserts and scans, against the bare key-value crate", omap::run),
+    ("many", "a million tiny objects: rates, bytes, memory, open times", many::run),
+    ("digest", "digest of a whole pool, against md5sum", digest::run),
+    ("space", "bytes on the disk after overwriting and removing", space::run),
+    ("socket", "through the socket, against in-process", socket::run),
+];
+
+#[derive(Parser)]
+struct Args {
+    /// What to measure; all if none is named
+    #[arg(value_name = "SECTION", value_parser = SECTIONS.map(|(name, ..)| name))]
+    sections: Vec<String>,
+    /// Little of the work, to try the benchmark itself
+    #[arg(long)]
+    quick: bool,
+    /// How often everything is measured
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Where the data go, into a directory "work" that is removed first and last; results go beside it
+    #[arg(long, value_name = "DIR", default_value = "target/bench")]
+    dir: PathBuf,
+    /// In "many", go on to ten million objects
+    #[arg(long)]
+    ten_million: bool,
+    /// List the sections
+    #[arg(long)]
+    list: bool,
+}
+
+/// What every section is told.
+pub struct Setting {
+    /// Data of the section, on the file system that is measured.
+    pub dir: PathBuf,
+    /// How often everything is measured.
+    pub rounds: usize,
+    /// Whether only the benchmark itself is tried.
+    pub quick: bool,
+    /// Whether "many" goes on to ten million.
+    pub ten_million: bool,
+    /// Of the machine.
+    pub cores: usize,
+}
+
+impl Setting {
+    /// A count of operations or bytes, or what is left of it when the benchmark itself is tried.
+    pub fn count(&self, full: u64) -> u64 {
+        if self.quick { (full / 100).max(16) } else { full }
+    }
+}
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    let outcome = match args.next() {
+        Some(first) if first == child::MARK => child::run(args),
+        _ => run(Args::parse()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: Args) -> Outcome {
+    if args.list {
+        SECTIONS.iter().for_each(|(name, what, _)| println!("{name:12}{what}"));
+        return Ok(());
+    }
+    std::fs::create_dir_all(&args.dir)?;
+    let conditions = machine::describe(&args.dir, "fio", "fio")?;
+    let rounds = args.rounds as usize;
+    let mut report = Report::new(conditions, rounds, args.quick);
+    let work = std::fs::canonicalize(&args.dir)?.join("work");
+    let cores = std::thread::available_parallelism()?.get();
+    for (name, what, section) in SECTIONS {
+        if !args.sections.is_empty() && !args.sections.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        eprintln!("==> {name}: {what}");
+        let setting =
+            Setting { dir: work.join(name), rounds, quick: args.quick, ten_million: args.ten_million, cores };
+        remove(&setting.dir)?;
+        std::fs::create_dir_all(&setting.dir)?;
+        let section = section(&setting);
+        remove(&work)?;
+        let section = section.map_err(|error| format!("{name}: {error}"))?;
+        println!("{}", section.table().markdown());
+        report.sections.push((name, section));
+    }
+    tables::write(&args.dir, &report.markdown(), &report.to_json(), &report.html())
+}
+
+fn remove(dir: &Path) -> Outcome {
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,128 @@
+//! Very many tiny objects: how fast they are made and listed, what each takes on the disk, memory, and how fast a store with
+//! them opens, after it was closed and after its owner was killed.
+
+use crate::child::{Child, POOL, TINY_BYTES, number};
+use crate::files::{disk_bytes, settle};
+use crate::report::{Aim, Row, Section};
+use crate::{Setting, store};
+use bench_report::Outcome;
+use bench_report::stats::median;
+use std::path::Path;
+
+const MIB: f64 = 1_048_576.0;
+/// Writes before the owner is killed, times the round: the log that is left has another length each time.
+const CHURN_EACH: u64 = 70_000;
+const OPEN_S_MAX: Aim = Aim::AtMost(0.5);
+const MEMORY_MIB_MAX: Aim = Aim::AtMost(100.0);
+
+/// What processes that opened a store told.
+#[derive(Default)]
+struct Opens {
+    seconds: Vec<f64>,
+    memory_mib: Vec<f64>,
+    log_mib: Vec<f64>,
+    listed_per_s: Vec<f64>,
+}
+
+pub fn run(setting: &Setting) -> Outcome<Section> {
+    let (dir, empty) = (setting.dir.join("store"), setting.dir.join("empty"));
+    store::open(&empty)?.close()?;
+    let mut empty_opens = Opens::default();
+    for _ in 0..setting.rounds {
+        empty_opens.add(&empty, false)?;
+    }
+    let empty_mib = median(empty_opens.memory_mib.clone());
+    let mut rows = vec![
+        Row::alone("empty store: open, until it answers", "s", empty_opens.seconds, Aim::None),
+        Row::alone("empty store: memory after opening", "MiB", empty_opens.memory_mib, Aim::None),
+    ];
+    let mut steps = vec![("100,000", 100_000), ("1,000,000", 1_000_000)];
+    if setting.ten_million {
+        steps.push(("10,000,000", 10_000_000));
+    }
+    let mut made = 0;
+    for (name, count) in steps {
+        let count = setting.count(count);
+        eprintln!("    {name} objects: making");
+        let mut child = Child::start("fill", &dir, &[made, count])?;
+        let line = child.next()?;
+        child.finish()?;
+        let per_s = (count - made) as f64 / number(&line, "seconds")?;
+        let memory_mib = number(&line, "memory_bytes_max")? / MIB;
+        made = count;
+        settle(&setting.dir)?;
+        let each_bytes = disk_bytes(&dir)? as f64 / count as f64;
+        let alone =
+            |what: &str, unit, values, aim| Row::alone(format!("{name} objects: {what}"), unit, values, aim);
+        rows.extend([
+            alone("making the last of them", "objects/s", vec![per_s], Aim::None),
+            alone("most memory of the process that made them", "MiB", vec![memory_mib], Aim::None),
+            alone("bytes on the disk each, closed", "B", vec![each_bytes], Aim::None),
+        ]);
+        if name == "100,000" {
+            continue;
+        }
+        let mut clean = Opens::default();
+        for round in 0..setting.rounds {
+            eprintln!("    {name} objects: opening, closed before, {}", round + 1);
+            // Ten million take long to list.
+            clean.add(&dir, count <= 1_000_000 || round == 0)?;
+        }
+        let mut killed = Opens::default();
+        for round in 0..setting.rounds {
+            eprintln!("    {name} objects: opening, killed before, {}", round + 1);
+            let writes = setting.count(CHURN_EACH * (round as u64 + 1));
+            let mut child = Child::start("churn", &dir, &[count, writes])?;
+            child.next()?;
+            child.kill()?;
+            killed.log_mib.push(log_mib(&dir)?);
+            killed.add(&dir, false)?;
+        }
+        let above = |opens: &Opens| opens.memory_mib.iter().map(|mib| mib - empty_mib).collect::<Vec<_>>();
+        let slowest_s = killed.seconds.iter().copied().fold(0.0, f64::max);
+        let (clean_above, killed_above) = (above(&clean), above(&killed));
+        rows.extend([
+            alone("listing all", "objects/s", clean.listed_per_s, Aim::None),
+            alone("open, closed before", "s", clean.seconds, OPEN_S_MAX),
+            alone("open, killed before", "s", killed.seconds, OPEN_S_MAX),
+            alone("the slowest of these", "s", vec![slowest_s], OPEN_S_MAX),
+            alone("log that the killed left", "MiB", killed.log_mib, Aim::None),
+            alone("memory above the empty store's, closed before", "MiB", clean_above, MEMORY_MIB_MAX),
+            alone("memory above the empty store's, killed before", "MiB", killed_above, MEMORY_MIB_MAX),
+        ]);
+    }
+    Ok(Section {
+        title: "Very many tiny objects",
+        note: format!(
+            "Objects of {TINY_BYTES} bytes with random names in one pool (\"{POOL}\"), buffered, 64 in flight, made once by a \
+             process of its own, with a flush at the end that is timed. Opening: a new process each time, from the start \
+             of `EmbeddedStore::open` until the first `stat` was answered, files in the page cache. Before it, a process \
+             that overwrote objects at random, 64 in flight, was killed with SIGKILL after 70,000 writes times the round, so \
+             that the logs differ. Memory: resident, of the whole process."
+        ),
+        rows,
+    })
+}
+
+impl Opens {
+    fn add(&mut self, dir: &Path, list: bool) -> Outcome {
+        let mut child = Child::start("open", dir, &[list.into()])?;
+        let line = child.next()?;
+        self.seconds.push(number(&line, "seconds")?);
+        self.memory_mib.push(number(&line, "memory_bytes")? / MIB);
+        if list {
+            let line = child.next()?;
+            self.listed_per_s.push(number(&line, "objects")? / number(&line, "seconds")?);
+        }
+        child.finish()
+    }
+}
+
+/// Of all files of the log, as far as they are written.
+fn log_mib(dir: &Path) -> Outcome<f64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir.join("log"))? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes as f64 / MIB)
+}

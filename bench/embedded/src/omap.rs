@@ -1,0 +1,196 @@
+//! Omap inserts with random keys, and ordered scans, against the bare key-value crate.
+
+use crate::reference_kv::{Batch, Tree};
+use crate::report::{Aim, Row, Section};
+use crate::rounds::{Round, Side, in_turns};
+use crate::store::Random;
+use crate::{Setting, store};
+use bench_report::Outcome;
+use bench_report::stats::seconds;
+use benthic_core::{ObjectId, Pool, ReadOp, ReadOutput, WriteOp, limits};
+use bytes::Bytes;
+use futures::executor::block_on;
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+const ENTRIES: u64 = 1_000_000;
+const ENTRIES_EACH: u64 = 100;
+const OBJECTS: u64 = 100;
+const AIM: Aim = Aim::OfReference(0.8);
+
+/// What else a side measured, round by round.
+#[derive(Default)]
+struct Also {
+    until_closed: RefCell<Vec<f64>>,
+    our_scan: RefCell<Vec<f64>>,
+    scan: RefCell<Vec<f64>>,
+}
+
+pub fn run(setting: &Setting) -> Outcome<Section> {
+    let batches = batches(setting.count(ENTRIES) / ENTRIES_EACH);
+    let objects = store::objects("object", OBJECTS)?;
+    let mut rows = Vec::new();
+    for (in_flight, threads) in [(1, 1), (16, setting.cores)] {
+        let also = Also::default();
+        let ours: Side<'_> = Box::new(|round| ours(setting, round, &batches, &objects, in_flight, &also));
+        let reference: Side<'_> = Box::new(|round| reference(setting, round, &batches, threads, &also));
+        let what = format!("inserts, {in_flight} at once, {threads} in the reference");
+        let measured = in_turns(setting, &what, vec![ours, reference])?;
+        let row = |what: String, ours: &[f64], reference: &[f64], aim| {
+            Row::compared(what, "entries/s", ours, reference, aim)
+        };
+        rows.push(row(what, &measured[0], &measured[1], AIM));
+        let until_closed = also.until_closed.into_inner();
+        rows.push(row(
+            "the same until the store is closed".to_owned(),
+            &until_closed,
+            &measured[1],
+            Aim::None,
+        ));
+        if in_flight == 1 {
+            let (ours, reference) = (also.our_scan.into_inner(), also.scan.into_inner());
+            rows.push(row("ordered scan, after opening again".to_owned(), &ours, &reference, AIM));
+        }
+    }
+    Ok(Section {
+        title: "Omap against the bare key-value crate",
+        note: format!(
+            "{} entries of 16 + 100 bytes with random keys, into {OBJECTS} objects of an empty store, {ENTRIES_EACH} \
+             in one buffered operation; a flush at the end is timed. The reference, lsm-tree, gets the same batches of the \
+             keys that the engine makes of them, with the engine's cache, its size of a table in memory, its \
+             compaction, in the background as well, and is flushed to its tables. It has no log, no checksums of \
+             operations, no attributes or versions to keep, and no order of operations to promise; our flush ends with \
+             the log durable, closing writes the tables. A scan reads all entries of one object after the other, ours \
+             in pages of {}.",
+            batches.len() as u64 * ENTRIES_EACH,
+            limits::OMAP_PAGE_ENTRIES_MAX
+        ),
+        rows,
+    })
+}
+
+fn batches(count: u64) -> Vec<Batch> {
+    let mut random = Random::new(0);
+    let mut key = || {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&random.next().to_be_bytes());
+        key[8..].copy_from_slice(&random.next().to_be_bytes());
+        key
+    };
+    let batch = |index| Batch {
+        object: index % OBJECTS,
+        keys: (0..ENTRIES_EACH).map(|_| key()).collect(),
+        value: [index as u8; 100],
+    };
+    (0..count).map(batch).collect()
+}
+
+fn ours(
+    setting: &Setting,
+    round: Round,
+    batches: &[Batch],
+    objects: &[ObjectId],
+    in_flight: usize,
+    also: &Also,
+) -> Outcome<f64> {
+    let dir = setting.dir.join("store");
+    let batches = &batches[..round.count(batches.len() as u64) as usize];
+    let entries = batches.len() as f64 * ENTRIES_EACH as f64;
+    let store = store::open(&dir)?;
+    let pool = store::new_pool(&*store, "omap")?;
+    let values: Vec<Bytes> = batches.iter().map(|batch| Bytes::copy_from_slice(&batch.value)).collect();
+    let inserting_s = store::run(batches.len() as u64, in_flight, |index| {
+        let (batch, value) = (&batches[index as usize], &values[index as usize]);
+        let entries = batch.keys.iter().map(|key| (Bytes::copy_from_slice(key), value.clone()));
+        let op = WriteOp::new().omap_set(entries).buffered();
+        let object = &objects[batch.object as usize];
+        let pool = &pool;
+        async move { pool.write(object, op).await.map(|_| ()) }
+    })?;
+    let inserted_s = inserting_s + store::flush(&*store)?;
+    let started_at = Instant::now();
+    drop(pool);
+    store.close()?;
+    let closing_s = seconds(started_at);
+    if in_flight == 1 {
+        // A round that warms up has fewer batches than there are objects when the benchmark itself is tried.
+        let rate = scan(&dir, &objects[..objects.len().min(batches.len())], entries as u64)?;
+        also.note(&also.our_scan, round, rate);
+    }
+    also.note(&also.until_closed, round, entries / (inserted_s + closing_s));
+    std::fs::remove_dir_all(dir)?;
+    Ok(entries / inserted_s)
+}
+
+fn scan(dir: &Path, objects: &[ObjectId], entries: u64) -> Outcome<f64> {
+    let store = store::open(dir)?;
+    let pool = block_on(benthic_core::Store::open_pool(&*store, "omap"))?;
+    let started_at = Instant::now();
+    let mut found = 0;
+    for object in objects {
+        found += block_on(scan_object(&*pool, object))?;
+    }
+    let seconds = seconds(started_at);
+    store.close()?;
+    all_there(found, entries)?;
+    Ok(entries as f64 / seconds)
+}
+
+async fn scan_object(pool: &dyn Pool, object: &ObjectId) -> benthic_core::Result<u64> {
+    let (mut found, mut after) = (0, None);
+    loop {
+        let op = ReadOp::new().omap_range(after, Bytes::new(), limits::OMAP_PAGE_ENTRIES_MAX);
+        let Some(ReadOutput::Omap(page)) = pool.read(object, op).await?.outputs.pop() else {
+            return Ok(found);
+        };
+        found += page.entries.len() as u64;
+        after = page.entries.last().map(|(key, _)| key.clone());
+        let more = page.more;
+        black_box(page);
+        if !more {
+            return Ok(found);
+        }
+    }
+}
+
+fn reference(
+    setting: &Setting,
+    round: Round,
+    batches: &[Batch],
+    threads: usize,
+    also: &Also,
+) -> Outcome<f64> {
+    let dir = setting.dir.join("lsm-tree");
+    let batches = &batches[..round.count(batches.len() as u64) as usize];
+    let entries = batches.len() as f64 * ENTRIES_EACH as f64;
+    let tree = Tree::open(&dir)?;
+    let started_at = Instant::now();
+    tree.insert(batches, threads)?;
+    let inserted_s = seconds(started_at);
+    drop(tree);
+    let tree = Tree::open(&dir)?;
+    let started_at = Instant::now();
+    let mut found = 0;
+    for object in 0..OBJECTS {
+        found += tree.scan(object)?;
+    }
+    also.note(&also.scan, round, entries / seconds(started_at));
+    all_there(found, entries as u64)?;
+    std::fs::remove_dir_all(dir)?;
+    Ok(entries / inserted_s)
+}
+
+/// Keys are random, and so many that the same comes twice is not to be expected.
+fn all_there(found: u64, entries: u64) -> Outcome {
+    if found == entries { Ok(()) } else { Err(format!("{found} of {entries} entries are there").into()) }
+}
+
+impl Also {
+    fn note(&self, into: &RefCell<Vec<f64>>, round: Round, value: f64) {
+        if round.number > 0 {
+            into.borrow_mut().push(value);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Cached reads against pread and the same checksum, one at a time and four at once.
+
+use crate::report::{Aim, Row, Section};
+use crate::rounds::{Side, in_turns};
+use crate::store::Random;
+use crate::{Setting, store};
+use bench_report::Outcome;
+use bench_report::stats::{noise, seconds};
+use benthic_core::{Error, ErrorKind, ObjectId, Pool};
+use bytes::Bytes;
+use std::fs::File;
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+const SMALL_BYTES: u64 = 65_536;
+const LARGE_BYTES: u64 = 4 << 20;
+/// Of the objects of one size, and of the file.
+const ALL_BYTES: u64 = 256 << 20;
+const AT_ONCE: [usize; 2] = [1, 4];
+const AIM: Aim = Aim::OfReference(0.8);
+
+/// What is read: from objects of which size, and how much at once.
+const LOADS: [(&str, u64, u64, u64); 3] = [
+    ("64 KiB, whole objects", SMALL_BYTES, SMALL_BYTES, 131_072),
+    ("64 KiB, within objects of 4 MiB", LARGE_BYTES, SMALL_BYTES, 131_072),
+    ("4 MiB, whole objects", LARGE_BYTES, LARGE_BYTES, 2_048),
+];
+
+pub fn run(setting: &Setting) -> Outcome<Section> {
+    let all_bytes = if setting.quick { ALL_BYTES / 8 } else { ALL_BYTES };
+    let store = store::open(&setting.dir.join("store"))?;
+    let pool = store::new_pool(&*store, "reads")?;
+    let data = Bytes::from(noise(all_bytes as usize));
+    let path = setting.dir.join("file");
+    std::fs::write(&path, &data)?;
+    let file = File::open(&path)?;
+    let small = store::objects("small", all_bytes / SMALL_BYTES)?;
+    let large = store::objects("large", all_bytes / LARGE_BYTES)?;
+    for (objects, size) in [(&small, SMALL_BYTES as usize), (&large, LARGE_BYTES as usize)] {
+        store::fill(&*pool, objects, |index| data.slice(index * size..(index + 1) * size))?;
+    }
+    store::flush(&*store)?;
+    let mut rows = Vec::new();
+    for (what, object_bytes, read_bytes, count) in LOADS {
+        let objects = if object_bytes == SMALL_BYTES { &small } else { &large };
+        let load = Load { pool: &*pool, objects, object_bytes, read_bytes, file: &file, data: &data };
+        load.check()?;
+        for at_once in AT_ONCE {
+            let rate = |count: u64, seconds: f64| (count * read_bytes) as f64 / seconds / 1_048_576.0;
+            let count = setting.count(count);
+            let places = load.places(count);
+            let ours: Side<'_> = Box::new(|round| {
+                let places = &places[..round.count(count) as usize];
+                Ok(rate(places.len() as u64, load.ours(places, at_once)?))
+            });
+            let fresh: Side<'_> = Box::new(|round| {
+                let places = &places[..round.count(count) as usize];
+                Ok(rate(places.len() as u64, load.pread(places, at_once, true)?))
+            });
+            let reused: Side<'_> = Box::new(|round| {
+                let places = &places[..round.count(count) as usize];
+                Ok(rate(places.len() as u64, load.pread(places, at_once, false)?))
+            });
+            let what = format!("{what}, {at_once} at once");
+            let measured = in_turns(setting, &what, vec![ours, fresh, reused])?;
+            rows.extend([
+                Row::compared(&what, "MiB/s", &measured[0], &measured[1], AIM),
+                Row::compared(
+                    format!("{what}, reference with one buffer"),
+                    "MiB/s",
+                    &measured[0],
+                    &measured[2],
+                    Aim::None,
+                ),
+            ]);
+        }
+    }
+    store.close()?;
+    Ok(Section {
+        title: "Cached reads",
+        note: "Random places, all of it in the page cache. The reference: pread into a new buffer, which every reader of \
+               ours gets, and crc32c of it by the crate that the engine has, from a file with the same bytes; 4 at once \
+               are 4 threads there, and 4 operations of one client here. With one buffer: the reference reads into the \
+               same one again and again."
+            .to_owned(),
+        rows,
+    })
+}
+
+struct Load<'a> {
+    pool: &'a dyn Pool,
+    objects: &'a [ObjectId],
+    object_bytes: u64,
+    read_bytes: u64,
+    file: &'a File,
+    data: &'a Bytes,
+}
+
+impl Load<'_> {
+    /// Where to read in the file. Objects are in it one behind the other.
+    fn places(&self, count: u64) -> Vec<u64> {
+        let mut random = Random::new(0);
+        let all = self.objects.len() as u64 * self.object_bytes / self.read_bytes;
+        (0..count).map(|_| random.below(all) * self.read_bytes).collect()
+    }
+
+    /// A fast wrong answer is no result.
+    fn check(&self) -> Outcome {
+        let count = self.objects.len() as u64;
+        store::run(count, 1, |index| async move {
+            let at = index * self.object_bytes + (index % 2) * (self.object_bytes - self.read_bytes);
+            let read = self.read(at).await?;
+            if read == self.data.slice(at as usize..(at + self.read_bytes) as usize) {
+                return Ok(());
+            }
+            Err(Error::new(ErrorKind::Internal, "other bytes than were written").with("offset_bytes", at))
+        })
+        .map(|_| ())
+    }
+
+    async fn read(&self, at: u64) -> benthic_core::Result<Bytes> {
+        let object = &self.objects[(at / self.object_bytes) as usize];
+        self.pool.read_range(object, at % self.object_bytes, self.read_bytes).await
+    }
+
+    /// Seconds.
+    fn ours(&self, places: &[u64], at_once: usize) -> Outcome<f64> {
+        store::run(places.len() as u64, at_once, |index| async move {
+            black_box(self.read(places[index as usize]).await?);
+            Ok(())
+        })
+    }
+
+    /// Seconds.
+    fn pread(&self, places: &[u64], threads: usize, fresh: bool) -> Outcome<f64> {
+        let len = self.read_bytes as usize;
+        let read = |places: &[u64]| -> std::io::Result<()> {
+            let mut buffer = vec![0; len];
+            for at in places {
+                if fresh {
+                    buffer = vec![0; len];
+                }
+                self.file.read_exact_at(&mut buffer, *at)?;
+                black_box(crc32c::crc32c(&buffer));
+            }
+            Ok(())
+        };
+        let started_at = Instant::now();
+        if threads == 1 {
+            read(places)?;
+        } else {
+            std::thread::scope(|scope| {
+                let parts = places.chunks(places.len().div_ceil(threads));
+                let running: Vec<_> = parts.map(|part| scope.spawn(|| read(part))).collect();
+                running.into_iter().try_for_each(|thread| match thread.join() {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err(std::io::Error::other("a reader panicked")),
+                })
+            })?;
+        }
+        Ok(seconds(started_at))
+    }
+}

@@ -1,0 +1,77 @@
+//! Results as tables, for Markdown and for a page, and the files that a benchmark leaves.
+
+use crate::Outcome;
+use crate::html::{self, escape};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Under what the results were measured: name and value.
+pub type Conditions = Vec<(&'static str, String)>;
+
+/// A table with its title and what it shows.
+pub struct Table {
+    /// Its head.
+    pub title: String,
+    /// How it was measured.
+    pub note: String,
+    /// Heads of its columns.
+    pub heads: Vec<&'static str>,
+    /// Its cells.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// For people, and for docs/performance.md.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("## {}\n\n{}\n\n", self.title, self.note);
+        let rule = vec!["---:"; self.heads.len()];
+        for row in [&self.heads, &rule] {
+            text.push_str(&format!("| {} |\n", row.join(" | ")));
+        }
+        for row in &self.rows {
+            text.push_str(&format!("| {} |\n", row.join(" | ")));
+        }
+        text
+    }
+
+    /// As a part of a page.
+    pub fn html(&self) -> String {
+        let title = format!("<h2>{}</h2>\n<p>{}</p>\n", escape(&self.title), escape(&self.note));
+        title + &html::table(&self.heads, self.rows.iter().cloned())
+    }
+}
+
+/// The conditions and all tables.
+pub fn markdown(conditions: &Conditions, tables: &[Table]) -> String {
+    let mut text = String::new();
+    for (name, value) in conditions {
+        text.push_str(&format!("- {name}: {value}\n"));
+    }
+    for table in tables {
+        text.push('\n');
+        text.push_str(&table.markdown());
+    }
+    text
+}
+
+/// The conditions as a list of a page.
+pub fn conditions_html(conditions: &Conditions) -> String {
+    html::list(conditions.iter().map(|(name, value)| format!("{name}: {value}")))
+}
+
+/// The conditions as an object.
+pub fn conditions_json(conditions: &Conditions) -> Value {
+    Value::Object(conditions.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect())
+}
+
+/// Writes the report's three files into a directory.
+pub fn write(out: &Path, markdown: &str, json: &Value, html: &str) -> Outcome {
+    for (name, content) in
+        [("report.md", markdown), ("report.json", format!("{json:#}\n").as_str()), ("report.html", html)]
+    {
+        let path = out.join(name);
+        std::fs::write(&path, content)?;
+        eprintln!("written: {}", path.display());
+    }
+    Ok(())
+}
