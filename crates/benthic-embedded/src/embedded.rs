@@ -378,6 +378,13 @@ impl Owner {
 }
 
 fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: Done<Reply>) {
+    // To wake another thread would take longer than such a read.
+    if let Request::Read { pool, object, op } = &request
+        && let Some(reply) = workers.run_here(|| engine.read_at_once(*pool, object, op)).flatten()
+    {
+        let done = Box::new(|outcome: Result<_>| done(outcome.map(|reply| Reply::Read { reply })));
+        return engine.answer(*pool, object, reply, done);
+    }
     let engine = Arc::clone(engine);
     workers.submit(Box::new(move |admitted| match admitted {
         Ok(()) => run(&engine, request, done),

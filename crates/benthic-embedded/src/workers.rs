@@ -1,7 +1,7 @@
 //! Threads that run operations.
 
 use benthic_core::{Error, ErrorKind, Result};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,6 +21,8 @@ pub(crate) struct Workers {
 struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
+    /// Held by whoever runs a job on a thread of its own.
+    stopped: RwLock<bool>,
 }
 
 #[derive(Default)]
@@ -63,8 +65,15 @@ impl Workers {
         job(Err(refused));
     }
 
+    /// Runs a short job on this thread. `None` if no more jobs are taken, or if it panics.
+    pub fn run_here<T>(&self, job: impl FnOnce() -> T) -> Option<T> {
+        let _running = self.shared.stopped.try_read().filter(|stopped| !**stopped)?;
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).ok()
+    }
+
     /// Runs what waits, takes no more, and returns when all is done.
     pub fn stop(&self) {
+        *self.shared.stopped.write() = true;
         self.shared.queue.lock().stopping = true;
         self.shared.wake.notify_all();
         for thread in self.threads.lock().drain(..) {

@@ -1,5 +1,6 @@
 //! The other processes' side of the socket.
 
+use super::outbox::Outbox;
 use super::wire::{Reply, Request, frame, parse};
 use super::{GREETING, read_frame, socket_path};
 use benthic_core::ErrorKind;
@@ -10,8 +11,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the owner may take to greet.
@@ -28,11 +28,8 @@ pub(crate) enum Lost {
 
 pub(crate) struct Connection {
     stream: UnixStream,
-    to_write: mpsc::Sender<Vec<u8>>,
+    outbox: Outbox<()>,
     shared: Arc<Shared>,
-    /// Buffered operations sent, and how many of them a flush covered.
-    buffered: AtomicU64,
-    flushed: AtomicU64,
 }
 
 struct Shared {
@@ -42,9 +39,20 @@ struct Shared {
 
 struct Waiting {
     next_id: u64,
-    replies: HashMap<u64, oneshot::Sender<Result<Reply, Lost>>>,
+    replies: HashMap<u64, Waiter>,
+    /// Buffered operations that the owner did, and how many of them a flush covered.
+    buffered: u64,
+    flushed: u64,
     /// How the connection ended.
     ended: Option<Lost>,
+}
+
+/// Who waits for a reply.
+struct Waiter {
+    reply: oneshot::Sender<Result<Reply, Lost>>,
+    is_buffered: bool,
+    /// Buffered operations that a flush covers.
+    flushes: u64,
 }
 
 impl Connection {
@@ -63,60 +71,48 @@ impl Connection {
         }
         stream.set_read_timeout(None)?;
         stream.write_all(&GREETING)?;
-        let waiting = Waiting { next_id: 1, replies: HashMap::new(), ended: None };
+        let waiting = Waiting { next_id: 1, replies: HashMap::new(), buffered: 0, flushed: 0, ended: None };
         let shared = Arc::new(Shared { waiting: Mutex::new(waiting), ended: Condvar::new() });
-        let (to_write, frames) = mpsc::channel::<Vec<u8>>();
-        let (mut writing, reading, answered) =
-            (stream.try_clone()?, stream.try_clone()?, Arc::clone(&shared));
-        std::thread::Builder::new().name("benthic-send".to_owned()).spawn(move || {
-            for frame in frames {
-                if writing.write_all(&frame).is_err() {
-                    // The receiver learns how the connection ended.
-                    break;
-                }
-            }
-        })?;
+        // An owner that takes no more may still say goodbye.
+        let (outbox, _sender) = Outbox::start(stream.try_clone()?, Shutdown::Write, "benthic-send")?;
+        let (reading, answered) = (stream.try_clone()?, Arc::clone(&shared));
         std::thread::Builder::new().name("benthic-receive".to_owned()).spawn(move || {
             let ended = receive(&mut BufReader::new(reading), &answered.waiting);
             let mut waiting = answered.waiting.lock();
             waiting.ended = Some(ended);
             answered.ended.notify_all();
-            for (_, reply) in waiting.replies.drain() {
-                let _ = reply.send(Err(ended));
+            for (_, waiter) in waiting.replies.drain() {
+                let _ = waiter.reply.send(Err(ended));
             }
         })?;
-        Ok(Connection { stream, to_write, shared, buffered: AtomicU64::new(0), flushed: AtomicU64::new(0) })
+        Ok(Connection { stream, outbox, shared })
     }
 
     /// Sends a request and waits for the reply.
     pub async fn call(&self, request: &Request) -> Result<Reply, Lost> {
-        if request.is_buffered() {
-            self.buffered.fetch_add(1, Ordering::AcqRel);
-        }
-        let covered = self.buffered.load(Ordering::Acquire);
-        let reply = self.send(request)?.await.unwrap_or(Err(Lost::Unknown))?;
-        if *request == (Request::Flush {}) && reply == (Reply::Done {}) {
-            self.flushed.fetch_max(covered, Ordering::AcqRel);
-        }
-        Ok(reply)
+        self.send(request)?.await.unwrap_or(Err(Lost::Unknown))
     }
 
     fn send(&self, request: &Request) -> Result<oneshot::Receiver<Result<Reply, Lost>>, Lost> {
         let (reply, outcome) = oneshot::channel();
-        let mut waiting = self.shared.waiting.lock();
-        if waiting.ended.is_some() {
-            return Err(Lost::NotDone);
-        }
-        let id = waiting.next_id;
-        waiting.next_id += 1;
-        let Some(frame) = frame(id, request) else {
+        let id = {
+            let mut waiting = self.shared.waiting.lock();
+            if waiting.ended.is_some() {
+                return Err(Lost::NotDone);
+            }
+            let id = waiting.next_id;
+            waiting.next_id += 1;
+            let flushes = if *request == (Request::Flush {}) { waiting.buffered } else { 0 };
+            waiting.replies.insert(id, Waiter { reply, is_buffered: request.is_buffered(), flushes });
+            id
+        };
+        if let Some(frame) = frame(id, request) {
+            self.outbox.send(frame, ());
+        } else if let Some(waiter) = self.shared.waiting.lock().replies.remove(&id) {
             let refused =
                 Reply::failed(ErrorKind::LimitExceeded, "the request is too large; make it smaller");
-            let _ = reply.send(Ok(refused));
-            return Ok(outcome);
-        };
-        self.to_write.send(frame).map_err(|_| Lost::NotDone)?;
-        waiting.replies.insert(id, reply);
+            let _ = waiter.reply.send(Ok(refused));
+        }
         Ok(outcome)
     }
 
@@ -126,8 +122,7 @@ impl Connection {
         while waiting.ended.is_none() {
             self.shared.ended.wait(&mut waiting);
         }
-        let unflushed = self.buffered.load(Ordering::Acquire) > self.flushed.load(Ordering::Acquire);
-        unflushed && waiting.ended == Some(Lost::Unknown)
+        waiting.buffered > waiting.flushed && waiting.ended == Some(Lost::Unknown)
     }
 }
 
@@ -144,8 +139,13 @@ fn receive(reader: &mut impl Read, waiting: &Mutex<Waiting>) -> Lost {
         if reply == (Reply::Goodbye {}) {
             return Lost::NotDone;
         }
-        if let Some(waiting) = waiting.lock().replies.remove(&id) {
-            let _ = waiting.send(Ok(reply));
+        let mut waiting = waiting.lock();
+        let Some(waiter) = waiting.replies.remove(&id) else { continue };
+        if !matches!(reply, Reply::Failed { .. }) {
+            waiting.buffered += u64::from(waiter.is_buffered);
+            waiting.flushed = waiting.flushed.max(waiter.flushes);
         }
+        drop(waiting);
+        let _ = waiter.reply.send(Ok(reply));
     }
 }

@@ -2,6 +2,7 @@
 //! protocol.
 
 pub(crate) mod client;
+mod outbox;
 pub(crate) mod server;
 pub(crate) mod wire;
 

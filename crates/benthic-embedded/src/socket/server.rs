@@ -1,5 +1,6 @@
 //! The owner's side of the socket: a thread that reads and one that writes for every connection.
 
+use super::outbox::Outbox;
 use super::wire::{Reply, Request, frame, parse};
 use super::{GREETING, read_frame, socket_path};
 use benthic_core::error::errno::EINVAL;
@@ -10,7 +11,7 @@ use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, io};
@@ -214,7 +215,7 @@ impl Drop for Share {
     }
 }
 
-type Replies = mpsc::Sender<(Vec<u8>, Option<Share>)>;
+type Replies = Arc<Outbox<Option<Share>>>;
 
 /// A request that was taken. If it is dropped without an answer, because its job panicked, that is the answer.
 struct Pending {
@@ -231,8 +232,7 @@ impl Pending {
         });
         if let Some(frame) = frame {
             share.grow(frame.len() as u64);
-            // The connection may be gone; then nobody waits for the reply.
-            let _ = self.replies.send((frame, Some(share)));
+            self.replies.send(frame, Some(share));
         }
     }
 }
@@ -259,19 +259,9 @@ fn serve(
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the other side speaks another protocol"));
     }
     stream.set_read_timeout(None)?;
-    // Replies are written by a thread of their own, so that a slow reader holds up nobody but itself; what waits for
-    // it is bounded by what may be in flight.
-    let (replies, to_write) = mpsc::channel::<(Vec<u8>, Option<Share>)>();
-    let mut writing = stream.try_clone()?;
-    let writer = std::thread::Builder::new().name("benthic-write".to_owned()).spawn(move || {
-        for (frame, share) in to_write {
-            if writing.write_all(&frame).is_err() {
-                // Ends the reader too; replies that still come are dropped.
-                let _ = writing.shutdown(Shutdown::Both);
-            }
-            drop(share);
-        }
-    })?;
+    // What waits to be written is bounded by what may be in flight.
+    let (replies, writer) = Outbox::start(stream.try_clone()?, Shutdown::Both, "benthic-write")?;
+    let replies = Arc::new(replies);
     let outcome = read_requests(&mut reader, handler, in_flight, &replies);
     in_flight.end();
     in_flight.wait_for_end();
@@ -280,7 +270,7 @@ fn serve(
         shared.ended.wait(&mut ending);
     }
     if let (Ending::Goodbye, Some(goodbye)) = (*ending, frame(0, &Reply::Goodbye {})) {
-        let _ = replies.send((goodbye, None));
+        replies.send(goodbye, None);
     }
     drop(ending);
     drop(replies);
@@ -305,7 +295,7 @@ fn read_requests(
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a request cannot be decoded"))?;
         let reply_bytes = request.reply_bytes().min(limits::OPERATION_BYTES_MAX);
         let share = in_flight.add(frame_bytes + reply_bytes);
-        let mut pending = Pending { id, share: Some(share), replies: replies.clone() };
+        let mut pending = Pending { id, share: Some(share), replies: Arc::clone(replies) };
         handler(request, Box::new(move |reply| pending.answer(&reply)));
     }
 }

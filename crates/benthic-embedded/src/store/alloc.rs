@@ -16,6 +16,9 @@ pub(crate) const REGION_BYTES: usize = REGION_WORDS * 8;
 const RUN_BLOCKS_WANTED: u64 = 16;
 const RUNS_SKIPPED_MAX: usize = 64;
 
+/// What is given back to the file system, if all of it is free.
+pub(crate) const GRANULE_BLOCKS: u64 = 16;
+
 type Region = Box<[u64; REGION_WORDS]>;
 
 #[derive(Default)]
@@ -148,6 +151,42 @@ impl Allocator {
         self.logged
             .get((block / REGION_BLOCKS) as usize)
             .is_some_and(|region| region[(bit / 64) as usize] >> (bit % 64) & 1 != 0)
+    }
+
+    /// The parts of an extent that are not in use, as the log says.
+    pub fn unused(&self, of: Extent) -> Vec<Extent> {
+        let (first, count) = blocks(of);
+        let mut runs: Vec<Extent> = Vec::new();
+        for block in (first..first + count).filter(|block| !self.in_use(*block)) {
+            match runs.last_mut() {
+                Some(run) if run.offset_bytes + run.len_bytes == block * BLOCK_BYTES => {
+                    run.len_bytes += BLOCK_BYTES
+                }
+                _ => runs.push(extent(block, 1)),
+            }
+        }
+        runs
+    }
+
+    /// The granules, [`GRANULE_BLOCKS`] long and aligned so, that these extents have a part in and that are all free.
+    pub fn free_granules(&self, extents: &[Extent]) -> Vec<Extent> {
+        let mut granules = BTreeSet::new();
+        for (first, count) in extents.iter().map(|extent| blocks(*extent)) {
+            granules.extend(first / GRANULE_BLOCKS..(first + count).div_ceil(GRANULE_BLOCKS));
+        }
+        let all_free = |granule: &u64| {
+            let (first, end) = (granule * GRANULE_BLOCKS, (granule + 1) * GRANULE_BLOCKS);
+            let run_end = match self.free.range(..=first).next_back() {
+                Some((start, run)) if start + run > first => start + run,
+                _ => first,
+            };
+            run_end >= end.min(self.end_block)
+        };
+        granules
+            .into_iter()
+            .filter(all_free)
+            .map(|granule| extent(granule * GRANULE_BLOCKS, GRANULE_BLOCKS))
+            .collect()
     }
 
     /// Blocks in use, as the log says.

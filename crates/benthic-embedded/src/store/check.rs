@@ -1,5 +1,6 @@
 //! Scrub, which verifies what objects hold, and fsck, which verifies how the store holds together.
 
+use super::disk::Source;
 use super::engine::{Engine, PoolEntry};
 use super::keys::{self, BLOCK_BYTES, Chunk, Data, Extent, Onode};
 use super::kv_files;
@@ -74,14 +75,16 @@ impl Engine {
         };
         let mut bytes = onode.size_bytes;
         for offset_bytes in (0..onode.size_bytes).step_by(SCRUB_READ_BYTES as usize) {
-            match self.disk.read(&onode, offset_bytes, SCRUB_READ_BYTES) {
+            match self.disk.read(&onode, offset_bytes, SCRUB_READ_BYTES, Source::Disk) {
                 Ok(_) => {}
                 Err(_) => {
                     // Once more in small units, to name every damaged place: the start of what a checksum covers.
                     let end = onode.size_bytes.min(offset_bytes + SCRUB_READ_BYTES);
                     let mut noted = None;
                     for at in (offset_bytes..end).step_by(BLOCK_BYTES as usize) {
-                        let Err(error) = self.disk.read(&onode, at, BLOCK_BYTES) else { continue };
+                        let Err(error) = self.disk.read(&onode, at, BLOCK_BYTES, Source::Disk) else {
+                            continue;
+                        };
                         let place = error.context().find(|(key, _)| *key == "offset_bytes");
                         let place = place.and_then(|(_, place)| place.parse().ok()).or(Some(at));
                         if place != noted {
@@ -92,7 +95,7 @@ impl Engine {
                 }
             }
         }
-        let mut object = Object::new(&self.disk, Vec::new(), Some(onode), 0);
+        let mut object = Object::new(&self.disk, Vec::new(), Some(onode), 0, Source::Disk);
         match object.list_xattrs() {
             Ok(xattrs) => bytes += xattrs.values().map(|value| value.len() as u64).sum::<u64>(),
             Err(error) => note(None, error)?,

@@ -13,10 +13,8 @@ use std::time::Duration;
 
 /// Extents that are free wait for the cleaner at most so long.
 const IDLE_MS: u64 = 100;
-/// Keys that one step removes.
-const KEYS_PER_STEP: usize = 1_000;
-/// Objects of a removed pool that one step removes.
-const OBJECTS_PER_STEP: usize = 100;
+/// A step's record is written when it has so much: on a full disk there is room for little more.
+const STEP_BYTES: usize = 64 * 1024;
 
 #[derive(Default)]
 pub(crate) struct Cleaner {
@@ -91,28 +89,32 @@ impl Engine {
             _ => return Err(malformed("a mark of the cleaner")),
         };
         let prefix = [&[prefix], &mark[1..keys::TAIL_AT]].concat();
-        let mut changes = Vec::new();
+        let mut record = Record::default();
+        let mut len_bytes = 0;
         for entry in self.disk.kv.scan(&prefix, None) {
-            changes.push((entry?.0.to_vec(), None));
-            if changes.len() == KEYS_PER_STEP
-                && !self.step(Record { changes: std::mem::take(&mut changes), ..Record::default() })?
-            {
-                return Ok(());
+            let (key, _) = entry?;
+            len_bytes += key.len();
+            record.changes.push((key.to_vec(), None));
+            if len_bytes >= STEP_BYTES {
+                len_bytes = 0;
+                if !self.step(std::mem::take(&mut record))? {
+                    return Ok(());
+                }
             }
         }
-        changes.push((mark.to_vec(), None));
-        self.step(Record { changes, ..Record::default() }).map(|_| ())
+        record.changes.push((mark.to_vec(), None));
+        self.step(record).map(|_| ())
     }
 
     fn remove_objects(&self, pool: u32) -> Result<()> {
         let mut record = Record::default();
-        for (index, entry) in self.disk.kv.scan(&keys::onodes(pool, b""), None).enumerate() {
+        for entry in self.disk.kv.scan(&keys::onodes(pool, b""), None) {
             let (key, value) = entry?;
             let onode = Onode::decode(value).map_err(|_| malformed("the object's metadata"))?;
             layout::free_all(&self.disk, &onode, &mut record)?;
             super::object::mark_garbage(&onode, &mut record);
             record.changes.push((key.to_vec(), None));
-            if index % OBJECTS_PER_STEP == OBJECTS_PER_STEP - 1 && !self.step(std::mem::take(&mut record))? {
+            if record.len_bytes() >= STEP_BYTES && !self.step(std::mem::take(&mut record))? {
                 return Ok(());
             }
         }

@@ -3,14 +3,14 @@
 
 use super::disk::Disk;
 use super::keys::{self, Extent, Meta};
-use super::log::{self, EMPTY_LOG_BYTES, FRAME_HEADER_BYTES, Frame, Log};
+use super::log::{EMPTY_LOG_BYTES, FRAME_HEADER_BYTES, Frame, Log};
 use super::object::Prepared;
 use super::record::Record;
 use super::space::Space;
 use crate::Options;
-use benthic_core::{Action, Clock, Durability, Error, ErrorKind, Result};
+use benthic_core::{Clock, Durability, Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,6 +18,8 @@ use std::time::Duration;
 /// What runs when an operation is done.
 pub(crate) type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
+/// What a new segment has for operations that come while it is made.
+const SEGMENT_ROOM_BYTES: u64 = 256 * 1024;
 /// A group this large is written out though nobody waits for it.
 const GROUP_BYTES_WANTED: u64 = 4 * 1024 * 1024;
 /// A log of this size is replayed by the next opener sooner than a checkpoint is made.
@@ -28,7 +30,6 @@ const GROUP_BYTES_MAX: u64 = 128 * 1024 * 1024;
 pub(crate) struct Commit {
     disk: Arc<Disk>,
     clock: Arc<dyn Clock>,
-    log_dir: PathBuf,
     buffered_ms_max: u64,
     /// Held while a group is written; taken before `queue`.
     log: Mutex<Log>,
@@ -75,6 +76,13 @@ struct Group {
     awaited: bool,
 }
 
+impl Queue {
+    /// What the group that is being filled takes of the log.
+    fn promised_bytes(&self) -> u64 {
+        if self.group.frame.records > 0 { self.group.frame.len_bytes() as u64 } else { 0 }
+    }
+}
+
 impl Group {
     fn new(first_lsn: u64) -> Group {
         Group { frame: Frame::new(first_lsn), ..Group::default() }
@@ -89,19 +97,17 @@ impl Commit {
     /// A queue behind a log that was opened: `next_lsn` comes next, the key-value store on disk has `applied_lsn`.
     pub fn new(
         disk: Arc<Disk>,
-        log_dir: PathBuf,
+        log_dir: &Path,
         log: Log,
         next_lsn: u64,
         applied_lsn: u64,
         options: &Options,
     ) -> Result<Commit> {
-        let failed = |e| Error::io(Action::Admin, "the log cannot be opened", e);
-        let (segment, before_bytes) = log.segment().map_err(failed)?;
-        let space = Space::open(&log_dir, segment, before_bytes, log.len_bytes - before_bytes)?;
+        let (segment, before_bytes) = log.segment();
+        let space = Space::open(log_dir, segment, before_bytes, log.len_bytes - before_bytes)?;
         Ok(Commit {
             disk,
             clock: Arc::clone(&options.clock),
-            log_dir,
             buffered_ms_max: options.buffered_ms_max,
             log_bytes: AtomicU64::new(log.len_bytes),
             log: Mutex::new(log),
@@ -279,7 +285,9 @@ impl Commit {
 
     /// Makes everything durable, leaves little to replay, and tells the committer to stop. Nothing is submitted any more.
     pub fn close(&self) -> Result<()> {
-        let outcome = if self.log_bytes() > LOG_BYTES_LEFT { self.checkpoint() } else { self.write_end() };
+        let cut = self.log_bytes() > LOG_BYTES_LEFT && self.checkpoint().is_ok();
+        // Without a checkpoint the next opener replays what is there.
+        let outcome = if cut { Ok(()) } else { self.write_end() };
         self.queue.lock().stopping = true;
         self.work.notify_one();
         outcome
@@ -295,7 +303,7 @@ impl Commit {
         drop(queue);
         self.write_group(&mut log, group)?;
         if log.ends_with_records {
-            log.append(Frame::new(next_lsn)).inspect_err(|error| drop(self.fail(error)))
+            log.append(Frame::new(next_lsn), 0).inspect_err(|error| drop(self.fail(error)))
         } else {
             Ok(())
         }
@@ -310,13 +318,16 @@ impl Commit {
     fn write_group(&self, log: &mut Log, group: Group) -> Result<()> {
         let Group { frame, waiters, freed, unsynced_bytes, .. } = group;
         let last_lsn = frame.first_lsn + u64::from(frame.records) - 1;
-        let failed = self.queue.lock().failed.clone();
+        let (failed, given_bytes) = {
+            let queue = self.queue.lock();
+            (queue.failed.clone(), queue.space.given_bytes())
+        };
         let outcome = match failed {
             Some(why) => Err(why),
             None if frame.records == 0 => Ok(()),
             None => {
                 let synced = if unsynced_bytes > 0 { self.disk.data.sync() } else { Ok(()) };
-                synced.and_then(|()| log.append(frame)).map_err(|error| {
+                synced.and_then(|()| log.append(frame, given_bytes)).map_err(|error| {
                     tracing::error!(%error, "a group of operations could not be written; the store is read-only now");
                     self.fail(&error)
                 })
@@ -379,33 +390,34 @@ impl Commit {
         drop(queue);
         // What is sealed may reach the disk only after the log and the data that it speaks of.
         self.write_group(&mut log, group)?;
-        // A full disk may be freed again. After any other failure, and after any failure to sync data, nothing is known of
-        // what was to be durable.
-        let full = |error: &Error| error.kind() == ErrorKind::LimitExceeded;
-        let mut queue = self.queue.lock();
-        queue.space.lend();
-        let promised_bytes =
-            if queue.group.frame.records > 0 { queue.group.frame.len_bytes() as u64 } else { 0 };
-        let rotated = log.rotate(applied_lsn + 1, promised_bytes).and_then(|begins| {
-            if !begins {
-                return Ok(());
-            }
-            let (segment, before_bytes) =
-                log.segment().map_err(|e| Error::io(Action::Write, "the log cannot be read", e))?;
-            queue.space.move_to(segment, before_bytes, EMPTY_LOG_BYTES + promised_bytes);
-            Ok(())
-        });
-        drop(queue);
-        rotated.inspect_err(|error| drop((!full(error)).then(|| self.fail(error))))?;
+        self.queue.lock().space.lend();
+        let rotated = self.rotate(&mut log, applied_lsn + 1);
+        rotated.inspect_err(|error| drop((!nothing_changed(error)).then(|| self.fail(error))))?;
         drop(log);
         self.disk.data.sync().inspect_err(|error| drop(self.fail(error)))?;
-        self.disk.kv.write_sealed().inspect_err(|error| drop((!full(error)).then(|| self.fail(error))))?;
-        self.queue.lock().checkpoint_lsn = applied_lsn;
+        let written = self.disk.kv.write_sealed();
+        written.inspect_err(|error| drop((!nothing_changed(error)).then(|| self.fail(error))))?;
         let mut log = self.log.lock();
-        log.len_bytes = log::remove_applied(&self.log_dir, applied_lsn)?;
+        log.cut()?;
         self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
-        self.queue.lock().space.cut();
+        let mut queue = self.queue.lock();
+        queue.checkpoint_lsn = applied_lsn;
+        queue.space.cut();
         Ok(())
+    }
+
+    /// Begins a new segment of the log, unless the last one begins with `first_lsn`.
+    fn rotate(&self, log: &mut Log, first_lsn: u64) -> Result<()> {
+        // Made while operations go on: it takes syncs.
+        let promised_bytes = self.queue.lock().promised_bytes();
+        let Some(next) = log.next(first_lsn, promised_bytes + SEGMENT_ROOM_BYTES)? else { return Ok(()) };
+        let mut queue = self.queue.lock();
+        let promised_bytes = queue.promised_bytes();
+        log.rotate(next, promised_bytes)?;
+        let (segment, before_bytes) = log.segment();
+        queue.space.move_to(segment, before_bytes, EMPTY_LOG_BYTES + promised_bytes);
+        drop(queue);
+        log.settle().map_err(|error| error.with_kind(ErrorKind::Internal))
     }
 
     /// Merges tables of the key-value store; all of them if the disk is full and something was removed, whose keys take
@@ -414,7 +426,7 @@ impl Commit {
         let fully = full && self.removed.swap(false, Ordering::Relaxed);
         let merged = if fully { self.disk.kv.compact_fully() } else { self.disk.kv.compact() };
         merged.inspect_err(|error| {
-            if error.kind() != ErrorKind::LimitExceeded {
+            if !nothing_changed(error) {
                 self.fail(error);
             } else if fully {
                 self.removed.store(true, Ordering::Relaxed);
@@ -431,7 +443,9 @@ impl Commit {
         let freed = std::mem::take(&mut *self.freed.lock());
         self.disk.data.punch_all(freed.clone());
         let mut allocator = self.disk.allocator.lock();
-        freed.into_iter().for_each(|extent| allocator.release(extent));
+        freed.iter().for_each(|extent| allocator.release(*extent));
+        // Small ones whose neighbours were free before. Nobody may take them meanwhile.
+        self.disk.data.punch_all(allocator.free_granules(&freed));
     }
 
     /// Runs `look` while no operation can change the store.
@@ -439,6 +453,12 @@ impl Commit {
         let _queue = self.queue.lock();
         look()
     }
+}
+
+/// Whether a step of a checkpoint failed before it changed anything: a full disk may be freed again, and tables that
+/// cannot be read stay as they are. After any other failure nothing is known of what was to be durable.
+fn nothing_changed(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Corrupt)
 }
 
 fn read_only(why: &str) -> Error {

@@ -1,20 +1,23 @@
 //! The data file: extents of object data, in whole blocks. What an extent holds is said, with its checksum, in the
 //! metadata only.
 
+use super::alloc::GRANULE_BLOCKS;
+use super::disk::Source;
 use super::keys::{BLOCK_BYTES, Extent};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{ReadWriteFlags, preadv2};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::ErrorKind as Io;
+use std::io::{ErrorKind as Io, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Shorter runs are used again, not given back to the file system.
-const PUNCH_BYTES_MIN: u64 = 65_536;
+/// Shorter runs wait until their neighbours are free too.
+const PUNCH_BYTES_MIN: u64 = GRANULE_BLOCKS * BLOCK_BYTES;
 
 pub(crate) struct DataFile {
     file: File,
@@ -60,7 +63,10 @@ impl DataFile {
     }
 
     /// Fills `buffer`; a file that ends before is damage.
-    pub fn read(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {
+    pub fn read(&self, offset_bytes: u64, buffer: &mut [u8], source: Source) -> Result<()> {
+        if source == Source::Memory {
+            return self.read_cached(offset_bytes, buffer);
+        }
         if self.overlay.is_empty() {
             return self.read_file(offset_bytes, buffer);
         }
@@ -73,6 +79,16 @@ impl DataFile {
             }
         }
         Ok(())
+    }
+
+    fn read_cached(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {
+        let wanted_bytes = buffer.len();
+        let read = preadv2(&self.file, &mut [IoSliceMut::new(buffer)], offset_bytes, ReadWriteFlags::NOWAIT);
+        match read {
+            Ok(read_bytes) if read_bytes == wanted_bytes => Ok(()),
+            // Whatever else it is, whoever reads from the disk will see it.
+            _ => Err(Error::new(ErrorKind::Busy, "the data is not in memory")),
+        }
     }
 
     fn read_file(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {

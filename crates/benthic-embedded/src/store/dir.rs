@@ -98,9 +98,18 @@ impl Dir {
     /// # Errors
     /// `Busy` if a process owns it, `NotFound`, `Unsupported` for a newer format.
     pub fn open_damaged(path: &Path, lost: &mut Vec<Finding>) -> Result<Dir> {
-        names(path)?;
+        let names = names(path)?;
+        if !["format", "kv", "log", "data"].iter().any(|part| names.iter().any(|name| name == part)) {
+            return Err(Error::new(ErrorKind::NotFound, "there is no store here, not even parts of one")
+                .with("dir", path.display()));
+        }
+        // Opened to be read: a disk that fails is often mounted so.
         let lock_path = path.join("lock");
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
+        let lock = match File::open(&lock_path) {
+            // Nobody has a store open that has no lock.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => File::open(path),
+            lock => lock,
+        };
         let lock = lock.map_err(|e| io("the store cannot be locked", &lock_path, e))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -237,6 +246,14 @@ impl Dir {
                 }
                 _ => {}
             }
+        }
+        // The note of a store that somebody removed would miss its log in this one.
+        let note = self.path.join("closed");
+        match fs::remove_file(&note) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(io("left-overs cannot be removed", &note, e));
+            }
+            _ => {}
         }
         fs::create_dir(self.log()).map_err(|e| io("the log cannot be made", &self.log(), e))?;
         Log::create(&self.log())?;

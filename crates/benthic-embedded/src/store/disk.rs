@@ -10,11 +10,22 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
+/// A read of more is worth a thread of its own, even from memory.
+const MEMORY_BYTES_MAX: u64 = 256 * 1024;
+
+/// Where the bytes of a read may come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// From the system's cache, and not many: else the read is `Busy`.
+    Memory,
+    Disk,
+}
+
 pub(crate) struct Disk {
     pub kv: Kv,
     pub data: DataFile,
     pub allocator: Mutex<Allocator>,
-    /// The next object, omap or pool number.
+    /// The next object or omap number.
     pub next_id: AtomicU64,
 }
 
@@ -49,10 +60,13 @@ impl Disk {
     }
 
     /// Reads and verifies a range of an object's data, short at its end.
-    pub fn read(&self, onode: &Onode, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
+    pub fn read(&self, onode: &Onode, offset_bytes: u64, len_bytes: u64, source: Source) -> Result<Bytes> {
         let len_bytes = len_bytes.min(onode.size_bytes.saturating_sub(offset_bytes));
         if len_bytes == 0 {
             return Ok(Bytes::new());
+        }
+        if source == Source::Memory && len_bytes > MEMORY_BYTES_MAX {
+            return Err(Error::new(ErrorKind::Busy, "so much takes a while"));
         }
         let end_bytes = offset_bytes + len_bytes;
         let mut buffer = vec![0; len_bytes as usize];
@@ -71,7 +85,7 @@ impl Disk {
                     let from = offset_bytes.max(base);
                     let to = end_bytes.min(base + CHUNK_BYTES);
                     let target = &mut buffer[(from - offset_bytes) as usize..(to - offset_bytes) as usize];
-                    self.read_chunk(onode.oid, base, &chunk, from - base, target)?;
+                    self.read_chunk(onode.oid, base, &chunk, from - base, target, source)?;
                 }
             }
         }
@@ -86,15 +100,19 @@ impl Disk {
         chunk: &Chunk,
         from_bytes: u64,
         target: &mut [u8],
+        source: Source,
     ) -> Result<()> {
+        let read = |logical, offset_bytes, crc, buffer: &mut [u8]| {
+            self.read_verified(oid, logical, offset_bytes, crc, buffer, source)
+        };
         match chunk {
             Chunk::Stream { offset_bytes, len_bytes, crc } => {
                 let len = *len_bytes as usize;
                 if from_bytes == 0 && target.len() >= len {
-                    return self.read_verified(oid, base_bytes, *offset_bytes, *crc, &mut target[..len]);
+                    return read(base_bytes, *offset_bytes, *crc, &mut target[..len]);
                 }
                 let mut whole = vec![0; len];
-                self.read_verified(oid, base_bytes, *offset_bytes, *crc, &mut whole)?;
+                read(base_bytes, *offset_bytes, *crc, &mut whole)?;
                 let wanted = whole.get(from_bytes as usize..).unwrap_or_default();
                 let count = wanted.len().min(target.len());
                 target[..count].copy_from_slice(&wanted[..count]);
@@ -111,10 +129,10 @@ impl Disk {
                     let target = &mut target[(from - from_bytes) as usize..(to - from_bytes) as usize];
                     let logical = base_bytes + start;
                     if target.len() as u64 == BLOCK_BYTES {
-                        self.read_verified(oid, logical, block.offset_bytes, block.crc, target)?;
+                        read(logical, block.offset_bytes, block.crc, target)?;
                     } else {
                         let mut whole = [0; BLOCK_BYTES as usize];
-                        self.read_verified(oid, logical, block.offset_bytes, block.crc, &mut whole)?;
+                        read(logical, block.offset_bytes, block.crc, &mut whole)?;
                         target.copy_from_slice(&whole[(from - start) as usize..(to - start) as usize]);
                     }
                 }
@@ -130,8 +148,9 @@ impl Disk {
         offset_bytes: u64,
         crc: u32,
         buffer: &mut [u8],
+        source: Source,
     ) -> Result<()> {
-        self.data.read(offset_bytes, buffer).map_err(|error| error.with("offset_bytes", logical))?;
+        self.data.read(offset_bytes, buffer, source).map_err(|error| error.with("offset_bytes", logical))?;
         if data_crc(oid, logical, buffer) == crc {
             return Ok(());
         }

@@ -4,28 +4,31 @@ use super::alloc::Allocator;
 use super::commit::{Commit, Done};
 use super::data::DataFile;
 use super::dir::Dir;
-use super::disk::Disk;
+use super::disk::{Disk, Source};
 use super::keys::{self, BLOCK_BYTES, Extent};
 use super::kv::{Kv, malformed};
 use super::log::Log;
 use super::object::{Object, Prepared};
 use super::record::Record;
+use super::space::release_reserve;
 use crate::execute::{self, Methods};
 use crate::listing::{self, Lister};
 use crate::memory::no_such_pool;
 use crate::{Options, listing::decode_token};
 use benthic_core::{
     ClassCall, ClassInfo, Durability, Error, ErrorKind, ListPage, ListRequest, ObjectAddress, ObjectId,
-    ReadOp, ReadOutput, ReadReply, Result, WriteOp, WriteReply, WriteStep, names,
+    ReadOp, ReadOutput, ReadReply, ReadStep, Result, WriteOp, WriteReply, WriteStep, names,
 };
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
+/// An operation of more steps is worth a thread of its own.
+const AT_ONCE_STEPS_MAX: usize = 8;
 /// Locks that objects share by hash.
 const OBJECT_LOCKS: usize = 4_096;
 
@@ -70,18 +73,14 @@ impl Engine {
         let (log, next_lsn) =
             Log::open(&dir.log(), meta.applied_lsn, closed_lsn, |_, record| replay.record(record))?;
         let Replay { next_id, blocks, freed, .. } = replay;
-        for (block, bytes) in blocks {
-            data.write(block * BLOCK_BYTES, &bytes)?;
-        }
+        write_replayed(&data, &dir, &blocks)?;
         // Whoever freed them may not have come to giving their space back.
-        let freed = freed.into_iter().filter(|block| !allocator.in_use(*block));
-        let block_extent = |block| Extent { offset_bytes: block * BLOCK_BYTES, len_bytes: BLOCK_BYTES };
-        data.punch_all(freed.map(block_extent).collect());
+        data.punch_all(freed.into_iter().flat_map(|extent| allocator.unused(extent)).collect());
         allocator.build_free_list();
         let pools = pools(&kv)?;
 
         let disk = Arc::new(Disk { kv, data, allocator: Mutex::new(allocator), next_id: next_id.into() });
-        let commit = Commit::new(Arc::clone(&disk), dir.log(), log, next_lsn, meta.applied_lsn, &options)?;
+        let commit = Commit::new(Arc::clone(&disk), &dir.log(), log, next_lsn, meta.applied_lsn, &options)?;
         let commit = Arc::new(commit);
         let engine = Arc::new(Engine {
             dir,
@@ -165,9 +164,14 @@ impl Engine {
         if self.open_pool(name).is_ok() {
             return Err(Error::new(ErrorKind::AlreadyExists, "the pool is there already").with("pool", name));
         }
-        let id = u32::try_from(self.disk.next_id.fetch_add(1, Ordering::Relaxed))
-            .map_err(|_| Error::new(ErrorKind::LimitExceeded, "the store has used up its pool numbers"))?;
-        let changes = vec![(keys::pool(name), Some(id.to_le_bytes().to_vec()))];
+        let last = self.disk.kv.get(keys::LAST_POOL)?.map_or(Ok(0), |last| pool_number(&last))?;
+        let highest = self.pools.read().keys().next_back().copied().unwrap_or(0);
+        let id = last
+            .max(highest)
+            .checked_add(1)
+            .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "the store has used up its pool numbers"))?;
+        let number = Some(id.to_le_bytes().to_vec());
+        let changes = vec![(keys::pool(name), number.clone()), (keys::LAST_POOL.to_vec(), number)];
         self.submit_and_wait(Prepared::keys(&self.disk, changes, Vec::new()))?;
         let entry = PoolEntry { id, name: name.to_owned(), removed: RwLock::new(false) };
         self.pools.write().insert(id, Arc::new(entry));
@@ -214,7 +218,33 @@ impl Engine {
     }
 
     pub fn read(&self, pool: u32, id: &ObjectId, op: &ReadOp, done: Done<ReadReply>) {
-        match self.read_now(pool, id, op) {
+        let reply = self.pool(pool).and_then(|pool| {
+            let _pool = pool.guard()?;
+            let _shared = self.object_lock(pool.id, id).read();
+            self.read_now(pool.id, id, op, Source::Disk)
+        });
+        self.answer(pool, id, reply, done);
+    }
+
+    /// Reads what takes neither the disk nor a lock that somebody has, nor long; `None` for all else. The key-value store
+    /// may read a block of its own on the way.
+    pub fn read_at_once(&self, pool: u32, id: &ObjectId, op: &ReadOp) -> Option<Result<ReadReply>> {
+        let short = |step: &ReadStep| {
+            matches!(step, ReadStep::Read { .. } | ReadStep::Stat | ReadStep::GetXattr { .. })
+        };
+        if op.steps.len() > AT_ONCE_STEPS_MAX || !op.steps.iter().all(short) {
+            return None;
+        }
+        let entry = self.pool(pool).ok()?;
+        let _pool = entry.removed.try_read().filter(|removed| !**removed)?;
+        let _shared = self.object_lock(pool, id).try_read()?;
+        let reply = self.read_now(pool, id, op, Source::Memory);
+        (!reply.as_ref().is_err_and(|error| error.kind() == ErrorKind::Busy)).then_some(reply)
+    }
+
+    /// Answers a read when nothing that it saw can be lost any more.
+    pub fn answer(&self, pool: u32, id: &ObjectId, reply: Result<ReadReply>, done: Done<ReadReply>) {
+        match reply {
             Err(error) => {
                 let error = error.with_op("read").with("object", self.address(pool, id));
                 self.commit.when_all_durable(move || done(Err(error)));
@@ -228,13 +258,11 @@ impl Engine {
         }
     }
 
-    fn read_now(&self, pool: u32, id: &ObjectId, op: &ReadOp) -> Result<ReadReply> {
+    /// The caller holds the pool and the object.
+    fn read_now(&self, pool: u32, id: &ObjectId, op: &ReadOp, source: Source) -> Result<ReadReply> {
         op.check()?;
-        let pool = self.pool(pool)?;
-        let _pool = pool.guard()?;
-        let _shared = self.object_lock(pool.id, id).read();
-        let before = self.disk.onode(pool.id, id)?;
-        let mut object = Object::new(&self.disk, Vec::new(), before, self.methods.clock.unix_ns());
+        let before = self.disk.onode(pool, id)?;
+        let mut object = Object::new(&self.disk, Vec::new(), before, self.methods.clock.unix_ns(), source);
         execute::read(&mut object, op, &self.methods)
     }
 
@@ -288,7 +316,7 @@ impl Engine {
         let before = self.disk.onode(pool.id, id)?;
         let version_before = before.as_ref().map_or(0, |onode| onode.version);
         let key = keys::onode(pool.id, id);
-        let mut object = Object::new(&self.disk, key, before, self.methods.clock.unix_ns());
+        let mut object = Object::new(&self.disk, key, before, self.methods.clock.unix_ns(), Source::Disk);
         execute::write(&mut object, op, &self.methods)?;
         let prepared =
             object.prepare()?.map(|prepared| Prepared { frees: op.steps.iter().all(frees), ..prepared });
@@ -362,14 +390,14 @@ pub(super) fn pools(kv: &Kv) -> Result<BTreeMap<u32, Arc<PoolEntry>>> {
     for entry in kv.scan(&[keys::PREFIX_POOL], None) {
         let (key, value) = entry?;
         let name = std::str::from_utf8(&key[1..]).map_err(|_| malformed("the name of a pool"))?.to_owned();
-        let id = value
-            .as_ref()
-            .try_into()
-            .map(u32::from_le_bytes)
-            .map_err(|_| malformed("the number of a pool"))?;
+        let id = pool_number(&value)?;
         pools.insert(id, Arc::new(PoolEntry { id, name, removed: RwLock::new(false) }));
     }
     Ok(pools)
+}
+
+fn pool_number(value: &[u8]) -> Result<u32> {
+    value.try_into().map(u32::from_le_bytes).map_err(|_| malformed("the number of a pool"))
 }
 
 /// Whether a step only frees space.
@@ -393,13 +421,13 @@ pub(super) struct Replay<'a> {
     /// Data of records whose blocks no later record freed: a freed block may hold something newer, which was synced
     /// before it was logged.
     pub(super) blocks: BTreeMap<u64, Bytes>,
-    /// Blocks that some record freed.
-    freed: BTreeSet<u64>,
+    /// What some record freed.
+    freed: Vec<Extent>,
 }
 
 impl<'a> Replay<'a> {
     pub(super) fn new(kv: &'a Kv, allocator: &'a mut Allocator, next_id: u64) -> Replay<'a> {
-        Replay { kv, allocator, next_id, blocks: BTreeMap::new(), freed: BTreeSet::new() }
+        Replay { kv, allocator, next_id, blocks: BTreeMap::new(), freed: Vec::new() }
     }
 
     pub(super) fn record(&mut self, record: Bytes) -> Result<()> {
@@ -418,14 +446,29 @@ impl<'a> Replay<'a> {
         for extent in freed {
             self.allocator.log(extent, false);
             let first = extent.offset_bytes / BLOCK_BYTES;
-            for block in first..first + extent.len_bytes / BLOCK_BYTES {
-                self.blocks.remove(&block);
-                self.freed.insert(block);
-            }
+            let within = first..first + extent.len_bytes / BLOCK_BYTES;
+            let stale: Vec<u64> = self.blocks.range(within).map(|(block, _)| *block).collect();
+            stale.iter().for_each(|block| drop(self.blocks.remove(block)));
+            self.freed.push(extent);
         }
         self.kv.apply(changes);
         Ok(())
     }
+}
+
+/// Writes what replay found. A power cut may have taken blocks that were never allocated on the disk, and somebody else may
+/// have filled it since: then the reserve of the log, which is at least as long, makes room.
+fn write_replayed(data: &DataFile, dir: &Dir, blocks: &BTreeMap<u64, Bytes>) -> Result<()> {
+    let mut tried = false;
+    for (block, bytes) in blocks {
+        while let Err(error) = data.write(block * BLOCK_BYTES, bytes) {
+            if error.kind() != ErrorKind::LimitExceeded || std::mem::replace(&mut tried, true) {
+                return Err(error);
+            }
+            release_reserve(&dir.log()).map_err(|_| error)?;
+        }
+    }
+    Ok(())
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

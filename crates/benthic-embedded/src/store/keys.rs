@@ -16,6 +16,8 @@ pub(crate) const DATA_FILE_BYTES_MAX: u64 = 1 << 46;
 pub(crate) const BLOCKS_PER_CHUNK: usize = (CHUNK_BYTES / BLOCK_BYTES) as usize;
 
 pub(crate) const META: &[u8] = b"!";
+/// The number of the pool that was made last: no other ever has it, for somebody may still hold it.
+pub(crate) const LAST_POOL: &[u8] = b"#";
 pub(crate) const PREFIX_ALLOCATION: u8 = b'A';
 pub(crate) const PREFIX_CHUNK: u8 = b'D';
 pub(crate) const PREFIX_GARBAGE: u8 = b'G';
@@ -84,7 +86,7 @@ fn with_u32(prefix: u8, id: u32, tail: &[u8]) -> Vec<u8> {
 pub(crate) struct Meta {
     /// The last operation whose effect it holds.
     pub applied_lsn: u64,
-    /// The next object, omap or pool number.
+    /// The next object or omap number.
     pub next_id: u64,
 }
 

@@ -110,7 +110,7 @@ impl Kv {
         let runs = self.tree.l0_run_count();
         if runs >= FRESH_RUNS_MAX
             && let Err(error) = self.compact()
-            && (error.kind() != ErrorKind::LimitExceeded || runs >= FRESH_RUNS_MAX_FULL)
+            && (!undone(&error) || runs >= FRESH_RUNS_MAX_FULL)
         {
             return Err(error);
         }
@@ -147,15 +147,16 @@ impl Kv {
         })
     }
 
-    /// Writes tables. If the disk is full, what was written of them goes: the crate leaves it, and then there would be
-    /// less space with every attempt.
+    /// Writes tables. If the disk is full, or a table that is read for it is damaged, what was written goes: the crate
+    /// leaves it, and then there would be less space with every attempt.
     ///
     /// # Errors
-    /// `LimitExceeded` only if the disk has the same list of tables as before: the crate would write over a newer one.
+    /// `LimitExceeded` and `Corrupt` only if the disk has the same list of tables as before: the crate would write over a
+    /// newer one.
     fn or_undo(&self, write: impl FnOnce() -> Result<()>) -> Result<()> {
         let before = self.table_files();
         write().map_err(|error| {
-            if error.kind() != ErrorKind::LimitExceeded {
+            if !undone(&error) {
                 return error;
             }
             if kv_files::list_number(&self.dir) != Some(self.tree.current_version().id()) {
@@ -203,6 +204,11 @@ pub(crate) fn kv_error(message: &str, error: lsm_tree::Error) -> Error {
         lsm_tree::Error::Io(source) => Error::io(Action::Read, message, source),
         damage => Error::new(ErrorKind::Corrupt, message).with_source(damage),
     }
+}
+
+/// Whether a failure to write tables left nothing behind.
+fn undone(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Corrupt)
 }
 
 fn write_error(message: &str, error: lsm_tree::Error) -> Error {

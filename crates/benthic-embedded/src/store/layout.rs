@@ -1,7 +1,7 @@
 //! Lays out an object's new data: chooses inline, stream or blocks, verifies what it merges with, writes to free
 //! extents, and says in the record what is taken and freed.
 
-use super::disk::Disk;
+use super::disk::{Disk, Source};
 use super::keys::{
     self, BLOCK_BYTES, BLOCKS_PER_CHUNK, Block, CHUNK_BYTES, Chunk, Data, Extent, INLINE_BYTES_MAX, Onode,
     data_crc,
@@ -51,7 +51,7 @@ pub(crate) fn lay_out(
     if target.size_bytes <= INLINE_BYTES_MAX {
         let mut data = vec![0; target.size_bytes as usize];
         if let Some(before) = before {
-            let old = disk.read(before, 0, target.cut_bytes.min(target.size_bytes))?;
+            let old = disk.read(before, 0, target.cut_bytes.min(target.size_bytes), Source::Disk)?;
             data[..old.len()].copy_from_slice(&old);
             free_all(disk, before, record)?;
         }
@@ -145,7 +145,14 @@ impl Layout<'_> {
                     let mut content = vec![0; end as usize];
                     if let Some(old) = old.filter(|_| covered < end) {
                         let visible = visible.min(end) as usize;
-                        self.disk.read_chunk(self.target.oid, base, old, 0, &mut content[..visible])?;
+                        self.disk.read_chunk(
+                            self.target.oid,
+                            base,
+                            old,
+                            0,
+                            &mut content[..visible],
+                            Source::Disk,
+                        )?;
                     }
                     self.pieces.overlay(base, &mut content);
                     Bytes::from(content)
@@ -171,7 +178,7 @@ impl Layout<'_> {
     ) -> Result<()> {
         let base = u64::from(index) * CHUNK_BYTES;
         let mut content = vec![0; len_bytes as usize];
-        self.disk.read_chunk(self.target.oid, base, stream, 0, &mut content)?;
+        self.disk.read_chunk(self.target.oid, base, stream, 0, &mut content, Source::Disk)?;
         let kept = len_bytes.next_multiple_of(BLOCK_BYTES);
         record.freed.extend(stream.extents().into_iter().filter(|extent| extent.len_bytes > kept).map(
             |extent| Extent { offset_bytes: extent.offset_bytes + kept, len_bytes: extent.len_bytes - kept },
@@ -198,7 +205,7 @@ impl Layout<'_> {
             None => Box::new([None; BLOCKS_PER_CHUNK]),
             Some(Chunk::Blocks(blocks)) => blocks.clone(),
             Some(stream @ Chunk::Stream { offset_bytes, len_bytes, .. }) => {
-                self.disk.read_chunk(self.target.oid, base, stream, 0, &mut content)?;
+                self.disk.read_chunk(self.target.oid, base, stream, 0, &mut content, Source::Disk)?;
                 stream_end = u64::from(*len_bytes);
                 let mut blocks = Box::new([None; BLOCKS_PER_CHUNK]);
                 for (at, block) in
@@ -225,7 +232,7 @@ impl Layout<'_> {
             let kept = visible.clamp(start, stop) - start;
             let covered = matches!(&parts[..], [(0, len, _)] if *len == BLOCK_BYTES);
             if let (Some(chunk @ Chunk::Blocks(_)), Some(_), false) = (old, &block, covered || kept == 0) {
-                self.disk.read_chunk(self.target.oid, base, chunk, start, content)?;
+                self.disk.read_chunk(self.target.oid, base, chunk, start, content, Source::Disk)?;
             }
             content[kept as usize..].fill(0);
             self.pieces.overlay(base + start, content);

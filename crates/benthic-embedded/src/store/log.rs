@@ -10,7 +10,7 @@ use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +24,13 @@ pub(crate) const EMPTY_LOG_BYTES: u64 = SEGMENT_HEADER_BYTES as u64;
 const UNFINISHED: &str = "unfinished";
 /// Places in a damaged segment that are tried for a frame.
 const TRIES_MAX: usize = 4_096;
+/// Zeros that are written behind a frame together with it, for the next frames to be written over, about as many as the
+/// segment has frames: a sync of blocks that were written before takes no commit of the file system's own journal, and half
+/// the time.
+const ZEROS_BYTES_MIN: u64 = 64 * 1024;
+const ZEROS_BYTES_MAX: u64 = 1024 * 1024;
+/// A frame of this size is worth a commit.
+const FRAME_BYTES_LARGE: u64 = ZEROS_BYTES_MAX / 4;
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"BNFR");
 pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 
@@ -40,6 +47,10 @@ pub(crate) struct Log {
 struct Segment {
     file: Arc<File>,
     first_lsn: u64,
+    /// The end of its frames.
+    end_bytes: u64,
+    /// The end of what was ever written: behind its frames there are zeros.
+    written_bytes: u64,
     /// Goes into the checksum of every frame, so that data which looks like a frame is none.
     salt: u64,
 }
@@ -78,7 +89,7 @@ impl Frame {
         self.bytes.len()
     }
 
-    fn seal(&mut self, salt: u64) -> &[u8] {
+    fn seal(&mut self, salt: u64) {
         let payload_len = (self.bytes.len() - FRAME_HEADER_BYTES) as u32;
         let mut header = Vec::with_capacity(FRAME_HEADER_BYTES);
         header.put_u32(FRAME_MAGIC);
@@ -89,7 +100,6 @@ impl Frame {
         self.bytes[..FRAME_HEADER_BYTES].copy_from_slice(&header);
         let crc = frame_crc(salt, &self.bytes);
         self.bytes[4..8].copy_from_slice(&crc.to_le_bytes());
-        &self.bytes
     }
 }
 
@@ -146,9 +156,11 @@ impl Log {
             let mut reader = FrameReader { salt, bytes: &bytes, at: SEGMENT_HEADER_BYTES };
             let mut lsn = first_lsn;
             let mut last_frame = None;
+            let mut has_records = false;
             let mut frame_at = reader.at;
             while let Some((frame_lsn, records)) = reader.next_frame() {
-                last_frame = (!records.is_empty()).then_some(frame_at);
+                last_frame = Some(frame_at);
+                has_records = !records.is_empty();
                 frame_at = reader.at;
                 if frame_lsn != lsn {
                     return Err(damaged(&path, reader.at, "operations are missing in the log")
@@ -162,7 +174,8 @@ impl Log {
                     lsn += 1;
                 }
             }
-            if reader.at < bytes.len() {
+            let mut written_bytes = bytes.len();
+            if bytes[reader.at..].iter().any(|byte| *byte != 0) {
                 if !segments.is_empty() || lsn < closed_lsn || reader.valid_frame_behind(lsn) {
                     return Err(damaged(&path, reader.at, "a frame of the log that was whole is damaged"));
                 }
@@ -170,6 +183,7 @@ impl Log {
                 let file = OpenOptions::new().write(true).open(&path);
                 file.and_then(|file| file.set_len(reader.at as u64).and_then(|()| file.sync_all()))
                     .map_err(|e| io("the log cannot be cut", &path, e))?;
+                written_bytes = reader.at;
             }
             if let Some((following, path)) = segments.first()
                 && *following != lsn
@@ -180,14 +194,16 @@ impl Log {
             }
             len_bytes += reader.at as u64;
             let last_frame = last_frame.map(|at| (at as u64, bytes.slice(at..reader.at)));
-            last = Some((Unopened { first_lsn, salt, path }, last_frame));
+            let (end_bytes, written_bytes) = (reader.at as u64, written_bytes as u64);
+            last =
+                Some((Unopened { first_lsn, end_bytes, written_bytes, salt, path }, last_frame, has_records));
         }
         if next_lsn < closed_lsn {
             return Err(damaged(dir, 0, "the log ends before the last operation of a store that was closed")
                 .with("wanted_lsn", closed_lsn - 1));
         }
-        let (unopened, last_frame) = last.ok_or_else(|| damaged(dir, 0, "the log has no segment"))?;
-        let ends_with_records = last_frame.is_some();
+        let (unopened, last_frame, ends_with_records) =
+            last.ok_or_else(|| damaged(dir, 0, "the log has no segment"))?;
         let path = unopened.path.clone();
         let segment = unopened.open(last_frame).map_err(|e| io("the log cannot be opened", &path, e))?;
         sync_dir(dir)?;
@@ -196,60 +212,82 @@ impl Log {
 
     /// Makes the first segment of a new store.
     pub fn create(dir: &Path) -> Result<()> {
-        Segment::create(dir, 1, 0).map(|_| ())
+        Unnamed::create(dir, 1, 0)?.name(0)?;
+        sync_dir(dir)
     }
 
-    /// Writes a frame and makes it durable.
+    /// Writes a frame and makes it durable. The segment has blocks up to `given_bytes`.
     ///
     /// # Errors
     /// After an error nothing is known of the frame; the log takes no more.
-    pub fn append(&mut self, mut frame: Frame) -> Result<()> {
+    pub fn append(&mut self, mut frame: Frame, given_bytes: u64) -> Result<()> {
         self.ends_with_records = frame.records > 0;
-        let bytes = frame.seal(self.segment.salt);
-        let mut file = &*self.segment.file;
-        file.write_all(bytes)
+        frame.seal(self.segment.salt);
+        let Segment { file, end_bytes, written_bytes, .. } = &mut self.segment;
+        let frame_bytes = frame.bytes.len() as u64;
+        let frame_end = *end_bytes + frame_bytes;
+        if frame_end > *written_bytes {
+            let zeros_end = given_bytes.min(frame_end + frame_end.clamp(ZEROS_BYTES_MIN, ZEROS_BYTES_MAX));
+            if frame_bytes < FRAME_BYTES_LARGE && zeros_end > frame_end {
+                frame.bytes.resize((zeros_end - *end_bytes) as usize, 0);
+            }
+            *written_bytes = *end_bytes + frame.bytes.len() as u64;
+        }
+        file.write_all_at(&frame.bytes, *end_bytes)
             .and_then(|()| file.sync_data())
             .map_err(|e| Error::io(Action::Write, "the log cannot be written", e))?;
-        self.len_bytes += bytes.len() as u64;
+        *end_bytes = frame_end;
+        self.len_bytes += frame_bytes;
         Ok(())
     }
 
     /// The open segment, and how many bytes the ones before it have.
-    pub fn segment(&self) -> std::io::Result<(Arc<File>, u64)> {
-        let len_bytes = self.segment.file.metadata()?.len();
-        Ok((Arc::clone(&self.segment.file), self.len_bytes.saturating_sub(len_bytes)))
+    pub fn segment(&self) -> (Arc<File>, u64) {
+        (Arc::clone(&self.segment.file), self.len_bytes - self.segment.end_bytes)
     }
 
-    /// Begins a new segment, whose first frame has `first_lsn`, unless the last one begins there. It has room for
-    /// `promised_bytes` of frames. Says whether it did.
+    /// Makes a segment whose first frame has `first_lsn`, with room for `promised_bytes` of frames; `None` if the last one
+    /// begins there.
+    ///
+    /// # Errors
+    /// `LimitExceeded` if the disk is full or no file can be made, and then the last segment goes on.
+    pub fn next(&self, first_lsn: u64, promised_bytes: u64) -> Result<Option<Unnamed>> {
+        if self.segment.first_lsn == first_lsn {
+            return Ok(None);
+        }
+        Unnamed::create(&self.dir, first_lsn, promised_bytes).map(Some)
+    }
+
+    /// Goes over to a segment, which must be [`Log::settle`]d before anything is appended.
     ///
     /// # Errors
     /// `LimitExceeded` if the disk is full, and then the last segment goes on.
-    pub fn rotate(&mut self, first_lsn: u64, promised_bytes: u64) -> Result<bool> {
-        let begins = self.segment.first_lsn != first_lsn;
-        if begins {
-            self.segment = Segment::create(&self.dir, first_lsn, promised_bytes)?;
-            self.ends_with_records = false;
-            self.len_bytes += SEGMENT_HEADER_BYTES as u64;
-        }
-        Ok(begins)
+    pub fn rotate(&mut self, next: Unnamed, promised_bytes: u64) -> Result<()> {
+        self.segment = next.name(promised_bytes)?;
+        self.ends_with_records = false;
+        self.len_bytes += EMPTY_LOG_BYTES;
+        Ok(())
     }
-}
 
-/// Removes the segments that hold nothing behind `applied_lsn`; gives back how many bytes the others have. A segment that
-/// cannot be removed does no harm.
-pub(crate) fn remove_applied(dir: &Path, applied_lsn: u64) -> Result<u64> {
-    let segments = segments(dir)?;
-    let live = segments.iter().rposition(|(first_lsn, _)| *first_lsn <= applied_lsn + 1).unwrap_or(0);
-    for (_, path) in &segments[..live] {
-        if let Err(error) = fs::remove_file(path) {
-            tracing::warn!(%error, path = %path.display(), "a log segment cannot be removed");
+    /// Makes the open segment's name durable.
+    pub fn settle(&self) -> Result<()> {
+        sync_dir(&self.dir)
+    }
+
+    /// Removes the segments before the open one, whose operations are all applied. A segment that cannot be removed does
+    /// no harm.
+    pub fn cut(&mut self) -> Result<()> {
+        let segments = segments(&self.dir)?;
+        let applied = segments.iter().filter(|(first_lsn, _)| *first_lsn < self.segment.first_lsn);
+        for (_, path) in applied {
+            if let Err(error) = fs::remove_file(path) {
+                tracing::warn!(%error, path = %path.display(), "a log segment cannot be removed");
+            }
         }
+        sync_dir(&self.dir)?;
+        self.len_bytes = self.segment.end_bytes;
+        Ok(())
     }
-    if live > 0 {
-        sync_dir(dir)?;
-    }
-    Ok(segments[live..].iter().map(|(_, path)| fs::metadata(path).map_or(0, |metadata| metadata.len())).sum())
 }
 
 /// The first sequence number of the log's first segment.
@@ -271,8 +309,15 @@ fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-impl Segment {
-    fn create(dir: &Path, first_lsn: u64, promised_bytes: u64) -> Result<Segment> {
+/// A segment that is whole and has no name yet.
+pub(crate) struct Unnamed {
+    segment: Segment,
+    path: PathBuf,
+    room_bytes: u64,
+}
+
+impl Unnamed {
+    fn create(dir: &Path, first_lsn: u64, promised_bytes: u64) -> Result<Unnamed> {
         let salt = RandomState::new().hash_one(first_lsn);
         let mut header = SEGMENT_MAGIC.to_vec();
         header.put_u32(SEGMENT_VERSION);
@@ -280,25 +325,41 @@ impl Segment {
         header.put_u64(salt);
         let crc = crc32c::crc32c(&header);
         header.put_u32(crc);
-        let unfinished = dir.join(UNFINISHED);
+        let path = dir.join(UNFINISHED);
         let failed = |e| Error::io(Action::Write, "a log segment cannot be made", e);
-        let mut file = File::create(&unfinished).map_err(failed)?;
-        space::room(&file, EMPTY_LOG_BYTES + promised_bytes)?;
-        let mut name = || {
-            file.write_all(&header)?;
-            file.sync_all()?;
-            fs::rename(&unfinished, dir.join(segment_name(first_lsn)))
-        };
-        name().map_err(failed)?;
-        // Now it is there, perhaps: nothing may go into the one before it.
-        sync_dir(dir).map_err(|error| error.with_kind(ErrorKind::Internal))?;
-        Ok(Segment { file: Arc::new(file), first_lsn, salt })
+        // Nothing has happened yet: a process that has too many files open goes on with the last segment.
+        let mut file = File::create(&path).map_err(|e| failed(e).with_kind(ErrorKind::LimitExceeded))?;
+        let room_bytes = EMPTY_LOG_BYTES + promised_bytes;
+        let made = space::room(&file, room_bytes)
+            .and_then(|()| file.write_all(&header).and_then(|()| file.sync_all()).map_err(failed));
+        if let Err(error) = made {
+            // A full disk wants back what it gave.
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        let (file, end_bytes) = (Arc::new(file), EMPTY_LOG_BYTES);
+        let segment = Segment { file, first_lsn, end_bytes, written_bytes: end_bytes, salt };
+        Ok(Unnamed { segment, path, room_bytes })
+    }
+
+    /// Gives it its name: now it is there, perhaps, and nothing may go into the one before it.
+    fn name(self, promised_bytes: u64) -> Result<Segment> {
+        let room_bytes = EMPTY_LOG_BYTES + promised_bytes;
+        if room_bytes > self.room_bytes {
+            space::room(&self.segment.file, room_bytes).inspect_err(|_| drop(fs::remove_file(&self.path)))?;
+        }
+        fs::rename(&self.path, self.path.with_file_name(segment_name(self.segment.first_lsn))).map_err(
+            |e| Error::io(Action::Write, "a log segment cannot be named", e).with_kind(ErrorKind::Internal),
+        )?;
+        Ok(self.segment)
     }
 }
 
 /// The last segment, before it is opened for more.
 struct Unopened {
     first_lsn: u64,
+    end_bytes: u64,
+    written_bytes: u64,
     salt: u64,
     path: PathBuf,
 }
@@ -307,13 +368,13 @@ impl Unopened {
     /// Opens the segment at its end. The last frame may never have been synced: it is written once more, for a sync that
     /// failed before leaves it in memory only, and made durable before anything is built on it.
     fn open(self, last_frame: Option<(u64, Bytes)>) -> std::io::Result<Segment> {
-        let mut file = OpenOptions::new().write(true).open(&self.path)?;
+        let file = OpenOptions::new().write(true).open(&self.path)?;
         if let Some((at, frame)) = last_frame {
             file.write_all_at(&frame, at)?;
             file.sync_data()?;
         }
-        file.seek(SeekFrom::End(0))?;
-        Ok(Segment { file: Arc::new(file), first_lsn: self.first_lsn, salt: self.salt })
+        let Unopened { first_lsn, end_bytes, written_bytes, salt, .. } = self;
+        Ok(Segment { file: Arc::new(file), first_lsn, end_bytes, written_bytes, salt })
     }
 }
 

@@ -1,4 +1,4 @@
-use super::{FRAME_HEADER_BYTES, Frame, Log, remove_applied, segments};
+use super::{FRAME_HEADER_BYTES, Frame, Log, segments};
 use crate::codec::Encode;
 use benthic_core::{ErrorKind, Result};
 use std::fs;
@@ -10,16 +10,22 @@ fn frame(first_lsn: u64, records: u64) -> Frame {
     frame
 }
 
+fn rotate(log: &mut Log, first_lsn: u64) {
+    let next = log.next(first_lsn, 0).unwrap().unwrap();
+    log.rotate(next, 0).unwrap();
+    log.settle().unwrap();
+}
+
 /// A log of five frames: 1-2, 3, 4-6 in one segment, 7, 8 in the next.
 fn five_frames(dir: &Path) {
     Log::create(dir).unwrap();
     let mut log = Log::open(dir, 0, 0, |_, _| Ok(())).unwrap().0;
     for (first, count) in [(1, 2), (3, 1), (4, 3)] {
-        log.append(frame(first, count)).unwrap();
+        log.append(frame(first, count), 0).unwrap();
     }
-    log.rotate(7, 0).unwrap();
-    log.append(frame(7, 1)).unwrap();
-    log.append(frame(8, 1)).unwrap();
+    rotate(&mut log, 7);
+    log.append(frame(7, 1), 0).unwrap();
+    log.append(frame(8, 1), 0).unwrap();
 }
 
 /// The sequence numbers that replay sees; each record holds the complement of its own.
@@ -39,9 +45,9 @@ fn replay_gives_all_that_is_behind_the_applied_position() {
     five_frames(dir.path());
     assert_eq!(replayed(dir.path(), 0).unwrap(), (1..=8).collect::<Vec<_>>());
     assert_eq!(replayed(dir.path(), 4).unwrap(), (5..=8).collect::<Vec<_>>());
-    remove_applied(dir.path(), 5).unwrap();
+    let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
     assert_eq!(segments(dir.path()).unwrap().len(), 2, "a segment with needed operations stays");
-    remove_applied(dir.path(), 6).unwrap();
+    log.cut().unwrap();
     assert_eq!(segments(dir.path()).unwrap().len(), 1);
     assert_eq!(replayed(dir.path(), 6).unwrap(), [7, 8]);
     assert_eq!(replayed(dir.path(), 8).unwrap(), Vec::<u64>::new());
@@ -55,7 +61,7 @@ fn a_log_goes_on_after_it_was_opened() {
     five_frames(dir.path());
     let (mut log, next_lsn) = Log::open(dir.path(), 2, 0, |_, _| Ok(())).unwrap();
     assert_eq!(next_lsn, 9);
-    log.append(frame(9, 2)).unwrap();
+    log.append(frame(9, 2), 0).unwrap();
     assert_eq!(replayed(dir.path(), 6).unwrap(), [7, 8, 9, 10]);
 }
 
@@ -130,8 +136,8 @@ fn what_a_checkpoint_left_over_does_not_matter() {
     let dir = tempfile::tempdir().unwrap();
     five_frames(dir.path());
     let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
-    log.rotate(9, 0).unwrap();
-    log.append(frame(9, 1)).unwrap();
+    rotate(&mut log, 9);
+    log.append(frame(9, 1), 0).unwrap();
     // Removed names become durable in any order: the first segment is still there, the second is not.
     fs::remove_file(&segments(dir.path()).unwrap()[1].1).unwrap();
     assert_eq!(replayed(dir.path(), 8).unwrap(), [9]);
@@ -152,13 +158,43 @@ fn data_that_look_like_a_frame_are_none() {
     Log::create(dir.path()).unwrap();
     // A frame of another segment, as somebody could store it.
     let mut fake = frame(1 << 40, 1);
-    let fake = fake.seal(1).to_vec();
+    fake.seal(1);
+    let fake = fake.bytes;
     let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
     let mut torn = Frame::new(1);
     torn.push(|out| out.extend_from_slice(&fake));
-    log.append(torn).unwrap();
+    log.append(torn, 0).unwrap();
     let path = segments(dir.path()).unwrap().pop().unwrap().1;
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() - 1]).unwrap();
     assert_eq!(replayed(dir.path(), 0).unwrap(), Vec::<u64>::new(), "the torn frame is cut");
+}
+
+#[test]
+fn zeros_behind_the_frames_are_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    Log::create(dir.path()).unwrap();
+    let given_bytes = 4_096;
+    let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
+    let path = segments(dir.path()).unwrap().remove(0).1;
+    log.append(frame(1, 1), given_bytes).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), given_bytes, "zeros up to the end of what was given");
+    log.append(frame(2, 3), given_bytes).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), given_bytes);
+    let end_bytes = log.len_bytes;
+    drop(log);
+
+    assert_eq!(replayed(dir.path(), 0).unwrap(), [1, 2, 3, 4]);
+    let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
+    assert_eq!((log.len_bytes, log.segment().1), (end_bytes, 0), "zeros are no part of the log");
+    log.append(frame(5, 1), given_bytes).unwrap();
+    rotate(&mut log, 6);
+    log.append(frame(6, 1), given_bytes).unwrap();
+    drop(log);
+    assert_eq!(replayed(dir.path(), 0).unwrap(), [1, 2, 3, 4, 5, 6], "nor of a segment that is not the last");
+    // A frame that became zeros is missed where another follows, and where the store was closed behind it.
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[end_bytes as usize..].fill(0);
+    fs::write(&path, bytes).unwrap();
+    assert_eq!(replayed(dir.path(), 0).unwrap_err().kind(), ErrorKind::Corrupt);
 }

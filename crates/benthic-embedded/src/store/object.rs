@@ -1,6 +1,6 @@
 //! One object during one operation of the directory engine: what it was, and what the operation stages over it.
 
-use super::disk::Disk;
+use super::disk::{Disk, Source};
 use super::keys::{self, Onode};
 use super::layout;
 use super::pieces::Pieces;
@@ -16,6 +16,7 @@ pub(crate) struct Object<'a> {
     key: Vec<u8>,
     before: Option<Onode>,
     now_unix_ns: u64,
+    source: Source,
     /// Whether any step changed the object.
     changed: bool,
     exists: bool,
@@ -53,7 +54,13 @@ impl Prepared {
 }
 
 impl<'a> Object<'a> {
-    pub fn new(disk: &'a Disk, key: Vec<u8>, before: Option<Onode>, now_unix_ns: u64) -> Object<'a> {
+    pub fn new(
+        disk: &'a Disk,
+        key: Vec<u8>,
+        before: Option<Onode>,
+        now_unix_ns: u64,
+        source: Source,
+    ) -> Object<'a> {
         let size_bytes = before.as_ref().map_or(0, |onode| onode.size_bytes);
         Object {
             disk,
@@ -61,6 +68,7 @@ impl<'a> Object<'a> {
             exists: before.is_some(),
             before,
             now_unix_ns,
+            source,
             changed: false,
             reset: false,
             size_bytes,
@@ -192,7 +200,7 @@ impl ObjectAccess for Object<'_> {
     }
 
     fn read(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
-        self.disk.read(self.before()?, offset_bytes, len_bytes)
+        self.disk.read(self.before()?, offset_bytes, len_bytes, self.source)
     }
 
     fn get_xattr(&mut self, name: &str) -> Result<Bytes> {

@@ -11,7 +11,7 @@ pub(crate) const RECORD_DATA_BYTES_MAX: u64 = 65_536;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// The next object, omap or pool number after this operation.
+    /// The next object or omap number after this operation.
     pub next_id: u64,
     pub changes: Changes,
     pub allocated: Vec<Extent>,
@@ -21,6 +21,13 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// About how long it is when encoded.
+    pub fn len_bytes(&self) -> usize {
+        let changes = self.changes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len));
+        let data = self.data.iter().map(|(_, data)| data.len());
+        changes.chain(data).sum::<usize>() + 16 * (self.allocated.len() + self.freed.len())
+    }
+
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u64(self.next_id);
         out.put_len(self.changes.len());

@@ -7,7 +7,7 @@
 use super::alloc::Allocator;
 use super::data::DataFile;
 use super::dir::Dir;
-use super::disk::Disk;
+use super::disk::{Disk, Source};
 use super::engine::{Replay, pools};
 use super::keys::{self, Onode};
 use super::kv::Kv;
@@ -18,12 +18,15 @@ use benthic_core::{Action, Error, Finding, ObjectAccess, ObjectId, OmapPage, Res
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
+use std::fs::{self, File};
 use std::ops::Bound;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Places in the order of keys that are tried behind damage, for what is whole between it.
 const PLACES_MAX: usize = 4_096;
+/// What is copied at once: no more than that is lost with a sector.
+const COPY_BYTES: usize = 4_096;
 
 /// A damaged store, open for reading.
 pub(crate) struct Damaged {
@@ -92,7 +95,12 @@ impl Damaged {
                 Kv::open(&kv_copy, cache_bytes)?
             }
         };
-        let data = DataFile::open_below(&dir.data(), blocks)?;
+        let data = DataFile::open_below(&dir.data(), blocks.clone()).or_else(|error| {
+            note(format!("{error}; only what is kept beside the names of objects is left"));
+            let empty = work.join("data");
+            File::create(&empty).map_err(|e| Error::io(Action::Admin, "no file can be made", e))?;
+            DataFile::open_below(&empty, blocks)
+        })?;
         let pools = pools(&kv).map_or_else(
             |error| {
                 note(format!("names of pools are lost: {error}"));
@@ -148,7 +156,7 @@ impl Damaged {
         let onode = self.disk.onode(pool, id)?;
         Ok(onode.map(|onode| Whole {
             disk: &self.disk,
-            object: Object::new(&self.disk, Vec::new(), Some(onode.clone()), 0),
+            object: Object::new(&self.disk, Vec::new(), Some(onode.clone()), 0, Source::Disk),
             onode,
         }))
     }
@@ -160,7 +168,7 @@ impl Whole<'_> {
     }
 
     pub fn read(&self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
-        self.disk.read(&self.onode, offset_bytes, len_bytes)
+        self.disk.read(&self.onode, offset_bytes, len_bytes, Source::Disk)
     }
 
     pub fn xattrs(&mut self) -> Result<BTreeMap<String, Bytes>> {
@@ -229,6 +237,23 @@ fn middle(start: &[u8], end: &[u8]) -> Option<Vec<u8>> {
     (half > low && half < high && key.as_slice() > start && key.as_slice() < end).then_some(key)
 }
 
+/// Copies a file; what cannot be read of it becomes zeros, which no checksum takes for anything else.
+fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
+    let (from, to) = (File::open(from)?, File::create(to)?);
+    let len_bytes = from.metadata()?.len();
+    let mut block = vec![0; COPY_BYTES];
+    let mut outcome = Ok(());
+    for at in (0..len_bytes).step_by(COPY_BYTES) {
+        let part = &mut block[..(len_bytes - at).min(COPY_BYTES as u64) as usize];
+        if let Err(error) = from.read_exact_at(part, at) {
+            part.fill(0);
+            outcome = outcome.and(Err(error));
+        }
+        to.write_all_at(part, at)?;
+    }
+    outcome
+}
+
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let unreadable = |e| Error::io(Action::Admin, "it cannot be copied", e).with("path", from.display());
     fs::create_dir_all(to).map_err(unreadable)?;
@@ -238,8 +263,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         let copied = match entry.file_type() {
             Ok(kind) if kind.is_dir() => copy(&path, &target),
-            _ => fs::copy(&path, &target)
-                .map(|_| ())
+            _ => copy_file(&path, &target)
                 .map_err(|e| Error::io(Action::Admin, "it cannot be copied", e).with("path", path.display())),
         };
         outcome = outcome.and(copied);

@@ -11,14 +11,17 @@ use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Room in the open segment that only operations which free something may use.
-const FREEING_BYTES: u64 = 256 * 1024;
+/// Room in the open segment that only operations which free something may use: the largest object has 32,768 extents, whose
+/// removal takes 561 KB.
+const FREEING_BYTES: u64 = 768 * 1024;
 /// What a checkpoint may need beyond the bytes of the log: a new segment, maps of used blocks, the list of tables; and the
 /// tables of a few more, which hold what was removed until they are merged.
 const CHECKPOINT_BYTES: u64 = 1024 * 1024;
 /// A segment grows by a quarter of the log, within these.
 const STEP_BYTES_MIN: u64 = 256 * 1024;
 const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+const RESERVE: &str = "reserve";
 
 pub(crate) struct Space {
     segment: Arc<File>,
@@ -29,16 +32,18 @@ pub(crate) struct Space {
     promised_bytes: u64,
     /// The end of what the file system gave to the segment.
     given_bytes: u64,
+    /// Whether the file system gives blocks ahead at all.
+    gives: bool,
     /// What it gave to the reserve.
     reserved_bytes: u64,
     /// What of that a running checkpoint was given.
-    lent_bytes: u64,
+    lent_bytes: Option<u64>,
 }
 
 impl Space {
     /// Space behind `end_bytes` of the open segment.
     pub fn open(log_dir: &Path, segment: Arc<File>, before_bytes: u64, end_bytes: u64) -> Result<Space> {
-        let path = log_dir.join("reserve");
+        let path = log_dir.join(RESERVE);
         let reserve =
             OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(|e| {
                 Error::io(Action::Admin, "the reserve cannot be opened", e).with("path", path.display())
@@ -49,15 +54,22 @@ impl Space {
             before_bytes,
             promised_bytes: end_bytes,
             given_bytes: end_bytes,
+            gives: false,
             reserved_bytes: 0,
-            lent_bytes: 0,
+            lent_bytes: None,
         };
         // A full disk may still have what an earlier owner left. If not, whoever needs more is told.
-        if allocate(&space.segment, end_bytes, FREEING_BYTES).is_ok() {
+        if let Ok(gives) = allocate(&space.segment, end_bytes, FREEING_BYTES) {
             space.given_bytes += FREEING_BYTES;
+            space.gives = gives;
         }
         let _ = space.reserve(before_bytes + end_bytes, 0);
         Ok(space)
+    }
+
+    /// The end of the open segment's blocks, as far as there are any that nothing was written to.
+    pub fn given_bytes(&self) -> u64 {
+        if self.gives { self.given_bytes } else { 0 }
     }
 
     /// Promises room to a record of `len_bytes`.
@@ -100,13 +112,13 @@ impl Space {
         if let Err(error) = self.reserve.set_len(0) {
             tracing::warn!(%error, "the reserve cannot be released");
         }
-        self.lent_bytes = self.reserved_bytes;
+        self.lent_bytes = Some(self.reserved_bytes);
         self.reserved_bytes = 0;
     }
 
     /// The checkpoint ended; there is to be a reserve for the next one.
     pub fn take_back(&mut self) {
-        self.lent_bytes = 0;
+        self.lent_bytes = None;
         // On a full disk whoever needs it is told.
         let _ = self.reserve(self.before_bytes + self.promised_bytes, 0);
     }
@@ -114,22 +126,34 @@ impl Space {
     /// Holds back what a checkpoint of a log of `log_bytes` and of what may still be removed could need.
     fn reserve(&mut self, log_bytes: u64, step_bytes: u64) -> Result<()> {
         let wanted_bytes = log_bytes + FREEING_BYTES + CHECKPOINT_BYTES;
-        if self.lent_bytes > 0 {
-            let room = free_bytes(&self.reserve).is_none_or(|free| free > self.lent_bytes + wanted_bytes);
+        if let Some(lent_bytes) = self.lent_bytes {
+            let room = free_bytes(&self.reserve).is_none_or(|free| free > lent_bytes + wanted_bytes);
             return if room { Ok(()) } else { Err(full()) };
         }
         if wanted_bytes > self.reserved_bytes {
             let end_bytes = wanted_bytes + step_bytes;
-            allocate(&self.reserve, self.reserved_bytes, end_bytes - self.reserved_bytes)?;
+            if let Err(error) = allocate(&self.reserve, self.reserved_bytes, end_bytes - self.reserved_bytes)
+            {
+                // What the file system gave before it was full may be what a merge of tables lacks.
+                let kept = self.reserve.set_len(0).is_ok()
+                    && allocate(&self.reserve, 0, self.reserved_bytes).is_ok();
+                self.reserved_bytes = if kept { self.reserved_bytes } else { 0 };
+                return Err(error);
+            }
             self.reserved_bytes = end_bytes;
         }
         Ok(())
     }
 }
 
+/// Gives the reserve of a store that nobody has open to the file system.
+pub(crate) fn release_reserve(log_dir: &Path) -> std::io::Result<()> {
+    OpenOptions::new().write(true).open(log_dir.join(RESERVE))?.set_len(0)
+}
+
 /// Gives a new segment room for `promised_bytes` and what frees something behind them.
 pub(crate) fn room(segment: &File, promised_bytes: u64) -> Result<()> {
-    allocate(segment, 0, promised_bytes + FREEING_BYTES)
+    allocate(segment, 0, promised_bytes + FREEING_BYTES).map(|_| ())
 }
 
 fn full() -> Error {
@@ -142,14 +166,15 @@ fn free_bytes(file: &File) -> Option<u64> {
     Some(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
-fn allocate(file: &File, offset_bytes: u64, len_bytes: u64) -> Result<()> {
+/// Says whether the file has blocks now.
+fn allocate(file: &File, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
     match fallocate(file, FallocateFlags::KEEP_SIZE, offset_bytes, len_bytes) {
         Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => Err(full()),
         Err(error) => {
             // A file system that cannot promise space, or a failing disk: the write itself will tell.
             tracing::debug!(%error, "space for the log cannot be allocated ahead");
-            Ok(())
+            Ok(false)
         }
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(true),
     }
 }

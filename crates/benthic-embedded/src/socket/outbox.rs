@@ -1,0 +1,108 @@
+//! What goes out on a connection: written by whoever sends it as far as the socket takes it at once, which spares a
+//! change of threads, and by a thread of its own beyond that, so that a slow reader holds up nobody.
+
+use parking_lot::{Condvar, Mutex};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// The sending side of a stream. `T` is dropped when its frame is written, or will never be.
+pub(crate) struct Outbox<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    stream: UnixStream,
+    /// What of the stream ends when it takes no more.
+    ends: Shutdown,
+    state: Mutex<State<T>>,
+    wake: Condvar,
+}
+
+struct State<T> {
+    /// Frames, and how many bytes of each are written.
+    frames: VecDeque<(Vec<u8>, usize, T)>,
+    /// The thread writes a frame that it took out.
+    writing: bool,
+    /// Nothing more comes.
+    closed: bool,
+    /// The stream takes no more.
+    broken: bool,
+}
+
+impl<T: Send + 'static> Outbox<T> {
+    /// Starts the thread, which ends after the last frame when the outbox is dropped. When the stream takes no more, that
+    /// of it which `ends` says is shut down.
+    pub fn start(
+        stream: UnixStream,
+        ends: Shutdown,
+        thread_name: &str,
+    ) -> io::Result<(Outbox<T>, JoinHandle<()>)> {
+        let state = State { frames: VecDeque::new(), writing: false, closed: false, broken: false };
+        let shared = Arc::new(Shared { stream, ends, state: Mutex::new(state), wake: Condvar::new() });
+        let writing = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name(thread_name.to_owned()).spawn(move || writing.run())?;
+        Ok((Outbox { shared }, thread))
+    }
+
+    /// Sends a frame behind all that were sent before. What a broken stream does not take is dropped.
+    pub fn send(&self, frame: Vec<u8>, keep: T) {
+        let mut state = self.shared.state.lock();
+        if state.broken {
+            return;
+        }
+        let mut written = 0;
+        if state.frames.is_empty() && !state.writing {
+            match send(&self.shared.stream, &frame, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(sent) if sent == frame.len() => return,
+                Ok(sent) => written = sent,
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => return self.shared.break_off(&mut state),
+            }
+        }
+        state.frames.push_back((frame, written, keep));
+        self.shared.wake.notify_one();
+    }
+}
+
+impl<T> Drop for Outbox<T> {
+    fn drop(&mut self) {
+        self.shared.state.lock().closed = true;
+        self.shared.wake.notify_one();
+    }
+}
+
+impl<T> Shared<T> {
+    fn run(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some((frame, written, keep)) = state.frames.pop_front() {
+                state.writing = true;
+                drop(state);
+                let outcome = (&self.stream).write_all(&frame[written..]);
+                drop(keep);
+                state = self.state.lock();
+                state.writing = false;
+                if outcome.is_err() {
+                    self.break_off(&mut state);
+                }
+            } else if state.closed || state.broken {
+                return;
+            } else {
+                self.wake.wait(&mut state);
+            }
+        }
+    }
+
+    fn break_off(&self, state: &mut State<T>) {
+        state.broken = true;
+        state.frames.clear();
+        self.wake.notify_one();
+        let _ = self.stream.shutdown(self.ends);
+    }
+}
