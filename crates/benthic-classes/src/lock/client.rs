@@ -81,26 +81,49 @@ impl Held {
         self.exec("renew", self.input(false, true)).await.map(|_| ())
     }
 
-    /// Runs a write operation on the locked object, if the lock is still held: one round trip, atomic. The operation has no
-    /// method of its own, because the check is one.
+    /// Runs a write operation on the locked object, if the lock is still held: one round trip, atomic; another where something
+    /// is not found. The operation has no method of its own, because the check is one.
     ///
     /// # Errors
     /// `Conflict` if the lock is no longer held, and nothing was done; as [`Pool::write`].
     pub async fn write(&self, mut op: WriteOp) -> Result<WriteReply> {
         op.steps.insert(0, WriteStep::Exec(self.assertion()));
-        self.pool.write(&self.object, op).await
+        match self.pool.write(&self.object, op).await {
+            Err(error) => Err(self.explain(error).await),
+            reply => reply,
+        }
     }
 
-    /// Runs a read operation on the locked object, if the lock is still held: one round trip. The reply has the outputs of
-    /// the operation's own steps.
+    /// Runs a read operation on the locked object, if the lock is still held: one round trip; another where something is not
+    /// found. The reply has the outputs of the operation's own steps.
     ///
     /// # Errors
     /// `Conflict` if the lock is no longer held; as [`Pool::read`].
     pub async fn read(&self, mut op: ReadOp) -> Result<ReadReply> {
         op.steps.insert(0, ReadStep::Exec(self.assertion()));
-        let mut reply = self.pool.read(&self.object, op).await?;
-        reply.outputs.remove(0);
-        Ok(reply)
+        match self.pool.read(&self.object, op).await {
+            Err(error) => Err(self.explain(error).await),
+            Ok(mut reply) => {
+                reply.outputs.remove(0);
+                Ok(reply)
+            }
+        }
+    }
+
+    /// Without its object the lock is lost, but `assert` did not run to say so. That something is not found can be the
+    /// operation's own failure too, so it is asked again, alone.
+    async fn explain(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        match self.pool.exec(&self.object, self.assertion()).await {
+            Err(lost) if lost.kind() == ErrorKind::Conflict => lost,
+            Err(lost) if lost.kind() == ErrorKind::NotFound => {
+                Error::new(ErrorKind::Conflict, "the lock is not held: its object was removed")
+                    .with_source(error)
+            }
+            _ => error,
+        }
     }
 
     /// Lets go of the lock; success too if it was not held any longer.

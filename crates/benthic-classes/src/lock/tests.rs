@@ -211,6 +211,25 @@ fn held_is_refused_after(fixture: &Fixture, held: Held) {
 }
 
 #[test]
+fn a_lock_is_lost_with_its_object() {
+    let fixture = Fixture::new();
+    let held = fixture.acquire("ada", Mode::Exclusive).unwrap();
+    // What the operation itself does not find is not the lock's matter.
+    let missing = || ReadOp::new().get_xattr("missing");
+    assert_eq!(block_on(held.read(missing())).unwrap_err().kind(), ErrorKind::NotFound);
+    let lost = || {
+        let write = block_on(held.write(WriteOp::new().write_full("too late")));
+        let read = block_on(held.read(missing()));
+        [write.unwrap_err(), read.unwrap_err(), block_on(held.renew()).unwrap_err()].map(|error| error.kind())
+    };
+    block_on(fixture.pool.write(&fixture.object, WriteOp::new().remove())).unwrap();
+    assert_eq!(lost(), [ErrorKind::Conflict; 3]);
+    assert_eq!(block_on(fixture.pool.stat(&fixture.object)).unwrap_err().kind(), ErrorKind::NotFound);
+    block_on(fixture.pool.write(&fixture.object, WriteOp::new().create(true))).unwrap();
+    assert_eq!(lost(), [ErrorKind::Conflict; 3]);
+}
+
+#[test]
 fn waiting_ends_when_the_lock_is_free_or_the_time_is_over() {
     let fixture = Fixture::new();
     let _ada = fixture.acquire("ada", Mode::Exclusive).unwrap();

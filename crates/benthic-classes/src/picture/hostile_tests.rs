@@ -1,20 +1,25 @@
 //! Broken and hostile images: a clear error, nothing stored, no panic, bounded memory.
 
-use super::container::SCANS_MAX;
-use super::decode::PIXELS_MAX;
+use super::container::PIXELS_MAX;
 use super::samples;
 use super::tests::Fixture;
 use super::wire::IMAGE_BYTES_MAX;
 use benthic_core::{ErrorKind, MethodLimits, WriteOp};
 use futures::executor::block_on;
-use image::codecs::{gif::GifEncoder, jpeg::JpegEncoder, webp::WebPEncoder};
-use image::{DynamicImage, ExtendedColorType, ImageFormat, Rgb, RgbImage};
+use image::codecs::jpeg::JpegEncoder;
+use image::{DynamicImage, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
 use std::io::Cursor;
 
 /// Grey on the whole, and everywhere different.
 pub(super) fn noise(width: u32, height: u32) -> RgbImage {
     let mut random = Random(1);
     RgbImage::from_fn(width, height, |_, _| Rgb([(); 3].map(|()| random.below(256) as u8)))
+}
+
+/// The same with transparency that is noise too.
+pub(super) fn noisy(width: u32, height: u32) -> RgbaImage {
+    let mut random = Random(3);
+    RgbaImage::from_fn(width, height, |_, _| Rgba([(); 4].map(|()| random.below(256) as u8)))
 }
 
 pub(super) fn jpeg(image: &RgbImage) -> Vec<u8> {
@@ -27,20 +32,6 @@ pub(super) fn png(image: &DynamicImage) -> Vec<u8> {
     let mut encoded = Cursor::new(Vec::new());
     image.write_to(&mut encoded, ImageFormat::Png).unwrap();
     encoded.into_inner()
-}
-
-pub(super) fn gif(image: &RgbImage) -> Vec<u8> {
-    let mut encoded = Vec::new();
-    let (width, height) = image.dimensions();
-    GifEncoder::new(&mut encoded).encode(image, width, height, ExtendedColorType::Rgb8).unwrap();
-    encoded
-}
-
-pub(super) fn webp(image: &RgbImage) -> Vec<u8> {
-    let mut encoded = Vec::new();
-    let (width, height) = image.dimensions();
-    WebPEncoder::new_lossless(&mut encoded).encode(image, width, height, ExtendedColorType::Rgb8).unwrap();
-    encoded
 }
 
 /// A sequence of numbers that looks random and is always the same.
@@ -68,11 +59,6 @@ fn images() -> Vec<(&'static str, Vec<u8>)> {
         }),
         ("png", png(&picture.clone().into())),
         ("16-bit png", png(&DynamicImage::ImageRgba8(transparent).into_rgba16().into())),
-        ("gif", gif(&picture)),
-        ("lossless webp", webp(&picture)),
-        ("lossy webp", samples::bytes(samples::LOSSY_WEBP)),
-        ("transparent webp", samples::bytes(samples::TRANSPARENT_WEBP)),
-        ("animated webp", samples::bytes(samples::ANIMATED_WEBP)),
         ("progressive jpeg", samples::bytes(samples::PROGRESSIVE_JPEG)),
         ("cmyk jpeg", samples::bytes(samples::CMYK_JPEG)),
     ]
@@ -96,8 +82,7 @@ fn bytes_behind_an_image_do_not_matter() {
         let fixture = Fixture::new();
         let longer = [&image[..], b"the camera's own notes"].concat();
         fixture.exec("put", longer.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let width = if name == "animated webp" { "width=8" } else { "width=24" };
-        assert_eq!(fixture.exec("get_if", width).unwrap(), longer, "{name}");
+        assert_eq!(fixture.exec("get_if", "width=24").unwrap(), longer, "{name}");
     }
 }
 
@@ -134,6 +119,11 @@ fn damage_at_random_is_refused_or_harmless() {
                     let kind = error.kind();
                     assert!(
                         matches!(kind, ErrorKind::InvalidArgument | ErrorKind::LimitExceeded),
+                        "{name} round={round}: {error:?} {damaged:?}"
+                    );
+                    // Not even within: an OSD would log it.
+                    assert!(
+                        !format!("{error:?}").contains("panicked"),
                         "{name} round={round}: {error:?} {damaged:?}"
                     );
                     let stat = block_on(fixture.pool.stat(&fixture.object));
@@ -175,53 +165,17 @@ fn sizes_are_checked_before_anything_is_allocated() {
     huge_png[16..24].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff]);
     let checksum = crc32(&huge_png[12..29]).to_be_bytes();
     huge_png[29..33].copy_from_slice(&checksum);
-    // 16,384 x 16,384 in 14 bits each.
-    let lossless = webp(&noise(4, 4));
-    let size = lossless.windows(4).position(|name| name == b"VP8L").unwrap() + 9;
-    for (name, image) in [
-        ("jpeg", large(grey_jpeg, frame + 5, &[0xff, 0xff, 0xff, 0xff])),
-        ("png", huge_png),
-        ("gif", large(gif(&noise(4, 4)), 6, &[0xff, 0xff, 0xff, 0xff])),
-        ("webp", large(lossless, size, &[0xfe, 0xbf, 0xff, 0x0f])),
-    ] {
+    for (name, image) in [("jpeg", large(grey_jpeg, frame + 5, &[0xff, 0xff, 0xff, 0xff])), ("png", huge_png)]
+    {
         let error = Fixture::new().exec("put", image).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{name}: {error}");
     }
 }
 
-fn crc32(data: &[u8]) -> u32 {
+pub(super) fn crc32(data: &[u8]) -> u32 {
     !data.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
     })
-}
-
-#[test]
-fn a_gif_whose_frame_is_larger_than_its_screen_is_refused() {
-    let mut image = gif(&noise(4, 4));
-    let frame = image.windows(9).position(|part| part == [0x2c, 0, 0, 0, 0, 4, 0, 4, 0]).unwrap();
-    image[frame + 5..frame + 9].copy_from_slice(&[0xff; 4]);
-    let error = Fixture::new().exec("put", image).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
-}
-
-#[test]
-fn a_jpeg_has_so_many_scans() {
-    let image = jpeg(&noise(16, 16));
-    let scan = image.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap();
-    let mut many = image[..scan].to_vec();
-    (0..=SCANS_MAX).for_each(|_| many.extend(&image[scan..image.len() - 2]));
-    many.extend([0xff, 0xd9]);
-    let error = Fixture::new().exec("put", many).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
-}
-
-/// A few bytes of lossless WebP can grow to tables of gigabytes, so such files are small.
-#[test]
-fn a_lossless_webp_is_charged_for_what_it_might_become() {
-    let image = webp(&noise(600, 600));
-    assert!(image.len() > 420_000);
-    let error = Fixture::new().exec("put", image).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
 }
 
 #[test]

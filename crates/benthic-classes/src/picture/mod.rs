@@ -6,8 +6,9 @@
 //!
 //! Whoever changes an object's data by other means runs `index` again.
 //!
-//! The input comes from anyone, and decoders of images are where attackers look first. So what an image costs is bounded and
-//! charged before it is decoded ([`decode`]), and a file has to be whole ([`container`]).
+//! The input comes from anyone, and decoders of images are where attackers look first. So a file is taken apart before it is
+//! decoded, and of its parts only those go on that pixels are made of ([`container`]); what they cost is bounded and charged
+//! first ([`decode`]). Formats whose decoders allocate as they go along are not read.
 
 pub mod client;
 mod container;
@@ -26,8 +27,8 @@ use benthic_core::{
 };
 use bytes::Bytes;
 use serde_json::json;
-use std::collections::BTreeMap;
-use wire::{IMAGE_BYTES_MAX, Options};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::{DEFAULT_SIZES, IMAGE_BYTES_MAX, Options};
 
 /// The attribute with a summary of the picture.
 pub const SUMMARY_XATTR: &str = "picture.summary";
@@ -35,6 +36,9 @@ pub const SUMMARY_XATTR: &str = "picture.summary";
 pub const LABEL_PREFIX: &str = "label/";
 /// What the omap keys of thumbnails begin with; the longest edge in four digits follows.
 pub const THUMBNAIL_PREFIX: &str = "thumbnail/";
+
+/// Most keys of one prefix that a picture can have. The class itself makes a few hundred.
+const KEYS_MAX: usize = 4_096;
 
 /// The class.
 pub struct Picture;
@@ -64,7 +68,7 @@ static METHODS: [Method; 6] = [
         run: put,
         result: MethodResult::Xattr(SUMMARY_XATTR),
         summary: "stores an image with its thumbnails and labels; a broken image stores nothing",
-        input: "a JPEG, PNG, WebP or GIF file; to choose sizes and labels: \"BPIC\", 1 and the length of the options as \
+        input: "a JPEG or PNG file; to choose sizes and labels: \"BPIC\", 1 and the length of the options as \
                 little-endian 32 bits, options as for index, the file",
         output: "a summary: format, size, shape, colour",
         examples: &["@cat.jpg"],
@@ -74,8 +78,8 @@ static METHODS: [Method; 6] = [
         flags: MethodFlags::READ_WRITE,
         run: index,
         result: MethodResult::Xattr(SUMMARY_XATTR),
-        summary: "makes thumbnails and labels of an object that holds an image",
-        input: "empty, or JSON: sizes (longest edges of the thumbnails), labels to add",
+        summary: "makes thumbnails and labels of an object that holds an image, anew if it has some",
+        input: "empty, or JSON: sizes (longest edges of all its thumbnails, or those that it has), labels to add",
         output: "a summary: format, size, shape, colour",
         examples: &["", r#"{"sizes":[64,256],"labels":{"album":"reef"}}"#],
     },
@@ -125,7 +129,8 @@ fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let (options, image) = wire::parse_put(input)?;
     let mut old = keys(context, THUMBNAIL_PREFIX)?;
     old.extend(keys(context, LABEL_PREFIX)?);
-    describe(context, image, options, old)?;
+    let sizes = options.sizes.unwrap_or_else(|| BTreeSet::from(DEFAULT_SIZES));
+    describe(context, image, sizes, options.labels, old)?;
     context.write_full(Bytes::copy_from_slice(image))?;
     Ok(Vec::new())
 }
@@ -134,20 +139,34 @@ fn index(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let options = Options::parse(input)?;
     let image = data(context)?;
     let old = keys(context, THUMBNAIL_PREFIX)?;
-    describe(context, &image, options, old)?;
+    let sizes = options.sizes.map_or_else(|| kept_sizes(&old), Ok)?;
+    describe(context, &image, sizes, options.labels, old)?;
     Ok(Vec::new())
+}
+
+/// The sizes of the thumbnails that there are.
+fn kept_sizes(thumbnails: &[Bytes]) -> Result<BTreeSet<u32>> {
+    let size = |key: &Bytes| str::from_utf8(&key[THUMBNAIL_PREFIX.len()..]).ok()?.parse().ok();
+    let sizes: BTreeSet<u32> = thumbnails.iter().filter_map(size).collect();
+    if sizes.is_empty() {
+        return Ok(BTreeSet::from(DEFAULT_SIZES));
+    }
+    // Others can write to the omap too.
+    wire::check_sizes(&sizes)?;
+    Ok(sizes)
 }
 
 /// Stores what is made of an image. Of the `old` keys, those that are not set anew are removed.
 fn describe(
     context: &mut MethodContext<'_>,
     image: &[u8],
-    options: Options,
+    sizes: BTreeSet<u32>,
+    labels: BTreeMap<String, String>,
     mut old: Vec<Bytes>,
 ) -> Result<()> {
     let picture = decode::decode(context, image)?;
     let mut entries = BTreeMap::new();
-    for edge in options.sizes {
+    for edge in sizes {
         context.check_deadline()?;
         let thumbnail = render::thumbnail(&picture, edge)?;
         entries.insert(thumbnail_key(edge), Bytes::from(thumbnail));
@@ -155,7 +174,7 @@ fn describe(
     let made = render::labels(&picture);
     let [colour, format, height, shape, width] = made.each_ref().map(|(_, value)| value);
     let summary = format!("{format} {width}x{height} {shape} {colour}");
-    let given = options.labels.into_iter().map(|(name, value)| (label_key(&name), Bytes::from(value)));
+    let given = labels.into_iter().map(|(name, value)| (label_key(&name), Bytes::from(value)));
     entries.extend(given.chain(made.into_iter().map(|(name, value)| (label_key(name), Bytes::from(value)))));
     old.retain(|key| !entries.contains_key(key));
     if !old.is_empty() {
@@ -233,6 +252,14 @@ fn keys(context: &mut MethodContext<'_>, prefix: &str) -> Result<Vec<Bytes>> {
             page => page?,
         };
         keys.extend(page.entries.into_iter().map(|(key, _)| key));
+        if keys.len() > KEYS_MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "the object has too many labels or thumbnails; remove some from its omap",
+            )
+            .with("prefix", prefix)
+            .with("keys_max", KEYS_MAX));
+        }
         if !page.more {
             return Ok(keys);
         }

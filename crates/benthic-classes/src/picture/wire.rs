@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest file of an image.
 pub const IMAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Largest thumbnail: pixels of its longest edge.
-pub const EDGE_MAX: u32 = 512;
+/// Largest thumbnail: pixels of its longest edge. Even without any compression, with transparency, so many fit into an omap
+/// value.
+pub const EDGE_MAX: u32 = 500;
 /// Most thumbnails of one picture.
 pub const SIZES_MAX: usize = 8;
 /// The thumbnails that are made if nobody says which.
@@ -31,25 +32,16 @@ const PUT_VERSION: u32 = 1;
 const OPTIONS_BYTES_MAX: usize = 64 * 1024;
 
 /// What is to be made of a picture, as JSON such as `{"sizes":[64,256],"labels":{"album":"reef"}}`; both may be absent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// Thumbnails: pixels of the longest edge, 1 to [`EDGE_MAX`].
-    #[serde(default = "default_sizes")]
-    pub sizes: BTreeSet<u32>,
+    /// Thumbnails: pixels of the longest edge, 1 to [`EDGE_MAX`]. If absent, `index` keeps to the sizes that there are; where
+    /// there are none, and for `put`, it is [`DEFAULT_SIZES`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<BTreeSet<u32>>,
     /// Labels: name and value.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { sizes: default_sizes(), labels: BTreeMap::new() }
-    }
-}
-
-fn default_sizes() -> BTreeSet<u32> {
-    BTreeSet::from(DEFAULT_SIZES)
 }
 
 impl Options {
@@ -71,13 +63,8 @@ impl Options {
     }
 
     fn check(&self) -> Result<()> {
-        if self.sizes.len() > SIZES_MAX || self.sizes.last().is_some_and(|edge| *edge > EDGE_MAX) {
-            return Err(Error::new(ErrorKind::LimitExceeded, "too many thumbnails, or too large ones")
-                .with("sizes_max", SIZES_MAX)
-                .with("edge_max", EDGE_MAX));
-        }
-        if self.sizes.contains(&0) {
-            return Err(Error::new(ErrorKind::InvalidArgument, "a thumbnail has at least one pixel"));
+        if let Some(sizes) = &self.sizes {
+            check_sizes(sizes)?;
         }
         if self.labels.len() > LABELS_MAX {
             return Err(
@@ -162,6 +149,19 @@ pub(super) fn parse_condition(input: &[u8]) -> Result<(&str, Option<&str>)> {
     };
     check_label_name(name)?;
     Ok((name, value))
+}
+
+/// Checks what thumbnails are to be made.
+pub(super) fn check_sizes(sizes: &BTreeSet<u32>) -> Result<()> {
+    if sizes.len() > SIZES_MAX || sizes.last().is_some_and(|edge| *edge > EDGE_MAX) {
+        return Err(Error::new(ErrorKind::LimitExceeded, "too many thumbnails, or too large ones")
+            .with("sizes_max", SIZES_MAX)
+            .with("edge_max", EDGE_MAX));
+    }
+    if sizes.contains(&0) {
+        return Err(Error::new(ErrorKind::InvalidArgument, "a thumbnail has at least one pixel"));
+    }
+    Ok(())
 }
 
 fn check_label_name(name: &str) -> Result<()> {

@@ -3,13 +3,24 @@
 use crate::support::Home;
 use serde_json::json;
 
-/// A GIF of one pixel.
+/// A PNG of one pixel, without compression.
 fn pixel(colour: [u8; 3]) -> Vec<u8> {
-    let [red, green, blue] = colour;
-    let mut gif = b"GIF89a\x01\0\x01\0\x80\0\0".to_vec();
-    gif.extend([red, green, blue, 0, 0, 0]);
-    gif.extend(b"\x2c\0\0\0\0\x01\0\x01\0\0\x02\x02\x44\x01\0\x3b");
-    gif
+    let row = [&[0][..], &colour].concat();
+    let (a, b) = row.iter().fold((1, 0), |(a, b), byte| (a + u32::from(*byte), b + a + u32::from(*byte)));
+    let data = [b"\x78\x01\x01\x04\0\xfb\xff", &row[..], &(b << 16 | a).to_be_bytes()].concat();
+    let chunk = |name: &[u8; 4], content: &[u8]| {
+        let named = [name, content].concat();
+        [&(content.len() as u32).to_be_bytes()[..], &named, &crc32(&named).to_be_bytes()].concat()
+    };
+    let header = [0, 0, 0, 1, 0, 0, 0, 1, 8, 2, 0, 0, 0];
+    let chunks = [chunk(b"IHDR", &header), chunk(b"IDAT", &data), chunk(b"IEND", b"")];
+    [b"\x89PNG\r\n\x1a\n".to_vec(), chunks.concat()].concat()
+}
+
+fn crc32(data: &[u8]) -> u32 {
+    !data.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
+    })
 }
 
 fn sorted_lines(printed: &str) -> Vec<&str> {
@@ -21,14 +32,14 @@ fn sorted_lines(printed: &str) -> Vec<&str> {
 #[test]
 fn a_pool_of_photographs_is_labelled_and_searched() {
     let home = Home::with_pool();
-    home.file("sea.gif", pixel([10, 40, 220]));
-    home.file("sun.gif", pixel([230, 220, 40]));
+    home.file("sea.png", pixel([10, 40, 220]));
+    home.file("sun.png", pixel([230, 220, 40]));
     // One is stored as a picture, the other as a file of which nobody knows yet what it is.
-    assert_eq!(home.ok(&["exec", "p/sea", "picture", "put", "@sea.gif"]), "gif 1x1 square blue\n");
-    home.ok(&["put", "p/sun", "sun.gif"]);
+    assert_eq!(home.ok(&["exec", "p/sea", "picture", "put", "@sea.png"]), "png 1x1 square blue\n");
+    home.ok(&["put", "p/sun", "sun.png"]);
     assert_eq!(home.ok(&["exec", "p/sun", "picture", "match", "colour"]), "");
     let indexed = home.ok(&["exec", "--all", "p", "picture", "index", r#"{"labels":{"album":"reef"}}"#]);
-    assert_eq!(sorted_lines(&indexed), ["sea\tgif 1x1 square blue", "sun\tgif 1x1 square yellow"]);
+    assert_eq!(sorted_lines(&indexed), ["sea\tpng 1x1 square blue", "sun\tpng 1x1 square yellow"]);
 
     let found = home.ok(&["exec", "--all", "p", "picture", "match", "colour=blue"]);
     assert_eq!(sorted_lines(&found), ["sea\tcolour=blue", "sun\t"]);
@@ -38,25 +49,25 @@ fn a_pool_of_photographs_is_labelled_and_searched() {
     assert_eq!(home.ok(&["omap", "get", "p/sun", "label/album"]), "reef");
     assert_eq!(
         home.ok(&["exec", "p/sun", "picture", "labels"]),
-        "{\"album\":\"reef\",\"colour\":\"yellow\",\"format\":\"gif\",\"height\":\"1\",\"shape\":\"square\",\"width\":\"1\"}\n"
+        "{\"album\":\"reef\",\"colour\":\"yellow\",\"format\":\"png\",\"height\":\"1\",\"shape\":\"square\",\"width\":\"1\"}\n"
     );
 }
 
 #[test]
 fn what_is_no_picture_is_told_and_left_alone() {
     let home = Home::with_pool();
-    let gif = pixel([10, 40, 220]);
-    home.file("cut.gif", &gif[..gif.len() - 1]);
-    let told = home.fails(6, &["exec", "p/cut", "picture", "put", "@cut.gif"]);
+    let png = pixel([10, 40, 220]);
+    home.file("cut.png", &png[..png.len() - 1]);
+    let told = home.fails(6, &["exec", "p/cut", "picture", "put", "@cut.png"]);
     assert!(told.contains("cut off"), "{told}");
     home.fails(3, &["stat", "p/cut"]);
-    home.file("sea.gif", gif);
+    home.file("sea.png", png);
     home.file("notes.txt", "no picture");
-    home.ok(&["put", "p/sea", "sea.gif"]);
+    home.ok(&["put", "p/sea", "sea.png"]);
     home.ok(&["put", "p/notes", "notes.txt"]);
     let told = home.fails(1, &["exec", "--all", "p", "picture", "index"]);
     assert!(told.contains("p/notes") && !told.contains("p/sea"), "{told}");
-    assert_eq!(home.ok(&["exec", "p/sea", "picture", "match", "format"]), "format=gif\n");
+    assert_eq!(home.ok(&["exec", "p/sea", "picture", "match", "format"]), "format=png\n");
     assert_eq!(home.ok(&["omap", "ls", "p/notes"]), "");
 }
 

@@ -134,6 +134,14 @@ pub(super) async fn assert_guards_the_operation_it_stands_in(case: &Case<'_>) {
     case.exec(&object, "lock", "release", ADA).await.unwrap();
     assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::Conflict);
     assert_eq!(case.state(&object).await, Some(State::data("xxx")));
+    // The lock goes with its object, and a late write does not bring that back.
+    case.exec(&object, "lock", "acquire", ADA).await.unwrap();
+    case.pool().write(&object, WriteOp::new().remove()).await.unwrap();
+    assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::NotFound);
+    assert_eq!(kind(case.exec(&object, "lock", "renew", ADA).await), ErrorKind::Conflict);
+    assert_eq!(case.state(&object).await, None);
+    case.pool().write(&object, WriteOp::new().create(true)).await.unwrap();
+    assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::Conflict);
 }
 
 pub(super) async fn locks_of_other_names_are_other_locks(case: &Case<'_>) {

@@ -1,0 +1,51 @@
+//! PNG: chunks, each with its length, its name and a checksum.
+
+use super::{Reduced, Rest, broken, check_size, too_many};
+use benthic_core::Result;
+
+pub(super) const MAGIC: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+/// Most chunks, of whatever kind. Encoders make chunks of 8 KiB and more.
+pub(super) const CHUNKS_MAX: usize = 16_384;
+
+/// What the decoder takes beside the image: rows of [`SIDE_MAX`](super::SIDE_MAX) pixels and what it decompresses them from.
+const DECODER_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Of an animation this is the picture that is shown where nothing moves.
+pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
+    let rest = &mut Rest(data);
+    let mut file = Vec::with_capacity(data.len());
+    file.extend(rest.take(MAGIC.len())?);
+    let (mut size, mut exif) = (None, None);
+    for _ in 0..CHUNKS_MAX {
+        let chunk = rest.0;
+        let len_bytes = u32::from_be_bytes(rest.array()?) as usize;
+        let name: [u8; 4] = rest.array()?;
+        let content = rest.take(len_bytes)?;
+        rest.take(4)?;
+        // The checksum goes along; the decoder looks at it.
+        let chunk = &chunk[..len_bytes + 12];
+        match (&name, size) {
+            (b"IHDR", None) => {
+                let Some((&[w0, w1, w2, w3, h0, h1, h2, h3], _)) = content.split_first_chunk() else {
+                    return Err(broken("its header is cut off"));
+                };
+                let (width, height) =
+                    (u32::from_be_bytes([w0, w1, w2, w3]), u32::from_be_bytes([h0, h1, h2, h3]));
+                check_size(width, height)?;
+                size = Some((width, height));
+                file.extend(chunk);
+            }
+            (b"PLTE" | b"tRNS" | b"IDAT", Some(_)) => file.extend(chunk),
+            (b"IEND", Some((width, height))) => {
+                file.extend(chunk);
+                return Ok(Reduced { file, width, height, grey: false, decoder_bytes: DECODER_BYTES, exif });
+            }
+            (b"eXIf", Some(_)) => exif = exif.or(Some(content)),
+            // A small letter: what nobody has to understand.
+            ([b'a'..=b'z', ..], Some(_)) => {}
+            _ => return Err(broken("a chunk is unknown, or stands where it may not")),
+        }
+    }
+    Err(too_many("chunks", CHUNKS_MAX))
+}
