@@ -81,7 +81,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
         title: "Cached reads",
         note: "Random places, all of it in the page cache. The reference: pread into a new buffer, which every reader of \
                ours gets, and crc32c of it by the crate that the engine has, from a file with the same bytes; 4 at once \
-               are 4 threads there, and 4 operations of one client here. With one buffer: the reference reads into the \
+               are 4 threads on both sides. With one buffer: the reference reads into the \
                same one again and again."
             .to_owned(),
         rows,
@@ -125,11 +125,14 @@ impl Load<'_> {
     }
 
     /// Seconds.
-    fn ours(&self, places: &[u64], at_once: usize) -> Outcome<f64> {
-        store::run(places.len() as u64, at_once, |index| async move {
-            black_box(self.read(places[index as usize]).await?);
+    fn ours(&self, places: &[u64], threads: usize) -> Outcome<f64> {
+        let read = |places: &[u64]| -> benthic_core::Result<()> {
+            for at in places {
+                black_box(futures::executor::block_on(self.read(*at))?);
+            }
             Ok(())
-        })
+        };
+        in_threads(places, threads, read)
     }
 
     /// Seconds.
@@ -146,19 +149,24 @@ impl Load<'_> {
             }
             Ok(())
         };
-        let started_at = Instant::now();
-        if threads == 1 {
-            read(places)?;
-        } else {
-            std::thread::scope(|scope| {
-                let parts = places.chunks(places.len().div_ceil(threads));
-                let running: Vec<_> = parts.map(|part| scope.spawn(|| read(part))).collect();
-                running.into_iter().try_for_each(|thread| match thread.join() {
-                    Ok(outcome) => outcome,
-                    Err(_) => Err(std::io::Error::other("a reader panicked")),
-                })
-            })?;
-        }
-        Ok(seconds(started_at))
+        in_threads(places, threads, read)
     }
+}
+
+/// Runs equal parts of the places on threads. Seconds.
+fn in_threads<E: std::error::Error + Send + Sync + 'static>(
+    places: &[u64],
+    threads: usize,
+    read: impl Fn(&[u64]) -> Result<(), E> + Sync,
+) -> Outcome<f64> {
+    let started_at = Instant::now();
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let parts = places.chunks(places.len().div_ceil(threads));
+        let running: Vec<_> = parts.map(|part| scope.spawn(|| read(part))).collect();
+        running.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+    });
+    for outcome in outcomes {
+        outcome.map_err(|_| "a reader panicked")??;
+    }
+    Ok(seconds(started_at))
 }
