@@ -5,7 +5,7 @@ use crate::Options;
 use crate::socket::client::{Connection, Lost};
 use crate::socket::server::{Handler, Server};
 use crate::socket::wire::{Reply, Request};
-use crate::store::{Dir, Done, Engine, Opened};
+use crate::store::{Arriving, Dir, Done, Engine, Opened};
 use crate::workers::Workers;
 use async_trait::async_trait;
 use benthic_core::{
@@ -386,13 +386,17 @@ fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: 
         return engine.answer(*pool, object, reply, done);
     }
     let engine = Arc::clone(engine);
+    let arriving = match &request {
+        Request::Write { op, .. } => engine.announce(op),
+        _ => None,
+    };
     workers.submit(Box::new(move |admitted| match admitted {
-        Ok(()) => run(&engine, request, done),
+        Ok(()) => run(&engine, request, arriving, done),
         Err(error) => done(Err(error)),
     }));
 }
 
-fn run(engine: &Engine, request: Request, done: Done<Reply>) {
+fn run(engine: &Engine, request: Request, arriving: Option<Arriving>, done: Done<Reply>) {
     match request {
         Request::CreatePool { name } => done(engine.create_pool(&name).map(|()| Reply::Done {})),
         Request::RemovePool { name } => done(engine.remove_pool(&name).map(|()| Reply::Done {})),
@@ -414,6 +418,7 @@ fn run(engine: &Engine, request: Request, done: Done<Reply>) {
                 pool,
                 &object,
                 &op,
+                arriving,
                 Box::new(|outcome| done(outcome.map(|reply| Reply::Write { reply }))),
             );
         }

@@ -116,6 +116,17 @@ impl Allocator {
         }
     }
 
+    /// The free runs, but for the one at the end.
+    pub fn free_runs(&self) -> Vec<Extent> {
+        self.free.iter().map(|(start, count)| extent(*start, *count)).collect()
+    }
+
+    /// Takes a run out of the free list, if it is still as [`Allocator::free_runs`] said.
+    pub fn take_run(&mut self, run: Extent) -> bool {
+        let (start, count) = blocks(run);
+        self.free.get(&start) == Some(&count) && self.free.remove(&start).is_some()
+    }
+
     /// Records in the logged view that an operation took or freed an extent.
     pub fn log(&mut self, extent: Extent, in_use: bool) {
         let (start, count) = blocks(extent);

@@ -2,7 +2,7 @@
 //! left.
 
 use super::engine::Engine;
-use super::keys::{self, Onode};
+use super::keys::{self, BLOCK_BYTES, Onode};
 use super::kv::malformed;
 use super::object::{Garbage, Prepared};
 use super::{layout, record::Record};
@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// Extents that are free wait for the cleaner at most so long.
 const IDLE_MS: u64 = 100;
+/// A store that nobody changed for so many times [`IDLE_MS`] is tidied.
+const IDLE_ROUNDS: u32 = 10;
 /// A step's record is written when it has so much: on a full disk there is room for little more.
 const STEP_BYTES: usize = 64 * 1024;
 
@@ -48,8 +50,15 @@ impl Cleaner {
 pub(crate) fn run(engine: &Weak<Engine>) {
     // Something may be left from the last run of the store.
     let mut garbage = true;
+    let (mut seen_lsn, mut idle_rounds) = (0, 0);
     while let Some(engine) = engine.upgrade() {
         engine.release_and_cut();
+        let next_lsn = engine.commit.next_lsn();
+        idle_rounds = if next_lsn == seen_lsn { idle_rounds + 1 } else { 0 };
+        seen_lsn = next_lsn;
+        if idle_rounds == IDLE_ROUNDS {
+            engine.tidy();
+        }
         let mut again = false;
         if std::mem::take(&mut garbage)
             && let Err(error) = engine.remove_garbage()
@@ -131,12 +140,40 @@ impl Engine {
             let _ = done.send(result);
         });
         // A buffered operation is answered at once.
-        self.commit.submit(prepared, Durability::Buffered, done);
+        self.commit.submit(prepared, Durability::Buffered, None, done);
         self.release_and_cut();
         if let Ok(Err(error)) = outcome.try_recv() {
             return Err(error);
         }
         Ok(!self.cleaner.stopping())
+    }
+
+    /// Leaves little to replay, and gives back to the file system what the store keeps for its next operations.
+    fn tidy(&self) {
+        let outcome = self.commit.tidy().and_then(|()| self.commit.compact(false));
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "the store cannot be tidied now");
+        }
+        let used_bytes = self.disk.allocator.lock().used_blocks() * BLOCK_BYTES;
+        if self.disk.data.disk_bytes() > used_bytes + used_bytes / 8 {
+            self.give_back();
+        }
+    }
+
+    /// Gives all free runs back to the file system, short ones too, which takes a call for each.
+    fn give_back(&self) {
+        let runs = self.disk.allocator.lock().free_runs();
+        for run in runs {
+            if self.cleaner.stopping() {
+                return;
+            }
+            // Nobody may take it meanwhile.
+            let taken = self.disk.allocator.lock().take_run(run);
+            if taken {
+                self.disk.data.give_back(run);
+                self.disk.allocator.lock().release(run);
+            }
+        }
     }
 
     /// Gives freed extents back, and cuts the log if it is long.
@@ -147,6 +184,9 @@ impl Engine {
             && let Err(error) = self.commit.checkpoint().and_then(|()| self.commit.compact(full))
         {
             tracing::warn!(%error, "the log cannot be cut now");
+        }
+        if full {
+            self.give_back();
         }
     }
 }

@@ -12,14 +12,17 @@ use benthic_core::{Clock, Durability, Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// What runs when an operation is done.
 pub(crate) type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
 /// What a new segment has for operations that come while it is made.
 const SEGMENT_ROOM_BYTES: u64 = 256 * 1024;
+/// How long a group waits for operations that are on their way, and how large it becomes meanwhile.
+const GATHER_MAX: Duration = Duration::from_micros(500);
+const GATHER_BYTES: u64 = 1024 * 1024;
 /// A group this large is written out though nobody waits for it.
 const GROUP_BYTES_WANTED: u64 = 4 * 1024 * 1024;
 /// A log of this size is replayed by the next opener sooner than a checkpoint is made.
@@ -50,6 +53,10 @@ pub(crate) struct Commit {
     checkpointing: Mutex<()>,
     /// Extents whose freeing is durable, until the cleaner gives them to the allocator.
     freed: Mutex<Vec<Extent>>,
+    /// Durable operations that were taken and are not in the queue yet.
+    arriving: AtomicUsize,
+    /// Whether the committer waits for them.
+    gathering: AtomicBool,
     /// Whether something was freed since the key-value store was last merged as a whole.
     removed: AtomicBool,
 }
@@ -103,7 +110,7 @@ impl Commit {
         applied_lsn: u64,
         options: &Options,
     ) -> Result<Commit> {
-        let (segment, before_bytes) = log.segment();
+        let (segment, before_bytes, _) = log.segment();
         let space = Space::open(log_dir, segment, before_bytes, log.len_bytes - before_bytes)?;
         Ok(Commit {
             disk,
@@ -127,13 +134,27 @@ impl Commit {
             checkpoint_failed: AtomicBool::new(false),
             checkpointing: Mutex::new(()),
             freed: Mutex::default(),
+            arriving: AtomicUsize::new(0),
+            gathering: AtomicBool::new(false),
             removed: AtomicBool::new(true),
         })
     }
 
+    /// Announces an operation that somebody will wait for, so that it may be in the same group as those before it.
+    pub fn announce(self: &Arc<Commit>) -> Arriving {
+        self.arriving.fetch_add(1, Ordering::AcqRel);
+        Arriving { commit: Arc::clone(self) }
+    }
+
     /// Puts an operation into the log's order and makes it visible; the caller holds the object's lock. `done` gets
     /// the operation's sequence number: when it is durable, or, if buffered, at once.
-    pub fn submit(&self, prepared: Prepared, durability: Durability, done: Done<u64>) {
+    pub fn submit(
+        &self,
+        prepared: Prepared,
+        durability: Durability,
+        arriving: Option<Arriving>,
+        done: Done<u64>,
+    ) {
         let Prepared { mut record, onode: (key, onode), unsynced_bytes, frees } = prepared;
         let mut queue = self.queue.lock();
         while queue.group.len_bytes() > GROUP_BYTES_MAX && queue.failed.is_none() {
@@ -173,6 +194,8 @@ impl Commit {
         drop(allocator);
         group.freed.append(&mut record.freed);
         self.disk.kv.apply(record.changes);
+        // The committer sees the group only after the lock is released.
+        drop(arriving);
         match durability {
             Durability::Durable => {
                 group.awaited = true;
@@ -272,6 +295,9 @@ impl Commit {
                 self.work.wait_for(&mut queue, Duration::from_millis(self.buffered_ms_max - waited_ms));
             }
             let stopping = queue.stopping;
+            if queue.group.awaited && !stopping {
+                self.gather(&mut queue);
+            }
             drop(queue);
             let mut log = self.log.lock();
             let group = self.take_group(&mut self.queue.lock());
@@ -283,14 +309,45 @@ impl Commit {
         }
     }
 
+    /// Waits a little for operations that are on their way: one sync for all of them is sooner done than two.
+    fn gather(&self, queue: &mut MutexGuard<'_, Queue>) {
+        let until = Instant::now() + GATHER_MAX;
+        self.gathering.store(true, Ordering::SeqCst);
+        while self.arriving.load(Ordering::SeqCst) > 0
+            && queue.group.len_bytes() < GATHER_BYTES
+            && !self.work.wait_until(queue, until).timed_out()
+        {}
+        self.gathering.store(false, Ordering::SeqCst);
+    }
+
     /// Makes everything durable, leaves little to replay, and tells the committer to stop. Nothing is submitted any more.
     pub fn close(&self) -> Result<()> {
         let cut = self.log_bytes() > LOG_BYTES_LEFT && self.checkpoint().is_ok();
         // Without a checkpoint the next opener replays what is there.
         let outcome = if cut { Ok(()) } else { self.write_end() };
+        self.trim();
         self.queue.lock().stopping = true;
         self.work.notify_one();
         outcome
+    }
+
+    /// Leaves little to replay, and takes little space for what is to come.
+    pub fn tidy(&self) -> Result<()> {
+        let outcome = if self.log_bytes() > LOG_BYTES_LEFT { self.checkpoint() } else { Ok(()) };
+        self.trim();
+        outcome
+    }
+
+    fn trim(&self) {
+        let mut log = self.log.lock();
+        let mut queue = self.queue.lock();
+        if queue.failed.is_some() || queue.group.frame.records > 0 {
+            return;
+        }
+        match log.trim() {
+            Ok(end_bytes) => queue.space.trim(end_bytes),
+            Err(error) => tracing::debug!(%error, "the log cannot be made shorter"),
+        }
     }
 
     /// Writes what is in the queue, and a frame without records behind it: now the last frame with records is not the last
@@ -414,8 +471,8 @@ impl Commit {
         let mut queue = self.queue.lock();
         let promised_bytes = queue.promised_bytes();
         log.rotate(next, promised_bytes)?;
-        let (segment, before_bytes) = log.segment();
-        queue.space.move_to(segment, before_bytes, EMPTY_LOG_BYTES + promised_bytes);
+        let (segment, before_bytes, written_bytes) = log.segment();
+        queue.space.move_to(segment, before_bytes, written_bytes, EMPTY_LOG_BYTES + promised_bytes);
         drop(queue);
         log.settle().map_err(|error| error.with_kind(ErrorKind::Internal))
     }
@@ -459,6 +516,20 @@ impl Commit {
 /// cannot be read stay as they are. After any other failure nothing is known of what was to be durable.
 fn nothing_changed(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Corrupt)
+}
+
+/// A durable operation on its way to the queue.
+pub(crate) struct Arriving {
+    commit: Arc<Commit>,
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        let last = self.commit.arriving.fetch_sub(1, Ordering::SeqCst) == 1;
+        if last && self.commit.gathering.load(Ordering::SeqCst) {
+            self.commit.work.notify_one();
+        }
+    }
 }
 
 fn read_only(why: &str) -> Error {

@@ -12,7 +12,7 @@ use rustix::io::{ReadWriteFlags, preadv2};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind as Io, IoSliceMut};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -111,6 +111,11 @@ impl DataFile {
         })
     }
 
+    /// What the file takes of the disk.
+    pub fn disk_bytes(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.blocks() * 512)
+    }
+
     /// Gives the space of free extents back to the file system, neighbours together.
     pub fn punch_all(&self, mut freed: Vec<Extent>) {
         freed.sort_by_key(|extent| extent.offset_bytes);
@@ -125,9 +130,13 @@ impl DataFile {
     }
 
     fn punch(&self, freed: Extent) {
-        if freed.len_bytes < PUNCH_BYTES_MIN {
-            return;
+        if freed.len_bytes >= PUNCH_BYTES_MIN {
+            self.give_back(freed);
         }
+    }
+
+    /// Gives the space of an extent that nobody uses back to the file system, however short it is.
+    pub fn give_back(&self, freed: Extent) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // A file system without holes keeps the space until it is reused.
         if let Err(error) = fallocate(&self.file, flags, freed.offset_bytes, freed.len_bytes) {

@@ -1,7 +1,7 @@
 //! The engine: opens and recovers a store, and runs operations on it.
 
 use super::alloc::Allocator;
-use super::commit::{Commit, Done};
+use super::commit::{Arriving, Commit, Done};
 use super::data::DataFile;
 use super::dir::Dir;
 use super::disk::{Disk, Source};
@@ -197,7 +197,7 @@ impl Engine {
         let done: Done<u64> = Box::new(move |result| {
             let _ = done.send(result);
         });
-        self.commit.submit(prepared, Durability::Durable, done);
+        self.commit.submit(prepared, Durability::Durable, None, done);
         outcome
             .recv()
             .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the committer is gone")))
@@ -266,7 +266,21 @@ impl Engine {
         execute::read(&mut object, op, &self.methods)
     }
 
-    pub fn write(&self, pool: u32, id: &ObjectId, op: &WriteOp, done: Done<WriteReply>) {
+    /// Announces a write that will come soon and be waited for; `None` if it may take long, or nobody waits.
+    pub fn announce(&self, op: &WriteOp) -> Option<Arriving> {
+        let soon = op.durability == Durability::Durable
+            && !op.steps.iter().any(|step| matches!(step, WriteStep::Exec(_)));
+        soon.then(|| self.commit.announce())
+    }
+
+    pub fn write(
+        &self,
+        pool: u32,
+        id: &ObjectId,
+        op: &WriteOp,
+        arriving: Option<Arriving>,
+        done: Done<WriteReply>,
+    ) {
         let pool = match self.pool(pool) {
             Ok(pool) => pool,
             Err(error) => return done(Err(error.with_op("write").with("object", id))),
@@ -291,7 +305,7 @@ impl Engine {
                     prepared.record.changes.iter().any(|(key, _)| key[0] == keys::PREFIX_GARBAGE);
                 let done =
                     Box::new(move |outcome: Result<u64>| done(outcome.map(|version| WriteReply { version })));
-                self.commit.submit(prepared, op.durability, done);
+                self.commit.submit(prepared, op.durability, arriving, done);
                 if leaves_garbage || self.commit.log_is_long() {
                     self.cleaner.wake();
                 }
@@ -328,7 +342,8 @@ impl Engine {
             Err(error) => done(Err(error.with_op("exec").with("object", self.address(pool, id)))),
             Ok(true) => {
                 let op = WriteOp { steps: vec![call.into()], ..WriteOp::new() };
-                self.write(pool, id, &op, Box::new(move |outcome| done(outcome.map(|_| Bytes::new()))));
+                let done = Box::new(move |outcome: Result<_>| done(outcome.map(|_| Bytes::new())));
+                self.write(pool, id, &op, None, done);
             }
             Ok(false) => {
                 let op = ReadOp { steps: vec![call.into()], ..ReadOp::new() };

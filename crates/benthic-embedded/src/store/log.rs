@@ -10,7 +10,6 @@ use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,10 +21,13 @@ const SEGMENT_HEADER_BYTES: usize = 32;
 pub(crate) const EMPTY_LOG_BYTES: u64 = SEGMENT_HEADER_BYTES as u64;
 /// A segment is made under this name and gets its own when it is whole.
 const UNFINISHED: &str = "unfinished";
+/// A segment that is not needed any more, to be written over: its frames have another salt than those of the next.
+const SPARE: &str = "spare";
+const SPARE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Places in a damaged segment that are tried for a frame.
 const TRIES_MAX: usize = 4_096;
 /// Zeros that are written behind a frame together with it, for the next frames to be written over, about as many as the
-/// segment has frames: a sync of blocks that were written before takes no commit of the file system's own journal, and half
+/// segment has frames, where the file has nothing to be written over: a sync of blocks that were written before takes no commit of the file system's own journal, and half
 /// the time.
 const ZEROS_BYTES_MIN: u64 = 64 * 1024;
 const ZEROS_BYTES_MAX: u64 = 1024 * 1024;
@@ -49,7 +51,7 @@ struct Segment {
     first_lsn: u64,
     /// The end of its frames.
     end_bytes: u64,
-    /// The end of what was ever written: behind its frames there are zeros.
+    /// The end of what was ever written to the file: up to there, frames are written over something.
     written_bytes: u64,
     /// Goes into the checksum of every frame, so that data which looks like a frame is none.
     salt: u64,
@@ -125,8 +127,8 @@ pub(crate) fn seal(segment: &mut [u8]) {
 }
 
 impl Log {
-    /// Reads all that is behind `applied_lsn`, calling `replay` with every record in order, cuts a torn last frame,
-    /// and is ready for more. What is before `closed_lsn` was durable when the store was closed: it cannot be torn.
+    /// Reads all that is behind `applied_lsn`, calling `replay` with every record in order, up to the first frame that is
+    /// not whole, and is ready for more. What is before `closed_lsn` was durable when the store was closed: it cannot be torn.
     ///
     /// # Errors
     /// `Corrupt` if a frame that was whole is damaged, or if operations are missing.
@@ -174,16 +176,10 @@ impl Log {
                     lsn += 1;
                 }
             }
-            let mut written_bytes = bytes.len();
-            if bytes[reader.at..].iter().any(|byte| *byte != 0) {
-                if !segments.is_empty() || lsn < closed_lsn || reader.valid_frame_behind(lsn) {
-                    return Err(damaged(&path, reader.at, "a frame of the log that was whole is damaged"));
-                }
-                tracing::warn!(path = %path.display(), at = reader.at, "the last frame of the log is torn and was cut");
-                let file = OpenOptions::new().write(true).open(&path);
-                file.and_then(|file| file.set_len(reader.at as u64).and_then(|()| file.sync_all()))
-                    .map_err(|e| io("the log cannot be cut", &path, e))?;
-                written_bytes = reader.at;
+            // Behind the last frame there may be anything: a torn one, zeros, frames of the segment that the file was before.
+            let known_lsn = segments.first().map_or(closed_lsn, |(following, _)| *following);
+            if lsn < known_lsn && reader.at < bytes.len() || reader.valid_frame_behind(lsn) {
+                return Err(damaged(&path, reader.at, "a frame of the log that was whole is damaged"));
             }
             if let Some((following, path)) = segments.first()
                 && *following != lsn
@@ -194,7 +190,7 @@ impl Log {
             }
             len_bytes += reader.at as u64;
             let last_frame = last_frame.map(|at| (at as u64, bytes.slice(at..reader.at)));
-            let (end_bytes, written_bytes) = (reader.at as u64, written_bytes as u64);
+            let (end_bytes, written_bytes) = (reader.at as u64, bytes.len() as u64);
             last =
                 Some((Unopened { first_lsn, end_bytes, written_bytes, salt, path }, last_frame, has_records));
         }
@@ -241,9 +237,10 @@ impl Log {
         Ok(())
     }
 
-    /// The open segment, and how many bytes the ones before it have.
-    pub fn segment(&self) -> (Arc<File>, u64) {
-        (Arc::clone(&self.segment.file), self.len_bytes - self.segment.end_bytes)
+    /// The open segment, how many bytes the ones before it have, and the end of what was ever written to it.
+    pub fn segment(&self) -> (Arc<File>, u64, u64) {
+        let Segment { file, end_bytes, written_bytes, .. } = &self.segment;
+        (Arc::clone(file), self.len_bytes - end_bytes, *written_bytes)
     }
 
     /// Makes a segment whose first frame has `first_lsn`, with room for `promised_bytes` of frames; `None` if the last one
@@ -274,20 +271,41 @@ impl Log {
         sync_dir(&self.dir)
     }
 
-    /// Removes the segments before the open one, whose operations are all applied. A segment that cannot be removed does
-    /// no harm.
+    /// Removes the segments before the open one, whose operations are all applied; the last of them becomes the spare one. A
+    /// segment that cannot be removed does no harm.
     pub fn cut(&mut self) -> Result<()> {
-        let segments = segments(&self.dir)?;
-        let applied = segments.iter().filter(|(first_lsn, _)| *first_lsn < self.segment.first_lsn);
-        for (_, path) in applied {
-            if let Err(error) = fs::remove_file(path) {
-                tracing::warn!(%error, path = %path.display(), "a log segment cannot be removed");
+        let mut applied = segments(&self.dir)?;
+        applied.retain(|(first_lsn, _)| *first_lsn < self.segment.first_lsn);
+        let spare = applied.pop().map(|(_, path)| path);
+        let removed = applied.iter().map(|(_, path)| fs::remove_file(path));
+        let kept = spare.map(|path| {
+            let file = OpenOptions::new().write(true).open(&path)?;
+            if file.metadata()?.len() > SPARE_BYTES_MAX {
+                file.set_len(SPARE_BYTES_MAX)?;
             }
+            fs::rename(path, self.dir.join(SPARE))
+        });
+        if let Some(error) = removed.chain(kept).find_map(std::io::Result::err) {
+            tracing::warn!(%error, "a log segment cannot be removed");
         }
         sync_dir(&self.dir)?;
         self.len_bytes = self.segment.end_bytes;
         Ok(())
     }
+
+    /// Gives what is behind the last frame to the file system, and the spare segment. Tells the end of the last frame.
+    pub fn trim(&mut self) -> std::io::Result<u64> {
+        remove_spare(&self.dir);
+        let Segment { file, end_bytes, written_bytes, .. } = &mut self.segment;
+        file.set_len(*end_bytes)?;
+        *written_bytes = *end_bytes;
+        Ok(*end_bytes)
+    }
+}
+
+/// Gives the spare segment to the file system; says whether there was one.
+pub(crate) fn remove_spare(dir: &Path) -> bool {
+    fs::remove_file(dir.join(SPARE)).is_ok()
 }
 
 /// The first sequence number of the log's first segment.
@@ -327,18 +345,21 @@ impl Unnamed {
         header.put_u32(crc);
         let path = dir.join(UNFINISHED);
         let failed = |e| Error::io(Action::Write, "a log segment cannot be made", e);
+        let recycled = fs::rename(dir.join(SPARE), &path).is_ok();
+        let file = OpenOptions::new().write(true).create(true).truncate(!recycled).open(&path);
         // Nothing has happened yet: a process that has too many files open goes on with the last segment.
-        let mut file = File::create(&path).map_err(|e| failed(e).with_kind(ErrorKind::LimitExceeded))?;
+        let file = file.map_err(|e| failed(e).with_kind(ErrorKind::LimitExceeded))?;
         let room_bytes = EMPTY_LOG_BYTES + promised_bytes;
-        let made = space::room(&file, room_bytes)
-            .and_then(|()| file.write_all(&header).and_then(|()| file.sync_all()).map_err(failed));
-        if let Err(error) = made {
+        let made = space::room(&file, room_bytes).and_then(|()| {
+            file.write_all_at(&header, 0).and_then(|()| file.sync_all()).map_err(failed)?;
+            file.metadata().map(|metadata| metadata.len()).map_err(failed)
+        });
+        let written_bytes = made.inspect_err(|_| {
             // A full disk wants back what it gave.
             let _ = fs::remove_file(&path);
-            return Err(error);
-        }
-        let (file, end_bytes) = (Arc::new(file), EMPTY_LOG_BYTES);
-        let segment = Segment { file, first_lsn, end_bytes, written_bytes: end_bytes, salt };
+        })?;
+        let file = Arc::new(file);
+        let segment = Segment { file, first_lsn, end_bytes: EMPTY_LOG_BYTES, written_bytes, salt };
         Ok(Unnamed { segment, path, room_bytes })
     }
 
@@ -422,12 +443,15 @@ impl FrameReader<'_> {
     /// Whether a valid frame with a sequence number of at least `lsn` starts behind this place, or so much looks like one
     /// that it cannot be told in reasonable time.
     fn valid_frame_behind(&self, lsn: u64) -> bool {
-        let looks = |at: &usize| self.bytes[*at..].starts_with(&FRAME_MAGIC.to_le_bytes());
-        let mut places = (self.at + 1..self.bytes.len()).filter(looks);
-        let valid = |at| {
-            let mut reader = FrameReader { salt: self.salt, bytes: self.bytes, at };
-            reader.next_frame().is_some_and(|(frame_lsn, _)| frame_lsn >= lsn)
+        let from = (self.at + 1).min(self.bytes.len());
+        let magic = FRAME_MAGIC.to_le_bytes();
+        let found = memchr::memmem::find_iter(&self.bytes[from..], &magic);
+        let looks = |at: &usize| {
+            let first_lsn = self.bytes.get(at + 16..at + 24).and_then(|bytes| bytes.try_into().ok());
+            first_lsn.is_some_and(|bytes| u64::from_le_bytes(bytes) >= lsn)
         };
+        let mut places = found.map(|at| from + at).filter(looks);
+        let valid = |at| FrameReader { salt: self.salt, bytes: self.bytes, at }.next_frame().is_some();
         places.by_ref().take(TRIES_MAX).any(valid) || places.next().is_some()
     }
 

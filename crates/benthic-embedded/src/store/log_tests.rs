@@ -1,4 +1,4 @@
-use super::{FRAME_HEADER_BYTES, Frame, Log, segments};
+use super::{FRAME_HEADER_BYTES, Frame, Log, SPARE, segments};
 use crate::codec::Encode;
 use benthic_core::{ErrorKind, Result};
 use std::fs;
@@ -197,4 +197,49 @@ fn zeros_behind_the_frames_are_written_over() {
     bytes[end_bytes as usize..].fill(0);
     fs::write(&path, bytes).unwrap();
     assert_eq!(replayed(dir.path(), 0).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_segment_is_written_over_and_nothing_of_it_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    Log::create(dir.path()).unwrap();
+    let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
+    for lsn in 1..=20 {
+        log.append(frame(lsn, 1), 0).unwrap();
+    }
+    rotate(&mut log, 21);
+    log.append(frame(21, 1), 0).unwrap();
+    log.cut().unwrap();
+    let spare_bytes = fs::metadata(dir.path().join(SPARE)).unwrap().len();
+    rotate(&mut log, 22);
+    assert!(!dir.path().join(SPARE).exists(), "it is in use");
+    for lsn in [22, 23, 24] {
+        log.append(frame(lsn, 1), 0).unwrap();
+    }
+    log.cut().unwrap();
+    let end_bytes = log.len_bytes as usize;
+    drop(log);
+    let path = segments(dir.path()).unwrap().pop().unwrap().1;
+    let whole = fs::read(&path).unwrap();
+    assert_eq!(whole.len() as u64, spare_bytes, "old frames are behind the new ones");
+    assert_eq!(replayed(dir.path(), 21).unwrap(), [22, 23, 24]);
+
+    let frame_bytes = (end_bytes - 32) / 3;
+    for (at, kind) in [(end_bytes - 1, None), (end_bytes - frame_bytes - 1, Some(ErrorKind::Corrupt))] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        fs::write(&path, damaged).unwrap();
+        match replayed(dir.path(), 21) {
+            Ok(seen) => assert_eq!((seen, kind), (vec![22, 23], None), "the last frame looks torn"),
+            Err(error) => assert_eq!(Some(error.kind()), kind, "one before it was whole"),
+        }
+    }
+    fs::write(&path, &whole).unwrap();
+    let mut log = Log::open(dir.path(), 21, 0, |_, _| Ok(())).unwrap().0;
+    log.trim().unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), end_bytes as u64);
+    assert_eq!(segments(dir.path()).unwrap().len(), 1);
+    assert!(!dir.path().join(SPARE).exists());
+    log.append(frame(25, 1), 0).unwrap();
+    assert_eq!(replayed(dir.path(), 21).unwrap(), [22, 23, 24, 25]);
 }

@@ -22,7 +22,7 @@ mod record;
 mod salvage;
 mod space;
 
-pub(crate) use commit::Done;
+pub(crate) use commit::{Arriving, Done};
 pub(crate) use dir::{Dir, Opened};
 pub(crate) use engine::Engine;
 pub(crate) use salvage::{Damaged, Whole};

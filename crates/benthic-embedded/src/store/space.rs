@@ -5,10 +5,11 @@
 //! operations that free something. So a full disk refuses what would need more, before anything is stored, and what
 //! frees space always finds room.
 
+use super::log;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use std::fs::{File, OpenOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Room in the open segment that only operations which free something may use: the largest object has 32,768 extents, whose
@@ -24,6 +25,7 @@ const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const RESERVE: &str = "reserve";
 
 pub(crate) struct Space {
+    log_dir: PathBuf,
     segment: Arc<File>,
     reserve: File,
     /// Bytes of the segments before the open one.
@@ -49,6 +51,7 @@ impl Space {
                 Error::io(Action::Admin, "the reserve cannot be opened", e).with("path", path.display())
             })?;
         let mut space = Space {
+            log_dir: log_dir.to_owned(),
             segment,
             reserve,
             before_bytes,
@@ -59,7 +62,7 @@ impl Space {
             lent_bytes: None,
         };
         // A full disk may still have what an earlier owner left. If not, whoever needs more is told.
-        if let Ok(gives) = allocate(&space.segment, end_bytes, FREEING_BYTES) {
+        if let Ok(gives) = space.allocate(&space.segment, end_bytes, FREEING_BYTES) {
             space.given_bytes += FREEING_BYTES;
             space.gives = gives;
         }
@@ -86,19 +89,39 @@ impl Space {
         }
         if promised_bytes + kept_bytes > self.given_bytes {
             let end_bytes = promised_bytes + FREEING_BYTES + step_bytes;
-            allocate(&self.segment, self.given_bytes, end_bytes - self.given_bytes)?;
+            self.allocate(&self.segment, self.given_bytes, end_bytes - self.given_bytes)?;
             self.given_bytes = end_bytes;
         }
         self.promised_bytes = promised_bytes;
         Ok(())
     }
 
-    /// Goes over to a segment that was made with [`room`] for the first `promised_bytes`.
-    pub fn move_to(&mut self, segment: Arc<File>, before_bytes: u64, promised_bytes: u64) {
+    /// Goes over to a segment that was made with [`room`] for the first `promised_bytes`, or that has blocks up to
+    /// `written_bytes`.
+    pub fn move_to(
+        &mut self,
+        segment: Arc<File>,
+        before_bytes: u64,
+        written_bytes: u64,
+        promised_bytes: u64,
+    ) {
         self.segment = segment;
         self.before_bytes = before_bytes;
         self.promised_bytes = promised_bytes;
-        self.given_bytes = promised_bytes + FREEING_BYTES;
+        self.given_bytes = written_bytes.max(promised_bytes + FREEING_BYTES);
+    }
+
+    /// The open segment has no blocks behind `end_bytes` any more, and none are promised: takes as few as there can be.
+    pub fn trim(&mut self, end_bytes: u64) {
+        self.promised_bytes = end_bytes;
+        self.given_bytes = end_bytes;
+        if self.allocate(&self.segment, end_bytes, FREEING_BYTES).is_ok() {
+            self.given_bytes += FREEING_BYTES;
+        }
+        if self.reserve.set_len(0).is_ok() {
+            self.reserved_bytes = 0;
+            let _ = self.reserve(self.before_bytes + end_bytes, 0);
+        }
     }
 
     /// Earlier segments are gone.
@@ -123,6 +146,17 @@ impl Space {
         let _ = self.reserve(self.before_bytes + self.promised_bytes, 0);
     }
 
+    /// As [`allocate`]; a full disk gets the spare segment back first.
+    fn allocate(&self, file: &File, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
+        allocate(file, offset_bytes, len_bytes).or_else(|error| {
+            if log::remove_spare(&self.log_dir) {
+                allocate(file, offset_bytes, len_bytes)
+            } else {
+                Err(error)
+            }
+        })
+    }
+
     /// Holds back what a checkpoint of a log of `log_bytes` and of what may still be removed could need.
     fn reserve(&mut self, log_bytes: u64, step_bytes: u64) -> Result<()> {
         let wanted_bytes = log_bytes + FREEING_BYTES + CHECKPOINT_BYTES;
@@ -132,7 +166,8 @@ impl Space {
         }
         if wanted_bytes > self.reserved_bytes {
             let end_bytes = wanted_bytes + step_bytes;
-            if let Err(error) = allocate(&self.reserve, self.reserved_bytes, end_bytes - self.reserved_bytes)
+            if let Err(error) =
+                self.allocate(&self.reserve, self.reserved_bytes, end_bytes - self.reserved_bytes)
             {
                 // What the file system gave before it was full may be what a merge of tables lacks.
                 let kept = self.reserve.set_len(0).is_ok()
@@ -148,6 +183,7 @@ impl Space {
 
 /// Gives the reserve of a store that nobody has open to the file system.
 pub(crate) fn release_reserve(log_dir: &Path) -> std::io::Result<()> {
+    log::remove_spare(log_dir);
     OpenOptions::new().write(true).open(log_dir.join(RESERVE))?.set_len(0)
 }
 
