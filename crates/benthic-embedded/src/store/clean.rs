@@ -156,15 +156,16 @@ impl Engine {
         }
         let used_bytes = self.disk.allocator.lock().used_blocks() * BLOCK_BYTES;
         if self.disk.data.disk_bytes() > used_bytes + used_bytes / 8 {
-            self.give_back();
+            let next_lsn = self.commit.next_lsn();
+            self.give_back(|| self.commit.next_lsn() == next_lsn);
         }
     }
 
-    /// Gives all free runs back to the file system, short ones too, which takes a call for each.
-    fn give_back(&self) {
+    /// Gives all free runs back to the file system, short ones too, which takes a call for each, while `wanted`.
+    fn give_back(&self, wanted: impl Fn() -> bool) {
         let runs = self.disk.allocator.lock().free_runs();
         for run in runs {
-            if self.cleaner.stopping() {
+            if self.cleaner.stopping() || !wanted() {
                 return;
             }
             // Nobody may take it meanwhile.
@@ -186,7 +187,7 @@ impl Engine {
             tracing::warn!(%error, "the log cannot be cut now");
         }
         if full {
-            self.give_back();
+            self.give_back(|| true);
         }
     }
 }

@@ -86,9 +86,11 @@ impl Dir {
         let dir = Dir { path: path.to_owned(), lock };
         // Whoever owned it before may have made it meanwhile.
         if path.join("format").exists() {
-            dir.check_format()?
+            dir.check_format()?;
+            // Whoever made it may have ended, or failed, before the names of its parts were durable.
+            sync_dir(path)?;
         } else {
-            dir.make()?
+            dir.make()?;
         }
         Ok(Opened::Owned(dir))
     }

@@ -96,7 +96,7 @@ impl Damaged {
             }
         };
         let data = DataFile::open_below(&dir.data(), blocks.clone()).or_else(|error| {
-            note(format!("{error}; only what is kept beside the names of objects is left"));
+            note(format!("{error}; only what the metadata and the log hold is left"));
             let empty = work.join("data");
             File::create(&empty).map_err(|e| Error::io(Action::Admin, "no file can be made", e))?;
             DataFile::open_below(&empty, blocks)

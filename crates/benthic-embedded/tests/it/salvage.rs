@@ -194,3 +194,24 @@ fn a_store_in_use_and_a_place_in_use_are_refused() {
     assert_eq!(none.kind(), ErrorKind::NotFound);
     assert_eq!(fs::read_dir(new.path()).unwrap().count(), 0, "nothing is left");
 }
+
+#[test]
+fn without_the_data_file_what_is_beside_the_names_is_saved() {
+    let dir = scratch();
+    let whole = fill(dir.path());
+    fs::remove_file(dir.path().join("data")).unwrap();
+    let (salvaged, found) = saved(dir.path(), &whole).unwrap();
+    // Of larger objects the log may have all data.
+    let small = |name: &&String| whole[*name].0.len() <= 4_096;
+    assert!(whole.keys().filter(small).all(|name| found.contains_key(name)), "{salvaged:?}");
+    assert!(salvaged.objects_lost > 0, "{salvaged:?}");
+    assert!(salvaged.lost.iter().any(|loss| loss.message.contains("data file is missing")), "{salvaged:?}");
+}
+
+#[test]
+fn a_directory_without_a_store_is_left_alone() {
+    let dir = scratch();
+    let error = salvage(dir.path(), &dir.path().join("new"), &options()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(!dir.path().join("lock").exists());
+}

@@ -119,3 +119,48 @@ fn space_that_was_freed_just_before_a_kill_comes_back() {
     let store = crate::support::open(killed.path());
     assert!(disk_bytes(&store) < 4 << 20, "{}", disk_bytes(&store));
 }
+
+#[test]
+fn small_objects_give_their_space_back_in_any_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    let count = 1_009;
+    for round in 0..count {
+        let op = WriteOp::new().write_full(noise(round, 20_000)).buffered();
+        block_on(pool.write(&id(&round.to_string()), op)).unwrap();
+    }
+    block_on(store.flush()).unwrap();
+    assert!(disk_bytes(&store) >= 20 << 20);
+    // Never two neighbours in one go.
+    for round in 0..count {
+        block_on(pool.write(&id(&(round * 401 % count).to_string()), WriteOp::new().remove().buffered()))
+            .unwrap();
+        if round % 100 == 99 {
+            std::thread::park_timeout(std::time::Duration::from_millis(10));
+        }
+    }
+    eventually("the space of small objects comes back", || disk_bytes(&store) < 6 << 20);
+}
+
+#[test]
+fn an_idle_store_keeps_little_that_is_not_its_data() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    let live_bytes: u64 = 16 << 20;
+    // Blocks of many objects lie beside each other, and every second of them goes.
+    for part in 0..live_bytes / 4_096 / 8 {
+        for object in 0..16 {
+            let op = WriteOp::new().write(part * 4_096, noise(part, 4_096)).buffered();
+            block_on(pool.write(&id(&object.to_string()), op)).unwrap();
+        }
+    }
+    for object in (0..16).step_by(2) {
+        block_on(pool.remove(&id(&object.to_string()))).unwrap();
+    }
+    eventually("an idle store gives its space back", || disk_bytes(&store) < live_bytes + (5 << 20));
+    assert_eq!(block_on(store.fsck()).unwrap().findings, []);
+    for object in (1..16).step_by(2) {
+        let data = block_on(pool.read_range(&id(&object.to_string()), 4_096, 4_096)).unwrap();
+        assert!(data == noise(1, 4_096));
+    }
+}

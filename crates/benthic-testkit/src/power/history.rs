@@ -89,13 +89,18 @@ impl History {
         history.objects(record.events.len(), u64::MAX).map(|_| history)
     }
 
-    /// What the operations that began before `point` made of the objects, if those of earlier sessions from `lost_lsn` on
-    /// were lost.
+    /// What the operations that began before `point` made of the objects, and those that came before one of them, if those
+    /// of earlier sessions from `lost_lsn` on were lost.
     fn objects(&self, point: usize, lost_lsn: u64) -> Result<Objects, String> {
         let session = self.session(point);
         let begun = || self.done.iter().filter(|done| done.began < point);
+        let last = begun().filter(|done| done.session == session).filter_map(Done::version).max();
+        let came_before = |done: &&Done| {
+            done.began < point
+                || done.session == session && done.version().is_some_and(|version| Some(version) < last)
+        };
         let mut in_order = BTreeMap::new();
-        for done in begun() {
+        for done in self.done.iter().filter(came_before) {
             let (Action::Write { pool, object, op }, Some((_, Ok(version)))) = (&done.action, &done.answer)
             else {
                 continue;

@@ -82,28 +82,26 @@ fn fill(pool: &dyn Pool, len: usize) -> usize {
     index
 }
 
-/// Something of the disk is free again, soon.
-fn eventually_takes(pool: &dyn Pool, len: usize) {
+/// Tries again while the disk is full: the cleaner makes room.
+fn until_taken<T>(take: impl Fn() -> benthic_core::Result<T>) {
     for _ in 0..TRIES {
-        match block_on(pool.write_full(&id("again"), crate::support::noise(7, len))) {
+        match take() {
             Ok(_) => return,
             Err(error) => assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}"),
         }
         std::thread::park_timeout(Duration::from_millis(20));
     }
-    panic!("the store takes no writes though all was removed");
+    panic!("the disk stays full");
 }
 
-/// Waits for what frees space, if the disk has no room for its record; the cleaner makes some.
+/// Something of the disk is free again, soon.
+fn eventually_takes(pool: &dyn Pool, len: usize) {
+    until_taken(|| block_on(pool.write_full(&id("again"), crate::support::noise(7, len))));
+}
+
+/// Waits for what frees space, if the disk has no room for its record.
 fn remove(pool: &dyn Pool, name: &str) {
-    for _ in 0..TRIES {
-        match block_on(pool.remove(&id(name))) {
-            Ok(()) => return,
-            Err(error) => assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}"),
-        }
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
-    panic!("nothing can be removed from a full disk");
+    until_taken(|| block_on(pool.remove(&id(name))));
 }
 
 /// Takes what space there is, and does not wait when there is none; says how many objects that made.
@@ -118,12 +116,40 @@ fn write_all_the_time(pool: &dyn Pool, stop: &AtomicBool) -> usize {
     written
 }
 
+/// The removal of one object, whose data are in many extents, and that of all objects at once, take long records.
+fn a_pool_goes(dir: &Path) {
+    let (store, pool) = open(dir);
+    let write = |object: &str, block: u64| {
+        let op = WriteOp::new().write(block * 8_192, crate::support::noise(block, 4_096)).buffered();
+        block_on(pool.write(&id(object), op))
+    };
+    (0..1_000).for_each(|block| until_taken(|| write("large", block)));
+    let mut block = 0;
+    for refused in 0..REFUSALS {
+        while write(&format!("{}", block / 8), block % 8).is_ok() {
+            block += 1;
+        }
+        std::thread::park_timeout(Duration::from_millis(if refused > 0 { 20 } else { 200 }));
+    }
+    assert!(block > 500, "the disk was full early blocks={block}");
+    remove(&*pool, "large");
+    fill(&*pool, 1_500);
+    block_on(store.remove_pool("p")).unwrap();
+    until_taken(|| block_on(store.create_pool("p")));
+    let pool = crate::support::pool(&store);
+    eventually_takes(&*pool, 8 << 20);
+    assert_eq!(block_on(store.fsck()).unwrap().findings, []);
+}
+
 #[test]
 #[ignore = "the other tests start it"]
 fn child() {
     let dir = std::env::var(DIR).expect("only the tests of a full disk start this");
     let dir = Path::new(&dir).join("store");
     let task = std::env::var(TASK).unwrap();
+    if task == "pool" {
+        return a_pool_goes(&dir);
+    }
     let (len, crowded) = task.split_once(' ').map_or((task.as_str(), false), |(len, _)| (len, true));
     let len: usize = len.parse().unwrap();
     let (mut store, mut pool) = open(&dir);
@@ -176,6 +202,11 @@ fn a_disk_full_of_small_objects_is_freed_by_removing_them() {
 #[test]
 fn a_disk_full_of_tiny_objects_is_freed_by_removing_them() {
     on_a_small_disk("1500");
+}
+
+#[test]
+fn a_full_disk_is_freed_by_removing_its_pool() {
+    on_a_small_disk("pool");
 }
 
 #[test]
