@@ -209,6 +209,8 @@ impl Error {
             (Some(number), _) => ErrorKind::from_errno(number, action),
             (None, Io::UnexpectedEof) if action == Action::Read => K::Corrupt,
             (None, Io::NotFound) => K::NotFound,
+            // Some libraries wrap the system's error, and keep only its kind.
+            (None, Io::StorageFull | Io::QuotaExceeded) => K::LimitExceeded,
             _ => K::Internal,
         };
         Error::new(kind, message).with_source(source)
