@@ -320,14 +320,15 @@ fn enable_application(shared: &Shared, name: &str) -> Result<()> {
 }
 
 fn remove_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
+    wait_for_map(shared)?;
     pool_id(shared, name)?;
     progress.begin_change()?;
     let remove = json!({
         "prefix": "osd pool delete", "pool": name, "pool2": name, "yes_i_really_really_mean_it": true,
     });
     match command(shared, &remove) {
-        // The client's map was older; the monitors call that a success.
-        Ok((_, status)) if status.contains("does not exist") => Err(no_such_pool(name)),
+        // Also when they say that there is no such pool: a moment ago there was, and a command that is taken up again after
+        // an election or a lost connection finds its own work done. Of two removals at once, both may so succeed.
         Ok(_) => wait_for_map(shared),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Error::new(
             ErrorKind::PermissionDenied,
