@@ -193,11 +193,18 @@ impl Commit {
         record.freed.iter().for_each(|extent| allocator.log(*extent, false));
         drop(allocator);
         group.freed.append(&mut record.freed);
-        self.disk.kv.apply(record.changes);
         // The committer sees the group only after the lock is released.
         drop(arriving);
+        let applying = self.disk.kv.begin();
+        let Record { changes, packed, .. } = record;
+        let apply = move || {
+            applying.apply(changes);
+            applying.apply(packed);
+        };
         match durability {
             Durability::Durable => {
+                // Before whoever waits can be told.
+                apply();
                 group.awaited = true;
                 group.waiters.push(Box::new(move |outcome| done(outcome.map(|()| lsn))));
                 self.awaited_lsn.store(lsn, Ordering::Release);
@@ -209,6 +216,8 @@ impl Commit {
                     self.work.notify_one();
                 }
                 drop(queue);
+                // Others go on meanwhile.
+                apply();
                 done(Ok(lsn));
             }
         }
@@ -508,6 +517,7 @@ impl Commit {
     /// Runs `look` while no operation can change the store.
     pub fn paused<T>(&self, look: impl FnOnce() -> T) -> T {
         let _queue = self.queue.lock();
+        self.disk.kv.settle();
         look()
     }
 }

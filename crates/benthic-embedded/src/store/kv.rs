@@ -7,7 +7,8 @@ use super::log::sync_dir;
 use super::{keys, kv_files};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
-use lsm_tree::{AbstractTree, AnyTree, Cache, Config, Guard, SeqNo, SequenceNumberCounter};
+use lsm_tree::{AbstractTree, AnyTree, Cache, Config, Guard, SeqNo, SequenceNumberCounter, Slice};
+use parking_lot::{RwLock, RwLockReadGuard};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ pub(crate) struct Kv {
     tree: AnyTree,
     seqno: SequenceNumberCounter,
     visible: SequenceNumberCounter,
+    /// Held shared while changes are applied.
+    applying: RwLock<()>,
 }
 
 /// Tables written by checkpoints and not merged yet.
@@ -52,7 +55,7 @@ impl Kv {
         let next = tree.get_highest_persisted_seqno().map_or(1, |highest| highest + 1);
         seqno.set(next);
         visible.set(next);
-        Ok(Kv { dir: dir.to_owned(), tree, seqno, visible })
+        Ok(Kv { dir: dir.to_owned(), tree, seqno, visible, applying: RwLock::new(()) })
     }
 
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
@@ -89,18 +92,24 @@ impl Kv {
 
     /// Applies changes to the table in memory. Callers hold the commit lock.
     pub fn apply(&self, changes: Changes) {
-        let seqno = self.seqno.next();
-        for (key, value) in changes {
-            match value {
-                Some(value) => self.tree.insert(key, value, seqno),
-                None => self.tree.remove(key, seqno),
-            };
-        }
-        self.visible.fetch_max(seqno + 1);
+        self.begin().apply(changes);
+    }
+
+    /// Gives an operation its place among all. Callers hold the commit lock, and may apply its changes without it: other
+    /// operations change other keys.
+    pub fn begin(&self) -> Applying<'_> {
+        let running = self.applying.read();
+        Applying { kv: self, seqno: self.seqno.next(), _running: running }
+    }
+
+    /// Waits until all that has begun is applied. Callers hold the commit lock, so that nothing begins.
+    pub fn settle(&self) {
+        drop(self.applying.write());
     }
 
     /// Seals the table in memory. Callers hold the commit lock, so that it ends between two operations.
     pub fn seal(&self) {
+        self.settle();
         self.tree.rotate_memtable();
     }
 
@@ -181,6 +190,26 @@ impl Kv {
             None => Ok(keys::Meta { applied_lsn: 0, next_id: 1 }),
             Some(value) => keys::Meta::decode(value).map_err(|_| malformed("the key-value store's position")),
         }
+    }
+}
+
+/// An operation that has its place, and whose changes are to be applied.
+pub(crate) struct Applying<'a> {
+    kv: &'a Kv,
+    seqno: SeqNo,
+    _running: RwLockReadGuard<'a, ()>,
+}
+
+impl Applying<'_> {
+    /// Applies changes to the table in memory.
+    pub fn apply<T: Into<Slice>>(&self, changes: Vec<(T, Option<T>)>) {
+        for (key, value) in changes {
+            match value {
+                Some(value) => self.kv.tree.insert(key, value, self.seqno),
+                None => self.kv.tree.remove(key, self.seqno),
+            };
+        }
+        self.kv.visible.fetch_max(self.seqno + 1);
     }
 }
 

@@ -17,6 +17,7 @@ mod kv_files;
 mod layout;
 mod log;
 mod object;
+mod pack;
 mod pieces;
 mod record;
 mod salvage;

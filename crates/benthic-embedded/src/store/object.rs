@@ -3,6 +3,7 @@
 use super::disk::{Disk, Source};
 use super::keys::{self, Onode};
 use super::layout;
+use super::pack::Packer;
 use super::pieces::Pieces;
 use super::record::Record;
 use crate::execute::{ObjectState, OmapPageBuilder, ZeroEffect, no_such_object, no_such_xattr};
@@ -132,9 +133,8 @@ impl<'a> Object<'a> {
         if omap_id == 0 && self.omap.values().any(Option::is_some) {
             omap_id = new_id();
         }
-        for (key, value) in self.omap.iter().filter(|_| omap_id != 0) {
-            let key = keys::with_u64(keys::PREFIX_OMAP, omap_id, key);
-            record.changes.push((key, value.as_ref().map(|value| value.to_vec())));
+        if omap_id != 0 {
+            record.packed = packed(omap_id, &self.omap);
         }
         let mut has_xattrs = kept.is_some_and(|onode| onode.has_xattrs);
         for (name, value) in &self.xattrs {
@@ -166,6 +166,18 @@ impl<'a> Object<'a> {
         record.next_id = self.disk.next_id.load(Ordering::Relaxed);
         Prepared { record, onode: (self.key, onode), unsynced_bytes, frees: false }
     }
+}
+
+/// The changes of an omap, with the keys of the key-value store. What a client gave may be a small part of much memory.
+fn packed(omap_id: u64, omap: &BTreeMap<Bytes, Option<Bytes>>) -> Vec<(Bytes, Option<Bytes>)> {
+    let len_bytes = |(key, value): (&Bytes, &Option<Bytes>)| key.len() + value.as_ref().map_or(0, Bytes::len);
+    let start = keys::with_u64(keys::PREFIX_OMAP, omap_id, b"");
+    let mut packer = Packer::new(Some(omap.len() * start.len() + omap.iter().map(len_bytes).sum::<usize>()));
+    let changes = omap.iter().map(|(key, value)| {
+        let key = packer.pack(&start, key);
+        (key, value.as_ref().map(|value| packer.pack(b"", value)))
+    });
+    changes.collect()
 }
 
 /// What is left of a removed object for the cleaner.
@@ -253,10 +265,11 @@ impl ObjectAccess for Object<'_> {
             return Ok(page.finish());
         }
         let after = after.map(|after| keys::with_u64(keys::PREFIX_OMAP, omap_id, after));
+        let mut packer = Packer::new(None);
         for entry in self.disk.kv.scan(&keys::with_u64(keys::PREFIX_OMAP, omap_id, prefix), after.as_deref())
         {
             let (key, value) = entry?;
-            if !page.push(key.slice(keys::TAIL_AT..), value) {
+            if !page.push(packer.pack(b"", &key[keys::TAIL_AT..]), value) {
                 break;
             }
         }
