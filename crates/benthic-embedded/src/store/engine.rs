@@ -29,6 +29,8 @@ use std::thread::JoinHandle;
 
 /// An operation of more steps is worth a thread of its own.
 const AT_ONCE_STEPS_MAX: usize = 8;
+/// And so is a step that reads more entries of an omap.
+const AT_ONCE_ENTRIES_MAX: usize = 8;
 /// Locks that objects share by hash.
 const OBJECT_LOCKS: usize = 4_096;
 
@@ -229,8 +231,11 @@ impl Engine {
     /// Reads what takes neither the disk nor a lock that somebody has, nor long; `None` for all else. The key-value store
     /// may read a block of its own on the way.
     pub fn read_at_once(&self, pool: u32, id: &ObjectId, op: &ReadOp) -> Option<Result<ReadReply>> {
-        let short = |step: &ReadStep| {
-            matches!(step, ReadStep::Read { .. } | ReadStep::Stat | ReadStep::GetXattr { .. })
+        let short = |step: &ReadStep| match step {
+            ReadStep::Read { .. } | ReadStep::Stat | ReadStep::GetXattr { .. } => true,
+            ReadStep::OmapGet { keys } => keys.len() <= AT_ONCE_ENTRIES_MAX,
+            ReadStep::OmapRange { entries_max, .. } => *entries_max <= AT_ONCE_ENTRIES_MAX,
+            ReadStep::ListXattrs | ReadStep::Exec(_) => false,
         };
         if op.steps.len() > AT_ONCE_STEPS_MAX || !op.steps.iter().all(short) {
             return None;
