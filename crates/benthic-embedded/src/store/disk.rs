@@ -3,6 +3,7 @@
 use super::alloc::Allocator;
 use super::data::DataFile;
 use super::keys::{self, BLOCK_BYTES, CHUNK_BYTES, Chunk, Data, Onode, data_crc};
+use super::known::Known;
 use super::kv::{Kv, malformed};
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use bytes::Bytes;
@@ -59,8 +60,37 @@ impl Disk {
         Ok(chunks)
     }
 
+    fn chunks_with(
+        &self,
+        oid: u64,
+        first: u32,
+        last: u32,
+        known: Option<&Known>,
+    ) -> Result<BTreeMap<u32, Chunk>> {
+        if let Some(chunks) = known.and_then(|known| known.chunks(oid, first, last)) {
+            return Ok(chunks);
+        }
+        let chunks = self.chunks(oid, first, last)?;
+        if let Some(known) = known {
+            known.learn_chunks(oid, &chunks);
+        }
+        Ok(chunks)
+    }
+
     /// Reads and verifies a range of an object's data, short at its end.
     pub fn read(&self, onode: &Onode, offset_bytes: u64, len_bytes: u64, source: Source) -> Result<Bytes> {
+        self.read_with(onode, offset_bytes, len_bytes, source, None)
+    }
+
+    /// As [`Disk::read`]; looks up only the chunks that are not known, and makes them known.
+    pub fn read_with(
+        &self,
+        onode: &Onode,
+        offset_bytes: u64,
+        len_bytes: u64,
+        source: Source,
+        known: Option<&Known>,
+    ) -> Result<Bytes> {
         let len_bytes = len_bytes.min(onode.size_bytes.saturating_sub(offset_bytes));
         if len_bytes == 0 {
             return Ok(Bytes::new());
@@ -80,7 +110,8 @@ impl Disk {
             }
             Data::Chunks => {
                 let (first, last) = (offset_bytes / CHUNK_BYTES, (end_bytes - 1) / CHUNK_BYTES);
-                for (index, chunk) in self.chunks(onode.oid, first as u32, last as u32)? {
+                let (first, last) = (first as u32, last as u32);
+                for (index, chunk) in self.chunks_with(onode.oid, first, last, known)? {
                     let base = u64::from(index) * CHUNK_BYTES;
                     let from = offset_bytes.max(base);
                     let to = end_bytes.min(base + CHUNK_BYTES);

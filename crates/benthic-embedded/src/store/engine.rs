@@ -6,6 +6,7 @@ use super::data::DataFile;
 use super::dir::Dir;
 use super::disk::{Disk, Source};
 use super::keys::{self, BLOCK_BYTES, Extent};
+use super::known::Known;
 use super::kv::{Kv, malformed};
 use super::log::Log;
 use super::object::{Object, Prepared};
@@ -31,8 +32,8 @@ use std::thread::JoinHandle;
 const AT_ONCE_STEPS_MAX: usize = 8;
 /// And so is a step that reads more entries of an omap.
 const AT_ONCE_ENTRIES_MAX: usize = 8;
-/// Locks that objects share by hash.
-const OBJECT_LOCKS: usize = 4_096;
+/// Locks that objects share by hash: so many that objects in use seldom push each other out of what is known.
+const OBJECT_LOCKS: usize = 8_192;
 
 pub(crate) struct Engine {
     pub(super) dir: Dir,
@@ -42,7 +43,7 @@ pub(crate) struct Engine {
     pub(super) pools: RwLock<BTreeMap<u32, Arc<PoolEntry>>>,
     /// Held while pools are made and removed.
     admin: Mutex<()>,
-    object_locks: Vec<RwLock<()>>,
+    object_locks: Vec<RwLock<Known>>,
     hasher: RandomState,
     pub(super) cleaner: super::clean::Cleaner,
     /// The committer and the cleaner.
@@ -95,7 +96,7 @@ impl Engine {
             },
             pools: RwLock::new(pools),
             admin: Mutex::new(()),
-            object_locks: (0..OBJECT_LOCKS).map(|_| RwLock::new(())).collect(),
+            object_locks: (0..OBJECT_LOCKS).map(|_| RwLock::default()).collect(),
             hasher: RandomState::new(),
             cleaner: super::clean::Cleaner::default(),
             threads: Mutex::default(),
@@ -222,8 +223,8 @@ impl Engine {
     pub fn read(&self, pool: u32, id: &ObjectId, op: &ReadOp, done: Done<ReadReply>) {
         let reply = self.pool(pool).and_then(|pool| {
             let _pool = pool.guard()?;
-            let _shared = self.object_lock(pool.id, id).read();
-            self.read_now(pool.id, id, op, Source::Disk)
+            let known = self.object_lock(pool.id, id).read();
+            self.read_now(pool.id, id, op, Source::Disk, &known)
         });
         self.answer(pool, id, reply, done);
     }
@@ -242,8 +243,8 @@ impl Engine {
         }
         let entry = self.pool(pool).ok()?;
         let _pool = entry.removed.try_read().filter(|removed| !**removed)?;
-        let _shared = self.object_lock(pool, id).try_read()?;
-        let reply = self.read_now(pool, id, op, Source::Memory);
+        let known = self.object_lock(pool, id).try_read()?;
+        let reply = self.read_now(pool, id, op, Source::Memory, &known);
         (!reply.as_ref().is_err_and(|error| error.kind() == ErrorKind::Busy)).then_some(reply)
     }
 
@@ -264,10 +265,21 @@ impl Engine {
     }
 
     /// The caller holds the pool and the object.
-    fn read_now(&self, pool: u32, id: &ObjectId, op: &ReadOp, source: Source) -> Result<ReadReply> {
+    fn read_now(
+        &self,
+        pool: u32,
+        id: &ObjectId,
+        op: &ReadOp,
+        source: Source,
+        known: &Known,
+    ) -> Result<ReadReply> {
         op.check()?;
-        let before = self.disk.onode(pool, id)?;
-        let mut object = Object::new(&self.disk, Vec::new(), before, self.methods.clock.unix_ns(), source);
+        let before = match known.onode(pool, id) {
+            Some(onode) => Some(onode),
+            None => self.disk.onode(pool, id)?.inspect(|onode| known.learn(pool, id, onode)),
+        };
+        let object = Object::new(&self.disk, Vec::new(), before, self.methods.clock.unix_ns(), source);
+        let mut object = object.with_known(known);
         execute::read(&mut object, op, &self.methods)
     }
 
@@ -298,7 +310,8 @@ impl Engine {
         self.commit.wait_for_cleaner();
         // Both are held until the operation has its place in the log.
         let removed = pool.removed.read();
-        let _exclusive = self.object_lock(pool.id, id).write();
+        let mut exclusive = self.object_lock(pool.id, id).write();
+        exclusive.forget();
         match self.prepare(&pool, *removed, id, op) {
             Err(error) => self.commit.when_all_durable(move || done(Err(error))),
             Ok((None, version)) => self.commit.when_durable(
@@ -388,7 +401,7 @@ impl Engine {
         self.commit.flush(done);
     }
 
-    pub(super) fn object_lock(&self, pool: u32, id: &ObjectId) -> &RwLock<()> {
+    pub(super) fn object_lock(&self, pool: u32, id: &ObjectId) -> &RwLock<Known> {
         &self.object_locks[self.hasher.hash_one((pool, id)) as usize % OBJECT_LOCKS]
     }
 }

@@ -12,6 +12,7 @@ mod engine;
 #[cfg(test)]
 mod format_tests;
 mod keys;
+mod known;
 mod kv;
 mod kv_files;
 mod layout;

@@ -2,6 +2,7 @@
 
 use super::disk::{Disk, Source};
 use super::keys::{self, Onode};
+use super::known::Known;
 use super::layout;
 use super::pack::Packer;
 use super::pieces::Pieces;
@@ -18,6 +19,8 @@ pub(crate) struct Object<'a> {
     before: Option<Onode>,
     now_unix_ns: u64,
     source: Source,
+    /// What readers know; not for writers, who change it.
+    known: Option<&'a Known>,
     /// Whether any step changed the object.
     changed: bool,
     exists: bool,
@@ -70,6 +73,7 @@ impl<'a> Object<'a> {
             before,
             now_unix_ns,
             source,
+            known: None,
             changed: false,
             reset: false,
             size_bytes,
@@ -80,6 +84,11 @@ impl<'a> Object<'a> {
             omap: BTreeMap::new(),
             omap_cleared: false,
         }
+    }
+
+    /// Reads with what other readers found, and adds to it. The caller holds the shared lock that this belongs to.
+    pub fn with_known(self, known: &'a Known) -> Object<'a> {
+        Object { known: Some(known), ..self }
     }
 
     fn before(&self) -> Result<&Onode> {
@@ -212,7 +221,7 @@ impl ObjectAccess for Object<'_> {
     }
 
     fn read(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
-        self.disk.read(self.before()?, offset_bytes, len_bytes, self.source)
+        self.disk.read_with(self.before()?, offset_bytes, len_bytes, self.source, self.known)
     }
 
     fn get_xattr(&mut self, name: &str) -> Result<Bytes> {
