@@ -7,8 +7,9 @@ use super::keys::{BLOCK_BYTES, Extent};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use rustix::buffer::spare_capacity;
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::{ReadWriteFlags, preadv2};
+use rustix::io::{ReadWriteFlags, pread, preadv2};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind as Io, IoSliceMut};
@@ -79,6 +80,20 @@ impl DataFile {
             }
         }
         Ok(())
+    }
+
+    /// Reads `len_bytes` into new memory, which then need not be zeroed; a file that ends before is damage.
+    pub fn read_new(&self, offset_bytes: u64, len_bytes: usize) -> Result<Vec<u8>> {
+        let mut buffer = Vec::with_capacity(len_bytes);
+        let whole = self.overlay.is_empty()
+            && pread(&self.file, spare_capacity(&mut buffer), offset_bytes).is_ok()
+            && buffer.len() >= len_bytes;
+        buffer.resize(len_bytes, 0);
+        if !whole {
+            // Goes on after a short read, and says what is wrong.
+            self.read(offset_bytes, &mut buffer, Source::Disk)?;
+        }
+        Ok(buffer)
     }
 
     fn read_cached(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {

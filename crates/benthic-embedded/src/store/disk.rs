@@ -2,7 +2,7 @@
 
 use super::alloc::Allocator;
 use super::data::DataFile;
-use super::keys::{self, BLOCK_BYTES, CHUNK_BYTES, Chunk, Data, Onode, data_crc};
+use super::keys::{self, BLOCK_BYTES, CHUNK_BYTES, Chunk, Data, Extent, Onode, data_crc};
 use super::known::Known;
 use super::kv::{Kv, malformed};
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
@@ -99,9 +99,10 @@ impl Disk {
             return Err(Error::new(ErrorKind::Busy, "so much takes a while"));
         }
         let end_bytes = offset_bytes + len_bytes;
-        let mut buffer = vec![0; len_bytes as usize];
+        let mut buffer;
         match &onode.data {
             Data::Inline(data) => {
+                buffer = vec![0; len_bytes as usize];
                 let stored = end_bytes.min(data.len() as u64);
                 if offset_bytes < stored {
                     let stored = &data[offset_bytes as usize..stored as usize];
@@ -109,15 +110,41 @@ impl Disk {
                 }
             }
             Data::Chunks => {
-                let (first, last) = (offset_bytes / CHUNK_BYTES, (end_bytes - 1) / CHUNK_BYTES);
-                let (first, last) = (first as u32, last as u32);
-                for (index, chunk) in self.chunks_with(onode.oid, first, last, known)? {
+                let (first, last) =
+                    ((offset_bytes / CHUNK_BYTES) as u32, ((end_bytes - 1) / CHUNK_BYTES) as u32);
+                let chunks = self.chunks_with(onode.oid, first, last, known)?;
+                if source == Source::Disk
+                    && let Some(run) = one_run(&chunks, offset_bytes, len_bytes)
+                {
+                    return self.read_run(onode.oid, offset_bytes, &chunks, run);
+                }
+                buffer = vec![0; len_bytes as usize];
+                for (index, chunk) in chunks {
                     let base = u64::from(index) * CHUNK_BYTES;
                     let from = offset_bytes.max(base);
                     let to = end_bytes.min(base + CHUNK_BYTES);
                     let target = &mut buffer[(from - offset_bytes) as usize..(to - offset_bytes) as usize];
                     self.read_chunk(onode.oid, base, &chunk, from - base, target, source)?;
                 }
+            }
+        }
+        Ok(Bytes::from(buffer))
+    }
+
+    /// Reads and verifies what [`one_run`] found.
+    fn read_run(
+        &self,
+        oid: u64,
+        offset_bytes: u64,
+        chunks: &BTreeMap<u32, Chunk>,
+        run: Extent,
+    ) -> Result<Bytes> {
+        let buffer = self.data.read_new(run.offset_bytes, run.len_bytes as usize);
+        let buffer = buffer.map_err(|error| error.with("offset_bytes", offset_bytes))?;
+        for (data, (index, chunk)) in buffer.chunks(CHUNK_BYTES as usize).zip(chunks) {
+            let base = u64::from(*index) * CHUNK_BYTES;
+            if !matches!(chunk, Chunk::Stream { crc, .. } if data_crc(oid, base, data) == *crc) {
+                return Err(mismatch(base));
             }
         }
         Ok(Bytes::from(buffer))
@@ -186,7 +213,67 @@ impl Disk {
             return Ok(());
         }
         buffer.fill(0);
-        Err(Error::new(ErrorKind::Corrupt, "the data does not match its checksum")
-            .with("offset_bytes", logical))
+        Err(mismatch(logical))
+    }
+}
+
+fn mismatch(logical: u64) -> Error {
+    Error::new(ErrorKind::Corrupt, "the data does not match its checksum").with("offset_bytes", logical)
+}
+
+/// Where a range of an object is, if it is whole streams that lie one behind the other, as a write of all of it leaves them.
+fn one_run(chunks: &BTreeMap<u32, Chunk>, offset_bytes: u64, len_bytes: u64) -> Option<Extent> {
+    let Some(Chunk::Stream { offset_bytes: start_bytes, .. }) = chunks.values().next() else { return None };
+    let mut done_bytes = 0;
+    for (index, chunk) in chunks {
+        let Chunk::Stream { offset_bytes: at_bytes, len_bytes: stream_bytes, .. } = chunk else {
+            return None;
+        };
+        let adjacent = *at_bytes == start_bytes + done_bytes;
+        let in_order = u64::from(*index) * CHUNK_BYTES == offset_bytes + done_bytes;
+        let wanted_bytes = (len_bytes - done_bytes).min(CHUNK_BYTES);
+        if !adjacent || !in_order || u64::from(*stream_bytes) != wanted_bytes {
+            return None;
+        }
+        done_bytes += wanted_bytes;
+    }
+    (done_bytes == len_bytes).then_some(Extent { offset_bytes: *start_bytes, len_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_run;
+    use crate::store::keys::{Block, CHUNK_BYTES, Chunk, Extent};
+    use std::collections::BTreeMap;
+
+    const WHOLE: u32 = CHUNK_BYTES as u32;
+
+    fn stream(offset_bytes: u64, len_bytes: u32) -> Chunk {
+        Chunk::Stream { offset_bytes, len_bytes, crc: 0 }
+    }
+
+    #[test]
+    fn one_run_is_whole_streams_without_a_gap() {
+        let run = |chunks: &[(u32, Chunk)], offset_bytes, len_bytes| {
+            one_run(&BTreeMap::from_iter(chunks.iter().cloned()), offset_bytes, len_bytes)
+        };
+        let chunk = CHUNK_BYTES;
+        let object = [(2, stream(4_096, WHOLE)), (3, stream(4_096 + chunk, 100))];
+        let found = Some(Extent { offset_bytes: 4_096, len_bytes: chunk + 100 });
+        assert_eq!(run(&object, 2 * chunk, chunk + 100), found);
+        assert_eq!(run(&object, 2 * chunk, chunk + 99), None, "a part of the last");
+        assert_eq!(run(&object, 2 * chunk, chunk + 101), None, "zeros behind the last");
+        assert_eq!(run(&object, 2 * chunk + 1, chunk + 99), None, "a part of the first");
+        assert_eq!(run(&object, chunk, 2 * chunk + 100), None, "a hole before");
+        assert_eq!(run(&object[..1], 2 * chunk, chunk + 100), None, "a hole behind");
+        assert_eq!(run(&[], 0, chunk), None, "nothing but a hole");
+        let hole = [(0, stream(0, WHOLE)), (2, stream(chunk, WHOLE))];
+        assert_eq!(run(&hole, 0, 3 * chunk), None, "a hole within");
+        let apart = [(0, stream(0, WHOLE)), (1, stream(chunk + 4_096, WHOLE))];
+        assert_eq!(run(&apart, 0, 2 * chunk), None, "elsewhere in the file");
+        let mut blocks = Box::new([None; 16]);
+        blocks[0] = Some(Block { offset_bytes: chunk, crc: 0 });
+        let mixed = [(0, stream(0, WHOLE)), (1, Chunk::Blocks(blocks))];
+        assert_eq!(run(&mixed, 0, 2 * chunk), None, "blocks have checksums of their own");
     }
 }
