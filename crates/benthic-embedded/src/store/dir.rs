@@ -201,7 +201,7 @@ impl Dir {
         let text = fs::read(&path).map_err(|e| io("the store's format cannot be read", &path, e))?;
         let text = String::from_utf8_lossy(&text);
         let version =
-            text.strip_prefix(FORMAT_PREFIX).and_then(|rest| rest.trim_end_matches('\n').parse::<u32>().ok());
+            text.strip_prefix(FORMAT_PREFIX).and_then(|rest| rest.strip_suffix('\n')?.parse::<u32>().ok());
         match version {
             Some(FORMAT_VERSION) => Ok(()),
             Some(newer) if newer > FORMAT_VERSION => Err(Error::new(

@@ -14,6 +14,9 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
 const READ_BYTES: usize = 1024 * 1024;
 const TRAILER_BYTES: usize = 38;
+/// The number of the list, its checksum and the type of that.
+const CURRENT_BYTES: usize = 25;
+const LIST_COPY: &str = "list";
 const TRAILER_START: &[u8] = b"SFA!\x01\x00";
 
 /// Checks the list of tables, and that every table in it has a whole table of contents.
@@ -55,18 +58,40 @@ pub(crate) fn verify_bytes(dir: &Path) -> Vec<Error> {
 
 /// The number of the list of tables that holds.
 pub(crate) fn list_number(dir: &Path) -> Option<u64> {
-    let current = fs::read(dir.join("current")).ok()?;
+    number(&fs::read(dir.join("current")).ok()?)
+}
+
+fn number(current: &[u8]) -> Option<u64> {
     Some(current.get(..8)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+/// Writes a second copy of the list of tables and of what points to it: few bytes without which nothing can be found. Not
+/// durable by itself; a list whose tables are gone is refused as a damaged one is.
+pub(crate) fn copy_list(dir: &Path) -> std::io::Result<()> {
+    let current = fs::read(dir.join("current"))?;
+    let list = fs::read(dir.join(format!("v{}", number(&current).unwrap_or_default())))?;
+    fs::write(dir.join(LIST_COPY), [current, list].concat())
+}
+
+/// Puts the copy of the list where the list is; says whether there is a whole one.
+pub(crate) fn restore_list(dir: &Path) -> bool {
+    let restore = || {
+        let copy = fs::read(dir.join(LIST_COPY)).ok()?;
+        let (current, list) = copy.split_at_checked(CURRENT_BYTES)?;
+        fs::write(dir.join("current"), current).ok()?;
+        fs::write(dir.join(format!("v{}", number(current)?)), list).ok()
+    };
+    restore().is_some() && verify(dir).is_ok()
 }
 
 /// The tables on the list, each with the checksum of its file.
 fn tables(dir: &Path) -> Result<Vec<(PathBuf, u128)>> {
     let current = fs::read(dir.join("current")).map_err(missing_or_cut)?;
-    let (Some(number), Some(checksum), Some([0])) = (current.get(..8), current.get(8..24), current.get(24..))
+    let (Some(number), Some(checksum), Some([0])) =
+        (number(&current), current.get(8..CURRENT_BYTES - 1), current.get(CURRENT_BYTES - 1..))
     else {
         return Err(damaged(&dir.join("current")));
     };
-    let number = number.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     let path = dir.join(format!("v{number}"));
     let version = fs::read(&path).map_err(missing_or_cut)?;
     if xxh3_128(&version).to_le_bytes() != *checksum {

@@ -11,6 +11,7 @@ use super::disk::{Disk, Source};
 use super::engine::{Replay, pools};
 use super::keys::{self, Onode};
 use super::kv::Kv;
+use super::kv_files;
 use super::log::{self, Log};
 use super::object::Object;
 use crate::listing;
@@ -57,6 +58,11 @@ impl Damaged {
             if let Err(error) = copy(&from, to) {
                 note(format!("a folder of the store cannot be read whole: {error} path={}", from.display()));
             }
+        }
+        if let Err(error) = kv_files::verify(&kv_copy)
+            && kv_files::restore_list(&kv_copy)
+        {
+            note(format!("{error}; the copy of the list of tables is used"));
         }
         let first_lsn = log::first_lsn(&log_copy)?;
         let (kv, meta) = match Kv::open(&kv_copy, cache_bytes) {
@@ -184,15 +190,15 @@ impl Whole<'_> {
 ///
 /// It looks forwards up to damage, then backwards down to damage, and then, from the middle, at both halves of what is
 /// between, the widest first. An iterator is not used behind its first error: without the damaged part, what it merges may
-/// be stale.
+/// be stale. Where nothing more can be had in this way, every table is asked by itself for the keys that it has there.
 fn find_keys(
     kv: &Kv,
     start: Vec<u8>,
     end: Vec<u8>,
     found: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<bool> {
-    let mut damaged = false;
     let mut between = VecDeque::from([(start, end)]);
+    let mut hidden = Vec::new();
     for _ in 0..PLACES_MAX {
         let Some((mut start, mut end)) = between.pop_front() else { break };
         let mut whole = true;
@@ -207,17 +213,23 @@ fn find_keys(
         if whole {
             continue;
         }
-        damaged = true;
         for entry in kv.range(Bound::Included(start.clone()), Bound::Excluded(end.clone())).rev() {
             let Ok((key, _)) = entry else { break };
             found(&key)?;
             end = key.to_vec();
         }
-        if let Some(middle) = middle(&start, &end) {
-            between.extend([(start, middle.clone()), (middle, end)]);
+        match middle(&start, &end) {
+            Some(middle) => between.extend([(start, middle.clone()), (middle, end)]),
+            None => hidden.push((start, end)),
         }
     }
-    Ok(damaged)
+    hidden.extend(between);
+    for (start, end) in &hidden {
+        for key in kv.keys_by_table(start, end) {
+            found(&key)?;
+        }
+    }
+    Ok(!hidden.is_empty())
 }
 
 /// A key between two others, about half way, of which there is none if they differ in less than the first eight bytes behind

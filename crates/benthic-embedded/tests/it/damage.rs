@@ -141,7 +141,7 @@ fn examine(dir: &Path, whole: &Contents, what: &str) -> Shown {
 }
 
 /// Runs `check` on every item, on as many threads as there are cores.
-fn in_parallel<T: Sync>(items: &[T], check: impl Fn(&T) + Sync) {
+pub fn in_parallel<T: Sync>(items: &[T], check: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
@@ -180,9 +180,9 @@ fn live_len(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| bytes.len().min(last + 64))
 }
 
-/// A note for who opens the store, and space that is kept free.
+/// A note for who opens the store, space that is kept free, and a copy for who saves.
 fn nothing_depends_on(file: &Path) -> bool {
-    file == Path::new("closed") || file == Path::new("log/reserve")
+    ["closed", "log/reserve", "kv/list"].iter().any(|name| file == Path::new(name))
 }
 
 /// Where damage may show nowhere, because nothing depends on it.

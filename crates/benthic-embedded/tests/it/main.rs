@@ -5,6 +5,7 @@
 mod bad_input;
 mod conformance;
 mod damage;
+mod damage_random;
 mod linear;
 mod model;
 mod power;
