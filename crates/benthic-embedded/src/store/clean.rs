@@ -7,6 +7,7 @@ use super::kv::malformed;
 use super::object::{Garbage, Prepared};
 use super::{layout, record::Record};
 use benthic_core::{Durability, ErrorKind, Result};
+use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Weak, mpsc};
 use std::time::Duration;
@@ -103,7 +104,7 @@ impl Engine {
         for entry in self.disk.kv.scan(&prefix, None) {
             let (key, _) = entry?;
             len_bytes += key.len();
-            record.changes.push((key.to_vec(), None));
+            record.changes.push((Bytes::copy_from_slice(&key), None));
             if len_bytes >= STEP_BYTES {
                 len_bytes = 0;
                 if !self.step(std::mem::take(&mut record))? {
@@ -111,7 +112,7 @@ impl Engine {
                 }
             }
         }
-        record.changes.push((mark.to_vec(), None));
+        record.changes.push((Bytes::copy_from_slice(mark), None));
         self.step(record).map(|_| ())
     }
 
@@ -122,12 +123,12 @@ impl Engine {
             let onode = Onode::decode(value).map_err(|_| malformed("the object's metadata"))?;
             layout::free_all(&self.disk, &onode, &mut record)?;
             super::object::mark_garbage(&onode, &mut record);
-            record.changes.push((key.to_vec(), None));
+            record.changes.push((Bytes::copy_from_slice(&key), None));
             if record.len_bytes() >= STEP_BYTES && !self.step(std::mem::take(&mut record))? {
                 return Ok(());
             }
         }
-        record.changes.push((keys::removed_pool(pool), None));
+        record.changes.push((keys::removed_pool(pool).into(), None));
         self.step(record).map(|_| ())
     }
 

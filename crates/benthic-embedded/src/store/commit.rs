@@ -9,6 +9,7 @@ use super::record::Record;
 use super::space::Space;
 use crate::Options;
 use benthic_core::{Clock, Durability, Error, ErrorKind, Result};
+use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::path::Path;
 use std::sync::Arc;
@@ -170,7 +171,7 @@ impl Commit {
         let lsn = queue.next_lsn;
         if !key.is_empty() {
             let value = onode.map(|onode| keys::Onode { version: lsn, ..onode }.encode());
-            record.changes.push((key, value));
+            record.changes.push((key.into(), value.map(Bytes::from)));
         }
         let Queue { group, space, next_lsn, .. } = &mut *queue;
         let before_bytes = group.frame.len_bytes();
@@ -196,18 +197,14 @@ impl Commit {
         // The committer sees the group only after the lock is released.
         drop(arriving);
         let applying = self.disk.kv.begin();
-        let Record { changes, packed, .. } = record;
-        let apply = move || {
-            applying.apply(changes);
-            applying.apply(packed);
-        };
         match durability {
             Durability::Durable => {
-                // Before whoever waits can be told.
-                apply();
+                // Before anybody can see it: who does is told when it is durable. And it is applied before its own caller is
+                // told.
+                self.awaited_lsn.store(lsn, Ordering::Release);
+                applying.apply(record.changes);
                 group.awaited = true;
                 group.waiters.push(Box::new(move |outcome| done(outcome.map(|()| lsn))));
-                self.awaited_lsn.store(lsn, Ordering::Release);
                 self.work.notify_one();
             }
             Durability::Buffered => {
@@ -217,7 +214,7 @@ impl Commit {
                 }
                 drop(queue);
                 // Others go on meanwhile.
-                apply();
+                applying.apply(record.changes);
                 done(Ok(lsn));
             }
         }
@@ -446,9 +443,9 @@ impl Commit {
             return Ok(());
         }
         let next_id = self.disk.next_id.load(Ordering::Relaxed);
-        let mut changes = vec![(keys::META.to_vec(), Some(Meta { applied_lsn, next_id }.encode()))];
+        let mut changes = vec![(keys::META.into(), Some(Meta { applied_lsn, next_id }.encode().into()))];
         for (region, bitmap) in self.disk.allocator.lock().take_dirty() {
-            changes.push((keys::allocation(region), Some(bitmap)));
+            changes.push((keys::allocation(region).into(), Some(bitmap.into())));
         }
         self.disk.kv.apply(changes);
         self.disk.kv.seal();

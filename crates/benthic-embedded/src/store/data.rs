@@ -82,18 +82,15 @@ impl DataFile {
         Ok(())
     }
 
-    /// Reads `len_bytes` into new memory, which then need not be zeroed; a file that ends before is damage.
-    pub fn read_new(&self, offset_bytes: u64, len_bytes: usize) -> Result<Vec<u8>> {
+    /// Reads an extent with one call, into memory that nobody zeroed; `None` if that does not give all of it.
+    pub fn read_whole(&self, extent: Extent) -> Option<Vec<u8>> {
+        let len_bytes = extent.len_bytes as usize;
         let mut buffer = Vec::with_capacity(len_bytes);
-        let whole = self.overlay.is_empty()
-            && pread(&self.file, spare_capacity(&mut buffer), offset_bytes).is_ok()
-            && buffer.len() >= len_bytes;
-        buffer.resize(len_bytes, 0);
-        if !whole {
-            // Goes on after a short read, and says what is wrong.
-            self.read(offset_bytes, &mut buffer, Source::Disk)?;
+        if self.overlay.is_empty() {
+            pread(&self.file, spare_capacity(&mut buffer), extent.offset_bytes).ok()?;
         }
-        Ok(buffer)
+        buffer.truncate(len_bytes);
+        (buffer.len() == len_bytes).then_some(buffer)
     }
 
     fn read_cached(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<()> {

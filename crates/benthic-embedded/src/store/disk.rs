@@ -22,6 +22,16 @@ pub(crate) enum Source {
     Disk,
 }
 
+impl Source {
+    /// Whether so many bytes may come from here.
+    pub fn check(self, len_bytes: u64) -> Result<()> {
+        if self == Source::Memory && len_bytes > MEMORY_BYTES_MAX {
+            return Err(Error::new(ErrorKind::Busy, "so much takes a while"));
+        }
+        Ok(())
+    }
+}
+
 pub(crate) struct Disk {
     pub kv: Kv,
     pub data: DataFile,
@@ -95,9 +105,7 @@ impl Disk {
         if len_bytes == 0 {
             return Ok(Bytes::new());
         }
-        if source == Source::Memory && len_bytes > MEMORY_BYTES_MAX {
-            return Err(Error::new(ErrorKind::Busy, "so much takes a while"));
-        }
+        source.check(len_bytes)?;
         let end_bytes = offset_bytes + len_bytes;
         let mut buffer;
         match &onode.data {
@@ -115,8 +123,9 @@ impl Disk {
                 let chunks = self.chunks_with(onode.oid, first, last, known)?;
                 if source == Source::Disk
                     && let Some(run) = one_run(&chunks, offset_bytes, len_bytes)
+                    && let Some(buffer) = self.data.read_whole(run)
                 {
-                    return self.read_run(onode.oid, offset_bytes, &chunks, run);
+                    return verified(onode.oid, &chunks, buffer);
                 }
                 buffer = vec![0; len_bytes as usize];
                 for (index, chunk) in chunks {
@@ -126,25 +135,6 @@ impl Disk {
                     let target = &mut buffer[(from - offset_bytes) as usize..(to - offset_bytes) as usize];
                     self.read_chunk(onode.oid, base, &chunk, from - base, target, source)?;
                 }
-            }
-        }
-        Ok(Bytes::from(buffer))
-    }
-
-    /// Reads and verifies what [`one_run`] found.
-    fn read_run(
-        &self,
-        oid: u64,
-        offset_bytes: u64,
-        chunks: &BTreeMap<u32, Chunk>,
-        run: Extent,
-    ) -> Result<Bytes> {
-        let buffer = self.data.read_new(run.offset_bytes, run.len_bytes as usize);
-        let buffer = buffer.map_err(|error| error.with("offset_bytes", offset_bytes))?;
-        for (data, (index, chunk)) in buffer.chunks(CHUNK_BYTES as usize).zip(chunks) {
-            let base = u64::from(*index) * CHUNK_BYTES;
-            if !matches!(chunk, Chunk::Stream { crc, .. } if data_crc(oid, base, data) == *crc) {
-                return Err(mismatch(base));
             }
         }
         Ok(Bytes::from(buffer))
@@ -215,6 +205,17 @@ impl Disk {
         buffer.fill(0);
         Err(mismatch(logical))
     }
+}
+
+/// Verifies what was read of [`one_run`].
+fn verified(oid: u64, chunks: &BTreeMap<u32, Chunk>, data: Vec<u8>) -> Result<Bytes> {
+    for (data, (index, chunk)) in data.chunks(CHUNK_BYTES as usize).zip(chunks) {
+        let base = u64::from(*index) * CHUNK_BYTES;
+        if !matches!(chunk, Chunk::Stream { crc, .. } if data_crc(oid, base, data) == *crc) {
+            return Err(mismatch(base));
+        }
+    }
+    Ok(Bytes::from(data))
 }
 
 fn mismatch(logical: u64) -> Error {

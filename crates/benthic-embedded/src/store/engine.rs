@@ -30,8 +30,8 @@ use std::thread::JoinHandle;
 
 /// An operation of more steps is worth a thread of its own.
 const AT_ONCE_STEPS_MAX: usize = 8;
-/// And so is a step that reads more entries of an omap.
-const AT_ONCE_ENTRIES_MAX: usize = 8;
+/// And so is a step that looks up more keys of an omap; a range may pass over any number of removed ones.
+const AT_ONCE_KEYS_MAX: usize = 8;
 /// Locks that objects share by hash: so many that objects in use seldom push each other out of what is known.
 const OBJECT_LOCKS: usize = 8_192;
 
@@ -173,8 +173,8 @@ impl Engine {
             .max(highest)
             .checked_add(1)
             .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "the store has used up its pool numbers"))?;
-        let number = Some(id.to_le_bytes().to_vec());
-        let changes = vec![(keys::pool(name), number.clone()), (keys::LAST_POOL.to_vec(), number)];
+        let number = Some(Bytes::copy_from_slice(&id.to_le_bytes()));
+        let changes = vec![(keys::pool(name).into(), number.clone()), (keys::LAST_POOL.into(), number)];
         self.submit_and_wait(Prepared::keys(&self.disk, changes, Vec::new()))?;
         let entry = PoolEntry { id, name: name.to_owned(), removed: RwLock::new(false) };
         self.pools.write().insert(id, Arc::new(entry));
@@ -186,7 +186,8 @@ impl Engine {
         let id = self.open_pool(name)?;
         let entry = self.pool(id)?;
         let mut removed = entry.removed.write();
-        let changes = vec![(keys::pool(name), None), (keys::removed_pool(id), Some(Vec::new()))];
+        let changes =
+            vec![(keys::pool(name).into(), None), (keys::removed_pool(id).into(), Some(Bytes::new()))];
         let prepared = Prepared { frees: true, ..Prepared::keys(&self.disk, changes, Vec::new()) };
         self.submit_and_wait(prepared)?;
         *removed = true;
@@ -230,15 +231,14 @@ impl Engine {
     }
 
     /// Reads what takes neither the disk nor a lock that somebody has, nor long; `None` for all else. The key-value store
-    /// may read a block of its own on the way.
+    /// may read some blocks of its own on the way.
     pub fn read_at_once(&self, pool: u32, id: &ObjectId, op: &ReadOp) -> Option<Result<ReadReply>> {
         let short = |step: &ReadStep| match step {
             ReadStep::Read { .. } | ReadStep::Stat | ReadStep::GetXattr { .. } => true,
-            ReadStep::OmapGet { keys } => keys.len() <= AT_ONCE_ENTRIES_MAX,
-            ReadStep::OmapRange { entries_max, .. } => *entries_max <= AT_ONCE_ENTRIES_MAX,
-            ReadStep::ListXattrs | ReadStep::Exec(_) => false,
+            ReadStep::OmapGet { keys } => keys.len() <= AT_ONCE_KEYS_MAX,
+            ReadStep::ListXattrs | ReadStep::OmapRange { .. } | ReadStep::Exec(_) => false,
         };
-        if op.steps.len() > AT_ONCE_STEPS_MAX || !op.steps.iter().all(short) {
+        if op.steps.len() + op.guards.len() > AT_ONCE_STEPS_MAX || !op.steps.iter().all(short) {
             return None;
         }
         let entry = self.pool(pool).ok()?;
@@ -308,7 +308,7 @@ impl Engine {
             done(outcome.map_err(address))
         });
         self.commit.wait_for_cleaner();
-        // Both are held until the operation has its place in the log.
+        // Both are held until the operation is applied: whoever holds them next finds what it left.
         let removed = pool.removed.read();
         let mut exclusive = self.object_lock(pool.id, id).write();
         exclusive.forget();
@@ -464,7 +464,7 @@ impl<'a> Replay<'a> {
     }
 
     pub(super) fn record(&mut self, record: Bytes) -> Result<()> {
-        let Record { next_id, changes, allocated, freed, data, .. } =
+        let Record { next_id, changes, allocated, freed, data } =
             Record::decode(record).map_err(|_| malformed("a record of the log"))?;
         self.next_id = self.next_id.max(next_id);
         for extent in allocated {

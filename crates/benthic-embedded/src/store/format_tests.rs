@@ -58,22 +58,14 @@ fn chunks() {
 fn records() {
     let record = Record {
         next_id: 9,
-        changes: vec![(b"set".to_vec(), Some(b"value".to_vec())), (b"removed".to_vec(), None)],
+        changes: vec![("set".into(), Some("value".into())), ("removed".into(), None)],
         allocated: vec![Extent { offset_bytes: 4_096, len_bytes: 8_192 }],
         freed: vec![Extent { offset_bytes: 0, len_bytes: 4_096 }],
         data: vec![(4_096, "data".into())],
-        ..Record::default()
     };
     let mut encoded = Vec::new();
     record.encode(&mut encoded);
-    check(&record, encoded.clone(), |bytes| Record::decode(bytes).ok());
-
-    let packed = |(key, value): (Vec<u8>, Option<Vec<u8>>)| (key.into(), value.map(Bytes::from));
-    let mut same = Record { packed: record.changes.iter().cloned().map(packed).collect(), ..record };
-    same.changes.clear();
-    let mut again = Vec::new();
-    same.encode(&mut again);
-    assert_eq!(again, encoded);
+    check(&record, encoded, |bytes| Record::decode(bytes).ok());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What readers found out about objects, so that the next one need not look it up: beside each lock that objects share,
 //! the last one that was read under it. Whoever changes an object holds that lock alone and forgets first, so that what
-//! is here is always what the key-value store has.
+//! is here is always what the key-value store has; but for objects of removed pools, of which nobody can ask any more.
 
 use super::keys::{Chunk, Data, Onode};
 use benthic_core::ObjectId;

@@ -21,7 +21,6 @@ pub(crate) struct Kv {
     dir: PathBuf,
     tree: AnyTree,
     seqno: SequenceNumberCounter,
-    visible: SequenceNumberCounter,
     /// Held shared while changes are applied.
     applying: RwLock<()>,
 }
@@ -34,7 +33,7 @@ const TABLE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const FRESH_RUNS_MAX_FULL: usize = 200;
 
 /// Changes of one operation; `None` removes.
-pub(crate) type Changes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+pub(crate) type Changes = Vec<(Bytes, Option<Bytes>)>;
 
 impl Kv {
     /// Opens the tree, which [`Kv::create`] made.
@@ -47,15 +46,17 @@ impl Kv {
     }
 
     pub fn create(dir: &Path, cache_bytes: u64) -> Result<Kv> {
-        let (seqno, visible) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
-        let tree = Config::new(dir, seqno.clone(), visible.clone())
+        let seqno = SequenceNumberCounter::default();
+        // What is visible is nobody's question here: whoever may see something old is kept out by locks.
+        let tree = Config::new(dir, seqno.clone(), SequenceNumberCounter::default())
             .use_cache(Arc::new(Cache::with_capacity_bytes(cache_bytes)))
             .open()
             .map_err(|error| kv_error("the key-value store does not open", error))?;
         let next = tree.get_highest_persisted_seqno().map_or(1, |highest| highest + 1);
         seqno.set(next);
-        visible.set(next);
-        Ok(Kv { dir: dir.to_owned(), tree, seqno, visible, applying: RwLock::new(()) })
+        let kv = Kv { dir: dir.to_owned(), tree, seqno, applying: RwLock::new(()) };
+        kv.copy_list();
+        Ok(kv)
     }
 
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
@@ -90,13 +91,27 @@ impl Kv {
         })
     }
 
-    /// Applies changes to the table in memory. Callers hold the commit lock.
+    /// The keys from `start` to before `end` that any table has, each read by itself up to its damage from both ends: also
+    /// keys that a newer table has removed.
+    pub fn keys_by_table(&self, start: &[u8], end: &[u8]) -> BTreeSet<Slice> {
+        let memory = self.tree.active_memtable();
+        let keys = memory.iter().map(|entry| entry.key.user_key);
+        let mut found: BTreeSet<_> = keys.filter(|key| (start..end).contains(&&key[..])).collect();
+        for table in self.tree.current_version().iter_tables() {
+            let range = || table.range(Slice::from(start)..Slice::from(end));
+            found.extend(range().map_while(|entry| Some(entry.ok()?.key.user_key)));
+            found.extend(range().rev().map_while(|entry| Some(entry.ok()?.key.user_key)));
+        }
+        found
+    }
+
+    /// Applies changes to the table in memory. Callers hold the commit lock, or are alone.
     pub fn apply(&self, changes: Changes) {
         self.begin().apply(changes);
     }
 
-    /// Gives an operation its place among all. Callers hold the commit lock, and may apply its changes without it: other
-    /// operations change other keys.
+    /// Gives an operation its place among all. Callers hold the commit lock, and may apply its changes without it if they
+    /// keep others from its keys until then, as an object's lock does.
     pub fn begin(&self) -> Applying<'_> {
         let running = self.applying.read();
         Applying { kv: self, seqno: self.seqno.next(), _running: running }
@@ -164,7 +179,7 @@ impl Kv {
     /// newer one.
     fn or_undo(&self, write: impl FnOnce() -> Result<()>) -> Result<()> {
         let before = self.table_files();
-        write().map_err(|error| {
+        write().inspect(|()| self.copy_list()).map_err(|error| {
             if !undone(&error) {
                 return error;
             }
@@ -178,6 +193,12 @@ impl Kv {
             }
             error
         })
+    }
+
+    fn copy_list(&self) {
+        if let Err(error) = kv_files::copy_list(&self.dir) {
+            tracing::warn!(%error, "the list of tables has no second copy");
+        }
     }
 
     fn table_files(&self) -> BTreeSet<PathBuf> {
@@ -202,14 +223,13 @@ pub(crate) struct Applying<'a> {
 
 impl Applying<'_> {
     /// Applies changes to the table in memory.
-    pub fn apply<T: Into<Slice>>(&self, changes: Vec<(T, Option<T>)>) {
+    pub fn apply(&self, changes: Changes) {
         for (key, value) in changes {
             match value {
                 Some(value) => self.kv.tree.insert(key, value, self.seqno),
                 None => self.kv.tree.remove(key, self.seqno),
             };
         }
-        self.kv.visible.fetch_max(self.seqno + 1);
     }
 }
 
@@ -254,6 +274,7 @@ pub(crate) fn malformed(what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::Kv;
+    use bytes::Bytes;
     use parking_lot::Mutex;
 
     const WRITERS: usize = 4;
@@ -278,7 +299,8 @@ mod tests {
                     *next += 1;
                     let applying = kv.begin();
                     drop(next);
-                    let changes = (0..CHANGES).map(|change| (key(operation, change), Some(Vec::new())));
+                    let changes =
+                        (0..CHANGES).map(|change| (key(operation, change).into(), Some(Bytes::new())));
                     applying.apply(changes.collect());
                 }
             };

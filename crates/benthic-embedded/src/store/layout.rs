@@ -34,7 +34,7 @@ pub(crate) struct LaidOut {
 pub(crate) fn free_all(disk: &Disk, onode: &Onode, record: &mut Record) -> Result<()> {
     if onode.data == Data::Chunks {
         for (index, chunk) in disk.chunks(onode.oid, 0, LAST_CHUNK)? {
-            record.changes.push((keys::chunk(onode.oid, index), None));
+            record.changes.push((keys::chunk(onode.oid, index).into(), None));
             record.freed.extend(chunk.extents());
         }
     }
@@ -131,7 +131,7 @@ impl Layout<'_> {
         if gone {
             if let Some(old) = old {
                 record.freed.extend(old.extents());
-                record.changes.push((keys::chunk(self.target.oid, index), None));
+                record.changes.push((keys::chunk(self.target.oid, index).into(), None));
             }
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl Layout<'_> {
         ));
         let crc = data_crc(self.target.oid, base, &content);
         let shortened = Chunk::Stream { offset_bytes, len_bytes: len_bytes as u32, crc };
-        record.changes.push((keys::chunk(self.target.oid, index), Some(shortened.encode())));
+        record.changes.push((keys::chunk(self.target.oid, index).into(), Some(shortened.encode().into())));
         Ok(())
     }
 
@@ -263,8 +263,8 @@ impl Layout<'_> {
             return Err(error);
         }
         for (index, blocks) in std::mem::take(&mut self.blocks) {
-            let value = blocks.iter().any(Option::is_some).then(|| Chunk::Blocks(blocks).encode());
-            record.changes.push((keys::chunk(self.target.oid, index), value));
+            let value = blocks.iter().any(Option::is_some).then(|| Chunk::Blocks(blocks).encode().into());
+            record.changes.push((keys::chunk(self.target.oid, index).into(), value));
         }
         Ok(if total_bytes > RECORD_DATA_BYTES_MAX { total_bytes } else { 0 })
     }
@@ -293,7 +293,9 @@ impl Layout<'_> {
                 let len_bytes = content.len() as u32;
                 put(offset_bytes, content)?;
                 let chunk = Chunk::Stream { offset_bytes, len_bytes, crc };
-                record.changes.push((keys::chunk(self.target.oid, index), Some(chunk.encode())));
+                record
+                    .changes
+                    .push((keys::chunk(self.target.oid, index).into(), Some(chunk.encode().into())));
             } else {
                 // No free run is long enough: the chunk is kept in blocks.
                 let blocks = self.blocks.entry(index).or_insert_with(|| Box::new([None; BLOCKS_PER_CHUNK]));

@@ -143,13 +143,13 @@ impl<'a> Object<'a> {
             omap_id = new_id();
         }
         if omap_id != 0 {
-            record.packed = packed(omap_id, &self.omap);
+            record.changes.extend(omap_changes(omap_id, &self.omap));
         }
         let mut has_xattrs = kept.is_some_and(|onode| onode.has_xattrs);
         for (name, value) in &self.xattrs {
             has_xattrs |= value.is_some();
             let key = keys::with_u64(keys::PREFIX_XATTR, oid, name.as_bytes());
-            record.changes.push((key, value.as_ref().map(|value| value.to_vec())));
+            record.changes.push((key.into(), value.as_ref().map(|value| Bytes::copy_from_slice(value))));
         }
 
         let target = layout::Target { oid, size_bytes: self.size_bytes, cut_bytes: self.cut_bytes };
@@ -178,15 +178,17 @@ impl<'a> Object<'a> {
 }
 
 /// The changes of an omap, with the keys of the key-value store. What a client gave may be a small part of much memory.
-fn packed(omap_id: u64, omap: &BTreeMap<Bytes, Option<Bytes>>) -> Vec<(Bytes, Option<Bytes>)> {
-    let len_bytes = |(key, value): (&Bytes, &Option<Bytes>)| key.len() + value.as_ref().map_or(0, Bytes::len);
+fn omap_changes(
+    omap_id: u64,
+    omap: &BTreeMap<Bytes, Option<Bytes>>,
+) -> impl Iterator<Item = (Bytes, Option<Bytes>)> {
     let start = keys::with_u64(keys::PREFIX_OMAP, omap_id, b"");
-    let mut packer = Packer::new(Some(omap.len() * start.len() + omap.iter().map(len_bytes).sum::<usize>()));
-    let changes = omap.iter().map(|(key, value)| {
+    let keys = omap.keys().map(|key| start.len() + key.len());
+    let mut packer = Packer::new(keys.chain(omap.values().flatten().map(Bytes::len)));
+    omap.iter().map(move |(key, value)| {
         let key = packer.pack(&start, key);
         (key, value.as_ref().map(|value| packer.pack(b"", value)))
-    });
-    changes.collect()
+    })
 }
 
 /// What is left of a removed object for the cleaner.
@@ -206,8 +208,8 @@ pub(crate) fn mark_garbage(onode: &Onode, record: &mut Record) {
     }
 }
 
-fn garbage(id: u64, what: Garbage) -> (Vec<u8>, Option<Vec<u8>>) {
-    (keys::with_u64(keys::PREFIX_GARBAGE, id, &[what as u8]), Some(Vec::new()))
+fn garbage(id: u64, what: Garbage) -> (Bytes, Option<Bytes>) {
+    (keys::with_u64(keys::PREFIX_GARBAGE, id, &[what as u8]).into(), Some(Bytes::new()))
 }
 
 impl ObjectAccess for Object<'_> {
@@ -261,6 +263,7 @@ impl ObjectAccess for Object<'_> {
             if let Some(value) = self.disk.kv.get(&keys::with_u64(keys::PREFIX_OMAP, omap_id, key))? {
                 len_bytes += (key.len() + value.len()) as u64;
                 op::check_reply(len_bytes)?;
+                self.source.check(len_bytes)?;
                 found.push((key.clone(), value));
             }
         }
@@ -274,7 +277,7 @@ impl ObjectAccess for Object<'_> {
             return Ok(page.finish());
         }
         let after = after.map(|after| keys::with_u64(keys::PREFIX_OMAP, omap_id, after));
-        let mut packer = Packer::new(None);
+        let mut packer = Packer::default();
         for entry in self.disk.kv.scan(&keys::with_u64(keys::PREFIX_OMAP, omap_id, prefix), after.as_deref())
         {
             let (key, value) = entry?;

@@ -14,8 +14,6 @@ pub(crate) struct Record {
     /// The next object or omap number after this operation.
     pub next_id: u64,
     pub changes: Changes,
-    /// More changes, whose keys and values share memory. In the log there is one list, and that is decoded into `changes`.
-    pub packed: Vec<(Bytes, Option<Bytes>)>,
     pub allocated: Vec<Extent>,
     pub freed: Vec<Extent>,
     /// Data and where in the data file it goes. Blocks are written whole or from their start.
@@ -25,17 +23,25 @@ pub(crate) struct Record {
 impl Record {
     /// About how long it is when encoded.
     pub fn len_bytes(&self) -> usize {
-        let changes = self.changes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len));
-        let packed = self.packed.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Bytes::len));
+        let changes =
+            self.changes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Bytes::len));
         let data = self.data.iter().map(|(_, data)| data.len());
-        changes.chain(packed).chain(data).sum::<usize>() + 16 * (self.allocated.len() + self.freed.len())
+        changes.chain(data).sum::<usize>() + 16 * (self.allocated.len() + self.freed.len())
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u64(self.next_id);
-        out.put_len(self.changes.len() + self.packed.len());
-        self.changes.iter().for_each(|(key, value)| put_change(out, key, value.as_deref()));
-        self.packed.iter().for_each(|(key, value)| put_change(out, key, value.as_deref()));
+        out.put_len(self.changes.len());
+        for (key, value) in &self.changes {
+            out.put_bytes(key);
+            match value {
+                None => out.put_u8(0),
+                Some(value) => {
+                    out.put_u8(1);
+                    out.put_bytes(value);
+                }
+            }
+        }
         for extents in [&self.allocated, &self.freed] {
             out.put_len(extents.len());
             for extent in extents {
@@ -54,8 +60,9 @@ impl Record {
         let mut input = Decoder::new(bytes);
         let mut record = Record { next_id: input.u64()?, ..Record::default() };
         for _ in 0..input.len(5)? {
-            let key = input.bytes()?.to_vec();
-            let value = if input.bool()? { Some(input.bytes()?.to_vec()) } else { None };
+            // Copies: what stays in memory does not keep the log's.
+            let key = Bytes::copy_from_slice(&input.bytes()?);
+            let value = if input.bool()? { Some(Bytes::copy_from_slice(&input.bytes()?)) } else { None };
             record.changes.push((key, value));
         }
         record.allocated = extents(&mut input)?;
@@ -69,17 +76,6 @@ impl Record {
         }
         input.end()?;
         Ok(record)
-    }
-}
-
-fn put_change(out: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
-    out.put_bytes(key);
-    match value {
-        None => out.put_u8(0),
-        Some(value) => {
-            out.put_u8(1);
-            out.put_bytes(value);
-        }
     }
 }
 

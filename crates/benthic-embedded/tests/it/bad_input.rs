@@ -1,5 +1,6 @@
 //! Bad input gets a clear error of its kind, and no effect.
 
+use crate::damage::offset_of;
 use crate::support::{block_on, id, noise, open, options, read_all, with_pool};
 use benthic_core::{ClassCall, ErrorKind, Store, WriteOp, limits};
 use benthic_embedded::EmbeddedStore;
@@ -61,10 +62,7 @@ fn the_data_file_is_cut() {
     let pool = crate::support::pool(&store);
     let error = read_all(pool.as_ref(), "last").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(
-        error.to_string().contains("object=p/last") && error.to_string().contains("offset_bytes="),
-        "{error}"
-    );
+    let found = offset_of(&error, "p/last");
     assert!(read_all(pool.as_ref(), "first").unwrap() == noise(2, 100_000));
     assert!(read_all(pool.as_ref(), "small").unwrap() == noise(1, 100));
     let damage = block_on(pool.scrub(None)).unwrap().damage;
@@ -72,6 +70,7 @@ fn the_data_file_is_cut() {
         !damage.is_empty() && damage.iter().all(|damage| damage.object == Some(id("last"))),
         "{damage:?}"
     );
+    assert_eq!(damage[0].offset_bytes, Some(found), "a long read says where, as the scrub does");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::support::{block_on, id, noise, with_pool};
 use benthic_core::{ErrorKind, Store, WriteOp};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn disk_bytes(store: &benthic_embedded::EmbeddedStore) -> u64 {
     block_on(store.fsck()).unwrap().disk_bytes
@@ -163,4 +164,34 @@ fn an_idle_store_keeps_little_that_is_not_its_data() {
         let data = block_on(pool.read_range(&id(&object.to_string()), 4_096, 4_096)).unwrap();
         assert!(data == noise(1, 4_096));
     }
+}
+
+/// The check sees whole operations only, also buffered ones.
+#[test]
+fn a_check_beside_writers_finds_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    let stop = AtomicBool::new(false);
+    let write = &|thread: usize| {
+        for round in 0_u64.. {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let object = id(&format!("{thread} {}", round % 5));
+            let keys = (0..200).map(|key| (format!("{key}"), "value"));
+            let op = match round % 3 {
+                0 => WriteOp::new().write_full(noise(round, 9_000)).omap_set(keys),
+                1 => WriteOp::new().write(4_096, noise(round, 4_096)).omap_clear().set_xattr("x", "y"),
+                _ => WriteOp::new().remove(),
+            };
+            // Nothing to remove, sometimes.
+            let _ = block_on(pool.write(&object, op.buffered()));
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..3).for_each(|thread| drop(scope.spawn(move || write(thread))));
+        let findings: Vec<_> = (0..150).flat_map(|_| block_on(store.fsck()).unwrap().findings).collect();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(findings, []);
+    });
 }
