@@ -1,7 +1,6 @@
 //! Broken and hostile images: a clear error, nothing stored, no panic, bounded memory.
 
 use super::container::PIXELS_MAX;
-use super::samples;
 use super::tests::Fixture;
 use super::wire::IMAGE_BYTES_MAX;
 use benthic_core::{ErrorKind, MethodLimits, WriteOp};
@@ -9,6 +8,11 @@ use futures::executor::block_on;
 use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
 use std::io::Cursor;
+
+/// Ten scans; this crate has no encoder for that, nor for the next.
+pub(super) const PROGRESSIVE_JPEG: &[u8] = include_bytes!("../../../benthic-testkit/data/progressive.jpg");
+/// Four colours, for print.
+const CMYK_JPEG: &[u8] = include_bytes!("../../../benthic-testkit/data/cmyk.jpg");
 
 /// Grey on the whole, and everywhere different.
 pub(super) fn noise(width: u32, height: u32) -> RgbImage {
@@ -59,8 +63,8 @@ fn images() -> Vec<(&'static str, Vec<u8>)> {
         }),
         ("png", png(&picture.clone().into())),
         ("16-bit png", png(&DynamicImage::ImageRgba8(transparent).into_rgba16().into())),
-        ("progressive jpeg", samples::bytes(samples::PROGRESSIVE_JPEG)),
-        ("cmyk jpeg", samples::bytes(samples::CMYK_JPEG)),
+        ("progressive jpeg", PROGRESSIVE_JPEG.to_vec()),
+        ("cmyk jpeg", CMYK_JPEG.to_vec()),
     ]
 }
 

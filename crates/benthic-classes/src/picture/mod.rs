@@ -17,8 +17,6 @@ mod decode;
 mod hostile_tests;
 mod render;
 #[cfg(test)]
-mod samples;
-#[cfg(test)]
 mod tests;
 pub mod wire;
 

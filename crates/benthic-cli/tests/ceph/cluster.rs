@@ -8,7 +8,7 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A program of Ceph's as a client uses it: with nothing but what `cluster env` printed.
@@ -219,14 +219,20 @@ fn keys_stay_secret(home: &Home, env: &str, processes: &BTreeSet<String>) {
     assert!(home.ok(&["cluster", "logs", "mon.a", "--lines", "3"]).lines().count() == 4);
 }
 
+/// An `up` that has come as far as the manager.
+fn up_on_its_way(home: &Home) -> Child {
+    let mut up = home.command(&["cluster", "up", "--osds", "1"]);
+    let up = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let log = home.path("benthic-cluster/log/mgr.a.log");
+    wait_for("the manager's log", || log.exists());
+    up
+}
+
 #[test]
 fn an_interrupted_up_can_be_repeated() {
     let home = Home::bare();
     let _removed = Removed(&home, &[CLUSTER_DIR]);
-    let mut up = home.command(&["cluster", "up", "--osds", "1"]);
-    let mut up = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let log = home.path("benthic-cluster/log/mgr.a.log");
-    wait_for("the manager's log", || log.exists());
+    let mut up = up_on_its_way(&home);
     assert!(home.fails(10, &["cluster", "down"]).contains("another command"));
     up.kill().unwrap();
     up.wait().unwrap();
@@ -242,10 +248,7 @@ fn an_interrupted_up_can_be_repeated() {
 fn a_cluster_that_served_is_never_made_anew() {
     let home = Home::bare();
     let _removed = Removed(&home, &[CLUSTER_DIR]);
-    let mut up = home.command(&["cluster", "up", "--osds", "1"]);
-    let mut up = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let log = home.path("benthic-cluster/log/mgr.a.log");
-    wait_for("the manager's log", || log.exists());
+    let mut up = up_on_its_way(&home);
     // A warning keeps `up` waiting for health; meanwhile somebody works with the cluster.
     let env = home.json(&["cluster", "env"]).remove(0);
     client(&env, "ceph", &["--connect-timeout", "30", "osd", "set", "noout"]);

@@ -6,6 +6,17 @@ use benthic_core::{ClassCall, ErrorKind, ListRequest, Namespaces, ObjectId, Resu
 use bytes::Bytes;
 use futures::future::join_all;
 
+// Images of 24 x 17 pixels with a gradient, as encoders make them.
+
+/// Three colours, one scan.
+const BASELINE_JPEG: &[u8] = include_bytes!("../../data/baseline.jpg");
+/// Ten scans.
+const PROGRESSIVE_JPEG: &[u8] = include_bytes!("../../data/progressive.jpg");
+/// Four colours, for print.
+const CMYK_JPEG: &[u8] = include_bytes!("../../data/cmyk.jpg");
+/// With every filter, a text, and its pixels in two chunks.
+const FILTERED_PNG: &[u8] = include_bytes!("../../data/filtered.png");
+
 /// A PNG of one colour, without compression: every decoder has to be able to read it.
 fn png(width: u32, height: u32, colour: [u8; 3]) -> Vec<u8> {
     let row = [&[0][..], &colour.repeat(width as usize)].concat();
@@ -43,13 +54,6 @@ fn crc32(data: &[u8]) -> u32 {
 /// A file as its creator made it, with something more at a place of it.
 fn with(file: &[u8], at: usize, more: &[u8]) -> Vec<u8> {
     [&file[..at], more, &file[at..]].concat()
-}
-
-fn unhex(hex: &str) -> Vec<u8> {
-    hex.as_bytes()
-        .chunks(2)
-        .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap())
-        .collect()
 }
 
 async fn put(case: &Case<'_>, object: &ObjectId, input: impl Into<Bytes>) -> Result<Bytes> {
@@ -96,9 +100,9 @@ pub(super) async fn a_picture_is_stored_with_thumbnails_and_labels(case: &Case<'
         (CMYK_JPEG, "jpeg 24x17 landscape green"),
         (FILTERED_PNG, "png 24x17 landscape blue"),
     ] {
-        put(case, &object, with_options(r#"{"sizes":[12]}"#, &unhex(sample))).await.unwrap();
+        put(case, &object, with_options(r#"{"sizes":[12]}"#, sample)).await.unwrap();
         let state = case.state(&object).await.unwrap();
-        assert!(state.data == unhex(sample));
+        assert!(state.data == sample);
         assert_eq!(state.xattrs["picture.summary"], expected);
         let thumbnail = case.exec(&object, "picture", "thumbnail", "12").await.unwrap();
         assert_eq!(jpeg_size(&thumbnail), (12, 8));
@@ -131,7 +135,7 @@ pub(super) async fn a_broken_picture_stores_nothing(case: &Case<'_>) {
     huge[16..24].copy_from_slice(&[0, 1, 0, 0, 0, 1, 0, 0]);
     let checksum = crc32(&huge[12..29]);
     huge[29..33].copy_from_slice(&checksum.to_be_bytes());
-    let jpeg = unhex(BASELINE_JPEG);
+    let jpeg = BASELINE_JPEG;
     // Pieces of a document, and behind each comment an occasion to put them together; texts to keep.
     let piece = [
         b"\xff\xe1\0\x4ehttp://ns.adobe.com/xmp/extension/\0",
@@ -152,11 +156,11 @@ pub(super) async fn a_broken_picture_stores_nothing(case: &Case<'_>) {
         (image[..image.len() - 1].to_vec(), ErrorKind::InvalidArgument),
         (damaged, ErrorKind::InvalidArgument),
         (huge, ErrorKind::LimitExceeded),
-        (with(&jpeg, 2, &pieces), ErrorKind::LimitExceeded),
+        (with(jpeg, 2, &pieces), ErrorKind::LimitExceeded),
         (with(&image, 33, &texts), ErrorKind::LimitExceeded),
-        (with(&jpeg, jpeg.len() - 2, &scans), ErrorKind::LimitExceeded),
-        (with(&jpeg, 2, lost), ErrorKind::InvalidArgument),
-        (with(&jpeg, 2, &steps), ErrorKind::InvalidArgument),
+        (with(jpeg, jpeg.len() - 2, &scans), ErrorKind::LimitExceeded),
+        (with(jpeg, 2, lost), ErrorKind::InvalidArgument),
+        (with(jpeg, 2, &steps), ErrorKind::InvalidArgument),
         (b"GIF89a".to_vec(), ErrorKind::InvalidArgument),
         (with_options("[]", &image), ErrorKind::InvalidArgument),
         (with_options(r#"{"sizes":[501]}"#, &image), ErrorKind::LimitExceeded),
@@ -219,7 +223,7 @@ pub(super) async fn index_fills_in_what_an_image_lacks(case: &Case<'_>) {
 async fn fill(case: &Case<'_>) {
     let samples = [BASELINE_JPEG, PROGRESSIVE_JPEG, CMYK_JPEG, FILTERED_PNG];
     for (at, sample) in samples.iter().cycle().take(12).enumerate() {
-        case.pool().write_full(&case.object(&format!("sample {at}")), unhex(sample)).await.unwrap();
+        case.pool().write_full(&case.object(&format!("sample {at}")), *sample).await.unwrap();
     }
     let namespaces = Namespaces::One(case.namespace().to_owned());
     let listed = case.pool().list(ListRequest { namespaces, ..ListRequest::default() }).await.unwrap();
@@ -264,55 +268,3 @@ pub(super) async fn only_what_carries_a_label_is_returned(case: &Case<'_>) {
         );
     }
 }
-
-// Images of 24 x 17 pixels with a gradient, in hex, as encoders make them.
-
-/// Three colours, one scan.
-const BASELINE_JPEG: &str = "\
-    ffd8ffe000104a46494600010200000100010000ffc00011080011001803011100021101031101ffdb004300100b0c0e0c0a\
-    100e0d0e1211101318281a181616183123251d283a333d3c3933383740485c4e404457453738506d51575f626768673e4d71\
-    797064785c656763ffdb0043011112121815182f1a1a2f634238426363636363636363636363636363636363636363636363\
-    636363636363636363636363636363636363636363636363636363ffc4001f00000105010101010101000000000000000001\
-    02030405060708090a0bffc400b5100002010303020403050504040000017d01020300041105122131410613516107227114\
-    328191a1082342b1c11552d1f02433627282090a161718191a25262728292a3435363738393a434445464748494a53545556\
-    5758595a636465666768696a737475767778797a838485868788898a92939495969798999aa2a3a4a5a6a7a8a9aab2b3b4b5\
-    b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae1e2e3e4e5e6e7e8e9eaf1f2f3f4f5f6f7f8f9faffc4001f010003\
-    0101010101010101010000000000000102030405060708090a0bffc400b51100020102040403040705040400010277000102\
-    031104052131061241510761711322328108144291a1b1c109233352f0156272d10a162434e125f11718191a262728292a35\
-    363738393a434445464748494a535455565758595a636465666768696a737475767778797a82838485868788898a92939495\
-    969798999aa2a3a4a5a6a7a8a9aab2b3b4b5b6b7b8b9bac2c3c4c5c6c7c8c9cad2d3d4d5d6d7d8d9dae2e3e4e5e6e7e8e9ea\
-    f2f3f4f5f6f7f8f9faffda000c03010002110311003f00e7a2b3f6afa595539a9562e4567ed584aa9e9d2ac5c8acfdab1955\
-    3d3a558b3159fb5652aa7c1d2ac5c8acbdab19553d3a558b9159fb5612aa7a74ab10c55723e3291722ac647a748b9156323d\
-    3a47ffd9";
-
-/// Ten scans.
-const PROGRESSIVE_JPEG: &str = "\
-    ffd8ffe000104a46494600010100000100010000ffdb004300a06e788c7864a08c828cb4aaa0bef0fffff0dcdcf0ffffffff\
-    ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffdb004301aab4b4f0d2f0\
-    ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff\
-    ffffffffffffffffffc20011080011001803012200021101031101ffc4001600010101000000000000000000000000000001\
-    02ffc400160101010100000000000000000000000000010200ffda000c03010002100310000001cad08d354a6802bfffc400\
-    14100100000000000000000000000000000030ffda00080101000105021fffc4001411010000000000000000000000000000\
-    0020ffda0008010301013f011fffc40014110100000000000000000000000000000020ffda0008010201013f011fffc40014\
-    100100000000000000000000000000000030ffda0008010100063f021fffc400161000030000000000000000000000000000\
-    101120ffda0008010100013f210aff00ffda000c030100020003000000107c3ffeffc4001711010101010000000000000000\
-    0000000001001011ffda0008010301013f101bb19fffc400161101010100000000000000000000000000000121ffda000801\
-    0201013f106223ffc400161001010100000000000000000000000000010011ffda0008010100013f10082204164445ffd9";
-
-/// Four colours, for print.
-const CMYK_JPEG: &str = "\
-    ffd8ffee000e41646f626500640000000000ffdb004300a06e788c7864a08c828cb4aaa0bef0fffff0dcdcf0ffffffffffff\
-    ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffc00014080011001804431100\
-    4d11005911004b1100ffc4001800010101010100000000000000000000000300010204ffc400191001010101010100000000\
-    000000000000000201121121ffda000e0443004d0059004b00003f00291f21cc312572eb2512572dc84f3c9b964e224ae493\
-    2892b96d5647cf3dd4f3cbb14224a3c224a0427fffd9";
-
-/// With every filter, a text, and its pixels in two chunks.
-const FILTERED_PNG: &str = "\
-    89504e470d0a1a0a0000000d4948445200000018000000110802000000481afb6700000010744558745469746c6500612067\
-    72616469656e7480d7794b000000754944415478dacdd0ad6e84001444e1e95f9a2056219bd5e8d524755723aa900d1a8d46\
-    5fbda26a351a8d3e7a34a28ae7287d865dc1e4e8119f240a518ab3a8c445d42244235ad1895e0c621429aee22626318b4520\
-    2c56b189279df623dddfb34e7a482ffae8dede757fafff7f8f59500465700eaae012d4414b271e650000007549444154044d\
-    d0065dd007433006195c835b300573b004040ed6608b1dfbeb70d89f87c34e8aa44cce49955c923a89a449daa44bfa6448c6\
-    24936b724ba6644e9684c4c99a6cb963ff1c0efbfb70d8a630a5399bca5c4c6dc234a6359de9cd604693e66a6e6632b3590c\
-    c666359b77ecdfc760ff013cc5af732e0f805c0000000049454e44ae426082";

@@ -8,6 +8,9 @@ pub(super) const MAGIC: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// Most chunks, of whatever kind. Encoders make chunks of 8 KiB and more.
 pub(super) const CHUNKS_MAX: usize = 16_384;
 
+/// 256 colours of three bytes. Over more, or over a part of one, the decoder panics.
+pub(super) const PALETTE_BYTES_MAX: usize = 768;
+
 /// What the decoder takes beside the image: rows of [`SIDE_MAX`](super::SIDE_MAX) pixels and what it decompresses them from.
 const DECODER_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -35,6 +38,9 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
                 check_size(width, height)?;
                 size = Some((width, height));
                 file.extend(chunk);
+            }
+            (b"PLTE", Some(_)) if content.len() > PALETTE_BYTES_MAX || !content.len().is_multiple_of(3) => {
+                return Err(broken("its palette has too many colours, or a part of one"));
             }
             (b"PLTE" | b"tRNS" | b"IDAT", Some(_)) => file.extend(chunk),
             (b"IEND", Some((width, height))) => {

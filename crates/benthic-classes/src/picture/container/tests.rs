@@ -1,10 +1,9 @@
 //! What a decoder gets of files that are made to cost it much, and which of them it does not get at all.
 
-use super::super::hostile_tests::{crc32, jpeg, noise, png};
-use super::super::samples;
+use super::super::hostile_tests::{PROGRESSIVE_JPEG, crc32, jpeg, noise, png};
 use super::super::tests::Fixture;
 use super::jpeg::{SEGMENTS_MAX, TABLES_BYTES_MAX};
-use super::png::CHUNKS_MAX;
+use super::png::{CHUNKS_MAX, PALETTE_BYTES_MAX};
 use super::{Format, SCANS_MAX, reduce};
 use benthic_core::{ErrorKind, Result};
 use std::collections::BTreeSet;
@@ -139,9 +138,8 @@ fn scans_have_a_limit_in_every_kind_of_jpeg() {
     let components = 3;
     reduced(&more_scans(&baseline, components)).unwrap();
     refused(more_scans(&baseline, components + 1), ErrorKind::LimitExceeded, "scans");
-    let progressive = samples::bytes(samples::PROGRESSIVE_JPEG);
-    reduced(&more_scans(&progressive, SCANS_MAX - 9)).unwrap();
-    refused(more_scans(&progressive, SCANS_MAX - 8), ErrorKind::LimitExceeded, "scans");
+    reduced(&more_scans(PROGRESSIVE_JPEG, SCANS_MAX - 9)).unwrap();
+    refused(more_scans(PROGRESSIVE_JPEG, SCANS_MAX - 8), ErrorKind::LimitExceeded, "scans");
     let tables = bytes!([0], [0; 16]);
     let tables = segment(0xc4, &tables.repeat(3_000));
     let count = TABLES_BYTES_MAX / tables.len() + 1;
@@ -224,6 +222,11 @@ fn chunks_that_no_picture_has_are_refused() {
         "chunk is unknown",
     );
     refused(bytes!(image[..8], chunk(b"IHDR", b"")), ErrorKind::InvalidArgument, "cut off");
+    let with_palette = |len_bytes: usize| with_chunks(&image, &chunk(b"PLTE", &vec![0; len_bytes]));
+    reduced(&with_palette(PALETTE_BYTES_MAX)).unwrap();
+    for len_bytes in [1, 49, PALETTE_BYTES_MAX - 1, PALETTE_BYTES_MAX + 3] {
+        refused(with_palette(len_bytes), ErrorKind::InvalidArgument, "palette");
+    }
 }
 
 /// Frames are left out, so the first picture of the file is the picture.
