@@ -3,10 +3,12 @@
 CARGO ?= cargo
 RUST_WANTED := 1.95
 DATA ?=
+TARGET ?=
+SECONDS ?= 60
 DEMO_DIR := target/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ceph ceph-packages test test-all test-here test-ceph test-long bench bench-ceph fmt deny clean-demo toolchain
+.PHONY: help demo ceph ceph-packages test test-all test-here test-ceph test-long bench bench-ceph fuzz fmt deny clean-demo toolchain
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -96,6 +98,23 @@ bench-ceph: ceph ## measure on real Ceph clusters; results in target/bench-ceph
 	g++ -std=c++17 -O2 -Wall -Wextra -Werror -shared -fPIC -isystem /usr/include/rados \
 		bench/ceph/cls_plainmd5.cc -lcrypto -o target/bench-ceph/libcls_plainmd5.so
 	TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/ceph/Cargo.toml
+
+# What is looked for is panics and broken promises, for which stable Rust does; no code of ours that runs here is `unsafe`. What
+# the fuzzer finds worth keeping goes to target/fuzz, not among the inputs that git has.
+FUZZ := CARGO_TARGET_DIR=$(CURDIR)/target/fuzz $(CARGO) fuzz
+FUZZ_TARGETS := $(or $(TARGET),$(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs))))
+
+fuzz: toolchain ## give every decoder bytes that a fuzzer makes up; TARGET=name for one, SECONDS=60 for each
+	@command -v c++ >/dev/null || { echo "a C++ compiler (c++) is missing: install g++ and run make again" >&2; exit 1; }
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || { \
+		echo "==> installing cargo-fuzz (minutes)"; $(CARGO) install --locked cargo-fuzz; }
+	$(FUZZ) build --fuzz-dir fuzz --sanitizer none $(TARGET)
+	@for target in $(FUZZ_TARGETS); do \
+		echo "==> fuzzing $$target for $(SECONDS) seconds"; \
+		mkdir -p target/fuzz/corpus/$$target; \
+		$(FUZZ) run --fuzz-dir fuzz --sanitizer none $$target target/fuzz/corpus/$$target fuzz/corpus/$$target -- \
+			-max_total_time=$(SECONDS) -timeout=20 -verbosity=0 -print_final_stats=1 || exit 1; \
+	done
 
 test-long: export BENTHIC_TEST_LONG = 1
 test-long: test ## the same with more cases and more load

@@ -8,10 +8,12 @@
 #[allow(dead_code, reason = "only the parsers are fuzzed")]
 mod units;
 
+use benthic_classes::lock::{self, wire};
+use benthic_classes::picture::Picture;
 use benthic_core::names::{check_namespace, check_pool_name, check_xattr_name};
 use benthic_core::{
-    ClassCall, ClassRegistry, ErrorKind, ListRequest, ListToken, Namespaces, ObjectAddress, ObjectId, Pool,
-    PoolAddress, ReadOp, Store, StoreUri, WriteOp,
+    Class, ClassCall, ClassRegistry, ErrorKind, ListRequest, ListToken, MethodLimits, Namespaces,
+    ObjectAddress, ObjectId, Pool, PoolAddress, ReadOp, Store, StoreUri, WriteOp, limits,
 };
 use benthic_embedded::{MemStore, Options, decoders};
 use bytes::Bytes;
@@ -23,12 +25,14 @@ use std::sync::Arc;
 
 pub type Target = fn(&[u8]);
 
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("address", address),
     ("class", class),
     ("listing", listing),
+    ("lock", lock),
     ("log", log),
     ("metadata", metadata),
+    ("picture", picture),
     ("record", record),
     ("reply", reply),
     ("request", request),
@@ -75,25 +79,37 @@ pub fn class(input: &[u8]) {
         op = op.set_xattr(name, value);
     }
     let (key, value) = (parts.bytes(), parts.bytes());
-    if !key.is_empty() {
+    if (1..=limits::OMAP_KEY_BYTES_MAX).contains(&key.len()) {
         op = op.omap_set([(key, value)]);
     }
-    let pool = pool(benthic_classes::registry());
-    let object = ObjectId::new("o").expect("a valid name");
+    let (pool, object) = (pool(benthic_classes::registry()), object("o"));
     block_on(pool.write(&object, op)).expect("the object is within the limits");
+    call(&*pool, &object, &class, &method, Bytes::copy_from_slice(parts.0));
+}
+
+/// Calls a method. One that fails changes nothing, and is no defect of its class.
+fn call(
+    pool: &dyn Pool,
+    object: &ObjectId,
+    class: &str,
+    method: &str,
+    input: impl Into<Bytes>,
+) -> Option<Bytes> {
     let content = || {
         let op = ReadOp::new().read(0, 1 << 20).list_xattrs().omap_range(None, "", 1_000);
-        block_on(pool.read(&object, op)).map(|reply| reply.outputs).expect("it can be read")
+        block_on(pool.read(object, op)).map(|reply| reply.outputs).map_err(|error| error.kind())
     };
     let before = content();
-    let call =
-        ClassCall { class: class.clone(), method: method.clone(), input: Bytes::copy_from_slice(parts.0) };
-    if let Err(error) = block_on(pool.exec(&object, call)) {
-        assert_eq!(content(), before, "{class}.{method} failed and changed the object");
-        let defect = matches!(error.kind(), ErrorKind::ClassFailed | ErrorKind::Internal);
-        // `hello` shows what happens to methods that break the rules, and fails with any kind it is asked for.
-        assert!(class == "hello" || !defect, "{class}.{method}: {error}");
-    }
+    let call = ClassCall { class: class.to_owned(), method: method.to_owned(), input: input.into() };
+    let error = match block_on(pool.exec(object, call)) {
+        Ok(output) => return Some(output),
+        Err(error) => error,
+    };
+    assert_eq!(content(), before, "{class}.{method} failed and changed the object");
+    let defect = matches!(error.kind(), ErrorKind::ClassFailed | ErrorKind::Internal);
+    // `hello` shows what happens to methods that break the rules, and fails with any kind it is asked for.
+    assert!(class == "hello" || !defect, "{class}.{method}: {error}");
+    None
 }
 
 /// Tokens, prefixes and namespaces of listings: a token leads behind itself or is refused.
@@ -129,6 +145,40 @@ pub fn listing(input: &[u8]) {
     }
 }
 
+/// Any calls, one after the other, on an object with any stored lock. What is listed as held is held.
+pub fn lock(input: &[u8]) {
+    let (pool, object) = (pool(ClassRegistry::new().with(lock::Lock)), object("o"));
+    let call = |method: &str, input: Bytes| call(&*pool, &object, "lock", method, input);
+    let mut parts = Parts(input);
+    let stored = parts.bytes();
+    if !stored.is_empty() {
+        let op = WriteOp::new().omap_set([("lock/default", stored)]);
+        block_on(pool.write(&object, op)).expect("it can be written");
+    }
+    while !parts.0.is_empty() {
+        let methods = lock::Lock.methods();
+        call(methods[usize::from(parts.byte()) % methods.len()].name, parts.bytes());
+    }
+    if call("list", Bytes::new()).is_none() {
+        return;
+    }
+    for listed in block_on(lock::client::list(&*pool, &object)).expect("the list can be decoded") {
+        let holders_max = if listed.mode == wire::Mode::Exclusive { 1 } else { wire::HOLDERS_MAX };
+        assert!((1..=holders_max).contains(&listed.holders.len()), "{listed:?}");
+        // A lease may end in between.
+        for holder in listed.holders.iter().filter(|holder| holder.left_ms.is_none()) {
+            let held = wire::Input {
+                name: listed.name.clone(),
+                owner: holder.owner.clone(),
+                cookie: Some(holder.cookie.clone()),
+                mode: Some(listed.mode),
+                lease_ms: None,
+            };
+            assert!(call("assert", held.encode().into()).is_some(), "{held:?} is not held");
+        }
+    }
+}
+
 /// Segments of a log, most of them with valid checksums, for behind those is the rest of the decoder.
 pub fn log(input: &[u8]) {
     let mut parts = Parts(input);
@@ -149,6 +199,39 @@ pub fn log(input: &[u8]) {
 
 pub fn metadata(input: &[u8]) {
     decoders::metadata(input);
+}
+
+/// Any file as a picture. What is stored has a thumbnail that is a picture too.
+pub fn picture(input: &[u8]) {
+    let mut file = input.to_vec();
+    seal_png(&mut file);
+    let pool = pool(ClassRegistry::new().with(Picture));
+    let put = |name: &str, file: Bytes| call(&*pool, &object(name), "picture", "put", file);
+    if put("o", file.into()).is_some()
+        && let Some(thumbnail) = call(&*pool, &object("o"), "picture", "thumbnail", "")
+    {
+        assert!(put("thumbnail", thumbnail).is_some(), "the thumbnail is no picture");
+    }
+}
+
+/// Makes the checksums of a PNG right, for behind those is its decoder.
+fn seal_png(file: &mut [u8]) {
+    let magic = b"\x89PNG\r\n\x1a\n";
+    let Some(start) = file.windows(magic.len()).position(|bytes| bytes == magic) else { return };
+    let mut rest = &mut file[start + magic.len()..];
+    while let Some((len_bytes, chunk)) = rest.split_first_chunk_mut() {
+        let named_bytes = 4 + u32::from_be_bytes(*len_bytes) as usize;
+        let Some((named, behind)) = chunk.split_at_mut_checked(named_bytes) else { return };
+        let Some((checksum, next)) = behind.split_first_chunk_mut() else { return };
+        *checksum = crc32(named).to_be_bytes();
+        rest = next;
+    }
+}
+
+fn crc32(data: &[u8]) -> u32 {
+    !data.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
+    })
 }
 
 pub fn record(input: &[u8]) {
@@ -184,8 +267,16 @@ pub fn values(input: &[u8]) {
     }
 }
 
+fn object(name: &str) -> ObjectId {
+    ObjectId::new(name).expect("a valid name")
+}
+
+/// Methods have memory for a picture of half a million pixels, because large ones take the fuzzer's time, and no deadline that
+/// a slow machine could miss.
 fn pool(classes: ClassRegistry) -> Arc<dyn Pool> {
-    let store = MemStore::new(Options::default().with_classes(classes));
+    let method_limits =
+        MethodLimits { deadline_ms: 60_000, memory_bytes_max: 8 << 20, ..MethodLimits::default() };
+    let store = MemStore::new(Options { method_limits, ..Options::default() }.with_classes(classes));
     block_on(store.create_pool("p")).expect("a new store takes a pool");
     block_on(store.open_pool("p")).expect("the pool was just made")
 }

@@ -1,6 +1,6 @@
 //! What the fuzzer found worth keeping, through the decoders once more.
 
-// The fuzzer's targets; it stands outside the workspace, because it takes another compiler.
+// The fuzzer's targets; it stands outside the workspace, because it takes a build of its own.
 #[path = "../../../../fuzz/src/lib.rs"]
 mod targets;
 
