@@ -51,12 +51,22 @@ impl Cleaner {
 pub(crate) fn run(engine: &Weak<Engine>) {
     // Something may be left from the last run of the store.
     let mut garbage = true;
+    let mut full = false;
     let (mut seen_lsn, mut idle_rounds) = (0, 0);
     while let Some(engine) = engine.upgrade() {
         engine.release_and_cut();
         let next_lsn = engine.commit.next_lsn();
-        idle_rounds = if next_lsn == seen_lsn { idle_rounds + 1 } else { 0 };
+        idle_rounds = if next_lsn == seen_lsn { idle_rounds + 1 } else { 0_u32 };
         seen_lsn = next_lsn;
+        let refused = engine.commit.take_full();
+        full |= refused;
+        if full && engine.may_gain(idle_rounds) {
+            engine.gain();
+            full = false;
+        }
+        if refused {
+            engine.give_back(|| true);
+        }
         if idle_rounds == IDLE_ROUNDS {
             engine.tidy();
         }
@@ -151,7 +161,7 @@ impl Engine {
 
     /// Leaves little to replay, and gives back to the file system what the store keeps for its next operations.
     fn tidy(&self) {
-        let outcome = self.commit.tidy().and_then(|()| self.commit.compact(false));
+        let outcome = self.commit.tidy().and_then(|()| self.commit.compact());
         if let Err(error) = outcome {
             tracing::debug!(%error, "the store cannot be tidied now");
         }
@@ -181,14 +191,28 @@ impl Engine {
     /// Gives freed extents back, and cuts the log if it is long.
     fn release_and_cut(&self) {
         self.commit.release_freed();
-        let full = self.commit.take_full();
-        if (full || self.commit.log_is_long())
-            && let Err(error) = self.commit.checkpoint().and_then(|()| self.commit.compact(full))
+        if self.commit.log_is_long()
+            && let Err(error) = self.commit.checkpoint().and_then(|()| self.commit.compact())
         {
             tracing::warn!(%error, "the log cannot be cut now");
         }
-        if full {
-            self.give_back(|| true);
+    }
+
+    /// Whether a full disk may have more room after a checkpoint and a merge of tables. A checkpoint of little only makes one
+    /// more table to be merged, so that it waits for more to be removed; or, if nothing changes any more, the longer the more
+    /// such tables there are and the more often it was in vain.
+    fn may_gain(&self, idle_rounds: u32) -> bool {
+        let patient = idle_rounds.is_power_of_two() && idle_rounds as usize >= self.disk.kv.fresh_runs();
+        patient || self.commit.log_is_long_if_full()
+    }
+
+    /// Gains room on a full disk. Each step may gain what the other lacks.
+    fn gain(&self) {
+        for outcome in [self.commit.checkpoint(), self.commit.compact_removed()] {
+            if let Err(error) = outcome {
+                tracing::warn!(%error, "the disk is full, and no room can be gained now");
+            }
         }
+        self.commit.release_freed();
     }
 }

@@ -6,7 +6,7 @@ use super::keys::{self, Extent, Meta};
 use super::log::{EMPTY_LOG_BYTES, FRAME_HEADER_BYTES, Frame, Log};
 use super::object::Prepared;
 use super::record::Record;
-use super::space::Space;
+use super::space::{FREEING_BYTES, Space};
 use crate::Options;
 use benthic_core::{Clock, Durability, Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -26,6 +26,8 @@ const GATHER_MAX: Duration = Duration::from_micros(500);
 const GATHER_BYTES: u64 = 1024 * 1024;
 /// A group this large is written out though nobody waits for it.
 const GROUP_BYTES_WANTED: u64 = 4 * 1024 * 1024;
+/// On a full disk a log of this size is cut: before there is no more room for what frees something.
+const LOG_BYTES_FULL: u64 = FREEING_BYTES / 4;
 /// A log of this size is replayed by the next opener sooner than a checkpoint is made.
 const LOG_BYTES_LEFT: u64 = 1024 * 1024;
 /// A group this large takes no more until it is written out.
@@ -270,6 +272,11 @@ impl Commit {
         self.log_bytes() > self.log_bytes_max
     }
 
+    /// Whether the log is to be cut if the disk is full.
+    pub fn log_is_long_if_full(&self) -> bool {
+        self.log_bytes() > LOG_BYTES_FULL
+    }
+
     /// Whether the disk was full since the last call: a checkpoint may gain space.
     pub fn take_full(&self) -> bool {
         self.disk.data.full.swap(false, Ordering::Relaxed)
@@ -424,7 +431,9 @@ impl Commit {
     /// Brings the key-value store on the disk up to date and cuts the log.
     pub fn checkpoint(&self) -> Result<()> {
         let _checkpointing = self.checkpointing.lock();
-        let outcome = self.checkpoint_now();
+        // Before anything takes space.
+        let merged = self.merged(self.disk.kv.merge_if_many());
+        let outcome = merged.and_then(|()| self.checkpoint_now());
         self.checkpoint_failed.store(outcome.is_err(), Ordering::Relaxed);
         // Under the lock, so that nobody misses the call between looking and waiting.
         self.queue.lock().space.take_back();
@@ -483,18 +492,27 @@ impl Commit {
         log.settle().map_err(|error| error.with_kind(ErrorKind::Internal))
     }
 
-    /// Merges tables of the key-value store; all of them if the disk is full and something was removed, whose keys take
-    /// space until then.
-    pub fn compact(&self, full: bool) -> Result<()> {
-        let fully = full && self.removed.swap(false, Ordering::Relaxed);
-        let merged = if fully { self.disk.kv.compact_fully() } else { self.disk.kv.compact() };
-        merged.inspect_err(|error| {
-            if !nothing_changed(error) {
-                self.fail(error);
-            } else if fully {
-                self.removed.store(true, Ordering::Relaxed);
-            }
-        })
+    /// Merges tables of the key-value store.
+    pub fn compact(&self) -> Result<()> {
+        self.merged(self.disk.kv.compact())
+    }
+
+    /// Merges all tables if something was removed, whose keys take space until then. On a full disk there may be no room for
+    /// what is left of them but the reserve.
+    pub fn compact_removed(&self) -> Result<()> {
+        let _checkpointing = self.checkpointing.lock();
+        self.queue.lock().space.remove_spare();
+        if !self.removed.swap(false, Ordering::Relaxed) {
+            return self.compact();
+        }
+        self.queue.lock().space.lend();
+        let merged = self.merged(self.disk.kv.compact_fully());
+        self.queue.lock().space.take_back();
+        merged.inspect_err(|_| self.removed.store(true, Ordering::Relaxed))
+    }
+
+    fn merged(&self, merged: Result<()>) -> Result<()> {
+        merged.inspect_err(|error| drop((!nothing_changed(error)).then(|| self.fail(error))))
     }
 
     fn log_bytes(&self) -> u64 {

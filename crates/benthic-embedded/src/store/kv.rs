@@ -14,7 +14,8 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Reads always see the newest value; objects are kept stable by the engine's locks.
+/// Reads always see the newest value; objects are kept stable by the engine's locks. Writers of tables name it as well: whoever
+/// reads older tables holds them, and with a lower number the crate would keep all that were merged until the next time.
 const NEWEST: SeqNo = SeqNo::MAX >> 1;
 
 pub(crate) struct Kv {
@@ -128,19 +129,29 @@ impl Kv {
         self.tree.rotate_memtable();
     }
 
-    /// Writes what was sealed to disk, durably, and merges tables before there are too many.
-    pub fn write_sealed(&self) -> Result<()> {
+    /// How many tables checkpoints wrote that are not merged yet.
+    pub fn fresh_runs(&self) -> usize {
+        self.tree.l0_run_count()
+    }
+
+    /// Merges tables before there are too many for one more.
+    pub fn merge_if_many(&self) -> Result<()> {
         // The crate counts the runs of a level in a byte.
-        let runs = self.tree.l0_run_count();
+        let runs = self.fresh_runs();
         if runs >= FRESH_RUNS_MAX
             && let Err(error) = self.compact()
             && (!undone(&error) || runs >= FRESH_RUNS_MAX_FULL)
         {
             return Err(error);
         }
+        Ok(())
+    }
+
+    /// Writes what was sealed to disk, durably.
+    pub fn write_sealed(&self) -> Result<()> {
         self.or_undo(|| {
             let lock = self.tree.get_flush_lock();
-            let written = self.tree.flush(&lock, self.seqno.get());
+            let written = self.tree.flush(&lock, NEWEST);
             written.map(|_| ()).map_err(|error| write_error("the key-value store cannot be written", error))
         })
     }
@@ -151,7 +162,7 @@ impl Kv {
         loop {
             let before = (self.tree.table_count(), self.tree.l0_run_count());
             self.or_undo(|| {
-                let merged = self.tree.compact(Arc::clone(&strategy) as _, self.seqno.get());
+                let merged = self.tree.compact(Arc::clone(&strategy) as _, NEWEST);
                 merged
                     .map(|_| ())
                     .map_err(|error| write_error("the key-value store cannot be compacted", error))
@@ -165,7 +176,6 @@ impl Kv {
     /// Merges all tables, so that nothing is left of removed keys.
     pub fn compact_fully(&self) -> Result<()> {
         self.or_undo(|| {
-            // Older readers hold what they read. With a lower number the crate would keep the merged tables until the next time.
             let merged = self.tree.major_compact(TABLE_BYTES_MAX, NEWEST);
             merged.map(|_| ()).map_err(|error| write_error("the key-value store cannot be compacted", error))
         })
@@ -183,11 +193,16 @@ impl Kv {
             if !undone(&error) {
                 return error;
             }
-            if kv_files::list_number(&self.dir) != Some(self.tree.current_version().id()) {
+            let list_number = self.tree.current_version().id();
+            if kv_files::list_number(&self.dir) != Some(list_number) {
                 return error.with_kind(ErrorKind::Internal);
             }
-            for unfinished in self.table_files().difference(&before) {
-                if let Err(error) = std::fs::remove_file(unfinished) {
+            // Tables, and the next list of them.
+            let unfinished_list = self.dir.join(format!("v{}", list_number + 1));
+            for unfinished in self.table_files().difference(&before).chain([&unfinished_list]) {
+                if let Err(error) = std::fs::remove_file(unfinished)
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
                     tracing::warn!(%error, path = %unfinished.display(), "an unfinished table cannot be removed");
                 }
             }

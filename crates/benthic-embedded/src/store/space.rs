@@ -5,19 +5,23 @@
 //! operations that free something. So a full disk refuses what would need more, before anything is stored, and what
 //! frees space always finds room.
 
+use super::keys::BLOCK_BYTES;
 use super::log;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Room in the open segment that only operations which free something may use: the largest object has 32,768 extents, whose
 /// removal takes 561 KB.
-const FREEING_BYTES: u64 = 768 * 1024;
+pub(crate) const FREEING_BYTES: u64 = 768 * 1024;
 /// What a checkpoint may need beyond the bytes of the log: a new segment, maps of used blocks, the list of tables; and the
 /// tables of a few more, which hold what was removed until they are merged.
 const CHECKPOINT_BYTES: u64 = 1024 * 1024;
+/// What a reserve that is too small leaves to the store's smallest files.
+const LEFT_BYTES: u64 = 64 * 1024;
 /// A segment grows by a quarter of the log, within these.
 const STEP_BYTES_MIN: u64 = 256 * 1024;
 const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -66,7 +70,7 @@ impl Space {
             space.given_bytes += FREEING_BYTES;
             space.gives = gives;
         }
-        let _ = space.reserve(before_bytes + end_bytes, 0);
+        space.refill();
         Ok(space)
     }
 
@@ -120,7 +124,7 @@ impl Space {
         }
         if self.reserve.set_len(0).is_ok() {
             self.reserved_bytes = 0;
-            let _ = self.reserve(self.before_bytes + end_bytes, 0);
+            self.refill();
         }
     }
 
@@ -129,8 +133,8 @@ impl Space {
         self.before_bytes = 0;
     }
 
-    /// Gives the reserve to the file system, for a checkpoint to use. Until it ended, what needs a reserve is only taken if
-    /// the disk has room for both: whoever writes on would else take the space that the checkpoint was to have.
+    /// Gives the reserve to the file system, for a checkpoint or a merge of tables to use. Until it ended, what needs a
+    /// reserve is only taken if the disk has room for both: whoever writes on would else take the space that it was to have.
     pub fn lend(&mut self) {
         if let Err(error) = self.reserve.set_len(0) {
             tracing::warn!(%error, "the reserve cannot be released");
@@ -139,21 +143,34 @@ impl Space {
         self.reserved_bytes = 0;
     }
 
-    /// The checkpoint ended; there is to be a reserve for the next one.
+    /// A full disk gets the spare segment back.
+    pub fn remove_spare(&self) -> bool {
+        log::remove_spare(&self.log_dir)
+    }
+
+    /// It ended; there is to be a reserve for the next one.
     pub fn take_back(&mut self) {
         self.lent_bytes = None;
-        // On a full disk whoever needs it is told.
-        let _ = self.reserve(self.before_bytes + self.promised_bytes, 0);
+        self.refill();
+    }
+
+    /// Reserves what the log as it is could need, or what there is of that: a checkpoint after removals alone may do with it.
+    /// On a full disk whoever needs more is told.
+    fn refill(&mut self) {
+        let log_bytes = self.before_bytes + self.promised_bytes;
+        let _ = self.reserve(log_bytes, 0).or_else(|_| {
+            let free_bytes = free_bytes(&self.reserve).unwrap_or(0);
+            let part_bytes = self.reserved_bytes + free_bytes.saturating_sub(LEFT_BYTES);
+            // A file system may refuse, and have more.
+            let part_bytes = part_bytes.min(log_bytes + FREEING_BYTES + CHECKPOINT_BYTES);
+            allocate(&self.reserve, 0, part_bytes).map(|_| self.reserved_bytes = part_bytes)
+        });
     }
 
     /// As [`allocate`]; a full disk gets the spare segment back first.
     fn allocate(&self, file: &File, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
         allocate(file, offset_bytes, len_bytes).or_else(|error| {
-            if log::remove_spare(&self.log_dir) {
-                allocate(file, offset_bytes, len_bytes)
-            } else {
-                Err(error)
-            }
+            if self.remove_spare() { allocate(file, offset_bytes, len_bytes) } else { Err(error) }
         })
     }
 
@@ -169,10 +186,13 @@ impl Space {
             if let Err(error) =
                 self.allocate(&self.reserve, self.reserved_bytes, end_bytes - self.reserved_bytes)
             {
-                // What the file system gave before it was full may be what a merge of tables lacks.
-                let kept = self.reserve.set_len(0).is_ok()
-                    && allocate(&self.reserve, 0, self.reserved_bytes).is_ok();
-                self.reserved_bytes = if kept { self.reserved_bytes } else { 0 };
+                // What the file system gave before it was full, and keeps, may be what a merge of tables lacks.
+                let kept_bytes = self.reserve.metadata().map_or(0, |metadata| metadata.blocks() * 512);
+                if kept_bytes > self.reserved_bytes.next_multiple_of(BLOCK_BYTES) {
+                    let undone = self.reserve.set_len(0).is_ok()
+                        && allocate(&self.reserve, 0, self.reserved_bytes).is_ok();
+                    self.reserved_bytes = if undone { self.reserved_bytes } else { 0 };
+                }
                 return Err(error);
             }
             self.reserved_bytes = end_bytes;
