@@ -512,7 +512,11 @@ impl Commit {
     }
 
     fn merged(&self, merged: Result<()>) -> Result<()> {
-        merged.inspect_err(|error| drop((!nothing_changed(error)).then(|| self.fail(error))))
+        merged.inspect_err(|error| {
+            if !nothing_changed(error) {
+                self.fail(error);
+            }
+        })
     }
 
     fn log_bytes(&self) -> u64 {
