@@ -17,7 +17,7 @@ const SIZE_BYTES_MAX: usize = 200_000;
 
 /// How many objects the store has, and how often a copy of it is damaged.
 fn scale() -> (u64, u64) {
-    if std::env::var_os("BENTHIC_TEST_LONG").is_some() { (20_000, 400) } else { (1_500, 24) }
+    if std::env::var_os("BENTHIC_TEST_LONG").is_some() { (5_000, 300) } else { (1_500, 24) }
 }
 
 fn name(index: u64) -> String {
