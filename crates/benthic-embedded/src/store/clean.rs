@@ -150,8 +150,8 @@ impl Engine {
         let done = Box::new(move |result| {
             let _ = done.send(result);
         });
-        // A buffered operation is answered at once.
-        self.commit.submit(prepared, Durability::Buffered, None, done);
+        // A buffered operation is answered at once, and never leads.
+        let _ = self.commit.submit(prepared, Durability::Buffered, None, done);
         self.release_and_cut();
         if let Ok(Err(error)) = outcome.try_recv() {
             return Err(error);

@@ -150,14 +150,16 @@ impl Commit {
     }
 
     /// Puts an operation into the log's order and makes it visible; the caller holds the object's lock. `done` gets
-    /// the operation's sequence number: when it is durable, or, if buffered, at once.
+    /// the operation's sequence number: when it is durable, or, if buffered, at once. Says whether the caller should
+    /// [`Commit::lead`] when it has let go of its locks.
+    #[must_use]
     pub fn submit(
         &self,
         prepared: Prepared,
         durability: Durability,
         arriving: Option<Arriving>,
         done: Done<u64>,
-    ) {
+    ) -> bool {
         let Prepared { mut record, onode: (key, onode), unsynced_bytes, frees } = prepared;
         let mut queue = self.queue.lock();
         while queue.group.len_bytes() > GROUP_BYTES_MAX && queue.failed.is_none() {
@@ -168,7 +170,8 @@ impl Commit {
         if let Some(why) = &queue.failed {
             let error = read_only(why);
             drop(queue);
-            return self.refuse(&record, error, done);
+            self.refuse(&record, error, done);
+            return false;
         }
         let lsn = queue.next_lsn;
         if !key.is_empty() {
@@ -184,7 +187,8 @@ impl Commit {
             group.frame.pop(before_bytes);
             drop(queue);
             self.disk.data.full.store(true, Ordering::Relaxed);
-            return self.refuse(&record, error, done);
+            self.refuse(&record, error, done);
+            return false;
         }
         *next_lsn += 1;
         if frees {
@@ -197,6 +201,7 @@ impl Commit {
         drop(allocator);
         group.freed.append(&mut record.freed);
         // The committer sees the group only after the lock is released.
+        let announced = arriving.is_some();
         drop(arriving);
         let applying = self.disk.kv.begin();
         match durability {
@@ -207,7 +212,11 @@ impl Commit {
                 applying.apply(record.changes);
                 group.awaited = true;
                 group.waiters.push(Box::new(move |outcome| done(outcome.map(|()| lsn))));
-                self.work.notify_one();
+                let leads = announced && self.arriving.load(Ordering::SeqCst) == 0;
+                if !leads {
+                    self.work.notify_one();
+                }
+                leads
             }
             Durability::Buffered => {
                 if group.since_ms.is_none() || group.len_bytes() > GROUP_BYTES_WANTED {
@@ -218,7 +227,21 @@ impl Commit {
                 // Others go on meanwhile.
                 applying.apply(record.changes);
                 done(Ok(lsn));
+                false
             }
+        }
+    }
+
+    /// Writes out what was submitted on this thread, which spares a change of threads; if somebody is writing, leaves it to
+    /// the committer. Callers hold no lock.
+    pub fn lead(&self) {
+        if let Some(mut log) = self.log.try_lock() {
+            let group = self.take_group(&mut self.queue.lock());
+            // The outcome went to those who wait for it.
+            let _ = self.write_group(&mut log, group);
+        } else {
+            let _queue = self.queue.lock();
+            self.work.notify_one();
         }
     }
 

@@ -201,7 +201,8 @@ impl Engine {
         let done: Done<u64> = Box::new(move |result| {
             let _ = done.send(result);
         });
-        self.commit.submit(prepared, Durability::Durable, None, done);
+        // It was not announced, so that the committer leads.
+        let _ = self.commit.submit(prepared, Durability::Durable, None, done);
         outcome
             .recv()
             .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the committer is gone")))
@@ -310,8 +311,8 @@ impl Engine {
         self.commit.wait_for_cleaner();
         // Both are held until the operation is applied: whoever holds them next finds what it left.
         let removed = pool.removed.read();
-        let mut exclusive = self.object_lock(pool.id, id).write();
-        exclusive.forget();
+        let mut known = self.object_lock(pool.id, id).write();
+        known.forget();
         match self.prepare(&pool, *removed, id, op) {
             Err(error) => self.commit.when_all_durable(move || done(Err(error))),
             Ok((None, version)) => self.commit.when_durable(
@@ -319,13 +320,17 @@ impl Engine {
                 Box::new(move |outcome| done(outcome.map(|()| WriteReply { version }))),
             ),
             Ok((Some(prepared), _)) => {
-                let leaves_garbage =
-                    prepared.record.changes.iter().any(|(key, _)| key[0] == keys::PREFIX_GARBAGE);
                 let done =
                     Box::new(move |outcome: Result<u64>| done(outcome.map(|version| WriteReply { version })));
-                self.commit.submit(prepared, op.durability, arriving, done);
+                let leaves_garbage =
+                    prepared.record.changes.iter().any(|(key, _)| key[0] == keys::PREFIX_GARBAGE);
+                let lead = self.commit.submit(prepared, op.durability, arriving, done);
                 if leaves_garbage || self.commit.log_is_long() {
                     self.cleaner.wake();
+                }
+                drop((removed, known));
+                if lead {
+                    self.commit.lead();
                 }
             }
         }

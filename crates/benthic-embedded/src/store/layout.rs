@@ -199,20 +199,21 @@ impl Layout<'_> {
         record: &mut Record,
     ) -> Result<()> {
         let base = u64::from(index) * CHUNK_BYTES;
-        let mut content = vec![0; CHUNK_BYTES as usize];
+        let mut stream = Vec::new();
         let mut stream_end = 0;
         let mut blocks = match old {
             None => Box::new([None; BLOCKS_PER_CHUNK]),
             Some(Chunk::Blocks(blocks)) => blocks.clone(),
-            Some(stream @ Chunk::Stream { offset_bytes, len_bytes, .. }) => {
-                self.disk.read_chunk(self.target.oid, base, stream, 0, &mut content, Source::Disk)?;
+            Some(chunk @ Chunk::Stream { offset_bytes, len_bytes, .. }) => {
+                stream = vec![0; CHUNK_BYTES as usize];
+                self.disk.read_chunk(self.target.oid, base, chunk, 0, &mut stream, Source::Disk)?;
                 stream_end = u64::from(*len_bytes);
                 let mut blocks = Box::new([None; BLOCKS_PER_CHUNK]);
                 for (at, block) in
                     blocks.iter_mut().enumerate().take(stream_end.div_ceil(BLOCK_BYTES) as usize)
                 {
                     let start = at as u64 * BLOCK_BYTES;
-                    let bytes = &content[start as usize..(start + BLOCK_BYTES) as usize];
+                    let bytes = &stream[start as usize..(start + BLOCK_BYTES) as usize];
                     let crc = data_crc(self.target.oid, base + start, bytes);
                     *block = Some(Block { offset_bytes: offset_bytes + start, crc });
                 }
@@ -228,19 +229,22 @@ impl Layout<'_> {
             if parts.is_empty() && !cut && !ragged {
                 continue;
             }
-            let content = &mut content[start as usize..stop as usize];
+            let mut content = match stream.get(start as usize..stop as usize) {
+                Some(old) => old.to_vec(),
+                None => vec![0; BLOCK_BYTES as usize],
+            };
             let kept = visible.clamp(start, stop) - start;
             let covered = matches!(&parts[..], [(0, len, _)] if *len == BLOCK_BYTES);
             if let (Some(chunk @ Chunk::Blocks(_)), Some(_), false) = (old, &block, covered || kept == 0) {
-                self.disk.read_chunk(self.target.oid, base, chunk, start, content, Source::Disk)?;
+                self.disk.read_chunk(self.target.oid, base, chunk, start, &mut content, Source::Disk)?;
             }
             content[kept as usize..].fill(0);
-            self.pieces.overlay(base + start, content);
+            self.pieces.overlay(base + start, &mut content);
             if let Some(old) = block.take() {
                 record.freed.push(Extent { offset_bytes: old.offset_bytes, len_bytes: BLOCK_BYTES });
             }
             if content.iter().any(|byte| *byte != 0) {
-                self.contents.push((index, Some(at), Bytes::copy_from_slice(content)));
+                self.contents.push((index, Some(at), Bytes::from(content)));
             }
         }
         self.blocks.insert(index, blocks);
