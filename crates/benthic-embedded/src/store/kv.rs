@@ -188,13 +188,15 @@ impl Kv {
     /// `LimitExceeded` and `Corrupt` only if the disk has the same list of tables as before: the crate would write over a
     /// newer one.
     fn or_undo(&self, write: impl FnOnce() -> Result<()>) -> Result<()> {
-        let before = self.table_files();
+        let (before, list_number) = (self.table_files(), self.tree.current_version().id());
         write().inspect(|()| self.copy_list()).map_err(|error| {
             if !undone(&error) {
                 return error;
             }
-            let list_number = self.tree.current_version().id();
-            if kv_files::list_number(&self.dir) != Some(list_number) {
+            // It may have failed behind the change.
+            if self.tree.current_version().id() != list_number
+                || kv_files::list_number(&self.dir) != Some(list_number)
+            {
                 return error.with_kind(ErrorKind::Internal);
             }
             // Tables, and the next list of them.

@@ -5,7 +5,6 @@
 //! operations that free something. So a full disk refuses what would need more, before anything is stored, and what
 //! frees space always finds room.
 
-use super::keys::BLOCK_BYTES;
 use super::log;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
@@ -162,9 +161,24 @@ impl Space {
             let free_bytes = free_bytes(&self.reserve).unwrap_or(0);
             let part_bytes = self.reserved_bytes + free_bytes.saturating_sub(LEFT_BYTES);
             // A file system may refuse, and have more.
-            let part_bytes = part_bytes.min(log_bytes + FREEING_BYTES + CHECKPOINT_BYTES);
-            allocate(&self.reserve, 0, part_bytes).map(|_| self.reserved_bytes = part_bytes)
+            self.grow(part_bytes.min(log_bytes + FREEING_BYTES + CHECKPOINT_BYTES))
         });
+    }
+
+    /// Makes the reserve larger, or leaves it as it is: what the file system gave before it was full, and keeps, may be what a
+    /// merge of tables lacks.
+    fn grow(&mut self, end_bytes: u64) -> Result<()> {
+        let held_bytes = || self.reserve.metadata().map_or(0, |metadata| metadata.blocks() * 512);
+        let before_bytes = held_bytes();
+        let grown = self.allocate(&self.reserve, self.reserved_bytes, end_bytes - self.reserved_bytes);
+        if grown.is_ok() {
+            self.reserved_bytes = end_bytes;
+        } else if held_bytes() > before_bytes {
+            let undone =
+                self.reserve.set_len(0).is_ok() && allocate(&self.reserve, 0, self.reserved_bytes).is_ok();
+            self.reserved_bytes = if undone { self.reserved_bytes } else { 0 };
+        }
+        grown.map(|_| ())
     }
 
     /// As [`allocate`]; a full disk gets the spare segment back first.
@@ -182,20 +196,7 @@ impl Space {
             return if room { Ok(()) } else { Err(full()) };
         }
         if wanted_bytes > self.reserved_bytes {
-            let end_bytes = wanted_bytes + step_bytes;
-            if let Err(error) =
-                self.allocate(&self.reserve, self.reserved_bytes, end_bytes - self.reserved_bytes)
-            {
-                // What the file system gave before it was full, and keeps, may be what a merge of tables lacks.
-                let kept_bytes = self.reserve.metadata().map_or(0, |metadata| metadata.blocks() * 512);
-                if kept_bytes > self.reserved_bytes.next_multiple_of(BLOCK_BYTES) {
-                    let undone = self.reserve.set_len(0).is_ok()
-                        && allocate(&self.reserve, 0, self.reserved_bytes).is_ok();
-                    self.reserved_bytes = if undone { self.reserved_bytes } else { 0 };
-                }
-                return Err(error);
-            }
-            self.reserved_bytes = end_bytes;
+            self.grow(wanted_bytes + step_bytes)?;
         }
         Ok(())
     }
