@@ -278,3 +278,23 @@ fn work(shared: &Shared) {
         parking_lot::MutexGuard::unlocked(&mut state, || drop(done));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Progress;
+    use benthic_core::{Error, ErrorKind};
+
+    #[test]
+    fn a_change_that_began_has_an_unknown_outcome_when_nobody_answers() {
+        let late = || Error::new(ErrorKind::Unavailable, "no answer");
+        let looking = Progress::default();
+        assert_eq!(looking.judge(late()).kind(), ErrorKind::Unavailable);
+        assert_eq!(looking.give_up().kind(), ErrorKind::Unavailable);
+        assert!(looking.begin_change().is_err(), "its caller was told that nothing happened");
+
+        let changing = Progress::default();
+        changing.begin_change().unwrap();
+        assert_eq!(changing.judge(late()).kind(), ErrorKind::OutcomeUnknown);
+        assert_eq!(changing.give_up().kind(), ErrorKind::OutcomeUnknown);
+    }
+}
