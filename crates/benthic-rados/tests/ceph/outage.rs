@@ -315,7 +315,7 @@ fn a_killed_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Poo
     fails("connect", ErrorKind::Unavailable, || own.connect().map(|_| ()));
     fails("list pools", ErrorKind::Unavailable, || block_on(store.list_pools()));
     fails("open pool", ErrorKind::Unavailable, || block_on(store.open_pool("unknown")).map(|_| ()));
-    fails("remove pool", ErrorKind::OutcomeUnknown, || block_on(store.remove_pool("again")));
+    fails("remove pool", ErrorKind::Unavailable, || block_on(store.remove_pool("again")));
     // What needs no monitor goes on.
     assert_eq!(block_on(pool.read_range(&id("o"), 0, 9)).unwrap(), "data");
     own.cluster().start(Daemon::Mon, &mut |_| Ok(())).unwrap();
