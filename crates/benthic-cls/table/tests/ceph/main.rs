@@ -1,0 +1,173 @@
+//! Fragments inside the OSDs of a real cluster: the answers are those of the same code here, and nothing that a client can
+//! send or store harms an OSD.
+
+#[allow(dead_code, reason = "shared with the tests of the fragment")]
+#[path = "../../../../benthic-fragment/tests/common/mod.rs"]
+mod common;
+
+use benthic_core::{ClassCall, ErrorKind, ObjectId, Pool, Result, Store};
+use benthic_fragment::fragment::{Envelope, Ranges, Reply, Status, encode, run};
+use benthic_rados::{Options, RadosStore};
+use bytes::Bytes;
+use common::Plan;
+use futures::executor::block_on;
+use futures::future::join_all;
+use prost::Message;
+use std::env;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Once};
+
+const POOL: &str = "benthic-cls-table-test";
+
+/// The cluster's configuration; the library is installed beside it.
+fn conf() -> PathBuf {
+    let variable = "BENTHIC_TEST_CEPH_CONF";
+    let conf = env::var_os(variable)
+        .unwrap_or_else(|| panic!("{variable} names no cluster to test with; `make test` starts one"));
+    let conf = PathBuf::from(conf);
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let program = env::current_exe().unwrap();
+        let library = program.parent().unwrap().join("libcls_table_1.so");
+        benthic_ceph::classes::install(&library, &conf.with_file_name("classes")).unwrap();
+    });
+    conf
+}
+
+fn pool() -> Arc<dyn Pool> {
+    let store = RadosStore::connect(Some(&conf()), None, Options::default()).unwrap();
+    match block_on(store.create_pool(POOL)) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
+        _ => block_on(store.open_pool(POOL)).unwrap(),
+    }
+}
+
+/// When each OSD started.
+fn boots(conf: &Path) -> Vec<i64> {
+    let dump = Command::new("ceph").arg("--conf").arg(conf).args(["osd", "dump", "--format=json"]).output();
+    let dump: serde_json::Value = serde_json::from_slice(&dump.unwrap().stdout).unwrap();
+    dump["osds"].as_array().unwrap().iter().map(|osd| osd["up_from"].as_i64().unwrap()).collect()
+}
+
+async fn scan(pool: &Arc<dyn Pool>, object: &ObjectId, envelope: Bytes) -> Result<Reply> {
+    let call = ClassCall { class: "table".to_owned(), method: "scan".to_owned(), input: envelope };
+    Ok(Reply::decode(pool.exec(object, call).await?).unwrap())
+}
+
+/// The same, again for as long as other tests' fragments have the place.
+fn scanned(pool: &Arc<dyn Pool>, object: &ObjectId, envelope: &Bytes) -> Reply {
+    loop {
+        let reply = block_on(scan(pool, object, envelope.clone())).unwrap();
+        if reply.status != i32::from(Status::Busy) {
+            return reply;
+        }
+    }
+}
+
+struct Here(Bytes);
+
+impl Ranges for Here {
+    fn size_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn gap_bytes_max(&self) -> u64 {
+        0
+    }
+
+    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        Ok(ranges.iter().map(|range| self.0.slice(range.start as usize..range.end as usize)).collect())
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn envelope(plan: &Plan) -> Envelope {
+    Envelope { output_bytes_max: 16 * 1024 * 1024, ..Envelope::new(encode(plan).unwrap()) }
+}
+
+fn put(pool: &Arc<dyn Pool>, name: &str, data: Bytes) -> ObjectId {
+    let object = ObjectId::new(name).unwrap();
+    block_on(pool.write_full(&object, data)).unwrap();
+    object
+}
+
+#[test]
+fn an_osd_answers_what_the_same_code_answers_here() {
+    let pool = pool();
+    let parquet = common::lineitem().parquet;
+    let object = put(&pool, "answers", parquet.clone());
+    for (name, plan) in [
+        ("all row groups pruned", common::point(0)),
+        ("one order", common::point(20_000)),
+        ("q6", common::q6()),
+        ("q1", common::q1()),
+        ("one percent", common::parts(2_000)),
+        ("all rows", common::parts(i64::MAX)),
+    ] {
+        for compress in [false, true] {
+            let envelope = Envelope { compress, ..envelope(&plan) }.to_bytes();
+            let there = scanned(&pool, &object, &envelope);
+            let here = run(&mut Here(parquet.clone()), &envelope).unwrap();
+            assert_eq!(there.status, i32::from(Status::Ok), "{name}: {}", there.message);
+            assert!(there.ipc == here.ipc && there.rows == here.rows, "{name}");
+        }
+    }
+}
+
+#[test]
+fn plans_and_objects_that_would_harm_an_osd_are_refused_and_it_lives() {
+    let pool = pool();
+    let before = boots(&conf());
+    let object = put(&pool, "good", common::lineitem().parquet);
+    for (name, envelope, why) in common::hostile::refused() {
+        let reply = scanned(&pool, &object, &envelope.to_bytes());
+        assert_eq!(reply.status, i32::from(Status::Unsupported), "{name}: {}", reply.message);
+        assert!(reply.message.contains(why), "{name}: {}", reply.message);
+    }
+    let max = Envelope::new(encode(&common::bombs::plan()).unwrap()).to_bytes();
+    for (name, bomb, status, why) in common::bombs::bombs() {
+        let object = put(&pool, &format!("bomb {name}"), bomb.into());
+        let reply = scanned(&pool, &object, &max);
+        assert!(
+            reply.status == i32::from(status) && reply.message.contains(why),
+            "{name}: {}",
+            reply.message
+        );
+    }
+    for (name, bytes) in [("empty", Bytes::new()), ("no parquet", Bytes::from(vec![0xff; 100_000]))] {
+        let object = put(&pool, name, bytes);
+        assert_eq!(scanned(&pool, &object, &max).status, i32::from(Status::Failed), "{name}");
+    }
+    let missing = block_on(scan(&pool, &ObjectId::new("missing").unwrap(), max)).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    let reply = scanned(&pool, &object, &envelope(&common::q6()).to_bytes());
+    assert_eq!((reply.status, reply.rows), (Status::Ok.into(), 1), "{}", reply.message);
+    assert_eq!(boots(&conf()), before);
+}
+
+#[test]
+fn a_busy_osd_refuses_at_once_and_serves_the_rest() {
+    let pool = pool();
+    let object = put(&pool, "busy", common::lineitem().parquet);
+    let envelope = envelope(&common::q1()).to_bytes();
+    let expected = scanned(&pool, &object, &envelope).ipc;
+    let (mut done, mut refused) = (0, 0);
+    for _ in 0..20 {
+        for reply in block_on(join_all((0..16).map(|_| scan(&pool, &object, envelope.clone())))) {
+            let reply = reply.unwrap();
+            if reply.status == i32::from(Status::Busy) {
+                refused += 1;
+            } else {
+                assert_eq!(reply.status, i32::from(Status::Ok), "{}", reply.message);
+                assert!(reply.ipc == expected);
+                done += 1;
+            }
+        }
+    }
+    assert!(done > 0 && refused > 0, "done={done} refused={refused}");
+}

@@ -1,0 +1,114 @@
+//! The class that runs fragments beside objects.
+
+use crate::fragment::{self, Ranges, Reply, Status};
+use benthic_core::{Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result};
+use bytes::Bytes;
+use prost::Message;
+use std::ops::Range;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The class.
+pub struct Table;
+
+impl Class for Table {
+    fn name(&self) -> &'static str {
+        "table"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn summary(&self) -> &'static str {
+        "runs a fragment of a query beside a Parquet object"
+    }
+
+    fn methods(&self) -> &'static [Method] {
+        &METHODS
+    }
+}
+
+static METHODS: [Method; 1] = [Method {
+    name: "scan",
+    flags: MethodFlags::READ,
+    run: scan,
+    result: MethodResult::Output,
+    summary: "runs a fragment of a query on the object",
+    input: "an envelope with a physical plan",
+    output: "a reply: status, statistics, and the rows as an Arrow IPC stream",
+    examples: &[],
+}];
+
+/// Fragments that run at once in one process; the rest of its threads are for whoever only reads and writes.
+static RUNNING_MAX: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2)));
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// A place among the fragments that run.
+struct Place;
+
+impl Place {
+    fn take() -> Option<Place> {
+        let more = |running| (running < *RUNNING_MAX).then_some(running + 1);
+        RUNNING.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok().map(|_| Place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn scan(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let size_bytes = context.stat()?.size_bytes;
+    let reply = match Place::take() {
+        None => Reply::without_rows(Status::Busy, "as many fragments run there as may at once"),
+        Some(_place) => match fragment::run(&mut Beside { context, size_bytes }, input) {
+            // The time or the memory of a call; whoever fetches the object has more of both.
+            Err(error) if error.kind() == ErrorKind::LimitExceeded => {
+                Reply::without_rows(Status::TooLarge, error.to_string())
+            }
+            reply => reply?,
+        },
+    };
+    Ok(reply.encode_to_vec())
+}
+
+/// The object as a method sees it.
+struct Beside<'a, 'b> {
+    context: &'a mut MethodContext<'b>,
+    size_bytes: u64,
+}
+
+impl Ranges for Beside<'_, '_> {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn gap_bytes_max(&self) -> u64 {
+        16 * 1024
+    }
+
+    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        ranges.iter().map(|range| self.read_range(range)).collect()
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        self.context.check_deadline()
+    }
+}
+
+impl Beside<'_, '_> {
+    fn read_range(&mut self, range: &Range<u64>) -> Result<Bytes> {
+        let len_bytes = range.end - range.start;
+        let data = self.context.read(range.start, len_bytes)?;
+        if data.len() as u64 != len_bytes {
+            return Err(Error::new(ErrorKind::Corrupt, "the object ends before what its footer promises")
+                .with("offset_bytes", range.start)
+                .with("len_bytes", len_bytes));
+        }
+        Ok(data)
+    }
+}

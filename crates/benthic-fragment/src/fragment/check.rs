@@ -1,0 +1,392 @@
+//! What a plan may hold, checked on the message that arrived, before anything is built of it.
+//!
+//! A plan that is refused here costs the client a pull, no more. So the list is short, and what is not on it is refused:
+//! sinks, other scans, joins, functions, extension nodes, nested literals, regular expressions, and whatever the next
+//! version of DataFusion brings.
+
+use super::{ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Stop, functions, unsupported};
+use datafusion_proto_models::datafusion_common::arrow_type::ArrowTypeEnum;
+use datafusion_proto_models::datafusion_common::scalar_value::Value;
+use datafusion_proto_models::datafusion_common::{ArrowType, Schema};
+use datafusion_proto_models::protobuf::physical_aggregate_expr_node::AggregateFunction;
+use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
+use datafusion_proto_models::protobuf::physical_plan_node::PhysicalPlanType;
+use datafusion_proto_models::protobuf::{
+    AggregateExecNode, AggregateMode, ParquetScanExecNode, PhysicalExprNode, PhysicalPlanNode,
+};
+use parking_lot::Mutex;
+use prost::Message;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+/// Plan nodes and expressions of one plan.
+const NODES_MAX: usize = 2_048;
+/// Expressions that may make strings: each result may stay in memory until the others are there.
+const STRING_MAKERS_MAX: usize = 32;
+/// A literal may stand in every row.
+const LITERAL_BYTES_MAX: usize = 1_024;
+/// How deep a plan, or an expression as it is evaluated, may be. The messages themselves nest at most 100 deep.
+const DEPTH_MAX: usize = 128;
+const COLUMNS_MAX: usize = 10_000;
+const BATCH_ROWS_MAX: u32 = 8_192;
+const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Plans that are kept.
+const CACHED_MAX: usize = 32;
+/// Of the envelopes of plans that are kept, so that many large ones do not stay.
+const CACHED_ENVELOPE_BYTES_MAX: usize = 64 * 1024;
+
+const OPERATORS: [&str; 16] = [
+    "And",
+    "Or",
+    "Eq",
+    "NotEq",
+    "Lt",
+    "LtEq",
+    "Gt",
+    "GtEq",
+    "Plus",
+    "Minus",
+    "Multiply",
+    "Divide",
+    "Modulo",
+    "IsDistinctFrom",
+    "IsNotDistinctFrom",
+    "StringConcat",
+];
+
+/// An envelope whose plan may run here.
+#[derive(Debug)]
+pub struct Checked {
+    pub envelope: Envelope,
+    pub plan: PhysicalPlanNode,
+}
+
+/// Every object of a table gets the same bytes, and what they mean depends on nothing else.
+static CACHE: LazyLock<Mutex<HashMap<Vec<u8>, Arc<Checked>>>> = LazyLock::new(Mutex::default);
+
+/// Checks an envelope, or finds that it was checked before.
+pub fn cached(envelope: &[u8]) -> Result<Arc<Checked>, Stop> {
+    if let Some(checked) = CACHE.lock().get(envelope) {
+        return Ok(Arc::clone(checked));
+    }
+    let checked = Arc::new(check(envelope)?);
+    if envelope.len() <= CACHED_ENVELOPE_BYTES_MAX {
+        let mut cache = CACHE.lock();
+        if cache.len() >= CACHED_MAX {
+            cache.clear();
+        }
+        cache.insert(envelope.to_vec(), Arc::clone(&checked));
+    }
+    Ok(checked)
+}
+
+fn check(envelope: &[u8]) -> Result<Checked, Stop> {
+    if envelope.len() > ENVELOPE_BYTES_MAX {
+        return Err(unsupported("the plan is too large"));
+    }
+    let envelope =
+        Envelope::decode(envelope).map_err(|error| unsupported(format!("no envelope: {error}")))?;
+    if envelope.build != super::BUILD {
+        return Err(unsupported("the plan comes from another build"));
+    }
+    if !(1..=BATCH_ROWS_MAX).contains(&envelope.batch_rows) || envelope.output_bytes_max > OUTPUT_BYTES_MAX {
+        return Err(unsupported("the batch or the answer would be too large"));
+    }
+    // Prost stops at 100 nested messages, so that the walk below cannot run out of stack.
+    let mut plan = PhysicalPlanNode::decode(envelope.plan.as_ref())
+        .map_err(|error| unsupported(format!("no plan: {error}")))?;
+    Walk { nodes: 0, string_makers: 0 }.plan(&mut plan, 0)?;
+    Ok(Checked { envelope, plan })
+}
+
+struct Walk {
+    nodes: usize,
+    string_makers: usize,
+}
+
+impl Walk {
+    fn enter(&mut self, depth: usize) -> Result<usize, Stop> {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX || depth > DEPTH_MAX {
+            return Err(unsupported("the plan has too many nodes, or too deep ones"));
+        }
+        Ok(depth + 1)
+    }
+
+    fn string_maker(&mut self) -> Result<(), Stop> {
+        self.string_makers += 1;
+        if self.string_makers > STRING_MAKERS_MAX {
+            return Err(unsupported("the plan makes too many strings"));
+        }
+        Ok(())
+    }
+
+    fn plan(&mut self, node: &mut PhysicalPlanNode, depth: usize) -> Result<(), Stop> {
+        let depth = self.enter(depth)?;
+        let input = match &mut node.physical_plan_type {
+            Some(PhysicalPlanType::ParquetScan(scan)) => return self.scan(scan, depth),
+            Some(PhysicalPlanType::Filter(filter)) => {
+                if !(1..=BATCH_ROWS_MAX).contains(&filter.batch_size) {
+                    return Err(unsupported("a filter has a bad batch size"));
+                }
+                self.exprs(&filter.expr, depth)?;
+                &mut filter.input
+            }
+            Some(PhysicalPlanType::Projection(projection)) => {
+                self.exprs(&projection.expr, depth)?;
+                &mut projection.input
+            }
+            Some(PhysicalPlanType::Aggregate(aggregate)) => {
+                self.aggregate(aggregate, depth)?;
+                &mut aggregate.input
+            }
+            Some(PhysicalPlanType::LocalLimit(limit)) if limit.required_ordering.is_empty() => {
+                &mut limit.input
+            }
+            Some(PhysicalPlanType::GlobalLimit(limit)) if limit.required_ordering.is_empty() => {
+                &mut limit.input
+            }
+            _ => return Err(unsupported("a node of the plan does not run beside objects")),
+        };
+        let input = input.as_mut().ok_or_else(|| unsupported("a node of the plan has no input"))?;
+        self.plan(input, depth)
+    }
+
+    fn scan(&mut self, scan: &mut ParquetScanExecNode, depth: usize) -> Result<(), Stop> {
+        let conf = scan.base_conf.as_ref().ok_or_else(|| unsupported("a scan is empty"))?;
+        if conf.object_store_url != OBJECT_URL || !conf.file_groups.is_empty() {
+            return Err(unsupported("a scan is of something else than the object"));
+        }
+        if !conf.projection.is_empty()
+            || !conf.table_partition_cols.is_empty()
+            || !conf.output_ordering.is_empty()
+            || conf.output_partitioning.is_some()
+        {
+            return Err(unsupported("a scan asks for what does not run beside objects"));
+        }
+        let schema = conf.schema.as_ref().ok_or_else(|| unsupported("a scan has no schema"))?;
+        columns(schema)?;
+        if schema.columns.iter().any(|field| copies(field.arrow_type.as_deref())) {
+            return Err(unsupported("a scan copies its strings; it must give views"));
+        }
+        // It prunes and no more, so what it makes is as small as the statistics.
+        self.exprs(&scan.predicate, depth)?;
+        for projection in conf.projection_exprs.iter().flat_map(|projections| &projections.projections) {
+            let kind = projection.expr.as_ref().and_then(|expr| expr.expr_type.as_ref());
+            if !matches!(kind, Some(ExprType::Column(_))) {
+                return Err(unsupported("a scan computes; a projection above it can"));
+            }
+        }
+        Ok(())
+    }
+
+    fn aggregate(&mut self, aggregate: &mut AggregateExecNode, depth: usize) -> Result<(), Stop> {
+        if aggregate.mode != AggregateMode::Partial as i32 {
+            return Err(unsupported("an aggregate is not a partial one"));
+        }
+        let groups = aggregate.group_expr.len();
+        if aggregate.has_grouping_set
+            || aggregate.groups.iter().any(|null| *null)
+            || (groups == 0 && !aggregate.groups.is_empty())
+            || !aggregate.null_expr.is_empty()
+            || aggregate.group_expr_name.len() != groups
+            || aggregate.aggr_expr_name.len() != aggregate.aggr_expr.len()
+            || aggregate.filter_expr.len() != aggregate.aggr_expr.len()
+        {
+            return Err(unsupported("an aggregate has grouping sets, or is not complete"));
+        }
+        columns(aggregate.input_schema.as_ref().ok_or_else(|| unsupported("an aggregate has no schema"))?)?;
+        // What the message says about the result would be believed; it is computed instead.
+        aggregate.schema = None;
+        aggregate.dynamic_filter = None;
+        self.exprs(&aggregate.group_expr, depth)?;
+        for filter in &aggregate.filter_expr {
+            self.exprs(&filter.expr, depth)?;
+        }
+        for expr in &aggregate.aggr_expr {
+            let Some(ExprType::AggregateExpr(aggregate)) = &expr.expr_type else {
+                return Err(unsupported("an aggregate has an expression that is none"));
+            };
+            let Some(AggregateFunction::UserDefinedAggrFunction(name)) = &aggregate.aggregate_function else {
+                return Err(unsupported("an aggregate has no function"));
+            };
+            if functions::aggregate(name).is_none() || aggregate.fun_definition.is_some() {
+                return Err(unsupported("an aggregate function does not run beside objects"));
+            }
+            if aggregate.distinct || !aggregate.ordering_req.is_empty() {
+                return Err(unsupported("a distinct or ordered aggregate does not run beside objects"));
+            }
+            self.exprs(&aggregate.expr, depth)?;
+        }
+        Ok(())
+    }
+
+    fn exprs<'e>(
+        &mut self,
+        exprs: impl IntoIterator<Item = &'e PhysicalExprNode>,
+        depth: usize,
+    ) -> Result<(), Stop> {
+        exprs.into_iter().try_for_each(|expr| self.expr(expr, depth))
+    }
+
+    fn expr(&mut self, node: &PhysicalExprNode, depth: usize) -> Result<(), Stop> {
+        let depth = self.enter(depth)?;
+        match &node.expr_type {
+            Some(ExprType::Column(_)) => Ok(()),
+            Some(ExprType::Literal(literal)) => scalar(literal.value.as_ref()),
+            Some(ExprType::BinaryExpr(binary)) => {
+                if !OPERATORS.contains(&binary.op.as_str()) {
+                    return Err(unsupported("an operator does not run beside objects"));
+                }
+                if binary.op == "StringConcat" {
+                    self.string_maker()?;
+                }
+                // A list of operands becomes a tree as deep as it is long.
+                let depth = depth + binary.operands.len();
+                self.exprs(&binary.operands, depth)?;
+                self.exprs(binary.l.as_deref(), depth)?;
+                self.exprs(binary.r.as_deref(), depth)
+            }
+            Some(ExprType::IsNullExpr(is)) => self.exprs(is.expr.as_deref(), depth),
+            Some(ExprType::IsNotNullExpr(is)) => self.exprs(is.expr.as_deref(), depth),
+            Some(ExprType::NotExpr(not)) => self.exprs(not.expr.as_deref(), depth),
+            Some(ExprType::Negative(negative)) => self.exprs(negative.expr.as_deref(), depth),
+            Some(ExprType::InList(list)) => {
+                self.exprs(list.expr.as_deref(), depth)?;
+                self.exprs(&list.list, depth)
+            }
+            Some(ExprType::Case(case)) => {
+                self.string_maker()?;
+                self.exprs(case.expr.as_deref(), depth)?;
+                for arm in &case.when_then_expr {
+                    self.exprs(&arm.when_expr, depth)?;
+                    self.exprs(&arm.then_expr, depth)?;
+                }
+                self.exprs(case.else_expr.as_deref(), depth)
+            }
+            Some(ExprType::Cast(cast)) => {
+                self.cast(cast.arrow_type.as_ref())?;
+                self.exprs(cast.expr.as_deref(), depth)
+            }
+            Some(ExprType::TryCast(cast)) => {
+                self.cast(cast.arrow_type.as_ref())?;
+                self.exprs(cast.expr.as_deref(), depth)
+            }
+            Some(ExprType::LikeExpr(like)) => {
+                self.exprs(like.expr.as_deref(), depth)?;
+                self.exprs(like.pattern.as_deref(), depth)
+            }
+            Some(ExprType::ScalarUdf(call)) => {
+                if functions::scalar(&call.name).is_none() || call.fun_definition.is_some() {
+                    return Err(unsupported("a function does not run beside objects"));
+                }
+                self.string_maker()?;
+                self.exprs(&call.args, depth)
+            }
+            _ => Err(unsupported("an expression does not run beside objects")),
+        }
+    }
+
+    fn cast(&mut self, to: Option<&ArrowType>) -> Result<(), Stop> {
+        if text(to) {
+            self.string_maker()?;
+        }
+        plain(to)
+    }
+}
+
+fn columns(schema: &Schema) -> Result<(), Stop> {
+    if schema.columns.len() > COLUMNS_MAX {
+        return Err(unsupported("a schema has too many columns"));
+    }
+    schema.columns.iter().try_for_each(|field| plain(field.arrow_type.as_deref()))
+}
+
+/// Types without parts.
+fn plain(arrow_type: Option<&ArrowType>) -> Result<(), Stop> {
+    use ArrowTypeEnum as T;
+    match arrow_type.and_then(|arrow_type| arrow_type.arrow_type_enum.as_ref()) {
+        Some(
+            T::Bool(_)
+            | T::Uint8(_)
+            | T::Int8(_)
+            | T::Uint16(_)
+            | T::Int16(_)
+            | T::Uint32(_)
+            | T::Int32(_)
+            | T::Uint64(_)
+            | T::Int64(_)
+            | T::Float32(_)
+            | T::Float64(_)
+            | T::Utf8(_)
+            | T::Utf8View(_)
+            | T::LargeUtf8(_)
+            | T::Binary(_)
+            | T::BinaryView(_)
+            | T::LargeBinary(_)
+            | T::Date32(_)
+            | T::Date64(_)
+            | T::Timestamp(_)
+            | T::Decimal128(_),
+        ) => Ok(()),
+        _ => Err(unsupported("a type does not run beside objects")),
+    }
+}
+
+/// Strings and binaries that hold their own bytes: the same dictionary value in every row is as many copies.
+fn copies(arrow_type: Option<&ArrowType>) -> bool {
+    use ArrowTypeEnum as T;
+    matches!(
+        arrow_type.and_then(|arrow_type| arrow_type.arrow_type_enum.as_ref()),
+        Some(T::Utf8(_) | T::LargeUtf8(_) | T::Binary(_) | T::LargeBinary(_))
+    )
+}
+
+fn text(arrow_type: Option<&ArrowType>) -> bool {
+    use ArrowTypeEnum as T;
+    copies(arrow_type)
+        || matches!(
+            arrow_type.and_then(|arrow_type| arrow_type.arrow_type_enum.as_ref()),
+            Some(T::Utf8View(_) | T::BinaryView(_))
+        )
+}
+
+fn scalar(value: Option<&Value>) -> Result<(), Stop> {
+    use Value as V;
+    let len_bytes = match value {
+        Some(V::Utf8Value(text) | V::LargeUtf8Value(text) | V::Utf8ViewValue(text)) => text.len(),
+        Some(V::BinaryValue(bytes) | V::LargeBinaryValue(bytes) | V::BinaryViewValue(bytes)) => bytes.len(),
+        _ => 0,
+    };
+    if len_bytes > LITERAL_BYTES_MAX {
+        return Err(unsupported("a literal is too long"));
+    }
+    match value {
+        Some(V::NullValue(arrow_type)) => plain(Some(arrow_type)),
+        Some(
+            V::BoolValue(_)
+            | V::Utf8Value(_)
+            | V::LargeUtf8Value(_)
+            | V::Utf8ViewValue(_)
+            | V::Int8Value(_)
+            | V::Int16Value(_)
+            | V::Int32Value(_)
+            | V::Int64Value(_)
+            | V::Uint8Value(_)
+            | V::Uint16Value(_)
+            | V::Uint32Value(_)
+            | V::Uint64Value(_)
+            | V::Float32Value(_)
+            | V::Float64Value(_)
+            | V::Date32Value(_)
+            | V::Date64Value(_)
+            | V::Decimal128Value(_)
+            | V::TimestampValue(_)
+            | V::BinaryValue(_)
+            | V::LargeBinaryValue(_)
+            | V::BinaryViewValue(_)
+            | V::IntervalMonthDayNano(_),
+        ) => Ok(()),
+        _ => Err(unsupported("a literal does not run beside objects")),
+    }
+}

@@ -1,0 +1,76 @@
+//! The client's side: operators become a message.
+
+use arrow::datatypes::Schema;
+use benthic_core::{Error, ErrorKind};
+use bytes::Bytes;
+use datafusion_common::{Result, not_impl_datafusion_err};
+use datafusion_expr::{AggregateUDF, ScalarUDF, WindowUDF};
+use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion_physical_expr_common::physical_expr::proto_encode::{
+    PhysicalExprEncode, PhysicalExprEncodeCtx,
+};
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::proto::{ExecutionPlanEncode, ExecutionPlanEncodeCtx};
+use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
+use datafusion_proto_models::protobuf::{PhysicalExprNode, PhysicalPlanNode, PhysicalScalarUdfNode};
+use prost::Message;
+use std::sync::Arc;
+
+/// Encodes a plan for an [`Envelope`](super::Envelope). The bytes are those of `datafusion-proto`.
+///
+/// # Errors
+/// `Unsupported` if a node has no encoding.
+pub fn encode(plan: &Arc<dyn ExecutionPlan>) -> benthic_core::Result<Bytes> {
+    let node = Encoder
+        .encode_plan(plan)
+        .map_err(|error| Error::new(ErrorKind::Unsupported, "the plan cannot be sent").with_source(error))?;
+    Ok(Bytes::from(node.encode_to_vec()))
+}
+
+struct Encoder;
+
+impl ExecutionPlanEncode for Encoder {
+    fn encode_plan(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<PhysicalPlanNode> {
+        plan.try_to_proto(&ExecutionPlanEncodeCtx::new(self))?
+            .ok_or_else(|| not_impl_datafusion_err!("{} has no encoding", plan.name()))
+    }
+
+    fn encode_expr(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<PhysicalExprNode> {
+        if let Some(node) = expr.try_to_proto(&PhysicalExprEncodeCtx::new(self))? {
+            return Ok(node);
+        }
+        let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else {
+            return Err(not_impl_datafusion_err!("{expr} has no encoding"));
+        };
+        let args = call.args().iter().map(|arg| self.encode_expr(arg)).collect::<Result<Vec<_>>>()?;
+        Ok(PhysicalExprNode {
+            expr_id: None,
+            expr_type: Some(ExprType::ScalarUdf(PhysicalScalarUdfNode {
+                name: call.name().to_owned(),
+                args,
+                fun_definition: None,
+                return_type: Some(call.return_type().try_into()?),
+                nullable: call.nullable(),
+                return_field_name: call.return_field(&Schema::empty())?.name().clone(),
+            })),
+        })
+    }
+
+    fn encode_udf(&self, _: &ScalarUDF) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    fn encode_udaf(&self, _: &AggregateUDF) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    fn encode_udwf(&self, _: &WindowUDF) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+}
+
+impl PhysicalExprEncode for Encoder {
+    fn encode(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<PhysicalExprNode> {
+        self.encode_expr(expr)
+    }
+}

@@ -1,0 +1,251 @@
+//! A fragment: decoded, checked and run on one object, on the calling thread and nowhere else.
+
+mod bounds;
+mod check;
+mod decode;
+mod encode;
+mod envelope;
+mod functions;
+mod guard;
+mod reader;
+mod runtime;
+mod thrift;
+
+pub use encode::encode;
+pub use envelope::{Envelope, Reply, Status};
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Schema};
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
+use benthic_core::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use datafusion_common::DataFusionError;
+use datafusion_execution::SendableRecordBatchStream;
+use parquet::errors::ParquetError;
+use prost::Message;
+use reader::Queue;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
+
+/// The build whose plans run here: DataFusion promises nothing about plans of another.
+pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("BENTHIC_FRAGMENT_SOURCES"));
+
+/// The address of the object in a plan: there is one object, and no other address.
+pub const OBJECT_URL: &str = "benthic://object/";
+
+/// Largest envelope.
+pub const ENVELOPE_BYTES_MAX: usize = 1024 * 1024;
+
+/// What a fragment reads.
+pub trait Ranges {
+    /// Size of the object.
+    fn size_bytes(&self) -> u64;
+
+    /// The most bytes between two ranges for which one read is better than two.
+    fn gap_bytes_max(&self) -> u64;
+
+    /// Byte ranges of the object, each in full.
+    ///
+    /// # Errors
+    /// `Corrupt` if the object ends before; what the engine says.
+    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
+
+    /// Whether the fragment may go on; asked between batches.
+    ///
+    /// # Errors
+    /// `LimitExceeded` when the time is over.
+    fn go_on(&mut self) -> Result<()>;
+}
+
+/// Why a fragment has no rows to give.
+enum Stop {
+    /// It is in the reply: the client can do something else.
+    Answer(Status, String),
+    /// The call fails.
+    Fail(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Fail(error)
+    }
+}
+
+impl From<DataFusionError> for Stop {
+    fn from(error: DataFusionError) -> Stop {
+        let root = error.find_root();
+        let status = match root {
+            DataFusionError::ResourcesExhausted(_) => Status::TooLarge,
+            DataFusionError::NotImplemented(_) | DataFusionError::Plan(_) | DataFusionError::Internal(_) => {
+                Status::Unsupported
+            }
+            DataFusionError::ParquetError(error) if matches!(**error, ParquetError::NYI(_)) => {
+                Status::Unsupported
+            }
+            _ => Status::Failed,
+        };
+        Stop::Answer(status, root.message().into_owned())
+    }
+}
+
+fn unsupported(message: impl Into<String>) -> Stop {
+    Stop::Answer(Status::Unsupported, message.into())
+}
+
+/// Runs a fragment.
+///
+/// # Errors
+/// What `ranges` fails with. All else is the [`Status`] of the reply.
+pub fn run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply> {
+    match try_run(ranges, envelope) {
+        Ok(reply) => Ok(reply),
+        Err(Stop::Answer(status, message)) => Ok(Reply::without_rows(status, message)),
+        Err(Stop::Fail(error)) => Err(error),
+    }
+}
+
+fn try_run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply, Stop> {
+    let start = Instant::now();
+    let checked = check::cached(envelope)?;
+    let runtime = runtime::Runtime::new(&checked.envelope)?;
+    let queue = Arc::new(Queue::new(ranges.size_bytes()));
+    let plan = decode::plan(&checked, &queue, &runtime)?;
+    let stream = plan.execute(0, runtime.task())?;
+    let mut output = Output::new(&plan.schema(), &checked.envelope)?;
+    let plan_us = micros(start);
+
+    let start = Instant::now();
+    drive(stream, &queue, ranges, &mut output)?;
+    let done = queue.done();
+    Ok(Reply {
+        status: Status::Ok.into(),
+        message: String::new(),
+        rows: output.rows,
+        ipc: output.finish()?,
+        read_bytes: done.read_bytes,
+        reads: done.reads,
+        read_us: done.read_us,
+        plan_us,
+        run_us: micros(start),
+        reserved_bytes_max: runtime.reserved_bytes_max(),
+    })
+}
+
+/// Polls the plan and serves what it asks for. There is no other executor: a plan that waits for anything but the
+/// object would wait for ever, so it is stopped.
+fn drive(
+    mut stream: SendableRecordBatchStream,
+    queue: &Queue,
+    ranges: &mut dyn Ranges,
+    output: &mut Output,
+) -> Result<(), Stop> {
+    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        ranges.go_on()?;
+        match stream.as_mut().poll_next(&mut context) {
+            Poll::Ready(Some(batch)) => output.write(&batch?)?,
+            Poll::Ready(None) => return Ok(()),
+            Poll::Pending => {
+                let served = queue.serve(ranges)?;
+                if !served && !woken.0.swap(false, Ordering::Relaxed) {
+                    return Err(Stop::Fail(Error::new(
+                        ErrorKind::Internal,
+                        "the plan waits for something that is not its object",
+                    )));
+                }
+            }
+        }
+    }
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The answer, as it grows.
+struct Output {
+    writer: StreamWriter<Vec<u8>>,
+    rows: u64,
+    len_bytes_max: u64,
+}
+
+impl Output {
+    fn new(schema: &Schema, envelope: &Envelope) -> Result<Output, Stop> {
+        let compression = envelope.compress.then_some(CompressionType::LZ4_FRAME);
+        let options =
+            IpcWriteOptions::default().try_with_compression(compression).map_err(DataFusionError::from)?;
+        let writer =
+            StreamWriter::try_new_with_options(Vec::new(), schema, options).map_err(DataFusionError::from)?;
+        Ok(Output { writer, rows: 0, len_bytes_max: envelope.output_bytes_max })
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        self.rows += batch.num_rows() as u64;
+        self.writer.write(&compacted(batch)?).map_err(DataFusionError::from)?;
+        if self.writer.get_ref().len() as u64 > self.len_bytes_max {
+            return Err(Stop::Answer(
+                Status::TooLarge,
+                "the answer is larger than the client wants it".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Bytes, Stop> {
+        Ok(Bytes::from(self.writer.into_inner().map_err(DataFusionError::from)?))
+    }
+}
+
+/// A view of a few bytes would take all of its page along.
+fn compacted(batch: &RecordBatch) -> Result<RecordBatch, Stop> {
+    let columns = batch.columns().iter().map(|column| -> ArrayRef {
+        match column.data_type() {
+            DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+            DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+            _ => Arc::clone(column),
+        }
+    });
+    Ok(RecordBatch::try_new(batch.schema(), columns.collect()).map_err(DataFusionError::from)?)
+}
+
+fn micros(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+impl Reply {
+    /// A reply that says why there are no rows.
+    pub fn without_rows(status: Status, message: impl Into<String>) -> Reply {
+        Reply { status: status.into(), message: message.into(), ..Reply::default() }
+    }
+}
+
+impl Envelope {
+    /// An envelope of this build.
+    pub fn new(plan: Bytes) -> Envelope {
+        Envelope {
+            build: BUILD.to_owned(),
+            plan,
+            batch_rows: 8_192,
+            output_bytes_max: 4 * 1024 * 1024,
+            compress: false,
+        }
+    }
+
+    /// The envelope as bytes.
+    pub fn to_bytes(&self) -> Bytes {
+        Bytes::from(self.encode_to_vec())
+    }
+}

@@ -1,0 +1,206 @@
+//! Byte ranges: asked for by the plan, served by whoever polls it.
+
+use super::{Ranges, bounds, micros};
+use bytes::Bytes;
+use datafusion_datasource::PartitionedFile;
+use datafusion_datasource_parquet::ParquetFileReaderFactory;
+use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::FutureExt;
+use futures::channel::oneshot;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::FOOTER_SIZE;
+use parquet::file::metadata::{FooterTail, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The first read is of so many bytes at the end: the footers of most objects, in one read.
+const FOOTER_GUESS_BYTES: u64 = 32 * 1024;
+
+/// The wants of one fragment.
+#[derive(Debug)]
+pub struct Queue {
+    size_bytes: u64,
+    wants: Mutex<Vec<Want>>,
+    done: Mutex<Done>,
+}
+
+/// What was served.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub read_us: u64,
+}
+
+#[derive(Debug)]
+struct Want {
+    ranges: Vec<Range<u64>>,
+    answer: oneshot::Sender<Vec<Bytes>>,
+}
+
+impl Queue {
+    pub fn new(size_bytes: u64) -> Queue {
+        Queue { size_bytes, wants: Mutex::default(), done: Mutex::default() }
+    }
+
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Serves all that is wanted now; says whether anything was.
+    pub fn serve(&self, ranges: &mut dyn Ranges) -> benthic_core::Result<bool> {
+        let wants = std::mem::take(&mut *self.wants.lock());
+        let served = !wants.is_empty();
+        let start = Instant::now();
+        for want in wants {
+            let merged = merged(&want.ranges, ranges.gap_bytes_max());
+            let data = ranges.read(&merged)?;
+            let mut done = self.done.lock();
+            done.reads += data.len() as u64;
+            done.read_bytes += data.iter().map(|data| data.len() as u64).sum::<u64>();
+            drop(done);
+            // Whoever asked may be gone, as under a limit.
+            let _ = want.answer.send(cut(&want.ranges, &merged, &data));
+        }
+        self.done.lock().read_us += micros(start);
+        Ok(served)
+    }
+
+    pub fn done(&self) -> Done {
+        *self.done.lock()
+    }
+}
+
+/// Ranges that cover the given ones, where what lies between two is no more than `gap_bytes_max`.
+fn merged(ranges: &[Range<u64>], gap_bytes_max: u64) -> Vec<Range<u64>> {
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in sorted {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end.saturating_add(gap_bytes_max) => {
+                last.end = last.end.max(range.end);
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// The given ranges out of those that cover them.
+fn cut(ranges: &[Range<u64>], merged: &[Range<u64>], data: &[Bytes]) -> Vec<Bytes> {
+    let part = |range: &Range<u64>| {
+        let at = merged.partition_point(|merged| merged.start <= range.start) - 1;
+        let start = (range.start - merged[at].start) as usize;
+        data[at].slice(start..start + (range.end - range.start) as usize)
+    };
+    ranges.iter().map(part).collect()
+}
+
+#[derive(Debug)]
+pub struct Readers(pub Arc<Queue>);
+
+impl ParquetFileReaderFactory for Readers {
+    fn create_reader(
+        &self,
+        _: usize,
+        _: PartitionedFile,
+        _: Option<usize>,
+        _: &ExecutionPlanMetricsSet,
+    ) -> datafusion_common::Result<Box<dyn AsyncFileReader + Send>> {
+        Ok(Box::new(Reader { queue: Arc::clone(&self.0), metadata: None }))
+    }
+}
+
+/// Reads descriptions of data with [`get_bytes`](AsyncFileReader::get_bytes) and data with
+/// [`get_byte_ranges`](AsyncFileReader::get_byte_ranges), as DataFusion does; whichever it is, it is checked before it is
+/// decoded.
+struct Reader {
+    queue: Arc<Queue>,
+    metadata: Option<Arc<ParquetMetaData>>,
+}
+
+impl Reader {
+    async fn fetch(&self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
+        // A hostile footer may point anywhere.
+        if ranges.iter().any(|range| range.start > range.end || range.end > self.queue.size_bytes) {
+            return Err(failed("the footer points behind the end of the object"));
+        }
+        let (answer, answered) = oneshot::channel();
+        self.queue.wants.lock().push(Want { ranges, answer });
+        answered.await.map_err(|_| failed("the read was given up"))
+    }
+
+    async fn description(&self, range: Range<u64>) -> Result<Bytes> {
+        if range.end.saturating_sub(range.start) > bounds::DESCRIPTION_BYTES_MAX {
+            return Err(ParquetError::NYI(
+                "not read beside objects: a footer or page index that is too large".to_owned(),
+            ));
+        }
+        self.fetch(vec![range]).await?.pop().ok_or_else(|| failed("nothing was read"))
+    }
+
+    async fn footer(&self, options: Option<&ParquetMetaDataOptions>) -> Result<ParquetMetaData> {
+        let size_bytes = self.queue.size_bytes;
+        let guess = self.description(size_bytes.saturating_sub(FOOTER_GUESS_BYTES)..size_bytes).await?;
+        let tail = guess.last_chunk().ok_or_else(|| failed("not a good Parquet file: too short"))?;
+        let footer_bytes = FooterTail::try_new(tail)?.metadata_length();
+        let end = guess.len() - FOOTER_SIZE;
+        let footer = match end.checked_sub(footer_bytes) {
+            Some(start) => guess.slice(start..end),
+            None => {
+                let end = size_bytes - FOOTER_SIZE as u64;
+                let start = end.checked_sub(footer_bytes as u64);
+                self.description(start.ok_or_else(|| failed("not a good Parquet file: too short"))?..end)
+                    .await?
+            }
+        };
+        bounds::description(&footer)?;
+        bounds::footer(ParquetMetaDataReader::decode_metadata_with_options(&footer, options)?)
+    }
+}
+
+fn failed(why: &str) -> ParquetError {
+    ParquetError::General(why.to_owned())
+}
+
+impl AsyncFileReader for Reader {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes>> {
+        async move {
+            let start = range.start;
+            let bytes = self.description(range).await?;
+            if let Some(metadata) = &self.metadata {
+                bounds::indexes(metadata, start, &bytes)?;
+            }
+            Ok(bytes)
+        }
+        .boxed()
+    }
+
+    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
+        async move {
+            let data = self.fetch(ranges).await?;
+            data.iter().try_for_each(|data| bounds::pages(data))?;
+            Ok(data)
+        }
+        .boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        options: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>>> {
+        async move {
+            // The page index is asked for later, if pages can be pruned.
+            let metadata = Arc::new(self.footer(options.map(ArrowReaderOptions::metadata_options)).await?);
+            self.metadata = Some(Arc::clone(&metadata));
+            Ok(metadata)
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,126 @@
+//! What a plan finds around it: a bounded memory pool, one object store that has nothing, no disk.
+
+use super::{Envelope, OBJECT_URL, Stop};
+use datafusion_common::{Result, not_impl_err};
+use datafusion_execution::TaskContext;
+use datafusion_execution::config::SessionConfig;
+use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion_execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion_execution::object_store::ObjectStoreRegistry;
+use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use url::Url;
+
+/// What the operators of one fragment may reserve.
+pub const POOL_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The default asks the machine for its processors, which is slow, and nothing here wants to know.
+static CONFIG: LazyLock<SessionConfig> = LazyLock::new(|| SessionConfig::new().with_target_partitions(1));
+
+pub struct Runtime {
+    task: Arc<TaskContext>,
+    pool: Arc<Pool>,
+}
+
+impl Runtime {
+    pub fn new(envelope: &Envelope) -> Result<Runtime, Stop> {
+        let pool = Arc::new(Pool { inner: GreedyMemoryPool::new(POOL_BYTES_MAX), most: AtomicU64::new(0) });
+        let runtime = environment(Arc::clone(&pool) as Arc<dyn MemoryPool>)?;
+        let task = TaskContext::new(
+            None,
+            String::new(),
+            CONFIG.clone().with_batch_size(envelope.batch_rows as usize),
+            HashMap::default(),
+            HashMap::default(),
+            HashMap::default(),
+            HashMap::default(),
+            runtime,
+        );
+        Ok(Runtime { task: Arc::new(task), pool })
+    }
+
+    pub fn task(&self) -> Arc<TaskContext> {
+        Arc::clone(&self.task)
+    }
+
+    pub fn reserved_bytes_max(&self) -> u64 {
+        self.pool.most.load(Ordering::Relaxed)
+    }
+}
+
+fn environment(pool: Arc<dyn MemoryPool>) -> Result<Arc<RuntimeEnv>> {
+    RuntimeEnvBuilder::new()
+        .with_memory_pool(pool)
+        .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+        .with_object_store_registry(Arc::new(OneObject))
+        .build_arc()
+}
+
+/// Knows the address of the object and no other, and has nothing there: the scan reads through its reader.
+#[derive(Debug)]
+struct OneObject;
+
+impl ObjectStoreRegistry for OneObject {
+    fn register_store(&self, _: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        None
+    }
+
+    fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        if url.as_str() == OBJECT_URL {
+            return Ok(Arc::new(InMemory::new()));
+        }
+        not_impl_err!("a fragment reads its object and nothing else")
+    }
+}
+
+/// A bounded pool that remembers its peak.
+#[derive(Debug)]
+struct Pool {
+    inner: GreedyMemoryPool,
+    most: AtomicU64,
+}
+
+impl Pool {
+    fn note(&self) {
+        self.most.fetch_max(self.inner.reserved() as u64, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Display for Pool {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("fragment")
+    }
+}
+
+impl MemoryPool for Pool {
+    fn name(&self) -> &str {
+        "fragment"
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.inner.grow(reservation, additional);
+        self.note();
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.inner.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        self.inner.try_grow(reservation, additional)?;
+        self.note();
+        Ok(())
+    }
+
+    fn reserved(&self) -> usize {
+        self.inner.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.inner.memory_limit()
+    }
+}

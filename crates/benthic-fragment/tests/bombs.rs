@@ -1,0 +1,57 @@
+//! Objects that would take much memory, run as an OSD would run them: answered or refused, and in little memory.
+//!
+//! One test, because the memory is that of the process.
+
+#[allow(dead_code, reason = "not every file uses all of it")]
+mod common;
+
+use benthic_core::Result;
+use benthic_fragment::fragment::{Envelope, Ranges, Reply, Status, encode, run};
+use bytes::Bytes;
+use common::bombs::{bombs, file, plan, properties, strings};
+use std::ops::Range;
+
+const MEMORY_BYTES_MAX: u64 = 160 * 1024 * 1024;
+
+struct Object(Bytes);
+
+impl Ranges for Object {
+    fn size_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn gap_bytes_max(&self) -> u64 {
+        0
+    }
+
+    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        Ok(ranges.iter().map(|range| self.0.slice(range.start as usize..range.end as usize)).collect())
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// `VmHWM` and `VmRSS` of this process.
+fn memory_bytes(of: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(of)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn what_would_take_much_memory_does_not() {
+    let envelope = Envelope::new(encode(&plan()).unwrap()).to_bytes();
+    let warm = run(&mut Object(file(strings(1_000, 100), properties()).into()), &envelope).unwrap();
+    assert_eq!(warm.status, i32::from(Status::Ok), "{}", warm.message);
+    for (name, object, status, why) in bombs() {
+        let mut object = Object(object.into());
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        let before = memory_bytes("VmRSS");
+        let Reply { status: found, message, .. } = run(&mut object, &envelope).unwrap();
+        let most = memory_bytes("VmHWM").saturating_sub(before);
+        assert!(found == i32::from(status) && message.contains(why), "{name}: {message}");
+        assert!(most < MEMORY_BYTES_MAX, "{name}: {most} bytes");
+    }
+}

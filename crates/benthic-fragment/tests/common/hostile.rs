@@ -1,0 +1,273 @@
+//! Envelopes that must be refused, each with why.
+
+use super::{FIRST_DAY, Plan, filter, partial, point, q1, q6, scan};
+use benthic_fragment::fragment::{Envelope, encode};
+use bytes::Bytes;
+use datafusion_common::ScalarValue;
+use datafusion_expr::Operator;
+use datafusion_physical_expr::expressions::{Column, lit};
+use datafusion_proto_models::datafusion_common::ArrowType;
+use datafusion_proto_models::datafusion_common::EmptyMessage;
+use datafusion_proto_models::datafusion_common::arrow_type::ArrowTypeEnum;
+use datafusion_proto_models::protobuf;
+use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
+use datafusion_proto_models::protobuf::physical_plan_node::PhysicalPlanType;
+use prost::Message;
+use std::sync::Arc;
+
+/// A name for the log, the envelope, and part of the message that refuses it.
+pub type Hostile = (&'static str, Envelope, &'static str);
+
+fn node(plan: &Plan) -> protobuf::PhysicalPlanNode {
+    protobuf::PhysicalPlanNode::decode(encode(plan).unwrap().as_ref()).unwrap()
+}
+
+fn plan(kind: PhysicalPlanType) -> Envelope {
+    let node = protobuf::PhysicalPlanNode { physical_plan_type: Some(kind) };
+    Envelope::new(Bytes::from(node.encode_to_vec()))
+}
+
+/// A scan that was changed.
+fn scan_with(change: impl FnOnce(&mut protobuf::ParquetScanExecNode)) -> Envelope {
+    let mut node = node(&scan(&["l_orderkey"], None));
+    let Some(PhysicalPlanType::ParquetScan(scan)) = &mut node.physical_plan_type else { unreachable!() };
+    change(scan);
+    Envelope::new(Bytes::from(node.encode_to_vec()))
+}
+
+/// A scan with this predicate.
+fn predicate(expr: ExprType) -> Envelope {
+    scan_with(|scan| {
+        scan.predicate = Some(protobuf::PhysicalExprNode { expr_id: None, expr_type: Some(expr) });
+    })
+}
+
+fn file_at(url: &str) -> Envelope {
+    scan_with(|scan| {
+        let conf = scan.base_conf.as_mut().unwrap();
+        conf.object_store_url = url.to_owned();
+        let file =
+            protobuf::PartitionedFile { path: "etc/passwd".to_owned(), size: 1_000, ..Default::default() };
+        conf.file_groups = vec![protobuf::FileGroup { files: vec![file] }];
+    })
+}
+
+fn column(index: u32) -> protobuf::PhysicalExprNode {
+    let column = protobuf::PhysicalColumn { name: "l_orderkey".to_owned(), index };
+    protobuf::PhysicalExprNode { expr_id: None, expr_type: Some(ExprType::Column(column)) }
+}
+
+fn call(name: &str, fun_definition: Option<Vec<u8>>) -> ExprType {
+    ExprType::ScalarUdf(protobuf::PhysicalScalarUdfNode {
+        name: name.to_owned(),
+        args: vec![column(0)],
+        fun_definition,
+        return_type: Some(ArrowType { arrow_type_enum: Some(ArrowTypeEnum::Bool(EmptyMessage {})) }),
+        nullable: true,
+        return_field_name: "f".to_owned(),
+    })
+}
+
+fn operands(op: &str, count: usize) -> ExprType {
+    let operands = (0..count).map(|_| column(0)).collect();
+    ExprType::BinaryExpr(Box::new(protobuf::PhysicalBinaryExprNode {
+        l: None,
+        r: None,
+        op: op.to_owned(),
+        operands,
+    }))
+}
+
+/// NOT NOT NOT …, encoded from the inside out, because the encoder would recurse.
+fn nested_nots(count: usize) -> Envelope {
+    let wrap = |tag: u32, inner: &[u8]| {
+        let mut bytes = Vec::with_capacity(inner.len() + 8);
+        prost::encoding::encode_varint(u64::from(tag << 3 | 2), &mut bytes);
+        prost::encoding::encode_varint(inner.len() as u64, &mut bytes);
+        bytes.extend_from_slice(inner);
+        bytes
+    };
+    let mut expr = column(0).encode_to_vec();
+    for _ in 0..count {
+        // PhysicalNot.expr is 1, PhysicalExprNode.not_expr is 7.
+        expr = wrap(7, &wrap(1, &expr));
+    }
+    let base = node(&scan(&["l_orderkey"], None));
+    let Some(PhysicalPlanType::ParquetScan(scan)) = base.physical_plan_type else { unreachable!() };
+    // ParquetScanExecNode.predicate is 3, PhysicalPlanNode.parquet_scan is 1.
+    let mut scan = scan.encode_to_vec();
+    scan.extend(wrap(3, &expr));
+    Envelope::new(Bytes::from(wrap(1, &scan)))
+}
+
+fn nested_filters(count: usize) -> Envelope {
+    let mut plan = scan(&["l_orderkey"], None);
+    for _ in 0..count {
+        plan = filter(plan, lit(true));
+    }
+    Envelope::new(encode(&plan).unwrap())
+}
+
+fn aggregate(change: impl FnOnce(&mut protobuf::AggregateExecNode)) -> Envelope {
+    let mut node = node(&q1());
+    let Some(PhysicalPlanType::Aggregate(aggregate)) = &mut node.physical_plan_type else { unreachable!() };
+    change(aggregate);
+    Envelope::new(Bytes::from(node.encode_to_vec()))
+}
+
+/// All that is refused before anything is built.
+pub fn refused() -> Vec<Hostile> {
+    let input = || Some(Box::new(node(&scan(&["l_orderkey"], None))));
+    let sink = protobuf::ParquetSinkExecNode { input: input(), ..Default::default() };
+    let csv_sink = protobuf::CsvSinkExecNode { input: input(), ..Default::default() };
+    let json_sink = protobuf::JsonSinkExecNode { input: input(), ..Default::default() };
+    let merge = protobuf::CoalescePartitionsExecNode { input: input(), ..Default::default() };
+    let repartition = protobuf::RepartitionExecNode { input: input(), ..Default::default() };
+    let list = lit(ScalarValue::List(ScalarValue::new_list_nullable(
+        &[ScalarValue::Int64(Some(1))],
+        &arrow::datatypes::DataType::Int64,
+    )));
+    let list = filter(scan(&["l_orderkey"], None), list_is_null(list));
+    let point = Envelope::new(encode(&point(1)).unwrap());
+    vec![
+        ("parquet sink", plan(PhysicalPlanType::ParquetSink(Box::new(sink))), "a node of the plan"),
+        ("csv sink", plan(PhysicalPlanType::CsvSink(Box::new(csv_sink))), "a node of the plan"),
+        ("json sink", plan(PhysicalPlanType::JsonSink(Box::new(json_sink))), "a node of the plan"),
+        ("csv scan", plan(PhysicalPlanType::CsvScan(Default::default())), "a node of the plan"),
+        ("spawning merge", plan(PhysicalPlanType::Merge(Box::new(merge))), "a node of the plan"),
+        ("repartition", plan(PhysicalPlanType::Repartition(Box::new(repartition))), "a node of the plan"),
+        ("extension", plan(PhysicalPlanType::Extension(Default::default())), "a node of the plan"),
+        ("no node", Envelope::new(Bytes::new()), "a node of the plan"),
+        ("file scan", file_at("file:///"), "something else than the object"),
+        ("scan without address", file_at(""), "something else than the object"),
+        (
+            "other file of the object's address",
+            file_at("benthic://object/"),
+            "something else than the object",
+        ),
+        ("unknown function", predicate(call("read_file", None)), "a function"),
+        ("function that makes much", predicate(call("repeat", None)), "a function"),
+        ("function with a payload", predicate(call("abs", Some(vec![1, 2, 3]))), "a function"),
+        ("regular expression", predicate(operands("RegexMatch", 2)), "an operator"),
+        ("unknown operator", predicate(operands("Explode", 2)), "an operator"),
+        ("many operands", predicate(operands("And", 1_000)), "too deep"),
+        ("very many operands", predicate(operands("And", 60_000)), "too many nodes"),
+        ("nested deeply", nested_nots(2_000), "no plan"),
+        ("nested plans", nested_filters(80), "no plan"),
+        ("nested literal", Envelope::new(encode(&list).unwrap()), "a literal"),
+        (
+            "final aggregate",
+            aggregate(|node| node.mode = protobuf::AggregateMode::Final as i32),
+            "not a partial",
+        ),
+        (
+            "groups of nothing",
+            aggregate(|node| {
+                node.group_expr.clear();
+                node.group_expr_name.clear();
+            }),
+            "not complete",
+        ),
+        (
+            "unknown aggregate",
+            aggregate(|node| {
+                let Some(ExprType::AggregateExpr(expr)) = &mut node.aggr_expr[0].expr_type else {
+                    unreachable!()
+                };
+                expr.aggregate_function =
+                    Some(protobuf::physical_aggregate_expr_node::AggregateFunction::UserDefinedAggrFunction(
+                        "array_agg".to_owned(),
+                    ));
+            }),
+            "an aggregate function",
+        ),
+        (
+            "a scan that copies strings",
+            scan_with(|scan| {
+                let columns = &mut scan.base_conf.as_mut().unwrap().schema.as_mut().unwrap().columns;
+                let utf8 = ArrowType { arrow_type_enum: Some(ArrowTypeEnum::Utf8(EmptyMessage {})) };
+                columns[15].arrow_type = Some(Box::new(utf8));
+            }),
+            "views",
+        ),
+        (
+            "a scan that computes",
+            scan_with(|scan| {
+                let conf = scan.base_conf.as_mut().unwrap();
+                let expr = protobuf::PhysicalExprNode { expr_id: None, expr_type: Some(call("upper", None)) };
+                conf.projection_exprs.as_mut().unwrap().projections[0].expr = Some(expr);
+            }),
+            "a scan computes",
+        ),
+        ("a long literal", long_literal(), "a literal is too long"),
+        ("many strings", many_strings(), "too many strings"),
+        ("another build", Envelope { build: "0.0.0".to_owned(), ..point.clone() }, "another build"),
+        ("batches of nothing", Envelope { batch_rows: 0, ..point.clone() }, "the batch"),
+        ("huge batches", Envelope { batch_rows: u32::MAX, ..point.clone() }, "the batch"),
+        ("huge answer", Envelope { output_bytes_max: u64::MAX, ..point.clone() }, "the batch"),
+        ("no plan", Envelope { plan: Bytes::from_static(b"\xff\xff\xff"), ..point }, "no plan"),
+    ]
+}
+
+/// `upper` of `upper` of …
+fn many_strings() -> Envelope {
+    let mut expr = call("upper", None);
+    for _ in 0..32 {
+        let ExprType::ScalarUdf(mut outer) = call("upper", None) else { unreachable!() };
+        outer.args = vec![protobuf::PhysicalExprNode { expr_id: None, expr_type: Some(expr) }];
+        expr = ExprType::ScalarUdf(outer);
+    }
+    predicate(expr)
+}
+
+fn long_literal() -> Envelope {
+    let scan = scan(&["l_comment"], None);
+    let same = super::op(Arc::new(Column::new("l_comment", 0)), Operator::Eq, lit("x".repeat(1_025)));
+    Envelope::new(encode(&filter(scan, same)).unwrap())
+}
+
+fn list_is_null(list: super::Expr) -> super::Expr {
+    Arc::new(datafusion_physical_expr::expressions::IsNullExpr::new(list))
+}
+
+/// What passes the walk and is wrong all the same: it must answer, whatever it answers.
+pub fn wrong() -> Vec<(&'static str, Envelope)> {
+    let aggregates = match q6().downcast_ref::<datafusion_physical_plan::aggregates::AggregateExec>() {
+        Some(q6) => q6.aggr_expr().to_vec(),
+        None => unreachable!(),
+    };
+    let mut lie = node(&scan(&["l_orderkey", "l_comment"], None));
+    let Some(PhysicalPlanType::ParquetScan(scan_node)) = &mut lie.physical_plan_type else { unreachable!() };
+    let columns = &mut scan_node.base_conf.as_mut().unwrap().schema.as_mut().unwrap().columns;
+    let (first, last) = (columns[0].arrow_type.clone(), columns[15].arrow_type.clone());
+    columns[0].arrow_type = last;
+    columns[15].arrow_type = first;
+    vec![
+        ("a filter that is no boolean", scan_with(|scan| scan.predicate = Some(column(0)))),
+        ("a column behind the schema", scan_with(|scan| scan.predicate = Some(column(999)))),
+        (
+            "types that do not compare",
+            Envelope::new(
+                encode(&scan(
+                    &["l_orderkey"],
+                    Some(super::op(Arc::new(Column::new("l_comment", 15)), Operator::Lt, lit(FIRST_DAY))),
+                ))
+                .unwrap(),
+            ),
+        ),
+        ("a schema that lies", Envelope::new(Bytes::from(lie.encode_to_vec()))),
+        (
+            "an aggregate of another input",
+            Envelope::new(encode(&partial(scan(&["l_comment"], None), &[], aggregates)).unwrap()),
+        ),
+        ("no input schema columns", aggregate(|node| node.input_schema.as_mut().unwrap().columns.clear())),
+        ("a function of a wrong type", predicate(call("starts_with", None))),
+        (
+            "a projection behind the schema",
+            scan_with(|scan| {
+                let conf = scan.base_conf.as_mut().unwrap();
+                conf.projection_exprs.as_mut().unwrap().projections[0].expr = Some(column(500));
+            }),
+        ),
+    ]
+}

@@ -1,0 +1,170 @@
+//! Fragments over one object, against what plain loops over the same rows find.
+
+#[allow(dead_code, reason = "not every file uses all of it")]
+mod common;
+
+use arrow::array::{
+    Array, Date32Array, Decimal128Array, Int64Array, RecordBatch, StringArray, StringViewArray, UInt64Array,
+};
+use arrow::ipc::reader::StreamReader;
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_fragment::fragment::{Envelope, Ranges, Reply, Status, encode, run};
+use bytes::Bytes;
+use common::{FIRST_DAY, Lineitem, Plan, ROWS};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+static LINEITEM: LazyLock<Lineitem> = LazyLock::new(common::lineitem);
+
+struct Object(Bytes);
+
+impl Ranges for Object {
+    fn size_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn gap_bytes_max(&self) -> u64 {
+        4_096
+    }
+
+    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        Ok(ranges.iter().map(|range| self.0.slice(range.start as usize..range.end as usize)).collect())
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn answer(envelope: &Envelope) -> Reply {
+    run(&mut Object(LINEITEM.parquet.clone()), &envelope.to_bytes()).unwrap()
+}
+
+fn rows(reply: &Reply) -> Vec<RecordBatch> {
+    assert_eq!(reply.status, i32::from(Status::Ok), "{}", reply.message);
+    StreamReader::try_new(reply.ipc.as_ref(), None).unwrap().map(|batch| batch.unwrap()).collect()
+}
+
+fn envelope(plan: &Plan) -> Envelope {
+    Envelope::new(encode(plan).unwrap())
+}
+
+fn column<T: Array + 'static>(batch: &RecordBatch, name: &str) -> T
+where
+    T: Clone,
+{
+    batch.column_by_name(name).unwrap().as_any().downcast_ref::<T>().unwrap().clone()
+}
+
+#[test]
+fn the_object_is_what_the_tests_mean() {
+    let mib = LINEITEM.parquet.len() / (1024 * 1024);
+    assert!((5..=9).contains(&mib), "{mib} MiB");
+}
+
+#[test]
+fn q6_is_the_sum_of_a_loop() {
+    let batch = &LINEITEM.batch;
+    let (quantity, price) =
+        (column::<Decimal128Array>(batch, "l_quantity"), column::<Decimal128Array>(batch, "l_extendedprice"));
+    let (discount, day) =
+        (column::<Decimal128Array>(batch, "l_discount"), column::<Date32Array>(batch, "l_shipdate"));
+    let expected: i128 = (0..ROWS)
+        .filter(|row| (FIRST_DAY + 730..FIRST_DAY + 1_095).contains(&day.value(*row)))
+        .filter(|row| (5..=7).contains(&discount.value(*row)) && quantity.value(*row) < 2_400)
+        .map(|row| price.value(row) * discount.value(row))
+        .sum();
+    let reply = answer(&envelope(&common::q6()));
+    let batches = rows(&reply);
+    let sums = batches[0].column(0).as_any().downcast_ref::<Decimal128Array>().unwrap();
+    assert_eq!((batches.len(), sums.len(), sums.value(0)), (1, 1, expected));
+    assert!(reply.read_bytes < LINEITEM.parquet.len() as u64 / 3, "{reply:?}");
+}
+
+#[test]
+fn q1_has_the_groups_of_a_loop() {
+    let batch = &LINEITEM.batch;
+    let (flag, status) =
+        (column::<StringArray>(batch, "l_returnflag"), column::<StringArray>(batch, "l_linestatus"));
+    let (quantity, day) =
+        (column::<Decimal128Array>(batch, "l_quantity"), column::<Date32Array>(batch, "l_shipdate"));
+    let mut expected = BTreeMap::new();
+    for row in (0..ROWS).filter(|row| day.value(*row) <= FIRST_DAY + 2_430) {
+        let group = expected.entry((flag.value(row), status.value(row))).or_insert((0, 0));
+        *group = (group.0 + quantity.value(row), group.1 + 1);
+    }
+    let batches = rows(&answer(&Envelope { compress: true, ..envelope(&common::q1()) }));
+    let mut found = BTreeMap::new();
+    for batch in &batches {
+        let (flag, status) = (
+            column::<StringViewArray>(batch, "l_returnflag"),
+            column::<StringViewArray>(batch, "l_linestatus"),
+        );
+        let sum = batch.column(2).as_any().downcast_ref::<Decimal128Array>().unwrap();
+        // The average's state stands between the sums and the count.
+        assert_eq!(batch.column(4).data_type(), &arrow::datatypes::DataType::UInt64);
+        assert!(batch.column(4).as_any().downcast_ref::<UInt64Array>().is_some());
+        let count = batch.column(6).as_any().downcast_ref::<Int64Array>().unwrap();
+        for row in 0..batch.num_rows() {
+            let key = (flag.value(row).to_owned(), status.value(row).to_owned());
+            assert!(found.insert(key, (sum.value(row), count.value(row))).is_none());
+        }
+    }
+    let expected: BTreeMap<_, _> =
+        expected.into_iter().map(|((a, b), sums)| ((a.to_owned(), b.to_owned()), sums)).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_point_reads_little() {
+    let reply = answer(&envelope(&common::point(20_000)));
+    let batches = rows(&reply);
+    let keys: Vec<i64> = batches
+        .iter()
+        .flat_map(|batch| column::<Int64Array>(batch, "l_orderkey").values().to_vec())
+        .collect();
+    assert_eq!(keys, [20_000; 4]);
+    assert!(reply.read_bytes < 600_000, "{}", reply.read_bytes);
+}
+
+#[test]
+fn an_answer_over_the_cap_is_too_large() {
+    let all = Envelope { output_bytes_max: 16 * 1024 * 1024, ..envelope(&common::parts(i64::MAX)) };
+    assert_eq!(rows(&answer(&all)).iter().map(RecordBatch::num_rows).sum::<usize>(), ROWS);
+    let reply = answer(&Envelope { output_bytes_max: 100_000, ..all });
+    assert_eq!((reply.status, reply.ipc.len()), (Status::TooLarge.into(), 0));
+}
+
+#[test]
+fn what_the_object_fails_with_is_the_error() {
+    struct Damaged;
+    impl Ranges for Damaged {
+        fn size_bytes(&self) -> u64 {
+            1_000
+        }
+        fn gap_bytes_max(&self) -> u64 {
+            0
+        }
+        fn read(&mut self, _: &[Range<u64>]) -> Result<Vec<Bytes>> {
+            Err(Error::new(ErrorKind::Corrupt, "damaged"))
+        }
+        fn go_on(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+    let error = run(&mut Damaged, &envelope(&common::q6()).to_bytes()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn an_object_that_is_no_parquet_fails() {
+    for bytes in [Bytes::new(), Bytes::from_static(b"PAR1"), Bytes::from(vec![0xff; 100_000])] {
+        let reply = run(&mut Object(bytes), &envelope(&common::q6()).to_bytes()).unwrap();
+        assert_eq!(reply.status, i32::from(Status::Failed), "{}", reply.message);
+    }
+    let mut cut = LINEITEM.parquet.to_vec();
+    cut.drain(1_000_000..2_000_000);
+    let reply = run(&mut Object(Bytes::from(cut)), &envelope(&common::q6()).to_bytes()).unwrap();
+    assert_eq!(reply.status, i32::from(Status::Failed), "{}", reply.message);
+}
