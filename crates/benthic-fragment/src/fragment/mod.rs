@@ -13,6 +13,7 @@ mod thrift;
 
 pub use encode::encode;
 pub use envelope::{Envelope, Reply, Status};
+pub use reader::{cut, merged};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
@@ -94,6 +95,18 @@ impl From<DataFusionError> for Stop {
 
 fn unsupported(message: impl Into<String>) -> Stop {
     Stop::Answer(Status::Unsupported, message.into())
+}
+
+/// Whether a fragment would run beside an object: the same check, for whoever is about to send it.
+///
+/// # Errors
+/// Why it would be refused.
+pub fn accepts(envelope: &Envelope) -> Result<(), String> {
+    match check::cached(&envelope.to_bytes()) {
+        Ok(_) => Ok(()),
+        Err(Stop::Answer(_, why)) => Err(why),
+        Err(Stop::Fail(error)) => Err(error.to_string()),
+    }
 }
 
 /// Runs a fragment.

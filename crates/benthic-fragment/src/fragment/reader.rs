@@ -77,7 +77,7 @@ impl Queue {
 }
 
 /// Ranges that cover the given ones, where what lies between two is no more than `gap_bytes_max`.
-fn merged(ranges: &[Range<u64>], gap_bytes_max: u64) -> Vec<Range<u64>> {
+pub fn merged(ranges: &[Range<u64>], gap_bytes_max: u64) -> Vec<Range<u64>> {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable_by_key(|range| range.start);
     let mut merged: Vec<Range<u64>> = Vec::new();
@@ -92,8 +92,8 @@ fn merged(ranges: &[Range<u64>], gap_bytes_max: u64) -> Vec<Range<u64>> {
     merged
 }
 
-/// The given ranges out of those that cover them.
-fn cut(ranges: &[Range<u64>], merged: &[Range<u64>], data: &[Bytes]) -> Vec<Bytes> {
+/// The given ranges out of `data`, which is that of the [`merged`] ranges that cover them.
+pub fn cut(ranges: &[Range<u64>], merged: &[Range<u64>], data: &[Bytes]) -> Vec<Bytes> {
     let part = |range: &Range<u64>| {
         let at = merged.partition_point(|merged| merged.start <= range.start) - 1;
         let start = (range.start - merged[at].start) as usize;

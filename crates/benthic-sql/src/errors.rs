@@ -1,0 +1,55 @@
+//! The query engine's errors as ours.
+
+use arrow::error::ArrowError;
+use benthic_core::{Error, ErrorKind};
+use datafusion::common::DataFusionError;
+
+/// An error of the query engine in our words: one of ours that it carries, or the cause that it names.
+pub fn told(error: &DataFusionError) -> Error {
+    if let Some(ours) = carried(error) {
+        let told = Error::new(ours.kind(), ours.message());
+        let told = ours.context().fold(told, |told, (key, value)| told.with(key, value));
+        return match std::error::Error::source(ours) {
+            Some(source) => told.with_source(source.to_string()),
+            None => told,
+        };
+    }
+    let root = error.find_root();
+    let (kind, message) = match root {
+        DataFusionError::SQL(error, _) => (ErrorKind::InvalidArgument, error.to_string()),
+        DataFusionError::Internal(message) => (ErrorKind::Internal, message.clone()),
+        DataFusionError::ResourcesExhausted(message) => (ErrorKind::LimitExceeded, message.clone()),
+        DataFusionError::NotImplemented(message) => (ErrorKind::Unsupported, message.clone()),
+        DataFusionError::ParquetError(error) => (ErrorKind::Corrupt, error.to_string()),
+        DataFusionError::ArrowError(error, _) => (kind_of(error), error.to_string()),
+        DataFusionError::Plan(_)
+        | DataFusionError::SchemaError(..)
+        | DataFusionError::Configuration(_)
+        | DataFusionError::Execution(_) => (ErrorKind::InvalidArgument, root.message().into_owned()),
+        other => (ErrorKind::Internal, other.message().into_owned()),
+    };
+    Error::new(kind, message)
+}
+
+/// What arrow complains of is the query's doing, such as a division by zero, or the file's.
+fn kind_of(error: &ArrowError) -> ErrorKind {
+    match error {
+        ArrowError::ParquetError(_) | ArrowError::IpcError(_) | ArrowError::SchemaError(_) => {
+            ErrorKind::Corrupt
+        }
+        ArrowError::NotYetImplemented(_) => ErrorKind::Unsupported,
+        ArrowError::MemoryError(_) => ErrorKind::LimitExceeded,
+        _ => ErrorKind::InvalidArgument,
+    }
+}
+
+fn carried(error: &DataFusionError) -> Option<&Error> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(ours) = error.downcast_ref::<Error>() {
+            return Some(ours);
+        }
+        cause = error.source();
+    }
+    None
+}

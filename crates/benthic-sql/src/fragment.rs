@@ -1,0 +1,250 @@
+//! The part of a plan that reads objects and may run beside them.
+
+use crate::object::DataObject;
+use crate::objects::{file, source};
+use crate::reader::Readers;
+use benthic_fragment::fragment::{Envelope, OBJECT_URL, accepts, encode};
+use bytes::Bytes;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, internal_err};
+use datafusion::datasource::physical_plan::{
+    FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
+};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
+use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
+use datafusion::physical_expr::utils::reassign_expr_columns;
+use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use std::sync::Arc;
+
+/// A node of a plan with all that is below it.
+pub type Plan = Arc<dyn ExecutionPlan>;
+type Expr = Arc<dyn PhysicalExpr>;
+
+/// Largest answer of one fragment; a larger one is pulled.
+const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A part of a plan, for any one object: its scan has none.
+#[derive(Debug)]
+pub struct Fragment {
+    /// The nodes.
+    pub plan: Plan,
+    /// The most rows that all its objects together are to give.
+    pub limit: Option<usize>,
+    /// Its objects.
+    pub objects: Vec<Arc<DataObject>>,
+    /// Whether it gives less than it reads. Otherwise reading what it needs is better.
+    is_useful: bool,
+}
+
+impl Fragment {
+    /// The fragment that a node and all below it are, if they are one.
+    ///
+    /// # Errors
+    /// Those of building nodes anew.
+    pub fn of(plan: &Plan) -> Result<Option<Fragment>> {
+        if !runs_beside(plan) {
+            return Ok(None);
+        }
+        Ok(climb(plan)?.filter(|fragment| fragment.is_useful))
+    }
+
+    /// The fragment as it is sent; or why no object would take it.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn envelope(&self) -> Result<Bytes, String> {
+        let plan = encode(&self.plan).map_err(|error| error.to_string())?;
+        let envelope = Envelope { output_bytes_max: OUTPUT_BYTES_MAX, ..Envelope::new(plan) };
+        accepts(&envelope)?;
+        Ok(envelope.to_bytes())
+    }
+
+    /// The nodes over one object.
+    ///
+    /// # Errors
+    /// Those of building nodes anew.
+    pub fn on(&self, object: &Arc<DataObject>, readers: &Arc<Readers>) -> Result<Plan> {
+        let on_object = Arc::clone(&self.plan).transform_up(|plan| {
+            let Some(scan) = scan_of_objects(&plan) else {
+                return Ok(Transformed::no(plan));
+            };
+            let Some(source) = scan.file_source().downcast_ref::<ParquetSource>() else {
+                return internal_err!("a scan of objects reads no Parquet");
+            };
+            let source = source.clone().with_parquet_file_reader_factory(Arc::<Readers>::clone(readers));
+            let scan = FileScanConfigBuilder::from(scan.clone())
+                .with_source(Arc::new(source))
+                .with_file(file(object))
+                .build();
+            Ok(Transformed::yes(DataSourceExec::from_data_source(scan) as Plan))
+        })?;
+        Ok(on_object.data)
+    }
+}
+
+/// The scan of objects that a node is, if it is one.
+pub fn scan_of_objects(plan: &Plan) -> Option<&FileScanConfig> {
+    let scan = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
+    (scan.object_store_url.as_str() == OBJECT_URL).then_some(scan)
+}
+
+/// What a scan of objects reads with, with those parts of its predicate that are to prune.
+///
+/// # Errors
+/// `Internal` if the projection does not fit.
+pub fn source_of(
+    scan: &FileScanConfig,
+    projection: Option<&ProjectionExprs>,
+    prunes: impl Fn(&Expr) -> bool,
+) -> Result<Arc<dyn FileSource>> {
+    let mut source = source(scan.file_source().table_schema().clone(), Readers::default());
+    if let Some(predicate) = scan.file_source().filter() {
+        let parts = split_conjunction(&predicate).into_iter().filter(|part| prunes(part)).cloned();
+        if let Some(predicate) = conjunction_opt(parts) {
+            source = source.with_predicate(predicate);
+        }
+    }
+    let Some(projection) = projection else {
+        return Ok(Arc::new(source));
+    };
+    match source.try_pushdown_projection(projection)? {
+        Some(projected) => Ok(projected),
+        None => internal_err!("the scan does not take its own projection"),
+    }
+}
+
+/// Nodes that a fragment may end with; what only hands rows on stays above it.
+fn runs_beside(plan: &Plan) -> bool {
+    plan.is::<FilterExec>()
+        || plan.is::<ProjectionExec>()
+        || plan.is::<AggregateExec>()
+        || plan.is::<LocalLimitExec>()
+        || plan.is::<GlobalLimitExec>()
+}
+
+fn climb(plan: &Plan) -> Result<Option<Fragment>> {
+    if let Some(scan) = scan_of_objects(plan) {
+        return leaf(scan).map(Some);
+    }
+    let [input] = plan.children()[..] else {
+        return Ok(None);
+    };
+    let hands_on = plan.is::<CooperativeExec>()
+        || plan.downcast_ref::<RepartitionExec>().is_some_and(|repartition| {
+            matches!(repartition.partitioning(), Partitioning::RoundRobinBatch(_))
+        });
+    if hands_on {
+        return climb(input);
+    }
+    if !runs_beside(plan) {
+        return Ok(None);
+    }
+    let Some(fragment) = climb(input)? else {
+        return Ok(None);
+    };
+    above(plan, fragment)
+}
+
+/// The fragment with one more node.
+fn above(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
+    let fewest = |limit: Option<usize>, fetch: Option<usize>| limit.into_iter().chain(fetch).min();
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        if *aggregate.mode() != AggregateMode::Partial || fragment.limit.is_some() {
+            return Ok(None);
+        }
+        fragment.plan = Arc::new(without_dynamic_filter(aggregate, fragment.plan)?);
+        fragment.is_useful = true;
+        return Ok(Some(fragment));
+    }
+    if plan.is::<FilterExec>() {
+        // Each object would give so many rows to the filter, where all together may.
+        if fragment.limit.is_some() {
+            return Ok(None);
+        }
+        fragment.is_useful = true;
+    }
+    if plan.downcast_ref::<GlobalLimitExec>().is_some_and(|limit| limit.skip() > 0) {
+        return Ok(None);
+    }
+    fragment.limit = fewest(fragment.limit, plan.fetch());
+    fragment.plan = Arc::clone(plan).replace_children(
+        vec![fragment.plan],
+        ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+    )?;
+    Ok(Some(fragment))
+}
+
+/// The scan of a fragment: no object, no statistics, nothing that changes while the query runs, and columns as they are,
+/// with whatever is computed above it.
+fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
+    let schema = scan.file_schema();
+    let whole = ProjectionExprs::from_indices(&(0..schema.fields().len()).collect::<Vec<_>>(), schema);
+    let projection = scan.file_source().projection().unwrap_or(&whole);
+    let computes = projection.iter().any(|projected| !projected.expr.is::<Column>());
+    let columns = ProjectionExprs::from_indices(&projection.column_indices(), schema);
+    let source =
+        source_of(scan, Some(if computes { &columns } else { projection }), |part| !is_dynamic(part))?;
+    let bare =
+        FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, source).with_limit(scan.limit).build();
+    let mut plan: Plan = DataSourceExec::from_data_source(bare);
+    if computes {
+        let read = plan.schema();
+        let exprs = projection.iter().map(|projected| {
+            let expr = reassign_expr_columns(Arc::clone(&projected.expr), &read)?;
+            Ok(ProjectionExpr::new(expr, projected.alias.clone()))
+        });
+        plan = Arc::new(ProjectionExec::try_new(exprs.collect::<Result<Vec<_>>>()?, plan)?);
+    }
+    Ok(Fragment { plan, limit: scan.limit, objects: objects(scan)?, is_useful: false })
+}
+
+/// The objects of a scan, each once, also where it reads one in several parts.
+fn objects(scan: &FileScanConfig) -> Result<Vec<Arc<DataObject>>> {
+    let mut objects: Vec<Arc<DataObject>> = Vec::new();
+    for file in scan.file_groups.iter().flat_map(|group| group.iter()) {
+        let Some(object) = file.extensions.get_arc::<DataObject>() else {
+            return internal_err!("a file of the scan is no object");
+        };
+        if !objects.iter().any(|other| Arc::ptr_eq(other, &object)) {
+            objects.push(object);
+        }
+    }
+    Ok(objects)
+}
+
+/// What a sort or a join tightens while it runs: it prunes here, and cannot be sent.
+fn is_dynamic(expr: &Expr) -> bool {
+    let mut found = false;
+    let _ = expr.apply(|expr| {
+        found |= expr.is::<DynamicFilterPhysicalExpr>();
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found
+}
+
+fn without_dynamic_filter(aggregate: &AggregateExec, input: Plan) -> Result<AggregateExec> {
+    let rebuilt = AggregateExec::try_new(
+        *aggregate.mode(),
+        aggregate.group_expr().clone(),
+        aggregate.aggr_expr().to_vec(),
+        aggregate.filter_expr().to_vec(),
+        input,
+        aggregate.input_schema(),
+    )?;
+    Ok(rebuilt.with_limit_options(aggregate.limit_options()))
+}
+
+/// How many partitions a node has.
+pub fn partitions(plan: &Plan) -> usize {
+    plan.output_partitioning().partition_count()
+}

@@ -1,0 +1,327 @@
+//! The node that stands for a fragment: each object's part runs beside it or here, and the rows are the same.
+
+use crate::choice::{Choice, Pushdown};
+use crate::errors::told;
+use crate::fragment::Fragment;
+use crate::object::DataObject;
+use crate::reader::Readers;
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::reader::StreamReader;
+use benthic_core::{Error, ErrorKind};
+use benthic_fragment::fragment::{Reply, Status};
+use bytes::Bytes;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, displayable,
+};
+use futures::future::ready;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+use prost::Message;
+use std::fmt;
+use std::io::Cursor;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Objects of one partition that are worked on at once.
+const OBJECTS_AT_ONCE: usize = 4;
+
+type Batches = BoxStream<'static, Result<RecordBatch>>;
+
+/// A fragment of the plan, over its objects.
+#[derive(Debug)]
+pub struct FragmentExec {
+    fragment: Arc<Fragment>,
+    envelope: Bytes,
+    groups: usize,
+    choice: Arc<Choice>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl FragmentExec {
+    /// A node with `groups` partitions, over which the objects are dealt out.
+    pub fn new(fragment: Fragment, envelope: Bytes, groups: usize, pushdown: Pushdown) -> FragmentExec {
+        let properties = PlanProperties::new(
+            fragment.plan.properties().eq_properties.clone(),
+            Partitioning::UnknownPartitioning(groups),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        FragmentExec {
+            fragment: Arc::new(fragment),
+            envelope,
+            groups,
+            choice: Arc::new(Choice::new(pushdown)),
+            properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+}
+
+impl DisplayAs for FragmentExec {
+    fn fmt_as(&self, format: DisplayFormatType, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if format == DisplayFormatType::TreeRender {
+            return write!(formatter, "objects={}", self.fragment.objects.len());
+        }
+        write!(formatter, "FragmentExec: objects={}, beside each: ", self.fragment.objects.len())?;
+        let nodes = displayable(self.fragment.plan.as_ref()).indent(false).to_string();
+        let nodes: Vec<&str> = nodes.lines().map(str::trim).collect();
+        formatter.write_str(&nodes.join(" <- "))
+    }
+}
+
+impl ExecutionPlan for FragmentExec {
+    fn name(&self) -> &'static str {
+        "FragmentExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("a fragment has no children") }
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let objects: Vec<_> =
+            self.fragment.objects.iter().skip(partition).step_by(self.groups).cloned().collect();
+        let run = Arc::new(Run {
+            fragment: Arc::clone(&self.fragment),
+            envelope: self.envelope.clone(),
+            choice: Arc::clone(&self.choice),
+            counters: Counters::new(&self.metrics, partition),
+            schema: self.schema(),
+            task,
+        });
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let rows = stream::iter(objects)
+            .map(move |object| Arc::clone(&run).batches_of(object))
+            .flatten_unordered(OBJECTS_AT_ONCE)
+            .boxed();
+        let rows = match self.fragment.limit {
+            Some(limit) => first(rows, limit),
+            None => rows,
+        };
+        let counted = rows.inspect_ok(move |batch| baseline.record_output(batch.num_rows()));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), counted)))
+    }
+}
+
+/// The first rows.
+fn first(batches: Batches, rows: usize) -> Batches {
+    batches
+        .scan(rows, |left, batch| {
+            let batch = match batch {
+                _ if *left == 0 => return ready(None),
+                Ok(batch) => batch,
+                Err(error) => return ready(Some(Err(error))),
+            };
+            let rows = batch.num_rows().min(*left);
+            *left -= rows;
+            ready(Some(Ok(batch.slice(0, rows))))
+        })
+        .boxed()
+}
+
+/// What EXPLAIN ANALYZE says.
+struct Counters {
+    pushed: Count,
+    pulled: Count,
+    refused_busy: Count,
+    refused_too_large: Count,
+    refused_unsupported: Count,
+    refused_failed: Count,
+    bytes_read_there: Count,
+    bytes_moved: Count,
+    time_there: Time,
+    time_here: Time,
+    readers: Arc<Readers>,
+}
+
+impl Counters {
+    fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Counters {
+        let count = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
+        let time = |name: &'static str| MetricBuilder::new(metrics).subset_time(name, partition);
+        let bytes_moved = count("bytes_moved");
+        Counters {
+            pushed: count("objects_pushed"),
+            pulled: count("objects_pulled"),
+            refused_busy: count("refused_busy"),
+            refused_too_large: count("refused_too_large"),
+            refused_unsupported: count("refused_unsupported"),
+            refused_failed: count("refused_failed"),
+            bytes_read_there: count("bytes_read_there"),
+            readers: Arc::new(Readers { wanted_bytes: bytes_moved.clone() }),
+            bytes_moved,
+            time_there: time("time_there"),
+            time_here: time("time_here"),
+        }
+    }
+}
+
+/// One execution of one partition.
+struct Run {
+    fragment: Arc<Fragment>,
+    envelope: Bytes,
+    choice: Arc<Choice>,
+    counters: Counters,
+    schema: SchemaRef,
+    task: Arc<TaskContext>,
+}
+
+impl Run {
+    fn batches_of(self: Arc<Run>, object: Arc<DataObject>) -> Batches {
+        stream::once(async move {
+            if self.choice.push()
+                && let Some(batches) = self.push(&object).await?
+            {
+                return Ok(stream::iter(batches).map(Ok).boxed());
+            }
+            self.pull(&object)
+        })
+        .try_flatten()
+        .boxed()
+    }
+
+    /// Runs the fragment beside the object; nothing if it is better to run it here.
+    async fn push(&self, object: &DataObject) -> Result<Option<Vec<RecordBatch>>> {
+        let start = Instant::now();
+        let counters = &self.counters;
+        let output = match object.exec("table", "scan", self.envelope.clone()).await {
+            Ok(output) => output,
+            Err(error) => return self.gave_no_reply(error),
+        };
+        counters.bytes_moved.add(self.envelope.len() + output.len());
+        let Ok(reply) = Reply::decode(output) else {
+            return self.refused(&counters.refused_unsupported, object, "its reply is of another build");
+        };
+        counters.bytes_read_there.add(reply.read_bytes as usize);
+        counters.time_there.add_duration(Duration::from_micros(reply.plan_us + reply.run_us));
+        match Status::try_from(reply.status) {
+            Ok(Status::Ok) => {}
+            Ok(Status::Busy) => {
+                counters.refused_busy.add(1);
+                return Ok(None);
+            }
+            Ok(Status::TooLarge) => {
+                counters.refused_too_large.add(1);
+                self.choice.too_large();
+                return Ok(None);
+            }
+            // What fails there fails here too, and then says so in the words and with the kind that all other errors have.
+            Ok(Status::Failed) => {
+                counters.refused_failed.add(1);
+                return Ok(None);
+            }
+            Ok(Status::Unsupported) | Err(_) => {
+                return self.refused(&counters.refused_unsupported, object, &reply.message);
+            }
+        }
+        let Some(batches) = batches(&reply, &self.schema)? else {
+            return self.refused(&counters.refused_unsupported, object, "its rows have another schema");
+        };
+        counters.pushed.add(1);
+        self.choice.pushed(object.size_bytes(), start.elapsed());
+        Ok(Some(batches))
+    }
+
+    /// What an error of the call means.
+    fn gave_no_reply(&self, error: Error) -> Result<Option<Vec<RecordBatch>>> {
+        match error.kind() {
+            ErrorKind::Unsupported => {
+                static TOLD: AtomicBool = AtomicBool::new(false);
+                if !TOLD.swap(true, Ordering::Relaxed) {
+                    tracing::warn!("nothing runs beside the objects, which is slower: {error}");
+                }
+                self.counters.refused_unsupported.add(1);
+                self.choice.refused();
+                Ok(None)
+            }
+            // Over the time or memory of a call; a class that panicked.
+            ErrorKind::LimitExceeded => {
+                self.counters.refused_too_large.add(1);
+                self.choice.too_large();
+                Ok(None)
+            }
+            ErrorKind::ClassFailed => {
+                tracing::warn!("the fragment failed beside its object and runs here: {error}");
+                self.counters.refused_failed.add(1);
+                self.choice.refused();
+                Ok(None)
+            }
+            _ => Err(DataFusionError::External(Box::new(error))),
+        }
+    }
+
+    fn refused(&self, reason: &Count, object: &DataObject, why: &str) -> Result<Option<Vec<RecordBatch>>> {
+        tracing::info!("the fragment is refused beside its object and runs here: {why} object={object:?}");
+        reason.add(1);
+        self.choice.refused();
+        Ok(None)
+    }
+
+    /// Runs the fragment here, on what it needs of the object.
+    fn pull(self: Arc<Run>, object: &Arc<DataObject>) -> Result<Batches> {
+        let start = Instant::now();
+        let size_bytes = object.size_bytes();
+        let plan = self.fragment.on(object, &self.counters.readers)?;
+        let address = object.address().clone();
+        let batches = plan
+            .execute(0, Arc::clone(&self.task))?
+            .map_err(move |error| DataFusionError::External(Box::new(told(&error).with("object", &address))));
+        self.counters.pulled.add(1);
+        let done = stream::once(async move {
+            self.choice.pulled(size_bytes, start.elapsed());
+            self.counters.time_here.add_elapsed(start);
+        });
+        Ok(batches.chain(done.filter_map(|()| ready(None))).boxed())
+    }
+}
+
+/// The rows of a reply; nothing if they are not of this schema.
+fn batches(reply: &Reply, schema: &SchemaRef) -> Result<Option<Vec<RecordBatch>>> {
+    let reader = StreamReader::try_new(Cursor::new(&reply.ipc), None)?;
+    let sent = reader.schema();
+    let types = |schema: &SchemaRef| {
+        schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>()
+    };
+    if types(&sent) != types(schema) {
+        return Ok(None);
+    }
+    let batches = reader.map(|batch| {
+        let batch = batch?;
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &rows)?)
+    });
+    batches.collect::<Result<Vec<_>>>().map(Some)
+}

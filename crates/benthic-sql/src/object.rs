@@ -1,0 +1,182 @@
+//! One Parquet object, as a query reads it.
+
+use benthic_core::{Error, ErrorKind, ObjectAddress, Pool, ReadOp, ReadOutput, Result};
+use benthic_fragment::fragment;
+use bytes::{Bytes, BytesMut};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// The first read is of so many bytes at the end: the footers of most objects, in one read.
+const FOOTER_GUESS_BYTES: u64 = 64 * 1024;
+/// The most bytes between two ranges for which one step is better than two: over a network bytes are cheap.
+const GAP_BYTES_MAX: u64 = 64 * 1024;
+/// What one step of a read operation carries at most.
+const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Steps of one read operation, and operations at once for one request.
+const STEPS_MAX: usize = 4;
+const OPERATIONS_AT_ONCE: usize = 4;
+
+/// A Parquet object in the state that it had when it was opened: whatever is read later is of that state, or `Conflict`.
+pub struct DataObject {
+    pool: Arc<dyn Pool>,
+    address: ObjectAddress,
+    size_bytes: u64,
+    version: u64,
+    footer: OnceCell<Arc<ParquetMetaData>>,
+}
+
+impl fmt::Debug for DataObject {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.address)
+    }
+}
+
+impl DataObject {
+    /// Opens an object.
+    ///
+    /// # Errors
+    /// Those of the pool.
+    pub async fn open(pool: Arc<dyn Pool>, address: ObjectAddress) -> Result<DataObject> {
+        let (stat, version) =
+            pool.stat(&address.object).await.map_err(|error| error.with("object", &address))?;
+        Ok(DataObject { pool, address, size_bytes: stat.size_bytes, version, footer: OnceCell::new() })
+    }
+
+    /// Its address, for people.
+    pub fn address(&self) -> &ObjectAddress {
+        &self.address
+    }
+
+    /// Its size.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Its footer, without the page index. It is read once.
+    ///
+    /// # Errors
+    /// `Corrupt` if this is not a Parquet file; those of [`read`](DataObject::read).
+    pub async fn footer(&self) -> Result<Arc<ParquetMetaData>> {
+        self.footer.get_or_try_init(|| self.read_footer()).await.cloned()
+    }
+
+    /// Runs a method that only reads.
+    ///
+    /// # Errors
+    /// `Conflict` if the object was replaced; those of the pool.
+    pub async fn exec(&self, class: &str, method: &str, input: Bytes) -> Result<Bytes> {
+        match self.operate(ReadOp::new().exec(class, method, input)).await?.pop() {
+            Some(ReadOutput::Exec(output)) => Ok(output),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    /// Byte ranges, each in full, in as few steps as is good.
+    ///
+    /// # Errors
+    /// `Corrupt` if the ranges are not in the object; `Conflict` if it was replaced; those of the pool.
+    pub async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        // A damaged footer may point anywhere.
+        if ranges.iter().any(|range| range.start > range.end || range.end > self.size_bytes) {
+            return Err(self.corrupt("the footer points behind the end of the object"));
+        }
+        let merged = fragment::merged(ranges, GAP_BYTES_MAX);
+        let steps: Vec<Range<u64>> = merged.iter().flat_map(steps).collect();
+        // Boxed and collected, because the compiler does not see that a lazy one could be sent to another thread.
+        let operations: Vec<_> =
+            steps.chunks(STEPS_MAX).map(|steps| self.read_steps(steps).boxed()).collect();
+        let data: Vec<Vec<Bytes>> =
+            stream::iter(operations).buffered(OPERATIONS_AT_ONCE).try_collect().await?;
+        let mut data = data.into_iter().flatten();
+        let whole: Vec<Bytes> = merged.iter().map(|range| joined(range, &mut data)).collect();
+        Ok(fragment::cut(ranges, &merged, &whole))
+    }
+
+    async fn read_steps(&self, steps: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let len_bytes = |step: &Range<u64>| step.end - step.start;
+        let op = steps.iter().fold(ReadOp::new(), |op, step| op.read(step.start, len_bytes(step)));
+        let outputs = self.operate(op).await?;
+        if outputs.len() != steps.len() {
+            return Err(self.misfit());
+        }
+        let mut data = Vec::with_capacity(steps.len());
+        for (output, step) in outputs.into_iter().zip(steps) {
+            match output {
+                ReadOutput::Data(part) if part.len() as u64 == len_bytes(step) => data.push(part),
+                _ => return Err(self.misfit()),
+            }
+        }
+        Ok(data)
+    }
+
+    async fn operate(&self, op: ReadOp) -> Result<Vec<ReadOutput>> {
+        match self.pool.read(&self.address.object, op.assert_version(self.version)).await {
+            Ok(reply) => Ok(reply.outputs),
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                let message = "the object was replaced while the query ran; run it again";
+                Err(Error::new(ErrorKind::Conflict, message).with("object", &self.address))
+            }
+            Err(error) => Err(error.with("object", &self.address)),
+        }
+    }
+
+    async fn read_footer(&self) -> Result<Arc<ParquetMetaData>> {
+        let mut reader = ParquetMetaDataReader::new();
+        let mut tail_bytes = FOOTER_GUESS_BYTES.min(self.size_bytes);
+        loop {
+            let range = self.size_bytes - tail_bytes..self.size_bytes;
+            let tail = self.read(&[range]).await?.pop().unwrap_or_default();
+            match reader.try_parse_sized(&tail, self.size_bytes) {
+                Ok(()) => {
+                    return reader
+                        .finish()
+                        .map(Arc::new)
+                        .map_err(|error| self.no_parquet().with_source(error));
+                }
+                Err(ParquetError::NeedMoreData(wanted)) => {
+                    let wanted_bytes = wanted as u64;
+                    if wanted_bytes <= tail_bytes || wanted_bytes > self.size_bytes {
+                        return Err(self.no_parquet());
+                    }
+                    tail_bytes = wanted_bytes;
+                }
+                Err(error) => return Err(self.no_parquet().with_source(error)),
+            }
+        }
+    }
+
+    fn no_parquet(&self) -> Error {
+        self.corrupt("not a good Parquet file")
+    }
+
+    fn corrupt(&self, message: &str) -> Error {
+        Error::new(ErrorKind::Corrupt, message).with("object", &self.address)
+    }
+
+    fn misfit(&self) -> Error {
+        Error::new(ErrorKind::Internal, "the reply does not fit the request").with("object", &self.address)
+    }
+}
+
+/// A range in steps that are not too large.
+fn steps(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let end = range.end;
+    let starts = (range.start..end).step_by(STEP_BYTES_MAX as usize);
+    starts.map(move |start| start..end.min(start + STEP_BYTES_MAX))
+}
+
+/// What the [`steps`] of a range brought, as one.
+fn joined(range: &Range<u64>, data: &mut impl Iterator<Item = Bytes>) -> Bytes {
+    let count = steps(range).count();
+    if count == 1 {
+        return data.next().unwrap_or_default();
+    }
+    let mut joined = BytesMut::with_capacity((range.end - range.start) as usize);
+    data.take(count).for_each(|part| joined.extend_from_slice(&part));
+    joined.freeze()
+}

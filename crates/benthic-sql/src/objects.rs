@@ -1,0 +1,142 @@
+//! Objects as a table: Parquet objects of one pool that have one schema.
+
+use crate::object::DataObject;
+use crate::reader::Readers;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_fragment::fragment::OBJECT_URL;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Statistics;
+use datafusion::common::stats::Precision;
+use datafusion::datasource::TableType;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::ExecutionPlan;
+use parquet::arrow::parquet_to_arrow_schema;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A table of objects.
+#[derive(Debug)]
+pub struct Objects {
+    objects: Vec<Arc<DataObject>>,
+    schema: SchemaRef,
+    statistics: Statistics,
+}
+
+impl Objects {
+    /// A table of one object.
+    ///
+    /// # Errors
+    /// `Corrupt` if the object is no Parquet file, `Unsupported` if two of its columns have one name; those of the pool.
+    pub async fn of_one(object: Arc<DataObject>) -> Result<Objects> {
+        let footer = object.footer().await?;
+        let file = footer.file_metadata();
+        let corrupt =
+            |message: &str| Error::new(ErrorKind::Corrupt, message).with("object", object.address());
+        let schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
+            .map_err(|error| corrupt("the schema cannot be read").with_source(error))?;
+        let schema = Arc::new(queried(&schema));
+        let mut names = HashSet::new();
+        if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
+            let message = "two columns have the same name, so that a query cannot tell them apart";
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .with("object", object.address())
+                .with("column", twice.name()));
+        }
+        let statistics = DFParquetMetadata::statistics_from_parquet_metadata(&footer, &schema)
+            .map_err(|error| corrupt("the statistics cannot be read").with_source(error))?;
+        let statistics = without_bounds_of_floats(statistics, &schema);
+        Ok(Objects { objects: vec![object], schema, statistics })
+    }
+}
+
+#[async_trait]
+impl TableProvider for Objects {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.statistics.clone())
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _: &[Expr],
+        limit: Option<usize>,
+    ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
+        let source = source(TableSchema::from(Arc::clone(&self.schema)), Readers::default());
+        let scan = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, Arc::new(source))
+            .with_file_groups(self.objects.iter().map(|object| FileGroup::new(vec![file(object)])).collect())
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit)
+            .with_statistics(self.statistics.clone())
+            .build();
+        Ok(DataSourceExec::from_data_source(scan))
+    }
+}
+
+/// What a scan reads with.
+pub fn source(schema: TableSchema, readers: Readers) -> ParquetSource {
+    ParquetSource::new(schema)
+        .with_parquet_file_reader_factory(Arc::new(readers))
+        .with_pushdown_filters(false)
+        .with_bloom_filter_on_read(false)
+}
+
+/// An object as a file of a scan.
+pub fn file(object: &Arc<DataObject>) -> PartitionedFile {
+    let mut file = PartitionedFile::new(object.address().to_string(), object.size_bytes());
+    file.extensions.insert_arc(Arc::clone(object));
+    file
+}
+
+/// Whether values of this type are, or have in them, floating-point numbers.
+///
+/// Bounds of those say nothing of NaN, which is larger than all that is in them: no rows may be left out because of them.
+pub fn has_floats(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => true,
+        DataType::Dictionary(_, value) => has_floats(value),
+        data_type => data_type.is_nested(),
+    }
+}
+
+/// The schema as queries see it: strings and binaries are views, because beside objects no others are read.
+fn queried(schema: &Schema) -> Schema {
+    let field =
+        |field: &Arc<Field>| Field::new(field.name(), queried_type(field.data_type()), field.is_nullable());
+    Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
+}
+
+fn queried_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        DataType::Dictionary(_, value) => queried_type(value),
+        data_type => data_type.clone(),
+    }
+}
+
+fn without_bounds_of_floats(mut statistics: Statistics, schema: &Schema) -> Statistics {
+    for (column, field) in statistics.column_statistics.iter_mut().zip(schema.fields()) {
+        if has_floats(field.data_type()) {
+            column.min_value = Precision::Absent;
+            column.max_value = Precision::Absent;
+        }
+    }
+    statistics
+}

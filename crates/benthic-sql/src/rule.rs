@@ -1,0 +1,90 @@
+//! The last rules of physical planning: scans of objects lose no row, and what can run beside objects is replaced.
+
+use crate::choice::Pushdown;
+use crate::fragment::{Fragment, Plan, partitions, scan_of_objects, source_of};
+use crate::fragment_exec::FragmentExec;
+use crate::objects::has_floats;
+use arrow::datatypes::Schema;
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::physical_plan::FileScanConfigBuilder;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use std::sync::Arc;
+
+/// Takes from scans of objects the predicates on floating-point numbers: the bounds in a file say nothing of NaN, so that
+/// rows that the query wants would be left out. The filter above the scan stays.
+#[derive(Debug)]
+pub struct NanIsKept;
+
+impl PhysicalOptimizerRule for NanIsKept {
+    fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
+        let kept = plan.transform_up(|plan| {
+            let Some(scan) = scan_of_objects(&plan) else {
+                return Ok(Transformed::no(plan));
+            };
+            let prunes = |expr: &Arc<dyn PhysicalExpr>| bounds_say_all(expr, scan.file_schema());
+            if scan.file_source().filter().as_ref().is_none_or(prunes) {
+                return Ok(Transformed::no(plan));
+            }
+            let source = source_of(scan, scan.file_source().projection(), prunes)?;
+            let scan = FileScanConfigBuilder::from(scan.clone()).with_source(source).build();
+            Ok(Transformed::yes(DataSourceExec::from_data_source(scan) as Plan))
+        })?;
+        Ok(kept.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "NanIsKept"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn bounds_say_all(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let is_float =
+        |index: usize| schema.fields().get(index).is_none_or(|field| has_floats(field.data_type()));
+    !collect_columns(expr).iter().any(|column| is_float(column.index()))
+}
+
+/// Replaces the largest parts of a plan that run beside objects.
+#[derive(Debug)]
+pub struct RunsBeside {
+    /// What the user wants.
+    pub pushdown: Pushdown,
+}
+
+impl PhysicalOptimizerRule for RunsBeside {
+    fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
+        let replaced = plan.transform_down(|plan| {
+            let Some(fragment) = Fragment::of(&plan)? else {
+                return Ok(Transformed::no(plan));
+            };
+            match fragment.envelope() {
+                Ok(envelope) => {
+                    let groups = fragment.objects.len().clamp(1, partitions(&plan));
+                    let exec = FragmentExec::new(fragment, envelope, groups, self.pushdown);
+                    Ok(Transformed::new(Arc::new(exec) as Plan, true, TreeNodeRecursion::Jump))
+                }
+                Err(why) => {
+                    tracing::debug!("{} does not run beside objects: {why}", plan.name());
+                    Ok(Transformed::no(plan))
+                }
+            }
+        })?;
+        Ok(replaced.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "RunsBeside"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,69 @@
+//! Queries of objects in a real cluster: the same rows wherever the work runs, and little of the object moves if it runs
+//! beside it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../it/data.rs"]
+mod data;
+#[path = "../it/queries.rs"]
+mod queries;
+#[allow(dead_code, reason = "shared with the tests on the other engines")]
+#[path = "../it/support.rs"]
+mod support;
+
+use benthic_core::{ErrorKind, Pool, Store};
+use benthic_rados::{Options, RadosStore};
+use benthic_sql::choice::Pushdown;
+use data::{lineitem, parquet};
+use parquet::basic::Compression;
+use std::env;
+use std::path::PathBuf;
+use std::sync::Arc;
+use support::{ALL, POOL, explained, explained_when_free, metric, put, query, rows};
+
+/// The cluster's configuration; the library of the class is installed beside it.
+fn conf() -> PathBuf {
+    let variable = "BENTHIC_TEST_CEPH_CONF";
+    let conf = env::var_os(variable)
+        .unwrap_or_else(|| panic!("{variable} names no cluster to test with; `make test` starts one"));
+    let conf = PathBuf::from(conf);
+    let program = env::current_exe().unwrap();
+    let library = program.parent().unwrap().join("libcls_table_1.so");
+    benthic_ceph::classes::install(&library, &conf.with_file_name("classes")).unwrap();
+    conf
+}
+
+async fn pool() -> Arc<dyn Pool> {
+    let store = RadosStore::connect(Some(&conf()), None, Options::default()).unwrap();
+    match store.create_pool(POOL).await {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
+        _ => store.open_pool(POOL).await.unwrap(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_osd_answers_what_runs_here_and_moves_less() {
+    let pool = pool().await;
+    let object = parquet(&lineitem(60_000), Compression::SNAPPY);
+    let object_bytes = object.len() as u64;
+    put(&pool, "sql-lineitem", object).await;
+    for sql in queries::PUSHED.iter().chain(&queries::OTHERS) {
+        let expected = rows(&query(&pool, "sql-lineitem", Pushdown::Never, sql).await.unwrap());
+        for pushdown in ALL {
+            let answer = rows(&query(&pool, "sql-lineitem", pushdown, sql).await.unwrap());
+            assert_eq!(answer, expected, "{pushdown:?} {sql}");
+        }
+    }
+    for sql in [
+        "SELECT flag, sum(price), avg(quantity), count(*) FROM object WHERE ship < DATE '1998-01-01' GROUP BY flag",
+        "SELECT sum(price * discount) FROM object WHERE quantity < 24",
+    ] {
+        let there = explained_when_free(&pool, "sql-lineitem", Pushdown::Auto, sql).await;
+        assert_eq!(metric(&there, "objects_pushed"), 1, "{there}");
+        let here = explained(&pool, "sql-lineitem", Pushdown::Never, sql).await;
+        let (moved, read_there) = (metric(&there, "bytes_moved"), metric(&there, "bytes_read_there"));
+        let scanned = metric(&here, "bytes_scanned");
+        assert!(moved < object_bytes / 50 && moved < scanned / 20, "{there}\n{here}");
+        assert!(read_there > object_bytes / 20, "{there}");
+    }
+}

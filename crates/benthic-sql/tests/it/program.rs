@@ -1,0 +1,147 @@
+//! The program as a user has it.
+
+use crate::data::{lineitem, parquet};
+use benthic_core::{ObjectAddress, Store};
+use benthic_embedded::{EmbeddedStore, Options};
+use futures::executor::block_on;
+use parquet::basic::Compression;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A directory with a store that has one object.
+fn home() -> TempDir {
+    let home = TempDir::new().unwrap();
+    let store = EmbeddedStore::open(&home.path().join("benthic-data"), true, Options::default()).unwrap();
+    let address: ObjectAddress = "lake:raw/items.parquet".parse().unwrap();
+    let data = parquet(&lineitem(10_000), Compression::SNAPPY);
+    block_on(async {
+        store.create_pool("lake").await.unwrap();
+        store.open_pool("lake").await.unwrap().write_full(&address.object, data).await.unwrap();
+    });
+    store.close().unwrap();
+    home
+}
+
+fn run(home: &TempDir, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_benthic-sql"));
+    command.args(["--object", "lake:raw/items.parquet"]).args(args);
+    command.current_dir(home.path()).env_remove("BENTHIC_STORE").output().unwrap()
+}
+
+#[track_caller]
+fn ok(home: &TempDir, args: &[&str]) -> String {
+    let output = run(home, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn fails(home: &TempDir, status: i32, args: &[&str]) -> String {
+    let output = run(home, args);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(status), "{args:?}: {error}");
+    assert!(error.starts_with("benthic-sql: ") && output.stdout.is_empty(), "{error}");
+    error
+}
+
+#[test]
+fn rows_are_printed_in_three_ways() {
+    let home = home();
+    let sql = "SELECT id, quantity, ratio, flag, ship, returned FROM object WHERE id < 2 ORDER BY id";
+    let csv = ok(&home, &["--output", "csv", sql]);
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (3, "id,quantity,ratio,flag,ship,returned"));
+    let json = ok(&home, &["--output", "json", sql]);
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!((json.lines().count(), &first["id"]), (2, &serde_json::json!(0)));
+    let table = ok(&home, &[sql]);
+    assert!(table.contains("| id |") && table.lines().count() == 6, "{table}");
+    for format in ["csv", "json", "table"] {
+        let none = ok(&home, &["--output", format, "SELECT id FROM object WHERE id < 0"]);
+        assert_eq!(none.contains("id"), format != "json", "{none}");
+    }
+}
+
+#[test]
+fn the_way_is_shown_and_chosen() {
+    let home = home();
+    let sql = "EXPLAIN ANALYZE SELECT count(*) FROM object WHERE quantity > 30";
+    assert!(ok(&home, &["--pushdown", "always", sql]).contains("objects_pushed=1"));
+    for pushdown in ["auto", "never"] {
+        let plan = ok(&home, &["--pushdown", pushdown, sql]);
+        assert!(!plan.contains("objects_pushed") && plan.contains("bytes_scanned"), "{plan}");
+    }
+}
+
+#[test]
+fn the_table_can_be_looked_at() {
+    let home = home();
+    assert!(ok(&home, &["DESCRIBE object"]).contains("quantity"));
+    assert!(ok(&home, &["SHOW TABLES"]).contains("object"));
+    assert!(ok(&home, &["SHOW COLUMNS FROM object"]).contains("comment"));
+}
+
+#[test]
+fn a_wrong_query_says_what_may_be_meant() {
+    let home = home();
+    for (sql, hint) in [
+        ("SELECT quantty FROM object", "Did you mean 'object.quantity'?"),
+        ("SELECT at FROM object", "double quotes"),
+        ("SELECT 1 FROM objekt", "objekt"),
+        ("SELEC 1", "Expected"),
+        ("SELECT nosuch(id) FROM object", "nosuch"),
+        ("", "No SQL"),
+    ] {
+        let error = fails(&home, 6, &[sql]);
+        assert!(error.contains(hint), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn one_query_at_a_time() {
+    let error = fails(&home(), 7, &["SELECT 1; SELECT 2"]);
+    assert!(error.contains("single SQL statement"), "{error}");
+}
+
+#[test]
+fn what_writes_is_refused_by_its_verb() {
+    let home = home();
+    for (sql, verb) in [
+        ("COPY (SELECT 1) TO 'x.csv'", "COPY"),
+        ("CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'", "CREATE EXTERNAL TABLE"),
+        ("CREATE TABLE x AS SELECT 1", "CREATE"),
+        ("INSERT INTO object VALUES (1)", "INSERT"),
+        ("UPDATE object SET id = 1", "UPDATE"),
+        ("DELETE FROM object", "DELETE"),
+        ("DROP TABLE object", "DROP"),
+        ("SET datafusion.execution.batch_size = 1", "SET"),
+        ("EXPLAIN INSERT INTO object SELECT * FROM object", "INSERT"),
+    ] {
+        let error = fails(&home, 7, &[sql]);
+        assert!(error.contains(&format!("{verb} is not for an object")), "{sql}: {error}");
+    }
+    assert!(!home.path().join("x.csv").exists());
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let home = home();
+    let output = Command::new(env!("CARGO_BIN_EXE_benthic-sql"))
+        .args(["--object", "lake/nothing", "SELECT 1"])
+        .current_dir(home.path())
+        .env_remove("BENTHIC_STORE")
+        .output()
+        .unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(3) && error.contains("object=lake/nothing"), "{error}");
+    let error = fails(&home, 3, &["--store", "file:nowhere", "SELECT 1"]);
+    assert!(error.contains("store=file:nowhere"), "{error}");
+    fails(&home, 6, &["--store", "nonsense", "SELECT 1"]);
+}
+
+#[test]
+fn an_error_on_a_row_names_the_object() {
+    let home = home();
+    let error = fails(&home, 6, &["SELECT 1 / (id - 17) FROM object"]);
+    assert!(error.contains("Divide by zero error object=lake:raw/items.parquet"), "{error}");
+}
