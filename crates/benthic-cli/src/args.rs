@@ -1,7 +1,7 @@
 //! The command line: global options and the list of commands. Each command's own arguments are in its file.
 
 use crate::commands::{
-    bench, class, cluster, completions, cp, demo, exec, fsck, get, ls, omap, pool, put, rm, scrub, stat,
+    bench, class, cluster, completions, cp, demo, exec, fsck, get, ls, omap, pool, put, rm, scrub, sql, stat,
     xattr,
 };
 use crate::exit;
@@ -116,6 +116,8 @@ pub enum Command {
     Scrub(scrub::ScrubArgs),
     /// Check the store's own structures
     Fsck(fsck::FsckArgs),
+    /// Query a Parquet object with SQL
+    Sql(sql::SqlArgs),
     /// Run the active-storage experiment on real files
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell

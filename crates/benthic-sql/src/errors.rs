@@ -7,12 +7,7 @@ use datafusion::common::DataFusionError;
 /// An error of the query engine in our words: one of ours that it carries, or the cause that it names.
 pub fn told(error: &DataFusionError) -> Error {
     if let Some(ours) = carried(error) {
-        let told = Error::new(ours.kind(), ours.message());
-        let told = ours.context().fold(told, |told, (key, value)| told.with(key, value));
-        return match std::error::Error::source(ours) {
-            Some(source) => told.with_source(source.to_string()),
-            None => told,
-        };
+        return plain(ours);
     }
     let root = error.find_root();
     let (kind, message) = match root {
@@ -29,6 +24,16 @@ pub fn told(error: &DataFusionError) -> Error {
         other => (ErrorKind::Internal, other.message().into_owned()),
     };
     Error::new(kind, message)
+}
+
+/// An error without the operation, which nobody typed who typed SQL.
+pub fn plain(error: &Error) -> Error {
+    let plain = Error::new(error.kind(), error.message());
+    let plain = error.context().fold(plain, |plain, (key, value)| plain.with(key, value));
+    match std::error::Error::source(error) {
+        Some(source) => plain.with_source(source.to_string()),
+        None => plain,
+    }
 }
 
 /// What arrow complains of is the query's doing, such as a division by zero, or the file's.

@@ -6,6 +6,7 @@ use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 use arrow::util::pretty::pretty_format_batches_with_schema;
 use benthic_core::{Action, Error};
+use benthic_sql::errors::plain;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::TryStreamExt;
@@ -69,5 +70,5 @@ fn written(text: &[u8]) -> Result<bool> {
 
 /// Prints an error. Nobody is left to be told if that fails.
 pub fn error_line(error: &Error) {
-    let _ = writeln!(io::stderr().lock(), "benthic-sql: {error}");
+    let _ = writeln!(io::stderr().lock(), "benthic-sql: {}", plain(error));
 }

@@ -15,6 +15,7 @@ pub mod pool;
 pub mod put;
 pub mod rm;
 pub mod scrub;
+pub mod sql;
 pub mod stat;
 pub mod xattr;
 
@@ -46,6 +47,7 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
         Command::Bench(command) => bench::run(command, session).await,
         Command::Scrub(args) => scrub::run(args, session).await,
         Command::Fsck(args) => fsck::run(&args, session).await,
+        Command::Sql(args) => sql::run(args, session),
         Command::Demo(args) => demo::run(args, session).await,
         Command::Completions(args) => completions::run(&args, session),
     }

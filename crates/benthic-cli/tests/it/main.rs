@@ -14,6 +14,7 @@ mod objects;
 mod pictures;
 mod pools;
 mod process;
+mod sql;
 mod support;
 mod tour;
 mod values;

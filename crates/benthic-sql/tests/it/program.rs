@@ -133,7 +133,8 @@ fn what_is_not_there_is_said() {
         .output()
         .unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(3) && error.contains("object=lake/nothing"), "{error}");
+    assert!(error.starts_with("benthic-sql: no such object") && error.contains("nothing"), "{error}");
+    assert_eq!(output.status.code(), Some(3));
     let error = fails(&home, 3, &["--store", "file:nowhere", "SELECT 1"]);
     assert!(error.contains("store=file:nowhere"), "{error}");
     fails(&home, 6, &["--store", "nonsense", "SELECT 1"]);
