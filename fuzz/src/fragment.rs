@@ -3,7 +3,7 @@
 
 #[path = "../../crates/benthic-fragment/tests/common/mod.rs"]
 #[allow(dead_code, reason = "shared with the tests")]
-mod common;
+pub mod common;
 
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_fragment::fragment::{Envelope, Ranges, encode, run};

@@ -1,16 +1,19 @@
 //! Objects that would take much memory.
 
-use super::{Plan, aggregate, partial, project, scan_of};
+use super::{Plan, aggregate, op, partial, project, scan_of};
 use arrow::array::{ArrayRef, DictionaryArray, FixedSizeBinaryArray, Int32Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use benthic_fragment::fragment::Status;
+use bytes::Bytes;
+use datafusion_expr::Operator;
 use datafusion_functions::string::upper;
 use datafusion_functions_aggregate::min_max::max_udaf;
 use datafusion_physical_expr::ScalarFunctionExpr;
-use datafusion_physical_expr::expressions::col;
+use datafusion_physical_expr::expressions::{col, lit};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::sync::Arc;
 
 pub fn properties() -> WriterPropertiesBuilder {
@@ -31,10 +34,11 @@ pub fn strings(rows: usize, len: usize) -> ArrayRef {
 
 pub type Bomb = (&'static str, Vec<u8>, Status, &'static str);
 
-/// `SELECT max(upper(s))`.
+/// `SELECT max(upper(s))`, over a scan whose predicate some row groups fit only in part, so that their page index is read.
 pub fn plan() -> Plan {
     let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
-    let scan = scan_of(Arc::clone(&schema), &["s"], None);
+    let differs = op(col("s", &schema).unwrap(), Operator::NotEq, lit("00000500".repeat(13)));
+    let scan = scan_of(Arc::clone(&schema), &["s"], Some(differs));
     let args = vec![col("s", &schema).unwrap()];
     let upper = ScalarFunctionExpr::try_new(upper(), args, &schema, Arc::default()).unwrap();
     let projected = project(scan, vec![(Arc::new(upper), "u")]);
@@ -48,6 +52,16 @@ fn row_groups(count: u32) -> Vec<u8> {
     prost::encoding::encode_varint(u64::from(count), &mut footer);
     footer.push(0);
     [b"PAR1", &footer[..], &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+}
+
+/// A file whose list of a column's pages has two billion of them, and none.
+fn page_locations() -> Vec<u8> {
+    let mut file = file(strings(1_000, 100), properties());
+    let reader = SerializedFileReader::new(Bytes::from(file.clone())).unwrap();
+    let index = reader.metadata().row_group(0).column(0).offset_index_offset().unwrap() as usize;
+    assert_eq!(file[index], 0x19);
+    file[index + 1..index + 7].copy_from_slice(&[0xfc, 0xff, 0xff, 0xff, 0xff, 0x07]);
+    file
 }
 
 /// A file with one page, which says that it is 128 MB long.
@@ -75,6 +89,7 @@ pub fn bombs() -> Vec<Bomb> {
     vec![
         ("a long string in every row", file(Arc::new(same), dictionary), Status::Ok, ""),
         ("two billion row groups", row_groups(i32::MAX as u32), Status::Failed, "promises more"),
+        ("two billion pages", page_locations(), Status::Failed, "promises more"),
         ("a huge page", huge_page(), Status::Unsupported, "a page that is too large"),
         (
             "a string longer than a page",
