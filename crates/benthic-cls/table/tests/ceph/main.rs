@@ -1,6 +1,8 @@
 //! Fragments inside the OSDs of a real cluster: the answers are those of the same code here, and nothing that a client can
 //! send or store harms an OSD.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[allow(dead_code, reason = "shared with the tests of the fragment")]
 #[path = "../../../../benthic-fragment/tests/common/mod.rs"]
 mod common;

@@ -1,13 +1,13 @@
 //! Objects and plans with damaged bytes, run as the class runs them: whatever panics is caught there, so that what counts is
 //! that nothing aborts, nothing goes on for ever and nothing takes much memory.
 
-#[path = "../../../fuzz/src/fragment.rs"]
+#[path = "../../../../fuzz/src/fragment.rs"]
 mod targets;
 
+use crate::common;
 use benthic_fragment::fragment::encode;
 use std::fs;
 use std::path::Path;
-use targets::common;
 
 /// Numbers that are the same in every run.
 struct Numbers(u64);

@@ -1,8 +1,6 @@
 //! Plans that must not run, and objects that are not what they say.
 
-#[allow(dead_code, reason = "not every file uses all of it")]
-mod common;
-
+use crate::{Object, common};
 use benthic_core::Result;
 use benthic_fragment::fragment::{Ranges, Status, run};
 use bytes::Bytes;
@@ -36,26 +34,6 @@ fn plans_that_are_not_on_the_list_are_refused_before_they_are_built() {
         let reply = run(&mut Untouched, &envelope.to_bytes()).unwrap();
         assert_eq!(reply.status, i32::from(Status::Unsupported), "{name}: {}", reply.message);
         assert!(reply.message.contains(why), "{name}: {}", reply.message);
-    }
-}
-
-struct Object(Bytes);
-
-impl Ranges for Object {
-    fn size_bytes(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn gap_bytes_max(&self) -> u64 {
-        4_096
-    }
-
-    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        Ok(ranges.iter().map(|range| self.0.slice(range.start as usize..range.end as usize)).collect())
-    }
-
-    fn go_on(&mut self) -> Result<()> {
-        Ok(())
     }
 }
 

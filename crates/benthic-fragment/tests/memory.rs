@@ -1,8 +1,10 @@
 //! Objects that would take much memory, run as an OSD would run them: answered or refused, and in little memory.
 //!
-//! One test, because the memory is that of the process.
+//! One test, because the memory is that of the process, which is why it stands outside of `it/`.
 
-#[allow(dead_code, reason = "not every file uses all of it")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[allow(dead_code, reason = "shared with other tests")]
 mod common;
 
 use benthic_core::Result;
