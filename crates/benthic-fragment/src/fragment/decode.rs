@@ -63,8 +63,11 @@ impl Decoder<'_> {
         let conf = scan.base_conf.as_ref().ok_or_else(|| internal_datafusion_err!("a scan is empty"))?;
         let table = FileScanConfig::parse_table_schema_from_proto(conf)?;
         let schema = Arc::clone(table.file_schema());
+        let readers = Readers { queue: Arc::clone(self.queue), schema: Arc::clone(&schema) };
         let mut source = ParquetSource::new(table)
-            .with_parquet_file_reader_factory(Arc::new(Readers(Arc::clone(self.queue))))
+            .with_parquet_file_reader_factory(Arc::new(readers))
+            // A page index is a second description of the same pages, which need not agree with the first.
+            .with_enable_page_index(false)
             .with_bloom_filter_on_read(false);
         if let Some(predicate) = &scan.predicate {
             source = source.with_predicate(self.decode_expr(predicate, &schema)?);
