@@ -27,7 +27,7 @@ fn schema() -> Schema {
 }
 
 /// Adds a list of `objects` data objects that nobody wrote. The values of column 0 ascend from object to object.
-async fn commit_list(table: &Table, objects: u64) -> u64 {
+async fn commit_list(table: &Table, objects: u64) {
     let writer = table.environment.draw_id().unwrap();
     let schema = table.head().await.unwrap().current().unwrap().1.clone();
     let mut lists = ListWriter::new(table.pool().clone(), table.id(), writer, 0, &schema);
@@ -46,7 +46,6 @@ async fn commit_list(table: &Table, objects: u64) -> u64 {
         lists.push(entry, statistics.collect()).await.unwrap();
     }
     let written = lists.finish().await.unwrap();
-    let bytes = written.iter().map(|list| list.list_bytes).sum();
     let commit = table.commit(writer, |head| {
         head.lists.extend(written.iter().map(|list| (list.object, *list)));
         let names = written.iter().map(|list| list.object).collect();
@@ -54,16 +53,9 @@ async fn commit_list(table: &Table, objects: u64) -> u64 {
         Ok(())
     });
     commit.await.unwrap();
-    bytes
 }
 
-fn peak_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
-/// With BENTHIC_TEST_LONG, a hundred thousand; then the times and the memory that it takes are worth reading.
+/// With BENTHIC_TEST_LONG, a hundred thousand.
 #[test]
 fn a_table_of_many_objects_is_pruned_by_two_columns() {
     let objects = if std::env::var_os("BENTHIC_TEST_LONG").is_some() { 100_000 } else { 10_000 };
@@ -71,11 +63,7 @@ fn a_table_of_many_objects_is_pruned_by_two_columns() {
     let definition = Definition::new(&schema()).unwrap();
     block_on(async {
         let table = Table::create(pool.clone(), "t", &definition, environment.clone()).await.unwrap();
-        let list_bytes = commit_list(&table, objects).await;
-        // Only what comes now is of interest.
-        let _ = std::fs::write("/proc/self/clear_refs", "5");
-        let (clock, before_kib) = (&environment.clock, peak_kib());
-        let before_ms = clock.monotonic_ms();
+        commit_list(&table, objects).await;
         let table = Table::open(pool, "t", environment.clone()).await.unwrap();
         let snapshot = table.snapshot(At::Current).await.unwrap();
         let mut files = snapshot.files(&["c0", "c1"]).unwrap();
@@ -90,13 +78,6 @@ fn a_table_of_many_objects_is_pruned_by_two_columns() {
                 (0..batch.num_rows())
                     .filter(|row| min.value(*row) <= 4_242 && max.value(*row) >= 4_242)
                     .map(|row| entries[row]),
-            );
-        }
-        let (took_ms, peak_kib) = (clock.monotonic_ms() - before_ms, peak_kib().saturating_sub(before_kib));
-        #[allow(clippy::print_stderr, reason = "a measurement, for whoever asks with --nocapture")]
-        {
-            eprintln!(
-                "objects={objects} list_bytes={list_bytes} open_and_prune_ms={took_ms} memory_more_kib={peak_kib}"
             );
         }
         assert_eq!((seen, snapshot.objects()), (objects, objects));

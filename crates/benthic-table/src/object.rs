@@ -45,11 +45,19 @@ pub(crate) async fn put(pool: &Arc<dyn Pool>, table: Id, object: TableObject, by
     repeat(|| async { pool.write_full(&id, bytes.clone()).await.map(|_| ()) }).await
 }
 
-/// Removes an object durably, if it is there.
+/// Removes objects durably, those that are there, a few at once.
 ///
 /// # Errors
-/// As [`Pool::write`].
-pub(crate) async fn remove(pool: &Arc<dyn Pool>, id: &ObjectId) -> Result<()> {
+/// As [`Pool::write`]; then some of them may be there still.
+pub(crate) async fn remove_all(
+    pool: &Arc<dyn Pool>,
+    objects: impl Iterator<Item = Result<ObjectId>> + Send,
+) -> Result<()> {
+    let removals = objects.map(|object| async { remove(pool, &object?).await });
+    futures::stream::iter(removals).buffer_unordered(REMOVALS_MAX).try_collect().await
+}
+
+async fn remove(pool: &Arc<dyn Pool>, id: &ObjectId) -> Result<()> {
     repeat(|| async {
         match pool.remove(id).await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -57,19 +65,6 @@ pub(crate) async fn remove(pool: &Arc<dyn Pool>, id: &ObjectId) -> Result<()> {
         }
     })
     .await
-}
-
-/// Removes objects of a table, a few at once.
-///
-/// # Errors
-/// As [`remove`]; then some of them may be there still.
-pub(crate) async fn remove_all(
-    pool: &Arc<dyn Pool>,
-    table: Id,
-    objects: impl Iterator<Item = TableObject> + Send,
-) -> Result<()> {
-    let removals = objects.map(|object| async move { remove(pool, &object.object_id(table)?).await });
-    futures::stream::iter(removals).buffer_unordered(REMOVALS_MAX).try_collect().await
 }
 
 async fn repeat<F: Future<Output = Result<()>>>(operation: impl Fn() -> F) -> Result<()> {

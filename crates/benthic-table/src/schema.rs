@@ -166,7 +166,7 @@ impl TableSchema {
 }
 
 impl Column {
-    /// The column that a table gets for a field: its type without views, dictionaries and 64-bit offsets.
+    /// The column that a table gets for a field: its type without views, dictionaries, 64-bit offsets and seconds.
     ///
     /// # Errors
     /// `Unsupported` for a type that a table cannot have.

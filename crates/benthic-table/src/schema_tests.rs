@@ -28,11 +28,10 @@ pub(crate) fn every_type() -> TableSchema {
         DataType::Decimal128(38, 0),
         DataType::Decimal128(9, 9),
         DataType::Decimal256(76, 20),
-        DataType::Time32(TimeUnit::Second),
         DataType::Time32(TimeUnit::Millisecond),
         DataType::Time64(TimeUnit::Microsecond),
         DataType::Time64(TimeUnit::Nanosecond),
-        DataType::Timestamp(TimeUnit::Second, None),
+        DataType::Timestamp(TimeUnit::Millisecond, None),
         DataType::Timestamp(TimeUnit::Nanosecond, Some("Europe/Berlin".into())),
         DataType::List(list("x", DataType::List(list("y", DataType::Utf8View)))),
         DataType::FixedSizeList(list("z", DataType::Float32), 3),
@@ -51,7 +50,10 @@ pub(crate) fn every_type() -> TableSchema {
 fn every_type_is_written_down_and_read() {
     let schema = every_type();
     assert_eq!(TableSchema::decode(0, &schema.encode().unwrap()).unwrap(), schema);
-    assert_eq!(schema.columns()[29].data_type, DataType::Utf8, "dictionaries are their values");
+    assert_eq!(schema.columns()[28].data_type, DataType::Utf8, "dictionaries are their values");
+    let seconds = Field::new("t", DataType::Timestamp(TimeUnit::Second, None), true);
+    let milliseconds = DataType::Timestamp(TimeUnit::Millisecond, None);
+    assert_eq!(Column::from_arrow(1, &seconds).unwrap().data_type, milliseconds, "as Parquet has them");
     assert_eq!(schema.arrow().field(3).metadata()[FIELD_ID_KEY], "4");
 }
 
@@ -60,7 +62,7 @@ fn hostile_schemas_are_refused() {
     let bytes = every_type().encode().unwrap();
     for len in 0..bytes.len() {
         if let Ok(schema) = TableSchema::decode(0, &bytes[..len]) {
-            assert!(schema.columns().len() < 30);
+            assert!(schema.columns().len() < 29);
         }
     }
     let mut refused = 0;

@@ -20,8 +20,12 @@ const BATCH_ROWS: usize = 8_192;
 
 /// A snapshot of a table. Reading it takes the lists and data objects that it names; when it is vacuumed, they are gone, and
 /// reading fails with `NotFound`.
+///
+/// Cheap to clone.
 #[derive(Clone)]
-pub struct Snapshot {
+pub struct Snapshot(Arc<Inner>);
+
+struct Inner {
     table: Table,
     head: Arc<Head>,
     snapshot: SnapshotRef,
@@ -33,34 +37,34 @@ impl Snapshot {
     pub(crate) fn new(table: &Table, head: &Arc<Head>, snapshot: &SnapshotRef) -> Result<Snapshot> {
         let schema = head.schema(snapshot.schema).cloned();
         let schema = schema.ok_or_else(|| Error::new(ErrorKind::Internal, "a snapshot has no schema"))?;
-        let lists = head.lists_of(snapshot);
-        Ok(Snapshot {
+        let (lists, snapshot) = (head.lists_of(snapshot), snapshot.clone());
+        Ok(Snapshot(Arc::new(Inner {
             table: table.clone(),
             head: Arc::clone(head),
-            snapshot: snapshot.clone(),
+            snapshot,
             schema,
             lists,
-        })
+        })))
     }
 
     /// Its id; ids count up from 1.
     pub fn id(&self) -> u64 {
-        self.snapshot.id
+        self.0.snapshot.id
     }
 
     /// When it was committed, in milliseconds since 1970 (UTC).
     pub fn time_ms(&self) -> u64 {
-        self.snapshot.time_ms
+        self.0.snapshot.time_ms
     }
 
     /// What made it.
     pub fn operation(&self) -> Operation {
-        self.snapshot.operation
+        self.0.snapshot.operation
     }
 
     /// The columns that it has.
     pub fn schema(&self) -> &TableSchema {
-        &self.schema
+        &self.0.schema
     }
 
     /// A schema that a data object was written with, see [`FileEntry::schema`].
@@ -72,27 +76,27 @@ impl Snapshot {
             Error::new(ErrorKind::Corrupt, "an object has a schema that the table never had")
                 .with("schema", id)
         };
-        self.head.schema(id).ok_or_else(|| self.table.heads.named(damaged()))
+        self.0.head.schema(id).ok_or_else(|| self.0.table.heads.named(damaged()))
     }
 
     /// Its lists, and sums over them.
     pub fn lists(&self) -> &[ListRef] {
-        &self.lists
+        &self.0.lists
     }
 
     /// Rows, exactly.
     pub fn rows(&self) -> u64 {
-        self.lists.iter().fold(0, |sum, list| sum.saturating_add(list.rows))
+        self.0.lists.iter().fold(0, |sum, list| sum.saturating_add(list.rows))
     }
 
     /// Data objects.
     pub fn objects(&self) -> u64 {
-        self.lists.iter().fold(0, |sum, list| sum.saturating_add(list.objects))
+        self.0.lists.iter().fold(0, |sum, list| sum.saturating_add(list.objects))
     }
 
     /// Bytes of all data objects.
     pub fn data_bytes(&self) -> u64 {
-        self.lists.iter().fold(0, |sum, list| sum.saturating_add(list.data_bytes))
+        self.0.lists.iter().fold(0, |sum, list| sum.saturating_add(list.data_bytes))
     }
 
     /// The data objects, with the statistics of these columns: batches of [`list_schema`](crate::list_schema). Only the parts
@@ -102,8 +106,8 @@ impl Snapshot {
     /// `InvalidArgument` for a column that is not there; in the stream: `NotFound` if the snapshot was vacuumed, `Corrupt`.
     pub fn files(&self, columns: &[&str]) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let columns: Result<Vec<Column>> =
-            columns.iter().map(|name| self.schema.by_name(name).cloned()).collect();
-        let columns = columns.map_err(|error| self.table.heads.named(error))?;
+            columns.iter().map(|name| self.0.schema.by_name(name).cloned()).collect();
+        let columns = columns.map_err(|error| self.0.table.heads.named(error))?;
         Ok(self.batches_of_lists(columns).map_ok(|(_, batch)| batch).boxed())
     }
 
@@ -113,7 +117,7 @@ impl Snapshot {
         let entries = move |(list, batch): (TableObject, RecordBatch)| match FileEntry::from_batch(&batch) {
             Ok(entries) => futures::stream::iter(entries.into_iter().map(Ok).collect::<Vec<_>>()),
             Err(error) => {
-                futures::stream::iter(vec![Err(named.table.heads.named(error).with("object", list))])
+                futures::stream::iter(vec![Err(named.0.table.heads.named(error).with("object", list))])
             }
         };
         self.batches_of_lists(Vec::new()).map_ok(entries).try_flatten().boxed()
@@ -128,8 +132,8 @@ impl Snapshot {
         let open = move |list: ListRef| {
             let (snapshot, columns) = (snapshot.clone(), Arc::clone(&columns));
             async move {
-                let table = (snapshot.table.id, snapshot.table.heads.address());
-                match read_list(Arc::clone(snapshot.table.pool()), table, list, &columns).await {
+                let table = (snapshot.0.table.id, snapshot.0.table.heads.address());
+                match read_list(Arc::clone(snapshot.0.table.pool()), table, list, &columns).await {
                     Ok(batches) => {
                         Ok(snapshot.explained(batches, list.object).map_ok(move |batch| (list.object, batch)))
                     }
@@ -137,7 +141,7 @@ impl Snapshot {
                 }
             }
         };
-        futures::stream::iter(self.lists.clone()).then(open).try_flatten().boxed()
+        futures::stream::iter(self.0.lists.clone()).then(open).try_flatten().boxed()
     }
 
     /// Reads a data object's bytes by ranges.
@@ -146,8 +150,8 @@ impl Snapshot {
     /// None that an entry of a list can cause.
     pub fn reader(&self, entry: &FileEntry) -> Result<ObjectReader> {
         Ok(ObjectReader::new(
-            Arc::clone(self.table.pool()),
-            entry.object.object_id(self.table.id)?,
+            Arc::clone(self.0.table.pool()),
+            entry.object.object_id(self.0.table.id)?,
             entry.bytes,
         ))
     }
@@ -171,13 +175,13 @@ impl Snapshot {
             file.columns().iter().enumerate().filter(|(_, column)| wanted.by_id(column.id).is_some());
         let places: Vec<usize> = places.map(|(place, _)| place).collect();
         let mask = |schema: &SchemaDescriptor| ProjectionMask::roots(schema, places);
-        let named = (self.table.heads.address(), entry.object);
+        let named = (self.0.table.heads.address(), entry.object);
         match object::batches(self.reader(entry)?, options, mask, BATCH_ROWS, named).await {
             Ok(batches) => {
                 let (named, wanted) = (self.clone(), wanted.clone());
                 let adapted = batches.and_then(move |batch| {
                     std::future::ready(
-                        adapt(&batch, &file, &wanted).map_err(|error| named.table.heads.named(error)),
+                        adapt(&batch, &file, &wanted).map_err(|error| named.0.table.heads.named(error)),
                     )
                 });
                 Ok(self.explained(adapted.boxed(), entry.object))
@@ -209,17 +213,17 @@ impl Snapshot {
     ///
     /// Whoever reads the snapshot's objects by other means than [`Snapshot::read`] passes their errors through this.
     pub async fn explain(&self, error: Error, object: TableObject) -> Error {
-        let error = self.table.heads.named(error).with("object", object);
+        let error = self.0.table.heads.named(error).with("object", object);
         if error.kind() != ErrorKind::NotFound {
             return error;
         }
-        let kept = match self.table.live().await {
-            Ok((head, _)) => head.snapshots.iter().any(|snapshot| snapshot.id == self.snapshot.id),
+        let kept = match self.0.table.live().await {
+            Ok((head, _)) => head.snapshots.iter().any(|snapshot| snapshot.id == self.0.snapshot.id),
             Err(gone) => return gone.with("object", object),
         };
         let because = |kind, message: &str| {
-            let new = Error::new(kind, message).with("snapshot", self.snapshot.id).with("object", object);
-            self.table.heads.named(new).with_source(error)
+            let new = Error::new(kind, message).with("snapshot", self.0.snapshot.id).with("object", object);
+            self.0.table.heads.named(new).with_source(error)
         };
         match kept {
             true => because(ErrorKind::Corrupt, "an object of the table is lost"),

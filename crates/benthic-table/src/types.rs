@@ -39,8 +39,8 @@ const MAP: u32 = 24;
 const UNITS: [TimeUnit; 4] =
     [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
 
-/// The type that a table stores a column of type `given` as: no views, no dictionaries, no 64-bit offsets, and the children
-/// of lists and maps named as Parquet does.
+/// The type that a table stores a column of type `given` as: no views, no dictionaries, no 64-bit offsets, no seconds, and
+/// the children of lists and maps named as Parquet does.
 ///
 /// # Errors
 /// `Unsupported` for a type that a table cannot have.
@@ -71,7 +71,12 @@ fn canonical_at(given: &DataType, depth: usize) -> Result<DataType> {
         {
             given.clone()
         }
-        DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(_, _) => given.clone(),
+        // Parquet has no seconds: other readers would see plain integers.
+        DataType::Time32(_) => DataType::Time32(TimeUnit::Millisecond),
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+        }
+        DataType::Time64(_) | DataType::Timestamp(_, _) => given.clone(),
         DataType::FixedSizeBinary(len_bytes) if *len_bytes > 0 => given.clone(),
         DataType::List(item) | DataType::LargeList(item) => DataType::List(child("element", item)?),
         DataType::FixedSizeList(item, len) if *len > 0 => {

@@ -90,9 +90,10 @@ pub async fn vacuum(
     drop(names);
     let (used, writers) = in_use(&heads, head.id).await?;
     let unused = |object: &&TableObject| !used.contains(*object) && !writers.contains(&object.writer);
-    let unused: Vec<TableObject> = listed.iter().filter(unused).copied().collect();
+    let unused: Vec<&TableObject> = listed.iter().filter(unused).collect();
     done.objects = unused.len() as u64;
-    object::remove_all(&heads.pool, head.id, unused.into_iter()).await.map_err(|error| heads.named(error))?;
+    let unused = unused.into_iter().map(|object| object.object_id(head.id));
+    object::remove_all(&heads.pool, unused).await.map_err(|error| heads.named(error))?;
     Ok(done)
 }
 
@@ -179,10 +180,8 @@ async fn finish_drop(heads: &Heads, head: &Head, intent_age_ms: u64, now_ms: u64
     let namespace = head.id.namespace();
     let names = list_names(&heads.pool, &namespace).await.map_err(|error| heads.named(error))?;
     let objects = names.len() as u64;
-    for name in names {
-        let id = ObjectId::in_namespace(&namespace, name)?;
-        object::remove(&heads.pool, &id).await.map_err(|error| heads.named(error))?;
-    }
+    let names = names.into_iter().map(|name| ObjectId::in_namespace(&namespace, name));
+    object::remove_all(&heads.pool, names).await.map_err(|error| heads.named(error))?;
     let at_work = |intent: &crate::head::Intent| {
         intent_age_ms > 0 && intent.time_ms.saturating_add(intent_age_ms) >= now_ms
     };

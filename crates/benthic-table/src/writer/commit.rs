@@ -53,7 +53,15 @@ impl Writer {
                     |merged: &Merged| merged.of.iter().all(|of| all.iter().any(|list| list.object == *of));
                 let known = match merged.take().filter(still_there) {
                     Some(merged) => merged,
-                    None => self.merge(&head, chosen).await?,
+                    None => match self.merge(&head, chosen).await {
+                        // Somebody else merged these lists, and a vacuum removed them since: this head is old.
+                        Err(error)
+                            if error.kind() == ErrorKind::NotFound && table.live().await?.1 != version =>
+                        {
+                            continue;
+                        }
+                        merged => merged.map_err(|error| lost(&table, error))?,
+                    },
                 };
                 all.retain(|list| !known.of.contains(&list.object));
                 all.extend(&known.to);
@@ -100,13 +108,24 @@ impl Writer {
     }
 }
 
+fn lost(table: &Table, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            let lost = Error::new(ErrorKind::Corrupt, "a list of the table's objects is lost");
+            table.heads.named(lost.with_source(error))
+        }
+        _ => table.heads.named(error),
+    }
+}
+
 /// Removes lists that were merged into others on the way, or for an attempt that failed. What cannot be removed now, vacuum
 /// finds.
 async fn remove_unused_lists(table: &Table, head: &Head, writer: Id, lists: u32) {
     let named = |number| TableObject { role: Role::List, writer, number };
     let used = |list: &TableObject| head.snapshots.iter().any(|snapshot| snapshot.lists.contains(list));
     let unused: Vec<TableObject> = (0..lists).map(named).filter(|list| !used(list)).collect();
-    if let Err(error) = object::remove_all(table.pool(), table.id, unused.into_iter()).await {
+    let unused = unused.into_iter().map(|list| list.object_id(table.id));
+    if let Err(error) = object::remove_all(table.pool(), unused).await {
         tracing::debug!(%error, "lists are left to vacuum");
     }
 }

@@ -204,7 +204,9 @@ impl Writer {
         let data = (0..self.next_data).map(|number| TableObject { role: Role::Data, writer, number });
         let next_list = self.lists.as_ref().map_or(self.next_list, ListWriter::next_number);
         let lists = (0..next_list).map(|number| TableObject { role: Role::List, writer, number });
-        object::remove_all(self.table.pool(), self.table.id, data.chain(lists)).await?;
+        let table = self.table.id;
+        let objects = data.chain(lists).map(|object| object.object_id(table));
+        object::remove_all(self.table.pool(), objects).await?;
         Ok(None)
     }
 

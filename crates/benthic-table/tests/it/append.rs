@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 #[test]
 fn what_is_appended_is_read() {
-    on_both_engines(|pool| {
+    on_both_engines(|pool, _| {
         let (environment, clock) = environment();
         let table = create(&pool, "t", &definition(), &environment);
         assert_eq!(current(&table).rows(), 0);
@@ -185,7 +185,7 @@ fn new_columns_are_added_where_that_is_asked_for() {
 
 #[test]
 fn a_table_changes_its_columns_and_keeps_its_rows() {
-    on_both_engines(|pool| {
+    on_both_engines(|pool, _| {
         let (environment, _) = environment();
         let schema = Schema::new(vec![
             Field::new("id", DataType::Int64, false),
@@ -229,6 +229,14 @@ fn a_table_changes_its_columns_and_keeps_its_rows() {
             ["id", "n", "gone"]
         );
         assert_eq!(before.column(2).as_string::<i32>().value(1), "y");
+        // A column that an object has not, alone.
+        let new = snapshot.schema().project(&["gone"]).unwrap();
+        let of = |entry| {
+            block_on(async { snapshot.read(entry, &new).await?.try_collect::<Vec<_>>().await }).unwrap()
+        };
+        let nulls: Vec<_> =
+            entries(&snapshot).iter().map(|entry| of(entry)[0].column(0).null_count()).collect();
+        assert_eq!(nulls, [2, 0]);
         // The statistics of old objects, in the schema of now.
         let files: Vec<RecordBatch> =
             block_on(snapshot.files(&["count", "gone"]).unwrap().try_collect()).unwrap();

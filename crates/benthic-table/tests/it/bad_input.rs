@@ -2,12 +2,15 @@
 //! written so.)
 
 use crate::support::{
-    append, create, current, definition, entries, environment, ids, memory_pool, names, read, rows, try_read,
+    append, create, current, definition, entries, environment, ids, memory_pool, names, read, referred, rows,
+    try_append, try_read,
 };
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool};
 use benthic_table::ids::{HEADS_NAMESPACE, head_object};
-use benthic_table::{At, Table, VacuumOptions, vacuum};
+use benthic_table::{At, Definition, Table, VacuumOptions, WriterOptions, vacuum};
 use bytes::Bytes;
+use futures::TryStreamExt;
 use futures::executor::block_on;
 use std::sync::Arc;
 
@@ -113,4 +116,56 @@ fn a_vacuum_that_cannot_read_a_list_removes_nothing() {
     assert_eq!(run().unwrap().strangers, 1);
     assert_eq!(names(&pool, &table.id().namespace()), before, "also what is not ours");
     assert_eq!(ids(&current(&table)), (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn ten_thousand_columns_work_and_more_are_refused() {
+    let (environment, _) = environment();
+    let pool = memory_pool();
+    let wide = |columns: usize| {
+        let column =
+            |at: usize| (format!("c{at}"), Arc::new(Int64Array::from(vec![at as i64; 3])) as ArrayRef);
+        RecordBatch::try_from_iter((0..columns).map(column)).unwrap()
+    };
+    let batch = wide(10_000);
+    let table = create(&pool, "t", &Definition::new(&batch.schema()).unwrap(), &environment);
+    let snapshot = append(&table, &batch);
+    let wanted = snapshot.schema().project(&["c9999"]).unwrap();
+    let entry = entries(&snapshot)[0];
+    let rows: Vec<RecordBatch> =
+        block_on(async { snapshot.read(&entry, &wanted).await.unwrap().try_collect().await }).unwrap();
+    assert_eq!(rows[0].column(0).as_ref(), batch.column(9_999).as_ref());
+    let error = Definition::new(&wide(10_001).schema()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert!(error.to_string().contains("too many columns"), "{error}");
+}
+
+#[test]
+fn a_row_larger_than_an_object_is_refused() {
+    let (environment, _) = environment();
+    let pool = memory_pool();
+    let table = create(&pool, "t", &definition(), &environment);
+    let mut state = 1_u64;
+    let mut noise = |len_bytes: usize| -> String {
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from(b' ' + (state >> 33) as u8 % 90)
+        };
+        (0..len_bytes).map(|_| next()).collect()
+    };
+    let batch = |names: Vec<String>| {
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..names.len() as i64));
+        RecordBatch::try_from_iter([("id", ids), ("name", Arc::new(StringArray::from(names)) as ArrayRef)])
+            .unwrap()
+    };
+    // Two that fit one by one are two objects.
+    let both = batch(vec![noise(40 << 20), noise(40 << 20)]);
+    let snapshot = append(&table, &both);
+    assert_eq!((snapshot.objects(), read(&snapshot).num_rows()), (2, 2));
+    let huge = batch(vec!["small".to_owned(), noise(65 << 20)]);
+    let error = block_on(try_append(&table, &[huge], WriterOptions::default())).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert!(error.to_string().contains("a row is too large for an object"), "{error}");
+    assert_eq!(current(&table).id(), snapshot.id());
+    assert_eq!(names(&pool, &table.id().namespace()), referred(&table));
 }

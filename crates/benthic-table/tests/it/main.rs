@@ -8,3 +8,4 @@ mod concurrent;
 mod crash;
 mod faulty;
 mod support;
+mod types;

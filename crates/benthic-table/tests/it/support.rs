@@ -41,13 +41,18 @@ pub fn memory_pool() -> Arc<dyn Pool> {
     block_on(store.open_pool("p")).unwrap()
 }
 
-/// Runs a test on both engines.
-pub fn on_both_engines(test: impl Fn(Arc<dyn Pool>)) {
-    test(memory_pool());
+/// Runs a test on both engines: with a pool, and with the same as another process has it.
+pub fn on_both_engines(test: impl Fn(Arc<dyn Pool>, Arc<dyn Pool>)) {
+    let pool = memory_pool();
+    test(Arc::clone(&pool), pool);
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path(), true, Options::default()).unwrap();
     block_on(store.create_pool("p")).unwrap();
-    test(block_on(store.open_pool("p")).unwrap());
+    // It is not the owner, so it goes through the socket.
+    let other = EmbeddedStore::open(dir.path(), false, Options::default()).unwrap();
+    assert!(store.is_owner() && !other.is_owner());
+    test(block_on(store.open_pool("p")).unwrap(), block_on(other.open_pool("p")).unwrap());
+    other.close().unwrap();
     store.close().unwrap();
 }
 
