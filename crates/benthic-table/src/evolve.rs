@@ -215,7 +215,7 @@ pub(crate) fn rows_bytes(batch: &RecordBatch) -> usize {
 }
 
 /// A copy, if the batch is a small part of large buffers: it may be kept for long.
-fn compact(batch: RecordBatch) -> Result<RecordBatch> {
+pub(crate) fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     if batch.get_array_memory_size() / 2 <= rows_bytes(&batch) + 64 * 1024 {
         return Ok(batch);
     }

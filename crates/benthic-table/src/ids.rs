@@ -66,7 +66,7 @@ pub enum Role {
     List,
 }
 
-/// An object of a table: what it holds, who wrote it, and the how manieth of that writer it is. Its name says all of it.
+/// An object of a table: what it holds, who wrote it, and its number among that writer's. Its name says all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableObject {
     /// What it holds.

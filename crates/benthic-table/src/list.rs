@@ -26,6 +26,8 @@ use std::sync::Arc;
 const LIST_BYTES_TARGET: usize = 32 * 1024 * 1024;
 /// Rows of a batch of a list, and of what is encoded at once.
 const BATCH_ROWS: usize = 4_096;
+/// Statistics of a column in an object that wait to be encoded; each takes a few hundred bytes.
+const PENDING_MAX: usize = 64 * 1024;
 const ROW_GROUP_ROWS: usize = 16_384;
 
 /// A data object, as a list has it.
@@ -143,7 +145,9 @@ impl ListWriter {
     /// Adds a data object with the statistics of all columns, in order.
     pub(crate) async fn push(&mut self, entry: FileEntry, statistics: Vec<Statistics>) -> Result<()> {
         self.pending.push((entry, statistics));
-        if self.pending.len() >= BATCH_ROWS { self.encode_pending().await } else { Ok(()) }
+        let enough =
+            self.pending.len() >= BATCH_ROWS || self.pending.len() * self.columns.len() >= PENDING_MAX;
+        if enough { self.encode_pending().await } else { Ok(()) }
     }
 
     /// Adds rows of another list, as [`read_list`] gives them.

@@ -6,6 +6,7 @@ use crate::heads::Attempts;
 use crate::ids::{Id, Role, TableObject};
 use crate::list::{ListWriter, read_list};
 use crate::object;
+use crate::schema::TableSchema;
 use crate::snapshot::Snapshot;
 use crate::table::{At, Table};
 use benthic_core::{Error, ErrorKind, Result};
@@ -92,20 +93,29 @@ impl Writer {
     /// Puts lists together, as one or a few; with the statistics of the columns that the table has now, which has all that
     /// any of its lists knows and that is not dropped.
     async fn merge(&mut self, head: &Head, chosen: Vec<ListRef>) -> Result<Merged> {
-        let (table, schema) = (&self.table, head.current()?.1);
-        let pool = || Arc::clone(table.pool());
-        let mut to = ListWriter::new(pool(), table.id, self.id, self.next_list, schema);
-        for list in &chosen {
-            let name = (table.id, table.heads.address());
-            let mut batches = read_list(pool(), name, *list, schema.columns()).await?;
-            while let Some(batch) = batches.try_next().await? {
-                to.push_batch(&batch).await?;
-            }
-        }
-        let lists = to.finish().await;
+        let (table, schema) = (self.table.clone(), head.current()?.1);
+        let mut to = ListWriter::new(Arc::clone(table.pool()), table.id, self.id, self.next_list, schema);
+        let copied = copy(&table, schema, &chosen, &mut to).await;
+        // Whatever happened: no name is used twice.
         self.next_list = to.next_number();
-        Ok(Merged { of: chosen.iter().map(|list| list.object).collect(), to: lists? })
+        Ok(Merged { of: chosen.iter().map(|list| list.object).collect(), to: copied? })
     }
+}
+
+async fn copy(
+    table: &Table,
+    schema: &TableSchema,
+    from: &[ListRef],
+    to: &mut ListWriter,
+) -> Result<Vec<ListRef>> {
+    for list in from {
+        let named = (table.id, table.heads.address());
+        let mut batches = read_list(Arc::clone(table.pool()), named, *list, schema.columns()).await?;
+        while let Some(batch) = batches.try_next().await? {
+            to.push_batch(&batch).await?;
+        }
+    }
+    to.finish().await
 }
 
 fn lost(table: &Table, error: Error) -> Error {

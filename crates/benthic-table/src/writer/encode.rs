@@ -65,3 +65,7 @@ fn sorting_columns(rows: &RecordBatch, sort: &[usize]) -> Option<Vec<SortingColu
     };
     (flat && !sort.is_empty()).then(|| sort.iter().map(column).collect()).flatten()
 }
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

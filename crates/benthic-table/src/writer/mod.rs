@@ -4,7 +4,7 @@ mod commit;
 mod encode;
 
 use crate::error;
-use crate::evolve::{Alter, conform, rows_bytes, strangers};
+use crate::evolve::{Alter, compact, conform, rows_bytes, strangers};
 use crate::head::{INTENTS_MAX, Intent, ListRef};
 use crate::ids::{Id, Role, TableObject};
 use crate::list::{FileEntry, ListWriter};
@@ -190,16 +190,18 @@ impl Writer {
     async fn remove_all(&mut self) -> Result<Option<Snapshot>> {
         while self.uploads.next().await.is_some() {}
         let writer = self.id;
-        let (committed, head) = self
-            .table
-            .heads
-            .commit(writer, |head| {
-                head.intents.retain(|intent| intent.writer != writer);
-                Ok(head.snapshots.iter().find(|snapshot| snapshot.writer == writer).cloned())
-            })
-            .await?;
-        if let Some(committed) = committed {
-            return Snapshot::new(&self.table, &Arc::new(head), &committed).map(Some);
+        let given_up = self.table.heads.commit(writer, |head| {
+            head.intents.retain(|intent| intent.writer != writer);
+            Ok(head.snapshots.iter().find(|snapshot| snapshot.writer == writer).cloned())
+        });
+        match given_up.await {
+            Ok((Some(committed), head)) => {
+                return Snapshot::new(&self.table, &Arc::new(head), &committed).map(Some);
+            }
+            Ok((None, _)) => {}
+            // The table was dropped by force; nobody else will look for these objects.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
         let data = (0..self.next_data).map(|number| TableObject { role: Role::Data, writer, number });
         let next_list = self.lists.as_ref().map_or(self.next_list, ListWriter::next_number);
@@ -279,7 +281,7 @@ impl Writer {
         let mut start = 0;
         while start < rows.num_rows() {
             if may_wait && start > 0 {
-                return self.add(partition, rows.slice(start, rows.num_rows() - start));
+                return self.add(partition, compact(rows.slice(start, rows.num_rows() - start))?);
             }
             let rest = rows.slice(start, rows.num_rows() - start);
             let (bytes, taken) = encode::encode_object(&rest, &self.sort_places(), self.object_bytes_target)?;

@@ -194,5 +194,13 @@ fn a_table_dropped_under_a_reader_and_a_writer() {
     create(&pool, "t", &definition(), &environment);
     let error = block_on(table.snapshot(At::Current)).err().unwrap();
     assert!(error.to_string().contains("was dropped, and another has its name"), "{error}");
+    // A drop by force waits for nobody; the writer that was at work cleans up after itself.
+    let table = block_on(Table::open(Arc::clone(&pool), "t", environment.clone())).unwrap();
+    let options = WriterOptions { buffer_bytes_max: 1024 * 1024, ..WriterOptions::default() };
+    let mut writer = block_on(table.writer(options)).unwrap();
     assert!(block_on(drop_table(Arc::clone(&pool), "t", true, &environment)).unwrap().finished);
+    block_on(writer.write(&rows(0..200_000))).unwrap();
+    assert!(!names(&pool, &table.id().namespace()).is_empty());
+    assert_eq!(block_on(writer.finish()).err().unwrap().kind(), ErrorKind::NotFound);
+    assert_eq!(names(&pool, &table.id().namespace()).len(), 0);
 }
