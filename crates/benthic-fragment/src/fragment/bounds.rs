@@ -24,12 +24,14 @@ const ROW_GROUPS_MAX: usize = 4_096;
 /// Columns of all row groups.
 const CHUNKS_MAX: usize = 16 * 1024;
 const ROWS_MAX: i64 = i32::MAX as i64;
-/// Columns of a row group that are in memory at once, decompressed.
-const FETCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Columns of a row group that are in memory at once, as they are stored, and decompressed.
+pub const FETCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Values of fixed length: decimals. A dictionary would repeat a wide one in every row.
 const FIXED_BYTES_MAX: i32 = 16;
 /// What each value of a dictionary takes beside its bytes: a view.
 const VIEW_BYTES: u64 = 16;
+/// What a page takes at least.
+const PAGE_BYTES: u64 = 64;
 
 /// `PLAIN`, `PLAIN_DICTIONARY`, `RLE`, `RLE_DICTIONARY`. Deltas of strings make much of little.
 const ENCODINGS: [i64; 4] = [0, 2, 3, 8];
@@ -200,13 +202,14 @@ pub fn chunks(chunks: &[bytes::Bytes]) -> Result<()> {
 /// What the first page takes in memory, and what follows it.
 fn page(data: &[u8]) -> Result<(u64, &[u8])> {
     let (mut uncompressed_bytes, mut compressed_bytes, mut dictionary_values) = (None, None, 0);
-    let mut pages = 0;
+    let (mut kind, mut kinds) = (None, Vec::new());
     let body = thrift::walk(data, &PAGE_HEADER, &mut |structure: &'static Structure, seen| {
         let in_page = |page: &'static Structure| ptr::eq(structure, page);
         match seen {
-            Seen::Begin if in_page(&DATA_PAGE) || in_page(&DICTIONARY_PAGE) || in_page(&DATA_PAGE_V2) => {
-                pages += 1;
-            }
+            Seen::Begin if in_page(&DATA_PAGE) => kinds.push(0),
+            Seen::Begin if in_page(&DICTIONARY_PAGE) => kinds.push(2),
+            Seen::Begin if in_page(&DATA_PAGE_V2) => kinds.push(3),
+            Seen::Number(1, value) if in_page(&PAGE_HEADER) => kind = Some(value),
             Seen::Number(2, value) if in_page(&PAGE_HEADER) => uncompressed_bytes = Some(value),
             Seen::Number(3, value) if in_page(&PAGE_HEADER) => compressed_bytes = Some(value),
             Seen::Number(1, value) if in_page(&DICTIONARY_PAGE) => dictionary_values = value,
@@ -219,8 +222,8 @@ fn page(data: &[u8]) -> Result<(u64, &[u8])> {
     })
     .map_err(|why| if why == ENCODING { refused(why) } else { corrupt(why) })?;
     let size = |bytes: Option<i64>| bytes.and_then(|bytes| u64::try_from(bytes).ok());
-    let (Some(uncompressed_bytes), Some(compressed_bytes), 1) =
-        (size(uncompressed_bytes), size(compressed_bytes), pages)
+    let (Some(uncompressed_bytes), Some(compressed_bytes), true) =
+        (size(uncompressed_bytes), size(compressed_bytes), kind.is_some_and(|kind| kinds == [kind]))
     else {
         return Err(corrupt("a page of no kind or no size"));
     };
@@ -228,7 +231,10 @@ fn page(data: &[u8]) -> Result<(u64, &[u8])> {
     let views_bytes =
         dictionary_values.ok_or_else(|| corrupt("a dictionary of more values than bytes"))? * VIEW_BYTES;
     let body = usize::try_from(compressed_bytes).ok().and_then(|len| body.get(len..));
-    Ok((uncompressed_bytes + views_bytes, body.ok_or_else(|| corrupt("a page is cut"))?))
+    Ok((
+        PAGE_BYTES + uncompressed_bytes.max(compressed_bytes) + views_bytes,
+        body.ok_or_else(|| corrupt("a page is cut"))?,
+    ))
 }
 
 const ENCODING: Malformed = "an encoding other than plain, dictionary and runs";

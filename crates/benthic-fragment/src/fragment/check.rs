@@ -27,8 +27,8 @@ const STRING_MAKERS_MAX: usize = 32;
 const LITERAL_BYTES_MAX: usize = 4_096;
 /// Values of one list after `IN`; they are never columns.
 const IN_LIST_MAX: usize = 10_000;
-/// Columns that a scan gives.
-const SCANNED_MAX: usize = 512;
+/// Columns that an operator gives.
+const COLUMNS_GIVEN_MAX: usize = 512;
 /// Patterns are compiled, and compared with every row.
 const PATTERNS_MAX: usize = 16;
 const PATTERN_BYTES_MAX: usize = 128;
@@ -139,13 +139,18 @@ impl Walk {
         let input = match &mut node.physical_plan_type {
             Some(PhysicalPlanType::ParquetScan(scan)) => return self.scan(scan, depth),
             Some(PhysicalPlanType::Filter(filter)) => {
-                if !(1..=BATCH_ROWS_MAX).contains(&filter.batch_size) {
-                    return Err(unsupported("a filter has a bad batch size"));
+                // A filter would gather rows of many batches; with this it hands on what it has.
+                filter.batch_size = 1;
+                if filter.projection.len() > COLUMNS_GIVEN_MAX {
+                    return Err(unsupported("a filter of too many columns"));
                 }
                 self.exprs(&filter.expr, depth)?;
                 &mut filter.input
             }
             Some(PhysicalPlanType::Projection(projection)) => {
+                if projection.expr.len() > COLUMNS_GIVEN_MAX {
+                    return Err(unsupported("a projection of too many columns"));
+                }
                 self.exprs(&projection.expr, depth)?;
                 &mut projection.input
             }
@@ -190,7 +195,7 @@ impl Walk {
         // It prunes and no more, so what it makes is as small as the statistics.
         self.exprs(&scan.predicate, depth)?;
         let projections = conf.projection_exprs.as_ref().map(|projections| &projections.projections);
-        if projections.map_or(schema.columns.len(), Vec::len) > SCANNED_MAX {
+        if projections.map_or(schema.columns.len(), Vec::len) > COLUMNS_GIVEN_MAX {
             return Err(unsupported("a scan of too many columns"));
         }
         for projection in projections.into_iter().flatten() {
@@ -209,7 +214,7 @@ impl Walk {
         let groups = aggregate.group_expr.len();
         if aggregate.has_grouping_set
             || aggregate.groups.iter().any(|null| *null)
-            || (groups == 0 && !aggregate.groups.is_empty())
+            || aggregate.groups.len() != groups
             || !aggregate.null_expr.is_empty()
             || aggregate.group_expr_name.len() != groups
             || aggregate.aggr_expr_name.len() != aggregate.aggr_expr.len()
@@ -221,6 +226,8 @@ impl Walk {
         // What the message says about the result would be believed; it is computed instead.
         aggregate.schema = None;
         aggregate.dynamic_filter = None;
+        // A hint, for which memory would be reserved.
+        aggregate.limit = None;
         self.exprs(&aggregate.group_expr, depth)?;
         for filter in &aggregate.filter_expr {
             self.exprs(&filter.expr, depth)?;

@@ -77,7 +77,7 @@ impl Decoder<'_> {
             .with_file(PartitionedFile::new("object", self.queue.size_bytes()))
             .with_limit(conf.limit.as_ref().map(|limit| limit.limit as usize))
             .build();
-        Ok(Arc::new(Guard::new(DataSourceExec::from_data_source(scan))))
+        Ok(DataSourceExec::from_data_source(scan))
     }
 
     fn projected(
@@ -118,7 +118,7 @@ impl Decoder<'_> {
 impl ExecutionPlanDecode for Decoder<'_> {
     fn decode_plan(&self, node: &PhysicalPlanNode) -> Result<Arc<dyn ExecutionPlan>> {
         let context = ExecutionPlanDecodeCtx::new(self);
-        match &node.physical_plan_type {
+        let operator = match &node.physical_plan_type {
             Some(PhysicalPlanType::ParquetScan(scan)) => self.scan(scan),
             Some(PhysicalPlanType::Filter(_)) => FilterExec::try_from_proto(node, &context),
             Some(PhysicalPlanType::Projection(_)) => ProjectionExec::try_from_proto(node, &context),
@@ -126,7 +126,8 @@ impl ExecutionPlanDecode for Decoder<'_> {
             Some(PhysicalPlanType::LocalLimit(_)) => LocalLimitExec::try_from_proto(node, &context),
             Some(PhysicalPlanType::GlobalLimit(_)) => GlobalLimitExec::try_from_proto(node, &context),
             _ => not_impl_err!("a node of the plan does not run beside objects"),
-        }
+        };
+        Ok(Arc::new(Guard::new(operator?)))
     }
 
     fn decode_plan_with_scalar_subquery_results(

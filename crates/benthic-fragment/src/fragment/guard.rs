@@ -1,6 +1,6 @@
 //! Batches that are small enough for whatever the plan makes of them, with a pause after each.
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{Result, resources_err};
@@ -15,9 +15,9 @@ use std::task::{Context, Poll, ready};
 
 /// Characters of one batch. Views of one value may stand in every row, and an expression that changes the value makes a
 /// copy of each.
-const BATCH_BYTES_MAX: u64 = 4 * 1024 * 1024;
+const BATCH_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Above the scan: gives its rows in batches whose strings, each counted in full, are at most [`BATCH_BYTES_MAX`] long; and is
+/// Above every operator: gives its rows in batches whose strings, each counted in full, are at most [`BATCH_BYTES_MAX`] long; and is
 /// pending once after each, because a filter or an aggregate would else take all batches there are, before whoever polls can
 /// look at the time.
 #[derive(Debug)]
@@ -110,13 +110,13 @@ impl RecordBatchStream for Parts {
 
 /// How many of the first rows are small enough together.
 fn rows_that_fit(batch: &RecordBatch) -> Result<usize> {
-    let views: Vec<&[u128]> = batch.columns().iter().filter_map(views).collect();
-    if views.is_empty() {
-        return Ok(batch.num_rows());
+    let mut row_bytes: Vec<u64> = Vec::new();
+    for column in batch.columns() {
+        add_lengths(column, &mut row_bytes);
     }
-    let mut bytes = 0;
-    for row in 0..batch.num_rows() {
-        bytes += views.iter().map(|views| len_bytes(views[row])).sum::<u64>();
+    let mut bytes = 0_u64;
+    for (row, row_bytes) in row_bytes.into_iter().enumerate() {
+        bytes = bytes.saturating_add(row_bytes);
         if bytes > BATCH_BYTES_MAX {
             return match row {
                 0 => resources_err!("a row has {bytes} bytes of strings"),
@@ -125,6 +125,28 @@ fn rows_that_fit(batch: &RecordBatch) -> Result<usize> {
         }
     }
     Ok(batch.num_rows())
+}
+
+/// Adds the lengths of a column's strings or binaries to those of the rows.
+fn add_lengths(column: &ArrayRef, row_bytes: &mut Vec<u64>) {
+    let mut add = |lengths: &mut dyn Iterator<Item = u64>| {
+        row_bytes.resize(column.len(), 0);
+        row_bytes.iter_mut().zip(lengths).for_each(|(row, length)| *row += length);
+    };
+    fn between<O: OffsetSizeTrait>(offsets: &[O]) -> impl Iterator<Item = u64> {
+        offsets.windows(2).map(|pair| (pair[1].as_usize() - pair[0].as_usize()) as u64)
+    }
+    match column.data_type() {
+        DataType::Utf8 => add(&mut between(column.as_string::<i32>().value_offsets())),
+        DataType::LargeUtf8 => add(&mut between(column.as_string::<i64>().value_offsets())),
+        DataType::Binary => add(&mut between(column.as_binary::<i32>().value_offsets())),
+        DataType::LargeBinary => add(&mut between(column.as_binary::<i64>().value_offsets())),
+        _ => {
+            if let Some(views) = views(column) {
+                add(&mut views.iter().map(|view| len_bytes(*view)));
+            }
+        }
+    }
 }
 
 /// The views of a column of strings or binaries.

@@ -138,6 +138,9 @@ impl Reader {
         {
             return Err(failed("the footer points behind the end of the object, or twice at the same bytes"));
         }
+        if ranges.iter().map(|range| range.end - range.start).sum::<u64>() > bounds::FETCH_BYTES_MAX {
+            return Err(bounds::refused("a row group whose columns are too large"));
+        }
         let (answer, answered) = oneshot::channel();
         self.queue.wants.lock().push(Want { ranges, answer });
         answered.await.map_err(|_| failed("the read was given up"))

@@ -8,7 +8,7 @@ use datafusion_expr::Operator;
 use datafusion_functions::string::upper;
 use datafusion_functions_aggregate::min_max::max_udaf;
 use datafusion_physical_expr::ScalarFunctionExpr;
-use datafusion_physical_expr::expressions::{col, lit};
+use datafusion_physical_expr::expressions::{IsNotNullExpr, col, lit};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
@@ -36,10 +36,36 @@ pub type Bomb = (&'static str, Vec<u8>, Status, &'static str);
 pub fn plan() -> Plan {
     let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
     let differs = op(col("s", &schema).unwrap(), Operator::NotEq, lit("00000500".repeat(13)));
-    let scan = scan_of(Arc::clone(&schema), &["s"], Some(differs));
+    max_upper(scan_of(schema, &["s"], Some(differs)))
+}
+
+/// `SELECT max(upper(s)) WHERE s IS NOT NULL`: a filter between.
+pub fn filtered() -> Plan {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
+    let scan = scan_of(Arc::clone(&schema), &["s"], None);
+    let there = Arc::new(IsNotNullExpr::new(col("s", &schema).unwrap()));
+    max_upper(super::filter(scan, there))
+}
+
+/// `SELECT max(s || s)`, doubled ten times.
+pub fn doubled() -> Plan {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
+    let mut plan = scan_of(Arc::clone(&schema), &["s"], None);
+    for _ in 0..10 {
+        let s = || col("s", &plan.schema()).unwrap();
+        let twice = op(s(), Operator::StringConcat, s());
+        plan = project(plan, vec![(twice, "s")]);
+    }
+    let s = col("s", &plan.schema()).unwrap();
+    let max = aggregate(&plan, max_udaf(), s, "m");
+    partial(plan, &[], vec![max])
+}
+
+fn max_upper(input: Plan) -> Plan {
+    let schema = input.schema();
     let args = vec![col("s", &schema).unwrap()];
     let upper = ScalarFunctionExpr::try_new(upper(), args, &schema, Arc::default()).unwrap();
-    let projected = project(scan, vec![(Arc::new(upper), "u")]);
+    let projected = project(input, vec![(Arc::new(upper), "u")]);
     let max = aggregate(&projected, max_udaf(), col("u", &projected.schema()).unwrap(), "m");
     partial(projected, &[], vec![max])
 }
@@ -202,13 +228,17 @@ fn huge_page() -> Vec<u8> {
     file
 }
 
-/// A name for the log, the object, how [`plan`] is answered over it, and part of the message.
-pub fn bombs() -> Vec<Bomb> {
+/// 4,000 rows of the same 256 KiB.
+pub fn one_long_string() -> Vec<u8> {
     let same: DictionaryArray<Int32Type> = DictionaryArray::new(
         Int32Array::from_iter_values((0..4_000).map(|_| 0)),
         Arc::new(StringArray::from(vec!["x".repeat(256 * 1024)])),
     );
-    let dictionary = properties().set_dictionary_page_size_limit(4 * 1024 * 1024);
+    file(Arc::new(same), properties().set_dictionary_page_size_limit(4 * 1024 * 1024))
+}
+
+/// A name for the log, the object, how [`plan`] is answered over it, and part of the message.
+pub fn bombs() -> Vec<Bomb> {
     let wide = FixedSizeBinaryArray::try_from_iter((0..100).map(|_| [7_u8; 4_096])).unwrap();
     let delta = properties().set_dictionary_enabled(false).set_encoding(Encoding::DELTA_BYTE_ARRAY);
     let gzip = properties().set_compression(Compression::GZIP(Default::default()));
@@ -216,7 +246,7 @@ pub fn bombs() -> Vec<Bomb> {
     let binary = arrow::array::BinaryArray::from_iter_values((0..100).map(|_| [b'x', 0xf0]));
     vec![
         ("a page by hand", handmade(&page(1), 1, 1), Status::Ok, ""),
-        ("a long string in every row", file(Arc::new(same), dictionary), Status::Ok, ""),
+        ("a long string in every row", one_long_string(), Status::Ok, ""),
         ("two billion row groups", row_groups(), Status::Failed, "promises more"),
         ("two billion row groups as a number", row_groups_as_a_number(), Status::Failed, "another type"),
         ("two billion row groups behind flags", row_groups_behind_flags(), Status::Failed, "in order"),

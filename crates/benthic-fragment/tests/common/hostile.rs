@@ -100,6 +100,20 @@ fn nested_nots(count: usize) -> Envelope {
     Envelope::new(Bytes::from(wrap(1, &scan)))
 }
 
+fn filter_with(change: impl FnOnce(&mut protobuf::FilterExecNode)) -> Envelope {
+    let mut node = node(&point(1));
+    let Some(PhysicalPlanType::Filter(filter)) = &mut node.physical_plan_type else { unreachable!() };
+    change(filter);
+    Envelope::new(Bytes::from(node.encode_to_vec()))
+}
+
+/// A hint for which a decoder would reserve memory.
+pub fn huge_limit() -> Envelope {
+    aggregate(|node| {
+        node.limit = Some(protobuf::AggLimit { limit: 1 << 40, descending: Some(true) });
+    })
+}
+
 fn nested_filters(count: usize) -> Envelope {
     let mut plan = scan(&["l_orderkey"], None);
     for _ in 0..count {
@@ -210,6 +224,12 @@ pub fn refused() -> Vec<Hostile> {
             "a scan filters",
         ),
         ("a scan of very many columns", wide_scan(), "too many columns"),
+        (
+            "a filter of very many columns",
+            filter_with(|filter| filter.projection = vec![0; 100_000]),
+            "too many columns",
+        ),
+        ("very many grouping sets", aggregate(|node| node.groups = vec![false; 100_000]), "not complete"),
         ("a pattern for each row", predicate(like(column(15))), "not the same for all rows"),
         ("a long pattern", predicate(like(text("%x".repeat(100)))), "patterns"),
         ("many patterns", many_patterns(), "patterns"),
