@@ -1,10 +1,7 @@
 //! What an OSD's memory and threads must survive: any plan over an object, any object under a plan. The library catches what
 //! panics, so that is no finding here; an abort, an overflown stack, much memory or much time is.
 
-#[path = "../../crates/benthic-fragment/tests/common/mod.rs"]
-#[allow(dead_code, reason = "shared with the tests")]
-mod common;
-
+use super::common;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_fragment::fragment::{Envelope, Ranges, encode, run};
 use bytes::Bytes;
@@ -13,7 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::sync::{LazyLock, Once};
 use std::time::{Duration, Instant};
 
-pub const TARGETS: [(&str, fn(&[u8])); 2] = [("fragment", fragment), ("parquet", parquet)];
+pub type Target = fn(&[u8]);
+
+pub const TARGETS: [(&str, Target); 2] = [("fragment", fragment), ("parquet", parquet)];
 
 /// Any plan over a good object.
 pub fn fragment(input: &[u8]) {

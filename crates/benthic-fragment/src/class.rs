@@ -40,9 +40,11 @@ static METHODS: [Method; 1] = [Method {
     examples: &[],
 }];
 
-/// Fragments that run at once in one process; the rest of its threads are for whoever only reads and writes.
-static RUNNING_MAX: LazyLock<usize> =
-    LazyLock::new(|| std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2)));
+/// Fragments that run at once in one process: half of the processors, and fewer than an OSD's five threads for operations on a
+/// hard disk, so that one is left for whoever only reads and writes.
+static RUNNING_MAX: LazyLock<usize> = LazyLock::new(|| {
+    std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2).min(4))
+});
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// A place among the fragments that run.

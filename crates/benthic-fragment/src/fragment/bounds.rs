@@ -1,67 +1,129 @@
-//! What an object may ask of its reader. Parquet's decoder believes what a file says of itself: how long a list is, how
-//! large a page will be. A fragment that runs beside an object has a memory that others share, so what would take too much
-//! of it is refused before it is decoded; the client can still fetch the object and read it.
+//! What an object may ask of its reader. Parquet's decoder believes what a file says of itself: how long a list is, how deep
+//! the schema, how large a page. A fragment that runs beside an object has a memory that others share, and in that process a
+//! failed allocation is the end of all; so what would take too much, and what could be understood in two ways, is refused
+//! before it is decoded. The client can still fetch the object and read it.
 
-use super::thrift::{self, Field, Malformed};
-use parquet::basic::{Compression, Type};
+use super::format::{
+    COLUMN_CHUNK, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, FILE_METADATA, PAGE_HEADER, ROW_GROUP,
+    SCHEMA_ELEMENT,
+};
+use super::thrift::{self, Malformed, Seen, Structure};
+use arrow::datatypes::{DataType, Schema};
+use parquet::arrow::parquet_to_arrow_schema;
+use parquet::basic::{Compression, ConvertedType, Type};
 use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataBuilder};
+use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataBuilder, RowGroupMetaData};
+use parquet::schema::types::ColumnDescriptor;
+use std::ptr;
 
-/// Largest footer, page index of a row group, or anything else that describes data.
-pub const DESCRIPTION_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// Largest page, decompressed; usual are 1 MiB.
-const PAGE_BYTES_MAX: i64 = 8 * 1024 * 1024;
-/// Values of one page; of a dictionary at most its bytes.
-const PAGE_VALUES_MAX: i64 = 16 * 1024 * 1024;
-/// Columns of fixed width: decimals, identifiers, intervals. A dictionary would repeat a wide one in every row.
+/// Largest footer. Decoded it takes many times as much.
+pub const FOOTER_BYTES_MAX: u64 = 2 * 1024 * 1024;
+const SCHEMA_ELEMENTS_MAX: usize = 10_001;
+const SCHEMA_DEPTH_MAX: usize = 16;
+const ROW_GROUPS_MAX: usize = 4_096;
+/// Columns of all row groups.
+const CHUNKS_MAX: usize = 16 * 1024;
+const ROWS_MAX: i64 = i32::MAX as i64;
+/// Columns of a row group that are in memory at once, as they are stored, and decompressed.
+pub const FETCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Values of fixed length: decimals. A dictionary would repeat a wide one in every row.
 const FIXED_BYTES_MAX: i32 = 16;
+/// What each value of a dictionary takes beside its bytes: a view.
+const VIEW_BYTES: u64 = 16;
+/// What a page takes at least.
+const PAGE_BYTES: u64 = 64;
 
 /// `PLAIN`, `PLAIN_DICTIONARY`, `RLE`, `RLE_DICTIONARY`. Deltas of strings make much of little.
 const ENCODINGS: [i64; 4] = [0, 2, 3, 8];
 
-const UNCOMPRESSED_BYTES: Field = Field { parent: 0, id: 2 };
-const COMPRESSED_BYTES: Field = Field { parent: 0, id: 3 };
-const DICTIONARY_VALUES: Field = Field { parent: 7, id: 1 };
-/// How many values, in the three kinds of pages.
-const VALUES: [Field; 3] = [Field { parent: 5, id: 1 }, DICTIONARY_VALUES, Field { parent: 8, id: 1 }];
-/// The encodings: of values and of levels.
-const ENCODED: [Field; 5] = [
-    Field { parent: 5, id: 2 },
-    Field { parent: 5, id: 3 },
-    Field { parent: 5, id: 4 },
-    Field { parent: 7, id: 2 },
-    Field { parent: 8, id: 4 },
-];
-
 fn corrupt(why: Malformed) -> ParquetError {
-    ParquetError::General(format!("not a good Parquet file: {why}"))
+    ParquetError::General(format!("not a Parquet file that is read beside objects: {why}"))
 }
 
-fn refused(why: &str) -> ParquetError {
+/// An error that lets the client read the object itself.
+pub fn refused(why: &str) -> ParquetError {
     ParquetError::NYI(format!("not read beside objects: {why}"))
 }
 
-/// Checks a footer, a column index or an offset index before it is decoded.
-pub fn description(bytes: &[u8]) -> Result<()> {
-    thrift::skip(bytes, &mut |_, _| {}).map(drop).map_err(corrupt)
+/// Checks a footer before it is decoded.
+pub fn footer(bytes: &[u8]) -> Result<()> {
+    let (mut row_groups, mut chunks) = (0, 0);
+    let mut children: Vec<i64> = Vec::new();
+    thrift::walk(bytes, &FILE_METADATA, &mut |structure, seen| {
+        match seen {
+            Seen::Begin if ptr::eq(structure, &SCHEMA_ELEMENT) => children.push(0),
+            Seen::Begin if ptr::eq(structure, &ROW_GROUP) => row_groups += 1,
+            Seen::Begin if ptr::eq(structure, &COLUMN_CHUNK) => chunks += 1,
+            Seen::Number(5, count) if ptr::eq(structure, &SCHEMA_ELEMENT) => {
+                if let Some(last) = children.last_mut() {
+                    *last = count;
+                }
+            }
+            _ => {}
+        }
+        if row_groups > ROW_GROUPS_MAX || chunks > CHUNKS_MAX || children.len() > SCHEMA_ELEMENTS_MAX {
+            return Err("too many columns or row groups");
+        }
+        Ok(())
+    })
+    .and_then(|_| tree(&children))
+    .map_err(corrupt)
 }
 
-/// Checks a decoded footer, and takes from it the hint what Arrow types the writer had: the plan says what types it wants,
-/// and a hint could name some that copy a dictionary's value for every row.
-pub fn footer(metadata: ParquetMetaData) -> Result<ParquetMetaData> {
-    let columns = metadata.file_metadata().schema_descr().columns();
-    if columns.iter().any(|column| {
-        column.physical_type() == Type::FIXED_LEN_BYTE_ARRAY && column.type_length() > FIXED_BYTES_MAX
-    }) {
-        return Err(refused("a column of wide values"));
+/// Checks that numbers of children, parents first, are those of one tree.
+fn tree(children: &[i64]) -> std::result::Result<(), Malformed> {
+    // How many children are still to come, of each node on the way down.
+    let mut open: Vec<i64> = Vec::new();
+    for (place, count) in children.iter().enumerate() {
+        if place > 0 {
+            while open.pop_if(|left| *left == 0).is_some() {}
+            *open.last_mut().ok_or("a schema of several trees")? -= 1;
+        }
+        if *count < 0 || *count > children.len() as i64 || open.len() >= SCHEMA_DEPTH_MAX {
+            return Err("a schema that is too deep, or is no tree");
+        }
+        open.push(*count);
     }
-    let mut chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
-    if !chunks.all(|chunk| {
-        matches!(chunk.compression(), Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::LZ4_RAW)
-    }) {
-        return Err(refused("a compression other than Snappy and LZ4_RAW, whose results have a known size"));
-    }
+    if open.iter().any(|left| *left != 0) { Err("a schema that is cut") } else { Ok(()) }
+}
+
+/// Checks a decoded footer against the columns that the plan may read, and takes from it the hint what Arrow types the writer
+/// had, which could ask for types that hold a copy of a dictionary's value for every row.
+pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMetaData> {
     let file = metadata.file_metadata();
+    let columns = file.schema_descr();
+    let found = parquet_to_arrow_schema(columns, None)?;
+    let mut read = Vec::new();
+    for field in wanted.fields() {
+        let mut same = columns
+            .root_schema()
+            .get_fields()
+            .iter()
+            .enumerate()
+            .filter(|(_, node)| node.name() == field.name());
+        let Some((root, node)) = same.next() else { continue };
+        if same.next().is_some() || !node.is_primitive() {
+            return Err(refused("a column that is nested, or is there twice"));
+        }
+        let leaf = (0..columns.num_columns()).find(|leaf| columns.get_column_root_idx(*leaf) == root);
+        let leaf = leaf.ok_or_else(|| corrupt("a column has no values"))?;
+        let column = columns.column(leaf);
+        let bytes = column.physical_type() == Type::BYTE_ARRAY;
+        let text = column.converted_type() == ConvertedType::UTF8;
+        let as_wanted = match field.data_type() {
+            // The reader checks the characters of no other.
+            DataType::Utf8View => bytes && text,
+            DataType::BinaryView => bytes && found.field(root).data_type() == &DataType::Binary,
+            wanted => plain(&column) && becomes(found.field(root).data_type(), wanted),
+        };
+        if !as_wanted || column.max_rep_level() > 0 {
+            return Err(refused("a column of another type than the plan's"));
+        }
+        read.push(leaf);
+    }
+    for group in metadata.row_groups() {
+        row_group(group, &read)?;
+    }
     let file = FileMetaData::new(
         file.version(),
         file.num_rows(),
@@ -74,64 +136,109 @@ pub fn footer(metadata: ParquetMetaData) -> Result<ParquetMetaData> {
     Ok(ParquetMetaDataBuilder::new(file).set_row_groups(row_groups).build())
 }
 
-/// Checks the page indexes in a part of the object, before they are decoded.
-pub fn indexes(metadata: &ParquetMetaData, start: u64, bytes: &[u8]) -> Result<()> {
-    let part = |offset: Option<i64>, len: Option<i32>| {
-        let at = usize::try_from(u64::try_from(offset?).ok()?.checked_sub(start)?).ok()?;
-        bytes.get(at..at.checked_add(usize::try_from(len?).ok()?)?)
-    };
-    let mut chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
-    chunks.try_for_each(|chunk| {
-        let indexes = [
-            part(chunk.column_index_offset(), chunk.column_index_length()),
-            part(chunk.offset_index_offset(), chunk.offset_index_length()),
-        ];
-        indexes.into_iter().flatten().try_for_each(description)
-    })
+/// Whether a column has values of a few bytes each.
+fn plain(column: &ColumnDescriptor) -> bool {
+    match column.physical_type() {
+        Type::BYTE_ARRAY | Type::INT96 => false,
+        Type::FIXED_LEN_BYTE_ARRAY => column.type_length() <= FIXED_BYTES_MAX,
+        _ => true,
+    }
 }
 
-/// Checks pages that follow each other, before they are decompressed.
-pub fn pages(mut data: &[u8]) -> Result<()> {
-    while !data.is_empty() {
-        data = page(data)?;
+/// Whether values of a type that a file has without its writer's hint are cast to the plan's as they would be with it.
+fn becomes(found: &DataType, wanted: &DataType) -> bool {
+    use DataType::{Decimal128, Timestamp};
+    match (found, wanted) {
+        (Timestamp(found, Some(_)), Timestamp(wanted, Some(_))) => found == wanted,
+        (Decimal128(found, scale), Decimal128(wanted, wanted_scale)) => {
+            found <= wanted && scale == wanted_scale
+        }
+        _ => {
+            found == wanted
+                || (found.is_integer() && wanted.is_integer())
+                || (found.is_floating() && wanted.is_floating())
+        }
+    }
+}
+
+fn row_group(group: &RowGroupMetaData, read: &[usize]) -> Result<()> {
+    if !(0..=ROWS_MAX).contains(&group.num_rows()) {
+        return Err(corrupt("a row group of too many rows"));
+    }
+    for chunk in read.iter().map(|leaf| group.columns().get(*leaf)) {
+        let chunk = chunk.ok_or_else(|| corrupt("a row group lacks a column"))?;
+        if chunk.num_values() != group.num_rows() {
+            return Err(corrupt("a column has more or fewer values than there are rows"));
+        }
+        if !matches!(
+            chunk.compression(),
+            Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::LZ4_RAW
+        ) {
+            return Err(refused(
+                "a compression other than Snappy and LZ4_RAW, whose results have a known size",
+            ));
+        }
     }
     Ok(())
 }
 
-fn page(data: &[u8]) -> Result<&[u8]> {
+/// Checks the columns of a row group before they are decompressed: each a range of whole pages.
+pub fn chunks(chunks: &[bytes::Bytes]) -> Result<()> {
+    let mut total_bytes = 0;
+    for chunk in chunks {
+        let mut rest: &[u8] = chunk;
+        while !rest.is_empty() {
+            let (page_bytes, next) = page(rest)?;
+            total_bytes += page_bytes;
+            if total_bytes > FETCH_BYTES_MAX {
+                return Err(refused("a row group whose columns are too large"));
+            }
+            rest = next;
+        }
+    }
+    Ok(())
+}
+
+/// What the first page takes in memory, and what follows it.
+fn page(data: &[u8]) -> Result<(u64, &[u8])> {
     let (mut uncompressed_bytes, mut compressed_bytes, mut dictionary_values) = (None, None, 0);
-    let mut bad = None;
-    let body = thrift::skip(data, &mut |field, value| match field {
-        // Whichever of two the decoder takes, this might have looked at the other.
-        UNCOMPRESSED_BYTES if uncompressed_bytes.replace(value).is_some() => {
-            bad = Some("a page has two sizes")
+    let (mut kind, mut kinds) = (None, Vec::new());
+    let body = thrift::walk(data, &PAGE_HEADER, &mut |structure: &'static Structure, seen| {
+        let in_page = |page: &'static Structure| ptr::eq(structure, page);
+        match seen {
+            Seen::Begin if in_page(&DATA_PAGE) => kinds.push(0),
+            Seen::Begin if in_page(&DICTIONARY_PAGE) => kinds.push(2),
+            Seen::Begin if in_page(&DATA_PAGE_V2) => kinds.push(3),
+            Seen::Number(1, value) if in_page(&PAGE_HEADER) => kind = Some(value),
+            Seen::Number(2, value) if in_page(&PAGE_HEADER) => uncompressed_bytes = Some(value),
+            Seen::Number(3, value) if in_page(&PAGE_HEADER) => compressed_bytes = Some(value),
+            Seen::Number(1, value) if in_page(&DICTIONARY_PAGE) => dictionary_values = value,
+            Seen::Number(2..=4, value) if in_page(&DATA_PAGE) => encoding(value)?,
+            Seen::Number(2, value) if in_page(&DICTIONARY_PAGE) => encoding(value)?,
+            Seen::Number(4, value) if in_page(&DATA_PAGE_V2) => encoding(value)?,
+            _ => {}
         }
-        COMPRESSED_BYTES if compressed_bytes.replace(value).is_some() => bad = Some("a page has two sizes"),
-        field if VALUES.contains(&field) => {
-            if field == DICTIONARY_VALUES {
-                dictionary_values = dictionary_values.max(value);
-            }
-            if !(0..=PAGE_VALUES_MAX).contains(&value) {
-                bad = Some("a page of too many values");
-            }
-        }
-        field if ENCODED.contains(&field) && !ENCODINGS.contains(&value) => {
-            bad = Some("an encoding other than plain, dictionary and runs");
-        }
-        _ => {}
+        Ok(())
     })
-    .map_err(corrupt)?;
-    if let Some(why) = bad {
-        return Err(refused(why));
-    }
-    let (Some(uncompressed_bytes), Some(compressed_bytes)) = (uncompressed_bytes, compressed_bytes) else {
-        return Err(corrupt("a page has no size"));
+    .map_err(|why| if why == ENCODING { refused(why) } else { corrupt(why) })?;
+    let size = |bytes: Option<i64>| bytes.and_then(|bytes| u64::try_from(bytes).ok());
+    let (Some(uncompressed_bytes), Some(compressed_bytes), true) =
+        (size(uncompressed_bytes), size(compressed_bytes), kind.is_some_and(|kind| kinds == [kind]))
+    else {
+        return Err(corrupt("a page of no kind or no size"));
     };
-    if !(0..=PAGE_BYTES_MAX).contains(&uncompressed_bytes) || dictionary_values > uncompressed_bytes {
-        return Err(refused("a page that is too large"));
-    }
-    usize::try_from(compressed_bytes)
-        .ok()
-        .and_then(|len| body.get(len..))
-        .ok_or_else(|| corrupt("a page is cut"))
+    let dictionary_values = size(Some(dictionary_values)).filter(|values| *values <= uncompressed_bytes);
+    let views_bytes =
+        dictionary_values.ok_or_else(|| corrupt("a dictionary of more values than bytes"))? * VIEW_BYTES;
+    let body = usize::try_from(compressed_bytes).ok().and_then(|len| body.get(len..));
+    Ok((
+        PAGE_BYTES + uncompressed_bytes.max(compressed_bytes) + views_bytes,
+        body.ok_or_else(|| corrupt("a page is cut"))?,
+    ))
+}
+
+const ENCODING: Malformed = "an encoding other than plain, dictionary and runs";
+
+fn encoding(value: i64) -> std::result::Result<(), Malformed> {
+    if ENCODINGS.contains(&value) { Ok(()) } else { Err(ENCODING) }
 }

@@ -20,13 +20,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 /// Plan nodes and expressions of one plan.
-const NODES_MAX: usize = 2_048;
+const NODES_MAX: usize = 1_024;
 /// Expressions that may make strings: each result may stay in memory until the others are there.
 const STRING_MAKERS_MAX: usize = 32;
-/// A literal may stand in every row.
-const LITERAL_BYTES_MAX: usize = 1_024;
+/// Strings of all literals: each may stand in every row.
+const LITERAL_BYTES_MAX: usize = 4_096;
+/// Values of one list after `IN`; they are never columns.
+const IN_LIST_MAX: usize = 10_000;
+/// Columns that an operator gives.
+const COLUMNS_GIVEN_MAX: usize = 512;
+/// Patterns are compiled, and compared with every row.
+const PATTERNS_MAX: usize = 16;
+const PATTERN_BYTES_MAX: usize = 128;
+/// `CASE` within `CASE`: whether it can be null is asked of each level by every level above.
+const CASE_DEPTH_MAX: usize = 4;
 /// How deep a plan, or an expression as it is evaluated, may be. The messages themselves nest at most 100 deep.
-const DEPTH_MAX: usize = 128;
+const DEPTH_MAX: usize = 64;
 const COLUMNS_MAX: usize = 10_000;
 const BATCH_ROWS_MAX: u32 = 8_192;
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -95,13 +104,17 @@ fn check(envelope: &[u8]) -> Result<Checked, Stop> {
     // Prost stops at 100 nested messages, so that the walk below cannot run out of stack.
     let mut plan = PhysicalPlanNode::decode(envelope.plan.as_ref())
         .map_err(|error| unsupported(format!("no plan: {error}")))?;
-    Walk { nodes: 0, string_makers: 0 }.plan(&mut plan, 0)?;
+    Walk::default().plan(&mut plan, 0)?;
     Ok(Checked { envelope, plan })
 }
 
+#[derive(Default)]
 struct Walk {
     nodes: usize,
     string_makers: usize,
+    literal_bytes: usize,
+    patterns: usize,
+    case_depth: usize,
 }
 
 impl Walk {
@@ -126,13 +139,18 @@ impl Walk {
         let input = match &mut node.physical_plan_type {
             Some(PhysicalPlanType::ParquetScan(scan)) => return self.scan(scan, depth),
             Some(PhysicalPlanType::Filter(filter)) => {
-                if !(1..=BATCH_ROWS_MAX).contains(&filter.batch_size) {
-                    return Err(unsupported("a filter has a bad batch size"));
+                // A filter would gather rows of many batches; with this it hands on what it has.
+                filter.batch_size = 1;
+                if filter.projection.len() > COLUMNS_GIVEN_MAX {
+                    return Err(unsupported("a filter of too many columns"));
                 }
                 self.exprs(&filter.expr, depth)?;
                 &mut filter.input
             }
             Some(PhysicalPlanType::Projection(projection)) => {
+                if projection.expr.len() > COLUMNS_GIVEN_MAX {
+                    return Err(unsupported("a projection of too many columns"));
+                }
                 self.exprs(&projection.expr, depth)?;
                 &mut projection.input
             }
@@ -169,9 +187,18 @@ impl Walk {
         if schema.columns.iter().any(|field| copies(field.arrow_type.as_deref())) {
             return Err(unsupported("a scan copies its strings; it must give views"));
         }
+        // Then the predicate would be a filter, and there would be none above.
+        let options = scan.parquet_options.as_ref().and_then(|options| options.global.as_ref());
+        if options.is_some_and(|options| options.pushdown_filters) {
+            return Err(unsupported("a scan filters; a filter above it can"));
+        }
         // It prunes and no more, so what it makes is as small as the statistics.
         self.exprs(&scan.predicate, depth)?;
-        for projection in conf.projection_exprs.iter().flat_map(|projections| &projections.projections) {
+        let projections = conf.projection_exprs.as_ref().map(|projections| &projections.projections);
+        if projections.map_or(schema.columns.len(), Vec::len) > COLUMNS_GIVEN_MAX {
+            return Err(unsupported("a scan of too many columns"));
+        }
+        for projection in projections.into_iter().flatten() {
             let kind = projection.expr.as_ref().and_then(|expr| expr.expr_type.as_ref());
             if !matches!(kind, Some(ExprType::Column(_))) {
                 return Err(unsupported("a scan computes; a projection above it can"));
@@ -187,7 +214,7 @@ impl Walk {
         let groups = aggregate.group_expr.len();
         if aggregate.has_grouping_set
             || aggregate.groups.iter().any(|null| *null)
-            || (groups == 0 && !aggregate.groups.is_empty())
+            || aggregate.groups.len() != groups
             || !aggregate.null_expr.is_empty()
             || aggregate.group_expr_name.len() != groups
             || aggregate.aggr_expr_name.len() != aggregate.aggr_expr.len()
@@ -199,6 +226,8 @@ impl Walk {
         // What the message says about the result would be believed; it is computed instead.
         aggregate.schema = None;
         aggregate.dynamic_filter = None;
+        // A hint, for which memory would be reserved.
+        aggregate.limit = None;
         self.exprs(&aggregate.group_expr, depth)?;
         for filter in &aggregate.filter_expr {
             self.exprs(&filter.expr, depth)?;
@@ -233,7 +262,13 @@ impl Walk {
         let depth = self.enter(depth)?;
         match &node.expr_type {
             Some(ExprType::Column(_)) => Ok(()),
-            Some(ExprType::Literal(literal)) => scalar(literal.value.as_ref()),
+            Some(ExprType::Literal(literal)) => {
+                self.literal_bytes += scalar(literal.value.as_ref())?;
+                if self.literal_bytes > LITERAL_BYTES_MAX {
+                    return Err(unsupported("literals that are too long"));
+                }
+                Ok(())
+            }
             Some(ExprType::BinaryExpr(binary)) => {
                 if !OPERATORS.contains(&binary.op.as_str()) {
                     return Err(unsupported("an operator does not run beside objects"));
@@ -253,16 +288,28 @@ impl Walk {
             Some(ExprType::Negative(negative)) => self.exprs(negative.expr.as_deref(), depth),
             Some(ExprType::InList(list)) => {
                 self.exprs(list.expr.as_deref(), depth)?;
-                self.exprs(&list.list, depth)
+                if list.list.len() > IN_LIST_MAX {
+                    return Err(unsupported("a list is too long"));
+                }
+                list.list.iter().try_for_each(|node| match &node.expr_type {
+                    Some(ExprType::Literal(literal)) => scalar(literal.value.as_ref()).map(drop),
+                    _ => self.expr(node, depth),
+                })
             }
             Some(ExprType::Case(case)) => {
                 self.string_maker()?;
+                self.case_depth += 1;
+                if self.case_depth > CASE_DEPTH_MAX {
+                    return Err(unsupported("cases that are nested too deep"));
+                }
                 self.exprs(case.expr.as_deref(), depth)?;
                 for arm in &case.when_then_expr {
                     self.exprs(&arm.when_expr, depth)?;
                     self.exprs(&arm.then_expr, depth)?;
                 }
-                self.exprs(case.else_expr.as_deref(), depth)
+                self.exprs(case.else_expr.as_deref(), depth)?;
+                self.case_depth -= 1;
+                Ok(())
             }
             Some(ExprType::Cast(cast)) => {
                 self.cast(cast.arrow_type.as_ref())?;
@@ -273,12 +320,25 @@ impl Walk {
                 self.exprs(cast.expr.as_deref(), depth)
             }
             Some(ExprType::LikeExpr(like)) => {
-                self.exprs(like.expr.as_deref(), depth)?;
-                self.exprs(like.pattern.as_deref(), depth)
+                self.patterns += 1;
+                let pattern = like.pattern.as_ref().and_then(|pattern| pattern.expr_type.as_ref());
+                let Some(ExprType::Literal(pattern)) = pattern else {
+                    return Err(unsupported("a pattern that is not the same for all rows"));
+                };
+                if self.patterns > PATTERNS_MAX || scalar(pattern.value.as_ref())? > PATTERN_BYTES_MAX {
+                    return Err(unsupported("patterns that are too many or too long"));
+                }
+                self.exprs(like.expr.as_deref(), depth)
             }
             Some(ExprType::ScalarUdf(call)) => {
                 if functions::scalar(&call.name).is_none() || call.fun_definition.is_some() {
                     return Err(unsupported("a function does not run beside objects"));
+                }
+                // What it trims off is looked for at every character.
+                if call.name == "btrim" && call.args.len() != 1 {
+                    return Err(unsupported(
+                        "trimming other characters than blanks does not run beside objects",
+                    ));
                 }
                 self.string_maker()?;
                 self.exprs(&call.args, depth)
@@ -351,18 +411,16 @@ fn text(arrow_type: Option<&ArrowType>) -> bool {
         )
 }
 
-fn scalar(value: Option<&Value>) -> Result<(), Stop> {
+/// Checks a literal and gives the length of its string.
+fn scalar(value: Option<&Value>) -> Result<usize, Stop> {
     use Value as V;
     let len_bytes = match value {
         Some(V::Utf8Value(text) | V::LargeUtf8Value(text) | V::Utf8ViewValue(text)) => text.len(),
         Some(V::BinaryValue(bytes) | V::LargeBinaryValue(bytes) | V::BinaryViewValue(bytes)) => bytes.len(),
         _ => 0,
     };
-    if len_bytes > LITERAL_BYTES_MAX {
-        return Err(unsupported("a literal is too long"));
-    }
     match value {
-        Some(V::NullValue(arrow_type)) => plain(Some(arrow_type)),
+        Some(V::NullValue(arrow_type)) => plain(Some(arrow_type))?,
         Some(
             V::BoolValue(_)
             | V::Utf8Value(_)
@@ -386,7 +444,8 @@ fn scalar(value: Option<&Value>) -> Result<(), Stop> {
             | V::LargeBinaryValue(_)
             | V::BinaryViewValue(_)
             | V::IntervalMonthDayNano(_),
-        ) => Ok(()),
-        _ => Err(unsupported("a literal does not run beside objects")),
+        ) => {}
+        _ => return Err(unsupported("a literal does not run beside objects")),
     }
+    Ok(len_bytes)
 }

@@ -63,8 +63,11 @@ impl Decoder<'_> {
         let conf = scan.base_conf.as_ref().ok_or_else(|| internal_datafusion_err!("a scan is empty"))?;
         let table = FileScanConfig::parse_table_schema_from_proto(conf)?;
         let schema = Arc::clone(table.file_schema());
+        let readers = Readers { queue: Arc::clone(self.queue), schema: Arc::clone(&schema) };
         let mut source = ParquetSource::new(table)
-            .with_parquet_file_reader_factory(Arc::new(Readers(Arc::clone(self.queue))))
+            .with_parquet_file_reader_factory(Arc::new(readers))
+            // A page index is a second description of the same pages, which need not agree with the first.
+            .with_enable_page_index(false)
             .with_bloom_filter_on_read(false);
         if let Some(predicate) = &scan.predicate {
             source = source.with_predicate(self.decode_expr(predicate, &schema)?);
@@ -74,7 +77,7 @@ impl Decoder<'_> {
             .with_file(PartitionedFile::new("object", self.queue.size_bytes()))
             .with_limit(conf.limit.as_ref().map(|limit| limit.limit as usize))
             .build();
-        Ok(Arc::new(Guard::new(DataSourceExec::from_data_source(scan))))
+        Ok(DataSourceExec::from_data_source(scan))
     }
 
     fn projected(
@@ -115,7 +118,7 @@ impl Decoder<'_> {
 impl ExecutionPlanDecode for Decoder<'_> {
     fn decode_plan(&self, node: &PhysicalPlanNode) -> Result<Arc<dyn ExecutionPlan>> {
         let context = ExecutionPlanDecodeCtx::new(self);
-        match &node.physical_plan_type {
+        let operator = match &node.physical_plan_type {
             Some(PhysicalPlanType::ParquetScan(scan)) => self.scan(scan),
             Some(PhysicalPlanType::Filter(_)) => FilterExec::try_from_proto(node, &context),
             Some(PhysicalPlanType::Projection(_)) => ProjectionExec::try_from_proto(node, &context),
@@ -123,7 +126,8 @@ impl ExecutionPlanDecode for Decoder<'_> {
             Some(PhysicalPlanType::LocalLimit(_)) => LocalLimitExec::try_from_proto(node, &context),
             Some(PhysicalPlanType::GlobalLimit(_)) => GlobalLimitExec::try_from_proto(node, &context),
             _ => not_impl_err!("a node of the plan does not run beside objects"),
-        }
+        };
+        Ok(Arc::new(Guard::new(operator?)))
     }
 
     fn decode_plan_with_scalar_subquery_results(

@@ -1,23 +1,25 @@
-//! Batches that are small enough for whatever the plan makes of them.
+//! Batches that are small enough for whatever the plan makes of them, with a pause after each.
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{Result, resources_err};
-use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::PhysicalExpr;
-use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::future::ready;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::Stream;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 /// Characters of one batch. Views of one value may stand in every row, and an expression that changes the value makes a
 /// copy of each.
-const BATCH_BYTES_MAX: u64 = 4 * 1024 * 1024;
+const BATCH_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Above the scan: gives its rows in batches whose strings, each counted in full, are at most [`BATCH_BYTES_MAX`] long.
+/// Above every operator: gives its rows in batches whose strings, each counted in full, are at most [`BATCH_BYTES_MAX`] long; and is
+/// pending once after each, because a filter or an aggregate would else take all batches there are, before whoever polls can
+/// look at the time.
 #[derive(Debug)]
 pub struct Guard {
     input: Arc<dyn ExecutionPlan>,
@@ -63,36 +65,92 @@ impl ExecutionPlan for Guard {
     }
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let batches = self.input.execute(partition, task)?;
-        let parts = batches
-            .and_then(|batch| ready(parts(&batch).map(|parts| stream::iter(parts).map(Ok))))
-            .try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), parts)))
+        let input = self.input.execute(partition, task)?;
+        Ok(Box::pin(Parts { input, rest: None, paused: true }))
     }
 }
 
-/// The batch, cut where its strings become too long.
-fn parts(batch: &RecordBatch) -> Result<Vec<RecordBatch>> {
-    let views: Vec<&[u128]> = batch.columns().iter().filter_map(views).collect();
-    let row_bytes = |row: usize| views.iter().map(|views| len_bytes(views[row])).sum::<u64>();
-    let mut parts = Vec::new();
-    let (mut start, mut part_bytes) = (0, 0);
-    for row in 0..if views.is_empty() { 0 } else { batch.num_rows() } {
-        let row_bytes = row_bytes(row);
-        if row_bytes > BATCH_BYTES_MAX {
-            return resources_err!("a row has {row_bytes} bytes of strings");
-        }
-        if part_bytes + row_bytes > BATCH_BYTES_MAX {
-            parts.push(batch.slice(start, row - start));
-            (start, part_bytes) = (row, 0);
-        }
-        part_bytes += row_bytes;
-    }
-    parts.push(batch.slice(start, batch.num_rows() - start));
-    Ok(parts)
+struct Parts {
+    input: SendableRecordBatchStream,
+    /// What is left of a batch.
+    rest: Option<RecordBatch>,
+    paused: bool,
 }
 
-fn views(column: &ArrayRef) -> Option<&[u128]> {
+impl Stream for Parts {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        if !self.paused {
+            self.paused = true;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let batch = match self.rest.take() {
+            Some(rest) => rest,
+            None => match ready!(self.input.as_mut().poll_next(context)) {
+                Some(Ok(batch)) => batch,
+                other => return Poll::Ready(other),
+            },
+        };
+        self.paused = false;
+        let rows = rows_that_fit(&batch)?;
+        if rows < batch.num_rows() {
+            self.rest = Some(batch.slice(rows, batch.num_rows() - rows));
+        }
+        Poll::Ready(Some(Ok(batch.slice(0, rows))))
+    }
+}
+
+impl RecordBatchStream for Parts {
+    fn schema(&self) -> SchemaRef {
+        self.input.schema()
+    }
+}
+
+/// How many of the first rows are small enough together.
+fn rows_that_fit(batch: &RecordBatch) -> Result<usize> {
+    let mut row_bytes: Vec<u64> = Vec::new();
+    for column in batch.columns() {
+        add_lengths(column, &mut row_bytes);
+    }
+    let mut bytes = 0_u64;
+    for (row, row_bytes) in row_bytes.into_iter().enumerate() {
+        bytes = bytes.saturating_add(row_bytes);
+        if bytes > BATCH_BYTES_MAX {
+            return match row {
+                0 => resources_err!("a row has {bytes} bytes of strings"),
+                row => Ok(row),
+            };
+        }
+    }
+    Ok(batch.num_rows())
+}
+
+/// Adds the lengths of a column's strings or binaries to those of the rows.
+fn add_lengths(column: &ArrayRef, row_bytes: &mut Vec<u64>) {
+    let mut add = |lengths: &mut dyn Iterator<Item = u64>| {
+        row_bytes.resize(column.len(), 0);
+        row_bytes.iter_mut().zip(lengths).for_each(|(row, length)| *row += length);
+    };
+    fn between<O: OffsetSizeTrait>(offsets: &[O]) -> impl Iterator<Item = u64> {
+        offsets.windows(2).map(|pair| (pair[1].as_usize() - pair[0].as_usize()) as u64)
+    }
+    match column.data_type() {
+        DataType::Utf8 => add(&mut between(column.as_string::<i32>().value_offsets())),
+        DataType::LargeUtf8 => add(&mut between(column.as_string::<i64>().value_offsets())),
+        DataType::Binary => add(&mut between(column.as_binary::<i32>().value_offsets())),
+        DataType::LargeBinary => add(&mut between(column.as_binary::<i64>().value_offsets())),
+        _ => {
+            if let Some(views) = views(column) {
+                add(&mut views.iter().map(|view| len_bytes(*view)));
+            }
+        }
+    }
+}
+
+/// The views of a column of strings or binaries.
+pub fn views(column: &ArrayRef) -> Option<&[u128]> {
     match column.data_type() {
         DataType::Utf8View => Some(column.as_string_view().views()),
         DataType::BinaryView => Some(column.as_binary_view().views()),
@@ -100,7 +158,8 @@ fn views(column: &ArrayRef) -> Option<&[u128]> {
     }
 }
 
-/// The first four bytes of a view, in the machine's order.
-fn len_bytes(view: u128) -> u64 {
+/// The length of what a view shows.
+pub fn len_bytes(view: u128) -> u64 {
+    // Its low four bytes.
     u64::from(view as u32)
 }

@@ -5,6 +5,7 @@ mod check;
 mod decode;
 mod encode;
 mod envelope;
+mod format;
 mod functions;
 mod guard;
 mod reader;
@@ -40,6 +41,9 @@ pub const OBJECT_URL: &str = "benthic://object/";
 
 /// Largest envelope.
 pub const ENVELOPE_BYTES_MAX: usize = 1024 * 1024;
+
+/// One batch of an answer, with every column's own bytes.
+const BATCH_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// What a fragment reads.
 pub trait Ranges {
@@ -206,6 +210,9 @@ impl Output {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        if columns_bytes(batch) > BATCH_BYTES_MAX {
+            return Err(Stop::Answer(Status::TooLarge, "the answer has too many columns".to_owned()));
+        }
         self.rows += batch.num_rows() as u64;
         self.writer.write(&compacted(batch)?).map_err(DataFusionError::from)?;
         if self.writer.get_ref().len() as u64 > self.len_bytes_max {
@@ -220,6 +227,15 @@ impl Output {
     fn finish(self) -> Result<Bytes, Stop> {
         Ok(Bytes::from(self.writer.into_inner().map_err(DataFusionError::from)?))
     }
+}
+
+/// What the columns of a batch take when each has its own bytes.
+fn columns_bytes(batch: &RecordBatch) -> u64 {
+    let column_bytes = |column: &ArrayRef| match guard::views(column) {
+        Some(views) => views.iter().map(|view| guard::len_bytes(*view) + 16).sum(),
+        None => column.to_data().get_slice_memory_size().map_or(u64::MAX, |bytes| bytes as u64),
+    };
+    batch.columns().iter().map(column_bytes).fold(0, u64::saturating_add)
 }
 
 /// A view of a few bytes would take all of its page along.

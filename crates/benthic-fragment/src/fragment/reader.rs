@@ -1,19 +1,20 @@
 //! Byte ranges: asked for by the plan, served by whoever polls it.
 
 use super::{Ranges, bounds, micros};
+use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetFileReaderFactory;
 use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::FutureExt;
 use futures::channel::oneshot;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::FOOTER_SIZE;
-use parquet::file::metadata::{FooterTail, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader};
+use parquet::file::metadata::{FooterTail, ParquetMetaData, ParquetMetaDataReader};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -103,7 +104,11 @@ pub fn cut(ranges: &[Range<u64>], merged: &[Range<u64>], data: &[Bytes]) -> Vec<
 }
 
 #[derive(Debug)]
-pub struct Readers(pub Arc<Queue>);
+pub struct Readers {
+    pub queue: Arc<Queue>,
+    /// The columns that the plan may read.
+    pub schema: SchemaRef,
+}
 
 impl ParquetFileReaderFactory for Readers {
     fn create_reader(
@@ -113,55 +118,58 @@ impl ParquetFileReaderFactory for Readers {
         _: Option<usize>,
         _: &ExecutionPlanMetricsSet,
     ) -> datafusion_common::Result<Box<dyn AsyncFileReader + Send>> {
-        Ok(Box::new(Reader { queue: Arc::clone(&self.0), metadata: None }))
+        Ok(Box::new(Reader { queue: Arc::clone(&self.queue), schema: Arc::clone(&self.schema) }))
     }
 }
 
-/// Reads descriptions of data with [`get_bytes`](AsyncFileReader::get_bytes) and data with
-/// [`get_byte_ranges`](AsyncFileReader::get_byte_ranges), as DataFusion does; whichever it is, it is checked before it is
-/// decoded.
+/// Reads the footer and whole columns of row groups, and checks what it reads before anybody decodes it.
 struct Reader {
     queue: Arc<Queue>,
-    metadata: Option<Arc<ParquetMetaData>>,
+    schema: SchemaRef,
 }
 
 impl Reader {
     async fn fetch(&self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
-        // A hostile footer may point anywhere.
-        if ranges.iter().any(|range| range.start > range.end || range.end > self.queue.size_bytes) {
-            return Err(failed("the footer points behind the end of the object"));
+        // A hostile footer may point anywhere, and at the same bytes many times.
+        let mut sorted = ranges.clone();
+        sorted.sort_unstable_by_key(|range| range.start);
+        if ranges.iter().any(|range| range.start > range.end || range.end > self.queue.size_bytes)
+            || sorted.windows(2).any(|pair| pair[1].start < pair[0].end)
+        {
+            return Err(failed("the footer points behind the end of the object, or twice at the same bytes"));
+        }
+        if ranges.iter().map(|range| range.end - range.start).sum::<u64>() > bounds::FETCH_BYTES_MAX {
+            return Err(bounds::refused("a row group whose columns are too large"));
         }
         let (answer, answered) = oneshot::channel();
         self.queue.wants.lock().push(Want { ranges, answer });
         answered.await.map_err(|_| failed("the read was given up"))
     }
 
-    async fn description(&self, range: Range<u64>) -> Result<Bytes> {
-        if range.end.saturating_sub(range.start) > bounds::DESCRIPTION_BYTES_MAX {
-            return Err(ParquetError::NYI(
-                "not read beside objects: a footer or page index that is too large".to_owned(),
-            ));
-        }
+    async fn fetch_one(&self, range: Range<u64>) -> Result<Bytes> {
         self.fetch(vec![range]).await?.pop().ok_or_else(|| failed("nothing was read"))
     }
 
-    async fn footer(&self, options: Option<&ParquetMetaDataOptions>) -> Result<ParquetMetaData> {
+    async fn footer(&self) -> Result<ParquetMetaData> {
         let size_bytes = self.queue.size_bytes;
-        let guess = self.description(size_bytes.saturating_sub(FOOTER_GUESS_BYTES)..size_bytes).await?;
-        let tail = guess.last_chunk().ok_or_else(|| failed("not a good Parquet file: too short"))?;
-        let footer_bytes = FooterTail::try_new(tail)?.metadata_length();
+        let guess = self.fetch_one(size_bytes.saturating_sub(FOOTER_GUESS_BYTES)..size_bytes).await?;
+        let tail = guess.last_chunk().ok_or_else(|| failed("not a Parquet file: too short"))?;
+        let tail = FooterTail::try_new(tail)?;
+        let footer_bytes = tail.metadata_length();
+        if tail.is_encrypted_footer() || footer_bytes as u64 > bounds::FOOTER_BYTES_MAX {
+            return Err(bounds::refused("a footer that is encrypted or too large"));
+        }
         let end = guess.len() - FOOTER_SIZE;
         let footer = match end.checked_sub(footer_bytes) {
             Some(start) => guess.slice(start..end),
             None => {
                 let end = size_bytes - FOOTER_SIZE as u64;
                 let start = end.checked_sub(footer_bytes as u64);
-                self.description(start.ok_or_else(|| failed("not a good Parquet file: too short"))?..end)
-                    .await?
+                self.fetch_one(start.ok_or_else(|| failed("not a Parquet file: too short"))?..end).await?
             }
         };
-        bounds::description(&footer)?;
-        bounds::footer(ParquetMetaDataReader::decode_metadata_with_options(&footer, options)?)
+        bounds::footer(&footer)?;
+        bounds::metadata(ParquetMetaDataReader::decode_metadata(&footer)?, &self.schema)
     }
 }
 
@@ -170,22 +178,15 @@ fn failed(why: &str) -> ParquetError {
 }
 
 impl AsyncFileReader for Reader {
-    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes>> {
-        async move {
-            let start = range.start;
-            let bytes = self.description(range).await?;
-            if let Some(metadata) = &self.metadata {
-                bounds::indexes(metadata, start, &bytes)?;
-            }
-            Ok(bytes)
-        }
-        .boxed()
+    fn get_bytes(&mut self, _: Range<u64>) -> BoxFuture<'_, Result<Bytes>> {
+        // Page indexes and Bloom filters, which are switched off.
+        ready(Err(failed("only the footer and data are read"))).boxed()
     }
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
         async move {
             let data = self.fetch(ranges).await?;
-            data.iter().try_for_each(|data| bounds::pages(data))?;
+            bounds::chunks(&data)?;
             Ok(data)
         }
         .boxed()
@@ -193,14 +194,8 @@ impl AsyncFileReader for Reader {
 
     fn get_metadata<'a>(
         &'a mut self,
-        options: Option<&'a ArrowReaderOptions>,
+        _: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>>> {
-        async move {
-            // The page index is asked for later, if pages can be pruned.
-            let metadata = Arc::new(self.footer(options.map(ArrowReaderOptions::metadata_options)).await?);
-            self.metadata = Some(Arc::clone(&metadata));
-            Ok(metadata)
-        }
-        .boxed()
+        async move { Ok(Arc::new(self.footer().await?)) }.boxed()
     }
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 use url::Url;
 
 /// What the operators of one fragment may reserve.
-pub const POOL_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub const POOL_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The default asks the machine for its processors, which is slow, and nothing here wants to know.
 static CONFIG: LazyLock<SessionConfig> = LazyLock::new(|| SessionConfig::new().with_target_partitions(1));

@@ -1,42 +1,50 @@
-//! Thrift's compact protocol, in which Parquet writes its own structures, read without building anything: whoever decodes
-//! them afterwards reserves memory for as many elements as a list says it has.
+//! Thrift's compact protocol, in which Parquet writes its own structures, read without building anything.
+//!
+//! Parquet's decoder takes a field for what its number says, whatever type it is sent as, steps over what it does not know in
+//! its own way, and reserves memory for as many elements as a list announces. So this walk takes only what leaves no
+//! choice: known fields of their types, each once, in order, and lists no longer than the bytes that follow.
 //!
 //! Source: `doc/specs/thrift-compact-protocol.md` of Apache Thrift.
 
 /// Why bytes are not what they should be.
 pub type Malformed = &'static str;
 
-/// Elements of one list of structures (row groups, columns, pages) and of any other.
-const STRUCTURES_MAX: u64 = 64 * 1024;
-const ELEMENTS_MAX: u64 = 1024 * 1024;
-/// Parquet nests less than half as deep.
-const DEPTH_MAX: u32 = 16;
-
-const TRUE: u8 = 1;
-const FALSE: u8 = 2;
-const BYTE: u8 = 3;
-const I16: u8 = 4;
-const I32: u8 = 5;
-const I64: u8 = 6;
-const DOUBLE: u8 = 7;
-const BINARY: u8 = 8;
-const LIST: u8 = 9;
-const SET: u8 = 10;
-const MAP: u8 = 11;
-const STRUCTURE: u8 = 12;
-
-/// A field of a structure (`parent` 0), or of a structure in its field `parent`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
-    pub parent: i16,
-    pub id: i16,
+/// The type of a field.
+pub enum Kind {
+    Bool,
+    I8,
+    I16,
+    I32,
+    I64,
+    Binary,
+    List(&'static Kind),
+    Structure(&'static Structure),
 }
 
-/// Steps over one structure and gives what follows it. `number` gets its integers and those of the structures in it, not
-/// those in lists.
-pub fn skip<'a>(bytes: &'a [u8], number: &mut dyn FnMut(Field, i64)) -> Result<&'a [u8], Malformed> {
+/// A structure: its fields, by number.
+pub struct Structure {
+    pub fields: &'static [(i16, Kind)],
+}
+
+/// What the walk tells of.
+pub enum Seen {
+    /// A structure begins.
+    Begin,
+    /// An integer field.
+    Number(i16, i64),
+}
+
+/// Is told what is in which structure.
+pub type Visit<'v> = dyn FnMut(&'static Structure, Seen) -> Result<(), Malformed> + 'v;
+
+/// Walks over one structure and gives what follows it.
+pub fn walk<'a>(
+    bytes: &'a [u8],
+    structure: &'static Structure,
+    visit: &mut Visit<'_>,
+) -> Result<&'a [u8], Malformed> {
     let mut cursor = Cursor { rest: bytes };
-    cursor.structure(0, 0, number)?;
+    cursor.structure(structure, visit)?;
     Ok(cursor.rest)
 }
 
@@ -45,71 +53,77 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    fn structure(
-        &mut self,
-        parent: i16,
-        depth: u32,
-        number: &mut dyn FnMut(Field, i64),
-    ) -> Result<(), Malformed> {
-        if depth > DEPTH_MAX {
-            return Err("a structure is nested too deep");
-        }
-        let mut id = 0_i16;
+    fn structure(&mut self, structure: &'static Structure, visit: &mut Visit<'_>) -> Result<(), Malformed> {
+        visit(structure, Seen::Begin)?;
+        let mut last = 0_i16;
         loop {
             let head = self.byte()?;
-            let (delta, kind) = (head >> 4, head & 0x0f);
-            if kind == 0 {
+            if head == 0 {
                 return Ok(());
             }
-            id = if delta == 0 {
-                i16::try_from(self.zigzag()?).map_err(|_| "a field has no number")?
-            } else {
-                id.checked_add(i16::from(delta)).ok_or("a field has no number")?
+            let delta = i16::from(head >> 4);
+            let id = match delta {
+                0 => i16::try_from(self.zigzag()?).map_err(|_| "a field has no number")?,
+                delta => last.checked_add(delta).ok_or("a field has no number")?,
             };
-            match kind {
-                TRUE | FALSE => {}
-                I16 | I32 | I64 => number(Field { parent, id }, self.zigzag()?),
-                STRUCTURE if depth == 0 => self.structure(id, depth + 1, number)?,
-                kind => self.value(kind, depth)?,
+            if id <= last {
+                return Err("fields that are not in order");
+            }
+            last = id;
+            let field = structure.fields.iter().find(|field| field.0 == id);
+            let (_, kind) = field.ok_or("a field that is not known")?;
+            match (kind, head & 0x0f) {
+                // The value is in the type.
+                (Kind::Bool, 1 | 2) => {}
+                (Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64, found) if found == kind.code() => {
+                    let value = self.number(kind)?;
+                    visit(structure, Seen::Number(id, value))?;
+                }
+                (kind, found) if found == kind.code() => self.value(kind, visit)?,
+                _ => return Err("a field of another type"),
             }
         }
     }
 
-    fn value(&mut self, kind: u8, depth: u32) -> Result<(), Malformed> {
+    fn value(&mut self, kind: &'static Kind, visit: &mut Visit<'_>) -> Result<(), Malformed> {
         match kind {
-            // In a list each takes a byte.
-            TRUE | FALSE | BYTE => self.advance(1),
-            I16 | I32 | I64 => self.zigzag().map(drop),
-            DOUBLE => self.advance(8),
-            BINARY => {
+            Kind::Bool => self.advance(1),
+            Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => self.number(kind).map(drop),
+            Kind::Binary => {
                 let len_bytes = self.varint()?;
                 self.advance(len_bytes)
             }
-            LIST | SET => {
+            Kind::Structure(structure) => self.structure(structure, visit),
+            Kind::List(kind) => {
                 let head = self.byte()?;
-                let kind = head & 0x0f;
                 let count = match head >> 4 {
                     15 => self.varint()?,
                     count => u64::from(count),
                 };
-                let max = if kind == STRUCTURE { STRUCTURES_MAX } else { ELEMENTS_MAX };
-                if count > max || count > self.rest.len() as u64 {
+                // Some writers give an empty list no type.
+                let fits = head & 0x0f == kind.code() || (matches!(kind, Kind::Bool) && head & 0x0f == 2);
+                if !fits && head != 0 {
+                    return Err("a list of another type");
+                }
+                if count > self.rest.len() as u64 {
                     return Err("a list promises more than it has");
                 }
-                self.values(count, kind, depth)
+                (0..count).try_for_each(|_| self.value(kind, visit))
             }
-            // Parquet has none.
-            MAP => Err("a map"),
-            STRUCTURE => self.structure(0, depth + 1, &mut |_, _| {}),
-            _ => Err("a field has no type"),
         }
     }
 
-    fn values(&mut self, count: u64, kind: u8, depth: u32) -> Result<(), Malformed> {
-        if depth >= DEPTH_MAX {
-            return Err("a list is nested too deep");
-        }
-        (0..count).try_for_each(|_| self.value(kind, depth + 1))
+    fn number(&mut self, kind: &Kind) -> Result<i64, Malformed> {
+        let value = match kind {
+            Kind::I8 => i64::from(self.byte()?.cast_signed()),
+            _ => self.zigzag()?,
+        };
+        let fits = match kind {
+            Kind::I16 => i16::try_from(value).is_ok(),
+            Kind::I32 => i32::try_from(value).is_ok(),
+            _ => true,
+        };
+        if fits { Ok(value) } else { Err("a number is too large") }
     }
 
     fn byte(&mut self) -> Result<u8, Malformed> {
@@ -126,18 +140,37 @@ impl Cursor<'_> {
 
     fn varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0_u64;
-        for shift in (0..64).step_by(7) {
+        for shift in (0..63).step_by(7) {
             let byte = self.byte()?;
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(value);
             }
         }
-        Err("a number is too long")
+        // Of the tenth byte one bit is left.
+        match self.byte()? {
+            byte @ 0..=1 => Ok(value | u64::from(byte) << 63),
+            _ => Err("a number is too long"),
+        }
     }
 
     fn zigzag(&mut self) -> Result<i64, Malformed> {
         let value = self.varint()?;
         Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
+    }
+}
+
+impl Kind {
+    fn code(&self) -> u8 {
+        match self {
+            Kind::Bool => 1,
+            Kind::I8 => 3,
+            Kind::I16 => 4,
+            Kind::I32 => 5,
+            Kind::I64 => 6,
+            Kind::Binary => 8,
+            Kind::List(_) => 9,
+            Kind::Structure(_) => 12,
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! Objects that would take much memory.
 
-use super::{Plan, aggregate, partial, project, scan_of};
+use super::{Plan, aggregate, op, partial, project, scan_of};
 use arrow::array::{ArrayRef, DictionaryArray, FixedSizeBinaryArray, Int32Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use benthic_fragment::fragment::Status;
+use datafusion_expr::Operator;
 use datafusion_functions::string::upper;
 use datafusion_functions_aggregate::min_max::max_udaf;
 use datafusion_physical_expr::ScalarFunctionExpr;
-use datafusion_physical_expr::expressions::col;
+use datafusion_physical_expr::expressions::{IsNotNullExpr, col, lit};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
@@ -31,23 +32,189 @@ pub fn strings(rows: usize, len: usize) -> ArrayRef {
 
 pub type Bomb = (&'static str, Vec<u8>, Status, &'static str);
 
-/// `SELECT max(upper(s))`.
+/// `SELECT max(upper(s))`, over a scan whose predicate some row groups fit only in part.
 pub fn plan() -> Plan {
     let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
+    let differs = op(col("s", &schema).unwrap(), Operator::NotEq, lit("00000500".repeat(13)));
+    max_upper(scan_of(schema, &["s"], Some(differs)))
+}
+
+/// `SELECT max(upper(s)) WHERE s IS NOT NULL`: a filter between.
+pub fn filtered() -> Plan {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
     let scan = scan_of(Arc::clone(&schema), &["s"], None);
+    let there = Arc::new(IsNotNullExpr::new(col("s", &schema).unwrap()));
+    max_upper(super::filter(scan, there))
+}
+
+/// `SELECT max(s || s)`, doubled ten times.
+pub fn doubled() -> Plan {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
+    let mut plan = scan_of(Arc::clone(&schema), &["s"], None);
+    for _ in 0..10 {
+        let s = || col("s", &plan.schema()).unwrap();
+        let twice = op(s(), Operator::StringConcat, s());
+        plan = project(plan, vec![(twice, "s")]);
+    }
+    let s = col("s", &plan.schema()).unwrap();
+    let max = aggregate(&plan, max_udaf(), s, "m");
+    partial(plan, &[], vec![max])
+}
+
+fn max_upper(input: Plan) -> Plan {
+    let schema = input.schema();
     let args = vec![col("s", &schema).unwrap()];
     let upper = ScalarFunctionExpr::try_new(upper(), args, &schema, Arc::default()).unwrap();
-    let projected = project(scan, vec![(Arc::new(upper), "u")]);
+    let projected = project(input, vec![(Arc::new(upper), "u")]);
     let max = aggregate(&projected, max_udaf(), col("u", &projected.schema()).unwrap(), "m");
     partial(projected, &[], vec![max])
 }
 
-/// A footer whose list of row groups has this many, and none.
-fn row_groups(count: u32) -> Vec<u8> {
-    let mut footer = vec![0x15, 0x02, 0x19, 0x1c, 0x48, 0x01, b'r', 0x15, 0x00, 0x00, 0x16, 0x00, 0x19, 0xfc];
-    prost::encoding::encode_varint(u64::from(count), &mut footer);
-    footer.push(0);
-    [b"PAR1", &footer[..], &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+/// A file with this footer and nothing before it.
+fn with_footer(footer: &[u8]) -> Vec<u8> {
+    [b"PAR1", footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+}
+
+/// A file by hand: columns `s` (and more) of strings, whose data are these pages, all the same.
+pub fn handmade(pages: &[u8], columns: usize, rows: i64) -> Vec<u8> {
+    let leaf = |name: &str| Thrift::default().int(1, 6).int(3, 0).bytes(4, name.as_bytes()).int(6, 0).end();
+    let names: Vec<String> =
+        (0..columns).map(|n| if n == 0 { "s".to_owned() } else { format!("s{n}") }).collect();
+    let root = Thrift::default().bytes(4, b"r").int(5, columns as i64).end();
+    let schema = std::iter::once(root).chain(names.iter().map(|name| leaf(name))).collect();
+    let chunk = |name: &String| {
+        let path = vec![Thrift::string(name.as_bytes())];
+        let metadata = Thrift::default().int(1, 6).list(2, 5, vec![vec![0]]).list(3, 8, path).int(4, 0);
+        let metadata = metadata.long(5, rows).long(6, 1).long(7, pages.len() as i64).long(9, 4).end();
+        Thrift::default().long(2, 4).structure(3, metadata).end()
+    };
+    let group =
+        Thrift::default().list(1, 12, names.iter().map(chunk).collect()).long(2, 1).long(3, rows).end();
+    let footer = Thrift::default().int(1, 1).list(2, 12, schema).long(3, rows).list(4, 12, vec![group]).end();
+    [b"PAR1", pages, &footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+}
+
+/// A page of one short string in plain encoding, said to be as long as it is.
+pub fn page(rows: i64) -> Vec<u8> {
+    let body = [1, 0, 0, 0, b'x'];
+    let data = Thrift::default().int(1, rows).int(2, 0).int(3, 3).int(4, 3).end();
+    let header = Thrift::default().int(1, 0).int(2, 5).int(3, 5).structure(5, data).end();
+    [&header[..], &body].concat()
+}
+
+/// Writes structures in Thrift's compact protocol.
+#[derive(Default)]
+struct Thrift {
+    bytes: Vec<u8>,
+    last: u8,
+}
+
+impl Thrift {
+    fn head(mut self, id: u8, kind: u8) -> Thrift {
+        self.bytes.push((id - self.last) << 4 | kind);
+        self.last = id;
+        self
+    }
+
+    fn varint(mut self, value: u64) -> Thrift {
+        prost::encoding::encode_varint(value, &mut self.bytes);
+        self
+    }
+
+    fn int(self, id: u8, value: i64) -> Thrift {
+        self.head(id, 5).varint((value << 1) as u64)
+    }
+
+    fn long(self, id: u8, value: i64) -> Thrift {
+        self.head(id, 6).varint((value << 1) as u64)
+    }
+
+    fn string(bytes: &[u8]) -> Vec<u8> {
+        let mut string = Thrift::default().varint(bytes.len() as u64).bytes;
+        string.extend_from_slice(bytes);
+        string
+    }
+
+    fn bytes(self, id: u8, bytes: &[u8]) -> Thrift {
+        let mut this = self.head(id, 8);
+        this.bytes.extend(Thrift::string(bytes));
+        this
+    }
+
+    fn structure(self, id: u8, structure: Vec<u8>) -> Thrift {
+        let mut this = self.head(id, 12);
+        this.bytes.extend(structure);
+        this
+    }
+
+    fn announced(self, id: u8, kind: u8, count: u64) -> Thrift {
+        let mut this = self.head(id, 9);
+        this.bytes.push(0xf0 | kind);
+        this.varint(count)
+    }
+
+    fn list(self, id: u8, kind: u8, items: Vec<Vec<u8>>) -> Thrift {
+        let mut this = self.announced(id, kind, items.len() as u64);
+        this.bytes.extend(items.concat());
+        this
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.bytes.push(0);
+        self.bytes
+    }
+}
+
+const TWO_BILLION: u64 = i32::MAX as u64;
+
+fn root() -> Vec<u8> {
+    Thrift::default().bytes(4, b"r").int(5, 0).end()
+}
+
+/// A footer whose list of row groups has two billion, and none.
+fn row_groups() -> Vec<u8> {
+    let footer = Thrift::default().int(1, 1).list(2, 12, vec![root()]).long(3, 0);
+    with_footer(&footer.announced(4, 12, TWO_BILLION).end())
+}
+
+/// The same list, sent as a number: its decoder looks at the field's number only.
+fn row_groups_as_a_number() -> Vec<u8> {
+    let footer = Thrift::default().int(1, 1).list(2, 12, vec![root()]).long(3, 0).head(4, 6);
+    let mut footer = footer.end();
+    footer.pop();
+    footer.extend([0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0]);
+    with_footer(&footer)
+}
+
+/// The same list in what is stepped over: the flags of a list that nobody knows take no bytes there.
+fn row_groups_behind_flags() -> Vec<u8> {
+    let hidden = Thrift { bytes: Vec::new(), last: 3 }.announced(4, 12, TWO_BILLION).bytes;
+    let mut footer = Thrift::default().int(1, 1).list(2, 12, vec![root()]).long(3, 0);
+    // Field 3 again, so that the hidden field is the next.
+    footer.bytes.extend([0x09, 0x06, (hidden.len() as u8) << 4 | 1]);
+    footer.bytes.extend(hidden);
+    with_footer(&footer.end())
+}
+
+fn children() -> Vec<u8> {
+    let root = Thrift::default().bytes(4, b"r").int(5, TWO_BILLION as i64).end();
+    with_footer(&Thrift::default().int(1, 1).list(2, 12, vec![root]).long(3, 0).end())
+}
+
+/// A schema of groups of one group.
+fn deep_schema() -> Vec<u8> {
+    let group = Thrift::default().int(3, 0).bytes(4, b"g").int(5, 1).end();
+    let schema = std::iter::repeat_n(group, 9_000).chain([root()]).collect();
+    with_footer(&Thrift::default().int(1, 1).list(2, 12, schema).long(3, 0).end())
+}
+
+/// A page with two sizes; the second, which counts, is sent as another type.
+fn page_of_two_sizes() -> Vec<u8> {
+    let data = Thrift::default().int(1, 1).int(2, 0).int(3, 3).int(4, 3).end();
+    let mut header = Thrift::default().int(1, 0).int(2, 5);
+    header.bytes.extend([0x07, 0x04, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 0, 0]);
+    let header = header.int(3, 5).structure(5, data).end();
+    handmade(&[&header[..], &[1, 0, 0, 0, b'x']].concat(), 1, 1)
 }
 
 /// A file with one page, which says that it is 128 MB long.
@@ -61,28 +228,36 @@ fn huge_page() -> Vec<u8> {
     file
 }
 
-/// A name for the log, the object, how [`plan`] is answered over it, and part of the message.
-pub fn bombs() -> Vec<Bomb> {
+/// 4,000 rows of the same 256 KiB.
+pub fn one_long_string() -> Vec<u8> {
     let same: DictionaryArray<Int32Type> = DictionaryArray::new(
         Int32Array::from_iter_values((0..4_000).map(|_| 0)),
         Arc::new(StringArray::from(vec!["x".repeat(256 * 1024)])),
     );
-    let dictionary = properties().set_dictionary_page_size_limit(4 * 1024 * 1024);
+    file(Arc::new(same), properties().set_dictionary_page_size_limit(4 * 1024 * 1024))
+}
+
+/// A name for the log, the object, how [`plan`] is answered over it, and part of the message.
+pub fn bombs() -> Vec<Bomb> {
     let wide = FixedSizeBinaryArray::try_from_iter((0..100).map(|_| [7_u8; 4_096])).unwrap();
     let delta = properties().set_dictionary_enabled(false).set_encoding(Encoding::DELTA_BYTE_ARRAY);
     let gzip = properties().set_compression(Compression::GZIP(Default::default()));
     let long = properties().set_dictionary_enabled(false);
+    let binary = arrow::array::BinaryArray::from_iter_values((0..100).map(|_| [b'x', 0xf0]));
     vec![
-        ("a long string in every row", file(Arc::new(same), dictionary), Status::Ok, ""),
-        ("two billion row groups", row_groups(i32::MAX as u32), Status::Failed, "promises more"),
-        ("a huge page", huge_page(), Status::Unsupported, "a page that is too large"),
-        (
-            "a string longer than a page",
-            file(strings(1, 9_000_000), long),
-            Status::Unsupported,
-            "a page that is too large",
-        ),
-        ("a wide column", file(Arc::new(wide), properties()), Status::Unsupported, "wide values"),
+        ("a page by hand", handmade(&page(1), 1, 1), Status::Ok, ""),
+        ("a long string in every row", one_long_string(), Status::Ok, ""),
+        ("two billion row groups", row_groups(), Status::Failed, "promises more"),
+        ("two billion row groups as a number", row_groups_as_a_number(), Status::Failed, "another type"),
+        ("two billion row groups behind flags", row_groups_behind_flags(), Status::Failed, "in order"),
+        ("two billion children", children(), Status::Failed, "a schema"),
+        ("a deep schema", deep_schema(), Status::Failed, "a schema"),
+        ("a page of two sizes", page_of_two_sizes(), Status::Failed, "in order"),
+        ("a huge page", huge_page(), Status::Unsupported, "too large"),
+        ("a row group too large", file(strings(10, 9_000_000), long), Status::Unsupported, "too large"),
+        ("more rows than values", handmade(&page(1), 1, 1 << 40), Status::Failed, "too many rows"),
+        ("bytes that are no text", file(Arc::new(binary), properties()), Status::Unsupported, "another type"),
+        ("a wide column", file(Arc::new(wide), properties()), Status::Unsupported, "another type"),
         ("strings as differences", file(strings(1_000, 100), delta), Status::Unsupported, "an encoding"),
         ("gzip", file(strings(1_000, 100), gzip), Status::Unsupported, "a compression"),
     ]

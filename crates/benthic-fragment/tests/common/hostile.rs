@@ -7,8 +7,8 @@ use datafusion_common::ScalarValue;
 use datafusion_expr::Operator;
 use datafusion_physical_expr::expressions::{Column, lit};
 use datafusion_proto_models::datafusion_common::ArrowType;
-use datafusion_proto_models::datafusion_common::EmptyMessage;
 use datafusion_proto_models::datafusion_common::arrow_type::ArrowTypeEnum;
+use datafusion_proto_models::datafusion_common::{self as messages, EmptyMessage, ParquetOptions};
 use datafusion_proto_models::protobuf;
 use datafusion_proto_models::protobuf::physical_expr_node::ExprType;
 use datafusion_proto_models::protobuf::physical_plan_node::PhysicalPlanType;
@@ -98,6 +98,20 @@ fn nested_nots(count: usize) -> Envelope {
     let mut scan = scan.encode_to_vec();
     scan.extend(wrap(3, &expr));
     Envelope::new(Bytes::from(wrap(1, &scan)))
+}
+
+fn filter_with(change: impl FnOnce(&mut protobuf::FilterExecNode)) -> Envelope {
+    let mut node = node(&point(1));
+    let Some(PhysicalPlanType::Filter(filter)) = &mut node.physical_plan_type else { unreachable!() };
+    change(filter);
+    Envelope::new(Bytes::from(node.encode_to_vec()))
+}
+
+/// A hint for which a decoder would reserve memory.
+pub fn huge_limit() -> Envelope {
+    aggregate(|node| {
+        node.limit = Some(protobuf::AggLimit { limit: 1 << 40, descending: Some(true) });
+    })
 }
 
 fn nested_filters(count: usize) -> Envelope {
@@ -199,7 +213,29 @@ pub fn refused() -> Vec<Hostile> {
             }),
             "a scan computes",
         ),
-        ("a long literal", long_literal(), "a literal is too long"),
+        ("a long literal", long_literal(), "literals that are too long"),
+        (
+            "a scan that filters",
+            scan_with(|scan| {
+                let global = ParquetOptions { pushdown_filters: true, ..ParquetOptions::default() };
+                let options = scan.parquet_options.get_or_insert_default();
+                options.global = Some(global);
+            }),
+            "a scan filters",
+        ),
+        ("a scan of very many columns", wide_scan(), "too many columns"),
+        (
+            "a filter of very many columns",
+            filter_with(|filter| filter.projection = vec![0; 100_000]),
+            "too many columns",
+        ),
+        ("very many grouping sets", aggregate(|node| node.groups = vec![false; 100_000]), "not complete"),
+        ("a pattern for each row", predicate(like(column(15))), "not the same for all rows"),
+        ("a long pattern", predicate(like(text("%x".repeat(100)))), "patterns"),
+        ("many patterns", many_patterns(), "patterns"),
+        ("trimming by a column", predicate(trim_by_column()), "trimming"),
+        ("many literals", many_literals(), "literals that are too long"),
+        ("nested cases", predicate(cases(5)), "nested too deep"),
         ("many strings", many_strings(), "too many strings"),
         ("another build", Envelope { build: "0.0.0".to_owned(), ..point.clone() }, "another build"),
         ("batches of nothing", Envelope { batch_rows: 0, ..point.clone() }, "the batch"),
@@ -222,8 +258,62 @@ fn many_strings() -> Envelope {
 
 fn long_literal() -> Envelope {
     let scan = scan(&["l_comment"], None);
-    let same = super::op(Arc::new(Column::new("l_comment", 0)), Operator::Eq, lit("x".repeat(1_025)));
+    let same = super::op(Arc::new(Column::new("l_comment", 0)), Operator::Eq, lit("x".repeat(4_097)));
     Envelope::new(encode(&filter(scan, same)).unwrap())
+}
+
+fn expr(kind: ExprType) -> protobuf::PhysicalExprNode {
+    protobuf::PhysicalExprNode { expr_id: None, expr_type: Some(kind) }
+}
+
+fn text(text: String) -> protobuf::PhysicalExprNode {
+    let value = messages::scalar_value::Value::Utf8ViewValue(text);
+    expr(ExprType::Literal(messages::ScalarValue { value: Some(value) }))
+}
+
+fn like(pattern: protobuf::PhysicalExprNode) -> ExprType {
+    ExprType::LikeExpr(Box::new(protobuf::PhysicalLikeExprNode {
+        expr: Some(Box::new(column(15))),
+        pattern: Some(Box::new(pattern)),
+        ..Default::default()
+    }))
+}
+
+fn any(exprs: Vec<protobuf::PhysicalExprNode>) -> Envelope {
+    predicate(ExprType::BinaryExpr(Box::new(protobuf::PhysicalBinaryExprNode {
+        l: None,
+        r: None,
+        op: "Or".to_owned(),
+        operands: exprs,
+    })))
+}
+
+fn many_patterns() -> Envelope {
+    any((0..17).map(|_| expr(like(text("x%".to_owned())))).collect())
+}
+
+fn many_literals() -> Envelope {
+    any((0..5).map(|_| text("x".repeat(1_000))).collect())
+}
+
+fn trim_by_column() -> ExprType {
+    let ExprType::ScalarUdf(mut trim) = call("btrim", None) else { unreachable!() };
+    trim.args = vec![column(15), column(15)];
+    ExprType::ScalarUdf(trim)
+}
+
+fn cases(depth: usize) -> ExprType {
+    let inner = if depth == 0 { column(0) } else { expr(cases(depth - 1)) };
+    ExprType::Case(Box::new(protobuf::PhysicalCaseNode { expr: Some(Box::new(inner)), ..Default::default() }))
+}
+
+/// One column, a thousand times.
+fn wide_scan() -> Envelope {
+    scan_with(|scan| {
+        let projections = scan.base_conf.as_mut().unwrap().projection_exprs.as_mut().unwrap();
+        let one = projections.projections[0].clone();
+        projections.projections = vec![one; 1_000];
+    })
 }
 
 fn list_is_null(list: super::Expr) -> super::Expr {

@@ -1,6 +1,8 @@
 //! Fragments inside the OSDs of a real cluster: the answers are those of the same code here, and nothing that a client can
 //! send or store harms an OSD.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[allow(dead_code, reason = "shared with the tests of the fragment")]
 #[path = "../../../../benthic-fragment/tests/common/mod.rs"]
 mod common;
@@ -153,12 +155,15 @@ fn plans_and_objects_that_would_harm_an_osd_are_refused_and_it_lives() {
 #[test]
 fn a_busy_osd_refuses_at_once_and_serves_the_rest() {
     let pool = pool();
-    let object = put(&pool, "busy", common::lineitem().parquet);
+    let parquet = common::lineitem_of(60_000).parquet;
+    // An OSD runs the operations of one placement group one after the other.
+    let objects: Vec<_> = (0..24).map(|n| put(&pool, &format!("busy {n}"), parquet.clone())).collect();
     let envelope = envelope(&common::q1()).to_bytes();
-    let expected = scanned(&pool, &object, &envelope).ipc;
+    let expected = scanned(&pool, &objects[0], &envelope).ipc;
     let (mut done, mut refused) = (0, 0);
     for _ in 0..20 {
-        for reply in block_on(join_all((0..16).map(|_| scan(&pool, &object, envelope.clone())))) {
+        let calls = objects.iter().map(|object| scan(&pool, object, envelope.clone()));
+        for reply in block_on(join_all(calls)) {
             let reply = reply.unwrap();
             if reply.status == i32::from(Status::Busy) {
                 refused += 1;

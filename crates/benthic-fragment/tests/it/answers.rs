@@ -1,8 +1,7 @@
 //! Fragments over one object, against what plain loops over the same rows find.
 
-#[allow(dead_code, reason = "not every file uses all of it")]
-mod common;
-
+use crate::Object;
+use crate::common::{self, FIRST_DAY, Lineitem, Plan, ROWS};
 use arrow::array::{
     Array, Date32Array, Decimal128Array, Int64Array, RecordBatch, StringArray, StringViewArray, UInt64Array,
 };
@@ -10,32 +9,11 @@ use arrow::ipc::reader::StreamReader;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_fragment::fragment::{Envelope, Ranges, Reply, Status, encode, run};
 use bytes::Bytes;
-use common::{FIRST_DAY, Lineitem, Plan, ROWS};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
 static LINEITEM: LazyLock<Lineitem> = LazyLock::new(common::lineitem);
-
-struct Object(Bytes);
-
-impl Ranges for Object {
-    fn size_bytes(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn gap_bytes_max(&self) -> u64 {
-        4_096
-    }
-
-    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        Ok(ranges.iter().map(|range| self.0.slice(range.start as usize..range.end as usize)).collect())
-    }
-
-    fn go_on(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
 
 fn answer(envelope: &Envelope) -> Reply {
     run(&mut Object(LINEITEM.parquet.clone()), &envelope.to_bytes()).unwrap()
@@ -50,10 +28,7 @@ fn envelope(plan: &Plan) -> Envelope {
     Envelope::new(encode(plan).unwrap())
 }
 
-fn column<T: Array + 'static>(batch: &RecordBatch, name: &str) -> T
-where
-    T: Clone,
-{
+fn column<T: Array + Clone + 'static>(batch: &RecordBatch, name: &str) -> T {
     batch.column_by_name(name).unwrap().as_any().downcast_ref::<T>().unwrap().clone()
 }
 

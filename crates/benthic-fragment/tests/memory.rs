@@ -1,14 +1,17 @@
 //! Objects that would take much memory, run as an OSD would run them: answered or refused, and in little memory.
 //!
-//! One test, because the memory is that of the process.
+//! One test, because the memory is that of the process, which is why it stands outside of `it/`.
 
-#[allow(dead_code, reason = "not every file uses all of it")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[allow(dead_code, reason = "shared with other tests")]
 mod common;
 
 use benthic_core::Result;
 use benthic_fragment::fragment::{Envelope, Ranges, Reply, Status, encode, run};
 use bytes::Bytes;
-use common::bombs::{bombs, file, plan, properties, strings};
+use common::Plan;
+use common::bombs::{bombs, doubled, file, filtered, one_long_string, plan, properties, strings};
 use std::ops::Range;
 
 const MEMORY_BYTES_MAX: u64 = 160 * 1024 * 1024;
@@ -45,7 +48,15 @@ fn what_would_take_much_memory_does_not() {
     let envelope = Envelope::new(encode(&plan()).unwrap()).to_bytes();
     let warm = run(&mut Object(file(strings(1_000, 100), properties()).into()), &envelope).unwrap();
     assert_eq!(warm.status, i32::from(Status::Ok), "{}", warm.message);
-    for (name, object, status, why) in bombs() {
+    let mut tries: Vec<_> = bombs()
+        .into_iter()
+        .map(|(name, object, status, why)| (name, object, envelope.clone(), status, why))
+        .collect();
+    let of = |plan: &Plan| Envelope::new(encode(plan).unwrap()).to_bytes();
+    tries.push(("a long string behind a filter", one_long_string(), of(&filtered()), Status::Ok, ""));
+    let short = file(strings(8_000, 256), properties());
+    tries.push(("a string that is doubled", short, of(&doubled()), Status::Ok, ""));
+    for (name, object, envelope, status, why) in tries {
         let mut object = Object(object.into());
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let before = memory_bytes("VmRSS");

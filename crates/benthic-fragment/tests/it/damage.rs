@@ -1,0 +1,77 @@
+//! Objects and plans with damaged bytes, run as the class runs them: whatever panics is caught there, so that what counts is
+//! that nothing aborts, nothing goes on for ever and nothing takes much memory.
+
+#[path = "../../../../fuzz/src/fragment.rs"]
+mod targets;
+
+use crate::common;
+use benthic_fragment::fragment::encode;
+use std::fs;
+use std::path::Path;
+
+/// Numbers that are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+/// The bytes with one to four of them changed, or with a part cut out.
+fn damaged(bytes: &[u8], numbers: &mut Numbers) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..=numbers.below(4) {
+        let at = numbers.below(bytes.len());
+        match numbers.below(8) {
+            0 => bytes[at] = 0xff,
+            1 => bytes[at] = bytes[at].wrapping_add(1),
+            2 => drop(bytes.drain(at..(at + numbers.below(64) + 1).min(bytes.len()))),
+            _ => bytes[at] ^= 1 << numbers.below(8),
+        }
+        if bytes.is_empty() {
+            break;
+        }
+    }
+    bytes
+}
+
+fn rounds() -> usize {
+    if std::env::var_os("BENTHIC_TEST_LONG").is_some() { 200_000 } else { 4_000 }
+}
+
+#[test]
+fn damaged_objects_are_answered_or_refused() {
+    let mut numbers = Numbers(1);
+    let whole = common::lineitem_of(200).parquet;
+    let footer = whole.len() - 4 - 4_000;
+    for _ in 0..rounds() {
+        targets::parquet(&damaged(&whole, &mut numbers));
+        // The footer is the smaller part, and what the decoder believes most.
+        let tail = damaged(&whole[footer..whole.len() - 8], &mut numbers);
+        targets::parquet(&[&whole[..footer], &tail, &whole[whole.len() - 8..]].concat());
+    }
+}
+
+#[test]
+fn damaged_plans_are_answered_or_refused() {
+    let mut numbers = Numbers(2);
+    for plan in [common::q1(), common::q6(), common::point(7), common::bombs::plan()] {
+        let plan = encode(&plan).unwrap();
+        for _ in 0..rounds() {
+            targets::fragment(&damaged(&plan, &mut numbers));
+        }
+    }
+}
+
+#[test]
+fn every_input_of_the_corpus_is_answered_or_refused() {
+    for (name, target) in targets::TARGETS {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
+        let inputs: Vec<_> = fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(inputs.len() > 3, "{name} has a corpus");
+        inputs.iter().for_each(|path| target(&fs::read(path).unwrap()));
+        target(&[]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Plans that must not run, and objects that are not what they say.
+
+use crate::Object;
+use crate::common::bombs::{file, handmade, page, properties, strings};
+use crate::common::{self, Plan};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_fragment::fragment::{Envelope, Ranges, Status, encode, run};
+use bytes::Bytes;
+use datafusion_functions_aggregate::count::count_udaf;
+use datafusion_physical_expr::expressions::{Column, lit};
+use datafusion_physical_plan::limit::GlobalLimitExec;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Nobody may read it.
+struct Untouched;
+
+impl Ranges for Untouched {
+    fn size_bytes(&self) -> u64 {
+        1_000_000
+    }
+
+    fn gap_bytes_max(&self) -> u64 {
+        0
+    }
+
+    fn read(&mut self, _: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        panic!("a refused plan read the object")
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        panic!("a refused plan ran")
+    }
+}
+
+#[test]
+fn plans_that_are_not_on_the_list_are_refused_before_they_are_built() {
+    for (name, envelope, why) in common::hostile::refused() {
+        let reply = run(&mut Untouched, &envelope.to_bytes()).unwrap();
+        assert_eq!(reply.status, i32::from(Status::Unsupported), "{name}: {}", reply.message);
+        assert!(reply.message.contains(why), "{name}: {}", reply.message);
+    }
+}
+
+/// A predicate that only prunes is a hint: one that cannot prune is not applied, and is no error.
+const HINTS: [&str; 3] =
+    ["a filter that is no boolean", "a column behind the schema", "types that do not compare"];
+
+#[test]
+fn plans_that_are_wrong_answer_so() {
+    let object = common::lineitem().parquet;
+    let mut bad = Vec::new();
+    for (name, envelope) in common::hostile::wrong() {
+        let bytes = envelope.to_bytes();
+        match catch_unwind(AssertUnwindSafe(|| run(&mut Object(object.clone()), &bytes))) {
+            Ok(Ok(reply)) if HINTS.contains(&name) => assert_eq!(reply.rows, common::ROWS as u64, "{name}"),
+            Ok(Ok(reply)) if reply.status != i32::from(Status::Ok) => {
+                assert!(!reply.message.is_empty(), "{name}");
+            }
+            Ok(Ok(reply)) => bad.push(format!("{name}: answered {} rows", reply.rows)),
+            Ok(Err(error)) => bad.push(format!("{name}: {error}")),
+            Err(_) => bad.push(format!("{name}: panicked")),
+        }
+    }
+    assert!(bad.is_empty(), "{bad:#?}");
+}
+
+/// The time is over when it was asked for so often.
+struct Hurried(Object, u32);
+
+impl Ranges for Hurried {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn gap_bytes_max(&self) -> u64 {
+        0
+    }
+
+    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.0.read(ranges)
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        self.1 = self.1.checked_sub(1).ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "late"))?;
+        Ok(())
+    }
+}
+
+fn strings_schema(columns: usize, data_type: &DataType) -> SchemaRef {
+    let name = |n| if n == 0 { "s".to_owned() } else { format!("s{n}") };
+    Arc::new(Schema::new(
+        (0..columns).map(|n| Field::new(name(n), data_type.clone(), true)).collect::<Vec<_>>(),
+    ))
+}
+
+#[test]
+fn time_is_looked_at_whatever_the_plan_does_with_its_rows() {
+    let rows = i64::from(i32::MAX);
+    let object = Bytes::from(handmade(&page(rows), 1, rows));
+    let scan = || common::scan_of(strings_schema(1, &DataType::Utf8View), &[], None);
+    let count = common::aggregate(&scan(), count_udaf(), lit(1_i64), "c");
+    let skip: Plan = Arc::new(GlobalLimitExec::new(scan(), rows as usize, None));
+    for (name, plan) in [
+        ("counted", common::partial(scan(), &[], vec![count])),
+        ("filtered", common::filter(scan(), lit(false))),
+        ("skipped", skip),
+    ] {
+        let envelope = Envelope::new(encode(&plan).unwrap()).to_bytes();
+        let error = run(&mut Hurried(Object(object.clone()), 1_000), &envelope).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{name}");
+    }
+}
+
+#[test]
+fn a_limit_is_a_hint() {
+    let object = common::lineitem_of(1_000).parquet;
+    let plain =
+        run(&mut Object(object.clone()), &Envelope::new(encode(&common::q1()).unwrap()).to_bytes()).unwrap();
+    let limited = run(&mut Object(object), &common::hostile::huge_limit().to_bytes()).unwrap();
+    assert_eq!((limited.status, limited.ipc), (Status::Ok.into(), plain.ipc), "{}", limited.message);
+}
+
+#[test]
+fn columns_that_share_their_bytes_are_refused() {
+    let names: Vec<String> =
+        strings_schema(100, &DataType::Utf8View).fields().iter().map(|field| field.name().clone()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let scan = common::scan_of(strings_schema(100, &DataType::Utf8View), &names, None);
+    let envelope = Envelope::new(encode(&scan).unwrap()).to_bytes();
+    let reply = run(&mut Object(handmade(&page(1), 100, 1).into()), &envelope).unwrap();
+    assert_eq!(reply.status, i32::from(Status::Failed), "{}", reply.message);
+    assert!(reply.message.contains("twice at the same bytes"), "{}", reply.message);
+}
+
+#[test]
+fn a_plan_that_takes_strings_for_numbers_is_refused() {
+    let scan = common::scan_of(strings_schema(1, &DataType::Int64), &["s"], None);
+    let envelope = Envelope::new(encode(&scan).unwrap()).to_bytes();
+    let object = file(strings(100, 8), properties());
+    let reply = run(&mut Object(object.into()), &envelope).unwrap();
+    assert_eq!(reply.status, i32::from(Status::Unsupported), "{}", reply.message);
+    assert!(reply.message.contains("another type"), "{}", reply.message);
+}
+
+#[test]
+fn one_column_given_very_often_is_too_large() {
+    let scan = common::scan_of(strings_schema(1, &DataType::Utf8View), &["s"], None);
+    let column = || Arc::new(Column::new("s", 0)) as common::Expr;
+    let plan = common::project(scan, (0..500).map(|_| (column(), "s")).collect());
+    let envelope = Envelope::new(encode(&plan).unwrap()).to_bytes();
+    let reply = run(&mut Object(file(strings(1_000, 4_096), properties()).into()), &envelope).unwrap();
+    assert_eq!(reply.status, i32::from(Status::TooLarge), "{}", reply.message);
+}

@@ -1,0 +1,76 @@
+//! Errors of the libraries below as Benthic's, and hints.
+
+use benthic_core::{Error, ErrorKind};
+use parquet::errors::ParquetError;
+
+/// A failed kernel of arrow's on data that were checked before.
+pub(crate) fn arrow(message: &str, source: arrow::error::ArrowError) -> Error {
+    Error::new(ErrorKind::Internal, message).with_source(source)
+}
+
+/// A value that does not fit the column's type.
+pub(crate) fn misfit(column: &str, source: arrow::error::ArrowError) -> Error {
+    Error::new(ErrorKind::InvalidArgument, "a value does not fit the column")
+        .with("column", column)
+        .with_source(source)
+}
+
+/// A Parquet object that cannot be read: what the engine said if it was the engine, else it is damaged.
+pub(crate) fn parquet(source: ParquetError) -> Error {
+    match source {
+        ParquetError::External(source) => match source.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(source) => {
+                Error::new(ErrorKind::Corrupt, "a Parquet object cannot be read").with_source(source)
+            }
+        },
+        other => Error::new(ErrorKind::Corrupt, "a Parquet object cannot be read").with_source(other),
+    }
+}
+
+/// "did you mean" for a name that is not among `names`: one that differs in case only, else the nearest within three edits.
+pub(crate) fn suggest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // The distance costs the product of the lengths; nobody mistypes more than that.
+    const CHARS_MAX: usize = 64;
+    let lower = name.to_lowercase();
+    let short = |name: &str| name.chars().nth(CHARS_MAX).is_none();
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in names {
+        let other = candidate.to_lowercase();
+        let distance = match other == lower {
+            true => 0,
+            false if short(&other) && short(&lower) => distance(&other, &lower),
+            false => continue,
+        };
+        let near = distance <= 3 && distance < lower.chars().count();
+        if near && best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, candidate));
+        }
+    }
+    best.map(|(_, name)| name)
+}
+
+/// The distance of Levenshtein.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let change = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The error of a column that is not there.
+pub(crate) fn no_such_column<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Error {
+    let error = |message: String| Error::new(ErrorKind::InvalidArgument, message).with("column", name);
+    match suggest(name, names) {
+        Some(hint) => error(format!("the table has no such column; did you mean {hint:?}")),
+        None => error("the table has no such column".to_owned()),
+    }
+}

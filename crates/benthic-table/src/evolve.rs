@@ -1,0 +1,228 @@
+//! Schemas that change, and data that do not: columns are matched by their numbers.
+
+use crate::error::{misfit, suggest};
+use crate::head::Head;
+use crate::schema::{Column, TableSchema};
+use crate::types::{canonical, widens};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use arrow::compute::{CastOptions, cast_with_options, take_record_batch};
+use arrow::datatypes::{DataType, Field};
+use benthic_core::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+
+/// A change of a table's schema. No data are rewritten.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Alter {
+    /// Adds a column; in rows that are there it is null.
+    Add {
+        /// Its name.
+        name: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// Removes a column. Older snapshots have it still.
+    Drop {
+        /// Its name.
+        name: String,
+    },
+    /// Gives a column another name.
+    Rename {
+        /// The name that it has.
+        from: String,
+        /// The name that it gets.
+        to: String,
+    },
+    /// Gives a column a type that has all values of the one before, see [`widens`].
+    Widen {
+        /// Its name.
+        name: String,
+        /// The type that it gets.
+        data_type: DataType,
+    },
+}
+
+/// The schema that a table has after some changes, in order; with it the number that the next column gets.
+pub(crate) fn altered(head: &Head, changes: &[Alter]) -> Result<(TableSchema, u32)> {
+    let (_, schema) = head.current()?;
+    let mut columns = schema.columns().to_vec();
+    let mut next_field_id = head.next_field_id;
+    for change in changes {
+        let place = |columns: &[Column], name: &str| {
+            let found = columns.iter().position(|column| column.name == *name);
+            found.ok_or_else(|| {
+                crate::error::no_such_column(name, columns.iter().map(|column| column.name.as_str()))
+            })
+        };
+        match change {
+            Alter::Add { name, data_type } => {
+                columns.push(Column::from_arrow(next_field_id, &Field::new(name, data_type.clone(), true))?);
+                next_field_id = next_field_id.checked_add(1).ok_or_else(|| {
+                    Error::new(ErrorKind::LimitExceeded, "the table has had too many columns; make a new one")
+                })?;
+            }
+            Alter::Drop { name } => {
+                let place = place(&columns, name)?;
+                let column = columns.remove(place);
+                if head.sort.contains(&column.id) || head.partitioning.field() == Some(column.id) {
+                    return Err(Error::new(
+                        ErrorKind::InvalidArgument,
+                        "the table is sorted or partitioned by this column, which must stay",
+                    )
+                    .with("column", name));
+                }
+            }
+            Alter::Rename { from, to } => {
+                let place = place(&columns, from)?;
+                columns[place].name.clone_from(to);
+            }
+            Alter::Widen { name, data_type } => {
+                let place = place(&columns, name)?;
+                let column = &mut columns[place];
+                if !widens(&column.data_type, data_type) {
+                    return Err(Error::new(
+                        ErrorKind::InvalidArgument,
+                        "a column becomes only what has all its values: a larger integer or float, a decimal of the same \
+                         scale",
+                    )
+                    .with("column", name)
+                    .with("type", &column.data_type)
+                    .with("wanted", data_type));
+                }
+                column.data_type = data_type.clone();
+            }
+        }
+    }
+    let id = u32::try_from(head.schemas.len()).unwrap_or(u32::MAX);
+    Ok((TableSchema::new(id, columns)?, next_field_id))
+}
+
+/// Rows as they were written, as the rows of a later schema: columns by number, with the names and types of now, and null
+/// where a column came later.
+///
+/// `batch` has columns of `file`, by name; it may lack those that `current` does not have. `current` may be a
+/// [projection](TableSchema::project).
+///
+/// # Errors
+/// `InvalidArgument` if `batch` lacks a column; `Corrupt` if the schemas cannot be of one table.
+pub fn adapt(batch: &RecordBatch, file: &TableSchema, current: &TableSchema) -> Result<RecordBatch> {
+    let given = batch.schema();
+    let places = places(given.fields());
+    let mut columns = Vec::with_capacity(current.columns().len());
+    for column in current.columns() {
+        let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message).with("column", &column.name);
+        let Some(old) = file.by_id(column.id) else {
+            if !column.nullable {
+                return Err(corrupt("an object lacks a column that is never null"));
+            }
+            columns.push(new_null_array(&column.data_type, batch.num_rows()));
+            continue;
+        };
+        let array = places.get(old.name.as_str()).map(|place| batch.column(*place)).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidArgument, "a batch lacks a column of its schema")
+                .with("column", &old.name)
+        })?;
+        if !widens(&old.data_type, &column.data_type) {
+            return Err(corrupt("a column has a type that it cannot have had"));
+        }
+        columns.push(cast(array, column)?);
+    }
+    assemble(current, columns, batch.num_rows())
+}
+
+/// Rows from outside as rows of the table: columns by name, missing ones null, types widened.
+pub(crate) fn conform(batch: &RecordBatch, schema: &TableSchema) -> Result<RecordBatch> {
+    let given = batch.schema();
+    let places = places(given.fields());
+    if places.len() < given.fields().len() {
+        return Err(Error::new(ErrorKind::InvalidArgument, "two columns of the data have the same name"));
+    }
+    if let Some(extra) = strangers(batch, schema).first() {
+        let missing = schema.columns().iter().filter(|column| !places.contains_key(column.name.as_str()));
+        let hint = match suggest(extra.name(), missing.map(|column| column.name.as_str())) {
+            Some(hint) => format!("did you mean {hint:?}?"),
+            None => "add it to the table, or leave it out".to_owned(),
+        };
+        let message = format!("the data have a column that the table has not; {hint}");
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", extra.name()));
+    }
+    let mut columns = Vec::with_capacity(schema.columns().len());
+    for column in schema.columns() {
+        let invalid =
+            |message: &str| Error::new(ErrorKind::InvalidArgument, message).with("column", &column.name);
+        let array = match places.get(column.name.as_str()) {
+            None => new_null_array(&column.data_type, batch.num_rows()),
+            Some(place) => {
+                let array = batch.column(*place);
+                let data_type = array.data_type();
+                let fits = || canonical(data_type).is_ok_and(|stored| widens(&stored, &column.data_type));
+                match *data_type == DataType::Null || fits() {
+                    true => cast(array, column)?,
+                    false => {
+                        return Err(invalid("the column has another type in the table; cast it first")
+                            .with("type", data_type)
+                            .with("wanted", &column.data_type));
+                    }
+                }
+            }
+        };
+        if !column.nullable && array.logical_null_count() > 0 {
+            return Err(invalid(match places.contains_key(column.name.as_str()) {
+                true => "the column has nulls, and may have none in the table",
+                false => "the data lack a column that may not be null",
+            }));
+        }
+        columns.push(array);
+    }
+    compact(assemble(schema, columns, batch.num_rows())?)
+}
+
+/// The columns of a batch that the table does not have.
+pub(crate) fn strangers(batch: &RecordBatch, schema: &TableSchema) -> Vec<Field> {
+    let known = |field: &Field| schema.has_name(field.name());
+    batch
+        .schema_ref()
+        .fields()
+        .iter()
+        .filter(|field| !known(field))
+        .map(|field| field.as_ref().clone())
+        .collect()
+}
+
+fn places(fields: &arrow::datatypes::Fields) -> HashMap<&str, usize> {
+    fields.iter().enumerate().map(|(place, field)| (field.name().as_str(), place)).collect()
+}
+
+fn cast(array: &ArrayRef, column: &Column) -> Result<ArrayRef> {
+    if *array.data_type() == column.data_type {
+        return Ok(ArrayRef::clone(array));
+    }
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(array, &column.data_type, &strict).map_err(|source| misfit(&column.name, source))
+}
+
+fn assemble(schema: &TableSchema, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.arrow().clone(), columns, &options)
+        .map_err(|source| crate::error::arrow("columns do not make a batch", source))
+}
+
+/// The bytes that the rows of a batch take, without what else its buffers hold.
+pub(crate) fn rows_bytes(batch: &RecordBatch) -> usize {
+    let bytes = |column: &ArrayRef| {
+        column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
+    };
+    batch.columns().iter().map(bytes).sum()
+}
+
+/// A copy, if the batch is a small part of large buffers: it may be kept for long.
+pub(crate) fn compact(batch: RecordBatch) -> Result<RecordBatch> {
+    if batch.get_array_memory_size() / 2 <= rows_bytes(&batch) + 64 * 1024 {
+        return Ok(batch);
+    }
+    let all = UInt32Array::from_iter_values(0..u32::try_from(batch.num_rows()).unwrap_or(u32::MAX));
+    take_record_batch(&batch, &all).map_err(|source| crate::error::arrow("rows cannot be copied", source))
+}
+
+#[cfg(test)]
+#[path = "evolve_tests.rs"]
+mod tests;

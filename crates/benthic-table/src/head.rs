@@ -1,0 +1,360 @@
+//! The head: the one object of a table that changes. It is small, and replaced whole.
+
+use crate::ids::{Id, Role, TableObject};
+use crate::partition::Partitioning;
+use crate::schema::{NODES_MAX, TableSchema};
+use crate::wire;
+use benthic_core::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use prost::Message;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+
+/// Largest head.
+pub const HEAD_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Most snapshots that a table keeps; the next one drops the oldest.
+pub const SNAPSHOTS_MAX: usize = 1_000;
+/// Most writers at once.
+pub const INTENTS_MAX: usize = 1_000;
+/// Most lists of one snapshot.
+pub const LISTS_MAX: usize = 1_024;
+/// What the size of data objects may aim at.
+pub const OBJECT_BYTES_TARGET: RangeInclusive<u64> = 1024 * 1024..=64 * 1024 * 1024;
+
+const MAGIC: &[u8; 8] = b"BNTABLE\n";
+const VERSION: u32 = 1;
+const FRAME_BYTES: usize = 16;
+/// Most fields of the head's message: it has one for each list, snapshot, intent, schema.
+const FIELDS_MAX: usize = 50_000;
+/// Most parts of columns in all schemas of the history.
+const HISTORY_NODES_MAX: usize = 5 * NODES_MAX;
+
+/// Whether a table is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is.
+    Live,
+    /// It is being dropped.
+    Dropping,
+}
+
+/// What made a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// The table was created.
+    Create,
+    /// Rows were added.
+    Append,
+    /// The schema was changed.
+    Alter,
+}
+
+impl Operation {
+    /// Its name for people and `--json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Create => "create",
+            Operation::Append => "append",
+            Operation::Alter => "alter",
+        }
+    }
+}
+
+/// A file list, and the sums over what it lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListRef {
+    /// The list.
+    pub object: TableObject,
+    /// Data objects in it.
+    pub objects: u64,
+    /// Rows of those.
+    pub rows: u64,
+    /// Bytes of those.
+    pub data_bytes: u64,
+    /// Bytes of the list itself.
+    pub list_bytes: u64,
+}
+
+/// A snapshot, as the head has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotRef {
+    /// Counts up from 1.
+    pub id: u64,
+    /// When it was committed, in milliseconds since 1970 (UTC); never before an earlier snapshot.
+    pub time_ms: u64,
+    /// What made it.
+    pub operation: Operation,
+    /// Who made it: an id drawn for this one commit.
+    pub writer: Id,
+    /// Its schema.
+    pub schema: u32,
+    /// Its lists.
+    pub lists: Vec<TableObject>,
+}
+
+/// A writer at work: what it has written so far is not vacuumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// The writer.
+    pub writer: Id,
+    /// When it began, in milliseconds since 1970 (UTC).
+    pub time_ms: u64,
+}
+
+/// All that a head says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    /// The table's id.
+    pub id: Id,
+    /// Whether the table is there.
+    pub state: State,
+    /// The history of schemas; a schema's id is its place here.
+    pub schemas: Vec<TableSchema>,
+    /// The number that the next column gets.
+    pub next_field_id: u32,
+    /// How rows are spread over data objects.
+    pub partitioning: Partitioning,
+    /// Numbers of the columns that data objects are sorted by.
+    pub sort: Vec<u32>,
+    /// What the size of a data object aims at.
+    pub object_bytes_target: u64,
+    /// The lists that snapshots refer to. One that no snapshot refers to is not written.
+    pub lists: BTreeMap<TableObject, ListRef>,
+    /// The snapshots that are kept, oldest first; never empty.
+    pub snapshots: Vec<SnapshotRef>,
+    /// The writers at work.
+    pub intents: Vec<Intent>,
+}
+
+impl Head {
+    /// The newest snapshot and its schema.
+    ///
+    /// # Errors
+    /// `Internal`; a head that was decoded has a snapshot.
+    pub fn current(&self) -> Result<(&SnapshotRef, &TableSchema)> {
+        let snapshot = self.snapshots.last();
+        let pair = snapshot.and_then(|snapshot| Some((snapshot, self.schema(snapshot.schema)?)));
+        pair.ok_or_else(|| Error::new(ErrorKind::Internal, "a head has no snapshot"))
+    }
+
+    /// The schema with this id.
+    pub fn schema(&self, id: u32) -> Option<&TableSchema> {
+        self.schemas.get(id as usize)
+    }
+
+    /// The lists of a snapshot.
+    pub fn lists_of(&self, snapshot: &SnapshotRef) -> Vec<ListRef> {
+        snapshot.lists.iter().filter_map(|list| self.lists.get(list).copied()).collect()
+    }
+
+    /// Whether somebody is at work under this id.
+    pub fn has_intent(&self, writer: Id) -> bool {
+        self.intents.iter().any(|intent| intent.writer == writer)
+    }
+
+    /// Adds a snapshot, and drops the oldest if there are too many.
+    pub(crate) fn push_snapshot(
+        &mut self,
+        operation: Operation,
+        writer: Id,
+        now_ms: u64,
+        schema: u32,
+        lists: Vec<TableObject>,
+    ) {
+        let (last_id, last_ms) = self.snapshots.last().map_or((0, 0), |last| (last.id, last.time_ms));
+        let (id, time_ms) = (last_id + 1, now_ms.max(last_ms));
+        self.snapshots.push(SnapshotRef { id, time_ms, operation, writer, schema, lists });
+        let excess = self.snapshots.len().saturating_sub(SNAPSHOTS_MAX);
+        self.snapshots.drain(..excess);
+    }
+
+    /// The bytes of the object.
+    ///
+    /// # Errors
+    /// `LimitExceeded` for a head that would be too large.
+    pub fn encode(&self) -> Result<Bytes> {
+        let mut message = wire::Head {
+            id: self.id.0,
+            state: u32::from(self.state == State::Dropping),
+            schemas: self.schemas.iter().map(TableSchema::encode).collect::<Result<_>>()?,
+            next_field_id: self.next_field_id,
+            partitioning: Some(self.partitioning.encode()),
+            sort: self.sort.clone(),
+            object_bytes_target: self.object_bytes_target,
+            intents: self
+                .intents
+                .iter()
+                .map(|i| wire::Intent { writer: i.writer.0, time_ms: i.time_ms })
+                .collect(),
+            ..wire::Head::default()
+        };
+        let mut places = HashMap::new();
+        for snapshot in &self.snapshots {
+            let mut lists = Vec::with_capacity(snapshot.lists.len());
+            for list in &snapshot.lists {
+                let place = *places.entry(*list).or_insert_with(|| {
+                    message.lists.extend(self.lists.get(list).map(encode_list));
+                    message.lists.len().saturating_sub(1) as u32
+                });
+                lists.push(place);
+            }
+            message.snapshots.push(wire::Snapshot {
+                id: snapshot.id,
+                time_ms: snapshot.time_ms,
+                operation: snapshot.operation as u32,
+                writer: snapshot.writer.0,
+                schema: snapshot.schema,
+                lists,
+            });
+        }
+        let message = message.encode_to_vec();
+        if message.len() + FRAME_BYTES > HEAD_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "the table's head would be too large; vacuum the table, or use fewer columns",
+            )
+            .with("len_bytes", message.len() + FRAME_BYTES)
+            .with("len_bytes_max", HEAD_BYTES_MAX));
+        }
+        // What nobody could read is not written.
+        Head::decode_message(&message).map_err(|error| error.with_kind(ErrorKind::LimitExceeded))?;
+        let crc = crc32c::crc32c(&message).to_le_bytes();
+        Ok([MAGIC.as_slice(), &VERSION.to_le_bytes(), &crc, &message].concat().into())
+    }
+
+    /// Reads the bytes of the object. Whatever they are, this takes memory in proportion to them, and does not panic.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Unsupported` for a format newer than this build's.
+    pub fn decode(bytes: &[u8]) -> Result<Head> {
+        if bytes.len() > HEAD_BYTES_MAX {
+            return Err(damaged("it is too large"));
+        }
+        let (frame, message) =
+            bytes.split_at_checked(FRAME_BYTES).ok_or_else(|| damaged("it is too short"))?;
+        let word = |at: usize| u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+        if !frame.starts_with(MAGIC) {
+            return Err(damaged("it does not begin as one"));
+        }
+        if word(8) != VERSION {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "the table's format is newer than this build; use a newer one",
+            )
+            .with("format", word(8))
+            .with("format_max", VERSION));
+        }
+        if crc32c::crc32c(message) != word(12) {
+            return Err(damaged("its checksum is wrong"));
+        }
+        Head::decode_message(message)
+    }
+
+    /// Reads what stands behind the checksum. For fuzzing, which would never get past it.
+    ///
+    /// # Errors
+    /// As [`Head::decode`].
+    pub fn decode_message(message: &[u8]) -> Result<Head> {
+        wire::check_fields(message, FIELDS_MAX)?;
+        let message = wire::Head::decode(message).map_err(wire::damaged)?;
+        let state = match message.state {
+            0 => State::Live,
+            1 => State::Dropping,
+            _ => return Err(damaged("an unknown state")),
+        };
+        let mut schemas = Vec::with_capacity(message.schemas.len());
+        let mut history_nodes = 0;
+        for (id, bytes) in (0..).zip(&message.schemas) {
+            history_nodes += wire::check_fields(bytes, HISTORY_NODES_MAX - history_nodes)?;
+            schemas.push(TableSchema::decode(id, bytes)?);
+        }
+        let lists: Vec<ListRef> = message.lists.iter().map(decode_list).collect();
+        let mut snapshots = Vec::with_capacity(message.snapshots.len());
+        for snapshot in &message.snapshots {
+            if snapshot.lists.len() > LISTS_MAX {
+                return Err(damaged("too many lists"));
+            }
+            let list = |place: &u32| lists.get(*place as usize).map(|list| list.object);
+            let lists: Option<Vec<_>> = snapshot.lists.iter().map(list).collect();
+            snapshots.push(SnapshotRef {
+                id: snapshot.id,
+                time_ms: snapshot.time_ms,
+                operation: match snapshot.operation {
+                    0 => Operation::Create,
+                    1 => Operation::Append,
+                    2 => Operation::Alter,
+                    _ => return Err(damaged("an unknown operation")),
+                },
+                writer: Id(snapshot.writer),
+                schema: snapshot.schema,
+                lists: lists.ok_or_else(|| damaged("a list is missing"))?,
+            });
+        }
+        let partitioning = message.partitioning.ok_or_else(|| damaged("no partitioning"))?;
+        let intent = |intent: &wire::Intent| Intent { writer: Id(intent.writer), time_ms: intent.time_ms };
+        let head = Head {
+            id: Id(message.id),
+            state,
+            schemas,
+            next_field_id: message.next_field_id,
+            partitioning: Partitioning::decode(partitioning)?,
+            sort: message.sort,
+            object_bytes_target: message.object_bytes_target,
+            lists: lists.into_iter().map(|list| (list.object, list)).collect(),
+            snapshots,
+            intents: message.intents.iter().map(intent).collect(),
+        };
+        head.check()?;
+        Ok(head)
+    }
+
+    /// What holds of every head.
+    fn check(&self) -> Result<()> {
+        let (_, schema) = self.current().map_err(|_| damaged("no snapshot"))?;
+        let ids = self.snapshots.windows(2).all(|pair| pair[0].id < pair[1].id);
+        let has = |column: &u32| schema.by_id(*column).is_some();
+        let rules = [
+            (self.snapshots.len() <= SNAPSHOTS_MAX && ids, "its snapshots"),
+            (
+                self.snapshots.iter().all(|snapshot| self.schema(snapshot.schema).is_some()),
+                "a schema is missing",
+            ),
+            (self.snapshots.iter().all(|snapshot| snapshot.id < u64::MAX), "a snapshot's id"),
+            (self.intents.len() <= INTENTS_MAX, "too many writers"),
+            (schema.columns().iter().all(|column| column.id < self.next_field_id), "a column's number"),
+            (self.sort.iter().all(has), "what it is sorted by"),
+            (self.partitioning.field().as_ref().is_none_or(has), "what it is partitioned by"),
+            (OBJECT_BYTES_TARGET.contains(&self.object_bytes_target), "the size of objects"),
+        ];
+        rules.iter().try_for_each(|(holds, what)| if *holds { Ok(()) } else { Err(damaged(what)) })
+    }
+}
+
+fn encode_list(list: &ListRef) -> wire::List {
+    wire::List {
+        writer: list.object.writer.0,
+        number: list.object.number,
+        objects: list.objects,
+        rows: list.rows,
+        data_bytes: list.data_bytes,
+        list_bytes: list.list_bytes,
+    }
+}
+
+fn decode_list(list: &wire::List) -> ListRef {
+    ListRef {
+        object: TableObject { role: Role::List, writer: Id(list.writer), number: list.number },
+        objects: list.objects,
+        rows: list.rows,
+        data_bytes: list.data_bytes,
+        list_bytes: list.list_bytes,
+    }
+}
+
+fn damaged(what: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the table's head is damaged: {what}"))
+}
+
+#[cfg(test)]
+#[path = "head_tests.rs"]
+mod tests;

@@ -1,0 +1,114 @@
+use super::{HEAD_BYTES_MAX, Head, Intent, ListRef, Operation, SNAPSHOTS_MAX, State};
+use crate::ids::{Id, Role, TableObject};
+use crate::partition::{Partitioning, Ranges};
+use crate::schema::tests::every_type;
+use benthic_core::ErrorKind;
+use std::collections::BTreeMap;
+
+fn list(number: u32) -> ListRef {
+    let object = TableObject { role: Role::List, writer: Id(5), number };
+    ListRef { object, objects: 2, rows: 300, data_bytes: 4_000, list_bytes: 500 }
+}
+
+fn head() -> Head {
+    let mut head = Head {
+        id: Id(0x1234_5678_9abc_def0),
+        state: State::Live,
+        schemas: vec![every_type()],
+        next_field_id: 40,
+        partitioning: Partitioning::Range { field: 5, ranges: Ranges::Bounds(vec![-7, 0, i64::MAX]) },
+        sort: vec![2, 1],
+        object_bytes_target: 32 * 1024 * 1024,
+        lists: BTreeMap::new(),
+        snapshots: Vec::new(),
+        intents: vec![Intent { writer: Id(9), time_ms: 77 }],
+    };
+    head.lists.extend([list(0), list(1)].map(|list| (list.object, list)));
+    head.push_snapshot(Operation::Create, Id(1), 10, 0, vec![]);
+    head.push_snapshot(Operation::Append, Id(2), 20, 0, vec![list(0).object]);
+    head.push_snapshot(Operation::Alter, Id(3), 15, 0, vec![list(1).object, list(0).object]);
+    head
+}
+
+#[test]
+fn a_head_is_read_as_it_was_written() {
+    let head = head();
+    assert_eq!(Head::decode(&head.encode().unwrap()).unwrap(), head);
+    assert_eq!(head.snapshots[2].time_ms, 20, "time does not go back");
+}
+
+#[test]
+fn lists_that_no_snapshot_has_are_not_written() {
+    let mut head = head();
+    head.snapshots.truncate(2);
+    assert_eq!(Head::decode(&head.encode().unwrap()).unwrap().lists.len(), 1);
+}
+
+#[test]
+fn the_oldest_snapshots_go() {
+    let mut head = head();
+    for _ in 0..2 * SNAPSHOTS_MAX {
+        head.push_snapshot(Operation::Append, Id(2), 20, 0, vec![list(0).object]);
+    }
+    assert_eq!(head.snapshots.len(), SNAPSHOTS_MAX);
+    assert_eq!(head.current().unwrap().0.id, 3 + 2 * SNAPSHOTS_MAX as u64);
+    assert!(head.encode().unwrap().len() < 100_000);
+}
+
+#[test]
+fn every_cut_and_every_flip_is_found() {
+    let bytes = head().encode().unwrap();
+    for len in 0..bytes.len() {
+        assert_eq!(Head::decode(&bytes[..len]).unwrap_err().kind(), ErrorKind::Corrupt, "len={len}");
+    }
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut flipped = bytes.to_vec();
+            flipped[at] ^= 1 << bit;
+            // Of the version one cannot tell.
+            let kind = if (8..12).contains(&at) { ErrorKind::Unsupported } else { ErrorKind::Corrupt };
+            assert_eq!(Head::decode(&flipped).unwrap_err().kind(), kind, "at={at} bit={bit}");
+        }
+    }
+}
+
+/// Whoever forges the checksum too gets an error or a head that keeps the rules, and no panic.
+#[test]
+fn forged_messages_do_no_harm() {
+    let bytes = head().encode().unwrap();
+    let message = &bytes[16..];
+    let harmless = |message: &[u8]| {
+        if let Ok(head) = Head::decode_message(message) {
+            assert_eq!(Head::decode(&head.encode().unwrap()).unwrap().snapshots, head.snapshots);
+        }
+    };
+    for len in 0..message.len() {
+        harmless(&message[..len]);
+    }
+    let mut state = 3_u64;
+    for at in 0..message.len() {
+        for _ in 0..8 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let mut forged = message.to_vec();
+            forged[at] = (state >> 40) as u8;
+            harmless(&forged);
+            forged.remove((state >> 33) as usize % message.len());
+            harmless(&forged);
+        }
+    }
+    // Millions of empty snapshots in a few bytes each.
+    let many = [74, 0].repeat(HEAD_BYTES_MAX / 2 - 8);
+    assert_eq!(Head::decode_message(&many).unwrap_err().kind(), ErrorKind::Corrupt);
+    let schemas = [26, 4, 10, 2, 8, 1].repeat(HEAD_BYTES_MAX / 6 - 8);
+    assert_eq!(Head::decode_message(&schemas).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_head_that_would_be_too_large_is_not_written() {
+    let mut head = head();
+    head.intents = (0..=1_000).map(|writer| Intent { writer: Id(writer), time_ms: 0 }).collect();
+    assert_eq!(head.encode().unwrap_err().kind(), ErrorKind::LimitExceeded);
+    head.intents.clear();
+    head.schemas = vec![every_type(); 5_000];
+    assert_eq!(head.encode().unwrap_err().kind(), ErrorKind::LimitExceeded);
+}

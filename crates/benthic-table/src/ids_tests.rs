@@ -1,0 +1,33 @@
+use super::{Id, Role, TableObject, check_table_name};
+use benthic_core::ErrorKind;
+
+#[test]
+fn an_object_has_one_name() {
+    let object = TableObject { role: Role::List, writer: Id(0xabc), number: 7 };
+    assert_eq!(object.to_string(), "l/0000000000000abc-7.parquet");
+    assert_eq!(TableObject::parse("l/0000000000000abc-7.parquet"), Some(object));
+    for name in [
+        "",
+        "l/",
+        "x/0000000000000abc-7.parquet",
+        "l/0000000000000ABC-7.parquet",
+        "l/0000000000000abc-07.parquet",
+        "l/0000000000000abc-+7.parquet",
+        "l/abc-7.parquet",
+        "l/0000000000000abc-7.parquet.",
+        "l/0000000000000abc-99999999999.parquet",
+    ] {
+        assert_eq!(TableObject::parse(name), None, "{name}");
+    }
+}
+
+#[test]
+fn names_of_tables() {
+    for name in ["t", "Line Item", "größe", "a.b", "-", &"x".repeat(200)] {
+        assert!(check_table_name(name).is_ok(), "{name}");
+    }
+    for name in ["", ".t", "a/b", "a:b", "a\nb", "a\0"] {
+        assert_eq!(check_table_name(name).unwrap_err().kind(), ErrorKind::InvalidArgument, "{name}");
+    }
+    assert_eq!(check_table_name(&"x".repeat(201)).unwrap_err().kind(), ErrorKind::LimitExceeded);
+}

@@ -1,0 +1,291 @@
+//! File lists: which data objects a snapshot has, and what is known of their values. One row a data object.
+
+use crate::error;
+use crate::head::ListRef;
+use crate::ids::{Id, Role, TableObject};
+use crate::object::{self, ObjectReader};
+use crate::schema::{Column, TableSchema};
+use crate::statistics::{Statistics, has_bounds};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+    new_null_array,
+};
+use arrow::compute::{cast, concat};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, UInt32Type, UInt64Type};
+use benthic_core::{Error, ErrorKind, Pool, Result};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::{ArrowWriter, ProjectionMask};
+use parquet::basic::Compression;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::SchemaDescriptor;
+use std::sync::Arc;
+
+/// What a list's size aims at; more becomes another list.
+const LIST_BYTES_TARGET: usize = 32 * 1024 * 1024;
+/// Rows of a batch of a list, and of what is encoded at once.
+const BATCH_ROWS: usize = 4_096;
+/// Statistics of a column in an object that wait to be encoded; each takes a few hundred bytes.
+const PENDING_MAX: usize = 64 * 1024;
+const ROW_GROUP_ROWS: usize = 16_384;
+
+/// A data object, as a list has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileEntry {
+    /// The object.
+    pub object: TableObject,
+    /// The schema that it was written with.
+    pub schema: u32,
+    /// The partition that its rows are in.
+    pub partition: Option<i64>,
+    /// Its rows.
+    pub rows: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+impl FileEntry {
+    /// The data objects of a batch of a list.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn from_batch(batch: &RecordBatch) -> Result<Vec<FileEntry>> {
+        let damaged = || Error::new(ErrorKind::Corrupt, "a file list is damaged");
+        let column = |name| batch.column_by_name(name).ok_or_else(damaged);
+        let names = column("name")?.as_string_opt::<i32>().ok_or_else(damaged)?;
+        let schemas = column("schema")?.as_primitive_opt::<UInt32Type>().ok_or_else(damaged)?;
+        let partitions = column("partition")?.as_primitive_opt::<Int64Type>().ok_or_else(damaged)?;
+        let rows = column("rows")?.as_primitive_opt::<UInt64Type>().ok_or_else(damaged)?;
+        let bytes = column("bytes")?.as_primitive_opt::<UInt64Type>().ok_or_else(damaged)?;
+        let entry = |row: usize| {
+            let object = TableObject::parse(names.value(row)).filter(|object| object.role == Role::Data);
+            Ok(FileEntry {
+                object: object.ok_or_else(damaged)?,
+                schema: schemas.value(row),
+                partition: partitions.is_valid(row).then(|| partitions.value(row)),
+                rows: rows.value(row),
+                bytes: bytes.value(row),
+            })
+        };
+        (0..batch.num_rows()).map(entry).collect()
+    }
+}
+
+/// What a list says of a column beside its bounds.
+fn statistics_fields(column: &Column) -> Vec<Field> {
+    let id = column.id;
+    let mut fields = Vec::new();
+    if has_bounds(&column.data_type) {
+        fields.push(Field::new(format!("min_{id}"), column.data_type.clone(), true));
+        fields.push(Field::new(format!("max_{id}"), column.data_type.clone(), true));
+        fields.push(Field::new(format!("exact_{id}"), DataType::Boolean, false));
+    }
+    fields.push(Field::new(format!("nulls_{id}"), DataType::UInt64, false));
+    if column.data_type.is_floating() {
+        fields.push(Field::new(format!("nans_{id}"), DataType::UInt64, false));
+    }
+    fields
+}
+
+/// The schema of a list with the statistics of these columns.
+pub fn list_schema(columns: &[Column]) -> SchemaRef {
+    let mut fields = vec![
+        Field::new("name", DataType::Utf8, false),
+        Field::new("schema", DataType::UInt32, false),
+        Field::new("partition", DataType::Int64, true),
+        Field::new("rows", DataType::UInt64, false),
+        Field::new("bytes", DataType::UInt64, false),
+    ];
+    fields.extend(columns.iter().flat_map(statistics_fields));
+    Arc::new(Schema::new(fields))
+}
+
+/// Writes lists, and cuts them where they get large.
+pub(crate) struct ListWriter {
+    pool: Arc<dyn Pool>,
+    table: Id,
+    writer: Id,
+    next_number: u32,
+    columns: Vec<Column>,
+    schema: SchemaRef,
+    encoder: Option<ArrowWriter<Vec<u8>>>,
+    pending: Vec<(FileEntry, Vec<Statistics>)>,
+    /// Of the list that is being encoded.
+    sums: (u64, u64, u64),
+    written: Vec<ListRef>,
+}
+
+impl ListWriter {
+    /// A writer of lists with statistics of the columns of `schema`; its objects are numbered from `next_number`.
+    pub(crate) fn new(
+        pool: Arc<dyn Pool>,
+        table: Id,
+        writer: Id,
+        next_number: u32,
+        schema: &TableSchema,
+    ) -> ListWriter {
+        let columns = schema.columns().to_vec();
+        let schema = list_schema(&columns);
+        let (pending, written) = (Vec::new(), Vec::new());
+        ListWriter {
+            pool,
+            table,
+            writer,
+            next_number,
+            columns,
+            schema,
+            encoder: None,
+            pending,
+            sums: (0, 0, 0),
+            written,
+        }
+    }
+
+    /// Adds a data object with the statistics of all columns, in order.
+    pub(crate) async fn push(&mut self, entry: FileEntry, statistics: Vec<Statistics>) -> Result<()> {
+        self.pending.push((entry, statistics));
+        let enough =
+            self.pending.len() >= BATCH_ROWS || self.pending.len() * self.columns.len() >= PENDING_MAX;
+        if enough { self.encode_pending().await } else { Ok(()) }
+    }
+
+    /// Adds rows of another list, as [`read_list`] gives them.
+    pub(crate) async fn push_batch(&mut self, batch: &RecordBatch) -> Result<()> {
+        let sum = |name| -> u64 {
+            let column =
+                batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt64Type>());
+            column.map_or(0, |column| column.values().iter().fold(0, |sum, value| sum.saturating_add(*value)))
+        };
+        self.sums.0 += batch.num_rows() as u64;
+        self.sums.1 = self.sums.1.saturating_add(sum("rows"));
+        self.sums.2 = self.sums.2.saturating_add(sum("bytes"));
+        if self.encoder.is_none() {
+            let properties = WriterProperties::builder()
+                .set_compression(Compression::SNAPPY)
+                .set_created_by(crate::CREATED_BY.to_owned())
+                .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+                .set_statistics_enabled(EnabledStatistics::None)
+                .set_offset_index_disabled(true)
+                .build();
+            let options =
+                ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+            let encoder = ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(&self.schema), options);
+            self.encoder = Some(encoder.map_err(error::parquet)?);
+        }
+        let Some(encoder) = &mut self.encoder else { return Ok(()) };
+        encoder.write(batch).map_err(error::parquet)?;
+        match encoder.bytes_written() + encoder.in_progress_size() >= LIST_BYTES_TARGET {
+            true => self.cut().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Writes what is left, and gives all lists.
+    pub(crate) async fn finish(&mut self) -> Result<Vec<ListRef>> {
+        self.encode_pending().await?;
+        self.cut().await?;
+        Ok(std::mem::take(&mut self.written))
+    }
+
+    /// The number that the next list gets.
+    pub(crate) fn next_number(&self) -> u32 {
+        self.next_number
+    }
+
+    async fn encode_pending(&mut self) -> Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let entries = || pending.iter().map(|(entry, _)| entry);
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from_iter_values(entries().map(|entry| entry.object.to_string()))),
+            Arc::new(UInt32Array::from_iter_values(entries().map(|entry| entry.schema))),
+            Arc::new(entries().map(|entry| entry.partition).collect::<Int64Array>()),
+            Arc::new(UInt64Array::from_iter_values(entries().map(|entry| entry.rows))),
+            Arc::new(UInt64Array::from_iter_values(entries().map(|entry| entry.bytes))),
+        ];
+        for (place, column) in self.columns.iter().enumerate() {
+            let all = || pending.iter().filter_map(|(_, statistics)| statistics.get(place));
+            let gather = |pick: fn(&Statistics) -> &ArrayRef| {
+                let arrays: Vec<&dyn Array> = all().map(|statistics| pick(statistics).as_ref()).collect();
+                concat(&arrays).map_err(|source| error::arrow("statistics cannot be gathered", source))
+            };
+            if has_bounds(&column.data_type) {
+                columns.push(gather(|statistics| &statistics.min)?);
+                columns.push(gather(|statistics| &statistics.max)?);
+                columns
+                    .push(Arc::new(all().map(|statistics| Some(statistics.exact)).collect::<BooleanArray>()));
+            }
+            columns.push(Arc::new(UInt64Array::from_iter_values(all().map(|statistics| statistics.nulls))));
+            if column.data_type.is_floating() {
+                columns
+                    .push(Arc::new(UInt64Array::from_iter_values(all().map(|statistics| statistics.nans))));
+            }
+        }
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
+        self.push_batch(&batch.map_err(|source| error::arrow("statistics do not make a list", source))?).await
+    }
+
+    async fn cut(&mut self) -> Result<()> {
+        let Some(encoder) = self.encoder.take() else { return Ok(()) };
+        let bytes = encoder.into_inner().map_err(error::parquet)?;
+        let object = TableObject { role: Role::List, writer: self.writer, number: self.next_number };
+        self.next_number += 1;
+        let (objects, rows, data_bytes) = std::mem::take(&mut self.sums);
+        self.written.push(ListRef { object, objects, rows, data_bytes, list_bytes: bytes.len() as u64 });
+        object::put(&self.pool, self.table, object, bytes.into()).await
+    }
+}
+
+/// Reads a list with the statistics of these columns, which are columns of a schema that is not older than the list. What
+/// the list does not know of a column, because it came later, is that all values are null.
+pub(crate) async fn read_list(
+    pool: Arc<dyn Pool>,
+    (table, address): (Id, String),
+    list: ListRef,
+    columns: &[Column],
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let wanted = list_schema(columns);
+    let reader = ObjectReader::new(pool, list.object.object_id(table)?, list.list_bytes);
+    // What Parquet itself says of types is enough, and safe to read in a damaged list.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let mask = {
+        let wanted = Arc::clone(&wanted);
+        move |schema: &SchemaDescriptor| {
+            ProjectionMask::columns(schema, wanted.fields().iter().map(|field| field.name().as_str()))
+        }
+    };
+    let named = (address, list.object);
+    let batches = object::batches(reader, options, mask, BATCH_ROWS, named).await?;
+    Ok(batches.and_then(move |batch| std::future::ready(fill(&batch, &wanted))).boxed())
+}
+
+/// A batch of a list with the columns and types that are wanted.
+fn fill(batch: &RecordBatch, wanted: &SchemaRef) -> Result<RecordBatch> {
+    let rows = batch.num_rows();
+    let mut columns = Vec::with_capacity(wanted.fields().len());
+    for field in wanted.fields() {
+        let found = batch.column_by_name(field.name());
+        columns.push(match (found, field.name().split_once('_').map(|(kind, _)| kind)) {
+            (Some(column), _) if column.data_type() == field.data_type() => ArrayRef::clone(column),
+            (Some(column), _) => cast(column, field.data_type()).map_err(|source| {
+                error::arrow("statistics have another type", source).with_kind(ErrorKind::Corrupt)
+            })?,
+            (None, Some("exact")) => Arc::new(BooleanArray::from(vec![true; rows])),
+            (None, Some("nans")) => Arc::new(UInt64Array::from(vec![0; rows])),
+            (None, Some("nulls")) => batch
+                .column_by_name("rows")
+                .map(ArrayRef::clone)
+                .unwrap_or_else(|| new_null_array(&DataType::UInt64, rows)),
+            (None, _) => new_null_array(field.data_type(), rows),
+        });
+    }
+    RecordBatch::try_new(Arc::clone(wanted), columns)
+        .map_err(|source| error::arrow("a file list is damaged", source).with_kind(ErrorKind::Corrupt))
+}
+
+#[cfg(test)]
+#[path = "list_tests.rs"]
+mod tests;

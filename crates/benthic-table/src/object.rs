@@ -1,0 +1,179 @@
+//! The objects of a table: written once, read by ranges, removed.
+
+use crate::environment::pause;
+use crate::error;
+use crate::ids::{Id, TableObject};
+use arrow::array::RecordBatch;
+use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, limits};
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::{AsyncFileReader, ParquetRecordBatchStreamBuilder};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::schema::types::SchemaDescriptor;
+use std::ops::Range;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often something that may be repeated is tried.
+const ATTEMPTS_MAX: u32 = 5;
+/// The first wait between two attempts; each is twice as long as the one before.
+const PAUSE_MS: u64 = 50;
+/// Objects that are removed at once.
+const REMOVALS_MAX: usize = 16;
+/// How much of an object's end is read at once, in the hope that the footer is in it.
+const FOOTER_BYTES: u64 = 64 * 1024;
+
+/// Writes an object that nobody else writes, durably. Repeats what it does not know the outcome of: the bytes are the same.
+///
+/// # Errors
+/// As [`Pool::write`]; `LimitExceeded` for more than one operation carries.
+pub(crate) async fn put(pool: &Arc<dyn Pool>, table: Id, object: TableObject, bytes: Bytes) -> Result<()> {
+    if bytes.len() as u64 > limits::OPERATION_BYTES_MAX {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            "a row is too large for an object; leave out its large values, or split them",
+        )
+        .with("len_bytes", bytes.len())
+        .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
+    }
+    let id = object.object_id(table)?;
+    repeat(|| async { pool.write_full(&id, bytes.clone()).await.map(|_| ()) }).await
+}
+
+/// Removes objects durably, those that are there, a few at once.
+///
+/// # Errors
+/// As [`Pool::write`]; then some of them may be there still.
+pub(crate) async fn remove_all(
+    pool: &Arc<dyn Pool>,
+    objects: impl Iterator<Item = Result<ObjectId>> + Send,
+) -> Result<()> {
+    let removals = objects.map(|object| async { remove(pool, &object?).await });
+    futures::stream::iter(removals).buffer_unordered(REMOVALS_MAX).try_collect().await
+}
+
+async fn remove(pool: &Arc<dyn Pool>, id: &ObjectId) -> Result<()> {
+    repeat(|| async {
+        match pool.remove(id).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            outcome => outcome,
+        }
+    })
+    .await
+}
+
+async fn repeat<F: Future<Output = Result<()>>>(operation: impl Fn() -> F) -> Result<()> {
+    let mut attempt = 0;
+    loop {
+        match operation().await {
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown && attempt + 1 < ATTEMPTS_MAX => {
+                pause(Duration::from_millis(PAUSE_MS << attempt)).await;
+                attempt += 1;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Reads a Parquet object by ranges.
+#[derive(Clone)]
+pub struct ObjectReader {
+    pool: Arc<dyn Pool>,
+    object: ObjectId,
+    size_bytes: u64,
+}
+
+impl ObjectReader {
+    /// A reader of an object of this size.
+    pub fn new(pool: Arc<dyn Pool>, object: ObjectId, size_bytes: u64) -> ObjectReader {
+        ObjectReader { pool, object, size_bytes }
+    }
+
+    async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        let damaged =
+            |message: &str| Error::new(ErrorKind::Corrupt, message).with("size_bytes", self.size_bytes);
+        // A range that the object cannot have comes from a damaged footer.
+        if range.start > range.end || range.end > self.size_bytes {
+            return Err(damaged("a Parquet object refers to bytes behind its end"));
+        }
+        let len_bytes = range.end - range.start;
+        let bytes = self.pool.read_range(&self.object, range.start, len_bytes).await?;
+        match bytes.len() as u64 == len_bytes {
+            true => Ok(bytes),
+            false => Err(damaged("an object is shorter than the table says")),
+        }
+    }
+}
+
+impl AsyncFileReader for ObjectReader {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
+        async { self.read(range).await.map_err(external) }.boxed()
+    }
+
+    fn get_byte_ranges(
+        &mut self,
+        ranges: Vec<Range<u64>>,
+    ) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
+        let reader = &*self;
+        futures::future::try_join_all(
+            ranges.into_iter().map(move |range| reader.read(range).map(|r| r.map_err(external))),
+        )
+        .boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        options: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
+        async move {
+            let size_bytes = self.size_bytes;
+            let hint = usize::try_from(FOOTER_BYTES.min(size_bytes)).ok();
+            let reader =
+                ParquetMetaDataReader::new().with_arrow_reader_options(options).with_prefetch_hint(hint);
+            Ok(Arc::new(reader.load_and_finish(self, size_bytes).await?))
+        }
+        .boxed()
+    }
+}
+
+fn external(error: Error) -> ParquetError {
+    ParquetError::External(Box::new(error))
+}
+
+/// The batches of a Parquet object: `columns` of it, chosen by its own schema. `address` is POOL/NAME of the table.
+///
+/// # Errors
+/// As [`Pool::read`]; `Corrupt` for whatever the Parquet reader does not take, its panics too: a damaged file makes it multiply
+/// and slice with any numbers. The same in the stream.
+pub(crate) async fn batches(
+    reader: ObjectReader,
+    options: ArrowReaderOptions,
+    columns: impl FnOnce(&SchemaDescriptor) -> ProjectionMask + Send,
+    batch_rows: usize,
+    (address, object): (String, TableObject),
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let open = async {
+        let builder = ParquetRecordBatchStreamBuilder::new_with_options(reader, options).await?;
+        let columns = columns(builder.parquet_schema());
+        builder.with_projection(columns).with_batch_size(batch_rows).build()
+    };
+    let failed = move |error: Error| error.with("table", &address).with("object", object);
+    let opened = AssertUnwindSafe(open).catch_unwind().await;
+    let batches =
+        opened.map_err(|_| panicked()).and_then(|opened| opened.map_err(error::parquet)).map_err(&failed)?;
+    let batch = |batch: std::thread::Result<_>| match batch {
+        Ok(Ok(batch)) => Ok(batch),
+        Ok(Err(error)) => Err(error::parquet(error)),
+        Err(_) => Err(panicked()),
+    };
+    Ok(AssertUnwindSafe(batches).catch_unwind().map(batch).map_err(failed).boxed())
+}
+
+fn panicked() -> Error {
+    Error::new(ErrorKind::Corrupt, "a Parquet object cannot be read; its reader gave up")
+}

@@ -1,0 +1,187 @@
+//! A table's schema: columns that are told apart by number, whatever they are called.
+
+use crate::error::no_such_column;
+use crate::types::{self, canonical};
+use crate::wire;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use benthic_core::{Error, ErrorKind, Result};
+use prost::Message;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Most columns of a table.
+pub const COLUMNS_MAX: usize = 10_000;
+/// Longest name of a column, in bytes of UTF-8.
+pub const COLUMN_NAME_BYTES_MAX: usize = 256;
+/// Most columns and parts of columns of one schema.
+pub(crate) const NODES_MAX: usize = 20_000;
+/// The key under which Arrow and Parquet keep the number of a field.
+pub const FIELD_ID_KEY: &str = parquet::arrow::PARQUET_FIELD_ID_META_KEY;
+
+/// A column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its number, never given to another column of the table. From 1.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub data_type: DataType,
+    /// Whether it may be null.
+    pub nullable: bool,
+}
+
+/// A schema out of a table's history.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableSchema {
+    /// Its place in the history, from 0.
+    pub id: u32,
+    columns: Vec<Column>,
+    places_by_id: HashMap<u32, usize>,
+    places_by_name: HashMap<String, usize>,
+    arrow: SchemaRef,
+}
+
+impl TableSchema {
+    /// A schema of these columns.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for names that are empty, double or contain a NUL, `LimitExceeded` for too many or too long ones,
+    /// `Unsupported` for a type that a table cannot have.
+    pub fn new(id: u32, columns: Vec<Column>) -> Result<TableSchema> {
+        if columns.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidArgument, "a table has at least one column"));
+        }
+        let over = |what: &str, got: usize, max: usize| {
+            Err(Error::new(ErrorKind::LimitExceeded, format!("{what}; use fewer columns or shorter names"))
+                .with("got", got)
+                .with("max", max))
+        };
+        if columns.len() > COLUMNS_MAX {
+            return over("too many columns", columns.len(), COLUMNS_MAX);
+        }
+        let (mut places_by_id, mut places_by_name) = (HashMap::new(), HashMap::new());
+        for (place, column) in columns.iter().enumerate() {
+            let name = column.name.as_str();
+            if name.len() > COLUMN_NAME_BYTES_MAX {
+                return over("a column's name is too long", name.len(), COLUMN_NAME_BYTES_MAX);
+            }
+            let invalid =
+                |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
+            if name.is_empty() || name.contains('\0') {
+                return invalid("a column's name is not empty and has no NUL");
+            }
+            if canonical(&column.data_type)? != column.data_type {
+                let message = "a table cannot have a column of this type; take the one of Column::from_arrow";
+                return Err(Error::new(ErrorKind::Unsupported, message)
+                    .with("column", name)
+                    .with("type", &column.data_type));
+            }
+            if places_by_name.insert(name.to_owned(), place).is_some() {
+                return invalid("two columns have the same name");
+            }
+            if column.id == 0 || places_by_id.insert(column.id, place).is_some() {
+                return invalid("two columns have the same number");
+            }
+        }
+        let fields: Vec<Field> = columns.iter().map(arrow_field).collect();
+        let arrow = Arc::new(Schema::new(fields));
+        Ok(TableSchema { id, columns, places_by_id, places_by_name, arrow })
+    }
+
+    /// The schema that a table for data of schema `given` gets, numbered from 1.
+    ///
+    /// # Errors
+    /// As [`TableSchema::new`]; `Unsupported` for a type that a table cannot have.
+    pub fn from_arrow(given: &Schema) -> Result<TableSchema> {
+        let mut columns = Vec::with_capacity(given.fields().len());
+        for (id, field) in (1..).zip(given.fields()) {
+            columns.push(Column::from_arrow(id, field)?);
+        }
+        TableSchema::new(0, columns)
+    }
+
+    /// The columns, in order.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The same for Arrow; each field has its number under [`FIELD_ID_KEY`].
+    pub fn arrow(&self) -> &SchemaRef {
+        &self.arrow
+    }
+
+    /// The column with this number.
+    pub fn by_id(&self, id: u32) -> Option<&Column> {
+        self.places_by_id.get(&id).map(|place| &self.columns[*place])
+    }
+
+    /// The column with this name.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, with a hint at the name that may have been meant.
+    pub fn by_name(&self, name: &str) -> Result<&Column> {
+        let found = self.places_by_name.get(name).map(|place| &self.columns[*place]);
+        found.ok_or_else(|| no_such_column(name, self.columns.iter().map(|column| column.name.as_str())))
+    }
+
+    /// Whether there is a column with this name.
+    pub fn has_name(&self, name: &str) -> bool {
+        self.places_by_name.contains_key(name)
+    }
+
+    /// The same schema with these columns only, in this order.
+    ///
+    /// # Errors
+    /// As [`TableSchema::by_name`].
+    pub fn project(&self, names: &[&str]) -> Result<TableSchema> {
+        let columns: Result<_> = names.iter().map(|name| self.by_name(name).cloned()).collect();
+        TableSchema::new(self.id, columns?)
+    }
+
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        let mut nodes = Vec::new();
+        for (column, field) in self.columns.iter().zip(self.arrow.fields()) {
+            types::encode(column.id, field, &mut nodes)?;
+        }
+        if nodes.len() > NODES_MAX {
+            return Err(Error::new(ErrorKind::LimitExceeded, "the schema has too many parts of columns")
+                .with("parts", nodes.len())
+                .with("parts_max", NODES_MAX));
+        }
+        Ok(wire::Schema { nodes }.encode_to_vec())
+    }
+
+    pub(crate) fn decode(id: u32, bytes: &[u8]) -> Result<TableSchema> {
+        wire::check_fields(bytes, NODES_MAX)?;
+        let mut nodes = wire::Schema::decode(bytes).map_err(wire::damaged)?.nodes.into_iter();
+        let mut columns = Vec::new();
+        while nodes.len() > 0 {
+            let (id, field) = types::decode(&mut nodes, 0)?;
+            let (data_type, nullable) = (field.data_type().clone(), field.is_nullable());
+            columns.push(Column { id, name: field.name().clone(), data_type, nullable });
+        }
+        TableSchema::new(id, columns).map_err(|error| error.with_kind(ErrorKind::Corrupt))
+    }
+}
+
+impl Column {
+    /// The column that a table gets for a field: its type without views, dictionaries, 64-bit offsets and seconds.
+    ///
+    /// # Errors
+    /// `Unsupported` for a type that a table cannot have.
+    pub fn from_arrow(id: u32, field: &Field) -> Result<Column> {
+        let name = field.name().clone();
+        let data_type = canonical(field.data_type()).map_err(|error| error.with("column", &name))?;
+        Ok(Column { id, name, data_type, nullable: field.is_nullable() })
+    }
+}
+
+fn arrow_field(column: &Column) -> Field {
+    let metadata = [(FIELD_ID_KEY.to_owned(), column.id.to_string())].into();
+    Field::new(&column.name, column.data_type.clone(), column.nullable).with_metadata(metadata)
+}
+
+#[cfg(test)]
+#[path = "schema_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,233 @@
+//! A snapshot: what a table held at one time. What it names never changes.
+
+use crate::evolve::adapt;
+use crate::head::{Head, ListRef, Operation, SnapshotRef};
+use crate::ids::TableObject;
+use crate::list::{FileEntry, read_list};
+use crate::object::{self, ObjectReader};
+use crate::schema::{Column, TableSchema};
+use crate::table::Table;
+use arrow::array::RecordBatch;
+use benthic_core::{Error, ErrorKind, Result};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::schema::types::SchemaDescriptor;
+use std::sync::Arc;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8_192;
+
+/// A snapshot of a table. Reading it takes the lists and data objects that it names; when it is vacuumed, they are gone, and
+/// reading fails with `NotFound`.
+///
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Snapshot(Arc<Inner>);
+
+struct Inner {
+    table: Table,
+    head: Arc<Head>,
+    snapshot: SnapshotRef,
+    schema: TableSchema,
+    lists: Vec<ListRef>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(table: &Table, head: &Arc<Head>, snapshot: &SnapshotRef) -> Result<Snapshot> {
+        let schema = head.schema(snapshot.schema).cloned();
+        let schema = schema.ok_or_else(|| Error::new(ErrorKind::Internal, "a snapshot has no schema"))?;
+        let (lists, snapshot) = (head.lists_of(snapshot), snapshot.clone());
+        Ok(Snapshot(Arc::new(Inner {
+            table: table.clone(),
+            head: Arc::clone(head),
+            snapshot,
+            schema,
+            lists,
+        })))
+    }
+
+    /// Its id; ids count up from 1.
+    pub fn id(&self) -> u64 {
+        self.0.snapshot.id
+    }
+
+    /// When it was committed, in milliseconds since 1970 (UTC).
+    pub fn time_ms(&self) -> u64 {
+        self.0.snapshot.time_ms
+    }
+
+    /// What made it.
+    pub fn operation(&self) -> Operation {
+        self.0.snapshot.operation
+    }
+
+    /// The columns that it has.
+    pub fn schema(&self) -> &TableSchema {
+        &self.0.schema
+    }
+
+    /// A schema that a data object was written with, see [`FileEntry::schema`].
+    ///
+    /// # Errors
+    /// `Corrupt` if there was none with this id.
+    pub fn schema_of(&self, id: u32) -> Result<&TableSchema> {
+        let damaged = || {
+            Error::new(ErrorKind::Corrupt, "an object has a schema that the table never had")
+                .with("schema", id)
+        };
+        self.0.head.schema(id).ok_or_else(|| self.0.table.heads.named(damaged()))
+    }
+
+    /// Its lists, and sums over them.
+    pub fn lists(&self) -> &[ListRef] {
+        &self.0.lists
+    }
+
+    /// Rows, exactly.
+    pub fn rows(&self) -> u64 {
+        self.0.lists.iter().fold(0, |sum, list| sum.saturating_add(list.rows))
+    }
+
+    /// Data objects.
+    pub fn objects(&self) -> u64 {
+        self.0.lists.iter().fold(0, |sum, list| sum.saturating_add(list.objects))
+    }
+
+    /// Bytes of all data objects.
+    pub fn data_bytes(&self) -> u64 {
+        self.0.lists.iter().fold(0, |sum, list| sum.saturating_add(list.data_bytes))
+    }
+
+    /// The data objects, with the statistics of these columns: batches of [`list_schema`](crate::list_schema). Only the parts
+    /// of the lists that are asked for are read, a row group of one list at a time.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a column that is not there; in the stream: `NotFound` if the snapshot was vacuumed, `Corrupt`.
+    pub fn files(&self, columns: &[&str]) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let columns: Result<Vec<Column>> =
+            columns.iter().map(|name| self.0.schema.by_name(name).cloned()).collect();
+        let columns = columns.map_err(|error| self.0.table.heads.named(error))?;
+        Ok(self.batches_of_lists(columns).map_ok(|(_, batch)| batch).boxed())
+    }
+
+    /// The data objects without statistics.
+    pub fn entries(&self) -> BoxStream<'static, Result<FileEntry>> {
+        let named = self.clone();
+        let entries = move |(list, batch): (TableObject, RecordBatch)| match FileEntry::from_batch(&batch) {
+            Ok(entries) => futures::stream::iter(entries.into_iter().map(Ok).collect::<Vec<_>>()),
+            Err(error) => {
+                futures::stream::iter(vec![Err(named.0.table.heads.named(error).with("object", list))])
+            }
+        };
+        self.batches_of_lists(Vec::new()).map_ok(entries).try_flatten().boxed()
+    }
+
+    /// The batches of all lists, each with the list that it is of.
+    fn batches_of_lists(
+        &self,
+        columns: Vec<Column>,
+    ) -> BoxStream<'static, Result<(TableObject, RecordBatch)>> {
+        let (snapshot, columns) = (self.clone(), Arc::new(columns));
+        let open = move |list: ListRef| {
+            let (snapshot, columns) = (snapshot.clone(), Arc::clone(&columns));
+            async move {
+                let table = (snapshot.0.table.id, snapshot.0.table.heads.address());
+                match read_list(Arc::clone(snapshot.0.table.pool()), table, list, &columns).await {
+                    Ok(batches) => {
+                        Ok(snapshot.explained(batches, list.object).map_ok(move |batch| (list.object, batch)))
+                    }
+                    Err(error) => Err(snapshot.explain(error, list.object).await),
+                }
+            }
+        };
+        futures::stream::iter(self.0.lists.clone()).then(open).try_flatten().boxed()
+    }
+
+    /// Reads a data object's bytes by ranges.
+    ///
+    /// # Errors
+    /// None that an entry of a list can cause.
+    pub fn reader(&self, entry: &FileEntry) -> Result<ObjectReader> {
+        Ok(ObjectReader::new(
+            Arc::clone(self.0.table.pool()),
+            entry.object.object_id(self.0.table.id)?,
+            entry.bytes,
+        ))
+    }
+
+    /// The rows of a data object, with columns as `wanted` has them: the snapshot's schema, or a
+    /// [projection](TableSchema::project) of it. Only those columns are read.
+    ///
+    /// # Errors
+    /// `NotFound` if the snapshot was vacuumed or the table dropped, `Corrupt` if the object is lost or damaged; the same in
+    /// the stream.
+    pub async fn read(
+        &self,
+        entry: &FileEntry,
+        wanted: &TableSchema,
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let file = self.schema_of(entry.schema).map_err(|error| error.with("object", entry.object))?.clone();
+        // The head knows the schema; what the object says of it may be damaged.
+        let options =
+            ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_schema(Arc::clone(file.arrow()));
+        let places =
+            file.columns().iter().enumerate().filter(|(_, column)| wanted.by_id(column.id).is_some());
+        let places: Vec<usize> = places.map(|(place, _)| place).collect();
+        let mask = |schema: &SchemaDescriptor| ProjectionMask::roots(schema, places);
+        let named = (self.0.table.heads.address(), entry.object);
+        match object::batches(self.reader(entry)?, options, mask, BATCH_ROWS, named).await {
+            Ok(batches) => {
+                let (named, wanted) = (self.clone(), wanted.clone());
+                let adapted = batches.and_then(move |batch| {
+                    std::future::ready(
+                        adapt(&batch, &file, &wanted).map_err(|error| named.0.table.heads.named(error)),
+                    )
+                });
+                Ok(self.explained(adapted.boxed(), entry.object))
+            }
+            Err(error) => Err(self.explain(error, entry.object).await),
+        }
+    }
+
+    fn explained(
+        &self,
+        batches: BoxStream<'static, Result<RecordBatch>>,
+        object: TableObject,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
+        let snapshot = self.clone();
+        batches
+            .then(move |batch| {
+                let snapshot = snapshot.clone();
+                async move {
+                    match batch {
+                        Ok(batch) => Ok(batch),
+                        Err(error) => Err(snapshot.explain(error, object).await),
+                    }
+                }
+            })
+            .boxed()
+    }
+
+    /// Why an object of this snapshot is not there: somebody removed the snapshot, or lost the object.
+    ///
+    /// Whoever reads the snapshot's objects by other means than [`Snapshot::read`] passes their errors through this.
+    pub async fn explain(&self, error: Error, object: TableObject) -> Error {
+        let error = self.0.table.heads.named(error).with("object", object);
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        let kept = match self.0.table.live().await {
+            Ok((head, _)) => head.snapshots.iter().any(|snapshot| snapshot.id == self.0.snapshot.id),
+            Err(gone) => return gone.with("object", object),
+        };
+        let because = |kind, message: &str| {
+            let new = Error::new(kind, message).with("snapshot", self.0.snapshot.id).with("object", object);
+            self.0.table.heads.named(new).with_source(error)
+        };
+        match kept {
+            true => because(ErrorKind::Corrupt, "an object of the table is lost"),
+            false => because(ErrorKind::NotFound, "the snapshot was vacuumed; read a newer one"),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What is known of the values of one column in one data object.
+
+use crate::types::is_flat;
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray, StringArray,
+    downcast_primitive_array, new_null_array,
+};
+use arrow::compute;
+use arrow::datatypes::{ArrowNativeTypeOp, ArrowPrimitiveType, DataType};
+use std::sync::Arc;
+
+/// What a minimum or maximum of strings and binaries is cut to.
+pub(crate) const BOUND_BYTES_MAX: usize = 64;
+
+/// Statistics of one column.
+#[derive(Debug)]
+pub(crate) struct Statistics {
+    /// No value but NaN is less; one value of the column's type, null if there is none or it is not known.
+    pub min: ArrayRef,
+    /// No value but NaN is greater.
+    pub max: ArrayRef,
+    /// Whether both are values of the column.
+    pub exact: bool,
+    /// Nulls.
+    pub nulls: u64,
+    /// NaN.
+    pub nans: u64,
+}
+
+/// Whether a column of this type has minimum and maximum.
+pub(crate) fn has_bounds(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeBinary(len_bytes) => {
+            usize::try_from(*len_bytes).is_ok_and(|len| len <= BOUND_BYTES_MAX)
+        }
+        other => is_flat(other),
+    }
+}
+
+impl Statistics {
+    pub(crate) fn of(column: &ArrayRef) -> Statistics {
+        let data_type = column.data_type();
+        let nulls = column.logical_null_count() as u64;
+        let unknown = || (new_null_array(data_type, 1), new_null_array(data_type, 1), false);
+        let mut nans = 0;
+        let array = column.as_ref();
+        let (min, max, exact) = downcast_primitive_array! {
+            array => {
+                let (min, max, found) = extremes(array);
+                nans = found;
+                (min, max, true)
+            }
+            DataType::Boolean => {
+                let array = array.as_boolean();
+                let one = |value| -> ArrayRef { Arc::new(BooleanArray::from(vec![value])) };
+                (one(compute::min_boolean(array)), one(compute::max_boolean(array)), true)
+            }
+            DataType::Utf8 => {
+                let array = array.as_string::<i32>();
+                let (min, max) = (compute::min_string(array), compute::max_string(array));
+                let one = |value: Option<String>| -> ArrayRef { Arc::new(StringArray::from(vec![value])) };
+                let exact = is_short(min.map(str::len)) && is_short(max.map(str::len));
+                (one(min.map(|min| prefix(min).to_owned())), one(max.and_then(round_up)), exact)
+            }
+            DataType::Binary => {
+                let array = array.as_binary::<i32>();
+                let (min, max) = (compute::min_binary(array), compute::max_binary(array));
+                let one = |value: Option<Vec<u8>>| -> ArrayRef { Arc::new(BinaryArray::from_iter([value])) };
+                let exact = is_short(min.map(<[u8]>::len)) && is_short(max.map(<[u8]>::len));
+                let cut = |min: &[u8]| min[..min.len().min(BOUND_BYTES_MAX)].to_vec();
+                (one(min.map(cut)), one(max.and_then(round_up_bytes)), exact)
+            }
+            DataType::FixedSizeBinary(len_bytes) if has_bounds(data_type) => {
+                let array = array.as_fixed_size_binary();
+                let one = |value: Option<&[u8]>| {
+                    FixedSizeBinaryArray::try_from_sparse_iter_with_size([value].into_iter(), *len_bytes)
+                };
+                match (one(compute::min_fixed_size_binary(array)), one(compute::max_fixed_size_binary(array))) {
+                    (Ok(min), Ok(max)) => (Arc::new(min) as ArrayRef, Arc::new(max) as ArrayRef, true),
+                    _ => unknown(),
+                }
+            }
+            _ => unknown()
+        };
+        Statistics { min, max, exact, nulls, nans }
+    }
+}
+
+/// Least and greatest value other than NaN, and how many NaN there are. Of zeros the least is -0.0 and the greatest 0.0,
+/// whichever are there, because they are equal to a filter.
+fn extremes<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> (ArrayRef, ArrayRef, u64) {
+    let (mut bounds, mut nans) = (None, 0);
+    for value in array.iter().flatten() {
+        // Only NaN differs from itself; arrow's own comparison orders all bits instead.
+        if value.partial_cmp(&value).is_none() {
+            nans += 1;
+            continue;
+        }
+        let (min, max) = *bounds.get_or_insert((value, value));
+        bounds = Some((if value < min { value } else { min }, if value > max { value } else { max }));
+    }
+    let is_zero = |value: T::Native| value == T::Native::ZERO;
+    let bounds = bounds.map(|(min, max)| {
+        let negative_zero = || T::Native::ZERO.neg_wrapping();
+        (if is_zero(min) { negative_zero() } else { min }, if is_zero(max) { T::Native::ZERO } else { max })
+    });
+    let one = |value| -> ArrayRef {
+        Arc::new(PrimitiveArray::<T>::from_iter([value]).with_data_type(array.data_type().clone()))
+    };
+    (one(bounds.map(|bounds| bounds.0)), one(bounds.map(|bounds| bounds.1)), nans)
+}
+
+fn is_short(len_bytes: Option<usize>) -> bool {
+    len_bytes.is_none_or(|len_bytes| len_bytes <= BOUND_BYTES_MAX)
+}
+
+/// The first characters, not greater than the whole.
+fn prefix(text: &str) -> &str {
+    &text[..text.floor_char_boundary(BOUND_BYTES_MAX)]
+}
+
+/// The least text that is short and not less than `text`, or nearly so; none if there is none.
+fn round_up(text: &str) -> Option<String> {
+    let mut short = prefix(text).to_owned();
+    if short.len() == text.len() {
+        return Some(short);
+    }
+    while let Some(last) = short.pop() {
+        // The one behind the surrogates follows the one before them.
+        let next = match last {
+            '\u{d7ff}' => Some('\u{e000}'),
+            other => char::from_u32(other as u32 + 1),
+        };
+        if let Some(next) = next {
+            short.push(next);
+            return Some(short);
+        }
+    }
+    None
+}
+
+fn round_up_bytes(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut short = bytes[..bytes.len().min(BOUND_BYTES_MAX)].to_vec();
+    if short.len() == bytes.len() {
+        return Some(short);
+    }
+    while let Some(last) = short.pop() {
+        if last < u8::MAX {
+            short.push(last + 1);
+            return Some(short);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[path = "statistics_tests.rs"]
+mod tests;

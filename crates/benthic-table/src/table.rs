@@ -1,0 +1,285 @@
+//! A table by name: made, opened, listed, changed.
+
+use crate::environment::Environment;
+use crate::error::suggest;
+use crate::evolve::{Alter, altered};
+use crate::head::{Head, OBJECT_BYTES_TARGET, Operation, SnapshotRef, State};
+use crate::heads::{Attempts, Heads, check_live, table_names};
+use crate::ids::Id;
+use crate::partition::Partitioning;
+use crate::schema::TableSchema;
+use crate::snapshot::Snapshot;
+use arrow::datatypes::Schema;
+use benthic_core::{Error, ErrorKind, Pool, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a table is made with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// Its columns, numbered from 1.
+    pub schema: TableSchema,
+    /// How rows are spread over data objects.
+    pub partitioning: Partitioning,
+    /// The columns that the rows of a data object are sorted by, ascending, nulls first.
+    pub sort: Vec<u32>,
+    /// What the size of a data object aims at, from 1 to 64 MiB.
+    pub object_bytes_target: u64,
+}
+
+impl Definition {
+    /// A table for data of this schema: rows as they come, objects of 32 MiB.
+    ///
+    /// # Errors
+    /// As [`TableSchema::from_arrow`].
+    pub fn new(schema: &Schema) -> Result<Definition> {
+        let schema = TableSchema::from_arrow(schema)?;
+        let object_bytes_target = 32 * 1024 * 1024;
+        Ok(Definition { schema, partitioning: Partitioning::Rows, sort: Vec::new(), object_bytes_target })
+    }
+
+    fn check(&self) -> Result<()> {
+        self.partitioning.check(&self.schema)?;
+        for id in &self.sort {
+            let column = self.schema.by_id(*id);
+            let column = column.ok_or_else(|| {
+                Error::new(ErrorKind::InvalidArgument, "the table has no such column to sort by")
+                    .with("id", id)
+            })?;
+            if column.data_type.is_nested() {
+                let message = "a table is not sorted by lists, structs and maps";
+                return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", &column.name));
+            }
+        }
+        if !OBJECT_BYTES_TARGET.contains(&self.object_bytes_target) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the size of objects is from 1 MiB to 64 MiB",
+            )
+            .with("size_bytes", self.object_bytes_target));
+        }
+        Ok(())
+    }
+}
+
+/// A table of a pool, in [`Table::list`].
+#[derive(Debug)]
+pub struct TableEntry {
+    /// Its name.
+    pub name: String,
+    /// Its head, or why it cannot be read.
+    pub head: Result<Head>,
+}
+
+/// Which snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum At {
+    /// The newest.
+    #[default]
+    Current,
+    /// The one with this id.
+    Id(u64),
+    /// The newest that was committed at this time or before, in milliseconds since 1970 (UTC).
+    TimeMs(u64),
+}
+
+/// An open table: a name and the id that it had. Cheap to clone; holds nothing open.
+#[derive(Clone)]
+pub struct Table {
+    pub(crate) heads: Heads,
+    pub(crate) id: Id,
+    pub(crate) environment: Environment,
+}
+
+impl Table {
+    /// Makes a table without rows.
+    ///
+    /// # Errors
+    /// `AlreadyExists`; `InvalidArgument`, `LimitExceeded` for a name or definition that cannot be; as [`Pool::write`].
+    pub async fn create(
+        pool: Arc<dyn Pool>,
+        name: &str,
+        definition: &Definition,
+        environment: Environment,
+    ) -> Result<Table> {
+        let heads = Heads::new(pool, name)?;
+        definition.check().map_err(|error| heads.named(error))?;
+        let (id, writer) = (environment.draw_id()?, environment.draw_id()?);
+        let next_field_id = definition.schema.columns().iter().map(|column| column.id).max().unwrap_or(0);
+        let mut head = Head {
+            id,
+            state: State::Live,
+            schemas: vec![TableSchema::new(0, definition.schema.columns().to_vec())?],
+            next_field_id: next_field_id.saturating_add(1),
+            partitioning: definition.partitioning.clone(),
+            sort: definition.sort.clone(),
+            object_bytes_target: definition.object_bytes_target,
+            lists: BTreeMap::new(),
+            snapshots: Vec::new(),
+            intents: Vec::new(),
+        };
+        head.push_snapshot(Operation::Create, writer, environment.unix_ms(), 0, Vec::new());
+        let table = Table { heads, id, environment };
+        let mut attempts = Attempts::new(id);
+        loop {
+            attempts.next().await?;
+            match table.heads.create(&head).await {
+                Ok(true) => return Ok(table),
+                Ok(false) => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => return table.created(error).await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether it was ourselves who made the head that is there.
+    async fn created(self, error: Error) -> Result<Table> {
+        let message = match self.heads.read().await {
+            Ok((head, _)) if head.id == self.id => return Ok(self),
+            Ok((head, _)) if head.state == State::Dropping => {
+                "a table of this name is being dropped; drop it again to finish that"
+            }
+            _ => "the table is there already; append to it, or drop it first",
+        };
+        Err(self.heads.named(Error::new(ErrorKind::AlreadyExists, message)).with_source(error))
+    }
+
+    /// Opens a table.
+    ///
+    /// # Errors
+    /// `NotFound`, with a hint at the name that may have been meant; `Corrupt`; `Unsupported` for a format newer than this
+    /// build's.
+    pub async fn open(pool: Arc<dyn Pool>, name: &str, environment: Environment) -> Result<Table> {
+        let heads = Heads::new(pool, name)?;
+        let (head, _) = match heads.read().await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let names = table_names(&heads.pool).await?;
+                let Some(hint) = suggest(name, names.iter().map(String::as_str)) else { return Err(error) };
+                let message = format!("no such table; did you mean {hint:?}");
+                return Err(heads.named(Error::new(ErrorKind::NotFound, message)));
+            }
+            outcome => outcome?,
+        };
+        check_live(&head, head.id).map_err(|error| heads.named(error))?;
+        Ok(Table { heads, id: head.id, environment })
+    }
+
+    /// The tables of a pool, by name; those that are being dropped and those that are damaged too.
+    ///
+    /// # Errors
+    /// As [`Pool::list`].
+    pub async fn list(pool: Arc<dyn Pool>) -> Result<Vec<TableEntry>> {
+        let mut tables = Vec::new();
+        for name in table_names(&pool).await? {
+            let head = match Heads::new(Arc::clone(&pool), &name) {
+                Ok(heads) => heads.read().await.map(|(head, _)| head),
+                Err(error) => Err(error),
+            };
+            // One that went since the listing.
+            if !matches!(&head, Err(error) if error.kind() == ErrorKind::NotFound) {
+                tables.push(TableEntry { name, head });
+            }
+        }
+        Ok(tables)
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        &self.heads.name
+    }
+
+    /// The table's id.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// The pool that the table is in.
+    pub fn pool(&self) -> &Arc<dyn Pool> {
+        &self.heads.pool
+    }
+
+    /// The head as it is now.
+    ///
+    /// # Errors
+    /// `NotFound` if the table was dropped, `Corrupt`.
+    pub async fn head(&self) -> Result<Head> {
+        Ok(self.live().await?.0)
+    }
+
+    pub(crate) async fn live(&self) -> Result<(Head, u64)> {
+        let (head, version) = self.heads.read().await?;
+        check_live(&head, self.id).map_err(|error| self.heads.named(error))?;
+        Ok((head, version))
+    }
+
+    /// Changes the head, as [`Heads::commit`], of this table only.
+    pub(crate) async fn commit<T>(
+        &self,
+        seed: Id,
+        mut change: impl FnMut(&mut Head) -> Result<T> + Send,
+    ) -> Result<(T, Head)> {
+        let id = self.id;
+        self.heads
+            .commit(seed, |head| {
+                check_live(head, id)?;
+                change(head)
+            })
+            .await
+    }
+
+    /// A snapshot. One round trip.
+    ///
+    /// # Errors
+    /// `NotFound` if the table was dropped or the snapshot is not kept, `Corrupt`.
+    pub async fn snapshot(&self, at: At) -> Result<Snapshot> {
+        let head = Arc::new(self.head().await?);
+        let found = match at {
+            At::Current => head.snapshots.last(),
+            At::Id(id) => head.snapshots.iter().find(|snapshot| snapshot.id == id),
+            At::TimeMs(time_ms) => head.snapshots.iter().rev().find(|snapshot| snapshot.time_ms <= time_ms),
+        };
+        let Some(found) = found else {
+            let kept = |snapshot: Option<&SnapshotRef>| snapshot.map_or(0, |snapshot| snapshot.id);
+            return Err(self.heads.named(
+                Error::new(ErrorKind::NotFound, "the table does not have this snapshot, or no longer")
+                    .with("oldest", kept(head.snapshots.first()))
+                    .with("newest", kept(head.snapshots.last())),
+            ));
+        };
+        Snapshot::new(self, &head, found)
+    }
+
+    /// The snapshots that are kept, oldest first.
+    ///
+    /// # Errors
+    /// `NotFound` if the table was dropped, `Corrupt`.
+    pub async fn history(&self) -> Result<Vec<Snapshot>> {
+        let head = Arc::new(self.head().await?);
+        head.snapshots.iter().map(|snapshot| Snapshot::new(self, &head, snapshot)).collect()
+    }
+
+    /// Changes the schema, all changes or none. No data are rewritten.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a change that cannot be, with a hint; `LimitExceeded`; `NotFound`; `Busy`.
+    pub async fn alter(&self, changes: &[Alter]) -> Result<Snapshot> {
+        let writer = self.environment.draw_id()?;
+        let now_ms = self.environment.unix_ms();
+        let ((), head) = self
+            .commit(writer, |head| {
+                if head.snapshots.iter().any(|snapshot| snapshot.writer == writer) {
+                    return Ok(());
+                }
+                let (schema, next_field_id) = altered(head, changes)?;
+                let (id, lists) = (schema.id, head.current()?.0.lists.clone());
+                head.schemas.push(schema);
+                head.next_field_id = next_field_id;
+                head.push_snapshot(Operation::Alter, writer, now_ms, id, lists);
+                Ok(())
+            })
+            .await?;
+        let head = Arc::new(head);
+        let made = head.snapshots.iter().find(|snapshot| snapshot.writer == writer);
+        Snapshot::new(self, &head, made.unwrap_or(head.current()?.0))
+    }
+}

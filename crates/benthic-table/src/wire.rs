@@ -1,0 +1,127 @@
+//! The head's messages, as docs/formats.md draws them. Numbers of fields are never used again for something else.
+
+use benthic_core::{Error, ErrorKind, Result};
+use prost::encoding::{DecodeContext, decode_key, skip_field};
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Head {
+    #[prost(fixed64, tag = "1")]
+    pub id: u64,
+    #[prost(uint32, tag = "2")]
+    pub state: u32,
+    #[prost(bytes = "vec", repeated, tag = "3")]
+    pub schemas: Vec<Vec<u8>>,
+    #[prost(uint32, tag = "4")]
+    pub next_field_id: u32,
+    #[prost(message, optional, tag = "5")]
+    pub partitioning: Option<Partitioning>,
+    #[prost(uint32, repeated, tag = "6")]
+    pub sort: Vec<u32>,
+    #[prost(uint64, tag = "7")]
+    pub object_bytes_target: u64,
+    #[prost(message, repeated, tag = "8")]
+    pub lists: Vec<List>,
+    #[prost(message, repeated, tag = "9")]
+    pub snapshots: Vec<Snapshot>,
+    #[prost(message, repeated, tag = "10")]
+    pub intents: Vec<Intent>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Schema {
+    #[prost(message, repeated, tag = "1")]
+    pub nodes: Vec<Node>,
+}
+
+/// A field, in preorder: a nested type's children follow it.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Node {
+    #[prost(uint32, tag = "1")]
+    pub id: u32,
+    #[prost(string, tag = "2")]
+    pub name: String,
+    #[prost(bool, tag = "3")]
+    pub nullable: bool,
+    #[prost(uint32, tag = "4")]
+    pub kind: u32,
+    #[prost(uint32, tag = "5")]
+    pub parameter: u32,
+    #[prost(sint32, tag = "6")]
+    pub scale: i32,
+    #[prost(string, optional, tag = "7")]
+    pub zone: Option<String>,
+    #[prost(uint32, tag = "8")]
+    pub children: u32,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Partitioning {
+    #[prost(uint32, tag = "1")]
+    pub kind: u32,
+    #[prost(uint32, tag = "2")]
+    pub field: u32,
+    #[prost(uint32, tag = "3")]
+    pub buckets: u32,
+    #[prost(sint64, repeated, tag = "4")]
+    pub bounds: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct List {
+    #[prost(fixed64, tag = "1")]
+    pub writer: u64,
+    #[prost(uint32, tag = "2")]
+    pub number: u32,
+    #[prost(uint64, tag = "3")]
+    pub objects: u64,
+    #[prost(uint64, tag = "4")]
+    pub rows: u64,
+    #[prost(uint64, tag = "5")]
+    pub data_bytes: u64,
+    #[prost(uint64, tag = "6")]
+    pub list_bytes: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Snapshot {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(uint64, tag = "2")]
+    pub time_ms: u64,
+    #[prost(uint32, tag = "3")]
+    pub operation: u32,
+    #[prost(fixed64, tag = "4")]
+    pub writer: u64,
+    #[prost(uint32, tag = "5")]
+    pub schema: u32,
+    #[prost(uint32, repeated, tag = "6")]
+    pub lists: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Intent {
+    #[prost(fixed64, tag = "1")]
+    pub writer: u64,
+    #[prost(uint64, tag = "2")]
+    pub time_ms: u64,
+}
+
+/// Refuses a message with too many fields before it is decoded: an empty nested message takes two bytes here and a hundred
+/// in memory. Gives their number.
+pub(crate) fn check_fields(mut message: &[u8], fields_max: usize) -> Result<usize> {
+    let mut fields = 0;
+    while !message.is_empty() {
+        if fields == fields_max {
+            return Err(Error::new(ErrorKind::Corrupt, "a message has too many fields")
+                .with("fields_max", fields_max));
+        }
+        let (tag, wire_type) = decode_key(&mut message).map_err(damaged)?;
+        skip_field(wire_type, tag, &mut message, DecodeContext::default()).map_err(damaged)?;
+        fields += 1;
+    }
+    Ok(fields)
+}
+
+pub(crate) fn damaged(source: prost::DecodeError) -> Error {
+    Error::new(ErrorKind::Corrupt, "a message cannot be decoded").with_source(source)
+}

@@ -1,0 +1,167 @@
+//! The last step of a writer, and what keeps a table's lists few.
+
+use super::Writer;
+use crate::head::{Head, LISTS_MAX, ListRef, Operation};
+use crate::heads::Attempts;
+use crate::ids::{Id, Role, TableObject};
+use crate::list::{ListWriter, read_list};
+use crate::object;
+use crate::schema::TableSchema;
+use crate::snapshot::Snapshot;
+use crate::table::{At, Table};
+use benthic_core::{Error, ErrorKind, Result};
+use futures::stream::TryStreamExt;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Lists that may still grow, before some are merged.
+const SMALL_LISTS_MAX: usize = 32;
+/// A list of this size is not merged any more.
+const LARGE_LIST_BYTES: u64 = 16 * 1024 * 1024;
+/// Lists that are merged at least.
+const MERGED_MIN: usize = 8;
+
+/// Lists that were put together.
+struct Merged {
+    of: BTreeSet<TableObject>,
+    to: Vec<ListRef>,
+}
+
+impl Writer {
+    /// Makes the lists part of the table.
+    pub(super) async fn commit(&mut self, lists: Vec<ListRef>) -> Result<Snapshot> {
+        let (table, writer) = (self.table.clone(), self.id);
+        if lists.is_empty() {
+            self.remove_all().await?;
+            return table.snapshot(At::Current).await;
+        }
+        let mut merged: Option<Merged> = None;
+        let mut attempts = Attempts::new(writer);
+        let head = loop {
+            attempts.next().await.map_err(|error| table.heads.named(error))?;
+            let (mut head, version) = table.live().await?;
+            if head.snapshots.iter().any(|snapshot| snapshot.writer == writer) {
+                break head;
+            }
+            if !head.has_intent(writer) {
+                let message = "a vacuum gave this writer up, because it took so long; write again";
+                return Err(table.heads.named(Error::new(ErrorKind::Conflict, message)));
+            }
+            let mut all = head.lists_of(head.current()?.0);
+            all.extend(&lists);
+            if let Some(chosen) = choose(&all) {
+                let still_there =
+                    |merged: &Merged| merged.of.iter().all(|of| all.iter().any(|list| list.object == *of));
+                let known = match merged.take().filter(still_there) {
+                    Some(merged) => merged,
+                    None => match self.merge(&head, chosen).await {
+                        // Somebody else merged these lists, and a vacuum removed them since: this head is old.
+                        Err(error)
+                            if error.kind() == ErrorKind::NotFound && table.live().await?.1 != version =>
+                        {
+                            continue;
+                        }
+                        merged => merged.map_err(|error| lost(&table, error))?,
+                    },
+                };
+                all.retain(|list| !known.of.contains(&list.object));
+                all.extend(&known.to);
+                merged = Some(known);
+            }
+            if all.len() > LISTS_MAX {
+                let message = "the table has too many lists of objects; make its objects larger";
+                return Err(table
+                    .heads
+                    .named(Error::new(ErrorKind::LimitExceeded, message).with("lists_max", LISTS_MAX)));
+            }
+            let schema = head.current()?.0.schema;
+            let names = all.iter().map(|list| list.object).collect();
+            head.lists.extend(all.iter().map(|list| (list.object, *list)));
+            head.push_snapshot(Operation::Append, writer, table.environment.unix_ms(), schema, names);
+            head.intents.retain(|intent| intent.writer != writer);
+            if table.heads.replace(&head, version).await? {
+                break head;
+            }
+        };
+        remove_unused_lists(&table, &head, writer, self.next_list).await;
+        let snapshot = head.snapshots.iter().find(|snapshot| snapshot.writer == writer).cloned();
+        let snapshot =
+            snapshot.ok_or_else(|| Error::new(ErrorKind::Internal, "a commit is not in its head"))?;
+        Snapshot::new(&table, &Arc::new(head), &snapshot)
+    }
+
+    /// Puts lists together, as one or a few; with the statistics of the columns that the table has now, which has all that
+    /// any of its lists knows and that is not dropped.
+    async fn merge(&mut self, head: &Head, chosen: Vec<ListRef>) -> Result<Merged> {
+        let (table, schema) = (self.table.clone(), head.current()?.1);
+        let mut to = ListWriter::new(Arc::clone(table.pool()), table.id, self.id, self.next_list, schema);
+        let copied = copy(&table, schema, &chosen, &mut to).await;
+        // Whatever happened: no name is used twice.
+        self.next_list = to.next_number();
+        Ok(Merged { of: chosen.iter().map(|list| list.object).collect(), to: copied? })
+    }
+}
+
+async fn copy(
+    table: &Table,
+    schema: &TableSchema,
+    from: &[ListRef],
+    to: &mut ListWriter,
+) -> Result<Vec<ListRef>> {
+    for list in from {
+        let named = (table.id, table.heads.address());
+        let mut batches = read_list(Arc::clone(table.pool()), named, *list, schema.columns()).await?;
+        while let Some(batch) = batches.try_next().await? {
+            to.push_batch(&batch).await?;
+        }
+    }
+    to.finish().await
+}
+
+fn lost(table: &Table, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            let lost = Error::new(ErrorKind::Corrupt, "a list of the table's objects is lost");
+            table.heads.named(lost.with_source(error))
+        }
+        _ => table.heads.named(error),
+    }
+}
+
+/// Removes lists that were merged into others on the way, or for an attempt that failed. What cannot be removed now, vacuum
+/// finds.
+async fn remove_unused_lists(table: &Table, head: &Head, writer: Id, lists: u32) {
+    let named = |number| TableObject { role: Role::List, writer, number };
+    let used = |list: &TableObject| head.snapshots.iter().any(|snapshot| snapshot.lists.contains(list));
+    let unused: Vec<TableObject> = (0..lists).map(named).filter(|list| !used(list)).collect();
+    let unused = unused.into_iter().map(|list| list.object_id(table.id));
+    if let Err(error) = object::remove_all(table.pool(), unused).await {
+        tracing::debug!(%error, "lists are left to vacuum");
+    }
+}
+
+/// Which lists to merge, if they are too many: the smallest, and on as long as the next is not larger than those before it
+/// together. A data object is then merged about as often as the logarithm of how many there are.
+fn choose(lists: &[ListRef]) -> Option<Vec<ListRef>> {
+    let mut small: Vec<ListRef> =
+        lists.iter().filter(|list| list.list_bytes < LARGE_LIST_BYTES).copied().collect();
+    if small.len() <= SMALL_LISTS_MAX {
+        return None;
+    }
+    small.sort_by_key(|list| list.objects);
+    let (mut taken, mut objects, mut bytes) = (0, 0, 0);
+    for list in &small {
+        if taken >= MERGED_MIN && (list.objects > objects || bytes >= 2 * LARGE_LIST_BYTES) {
+            break;
+        }
+        taken += 1;
+        objects = list.objects.saturating_add(objects);
+        bytes += list.list_bytes;
+    }
+    small.truncate(taken);
+    Some(small)
+}
+
+#[cfg(test)]
+#[path = "commit_tests.rs"]
+mod tests;

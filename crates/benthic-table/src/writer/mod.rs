@@ -1,0 +1,363 @@
+//! Adding rows: data objects, then a list of them, then one compare-and-swap that makes them visible, all or none.
+
+mod commit;
+mod encode;
+
+use crate::error;
+use crate::evolve::{Alter, compact, conform, rows_bytes, strangers};
+use crate::head::{INTENTS_MAX, Intent, ListRef};
+use crate::ids::{Id, Role, TableObject};
+use crate::list::{FileEntry, ListWriter};
+use crate::object;
+use crate::partition::{PARTITIONS_MAX, Partitioning};
+use crate::schema::TableSchema;
+use crate::snapshot::Snapshot;
+use crate::statistics::Statistics;
+use crate::table::{At, Table};
+use arrow::array::{RecordBatch, UInt32Array};
+use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch};
+use arrow::datatypes::Field;
+use benthic_core::{Error, ErrorKind, Result};
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Rows that are taken from a batch at once.
+const SLICE_ROWS: usize = 64 * 1024;
+
+/// How a writer works.
+#[derive(Clone, Debug)]
+pub struct WriterOptions {
+    /// Rows that wait for their partition to fill take at most so much memory; beyond, the largest partition is written as it
+    /// is. At least 1 MiB.
+    pub buffer_bytes_max: usize,
+    /// Objects that are being uploaded at once. Each holds its bytes in memory.
+    pub uploads_max: usize,
+    /// Whether columns that the table does not have are added to it, rather than refused.
+    pub add_columns: bool,
+}
+
+impl Default for WriterOptions {
+    fn default() -> WriterOptions {
+        WriterOptions { buffer_bytes_max: 256 * 1024 * 1024, uploads_max: 4, add_columns: false }
+    }
+}
+
+/// Adds rows to a table. Nothing of it is seen before [`Writer::finish`]; a writer that is dropped without leaves its objects
+/// to [`vacuum`](crate::vacuum), after a day.
+///
+/// Memory: `buffer_bytes_max`, twice the largest partition while it is sorted and encoded, and `uploads_max` objects. Encoding
+/// is done by whoever polls.
+pub struct Writer {
+    table: Table,
+    id: Id,
+    schema: TableSchema,
+    partitioning: Partitioning,
+    sort: Vec<u32>,
+    object_bytes_target: usize,
+    options: WriterOptions,
+    buffers: HashMap<Option<i64>, Buffer>,
+    buffered_bytes: usize,
+    /// Bytes in memory of a byte in an object, as it was so far.
+    ratio: f64,
+    uploads: FuturesUnordered<BoxFuture<'static, Result<()>>>,
+    lists: Option<ListWriter>,
+    written: Vec<ListRef>,
+    next_data: u32,
+    next_list: u32,
+}
+
+#[derive(Default)]
+struct Buffer {
+    batches: Vec<RecordBatch>,
+    bytes: usize,
+}
+
+impl Table {
+    /// Begins to add rows. The writer is registered in the head, so that its objects are not taken for left-overs.
+    ///
+    /// # Errors
+    /// `NotFound` if the table was dropped; `LimitExceeded` for too many writers at once; `Busy`.
+    pub async fn writer(&self, options: WriterOptions) -> Result<Writer> {
+        let id = self.environment.draw_id()?;
+        let time_ms = self.environment.unix_ms();
+        let ((), head) = self
+            .commit(id, |head| {
+                if head.has_intent(id) {
+                    return Ok(());
+                }
+                if head.intents.len() >= INTENTS_MAX {
+                    return Err(Error::new(
+                        ErrorKind::LimitExceeded,
+                        "too many writers at once; vacuum those that were given up",
+                    )
+                    .with("writers_max", INTENTS_MAX));
+                }
+                head.intents.push(Intent { writer: id, time_ms });
+                Ok(())
+            })
+            .await?;
+        Ok(Writer {
+            table: self.clone(),
+            id,
+            schema: head.current()?.1.clone(),
+            partitioning: head.partitioning,
+            sort: head.sort,
+            object_bytes_target: usize::try_from(head.object_bytes_target).unwrap_or(usize::MAX),
+            options: WriterOptions {
+                buffer_bytes_max: options.buffer_bytes_max.max(1024 * 1024),
+                uploads_max: options.uploads_max.max(1),
+                ..options
+            },
+            buffers: HashMap::new(),
+            buffered_bytes: 0,
+            ratio: 2.0,
+            uploads: FuturesUnordered::new(),
+            lists: None,
+            written: Vec::new(),
+            next_data: 0,
+            next_list: 0,
+        })
+    }
+}
+
+impl Writer {
+    /// The columns that rows are matched with.
+    pub fn schema(&self) -> &TableSchema {
+        &self.schema
+    }
+
+    /// Takes rows. Columns are matched by name; a missing column is null, a narrower type is widened. After an error the
+    /// writer is of no use but to [`Writer::abort`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for columns that do not fit, with a hint; `LimitExceeded` for a row that is too large for an object
+    /// and for too many partitions; as [`Pool::write`](benthic_core::Pool::write).
+    pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.options.add_columns && !strangers(batch, &self.schema).is_empty() {
+            self.add_columns(batch).await?;
+        }
+        let batch = conform(batch, &self.schema).map_err(|error| self.table.heads.named(error))?;
+        for start in (0..batch.num_rows()).step_by(SLICE_ROWS) {
+            self.buffer(&batch.slice(start, SLICE_ROWS.min(batch.num_rows() - start)))?;
+            while let Some((partition, bytes)) = self.largest() {
+                let enough = (self.object_bytes_target as f64 * self.ratio) as usize;
+                if bytes < enough && self.buffered_bytes <= self.options.buffer_bytes_max {
+                    break;
+                }
+                self.flush(partition, bytes >= enough).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is left and commits. Gives the snapshot that has the rows; the current one if there were none.
+    ///
+    /// # Errors
+    /// `Conflict` if a vacuum gave the writer up; `NotFound` if the table was dropped; `Busy`; as [`Writer::write`]. Then
+    /// nothing is in the table, and what was written is removed if that can be. `OutcomeUnknown` if it could not be found out
+    /// whether the rows are in the table: the snapshots' rows tell.
+    pub async fn finish(mut self) -> Result<Snapshot> {
+        let lists = match self.finish_lists().await {
+            Ok(lists) => lists,
+            Err(error) => {
+                // Left to vacuum otherwise.
+                let _ = self.remove_all().await;
+                return Err(error);
+            }
+        };
+        let error = match self.commit(lists).await {
+            Err(error) => error,
+            committed => return committed,
+        };
+        match self.remove_all().await {
+            Ok(Some(snapshot)) => Ok(snapshot),
+            Ok(None) => Err(error),
+            Err(_) => Err(error.with_kind(ErrorKind::OutcomeUnknown)),
+        }
+    }
+
+    /// Removes what was written. What cannot be removed is left to [`vacuum`](crate::vacuum).
+    ///
+    /// # Errors
+    /// As [`Pool::write`](benthic_core::Pool::write).
+    pub async fn abort(mut self) -> Result<()> {
+        self.remove_all().await.map(|_| ())
+    }
+
+    /// Removes the writer from the head, and then its objects; gives its snapshot if it was committed.
+    async fn remove_all(&mut self) -> Result<Option<Snapshot>> {
+        while self.uploads.next().await.is_some() {}
+        let writer = self.id;
+        let given_up = self.table.heads.commit(writer, |head| {
+            head.intents.retain(|intent| intent.writer != writer);
+            Ok(head.snapshots.iter().find(|snapshot| snapshot.writer == writer).cloned())
+        });
+        match given_up.await {
+            Ok((Some(committed), head)) => {
+                return Snapshot::new(&self.table, &Arc::new(head), &committed).map(Some);
+            }
+            Ok((None, _)) => {}
+            // The table was dropped by force; nobody else will look for these objects.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let data = (0..self.next_data).map(|number| TableObject { role: Role::Data, writer, number });
+        let next_list = self.lists.as_ref().map_or(self.next_list, ListWriter::next_number);
+        let lists = (0..next_list).map(|number| TableObject { role: Role::List, writer, number });
+        let table = self.table.id;
+        let objects = data.chain(lists).map(|object| object.object_id(table));
+        object::remove_all(self.table.pool(), objects).await?;
+        Ok(None)
+    }
+
+    async fn add_columns(&mut self, batch: &RecordBatch) -> Result<()> {
+        let add =
+            |field: Field| Alter::Add { name: field.name().clone(), data_type: field.data_type().clone() };
+        // Somebody else may have added them since.
+        let current = self.table.snapshot(At::Current).await?;
+        let changes: Vec<Alter> = strangers(batch, current.schema()).into_iter().map(add).collect();
+        let current = if changes.is_empty() { current } else { self.table.alter(&changes).await? };
+        while let Some((partition, _)) = self.largest() {
+            self.flush(partition, false).await?;
+        }
+        self.finish_list().await?;
+        self.schema = current.schema().clone();
+        Ok(())
+    }
+
+    fn largest(&self) -> Option<(Option<i64>, usize)> {
+        let largest = self.buffers.iter().max_by_key(|(_, buffer)| buffer.bytes);
+        largest.map(|(partition, buffer)| (*partition, buffer.bytes))
+    }
+
+    /// Puts rows to those of their partitions that wait.
+    fn buffer(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Some(field) = self.partitioning.field() else {
+            return self.add(None, batch.clone());
+        };
+        let place = self.schema.columns().iter().position(|column| column.id == field);
+        let column = place.map(|place| batch.column(place));
+        let column = column.ok_or_else(|| Error::new(ErrorKind::Internal, "no column to partition by"))?;
+        let partitions = self.partitioning.of(column)?;
+        let mut rows: HashMap<Option<i64>, Vec<u32>> = HashMap::new();
+        for (row, partition) in (0..).zip(&partitions) {
+            rows.entry(partition).or_default().push(row);
+        }
+        if rows.len() == 1 {
+            return rows.into_keys().try_for_each(|partition| self.add(partition, batch.clone()));
+        }
+        for (partition, rows) in rows {
+            let part = take_record_batch(batch, &UInt32Array::from(rows));
+            self.add(partition, part.map_err(|source| error::arrow("rows cannot be spread", source))?)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, partition: Option<i64>, batch: RecordBatch) -> Result<()> {
+        if !self.buffers.contains_key(&partition) && self.buffers.len() > PARTITIONS_MAX {
+            let message = "the data have too many partitions at once; partition by a coarser unit, or sort the data first";
+            return Err(self.table.heads.named(
+                Error::new(ErrorKind::LimitExceeded, message).with("partitions_max", PARTITIONS_MAX),
+            ));
+        }
+        let bytes = rows_bytes(&batch);
+        let buffer = self.buffers.entry(partition).or_default();
+        buffer.bytes += bytes;
+        self.buffered_bytes += bytes;
+        buffer.batches.push(batch);
+        Ok(())
+    }
+
+    /// Writes the rows of a partition as objects; of what would make a small last one, the rows wait on if they may.
+    async fn flush(&mut self, partition: Option<i64>, may_wait: bool) -> Result<()> {
+        let Some(buffer) = self.buffers.remove(&partition) else { return Ok(()) };
+        self.buffered_bytes -= buffer.bytes;
+        let rows = concat_batches(self.schema.arrow(), &buffer.batches);
+        let rows = rows.map_err(|source| error::arrow("rows cannot be put together", source))?;
+        drop(buffer);
+        let rows = self.sorted(rows)?;
+        let mut start = 0;
+        while start < rows.num_rows() {
+            if may_wait && start > 0 {
+                return self.add(partition, compact(rows.slice(start, rows.num_rows() - start))?);
+            }
+            let rest = rows.slice(start, rows.num_rows() - start);
+            let (bytes, taken) = encode::encode_object(&rest, &self.sort_places(), self.object_bytes_target)?;
+            let object = rest.slice(0, taken);
+            if start + taken < rows.num_rows() || start == 0 {
+                let ratio = rows_bytes(&object) as f64 / bytes.len().max(1) as f64;
+                self.ratio = ratio.clamp(0.5, 50.0);
+            }
+            self.upload(partition, &object, bytes).await?;
+            start += taken;
+        }
+        Ok(())
+    }
+
+    async fn upload(&mut self, partition: Option<i64>, rows: &RecordBatch, bytes: Vec<u8>) -> Result<()> {
+        let object = TableObject { role: Role::Data, writer: self.id, number: self.next_data };
+        self.next_data += 1;
+        let entry = FileEntry {
+            object,
+            schema: self.schema.id,
+            partition,
+            rows: rows.num_rows() as u64,
+            bytes: bytes.len() as u64,
+        };
+        while self.uploads.len() >= self.options.uploads_max {
+            self.uploads.next().await.transpose()?;
+        }
+        let (pool, id) = (Arc::clone(self.table.pool()), self.table.id);
+        self.uploads.push(async move { object::put(&pool, id, object, bytes.into()).await }.boxed());
+        // Starts it; and takes note of those that are done.
+        while let Some(Some(done)) = self.uploads.next().now_or_never() {
+            done?;
+        }
+        let statistics = rows.columns().iter().map(Statistics::of).collect();
+        let lists = match self.lists.take() {
+            Some(lists) => lists,
+            None => ListWriter::new(Arc::clone(self.table.pool()), id, self.id, self.next_list, &self.schema),
+        };
+        self.lists.insert(lists).push(entry, statistics).await
+    }
+
+    fn sort_places(&self) -> Vec<usize> {
+        let place = |id: &u32| self.schema.columns().iter().position(|column| column.id == *id);
+        self.sort.iter().filter_map(place).collect()
+    }
+
+    fn sorted(&self, rows: RecordBatch) -> Result<RecordBatch> {
+        if self.sort.is_empty() {
+            return Ok(rows);
+        }
+        let options = Some(SortOptions { descending: false, nulls_first: true });
+        let places = self.sort_places();
+        let columns: Vec<SortColumn> =
+            places.iter().map(|place| SortColumn { values: rows.column(*place).clone(), options }).collect();
+        let sorted = lexsort_to_indices(&columns, None).and_then(|order| take_record_batch(&rows, &order));
+        sorted.map_err(|source| error::arrow("rows cannot be sorted", source))
+    }
+
+    /// Writes all that waits; gives all lists.
+    async fn finish_lists(&mut self) -> Result<Vec<ListRef>> {
+        while let Some((partition, _)) = self.largest() {
+            self.flush(partition, false).await?;
+        }
+        while let Some(done) = self.uploads.next().await {
+            done?;
+        }
+        self.finish_list().await?;
+        Ok(std::mem::take(&mut self.written))
+    }
+
+    async fn finish_list(&mut self) -> Result<()> {
+        if let Some(lists) = &mut self.lists {
+            self.written.extend(lists.finish().await?);
+            self.next_list = lists.next_number();
+        }
+        self.lists = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! Crashes at every point of a table's life.
+
+use crate::faulty::{FaultyPool, Last};
+use crate::support::{
+    DAY_MS, create, current, definition, environment, ids, memory_pool, names, referred, rows, try_append,
+};
+use benthic_core::{ErrorKind, Pool, Result};
+use benthic_table::{
+    Definition, Environment, Partitioning, Table, VacuumOptions, WriterOptions, drop_table,
+    ids::HEADS_NAMESPACE, vacuum,
+};
+use futures::executor::block_on;
+use std::sync::Arc;
+
+const KEEP_ONE: VacuumOptions = VacuumOptions { keep_snapshots: 1, keep_ms: 0, intent_age_ms: 0 };
+
+/// What a scenario knows to be done when it is interrupted.
+#[derive(Debug, Default)]
+struct Acknowledged {
+    created: bool,
+    rows: i64,
+    dropping: bool,
+}
+
+/// Creates a table, appends twice, vacuums, drops.
+async fn live(pool: Arc<dyn Pool>, environment: &Environment, done: &mut Acknowledged) -> Result<()> {
+    let partitioning = Partitioning::Hash { field: 1, buckets: 3 };
+    let definition = Definition { partitioning, ..definition() };
+    let table = Table::create(Arc::clone(&pool), "t", &definition, environment.clone()).await?;
+    done.created = true;
+    try_append(&table, &[rows(0..50)], WriterOptions::default()).await?;
+    done.rows = 50;
+    try_append(&table, &[rows(50..80), rows(80..90)], WriterOptions::default()).await?;
+    done.rows = 90;
+    vacuum(Arc::clone(&pool), "t", &VacuumOptions { intent_age_ms: DAY_MS, ..KEEP_ONE }, environment).await?;
+    done.dropping = true;
+    drop_table(pool, "t", false, environment).await?;
+    Ok(())
+}
+
+fn crash_everywhere(last: Last) {
+    for operations in 0.. {
+        let pool = memory_pool();
+        let (environment, clock) = environment();
+        let faulty = FaultyPool::new(&pool, operations, last);
+        let mut done = Acknowledged::default();
+        let outcome = block_on(live(faulty.clone(), &environment, &mut done));
+        if faulty.is_well() {
+            outcome.unwrap();
+            assert!(operations > 40, "operations={operations}");
+            assert_eq!(names(&pool, HEADS_NAMESPACE).len(), 0);
+            return;
+        }
+        clock.advance_ms(2 * DAY_MS);
+        let context = format!("operations={operations} {done:?} {outcome:?}");
+        match block_on(Table::open(Arc::clone(&pool), "t", environment.clone())) {
+            Ok(table) => check_whole(&pool, &table, &environment, &done, &context),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NotFound, "{context} {error}");
+                assert!(!done.created || done.dropping, "{context}");
+                finish_the_drop(&pool, &environment, &context);
+            }
+        }
+    }
+}
+
+fn check_whole(
+    pool: &Arc<dyn Pool>,
+    table: &Table,
+    environment: &Environment,
+    done: &Acknowledged,
+    context: &str,
+) {
+    let before = current(table);
+    let count = before.rows() as i64;
+    // What was acknowledged is there; what was not is there whole, or not at all.
+    assert!([0, 50, 90].contains(&count) && count >= done.rows, "{context}");
+    assert_eq!(ids(&before), (0..count).collect::<Vec<_>>(), "{context}");
+    let vacuumed = block_on(vacuum(Arc::clone(pool), "t", &KEEP_ONE, environment)).unwrap();
+    let there = names(pool, &table.id().namespace());
+    assert_eq!(there, referred(table), "{context} {vacuumed:?}");
+    assert_eq!(ids(&current(table)), (0..count).collect::<Vec<_>>(), "{context}");
+    assert_eq!(block_on(table.head()).unwrap().intents, [], "{context}");
+    // And the table can be written to.
+    let more = block_on(try_append(table, &[rows(count..count + 5)], WriterOptions::default())).unwrap();
+    assert_eq!(more.rows() as i64, count + 5);
+}
+
+/// A drop that was interrupted is seen, keeps its name, and can be finished.
+fn finish_the_drop(pool: &Arc<dyn Pool>, environment: &Environment, context: &str) {
+    let listed = block_on(Table::list(Arc::clone(pool))).unwrap();
+    if let [entry] = listed.as_slice() {
+        let id = entry.head.as_ref().unwrap().id;
+        let made = block_on(Table::create(Arc::clone(pool), "t", &definition(), environment.clone()));
+        let error = made.err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{context}");
+        assert!(error.to_string().contains("being dropped"), "{error}");
+        let vacuumed = block_on(vacuum(Arc::clone(pool), "t", &KEEP_ONE, environment)).unwrap();
+        assert!(vacuumed.dropped, "{context}");
+        assert_eq!(names(pool, &id.namespace()).len(), 0, "{context}");
+    }
+    assert_eq!(names(pool, HEADS_NAMESPACE).len(), 0, "{context}");
+    create(pool, "t", &definition(), environment);
+}
+
+#[test]
+fn a_crash_anywhere_leaves_the_last_snapshot_and_what_vacuum_finds() {
+    crash_everywhere(Last::Refused);
+}
+
+#[test]
+fn so_does_one_with_an_answer_that_was_lost() {
+    crash_everywhere(Last::Unanswered);
+}
+
+/// An answer that is lost on the way changes nothing: what was meant is done, once.
+#[test]
+fn a_lost_answer_or_question_is_no_failure() {
+    for last in [Last::Refused, Last::Unanswered] {
+        for operations in 0.. {
+            let pool = memory_pool();
+            let (environment, _) = environment();
+            let faulty = FaultyPool::hiccup(&pool, operations, last);
+            let outcome = block_on(async {
+                let table = Table::create(faulty.clone(), "t", &definition(), environment.clone()).await?;
+                try_append(&table, &[rows(0..50)], WriterOptions::default()).await
+            });
+            match outcome {
+                Ok(snapshot) => {
+                    assert_eq!((snapshot.id(), snapshot.rows()), (2, 50), "operations={operations}");
+                    let table = block_on(Table::open(Arc::clone(&pool), "t", environment.clone())).unwrap();
+                    assert_eq!(names(&pool, &table.id().namespace()), referred(&table));
+                }
+                // Of a read the failure is known.
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "operations={operations}"),
+            }
+            if faulty.is_well() {
+                assert!(operations > 6, "operations={operations}");
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A pool that goes away: after so many operations nothing works any more, and of the last write nobody knows.
+
+use async_trait::async_trait;
+use benthic_core::{
+    ClassCall, Error, ErrorKind, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply, Result, WriteOp,
+    WriteReply,
+};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How the operation behaves with which a pool goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Last {
+    /// It is not done.
+    Refused,
+    /// It is done, if it is a write, but the answer is lost.
+    Unanswered,
+}
+
+pub struct FaultyPool {
+    inner: Arc<dyn Pool>,
+    left: AtomicU64,
+    last: Last,
+    /// Whether it comes back after the one operation.
+    returns: bool,
+}
+
+impl FaultyPool {
+    /// Works for `operations`.
+    pub fn new(inner: &Arc<dyn Pool>, operations: u64, last: Last) -> Arc<FaultyPool> {
+        Arc::new(FaultyPool {
+            inner: Arc::clone(inner),
+            left: AtomicU64::new(operations),
+            last,
+            returns: false,
+        })
+    }
+
+    /// Works, but for the answer to one operation.
+    pub fn hiccup(inner: &Arc<dyn Pool>, operations: u64, last: Last) -> Arc<FaultyPool> {
+        Arc::new(FaultyPool {
+            inner: Arc::clone(inner),
+            left: AtomicU64::new(operations),
+            last,
+            returns: true,
+        })
+    }
+
+    /// Whether the fault never came.
+    pub fn is_well(&self) -> bool {
+        let left = self.left.load(Ordering::SeqCst);
+        left > 0 && left != u64::MAX
+    }
+
+    /// Whether the fault is now, or was.
+    fn turn(&self) -> (bool, bool) {
+        let before = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| match left {
+            u64::MAX => None,
+            0 => Some(u64::MAX),
+            left => Some(left - 1),
+        });
+        (before == Ok(0), before.is_err() && !self.returns)
+    }
+
+    fn gone() -> Error {
+        Error::new(ErrorKind::Unavailable, "the pool went away")
+    }
+}
+
+#[async_trait]
+impl Pool for FaultyPool {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
+        match self.turn() {
+            (false, false) => self.inner.read(object, op).await,
+            _ => Err(FaultyPool::gone()),
+        }
+    }
+
+    async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
+        match self.turn() {
+            (false, false) => self.inner.write(object, op).await,
+            (true, _) if self.last == Last::Unanswered => {
+                // What the pool says nobody hears.
+                let _ = self.inner.write(object, op).await;
+                Err(Error::new(ErrorKind::OutcomeUnknown, "the answer was lost"))
+            }
+            (true, _) if self.returns => Err(Error::new(ErrorKind::OutcomeUnknown, "the question was lost")),
+            _ => Err(FaultyPool::gone()),
+        }
+    }
+
+    async fn exec(&self, _: &ObjectId, _: ClassCall) -> Result<Bytes> {
+        Err(Error::new(ErrorKind::Unsupported, "no methods here"))
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        match self.turn() {
+            (false, false) => self.inner.list(request).await,
+            _ => Err(FaultyPool::gone()),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Tests of tables through their public interface, on the memory engine and on the embedded one.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod append;
+mod bad_input;
+mod concurrent;
+mod crash;
+mod faulty;
+mod support;
+mod types;

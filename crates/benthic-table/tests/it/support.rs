@@ -1,0 +1,161 @@
+//! Stores, rows and clocks for tests.
+
+use arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Schema};
+use benthic_core::{ListRequest, ManualClock, Namespaces, Pool, Result, Store};
+use benthic_embedded::{EmbeddedStore, MemStore, Options};
+use benthic_table::{At, Definition, Environment, FileEntry, Random, Snapshot, Table, Writer, WriterOptions};
+use futures::TryStreamExt;
+use futures::executor::block_on;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Numbers that differ, and are the same in every run (SplitMix64).
+#[derive(Default)]
+pub struct Counted(AtomicU64);
+
+impl Random for Counted {
+    fn random_u64(&self) -> Result<u64> {
+        let mut z =
+            self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Ok(z ^ (z >> 31))
+    }
+}
+
+/// Time that stands still until it is moved.
+pub fn environment() -> (Environment, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::default());
+    clock.advance_ms(1_000 * DAY_MS);
+    (Environment { clock: clock.clone(), random: Arc::new(Counted::default()) }, clock)
+}
+
+pub fn memory_pool() -> Arc<dyn Pool> {
+    let store = MemStore::new(Options::default());
+    block_on(store.create_pool("p")).unwrap();
+    block_on(store.open_pool("p")).unwrap()
+}
+
+/// Runs a test on both engines: with a pool, and with the same as another process has it.
+pub fn on_both_engines(test: impl Fn(Arc<dyn Pool>, Arc<dyn Pool>)) {
+    let pool = memory_pool();
+    test(Arc::clone(&pool), pool);
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path(), true, Options::default()).unwrap();
+    block_on(store.create_pool("p")).unwrap();
+    // It is not the owner, so it goes through the socket.
+    let other = EmbeddedStore::open(dir.path(), false, Options::default()).unwrap();
+    assert!(store.is_owner() && !other.is_owner());
+    test(block_on(store.open_pool("p")).unwrap(), block_on(other.open_pool("p")).unwrap());
+    other.close().unwrap();
+    store.close().unwrap();
+}
+
+/// `id`, `price` and `name`; the rows of `ids`, each told by its id.
+pub fn rows(ids: std::ops::Range<i64>) -> RecordBatch {
+    let prices = Float64Array::from_iter(ids.clone().map(|id| (id % 7 != 0).then_some(id as f64 / 4.0)));
+    let names = StringArray::from_iter_values(ids.clone().map(|id| format!("row {id}")));
+    RecordBatch::try_new(
+        Arc::new(schema()),
+        vec![Arc::new(Int64Array::from_iter_values(ids)), Arc::new(prices), Arc::new(names)],
+    )
+    .unwrap()
+}
+
+pub fn schema() -> Schema {
+    Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("price", DataType::Float64, true),
+        Field::new("name", DataType::Utf8, true),
+    ])
+}
+
+pub fn definition() -> Definition {
+    Definition { object_bytes_target: 1024 * 1024, ..Definition::new(&schema()).unwrap() }
+}
+
+pub fn create(pool: &Arc<dyn Pool>, name: &str, definition: &Definition, environment: &Environment) -> Table {
+    block_on(Table::create(Arc::clone(pool), name, definition, environment.clone())).unwrap()
+}
+
+pub async fn try_append(table: &Table, batches: &[RecordBatch], options: WriterOptions) -> Result<Snapshot> {
+    let mut writer: Writer = table.writer(options).await?;
+    for batch in batches {
+        if let Err(error) = writer.write(batch).await {
+            writer.abort().await?;
+            return Err(error);
+        }
+    }
+    writer.finish().await
+}
+
+pub fn append(table: &Table, batch: &RecordBatch) -> Snapshot {
+    block_on(try_append(table, std::slice::from_ref(batch), WriterOptions::default())).unwrap()
+}
+
+pub fn current(table: &Table) -> Snapshot {
+    block_on(table.snapshot(At::Current)).unwrap()
+}
+
+pub fn entries(snapshot: &Snapshot) -> Vec<FileEntry> {
+    block_on(snapshot.entries().try_collect()).unwrap()
+}
+
+pub async fn try_read(snapshot: &Snapshot) -> Result<RecordBatch> {
+    let mut batches = Vec::new();
+    for entry in snapshot.entries().try_collect::<Vec<_>>().await? {
+        let mut rows = snapshot.read(&entry, snapshot.schema()).await?;
+        while let Some(batch) = rows.try_next().await? {
+            batches.push(batch);
+        }
+    }
+    Ok(concat_batches(snapshot.schema().arrow(), &batches).unwrap())
+}
+
+/// All rows of a snapshot.
+pub fn read(snapshot: &Snapshot) -> RecordBatch {
+    block_on(try_read(snapshot)).unwrap()
+}
+
+/// The values of `id`, sorted.
+pub fn ids(snapshot: &Snapshot) -> Vec<i64> {
+    sorted_ids(&read(snapshot))
+}
+
+pub fn sorted_ids(batch: &RecordBatch) -> Vec<i64> {
+    use arrow::array::AsArray;
+    let column = batch.column_by_name("id").unwrap();
+    let mut ids = column.as_primitive::<arrow::datatypes::Int64Type>().values().to_vec();
+    ids.sort_unstable();
+    ids
+}
+
+/// The names of all objects of a namespace.
+pub fn names(pool: &Arc<dyn Pool>, namespace: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut request =
+        ListRequest { namespaces: Namespaces::One(namespace.to_owned()), ..ListRequest::default() };
+    loop {
+        let page = block_on(pool.list(request.clone())).unwrap();
+        names.extend(page.objects.iter().map(|object| object.name().to_owned()));
+        match page.next {
+            Some(next) => request.after = Some(next),
+            None => return names,
+        }
+    }
+}
+
+/// The names of all objects that the kept snapshots of a table refer to.
+pub fn referred(table: &Table) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for snapshot in block_on(table.history()).unwrap() {
+        names.extend(snapshot.lists().iter().map(|list| list.object.to_string()));
+        names.extend(entries(&snapshot).iter().map(|entry| entry.object.to_string()));
+    }
+    names
+}
