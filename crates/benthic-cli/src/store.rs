@@ -6,6 +6,7 @@ use benthic_embedded::{EmbeddedStore, MemStore, Options, Salvaged};
 use benthic_rados::RadosStore;
 use std::path::PathBuf;
 use std::sync::Arc;
+use strsim::levenshtein;
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
@@ -213,36 +214,21 @@ fn no_such_pool(name: &str, pools: &[String]) -> Error {
 /// The name that is at most a third of its length away from the one typed.
 pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names
-        .map(|name| (edit_distance(typed, name), name))
+        .map(|name| (levenshtein(typed, name), name))
         .filter(|(distance, name)| *distance <= name.chars().count().div_ceil(3))
         .min()
         .map(|(_, name)| name)
 }
 
-/// Characters to insert, remove or replace to get from one word to the other (Levenshtein).
-fn edit_distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (index, typed) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (column, wanted) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(typed != *wanted);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{edit_distance, nearest};
+    use super::nearest;
+    use strsim::levenshtein;
 
     #[test]
     fn the_nearest_name_is_near() {
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(levenshtein("kitten", "sitting"), 3);
+        assert_eq!(levenshtein("", "abc"), 3);
         assert_eq!(nearest("dta", ["data", "logs"].into_iter()), Some("data"));
         assert_eq!(nearest("photos", ["data", "logs"].into_iter()), None);
     }

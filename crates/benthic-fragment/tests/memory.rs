@@ -7,34 +7,11 @@
 #[allow(dead_code, reason = "shared with other tests")]
 mod common;
 
-use benthic_core::Result;
-use benthic_fragment::fragment::{Envelope, Ranges, Reply, Status, encode, run};
-use bytes::Bytes;
-use common::Plan;
+use benthic_fragment::fragment::{Envelope, Reply, Status, encode, run};
 use common::bombs::{bombs, doubled, file, filtered, one_long_string, plan, properties, strings};
-use std::ops::Range;
+use common::{Object, Plan};
 
 const MEMORY_BYTES_MAX: u64 = 160 * 1024 * 1024;
-
-struct Object(Bytes);
-
-impl Ranges for Object {
-    fn size_bytes(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn gap_bytes_max(&self) -> u64 {
-        0
-    }
-
-    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        Ok(ranges.iter().map(|range| self.0.slice(range.start as usize..range.end as usize)).collect())
-    }
-
-    fn go_on(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
 
 /// `VmHWM` and `VmRSS` of this process.
 fn memory_bytes(of: &str) -> u64 {

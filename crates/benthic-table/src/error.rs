@@ -2,6 +2,7 @@
 
 use benthic_core::{Error, ErrorKind};
 use parquet::errors::ParquetError;
+use strsim::levenshtein;
 
 /// A failed kernel of arrow's on data that were checked before.
 pub(crate) fn arrow(message: &str, source: arrow::error::ArrowError) -> Error {
@@ -39,7 +40,7 @@ pub(crate) fn suggest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> O
         let other = candidate.to_lowercase();
         let distance = match other == lower {
             true => 0,
-            false if short(&other) && short(&lower) => distance(&other, &lower),
+            false if short(&other) && short(&lower) => levenshtein(&other, &lower),
             false => continue,
         };
         let near = distance <= 3 && distance < lower.chars().count();
@@ -48,22 +49,6 @@ pub(crate) fn suggest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> O
         }
     }
     best.map(|(_, name)| name)
-}
-
-/// The distance of Levenshtein.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let change = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// The error of a column that is not there.

@@ -362,10 +362,14 @@ fn columns(schema: &Schema) -> Result<(), Stop> {
     schema.columns.iter().try_for_each(|field| plain(field.arrow_type.as_deref()))
 }
 
+fn kind(arrow_type: Option<&ArrowType>) -> Option<&ArrowTypeEnum> {
+    arrow_type.and_then(|arrow_type| arrow_type.arrow_type_enum.as_ref())
+}
+
 /// Types without parts.
 fn plain(arrow_type: Option<&ArrowType>) -> Result<(), Stop> {
     use ArrowTypeEnum as T;
-    match arrow_type.and_then(|arrow_type| arrow_type.arrow_type_enum.as_ref()) {
+    match kind(arrow_type) {
         Some(
             T::Bool(_)
             | T::Uint8(_)
@@ -396,19 +400,12 @@ fn plain(arrow_type: Option<&ArrowType>) -> Result<(), Stop> {
 /// Strings and binaries that hold their own bytes: the same dictionary value in every row is as many copies.
 fn copies(arrow_type: Option<&ArrowType>) -> bool {
     use ArrowTypeEnum as T;
-    matches!(
-        arrow_type.and_then(|arrow_type| arrow_type.arrow_type_enum.as_ref()),
-        Some(T::Utf8(_) | T::LargeUtf8(_) | T::Binary(_) | T::LargeBinary(_))
-    )
+    matches!(kind(arrow_type), Some(T::Utf8(_) | T::LargeUtf8(_) | T::Binary(_) | T::LargeBinary(_)))
 }
 
 fn text(arrow_type: Option<&ArrowType>) -> bool {
     use ArrowTypeEnum as T;
-    copies(arrow_type)
-        || matches!(
-            arrow_type.and_then(|arrow_type| arrow_type.arrow_type_enum.as_ref()),
-            Some(T::Utf8View(_) | T::BinaryView(_))
-        )
+    copies(arrow_type) || matches!(kind(arrow_type), Some(T::Utf8View(_) | T::BinaryView(_)))
 }
 
 /// Checks a literal and gives the length of its string.

@@ -7,7 +7,8 @@ use arrow::array::{
     ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use benthic_fragment::fragment::OBJECT_URL;
+use benthic_core::Result;
+use benthic_fragment::fragment::{OBJECT_URL, Ranges};
 use bytes::Bytes;
 use datafusion_common::ScalarValue;
 use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
@@ -28,10 +29,32 @@ use datafusion_physical_plan::projection::ProjectionExec;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub type Expr = Arc<dyn PhysicalExpr>;
 pub type Plan = Arc<dyn ExecutionPlan>;
+
+/// An object in memory.
+pub struct Object(pub Bytes);
+
+impl Ranges for Object {
+    fn size_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn gap_bytes_max(&self) -> u64 {
+        4_096
+    }
+
+    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        Ok(ranges.iter().map(|range| self.0.slice(range.start as usize..range.end as usize)).collect())
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
 
 /// 1992-01-01, and how many days follow.
 pub const FIRST_DAY: i32 = 8_035;

@@ -1,7 +1,6 @@
 //! Fragments over one object, against what plain loops over the same rows find.
 
-use crate::Object;
-use crate::common::{self, FIRST_DAY, Lineitem, Plan, ROWS};
+use crate::common::{self, FIRST_DAY, Lineitem, Object, Plan, ROWS};
 use arrow::array::{
     Array, Date32Array, Decimal128Array, Int64Array, RecordBatch, StringArray, StringViewArray, UInt64Array,
 };

@@ -1,8 +1,7 @@
 //! Plans that must not run, and objects that are not what they say.
 
-use crate::Object;
 use crate::common::bombs::{file, handmade, page, properties, strings};
-use crate::common::{self, Plan};
+use crate::common::{self, Object, Plan};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_fragment::fragment::{Envelope, Ranges, Status, encode, run};

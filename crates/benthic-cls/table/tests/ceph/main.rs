@@ -8,15 +8,14 @@
 mod common;
 
 use benthic_core::{ClassCall, ErrorKind, ObjectId, Pool, Result, Store};
-use benthic_fragment::fragment::{Envelope, Ranges, Reply, Status, encode, run};
+use benthic_fragment::fragment::{Envelope, Reply, Status, encode, run};
 use benthic_rados::{Options, RadosStore};
 use bytes::Bytes;
-use common::Plan;
+use common::{Object, Plan};
 use futures::executor::block_on;
 use futures::future::join_all;
 use prost::Message;
 use std::env;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Once};
@@ -68,26 +67,6 @@ fn scanned(pool: &Arc<dyn Pool>, object: &ObjectId, envelope: &Bytes) -> Reply {
     }
 }
 
-struct Here(Bytes);
-
-impl Ranges for Here {
-    fn size_bytes(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn gap_bytes_max(&self) -> u64 {
-        0
-    }
-
-    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        Ok(ranges.iter().map(|range| self.0.slice(range.start as usize..range.end as usize)).collect())
-    }
-
-    fn go_on(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
-
 fn envelope(plan: &Plan) -> Envelope {
     Envelope { output_bytes_max: 16 * 1024 * 1024, ..Envelope::new(encode(plan).unwrap()) }
 }
@@ -114,7 +93,7 @@ fn an_osd_answers_what_the_same_code_answers_here() {
         for compress in [false, true] {
             let envelope = Envelope { compress, ..envelope(&plan) }.to_bytes();
             let there = scanned(&pool, &object, &envelope);
-            let here = run(&mut Here(parquet.clone()), &envelope).unwrap();
+            let here = run(&mut Object(parquet.clone()), &envelope).unwrap();
             assert_eq!(there.status, i32::from(Status::Ok), "{name}: {}", there.message);
             assert!(there.ipc == here.ipc && there.rows == here.rows, "{name}");
         }
