@@ -116,8 +116,12 @@ pub enum Command {
     Scrub(scrub::ScrubArgs),
     /// Check the store's own structures
     Fsck(fsck::FsckArgs),
-    /// Query a Parquet object with SQL
-    Sql(sql::SqlArgs),
+    /// Query tables and Parquet objects with SQL
+    #[command(after_help = sql::SQL_EXAMPLES)]
+    Sql(sql::HandedOver),
+    /// Create, fill, look at and remove tables
+    #[command(after_help = sql::TABLE_EXAMPLES)]
+    Table(sql::HandedOver),
     /// Run the active-storage experiment on real files
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell

@@ -1,7 +1,7 @@
 //! From a store URI to a store: the one place that names an engine.
 
 use crate::output::Output;
-use benthic_core::{ClassInfo, Error, ErrorKind, Pool, Result, Store, StoreUri};
+use benthic_core::{ClassInfo, ClassRegistry, Error, ErrorKind, Pool, Result, Store, StoreUri};
 use benthic_embedded::{EmbeddedStore, MemStore, Options, Salvaged};
 use benthic_rados::RadosStore;
 use std::path::PathBuf;
@@ -19,6 +19,7 @@ pub const CLUSTER_DIR: &str = "./benthic-cluster";
 /// What a command works with: the store that the user named, opened when it is first needed, and the output.
 pub struct Session {
     uri: String,
+    classes: ClassRegistry,
     opened: OnceCell<Opened>,
     /// Where results go.
     pub out: Output,
@@ -33,13 +34,13 @@ struct Opened {
 }
 
 impl Session {
-    /// A session on the store with this URI.
-    pub fn new(mut uri: String, out: Output) -> Session {
+    /// A session on the store with this URI, in which these classes run unless it is a cluster.
+    pub fn new(mut uri: String, out: Output, classes: ClassRegistry) -> Session {
         // A variable that is set to nothing counts as not set.
         if uri.is_empty() && std::env::var_os("BENTHIC_STORE").is_some_and(|value| value.is_empty()) {
             DEFAULT_URI.clone_into(&mut uri);
         }
-        Session { uri, opened: OnceCell::new(), out }
+        Session { uri, classes, opened: OnceCell::new(), out }
     }
 
     /// The URI as the user gave it.
@@ -58,7 +59,7 @@ impl Session {
     }
 
     async fn open(&self, create: bool) -> Result<Arc<dyn Store>> {
-        let opened = self.opened.get_or_try_init(|| open(&self.uri, create)).await?;
+        let opened = self.opened.get_or_try_init(|| open(&self.uri, create, self.classes.clone())).await?;
         Ok(Arc::clone(&opened.store))
     }
 
@@ -102,7 +103,7 @@ impl Session {
     pub async fn classes(&self) -> Result<Vec<ClassInfo>> {
         match self.store().await {
             Ok(store) => store.classes().await,
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(benthic_classes::registry().describe()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(self.classes.describe()),
             Err(error) => Err(error),
         }
     }
@@ -116,18 +117,19 @@ impl Session {
     }
 }
 
-async fn open(uri: &str, create: bool) -> Result<Opened> {
+async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<Opened> {
+    let options = |classes| Options::default().with_classes(classes);
     match parse(uri)? {
-        StoreUri::Mem => Ok(Opened { store: MemStore::new(options()), embedded: None, rados: None }),
+        StoreUri::Mem => Ok(Opened { store: MemStore::new(options(classes)), embedded: None, rados: None }),
         StoreUri::File(dir) => {
-            let store = blocking(move || EmbeddedStore::open(&dir, create, options()))
+            let store = blocking(move || EmbeddedStore::open(&dir, create, options(classes)))
                 .await
                 .map_err(|error| explain_open(error, uri, create))?;
             Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: Some(store), rados: None })
         }
         StoreUri::Ceph { conf, id, read_near } => {
             let options = benthic_rados::Options {
-                classes: benthic_classes::registry(),
+                classes,
                 localized_reads: read_near,
                 ..benthic_rados::Options::default()
             };
@@ -158,7 +160,7 @@ pub async fn salvage(from: &str, into: &str) -> Result<Salvaged> {
         let message = "only a store in a directory is saved into another; a cluster repairs itself";
         return Err(Error::new(ErrorKind::Unsupported, message).with("store", from).with("into", into));
     };
-    blocking(move || benthic_embedded::salvage(&from, &into, &options())).await
+    blocking(move || benthic_embedded::salvage(&from, &into, &Options::default())).await
 }
 
 /// Parses a URI; the error names only what this build has.
@@ -169,10 +171,6 @@ fn parse(uri: &str) -> Result<StoreUri> {
         _ => "a store is file:DIR, ceph: or mem:".to_owned(),
     };
     Err(Error::new(ErrorKind::InvalidArgument, message).with("store", uri))
-}
-
-fn options() -> Options {
-    Options::default().with_classes(benthic_classes::registry())
 }
 
 fn explain_open(error: Error, uri: &str, create: bool) -> Error {

@@ -47,7 +47,8 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
         Command::Bench(command) => bench::run(command, session).await,
         Command::Scrub(args) => scrub::run(args, session).await,
         Command::Fsck(args) => fsck::run(&args, session).await,
-        Command::Sql(args) => sql::run(args, session),
+        Command::Sql(args) => sql::run("sql", args, session),
+        Command::Table(args) => sql::run("table", args, session),
         Command::Demo(args) => demo::run(args, session).await,
         Command::Completions(args) => completions::run(&args, session),
     }

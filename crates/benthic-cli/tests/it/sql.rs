@@ -1,4 +1,4 @@
-//! `benthic sql` hands over to the program beside it.
+//! `benthic sql` and `benthic table` hand over to the program beside it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,6 +23,6 @@ fn the_program_for_queries_gets_the_arguments() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let args = ["--json", "--store", "file:x", "sql", "--object", "p/o", "--pushdown", "never", "SELECT -1"];
     let answer = run(dir.path(), &args);
-    let lines = "--store\nfile:x\n--output\njson\n--object\np/o\n--pushdown\nnever\nSELECT -1\n";
+    let lines = "--store\nfile:x\n--json\nsql\n--object\np/o\n--pushdown\nnever\nSELECT -1\n";
     assert_eq!((String::from_utf8(answer.stdout).unwrap().as_str(), answer.status.code()), (lines, Some(11)));
 }

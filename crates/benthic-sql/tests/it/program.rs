@@ -24,7 +24,7 @@ fn home() -> TempDir {
 
 fn run(home: &TempDir, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_benthic-sql"));
-    command.args(["--object", "lake:raw/items.parquet"]).args(args);
+    command.args(["sql", "--object", "lake:raw/items.parquet"]).args(args);
     command.current_dir(home.path()).env_remove("BENTHIC_STORE").output().unwrap()
 }
 
@@ -40,7 +40,7 @@ fn fails(home: &TempDir, status: i32, args: &[&str]) -> String {
     let output = run(home, args);
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(status), "{args:?}: {error}");
-    assert!(error.starts_with("benthic-sql: ") && output.stdout.is_empty(), "{error}");
+    assert!(error.starts_with("benthic: ") && output.stdout.is_empty(), "{error}");
     error
 }
 
@@ -127,13 +127,13 @@ fn what_writes_is_refused_by_its_verb() {
 fn what_is_not_there_is_said() {
     let home = home();
     let output = Command::new(env!("CARGO_BIN_EXE_benthic-sql"))
-        .args(["--object", "lake/nothing", "SELECT 1"])
+        .args(["sql", "--object", "lake/nothing", "SELECT 1"])
         .current_dir(home.path())
         .env_remove("BENTHIC_STORE")
         .output()
         .unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.starts_with("benthic-sql: no such object") && error.contains("nothing"), "{error}");
+    assert!(error.starts_with("benthic: no such object") && error.contains("nothing"), "{error}");
     assert_eq!(output.status.code(), Some(3));
     let error = fails(&home, 3, &["--store", "file:nowhere", "SELECT 1"]);
     assert!(error.contains("store=file:nowhere"), "{error}");

@@ -1,0 +1,5 @@
+//! The verbs.
+
+mod rows;
+pub mod sql;
+pub mod table;
