@@ -15,8 +15,10 @@ pub enum Pushdown {
     Never,
 }
 
-/// The way that seems slower is tried again after so many objects: a busy time passes.
+/// The way that seems slower, or was never tried, is tried once in so many objects: a busy time passes.
 const TRY_AGAIN: u64 = 16;
+/// A way that was so many times slower is hardly tried again.
+const FAR_SLOWER: f64 = 8.0;
 
 /// The choice for the objects of one fragment.
 #[derive(Debug)]
@@ -64,12 +66,15 @@ impl Choice {
             return false;
         }
         learnt.asked += 1;
+        let tries = |every: u64| learnt.asked.is_multiple_of(every);
         match (self.pushdown, learnt.pushed.ns_per_byte(), learnt.pulled.ns_per_byte()) {
             (Pushdown::Never, ..) => false,
+            (Pushdown::Always, ..) | (_, None, _) => true,
+            (Pushdown::Auto, Some(_), None) => !tries(TRY_AGAIN),
             (Pushdown::Auto, Some(pushed), Some(pulled)) => {
-                (pushed <= pulled) != learnt.asked.is_multiple_of(TRY_AGAIN)
+                let is_far = pushed.max(pulled) > FAR_SLOWER * pushed.min(pulled);
+                (pushed <= pulled) != tries(if is_far { TRY_AGAIN * TRY_AGAIN } else { TRY_AGAIN })
             }
-            _ => true,
         }
     }
 
@@ -108,12 +113,15 @@ mod tests {
     #[test]
     fn auto_pushes_until_it_knows_that_pulling_is_faster() {
         let choice = Choice::new(Pushdown::Auto);
+        assert_eq!(of(&choice, 10 * TRY_AGAIN), 10 * TRY_AGAIN);
         choice.pushed(1_000, Duration::from_micros(50));
-        assert_eq!(of(&choice, 5), 5);
+        assert_eq!(of(&choice, 10 * TRY_AGAIN), 10 * (TRY_AGAIN - 1));
         choice.pulled(2_000, Duration::from_micros(20));
         assert_eq!(of(&choice, 10 * TRY_AGAIN), 10);
-        choice.pulled(1_000, Duration::from_secs(1));
+        choice.pulled(1_000, Duration::from_micros(180));
         assert_eq!(of(&choice, 10 * TRY_AGAIN), 10 * (TRY_AGAIN - 1));
+        choice.pulled(1_000, Duration::from_secs(1));
+        assert!(of(&choice, 10 * TRY_AGAIN) >= 10 * TRY_AGAIN - 1);
     }
 
     #[test]

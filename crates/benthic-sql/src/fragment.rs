@@ -3,19 +3,23 @@
 use crate::object::DataObject;
 use crate::objects::{file, source};
 use crate::reader::Readers;
+use crate::scan::ObjectSource;
+use crate::tightening::{Now, is_dynamic};
+use arrow::datatypes::SchemaRef;
 use benthic_fragment::fragment::{Envelope, OBJECT_URL, accepts, encode};
 use bytes::Bytes;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, internal_err};
 use datafusion::datasource::physical_plan::{
     FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
 use datafusion::physical_expr::utils::reassign_expr_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
+use datafusion::physical_expr_adapter::PhysicalExprAdapterFactory;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
@@ -24,11 +28,13 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A node of a plan with all that is below it.
 pub type Plan = Arc<dyn ExecutionPlan>;
-type Expr = Arc<dyn PhysicalExpr>;
+/// An expression over rows.
+pub type Expr = Arc<dyn PhysicalExpr>;
 
 /// Largest answer of one fragment; a larger one is pulled.
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -42,6 +48,14 @@ pub struct Fragment {
     pub limit: Option<usize>,
     /// Its objects.
     pub objects: Vec<Arc<DataObject>>,
+    /// Objects of its table that are none of these, because of what the manifest says of them.
+    pub pruned_objects: usize,
+    /// What the nodes above tighten while they run: rows that it leaves out are not wanted. In columns of the objects.
+    pub dynamic: Option<Expr>,
+    /// The columns of its objects.
+    pub schema: SchemaRef,
+    /// How objects are read that have other columns.
+    adapter: Option<Arc<dyn PhysicalExprAdapterFactory>>,
     /// Whether it gives less than it reads. Otherwise reading what it needs is better.
     is_useful: bool,
 }
@@ -52,7 +66,7 @@ impl Fragment {
     /// # Errors
     /// Those of building nodes anew.
     pub fn of(plan: &Plan) -> Result<Option<Fragment>> {
-        if !runs_beside(plan) {
+        if !runs_beside(plan) && scan_of_objects(plan).is_none() {
             return Ok(None);
         }
         Ok(climb(plan)?.filter(|fragment| fragment.is_useful))
@@ -63,27 +77,42 @@ impl Fragment {
     /// # Errors
     /// The reason.
     pub fn envelope(&self) -> Result<Bytes, String> {
-        let plan = encode(&self.plan).map_err(|error| error.to_string())?;
-        let envelope = Envelope { output_bytes_max: OUTPUT_BYTES_MAX, ..Envelope::new(plan) };
-        accepts(&envelope)?;
-        Ok(envelope.to_bytes())
+        envelope(&self.plan)
     }
 
-    /// The nodes over one object.
+    /// The nodes, and a filter on top of the scan.
+    ///
+    /// # Errors
+    /// Those of building nodes anew, also if the scan has not the filter's columns.
+    pub fn filtered(&self, filter: &Expr) -> Result<Plan> {
+        let filtered = Arc::clone(&self.plan).transform_up(|plan| {
+            if scan_of_objects(&plan).is_none() {
+                return Ok(Transformed::no(plan));
+            }
+            let filter = reassign_expr_columns(Arc::clone(filter), &plan.schema())?;
+            Ok(Transformed::yes(Arc::new(FilterExec::try_new(filter, plan)?) as Plan))
+        })?;
+        Ok(filtered.data)
+    }
+
+    /// The nodes over one object, with the filter of now.
     ///
     /// # Errors
     /// Those of building nodes anew.
-    pub fn on(&self, object: &Arc<DataObject>, readers: &Arc<Readers>) -> Result<Plan> {
-        let on_object = Arc::clone(&self.plan).transform_up(|plan| {
+    pub fn on(&self, object: &Arc<DataObject>, readers: &Arc<Readers>, now: &Now) -> Result<Plan> {
+        let plan = now.plan.as_ref().unwrap_or(&self.plan);
+        let on_object = Arc::clone(plan).transform_up(|plan| {
             let Some(scan) = scan_of_objects(&plan) else {
                 return Ok(Transformed::no(plan));
             };
-            let Some(source) = scan.file_source().downcast_ref::<ParquetSource>() else {
-                return internal_err!("a scan of objects reads no Parquet");
-            };
-            let source = source.clone().with_parquet_file_reader_factory(Arc::<Readers>::clone(readers));
+            let mut source = parquet_of(scan)?.clone();
+            source = source.with_parquet_file_reader_factory(Arc::<Readers>::clone(readers));
+            if let Some(predicate) = conjunction_opt(source.filter().into_iter().chain(now.filter.clone())) {
+                source = source.with_predicate(predicate);
+            }
             let scan = FileScanConfigBuilder::from(scan.clone())
-                .with_source(Arc::new(source))
+                .with_source(Arc::new(ObjectSource { parquet: source, pruned_objects: 0 }))
+                .with_expr_adapter(self.adapter.clone())
                 .with_file(file(object))
                 .build();
             Ok(Transformed::yes(DataSourceExec::from_data_source(scan) as Plan))
@@ -92,10 +121,31 @@ impl Fragment {
     }
 }
 
+/// A plan as it is sent; or why no object would take it.
+///
+/// # Errors
+/// The reason.
+pub fn envelope(plan: &Plan) -> Result<Bytes, String> {
+    let plan = encode(plan).map_err(|error| error.to_string())?;
+    let envelope = Envelope { output_bytes_max: OUTPUT_BYTES_MAX, ..Envelope::new(plan) };
+    accepts(&envelope)?;
+    Ok(envelope.to_bytes())
+}
+
 /// The scan of objects that a node is, if it is one.
 pub fn scan_of_objects(plan: &Plan) -> Option<&FileScanConfig> {
     let scan = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
     (scan.object_store_url.as_str() == OBJECT_URL).then_some(scan)
+}
+
+/// What a scan of objects reads with.
+fn parquet_of(scan: &FileScanConfig) -> Result<&ParquetSource> {
+    let source = scan.file_source();
+    let parquet = source.downcast_ref::<ObjectSource>().map(|source| &source.parquet);
+    match parquet.or_else(|| source.downcast_ref::<ParquetSource>()) {
+        Some(parquet) => Ok(parquet),
+        None => internal_err!("a scan of objects reads no Parquet"),
+    }
 }
 
 /// What a scan of objects reads with, with those parts of its predicate that are to prune.
@@ -106,7 +156,7 @@ pub fn source_of(
     scan: &FileScanConfig,
     projection: Option<&ProjectionExprs>,
     prunes: impl Fn(&Expr) -> bool,
-) -> Result<Arc<dyn FileSource>> {
+) -> Result<ParquetSource> {
     let mut source = source(scan.file_source().table_schema().clone(), Readers::default());
     if let Some(predicate) = scan.file_source().filter() {
         let parts = split_conjunction(&predicate).into_iter().filter(|part| prunes(part)).cloned();
@@ -115,10 +165,11 @@ pub fn source_of(
         }
     }
     let Some(projection) = projection else {
-        return Ok(Arc::new(source));
+        return Ok(source);
     };
-    match source.try_pushdown_projection(projection)? {
-        Some(projected) => Ok(projected),
+    let projected = source.try_pushdown_projection(projection)?;
+    match projected.as_ref().and_then(|source| source.downcast_ref::<ParquetSource>()) {
+        Some(projected) => Ok(projected.clone()),
         None => internal_err!("the scan does not take its own projection"),
     }
 }
@@ -194,8 +245,9 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
     let columns = ProjectionExprs::from_indices(&projection.column_indices(), schema);
     let source =
         source_of(scan, Some(if computes { &columns } else { projection }), |part| !is_dynamic(part))?;
-    let bare =
-        FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, source).with_limit(scan.limit).build();
+    let bare = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, Arc::new(source))
+        .with_limit(scan.limit)
+        .build();
     let mut plan: Plan = DataSourceExec::from_data_source(bare);
     if computes {
         let read = plan.schema();
@@ -205,31 +257,38 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
         });
         plan = Arc::new(ProjectionExec::try_new(exprs.collect::<Result<Vec<_>>>()?, plan)?);
     }
-    Ok(Fragment { plan, limit: scan.limit, objects: objects(scan)?, is_useful: false })
+    let pruned_objects =
+        scan.file_source().downcast_ref::<ObjectSource>().map_or(0, |source| source.pruned_objects);
+    // A filter below a limit would take other rows.
+    let predicate = scan.file_source().filter().filter(|_| scan.limit.is_none());
+    let dynamic = predicate.and_then(|predicate| {
+        conjunction_opt(split_conjunction(&predicate).into_iter().filter(|part| is_dynamic(part)).cloned())
+    });
+    Ok(Fragment {
+        plan,
+        limit: scan.limit,
+        objects: objects(scan)?,
+        pruned_objects,
+        schema: Arc::clone(schema),
+        adapter: scan.expr_adapter_factory.clone(),
+        is_useful: dynamic.is_some(),
+        dynamic,
+    })
 }
 
 /// The objects of a scan, each once, also where it reads one in several parts.
 fn objects(scan: &FileScanConfig) -> Result<Vec<Arc<DataObject>>> {
     let mut objects: Vec<Arc<DataObject>> = Vec::new();
+    let mut seen = HashSet::new();
     for file in scan.file_groups.iter().flat_map(|group| group.iter()) {
         let Some(object) = file.extensions.get_arc::<DataObject>() else {
             return internal_err!("a file of the scan is no object");
         };
-        if !objects.iter().any(|other| Arc::ptr_eq(other, &object)) {
+        if seen.insert(Arc::as_ptr(&object)) {
             objects.push(object);
         }
     }
     Ok(objects)
-}
-
-/// What a sort or a join tightens while it runs: it prunes here, and cannot be sent.
-fn is_dynamic(expr: &Expr) -> bool {
-    let mut found = false;
-    let _ = expr.apply(|expr| {
-        found |= expr.is::<DynamicFilterPhysicalExpr>();
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    found
 }
 
 fn without_dynamic_filter(aggregate: &AggregateExec, input: Plan) -> Result<AggregateExec> {

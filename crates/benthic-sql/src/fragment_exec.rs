@@ -1,10 +1,11 @@
 //! The node that stands for a fragment: each object's part runs beside it or here, and the rows are the same.
 
 use crate::choice::{Choice, Pushdown};
-use crate::errors::told;
 use crate::fragment::Fragment;
 use crate::object::DataObject;
 use crate::reader::Readers;
+use crate::scan::in_object;
+use crate::tightening::{Now, Tightening};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamReader;
@@ -42,7 +43,7 @@ type Batches = BoxStream<'static, Result<RecordBatch>>;
 #[derive(Debug)]
 pub struct FragmentExec {
     fragment: Arc<Fragment>,
-    envelope: Bytes,
+    tightening: Arc<Tightening>,
     groups: usize,
     choice: Arc<Choice>,
     properties: Arc<PlanProperties>,
@@ -60,7 +61,7 @@ impl FragmentExec {
         );
         FragmentExec {
             fragment: Arc::new(fragment),
-            envelope,
+            tightening: Arc::new(Tightening::new(envelope)),
             groups,
             choice: Arc::new(Choice::new(pushdown)),
             properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
@@ -74,7 +75,14 @@ impl DisplayAs for FragmentExec {
         if format == DisplayFormatType::TreeRender {
             return write!(formatter, "objects={}", self.fragment.objects.len());
         }
-        write!(formatter, "FragmentExec: objects={}, beside each: ", self.fragment.objects.len())?;
+        write!(formatter, "FragmentExec: objects={}", self.fragment.objects.len())?;
+        if self.fragment.pruned_objects > 0 {
+            write!(formatter, ", objects_pruned={}", self.fragment.pruned_objects)?;
+        }
+        if let Some(dynamic) = &self.fragment.dynamic {
+            write!(formatter, ", only {dynamic}")?;
+        }
+        formatter.write_str(", beside each: ")?;
         let nodes = displayable(self.fragment.plan.as_ref()).indent(false).to_string();
         let nodes: Vec<&str> = nodes.lines().map(str::trim).collect();
         formatter.write_str(&nodes.join(" <- "))
@@ -117,7 +125,7 @@ impl ExecutionPlan for FragmentExec {
             self.fragment.objects.iter().skip(partition).step_by(self.groups).cloned().collect();
         let run = Arc::new(Run {
             fragment: Arc::clone(&self.fragment),
-            envelope: self.envelope.clone(),
+            tightening: Arc::clone(&self.tightening),
             choice: Arc::clone(&self.choice),
             counters: Counters::new(&self.metrics, partition),
             schema: self.schema(),
@@ -157,6 +165,7 @@ fn first(batches: Batches, rows: usize) -> Batches {
 struct Counters {
     pushed: Count,
     pulled: Count,
+    left_out: Count,
     refused_busy: Count,
     refused_too_large: Count,
     refused_unsupported: Count,
@@ -176,6 +185,7 @@ impl Counters {
         Counters {
             pushed: count("objects_pushed"),
             pulled: count("objects_pulled"),
+            left_out: count("objects_left_out"),
             refused_busy: count("refused_busy"),
             refused_too_large: count("refused_too_large"),
             refused_unsupported: count("refused_unsupported"),
@@ -192,7 +202,7 @@ impl Counters {
 /// One execution of one partition.
 struct Run {
     fragment: Arc<Fragment>,
-    envelope: Bytes,
+    tightening: Arc<Tightening>,
     choice: Arc<Choice>,
     counters: Counters,
     schema: SchemaRef,
@@ -202,26 +212,32 @@ struct Run {
 impl Run {
     fn batches_of(self: Arc<Run>, object: Arc<DataObject>) -> Batches {
         stream::once(async move {
-            if self.choice.push()
-                && let Some(batches) = self.push(&object).await?
+            let now = self.tightening.now(&self.fragment)?;
+            if now.prunes.as_ref().is_some_and(|filter| object.is_left_out_by(filter)) {
+                self.counters.left_out.add(1);
+                return Ok(stream::empty().boxed());
+            }
+            if object.is_read_by_name()
+                && self.choice.push()
+                && let Some(batches) = self.push(&object, &now).await?
             {
                 return Ok(stream::iter(batches).map(Ok).boxed());
             }
-            self.pull(&object)
+            self.pull(&object, &now)
         })
         .try_flatten()
         .boxed()
     }
 
     /// Runs the fragment beside the object; nothing if it is better to run it here.
-    async fn push(&self, object: &DataObject) -> Result<Option<Vec<RecordBatch>>> {
+    async fn push(&self, object: &DataObject, now: &Now) -> Result<Option<Vec<RecordBatch>>> {
         let start = Instant::now();
         let counters = &self.counters;
-        let output = match object.exec("table", "scan", self.envelope.clone()).await {
+        let output = match object.exec("table", "scan", now.envelope.clone()).await {
             Ok(output) => output,
             Err(error) => return self.gave_no_reply(error),
         };
-        counters.bytes_moved.add(self.envelope.len() + output.len());
+        counters.bytes_moved.add(now.envelope.len() + output.len());
         let Ok(reply) = Reply::decode(output) else {
             return self.refused(&counters.refused_unsupported, object, "its reply is of another build");
         };
@@ -291,14 +307,13 @@ impl Run {
     }
 
     /// Runs the fragment here, on what it needs of the object.
-    fn pull(self: Arc<Run>, object: &Arc<DataObject>) -> Result<Batches> {
+    fn pull(self: Arc<Run>, object: &Arc<DataObject>, now: &Now) -> Result<Batches> {
         let start = Instant::now();
         let size_bytes = object.size_bytes();
-        let plan = self.fragment.on(object, &self.counters.readers)?;
-        let address = object.address().clone();
-        let batches = plan
-            .execute(0, Arc::clone(&self.task))?
-            .map_err(move |error| DataFusionError::External(Box::new(told(&error).with("object", &address))));
+        let plan = self.fragment.on(object, &self.counters.readers, now)?;
+        let named = Arc::clone(object);
+        let batches =
+            plan.execute(0, Arc::clone(&self.task))?.map_err(move |error| in_object(&named, &error));
         self.counters.pulled.add(1);
         let done = stream::once(async move {
             self.choice.pulled(size_bytes, start.elapsed());

@@ -1,15 +1,22 @@
-//! SQL over Parquet objects, whose work runs beside the objects where that is better.
+//! SQL over tables and Parquet objects, whose work runs beside the objects where that is better.
 //!
-//! [`session::query`] plans with DataFusion. [`objects::Objects`] is the table, its scan a plain one whose reader
-//! ([`reader`]) reads byte ranges of objects. The last rules ([`rule`]) cut out what can run beside objects ([`fragment`])
-//! and put [`fragment_exec::FragmentExec`] there, which decides for each object ([`choice`]) where its part runs.
+//! [`session`] plans with DataFusion. A table is [`table::TableRows`] over the objects that the [`manifest`] leaves; one object
+//! that somebody named is [`objects::Objects`]. The scan of both is DataFusion's own ([`scan`]), whose reader ([`reader`]) reads
+//! byte ranges of objects and finds columns by number ([`columns`]). The last rules ([`rule`]) cut out what can run beside
+//! objects ([`fragment`]) and put [`fragment_exec::FragmentExec`] there, which decides for each object ([`choice`]) where its part
+//! runs, with the filters that the nodes above have by then ([`tightening`]).
 
 pub mod choice;
+pub mod columns;
 pub mod errors;
 pub mod fragment;
 pub mod fragment_exec;
+pub mod manifest;
 pub mod object;
 pub mod objects;
 pub mod reader;
 pub mod rule;
+pub mod scan;
 pub mod session;
+pub mod table;
+pub mod tightening;

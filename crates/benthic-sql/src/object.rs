@@ -1,11 +1,17 @@
 //! One Parquet object, as a query reads it.
 
+use crate::manifest::Facts;
 use benthic_core::{Error, ErrorKind, ObjectAddress, Pool, ReadOp, ReadOutput, Result};
 use benthic_fragment::fragment;
+use benthic_table::ids::{Id, TableObject};
+use benthic_table::{FileEntry, Snapshot};
 use bytes::{Bytes, BytesMut};
+use datafusion::physical_optimizer::pruning::PruningPredicate;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,18 +27,61 @@ const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const STEPS_MAX: usize = 4;
 const OPERATIONS_AT_ONCE: usize = 4;
 
-/// A Parquet object in the state that it had when it was opened: whatever is read later is of that state, or `Conflict`.
+/// Footers of objects of tables, which never change.
+#[derive(Clone)]
+pub struct Footers(Arc<Cache<(Id, TableObject), Arc<ParquetMetaData>, DecodedBytes>>);
+
+/// Weighs a footer by the memory that it takes.
+#[derive(Clone)]
+struct DecodedBytes;
+
+impl Weighter<(Id, TableObject), Arc<ParquetMetaData>> for DecodedBytes {
+    fn weight(&self, _: &(Id, TableObject), footer: &Arc<ParquetMetaData>) -> u64 {
+        footer.memory_size() as u64
+    }
+}
+
+impl Footers {
+    /// Memory for them.
+    const BYTES_MAX: u64 = 64 * 1024 * 1024;
+    /// What one takes, for the tables of the cache.
+    const BYTES_USUAL: u64 = 16 * 1024;
+}
+
+impl Default for Footers {
+    fn default() -> Footers {
+        let items = (Footers::BYTES_MAX / Footers::BYTES_USUAL) as usize;
+        Footers(Arc::new(Cache::with_weighter(items, Footers::BYTES_MAX, DecodedBytes)))
+    }
+}
+
+impl fmt::Debug for Footers {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Footers({})", self.0.len())
+    }
+}
+
+/// A Parquet object in one state: whatever is read of it is of that state, or an error says that it is gone.
 pub struct DataObject {
-    pool: Arc<dyn Pool>,
-    address: ObjectAddress,
     size_bytes: u64,
-    version: u64,
-    footer: OnceCell<Arc<ParquetMetaData>>,
+    of: Of,
+}
+
+enum Of {
+    /// An object that somebody named, in the state that it had when it was opened.
+    Itself { pool: Arc<dyn Pool>, address: ObjectAddress, version: u64, footer: OnceCell<Arc<ParquetMetaData>> },
+    /// An object of a table's snapshot. It never changes.
+    Table { snapshot: Snapshot, entry: FileEntry, is_read_by_name: bool, facts: (Arc<Facts>, usize), footers: Footers },
 }
 
 impl fmt::Debug for DataObject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.address)
+        match &self.of {
+            Of::Itself { address, .. } => write!(formatter, "{address}"),
+            Of::Table { snapshot, entry, .. } => {
+                write!(formatter, "{} {}", snapshot.table().address(), entry.object)
+            }
+        }
     }
 }
 
@@ -44,12 +93,21 @@ impl DataObject {
     pub async fn open(pool: Arc<dyn Pool>, address: ObjectAddress) -> Result<DataObject> {
         let (stat, version) =
             pool.stat(&address.object).await.map_err(|error| error.with("object", &address))?;
-        Ok(DataObject { pool, address, size_bytes: stat.size_bytes, version, footer: OnceCell::new() })
+        let of = Of::Itself { pool, address, version, footer: OnceCell::new() };
+        Ok(DataObject { size_bytes: stat.size_bytes, of })
     }
 
-    /// Its address, for people.
-    pub fn address(&self) -> &ObjectAddress {
-        &self.address
+    /// An object of a table, and what its list says of it: a row of `facts`. Nothing is read. `is_read_by_name` says that its
+    /// columns have the names that they have now.
+    pub fn of_table(
+        snapshot: Snapshot,
+        entry: FileEntry,
+        is_read_by_name: bool,
+        facts: (Arc<Facts>, usize),
+        footers: Footers,
+    ) -> DataObject {
+        let of = Of::Table { snapshot, entry, is_read_by_name, facts, footers };
+        DataObject { size_bytes: entry.bytes, of }
     }
 
     /// Its size.
@@ -57,18 +115,50 @@ impl DataObject {
         self.size_bytes
     }
 
-    /// Its footer, without the page index. It is read once.
+    /// Whether whoever reads it needs to know no more than the names of its columns.
+    pub fn is_read_by_name(&self) -> bool {
+        match &self.of {
+            Of::Itself { .. } => true,
+            Of::Table { is_read_by_name, .. } => *is_read_by_name,
+        }
+    }
+
+    /// Whether it has no row for this filter, by what is known of it without reading.
+    pub fn is_left_out_by(&self, filter: &PruningPredicate) -> bool {
+        let Of::Table { facts: (facts, row), .. } = &self.of else {
+            return false;
+        };
+        filter.prune(&facts.row(*row)).is_ok_and(|keep| keep == [false])
+    }
+
+    /// An error with the object's name, and its table's.
+    pub fn named(&self, error: Error) -> Error {
+        match &self.of {
+            Of::Itself { address, .. } => error.with("object", address),
+            Of::Table { snapshot, entry, .. } => {
+                error.with("table", snapshot.table().address()).with("object", entry.object)
+            }
+        }
+    }
+
+    /// Its footer, without the page index. It is read once, or once more when it was forgotten.
     ///
     /// # Errors
     /// `Corrupt` if this is not a Parquet file; those of [`read`](DataObject::read).
     pub async fn footer(&self) -> Result<Arc<ParquetMetaData>> {
-        self.footer.get_or_try_init(|| self.read_footer()).await.cloned()
+        match &self.of {
+            Of::Itself { footer, .. } => footer.get_or_try_init(|| self.read_footer()).await.cloned(),
+            Of::Table { snapshot, entry, footers, .. } => {
+                let key = (snapshot.table().id(), entry.object);
+                footers.0.get_or_insert_async(&key, self.read_footer()).await
+            }
+        }
     }
 
     /// Runs a method that only reads.
     ///
     /// # Errors
-    /// `Conflict` if the object was replaced; those of the pool.
+    /// `Conflict` if the object was replaced, `NotFound` if its snapshot was removed; those of the pool.
     pub async fn exec(&self, class: &str, method: &str, input: Bytes) -> Result<Bytes> {
         match self.operate(ReadOp::new().exec(class, method, input)).await?.pop() {
             Some(ReadOutput::Exec(output)) => Ok(output),
@@ -79,7 +169,8 @@ impl DataObject {
     /// Byte ranges, each in full, in as few steps as is good.
     ///
     /// # Errors
-    /// `Corrupt` if the ranges are not in the object; `Conflict` if it was replaced; those of the pool.
+    /// `Corrupt` if the ranges are not in the object; `Conflict` if it was replaced, `NotFound` if its snapshot was removed;
+    /// those of the pool.
     pub async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         // A damaged footer may point anywhere.
         if ranges.iter().any(|range| range.start > range.end || range.end > self.size_bytes) {
@@ -108,6 +199,7 @@ impl DataObject {
         for (output, step) in outputs.into_iter().zip(steps) {
             match output {
                 ReadOutput::Data(part) if part.len() as u64 == len_bytes(step) => data.push(part),
+                ReadOutput::Data(_) => return Err(self.corrupt("the object is shorter than it was")),
                 _ => return Err(self.misfit()),
             }
         }
@@ -115,13 +207,24 @@ impl DataObject {
     }
 
     async fn operate(&self, op: ReadOp) -> Result<Vec<ReadOutput>> {
-        match self.pool.read(&self.address.object, op.assert_version(self.version)).await {
-            Ok(reply) => Ok(reply.outputs),
-            Err(error) if error.kind() == ErrorKind::Conflict => {
-                let message = "the object was replaced while the query ran; run it again";
-                Err(Error::new(ErrorKind::Conflict, message).with("object", &self.address))
+        match &self.of {
+            Of::Itself { pool, address, version, .. } => {
+                match pool.read(&address.object, op.assert_version(*version)).await {
+                    Ok(reply) => Ok(reply.outputs),
+                    Err(error) if error.kind() == ErrorKind::Conflict => {
+                        let message = "the object was replaced while the query ran; run it again";
+                        Err(self.named(Error::new(ErrorKind::Conflict, message)))
+                    }
+                    Err(error) => Err(self.named(error)),
+                }
             }
-            Err(error) => Err(error.with("object", &self.address)),
+            Of::Table { snapshot, entry, .. } => {
+                let table = snapshot.table();
+                match table.pool().read(&entry.object.object_id(table.id())?, op).await {
+                    Ok(reply) => Ok(reply.outputs),
+                    Err(error) => Err(snapshot.explain(error, entry.object).await),
+                }
+            }
         }
     }
 
@@ -155,14 +258,13 @@ impl DataObject {
     }
 
     fn corrupt(&self, message: &str) -> Error {
-        Error::new(ErrorKind::Corrupt, message).with("object", &self.address)
+        self.named(Error::new(ErrorKind::Corrupt, message))
     }
 
     fn misfit(&self) -> Error {
-        Error::new(ErrorKind::Internal, "the reply does not fit the request").with("object", &self.address)
+        self.named(Error::new(ErrorKind::Internal, "the reply does not fit the request"))
     }
 }
-
 /// A range in steps that are not too large.
 fn steps(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let end = range.end;

@@ -1,7 +1,8 @@
-//! Objects as a table: Parquet objects of one pool that have one schema.
+//! One object that somebody named, as a table; and what it has in common with the objects of tables.
 
 use crate::object::DataObject;
 use crate::reader::Readers;
+use crate::scan::ObjectSource;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, Result};
@@ -38,17 +39,14 @@ impl Objects {
     pub async fn of_one(object: Arc<DataObject>) -> Result<Objects> {
         let footer = object.footer().await?;
         let file = footer.file_metadata();
-        let corrupt =
-            |message: &str| Error::new(ErrorKind::Corrupt, message).with("object", object.address());
+        let corrupt = |message: &str| object.named(Error::new(ErrorKind::Corrupt, message));
         let schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
             .map_err(|error| corrupt("the schema cannot be read").with_source(error))?;
         let schema = Arc::new(queried(&schema));
         let mut names = HashSet::new();
         if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
             let message = "two columns have the same name, so that a query cannot tell them apart";
-            return Err(Error::new(ErrorKind::Unsupported, message)
-                .with("object", object.address())
-                .with("column", twice.name()));
+            return Err(object.named(Error::new(ErrorKind::Unsupported, message)).with("column", twice.name()));
         }
         let statistics = DFParquetMetadata::statistics_from_parquet_metadata(&footer, &schema)
             .map_err(|error| corrupt("the statistics cannot be read").with_source(error))?;
@@ -78,7 +76,10 @@ impl TableProvider for Objects {
         _: &[Expr],
         limit: Option<usize>,
     ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
-        let source = source(TableSchema::from(Arc::clone(&self.schema)), Readers::default());
+        let source = ObjectSource {
+            parquet: source(TableSchema::from(Arc::clone(&self.schema)), Readers::default()),
+            pruned_objects: 0,
+        };
         let scan = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, Arc::new(source))
             .with_file_groups(self.objects.iter().map(|object| FileGroup::new(vec![file(object)])).collect())
             .with_projection_indices(projection.cloned())?
@@ -99,7 +100,7 @@ pub fn source(schema: TableSchema, readers: Readers) -> ParquetSource {
 
 /// An object as a file of a scan.
 pub fn file(object: &Arc<DataObject>) -> PartitionedFile {
-    let mut file = PartitionedFile::new(object.address().to_string(), object.size_bytes());
+    let mut file = PartitionedFile::new(format!("{object:?}"), object.size_bytes());
     file.extensions.insert_arc(Arc::clone(object));
     file
 }
@@ -116,13 +117,14 @@ pub fn has_floats(data_type: &DataType) -> bool {
 }
 
 /// The schema as queries see it: strings and binaries are views, because beside objects no others are read.
-fn queried(schema: &Schema) -> Schema {
+pub fn queried(schema: &Schema) -> Schema {
     let field =
         |field: &Arc<Field>| Field::new(field.name(), queried_type(field.data_type()), field.is_nullable());
     Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
 }
 
-fn queried_type(data_type: &DataType) -> DataType {
+/// The type that a column has in queries.
+pub fn queried_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,

@@ -4,8 +4,9 @@ use crate::choice::Pushdown;
 use crate::fragment::{Fragment, Plan, partitions, scan_of_objects, source_of};
 use crate::fragment_exec::FragmentExec;
 use crate::objects::has_floats;
+use crate::scan::ObjectSource;
 use arrow::datatypes::Schema;
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::physical_plan::FileScanConfigBuilder;
@@ -30,7 +31,11 @@ impl PhysicalOptimizerRule for NanIsKept {
             if scan.file_source().filter().as_ref().is_none_or(prunes) {
                 return Ok(Transformed::no(plan));
             }
-            let source = source_of(scan, scan.file_source().projection(), prunes)?;
+            let parquet = source_of(scan, scan.file_source().projection(), prunes)?;
+            let Some(source) = scan.file_source().downcast_ref::<ObjectSource>() else {
+                return internal_err!("a scan of objects has another source");
+            };
+            let source = Arc::new(source.with(parquet));
             let scan = FileScanConfigBuilder::from(scan.clone()).with_source(source).build();
             Ok(Transformed::yes(DataSourceExec::from_data_source(scan) as Plan))
         })?;

@@ -1,14 +1,19 @@
-//! One query: from SQL to rows.
+//! Queries: from SQL to rows.
 
 use crate::choice::Pushdown;
 use crate::errors::told;
+use crate::object::Footers;
 use crate::objects::Objects;
 use crate::rule::{NanIsKept, RunsBeside};
-use benthic_core::{Error, ErrorKind, Result};
+use crate::table::TableRows;
+use benthic_core::{Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::OBJECT_URL;
+use benthic_table::{At, Environment, Table, suggest};
+use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
+use datafusion::common::TableReference;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::object_store::memory::InMemory;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -19,21 +24,202 @@ use std::sync::Arc;
 
 /// The name of the table in queries of one object.
 pub const OBJECT_TABLE: &str = "object";
+/// What the query engine calls all tables together, and those without a pool.
+const CATALOG: &str = "benthic";
+const NO_POOL: &str = "public";
+const INFORMATION: &str = "information_schema";
+
+/// How queries run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where what can run beside objects runs.
+    pub pushdown: Pushdown,
+    /// Whether objects are left out by what a table's manifest says of them.
+    pub pruning: bool,
+    /// How many parts of a query run at once, at least 1.
+    pub partitions: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let partitions = std::thread::available_parallelism().map_or(1, usize::from);
+        Settings { pushdown: Pushdown::Auto, pruning: true, partitions }
+    }
+}
+
+/// Queries of the tables of a store.
+pub struct SqlSession {
+    store: Arc<dyn Store>,
+    settings: Settings,
+    footers: Footers,
+}
+
+impl SqlSession {
+    /// A session without any state but what it remembers of objects.
+    pub fn new(store: Arc<dyn Store>, settings: Settings) -> SqlSession {
+        SqlSession { store, settings, footers: Footers::default() }
+    }
+
+    /// Starts a query. A table is POOL.TABLE, and is read as it is now, in one snapshot. The rows come as they are asked for,
+    /// and dropping them stops the work.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for SQL that is wrong, `NotFound` for a table or pool that is not there, `Unsupported` for SQL that
+    /// does more than read.
+    pub async fn query(&self, sql: &str) -> Result<SendableRecordBatchStream> {
+        let context = context(&self.settings)?;
+        let state = context.state();
+        let statement = parsed(&state, sql)?;
+        only_reads(&statement, instead_for_tables)?;
+        let names = state.resolve_table_references(&statement).map_err(|error| told(&error))?;
+        for name in &names {
+            match (name.catalog(), name.schema()) {
+                (_, Some(INFORMATION)) => self.add_all(&context).await?,
+                (None | Some(CATALOG), Some(pool)) => {
+                    let table = Table::open(self.pool(pool).await?, name.table(), Environment::default());
+                    self.add(&context, pool, table.await.map_err(may_need_quotes)?).await?;
+                }
+                _ => {}
+            }
+        }
+        match run(&context, statement).await {
+            Err(error) => Err(self.explain(error, &names).await),
+            rows => rows,
+        }
+    }
+
+    async fn pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
+        match self.store.open_pool(name).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let pools = self.store.list_pools().await?;
+                let message = match suggest(name, pools.iter().map(String::as_str)) {
+                    Some(pool) => format!("no such pool; did you mean {pool:?}"),
+                    None => "no such pool; a table is POOL.TABLE".to_owned(),
+                };
+                Err(may_need_quotes(Error::new(ErrorKind::NotFound, message).with("pool", name)))
+            }
+            opened => opened,
+        }
+    }
+
+    async fn add(&self, context: &SessionContext, pool: &str, table: Table) -> Result<()> {
+        let rows = TableRows::new(
+            table.snapshot(At::Current).await?,
+            self.footers.clone(),
+            self.settings.pruning,
+        );
+        register(context, pool, table.name(), Arc::new(rows))
+    }
+
+    async fn add_all(&self, context: &SessionContext) -> Result<()> {
+        for name in self.store.list_pools().await? {
+            let pool = self.store.open_pool(&name).await?;
+            for entry in Table::list(Arc::clone(&pool)).await? {
+                // What cannot be read is not there for queries; `benthic table ls` says why.
+                if let Ok(table) = Table::open(Arc::clone(&pool), &entry.name, Environment::default()).await {
+                    self.add(context, &name, table).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says how a table is named, if the query has a name without a pool.
+    async fn explain(&self, error: Error, names: &[TableReference]) -> Error {
+        let unknown = |name: &&TableReference| {
+            name.schema().is_none() && error.message().contains(&format!("'{CATALOG}.{NO_POOL}.{}'", name.table()))
+        };
+        let Some(name) = names.iter().find(unknown) else {
+            return error;
+        };
+        let mut found = Vec::new();
+        for pool in self.store.list_pools().await.unwrap_or_default() {
+            if let Ok(opened) = self.store.open_pool(&pool).await
+                && Table::open(opened, name.table(), Environment::default()).await.is_ok()
+            {
+                found.push(format!("{pool}.{}", name.table()));
+            }
+        }
+        let message = match found.as_slice() {
+            [] => "no such table; a table is POOL.TABLE, and `benthic table ls` lists them".to_owned(),
+            found => format!("a table is POOL.TABLE; did you mean {}", found.join(" or ")),
+        };
+        Error::new(ErrorKind::NotFound, message).with("table", name.table())
+    }
+}
+
+/// Names without double quotes are in small letters.
+fn may_need_quotes(error: Error) -> Error {
+    let has_capitals = error.message().chars().any(char::is_uppercase);
+    if !has_capitals {
+        return error;
+    }
+    let message = format!("{}; names with capital letters need double quotes", error.message());
+    error.context().fold(Error::new(error.kind(), message), |told, (key, value)| told.with(key, value))
+}
 
 /// Starts a query of objects, which are the table [`OBJECT_TABLE`]; its rows come as they are asked for, and dropping them
 /// stops the work.
 ///
 /// # Errors
 /// `InvalidArgument` for SQL that is wrong, `Unsupported` for SQL that does more than read.
-pub async fn query(objects: Objects, pushdown: Pushdown, sql: &str) -> Result<SendableRecordBatchStream> {
-    let context = context(pushdown).map_err(|error| told(&error))?;
-    context.register_table(OBJECT_TABLE, Arc::new(objects)).map_err(|error| told(&error))?;
-    let state = context.state();
+pub async fn query(objects: Objects, settings: &Settings, sql: &str) -> Result<SendableRecordBatchStream> {
+    let context = context(settings)?;
+    register(&context, NO_POOL, OBJECT_TABLE, Arc::new(objects))?;
+    let statement = parsed(&context.state(), sql)?;
+    only_reads(&statement, |_| "`benthic put POOL/OBJECT FILE` writes an object")?;
+    run(&context, statement).await
+}
+
+fn register(context: &SessionContext, pool: &str, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
+    let catalog = context.catalog(CATALOG);
+    let catalog = catalog.ok_or_else(|| Error::new(ErrorKind::Internal, "the query engine has no catalog"))?;
+    let schema = match catalog.schema(pool) {
+        Some(schema) => schema,
+        None => {
+            let schema: Arc<dyn SchemaProvider> = Arc::new(MemorySchemaProvider::new());
+            catalog.register_schema(pool, Arc::clone(&schema)).map_err(|error| told(&error))?;
+            schema
+        }
+    };
+    if !schema.table_exist(name) {
+        schema.register_table(name.to_owned(), table).map_err(|error| told(&error))?;
+    }
+    Ok(())
+}
+
+fn context(settings: &Settings) -> Result<SessionContext> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.push(Arc::new(NanIsKept));
+    if settings.pushdown != Pushdown::Never {
+        // It makes one node of a partial aggregate and a final one, of which the partial one can run beside objects.
+        rules.retain(|rule| rule.name() != "CombinePartialFinalAggregate");
+        let pushdown = settings.pushdown;
+        rules.push(Arc::new(RunsBeside { pushdown }) as Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+    }
+    let config = SessionConfig::new()
+        .with_default_catalog_and_schema(CATALOG, NO_POOL)
+        .with_target_partitions(settings.partitions.max(1))
+        .with_information_schema(true);
+    let state = SessionStateBuilder::new_with_default_features()
+        .with_config(config)
+        .with_physical_optimizer_rules(rules)
+        .build();
+    let context = SessionContext::new_with_state(state);
+    // A scan asks for the store of its address, and then reads through its own reader.
+    let address = ObjectStoreUrl::parse(OBJECT_URL).map_err(|error| told(&error))?;
+    context.register_object_store(address.as_ref(), Arc::new(InMemory::new()));
+    Ok(context)
+}
+
+fn parsed(state: &SessionState, sql: &str) -> Result<Statement> {
     let dialect = state.config_options().sql_parser.dialect;
-    let statement = state.sql_to_statement(sql, &dialect).map_err(|error| told(&error))?;
-    only_reads(&statement)?;
+    state.sql_to_statement(sql, &dialect).map_err(|error| told(&error))
+}
+
+async fn run(context: &SessionContext, statement: Statement) -> Result<SendableRecordBatchStream> {
     let rows = async {
-        let plan = state.statement_to_plan(statement).await?;
+        let plan = context.state().statement_to_plan(statement).await?;
         // A statement may hide what it writes in a part of it.
         let options =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
@@ -43,29 +229,22 @@ pub async fn query(objects: Objects, pushdown: Pushdown, sql: &str) -> Result<Se
     rows.await.map_err(|error| told(&error))
 }
 
-fn context(pushdown: Pushdown) -> datafusion::common::Result<SessionContext> {
-    let mut rules = PhysicalOptimizer::new().rules;
-    rules.push(Arc::new(NanIsKept));
-    if pushdown != Pushdown::Never {
-        // It makes one node of a partial aggregate and a final one, of which the partial one can run beside objects.
-        rules.retain(|rule| rule.name() != "CombinePartialFinalAggregate");
-        rules.push(Arc::new(RunsBeside { pushdown }) as Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+/// The command that does what a statement would do.
+fn instead_for_tables(verb: &str) -> &str {
+    match verb {
+        "INSERT" => "`benthic table append POOL/TABLE FILE` adds rows",
+        "CREATE" | "CREATE EXTERNAL TABLE" => "`benthic table create POOL/TABLE FILE` makes a table",
+        "DROP" => "`benthic table drop POOL/TABLE` removes a table",
+        "ALTER" => "`benthic table alter POOL/TABLE` changes columns",
+        "COPY" => "`benthic sql --output csv 'SELECT …' > FILE` writes rows to a file",
+        _ => "`benthic table` has the verbs that change tables",
     }
-    let state = SessionStateBuilder::new_with_default_features()
-        .with_config(SessionConfig::new().with_information_schema(true))
-        .with_physical_optimizer_rules(rules)
-        .build();
-    let context = SessionContext::new_with_state(state);
-    // A scan asks for the store of its address, and then reads through its own reader.
-    let address = ObjectStoreUrl::parse(OBJECT_URL)?;
-    context.register_object_store(address.as_ref(), Arc::new(InMemory::new()));
-    Ok(context)
 }
 
 /// Refuses what writes, by its verb.
-fn only_reads(statement: &Statement) -> Result<()> {
+fn only_reads(statement: &Statement, instead: fn(&str) -> &str) -> Result<()> {
     let verb = match statement {
-        Statement::Explain(explain) => return only_reads(&explain.statement),
+        Statement::Explain(explain) => return only_reads(&explain.statement, instead),
         Statement::CreateExternalTable(_) => "CREATE EXTERNAL TABLE".to_owned(),
         Statement::CopyTo(_) => "COPY".to_owned(),
         Statement::Reset(_) => "RESET".to_owned(),
@@ -78,7 +257,6 @@ fn only_reads(statement: &Statement) -> Result<()> {
             other => other.to_string().split_whitespace().next().unwrap_or("this").to_uppercase(),
         },
     };
-    let message =
-        format!("{verb} is not for an object: queries only read; `benthic put POOL/OBJECT FILE` writes one");
+    let message = format!("{verb} is not for queries, which only read; {}", instead(&verb));
     Err(Error::new(ErrorKind::Unsupported, message))
 }

@@ -30,7 +30,7 @@ pub(crate) fn parquet(source: ParquetError) -> Error {
 }
 
 /// "did you mean" for a name that is not among `names`: one that differs in case only, else the nearest within three edits.
-pub(crate) fn suggest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn suggest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // The distance costs the product of the lengths; nobody mistypes more than that.
     const CHARS_MAX: usize = 64;
     let lower = name.to_lowercase();

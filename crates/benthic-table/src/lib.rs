@@ -70,6 +70,7 @@ mod wire;
 mod writer;
 
 pub use environment::{Environment, Random, SystemRandom};
+pub use error::suggest;
 pub use evolve::{Alter, adapt};
 pub use list::{FileEntry, list_schema};
 pub use object::ObjectReader;

@@ -105,7 +105,10 @@ impl Partitioning {
     }
 
     /// The partition of each row, given the partitioning column as its type in the schema is. Null is a partition too.
-    pub(crate) fn of(&self, column: &ArrayRef) -> Result<Int64Array> {
+    ///
+    /// # Errors
+    /// `Internal` for a column of a type that [`check`](Partitioning::check) refuses.
+    pub fn of(&self, column: &ArrayRef) -> Result<Int64Array> {
         match self {
             Partitioning::Rows => Ok(Int64Array::new_null(column.len())),
             Partitioning::Hash { buckets, .. } => hash(column, *buckets),

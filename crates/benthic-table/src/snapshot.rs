@@ -5,6 +5,7 @@ use crate::head::{Head, ListRef, Operation, SnapshotRef};
 use crate::ids::TableObject;
 use crate::list::{FileEntry, read_list};
 use crate::object::{self, ObjectReader};
+use crate::partition::Partitioning;
 use crate::schema::{Column, TableSchema};
 use crate::table::Table;
 use arrow::array::RecordBatch;
@@ -45,6 +46,16 @@ impl Snapshot {
             schema,
             lists,
         })))
+    }
+
+    /// The table that it is of.
+    pub fn table(&self) -> &Table {
+        &self.0.table
+    }
+
+    /// How the table's rows are spread over data objects.
+    pub fn partitioning(&self) -> &Partitioning {
+        &self.0.head.partitioning
     }
 
     /// Its id; ids count up from 1.

@@ -188,6 +188,11 @@ impl Table {
         &self.heads.name
     }
 
+    /// The table as people write it: POOL/NAME.
+    pub fn address(&self) -> String {
+        self.heads.address()
+    }
+
     /// The table's id.
     pub fn id(&self) -> Id {
         self.id

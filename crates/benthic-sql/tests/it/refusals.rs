@@ -1,7 +1,7 @@
 //! What is refused beside the object runs here, and what fails says so in the same words.
 
 use crate::data::{lineitem, parquet};
-use crate::support::{ALL, address, explained, explained_when_free, memory, metric, open, put, query, rows};
+use crate::support::{ALL, address, explained, explained_when_free, memory, metric, open, put, query, rows, settings};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use benthic_core::{Class, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Pool, Result};
 use benthic_fragment::Table;
@@ -169,7 +169,7 @@ async fn an_object_that_is_replaced_while_the_query_runs_is_no_mix() {
         put(&pool, "object", snappy()).await;
         let objects = open(&pool, "object").await.unwrap();
         put(&pool, "object", parquet(&lineitem(5_000), Compression::SNAPPY)).await;
-        let rows = session::query(objects, pushdown, COUNT).await.unwrap();
+        let rows = session::query(objects, &settings(pushdown), COUNT).await.unwrap();
         let error = told(&rows.try_collect::<Vec<_>>().await.unwrap_err());
         assert_eq!(error.kind(), ErrorKind::Conflict, "{pushdown:?} {error}");
         assert!(error.to_string().contains("/object"), "{error}");

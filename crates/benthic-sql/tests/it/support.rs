@@ -9,7 +9,7 @@ use benthic_sql::choice::Pushdown;
 use benthic_sql::errors::told;
 use benthic_sql::object::DataObject;
 use benthic_sql::objects::Objects;
-use benthic_sql::session;
+use benthic_sql::session::{self, Settings};
 use bytes::Bytes;
 use futures::TryStreamExt;
 use std::sync::Arc;
@@ -53,13 +53,17 @@ pub async fn open(pool: &Arc<dyn Pool>, name: &str) -> Result<Objects> {
     Objects::of_one(Arc::new(object)).await
 }
 
+pub fn settings(pushdown: Pushdown) -> Settings {
+    Settings { pushdown, ..Settings::default() }
+}
+
 pub async fn query(
     pool: &Arc<dyn Pool>,
     name: &str,
     pushdown: Pushdown,
     sql: &str,
 ) -> Result<Vec<RecordBatch>> {
-    let rows = session::query(open(pool, name).await?, pushdown, sql).await?;
+    let rows = session::query(open(pool, name).await?, &settings(pushdown), sql).await?;
     rows.try_collect().await.map_err(|error| told(&error))
 }
 

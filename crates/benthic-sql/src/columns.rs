@@ -1,0 +1,68 @@
+//! Columns by their numbers: an object has the columns of the table's schema of the time when it was written.
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use benthic_table::{FIELD_ID_KEY, TableSchema};
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr_adapter::{
+    DefaultPhysicalExprAdapter, PhysicalExprAdapter, PhysicalExprAdapterFactory,
+};
+use std::sync::Arc;
+
+/// Reads objects as having the columns of this schema: a column is the one with the same number, whatever it was called; one
+/// that came later is null.
+#[derive(Debug)]
+pub struct ByNumber(pub TableSchema);
+
+impl PhysicalExprAdapterFactory for ByNumber {
+    fn create(&self, logical: SchemaRef, file: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {
+        let fields: Vec<Field> = file.fields().iter().map(|field| self.as_now(field)).collect();
+        let by_name = DefaultPhysicalExprAdapter::new(logical, Arc::new(Schema::new(fields)));
+        Ok(Arc::new(Adapter { by_name, file }))
+    }
+}
+
+impl ByNumber {
+    /// The field with the name that its column has now, or one that no column has.
+    fn as_now(&self, field: &Field) -> Field {
+        let id = field.metadata().get(FIELD_ID_KEY).and_then(|id| id.parse().ok());
+        let renamed = id.map(|id: u32| match self.0.by_id(id) {
+            Some(column) => column.name.clone(),
+            None => format!("\0{id}"),
+        });
+        let name = renamed.unwrap_or_else(|| field.name().clone());
+        Field::new(name, field.data_type().clone(), field.is_nullable())
+    }
+}
+
+#[derive(Debug)]
+struct Adapter {
+    by_name: DefaultPhysicalExprAdapter,
+    file: SchemaRef,
+}
+
+impl PhysicalExprAdapter for Adapter {
+    fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        // What comes after finds columns in the file by place or by name.
+        let named_as_in_file = |expr: Arc<dyn PhysicalExpr>| {
+            let Some(column) = expr.downcast_ref::<Column>() else {
+                return Ok(Transformed::no(expr));
+            };
+            let name = self.file.field(column.index()).name();
+            Ok(Transformed::yes(Arc::new(Column::new(name, column.index())) as Arc<dyn PhysicalExpr>))
+        };
+        self.by_name.rewrite(expr)?.transform_up(named_as_in_file).data()
+    }
+}
+
+/// Whether columns of a file and those of now are the same where their names are, so that the file may be read by name.
+pub fn same_by_name(file: &TableSchema, now: &TableSchema) -> bool {
+    let same = |name: &str| match (file.by_name(name), now.by_name(name)) {
+        (Ok(then), Ok(now)) => then.id == now.id,
+        _ => true,
+    };
+    let kept_name = |id: u32, name: &str| file.by_id(id).is_none_or(|then| then.name == name);
+    now.columns().iter().all(|column| same(&column.name) && kept_name(column.id, &column.name))
+}

@@ -1,0 +1,198 @@
+//! What a snapshot's file lists say of its objects, before any of them is read.
+
+use crate::objects::{has_floats, queried_type};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::kernels::cmp::gt;
+use arrow::compute::{filter_record_batch, nullif, sum};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt64Type};
+use benthic_table::{Column, FileEntry, Partitioning, Snapshot};
+use datafusion::common::pruning::PruningStatistics;
+use datafusion::common::stats::Precision;
+use datafusion::common::{Column as Name, ColumnStatistics, DataFusionError, Result, ScalarValue, Statistics};
+use datafusion::functions_aggregate::min_max::{MaxAccumulator, MinAccumulator};
+use datafusion::logical_expr::Accumulator;
+use datafusion::physical_optimizer::pruning::PruningPredicate;
+use futures::TryStreamExt;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// What is known of some objects: a row each, of a file list.
+#[derive(Debug)]
+pub struct Facts {
+    columns: Arc<HashMap<String, Column>>,
+    partitioning: Arc<Partitioning>,
+    rows: RecordBatch,
+}
+
+/// The objects that a predicate leaves.
+pub struct Kept {
+    /// Them.
+    pub entries: Vec<FileEntry>,
+    /// What is known of them; together so many rows as there are entries, in order.
+    pub facts: Vec<Arc<Facts>>,
+    /// How many it did not leave.
+    pub pruned_objects: usize,
+}
+
+impl Kept {
+    /// Reads the lists, with what they say of these columns.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::files`].
+    pub async fn of(
+        snapshot: &Snapshot,
+        columns: &[&str],
+        predicate: Option<&PruningPredicate>,
+    ) -> Result<Kept> {
+        let external = |error| DataFusionError::External(Box::new(error));
+        let named = |name: &&str| snapshot.schema().by_name(name).map(|column| ((*name).to_owned(), column.clone()));
+        let known: benthic_core::Result<_> = columns.iter().map(named).collect();
+        let known = Arc::new(known.map_err(external)?);
+        let partitioning = Arc::new(snapshot.partitioning().clone());
+        let mut lists = snapshot.files(columns).map_err(external)?;
+        let mut kept = Kept { entries: Vec::new(), facts: Vec::new(), pruned_objects: 0 };
+        while let Some(rows) = lists.try_next().await.map_err(external)? {
+            let before = rows.num_rows();
+            let mut facts =
+                Facts { columns: Arc::clone(&known), partitioning: Arc::clone(&partitioning), rows };
+            if let Some(predicate) = predicate {
+                let keep = BooleanArray::from(predicate.prune(&facts)?);
+                facts.rows = filter_record_batch(&facts.rows, &keep)?;
+            }
+            kept.pruned_objects += before - facts.rows.num_rows();
+            kept.entries.extend(FileEntry::from_batch(&facts.rows).map_err(external)?);
+            kept.facts.push(Arc::new(facts));
+        }
+        Ok(kept)
+    }
+
+    /// What is known of all their rows together, for columns as queries see them.
+    ///
+    /// # Errors
+    /// Those of casts, which such bounds do not cause.
+    pub fn statistics(&self, schema: &SchemaRef) -> Result<Statistics> {
+        let sum = |of: fn(&FileEntry) -> u64| {
+            self.entries.iter().map(of).fold(0, u64::saturating_add) as usize
+        };
+        let column = |field: &Arc<arrow::datatypes::Field>| self.column(field.name(), field.data_type());
+        Ok(Statistics {
+            num_rows: Precision::Exact(sum(|entry| entry.rows)),
+            total_byte_size: Precision::Inexact(sum(|entry| entry.bytes)),
+            column_statistics: schema.fields().iter().map(column).collect::<Result<_>>()?,
+        })
+    }
+
+    fn column(&self, name: &str, data_type: &DataType) -> Result<ColumnStatistics> {
+        let mut statistics = ColumnStatistics::new_unknown();
+        let Some(column) = self.facts.first().and_then(|facts| facts.columns.get(name)) else {
+            return Ok(statistics);
+        };
+        let nulls = self.facts.iter().filter_map(|facts| facts.numbers("nulls", column)).map(|nulls| sum(&nulls));
+        statistics.null_count = Precision::Exact(nulls.flatten().sum::<u64>() as usize);
+        if has_floats(data_type) {
+            return Ok(statistics);
+        }
+        let (mut min, mut max) =
+            (MinAccumulator::try_new(&column.data_type)?, MaxAccumulator::try_new(&column.data_type)?);
+        let mut exact = true;
+        for facts in &self.facts {
+            let (Some(least), Some(greatest), Some(are_exact)) =
+                (facts.of("min", column), facts.of("max", column), facts.of("exact", column))
+            else {
+                return Ok(statistics);
+            };
+            exact &= are_exact.as_boolean().iter().all(|exact| exact == Some(true));
+            // Bounds that are not known, of an object that has values.
+            if least.null_count() != greatest.null_count() {
+                return Ok(statistics);
+            }
+            min.update_batch(&[least])?;
+            max.update_batch(&[greatest])?;
+        }
+        let known = |value: ScalarValue| -> Result<Precision<ScalarValue>> {
+            let value = value.cast_to(&queried_type(data_type))?;
+            Ok(match exact {
+                _ if value.is_null() => Precision::Absent,
+                true => Precision::Exact(value),
+                false => Precision::Inexact(value),
+            })
+        };
+        (statistics.min_value, statistics.max_value) = (known(min.evaluate()?)?, known(max.evaluate()?)?);
+        Ok(statistics)
+    }
+}
+
+impl Facts {
+    /// How many objects.
+    pub fn objects(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    /// Those of one object.
+    pub fn row(&self, row: usize) -> Facts {
+        Facts {
+            columns: Arc::clone(&self.columns),
+            partitioning: Arc::clone(&self.partitioning),
+            rows: self.rows.slice(row, 1),
+        }
+    }
+
+    fn of(&self, kind: &str, column: &Column) -> Option<ArrayRef> {
+        self.rows.column_by_name(&format!("{kind}_{}", column.id)).cloned()
+    }
+
+    fn numbers(&self, kind: &str, column: &Column) -> Option<arrow::array::UInt64Array> {
+        self.of(kind, column)?.as_primitive_opt::<UInt64Type>().cloned()
+    }
+
+    /// Least or greatest values, where they bound all that is there: they say nothing of NaN.
+    fn bounds(&self, kind: &str, name: &Name) -> Option<ArrayRef> {
+        let column = self.columns.get(name.name())?;
+        let bounds = self.of(kind, column)?;
+        let Some(nans) = self.numbers("nans", column) else {
+            return Some(bounds);
+        };
+        let has_nan = gt(&nans, &arrow::array::UInt64Array::new_scalar(0)).ok()?;
+        nullif(&bounds, &has_nan).ok()
+    }
+}
+
+impl PruningStatistics for Facts {
+    fn min_values(&self, name: &Name) -> Option<ArrayRef> {
+        self.bounds("min", name)
+    }
+
+    fn max_values(&self, name: &Name) -> Option<ArrayRef> {
+        self.bounds("max", name)
+    }
+
+    fn num_containers(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    fn null_counts(&self, name: &Name) -> Option<ArrayRef> {
+        self.of("nulls", self.columns.get(name.name())?)
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        self.rows.column_by_name("rows").cloned()
+    }
+
+    /// An object of a hash partition has none of the values of other partitions.
+    fn contained(&self, name: &Name, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        let column = self.columns.get(name.name())?;
+        // The hash of a decimal depends on its width, which may have grown since.
+        if !matches!(*self.partitioning, Partitioning::Hash { field, .. } if field == column.id)
+            || column.data_type.is_decimal()
+        {
+            return None;
+        }
+        let values: Result<Vec<ScalarValue>> =
+            values.iter().map(|value| value.cast_to(&column.data_type)).collect();
+        let values = ScalarValue::iter_to_array(values.ok()?).ok()?;
+        let wanted: HashSet<i64> = self.partitioning.of(&values).ok()?.iter().flatten().collect();
+        let partitions = self.rows.column_by_name("partition")?.as_primitive_opt::<Int64Type>()?;
+        let is_other = |partition: Option<i64>| partition.is_some_and(|partition| !wanted.contains(&partition));
+        Some(partitions.iter().map(|partition| is_other(partition).then_some(false)).collect())
+    }
+}

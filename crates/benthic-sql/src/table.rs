@@ -1,0 +1,150 @@
+//! A table as the query engine sees it: the objects of one snapshot.
+
+use crate::columns::{ByNumber, same_by_name};
+use crate::manifest::Kept;
+use crate::object::{DataObject, Footers};
+use crate::objects::{file, queried, source};
+use crate::reader::Readers;
+use crate::scan::ObjectSource;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use benthic_fragment::fragment::OBJECT_URL;
+use benthic_table::Snapshot;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{DFSchema, Result};
+use datafusion::datasource::TableType;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+/// What is known of columns that are only read, and not filtered by, is kept up to so many objects times columns.
+const FACTS_MAX: u64 = 1_000_000;
+
+/// The rows of a snapshot.
+pub struct TableRows {
+    snapshot: Snapshot,
+    schema: SchemaRef,
+    footers: Footers,
+    pruning: bool,
+}
+
+impl TableRows {
+    /// The rows of a snapshot. Without `pruning` all its objects are read for every query.
+    pub fn new(snapshot: Snapshot, footers: Footers, pruning: bool) -> TableRows {
+        let schema = Arc::new(queried(snapshot.schema().arrow()));
+        TableRows { snapshot, schema, footers, pruning }
+    }
+
+    /// The objects that these filters leave.
+    async fn kept(&self, session: &dyn Session, read: &[usize], filters: &[Expr]) -> Result<Kept> {
+        let predicate = match conjunction(filters.iter().cloned()) {
+            Some(filter) if self.pruning => {
+                let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+                let filter = session.create_physical_expr(filter, &schema)?;
+                PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema)).build(filter)
+            }
+            _ => None,
+        };
+        let mut columns: BTreeSet<&str> = filters
+            .iter()
+            .flat_map(Expr::column_refs)
+            .map(|column| column.name.as_str())
+            .collect();
+        if self.pruning && self.snapshot.objects().saturating_mul(read.len() as u64) <= FACTS_MAX {
+            columns.extend(read.iter().map(|column| self.schema.field(*column).name().as_str()));
+        }
+        Kept::of(&self.snapshot, &Vec::from_iter(columns), predicate.as_deref()).await
+    }
+
+    fn objects(&self, kept: &Kept) -> Result<Vec<Arc<DataObject>>> {
+        let mut by_name = HashMap::new();
+        let mut objects = Vec::with_capacity(kept.entries.len());
+        let facts = kept.facts.iter().flat_map(|facts| (0..facts.objects()).map(move |row| (facts, row)));
+        for (entry, (facts, row)) in kept.entries.iter().zip(facts) {
+            let is_read_by_name = match by_name.get(&entry.schema) {
+                Some(known) => *known,
+                None => {
+                    let file = self.snapshot.schema_of(entry.schema);
+                    let file = file.map_err(|error| datafusion::common::DataFusionError::External(Box::new(error)))?;
+                    let same = same_by_name(file, self.snapshot.schema());
+                    by_name.insert(entry.schema, same);
+                    same
+                }
+            };
+            let facts = (Arc::clone(facts), row);
+            objects.push(Arc::new(DataObject::of_table(
+                self.snapshot.clone(),
+                *entry,
+                is_read_by_name,
+                facts,
+                self.footers.clone(),
+            )));
+        }
+        Ok(objects)
+    }
+}
+
+impl fmt::Debug for TableRows {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} snapshot={}", self.snapshot.table().address(), self.snapshot.id())
+    }
+}
+
+#[async_trait]
+impl TableProvider for TableRows {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        // They leave out whole objects; the filter stays.
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let all = || (0..self.schema.fields().len()).collect();
+        let read = projection.cloned().unwrap_or_else(all);
+        let kept = self.kept(session, &read, filters).await?;
+        let objects = self.objects(&kept)?;
+        if objects.is_empty() {
+            return Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(&read)?))));
+        }
+        let groups = session.config().target_partitions().clamp(1, objects.len());
+        let group = |group: usize| {
+            let files: Vec<PartitionedFile> = objects.iter().skip(group).step_by(groups).map(file).collect();
+            FileGroup::new(files)
+        };
+        let source = ObjectSource {
+            parquet: source(TableSchema::from(Arc::clone(&self.schema)), Readers::default()),
+            pruned_objects: kept.pruned_objects,
+        };
+        let scan = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, Arc::new(source))
+            .with_file_groups((0..groups).map(group).collect())
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit)
+            .with_statistics(kept.statistics(&self.schema)?)
+            .with_expr_adapter(Some(Arc::new(ByNumber(self.snapshot.schema().clone()))))
+            .build();
+        Ok(DataSourceExec::from_data_source(scan))
+    }
+}
