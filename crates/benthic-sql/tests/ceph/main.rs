@@ -1,4 +1,4 @@
-//! Queries of objects in a real cluster: the same rows wherever the work runs, and little of the object moves if it runs
+//! Queries of objects and tables in a real cluster: the same rows wherever the work runs, and little of the object moves if it runs
 //! beside it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -14,7 +14,10 @@ mod support;
 use benthic_core::{ErrorKind, Pool, Store};
 use benthic_rados::{Options, RadosStore};
 use benthic_sql::choice::Pushdown;
+use benthic_sql::session::SqlSession;
+use benthic_table::{Definition, Environment, Table, WriterOptions, drop_table};
 use data::{lineitem, parquet};
+use futures::TryStreamExt;
 use parquet::basic::Compression;
 use std::env;
 use std::path::PathBuf;
@@ -33,12 +36,16 @@ fn conf() -> PathBuf {
     conf
 }
 
-async fn pool() -> Arc<dyn Pool> {
+async fn store() -> Arc<dyn Store> {
     let store = RadosStore::connect(Some(&conf()), None, Options::default()).unwrap();
     match store.create_pool(POOL).await {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
-        _ => store.open_pool(POOL).await.unwrap(),
+        _ => store,
     }
+}
+
+async fn pool() -> Arc<dyn Pool> {
+    store().await.open_pool(POOL).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,4 +73,41 @@ async fn an_osd_answers_what_runs_here_and_moves_less() {
         assert!(moved < object_bytes / 50 && moved < scanned / 20, "{there}\n{here}");
         assert!(read_there > object_bytes / 20, "{there}");
     }
+}
+
+/// Rows of a query of tables, as text.
+async fn rows_of_tables(store: &Arc<dyn Store>, pushdown: Pushdown, sql: &str) -> Vec<String> {
+    let session = SqlSession::new(Arc::clone(store), support::settings(pushdown));
+    let batches: Vec<_> = session.query(sql).await.unwrap().try_collect().await.unwrap();
+    rows(&batches)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_answers_from_its_osds() {
+    let (store, pool) = (store().await, pool().await);
+    // A table that a killed run left.
+    let environment = Environment::default();
+    let _ = drop_table(Arc::clone(&pool), "items", true, &environment).await;
+    let all = lineitem(60_000);
+    let definition = Definition::new(&all.schema()).unwrap();
+    let table = Table::create(Arc::clone(&pool), "items", &definition, environment.clone()).await.unwrap();
+    for part in 0..12 {
+        let mut writer = table.writer(WriterOptions::default()).await.unwrap();
+        writer.write(&all.slice(part * 5_000, 5_000)).await.unwrap();
+        writer.finish().await.unwrap();
+    }
+    let of_table = |sql: &str| sql.replace(" object", &format!(" \"{POOL}\".items"));
+    for sql in queries::PUSHED.iter().chain(&queries::OTHERS) {
+        let sql = of_table(sql);
+        let expected = rows_of_tables(&store, Pushdown::Never, &sql).await;
+        for pushdown in [Pushdown::Always, Pushdown::Auto] {
+            assert_eq!(rows_of_tables(&store, pushdown, &sql).await, expected, "{pushdown:?} {sql}");
+        }
+    }
+    let sql = of_table("EXPLAIN ANALYZE SELECT flag, sum(price) FROM object WHERE id >= 30000 GROUP BY flag");
+    let explained = rows_of_tables(&store, Pushdown::Always, &sql).await.join("\n");
+    assert!(explained.contains("objects=6, objects_pruned=6"), "{explained}");
+    let worked_on = metric(&explained, "objects_pushed") + metric(&explained, "objects_pulled");
+    assert!(metric(&explained, "objects_pushed") > 0 && worked_on == 6, "{explained}");
+    assert!(drop_table(pool, "items", false, &environment).await.unwrap().finished);
 }

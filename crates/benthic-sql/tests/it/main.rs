@@ -8,3 +8,4 @@ mod program;
 mod queries;
 mod refusals;
 mod support;
+mod tables;
