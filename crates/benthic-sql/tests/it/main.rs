@@ -7,7 +7,7 @@ mod equal;
 mod made;
 mod program;
 mod queries;
-
+mod random;
 mod refusals;
 mod slt;
 mod support;
