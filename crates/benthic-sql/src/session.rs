@@ -205,10 +205,15 @@ fn context(settings: &Settings) -> Result<SessionContext> {
         let pushdown = settings.pushdown;
         rules.push(Arc::new(RunsBeside { pushdown }) as Arc<dyn PhysicalOptimizerRule + Send + Sync>);
     }
-    let config = SessionConfig::new()
+    let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOG, NO_POOL)
         .with_target_partitions(settings.partitions.max(1))
         .with_information_schema(true);
+    let options = config.options_mut();
+    // Without a zone a literal with one would lose it.
+    options.execution.time_zone = Some("+00:00".to_owned());
+    // It leaves out rows for one extreme that another, of which nothing was seen yet, is in.
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_physical_optimizer_rules(rules)

@@ -1,0 +1,69 @@
+//! Tables made of rows, and sessions that query them.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use benthic_core::{ClassRegistry, ErrorKind, Pool, Result, Store};
+use benthic_embedded::{MemStore, Options};
+use benthic_sql::choice::Pushdown;
+use benthic_sql::errors::told;
+use benthic_sql::session::{Settings, SqlSession};
+use benthic_table::{Definition, Environment, Table, WriterOptions, drop_table};
+use futures::TryStreamExt;
+use std::sync::Arc;
+
+/// A memory store in which fragments run.
+pub fn memory_store() -> Arc<dyn Store> {
+    MemStore::new(options())
+}
+
+/// The options of a store in which fragments run.
+pub fn options() -> Options {
+    Options::default().with_classes(ClassRegistry::new().with(benthic_fragment::Table))
+}
+
+/// All ways to answer a query, each with its name; the first is the simplest.
+pub fn ways() -> Vec<(&'static str, Settings)> {
+    let way = |pushdown, pruning| Settings { pushdown, pruning, ..Settings::default() };
+    vec![
+        ("never, unpruned", way(Pushdown::Never, false)),
+        ("never", way(Pushdown::Never, true)),
+        ("always", way(Pushdown::Always, true)),
+        ("auto", way(Pushdown::Auto, true)),
+    ]
+}
+
+/// The pool, made if it is not there.
+pub async fn pool(store: &Arc<dyn Store>, name: &str) -> Arc<dyn Pool> {
+    match store.create_pool(name).await {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
+        _ => store.open_pool(name).await.unwrap(),
+    }
+}
+
+/// A new table; one of the same name, of an earlier run on the same cluster, goes.
+pub async fn create(pool: &Arc<dyn Pool>, name: &str, definition: &Definition) -> Table {
+    match drop_table(Arc::clone(pool), name, true, &Environment::default()).await {
+        Err(error) if error.kind() != ErrorKind::NotFound => panic!("{error}"),
+        _ => Table::create(Arc::clone(pool), name, definition, Environment::default()).await.unwrap(),
+    }
+}
+
+/// Adds rows in one commit: an object, or one for each partition.
+pub async fn append(table: &Table, rows: &[RecordBatch]) {
+    let mut writer = table.writer(WriterOptions::default()).await.unwrap();
+    for batch in rows {
+        writer.write(batch).await.unwrap();
+    }
+    writer.finish().await.unwrap();
+}
+
+pub fn session(store: &Arc<dyn Store>, settings: Settings) -> SqlSession {
+    SqlSession::new(Arc::clone(store), settings)
+}
+
+/// All rows of an answer.
+pub async fn answer(session: &SqlSession, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let rows = session.query(sql).await?;
+    let schema = rows.schema();
+    Ok((schema, rows.try_collect().await.map_err(|error| told(&error))?))
+}

@@ -1,0 +1,98 @@
+//! Random queries of random tables: answers are the same in all ways, and those of the query engine on the same rows in memory.
+//!
+//! `BENTHIC_SEED` repeats one case, `BENTHIC_TEST_LONG` runs more of them.
+
+mod noise;
+mod query;
+mod same;
+mod table;
+mod values;
+
+use crate::made::{answer, memory_store, pool, session, ways};
+use arrow::array::RecordBatch;
+use benthic_core::{Pool, Result, Store};
+use benthic_sql::errors::told;
+use benthic_sql::session::{Settings, SqlSession};
+use datafusion::catalog::{MemorySchemaProvider, SchemaProvider};
+use datafusion::datasource::MemTable;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use noise::Noise;
+use query::Query;
+use same::{Answer, differ};
+use std::sync::Arc;
+use table::RandomTable;
+
+/// Cases, and queries of the two tables of each.
+const CASES: u64 = 50;
+const CASES_LONG: u64 = 1_000;
+const QUERIES: usize = 8;
+const ROWS_MAX: usize = 5_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_queries_have_the_same_answers_in_all_ways() {
+    let store = memory_store();
+    let pool = pool(&store, "r").await;
+    match std::env::var("BENTHIC_SEED") {
+        Ok(seed) => case(&store, &pool, seed.parse().unwrap()).await,
+        Err(_) => {
+            let cases = if std::env::var_os("BENTHIC_TEST_LONG").is_some() { CASES_LONG } else { CASES };
+            for seed in 0..cases {
+                case(&store, &pool, seed).await;
+            }
+        }
+    }
+}
+
+async fn case(store: &Arc<dyn Store>, pool: &Arc<dyn Pool>, seed: u64) {
+    let n = &mut Noise::new(seed);
+    let tables = ["one", "two"].map(|name| RandomTable::random(n, name, ROWS_MAX));
+    let plain = plain(&tables);
+    for table in &tables {
+        table.make(pool).await;
+    }
+    let sessions: Vec<(&str, SqlSession)> =
+        ways().into_iter().map(|(way, settings): (_, Settings)| (way, session(store, settings))).collect();
+    for _ in 0..QUERIES {
+        let query = Query::random(n, &tables);
+        let fail = |what: String| -> ! {
+            let about = tables.each_ref().map(|table| format!("{}: {}", table.name, table.description));
+            panic!("BENTHIC_SEED={seed}\n{}\n{}\n{what}", about.join("\n"), query.sql)
+        };
+        let mut first: Option<(&str, Answer)> = None;
+        let mut answers = vec![("in memory", in_memory(&plain, &query.sql).await)];
+        for (way, session) in &sessions {
+            answers.push((way, answer(session, &query.sql).await.map(|(_, rows)| rows)));
+        }
+        for (way, rows) in answers {
+            let answer = Answer::new(rows, &query);
+            match &first {
+                None => first = Some((way, answer)),
+                Some((other, expected)) => {
+                    if let Some(what) = differ(expected, &answer, &query) {
+                        fail(format!("{other} (left) and {way} (right) differ: {what}"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The query engine alone, with the same rows in memory.
+fn plain(tables: &[RandomTable; 2]) -> SessionContext {
+    let mut config = SessionConfig::new();
+    config.options_mut().execution.time_zone = Some("+00:00".to_owned());
+    let context = SessionContext::new_with_config(config);
+    let schema = MemorySchemaProvider::new();
+    for table in tables {
+        let rows = MemTable::try_new(table.rows.schema(), vec![vec![table.rows.clone()]]).unwrap();
+        schema.register_table(table.name.clone(), Arc::new(rows)).unwrap();
+    }
+    let catalog = context.catalog("datafusion").unwrap();
+    catalog.register_schema("r", Arc::new(schema)).unwrap();
+    context
+}
+
+async fn in_memory(context: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>> {
+    let rows = async { context.sql(sql).await?.collect().await };
+    rows.await.map_err(|error| told(&error))
+}

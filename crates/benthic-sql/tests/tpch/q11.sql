@@ -1,0 +1,15 @@
+-- Important stock identification; the fraction is 0.0001 by the scale factor, here 0.1
+SELECT ps_partkey, sum(ps_supplycost * ps_availqty) AS value
+FROM tpch.partsupp, tpch.supplier, tpch.nation
+WHERE ps_suppkey = s_suppkey
+    AND s_nationkey = n_nationkey
+    AND n_name = 'GERMANY'
+GROUP BY ps_partkey
+HAVING sum(ps_supplycost * ps_availqty) > (
+    SELECT sum(ps_supplycost * ps_availqty) * 0.001
+    FROM tpch.partsupp, tpch.supplier, tpch.nation
+    WHERE ps_suppkey = s_suppkey
+        AND s_nationkey = n_nationkey
+        AND n_name = 'GERMANY'
+)
+ORDER BY value DESC
