@@ -1,10 +1,16 @@
-//! Queries of objects, on the memory engine and the embedded one, and through the program.
+//! Queries of objects, on the memory engine and the embedded one, and through the program; tables from the command line.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod data;
 mod equal;
+mod home;
+mod input;
 mod program;
 mod queries;
 mod refusals;
+mod spelling;
 mod support;
+mod table;
+mod table_bad_input;
+mod table_process;
