@@ -46,11 +46,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Runs a command until it ends or a signal stops it, hands the store over, and tells what failed.
-pub fn run_to_end(
-    session: Session,
-    verbose: u8,
-    command: impl AsyncFnOnce(&Session) -> Outcome,
-) -> ExitCode {
+pub fn run_to_end(session: Session, verbose: u8, command: impl AsyncFnOnce(&Session) -> Outcome) -> ExitCode {
     start_logging(verbose);
     log_panics_of_the_engine();
     let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

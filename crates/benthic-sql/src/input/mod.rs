@@ -15,6 +15,7 @@ pub use feed::{Feed, Input, feed};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use benthic_table::TableSchema;
 use std::fs::File;
@@ -196,7 +197,11 @@ fn unknown_format(is_stdin: bool) -> Error {
 }
 
 fn unreadable(error: io::Error) -> Error {
-    Error::io(Action::Admin, "cannot read the file", error)
+    // What reads through limits of ours says it in our words.
+    match error.downcast::<Error>() {
+        Ok(ours) => ours,
+        Err(error) => Error::io(Action::Admin, "cannot read the file", error),
+    }
 }
 
 /// What a format is read from.
@@ -206,14 +211,14 @@ enum Raw {
 }
 
 impl Raw {
-    /// A file to read from any place; what comes by stdin is put into a temporary one.
+    /// A file to read from any place; what comes by a pipe is put into a temporary one.
     fn seekable(self) -> Result<File> {
         match self {
-            Raw::File(file) => Ok(file),
-            Raw::Stdin => {
-                let failed = |error| Error::io(Action::Admin, "cannot keep what comes by stdin", error);
+            Raw::File(file) if file.metadata().map_err(unreadable)?.is_file() => Ok(file),
+            piped => {
+                let failed = |error| Error::io(Action::Admin, "cannot keep what comes by a pipe", error);
                 let mut file = tempfile::tempfile().map_err(failed)?;
-                io::copy(&mut io::stdin().lock(), &mut file).map_err(failed)?;
+                io::copy(&mut piped.stream(), &mut file).map_err(failed)?;
                 file.seek(SeekFrom::Start(0)).map_err(failed)?;
                 Ok(file)
             }
@@ -237,15 +242,9 @@ fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// What a format's library says of a file; an error of the file system that it carries keeps its kind.
-fn told(message: &str, error: arrow::error::ArrowError) -> Error {
-    use arrow::error::ArrowError;
+fn told(message: &str, error: ArrowError) -> Error {
     match error {
-        ArrowError::IoError(_, source) if source.kind() != io::ErrorKind::UnexpectedEof => {
-            match source.downcast::<Error>() {
-                Ok(ours) => ours,
-                Err(source) => unreadable(source),
-            }
-        }
+        ArrowError::IoError(_, source) if source.kind() != io::ErrorKind::UnexpectedEof => unreadable(source),
         other => Error::new(ErrorKind::InvalidArgument, message).with_source(other),
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const SAMPLE_BYTES: usize = 1024 * 1024;
 pub(super) const SAMPLE_ROWS: usize = 10_000;
 /// What is read for one batch at most: beyond it a quote is not closed, or a row is too large.
-const READ_BYTES_MAX: u64 = 512 * 1024 * 1024;
+const READ_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// A text whose beginning was looked at.
 pub(super) struct Text {

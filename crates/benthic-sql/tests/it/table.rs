@@ -3,9 +3,14 @@
 use crate::home::{
     Home, arrow_file, arrow_file_compressed, arrow_stream, csv, json, parquet, printed, trips,
 };
-use arrow::array::RecordBatch;
+use arrow::array::{
+    ArrayRef, Decimal128Array, DictionaryArray, Int32Array, LargeStringArray, RecordBatch, StringViewArray,
+    TimestampSecondArray,
+};
+use arrow::datatypes::Int8Type;
 use benthic_table::{Table, WriterOptions};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 type Encode = fn(&RecordBatch) -> Vec<u8>;
 
@@ -229,6 +234,54 @@ fn said_types_are_what_files_are_read_as() {
             r#"{"id":4}"#,
         ]
     );
+}
+
+#[test]
+fn types_of_files_are_kept_as_tables_have_them() {
+    let home = Home::new();
+    let seconds = || TimestampSecondArray::from(vec![1_700_000_000]).with_timezone("Europe/Berlin");
+    let columns: [(&str, ArrayRef, bool); 6] = [
+        ("plain", Arc::new(Int32Array::from(vec![7])), false),
+        ("large", Arc::new(LargeStringArray::from(vec!["a"])), true),
+        ("view", Arc::new(StringViewArray::from(vec!["b"])), true),
+        ("coded", Arc::new(vec!["c"].into_iter().collect::<DictionaryArray<Int8Type>>()), true),
+        ("at", Arc::new(seconds()), true),
+        ("price", Arc::new(Decimal128Array::from(vec![1234]).with_precision_and_scale(9, 2).unwrap()), true),
+    ];
+    let rows = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    home.file("a.arrow", arrow_file(&rows));
+    home.file("a.parquet", parquet(&rows));
+    home.ok(&["create", "lake/t", "a.arrow", "a.parquet"]);
+    assert_eq!(
+        home.columns("lake/t"),
+        [
+            "plain int32 not null",
+            "large utf8",
+            "view utf8",
+            "coded utf8",
+            "at timestamp(ms, 'Europe/Berlin')",
+            "price decimal(9, 2)",
+        ]
+    );
+    let row =
+        r#"{"plain":7,"large":"a","view":"b","coded":"c","at":"2023-11-14T23:13:20+01:00","price":12.34}"#;
+    assert_eq!(home.rows("t"), [row, row]);
+}
+
+#[test]
+fn a_pipe_with_a_name_is_read_as_a_file() {
+    let home = Home::new();
+    home.file("a.parquet", parquet(&trips(0..10)));
+    home.file("a.arrow", arrow_file(&trips(10..20)));
+    let program = env!("CARGO_BIN_EXE_benthic-sql");
+    let script = format!(
+        "{program} table create lake/t <(cat a.parquet) --format parquet && \
+         {program} table append lake/t <(cat a.arrow) --format arrow"
+    );
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", &script]).current_dir(home.dir()).env_remove("BENTHIC_STORE");
+    printed(&shell.output().unwrap());
+    assert_eq!(home.rows("t").len(), 20);
 }
 
 #[test]
