@@ -116,11 +116,10 @@ fn is_read_as_text(data_type: &DataType) -> bool {
 fn exactly(batch: &RecordBatch, wanted: &SchemaRef, line: usize) -> Result<RecordBatch> {
     let mut columns = Vec::with_capacity(batch.num_columns());
     for (column, field) in batch.columns().iter().zip(wanted.fields()) {
-        columns.push(match is_read_as_text(field.data_type()) {
-            true => exact::values(column, field.data_type())
-                .map_err(|(row, error)| error.with("column", field.name()).with("line", line + row))?,
-            false => Arc::clone(column),
-        });
+        let values = exact::values(column, field.data_type());
+        columns.push(
+            values.map_err(|(row, error)| error.with("column", field.name()).with("line", line + row))?,
+        );
     }
     RecordBatch::try_new(Arc::clone(wanted), columns).map_err(|error| told(UNREADABLE, error))
 }

@@ -1,10 +1,11 @@
 //! Text as values, exactly: arrow's readers drop digits that a type has no place for.
 
 use crate::spelling::show_type;
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, make_array};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, FieldRef, TimeUnit};
 use benthic_core::{Error, ErrorKind};
+use std::sync::Arc;
 
 /// Whether values of this type are read as text first, and then made by [`values`].
 pub(super) fn is_read_as_text(data_type: &DataType) -> bool {
@@ -20,8 +21,41 @@ pub(super) fn is_read_as_text(data_type: &DataType) -> bool {
         )
 }
 
-/// The values that strings stand for; if one stands for none, which row it is in, and why.
-pub(super) fn values(text: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, (usize, Error)> {
+/// The type that a reader is asked for where values of this one are wanted: text in place of what it would cut, in parts of
+/// lists, structs and maps as well.
+pub(super) fn read_as(data_type: &DataType) -> DataType {
+    let part = |part: &FieldRef| -> FieldRef {
+        Arc::new(part.as_ref().clone().with_data_type(read_as(part.data_type())))
+    };
+    match data_type {
+        cut if is_read_as_text(cut) => DataType::Utf8,
+        DataType::List(element) => DataType::List(part(element)),
+        DataType::FixedSizeList(element, len) => DataType::FixedSizeList(part(element), *len),
+        DataType::Struct(parts) => DataType::Struct(parts.iter().map(part).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(part(entries), *sorted),
+        other => other.clone(),
+    }
+}
+
+/// The values that were read, as the type that is wanted; if one is none of it, which row it is in, and why. The row is one of
+/// a part's if the value is in a part.
+pub(super) fn values(read: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, (usize, Error)> {
+    let parts: Vec<&FieldRef> = match wanted {
+        same if same == read.data_type() => return Ok(Arc::clone(read)),
+        DataType::List(part) | DataType::FixedSizeList(part, _) | DataType::Map(part, _) => vec![part],
+        DataType::Struct(parts) => parts.iter().collect(),
+        flat => return flat_values(read, flat),
+    };
+    let data = read.to_data();
+    let mut children = Vec::with_capacity(parts.len());
+    for (child, part) in data.child_data().iter().zip(parts) {
+        children.push(values(&make_array(child.clone()), part.data_type())?.to_data());
+    }
+    let whole = data.into_builder().data_type(wanted.clone()).child_data(children).build();
+    whole.map(make_array).map_err(|error| (0, failed(error)))
+}
+
+fn flat_values(text: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, (usize, Error)> {
     let strings = text.as_string::<i32>();
     let drops: Option<fn(&str, &DataType) -> bool> = match data_type {
         DataType::Date32 => Some(|value, _| value.contains(':')),

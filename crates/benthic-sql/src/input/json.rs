@@ -88,10 +88,10 @@ impl Reader for Json {
         let mut wanted: Vec<Field> = columns.collect();
         wanted.extend(self.sampled()?.into_iter().filter(|field| !known.has_name(field.name())));
         let wanted = Arc::new(Schema::new(wanted));
-        let as_read = wanted.fields().iter().map(|field| match exact::is_read_as_text(field.data_type()) {
-            true => Field::new(field.name(), DataType::Utf8, true),
-            false => field.as_ref().clone(),
-        });
+        let as_read = wanted
+            .fields()
+            .iter()
+            .map(|field| Field::new(field.name(), exact::read_as(field.data_type()), true));
         let Text { reader, meter, .. } = self.text;
         let mut lines = Lines {
             from: BufReader::with_capacity(256 * 1024, reader),
@@ -183,11 +183,8 @@ impl Lines {
                 continue;
             }
             fields.push(Arc::clone(field));
-            columns.push(match exact::is_read_as_text(field.data_type()) {
-                true => exact::values(column, field.data_type())
-                    .map_err(|(_, error)| error.with("column", field.name()))?,
-                false => Arc::clone(column),
-            });
+            let values = exact::values(column, field.data_type());
+            columns.push(values.map_err(|(_, error)| error.with("column", field.name()))?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options).map_err(failed)

@@ -93,7 +93,7 @@ impl Home {
 
     /// All rows of a table, as JSON, in the order of their text.
     pub fn rows(&self, table: &str) -> Vec<String> {
-        let mut rows: Vec<String> = self.batches(table).iter().flat_map(|batch| json_rows(batch)).collect();
+        let mut rows: Vec<String> = self.batches(table).iter().flat_map(json_rows).collect();
         rows.sort_unstable();
         rows
     }

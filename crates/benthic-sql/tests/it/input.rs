@@ -102,6 +102,28 @@ fn text_is_read_as_the_types_of_the_table() {
 }
 
 #[test]
+fn parts_of_lists_and_structs_are_read_exactly_too() {
+    let columns = "l list(int64), s struct(p decimal(6, 2), at list(timestamp(ms))), m map(utf8, int8), f list(float64, 2)";
+    let line = r#"{"l":[1,null],"s":{"p":1.50,"at":["2024-01-31T10:00:00.123"]},"m":{"a":7},"f":[1.0,2.5]}"#;
+    assert_eq!(
+        read("a.json", &format!("{line}\n{{\"l\": []}}\n"), columns, &Options::default()),
+        [line, r#"{"l":[]}"#]
+    );
+    let dir = TempDir::new().unwrap();
+    for (text, word) in [
+        (r#"{"l": [1, 1.5]}"#, "1.5"),
+        (r#"{"s": {"p": 1.005}}"#, "1.005"),
+        (r#"{"s": {"at": ["2024-01-31T10:00:00.1234"]}}"#, "10:00:00.1234"),
+        (r#"{"m": {"a": 300}}"#, "300"),
+        (r#"{"s": {"q": 1}}"#, "'q'"),
+    ] {
+        let source = open(&dir, "a.json", format!("{{}}\n{text}\n").as_bytes(), &Options::default()).unwrap();
+        let error = source.batches(&table(columns)).unwrap().next().unwrap().unwrap_err().to_string();
+        assert!(error.contains(word) && error.contains("line=2"), "{text}: {error}");
+    }
+}
+
+#[test]
 fn csv_has_the_null_and_delimiter_that_were_said() {
     let options = Options { null: "N/A (none)".to_owned(), delimiter: Some(b';'), ..Options::default() };
     assert_eq!(
