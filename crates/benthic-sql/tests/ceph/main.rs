@@ -1,28 +1,38 @@
-//! Queries of objects in a real cluster: the same rows wherever the work runs, and little of the object moves if it runs
-//! beside it.
+//! Queries of objects and tables in a real cluster: the same rows wherever the work runs, and little of an object moves if it
+//! runs beside it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../it/data.rs"]
 mod data;
+#[allow(dead_code, reason = "shared with the tests on the other engines")]
+#[path = "../it/made.rs"]
+mod made;
 #[path = "../it/queries.rs"]
 mod queries;
+#[path = "../it/slt/mod.rs"]
+mod slt;
 #[allow(dead_code, reason = "shared with the tests on the other engines")]
 #[path = "../it/support.rs"]
 mod support;
+#[path = "../it/tpch.rs"]
+mod tpch;
 
 use benthic_core::{ErrorKind, Pool, Store};
 use benthic_rados::{Options, RadosStore};
 use benthic_sql::choice::Pushdown;
+use benthic_sql::session::Settings;
 use data::{lineitem, parquet};
+use made::ways;
 use parquet::basic::Compression;
+use slt::files_hold;
 use std::env;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use support::{ALL, POOL, explained, explained_when_free, metric, put, query, rows};
 
 /// The cluster's configuration; the library of the class is installed beside it.
-fn conf() -> PathBuf {
+static CONF: LazyLock<PathBuf> = LazyLock::new(|| {
     let variable = "BENTHIC_TEST_CEPH_CONF";
     let conf = env::var_os(variable)
         .unwrap_or_else(|| panic!("{variable} names no cluster to test with; `make test` starts one"));
@@ -31,10 +41,14 @@ fn conf() -> PathBuf {
     let library = program.parent().unwrap().join("libcls_table_1.so");
     benthic_ceph::classes::install(&library, &conf.with_file_name("classes")).unwrap();
     conf
+});
+
+fn store() -> Arc<dyn Store> {
+    RadosStore::connect(Some(&CONF), None, Options::default()).unwrap()
 }
 
 async fn pool() -> Arc<dyn Pool> {
-    let store = RadosStore::connect(Some(&conf()), None, Options::default()).unwrap();
+    let store = store();
     match store.create_pool(POOL).await {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
         _ => store.open_pool(POOL).await.unwrap(),
@@ -66,4 +80,20 @@ async fn an_osd_answers_what_runs_here_and_moves_less() {
         assert!(moved < object_bytes / 50 && moved < scanned / 20, "{there}\n{here}");
         assert!(read_there > object_bytes / 20, "{there}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tpch_is_answered_as_duckdb_does() {
+    let store = store();
+    tpch::load(&store, 0.01).await;
+    tpch::queries_are_answered(&store, "0.01", &ways()).await;
+    let always = Settings { pushdown: Pushdown::Always, ..Settings::default() };
+    let plan = tpch::explained(&store, always, 6).await;
+    assert!(metric(&plan, "objects_pushed") + metric(&plan, "refused_busy") > 0, "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_files_hold() {
+    // Without pruning all is as on the other engines.
+    files_hold(&store(), "slt", &ways()[1..]).await;
 }

@@ -10,6 +10,7 @@ mod queries;
 mod random;
 mod refusals;
 mod slt;
+mod slt_here;
 mod support;
 mod tpch;
 mod tpch_memory;
