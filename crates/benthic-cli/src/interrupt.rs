@@ -1,8 +1,9 @@
 //! Ctrl-C: a command finishes the object that it is at and stops. Signals belong to the process, so their
-//! state is the one global of this program.
+//! state is all that is global in this program.
 
 use crate::exit::{self, Failure, Outcome};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -16,6 +17,34 @@ static STATUS: LazyLock<watch::Sender<u8>> = LazyLock::new(|| watch::Sender::new
 /// The exit status after the signal that came.
 pub fn exit_status() -> u8 {
     *STATUS.borrow()
+}
+
+/// Whether Ctrl-C is for what runs at a prompt, and not for the program.
+static IS_HELD: AtomicBool = AtomicBool::new(false);
+
+/// While it lives, Ctrl-C does not end the program.
+pub struct Hold(());
+
+impl Hold {
+    /// From now on.
+    #[expect(clippy::new_without_default, reason = "it is not a value but an act")]
+    pub fn new() -> Hold {
+        IS_HELD.store(true, Ordering::Relaxed);
+        Hold(())
+    }
+
+    /// Returns after Ctrl-C.
+    pub async fn interrupted(&self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        IS_HELD.store(false, Ordering::Relaxed);
+    }
 }
 
 /// Whether a signal came.
@@ -42,7 +71,11 @@ pub async fn watch_signals() {
         // Without handlers the signals keep their default: the process ends at once.
         return std::future::pending().await;
     };
-    STATUS.send_replace(either(&mut interrupt, &mut terminate).await);
+    let mut status = either(&mut interrupt, &mut terminate).await;
+    while status == exit::INTERRUPTED && IS_HELD.load(Ordering::Relaxed) {
+        status = either(&mut interrupt, &mut terminate).await;
+    }
+    STATUS.send_replace(status);
     let _ = tokio::time::timeout(GRACE, either(&mut interrupt, &mut terminate)).await;
 }
 

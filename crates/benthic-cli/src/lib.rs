@@ -28,6 +28,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 use store::Session;
 
+/// The name of a thread that runs a library over input that may be damaged: a panic there is answered with an error.
+pub const THREAD_THAT_MAY_PANIC: &str = "benthic-input";
+
 /// The program `benthic`.
 pub fn main() -> ExitCode {
     let cli = match args::Cli::try_parse() {
@@ -43,11 +46,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Runs a command until it ends or a signal stops it, hands the store over, and tells what failed.
-pub fn run_to_end(
-    session: Session,
-    verbose: u8,
-    command: impl AsyncFnOnce(&Session) -> Outcome,
-) -> ExitCode {
+pub fn run_to_end(session: Session, verbose: u8, command: impl AsyncFnOnce(&Session) -> Outcome) -> ExitCode {
     start_logging(verbose);
     log_panics_of_the_engine();
     let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -117,11 +116,12 @@ fn start_logging(verbose: u8) {
         .init();
 }
 
-/// A class method that panics is answered with an error, which is told; the panic itself is for the log.
+/// A class method that panics is answered with an error, which is told, and so is a reader of damaged input; the panic itself
+/// is for the log.
 fn log_panics_of_the_engine() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if std::thread::current().name() == Some("benthic-work") {
+        if matches!(std::thread::current().name(), Some("benthic-work" | THREAD_THAT_MAY_PANIC)) {
             tracing::debug!("{panic}");
         } else {
             default(panic);

@@ -8,8 +8,12 @@ use std::time::Duration;
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar over `total_bytes`.
+    /// A bar over `total_bytes`; a count of bytes if that is 0, because the total is not known.
     pub fn bytes(what: &str, total_bytes: u64) -> Progress {
+        if total_bytes == 0 {
+            const TEMPLATE: &str = "{spinner} {prefix}: {binary_bytes} {binary_bytes_per_sec}";
+            return Progress::new(ProgressBar::new_spinner(), what, TEMPLATE);
+        }
         const TEMPLATE: &str =
             "{prefix} [{wide_bar}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}";
         Progress::new(ProgressBar::new(total_bytes), what, TEMPLATE)

@@ -63,6 +63,15 @@ pub fn check_namespace(namespace: &str) -> Result<()> {
     check_name("namespace", namespace, limits::NAMESPACE_BYTES_MAX)
 }
 
+/// What namespaces begin with that are Benthic's own: tables and what else is made of objects keep theirs in such. They are
+/// left out where somebody looks at all namespaces, and tools for single objects do not write to them.
+pub const RESERVED_NAMESPACE_PREFIX: &str = "benthic.";
+
+/// Whether a namespace is Benthic's own, see [`RESERVED_NAMESPACE_PREFIX`].
+pub fn is_reserved_namespace(namespace: &str) -> bool {
+    namespace.starts_with(RESERVED_NAMESPACE_PREFIX)
+}
+
 /// Checks a pool name: 1 to 128 bytes, no `/`, `:`, control characters, and no leading `-` or `.`.
 ///
 /// # Errors

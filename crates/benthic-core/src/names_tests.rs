@@ -1,4 +1,7 @@
-use super::{CEPH_CLASSES, ObjectAddress, ObjectId, PoolAddress, StoreUri, check_pool_name, is_library_name};
+use super::{
+    CEPH_CLASSES, ObjectAddress, ObjectId, PoolAddress, StoreUri, check_pool_name, is_library_name,
+    is_reserved_namespace,
+};
 use crate::ErrorKind;
 
 #[test]
@@ -53,6 +56,16 @@ fn store_uris_parse_and_print() {
         ["", "file:", "mem:x", "ceph:x", "ceph:?x=1", "ceph:?read=far", "ceph:?conf=", "http://x", "/a/b"]
     {
         assert_eq!(text.parse::<StoreUri>().unwrap_err().kind(), ErrorKind::InvalidArgument, "{text:?}");
+    }
+}
+
+#[test]
+fn namespaces_of_benthic_are_told_by_their_beginning() {
+    for namespace in ["benthic.tables", "benthic.table.0123456789abcdef", "benthic."] {
+        assert!(is_reserved_namespace(namespace), "{namespace}");
+    }
+    for namespace in ["", "benthic", "benthic-bench", "Benthic.tables", "my.benthic.tables"] {
+        assert!(!is_reserved_namespace(namespace), "{namespace}");
     }
 }
 

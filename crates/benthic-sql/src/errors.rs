@@ -26,6 +26,11 @@ pub fn told(error: &DataFusionError) -> Error {
     Error::new(kind, message)
 }
 
+/// One of our errors on its way through the query engine; [`told`] finds it again.
+pub fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
 /// An error without the operation, which nobody typed who typed SQL.
 pub fn plain(error: &Error) -> Error {
     let plain = Error::new(error.kind(), error.message());

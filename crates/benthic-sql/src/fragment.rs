@@ -14,10 +14,11 @@ use datafusion::datasource::physical_plan::{
     FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
 };
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
-use datafusion::physical_expr::utils::reassign_expr_columns;
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
 use datafusion::physical_expr_adapter::PhysicalExprAdapterFactory;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
@@ -28,7 +29,7 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// A node of a plan with all that is below it.
@@ -164,9 +165,13 @@ pub fn source_of(
             source = source.with_predicate(predicate);
         }
     }
-    let Some(projection) = projection else {
-        return Ok(source);
-    };
+    match projection {
+        Some(projection) => projected(&source, projection),
+        None => Ok(source),
+    }
+}
+
+fn projected(source: &ParquetSource, projection: &ProjectionExprs) -> Result<ParquetSource> {
     let projected = source.try_pushdown_projection(projection)?;
     match projected.as_ref().and_then(|source| source.downcast_ref::<ParquetSource>()) {
         Some(projected) => Ok(projected.clone()),
@@ -235,35 +240,57 @@ fn above(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
     Ok(Some(fragment))
 }
 
-/// The scan of a fragment: no object, no statistics, nothing that changes while the query runs, and columns as they are,
-/// with whatever is computed above it.
+/// The scan of a fragment: no object, no statistics, nothing that changes while the query runs, no column that is not used, and
+/// columns as they are, with whatever is computed above it.
 fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
     let schema = scan.file_schema();
     let whole = ProjectionExprs::from_indices(&(0..schema.fields().len()).collect::<Vec<_>>(), schema);
     let projection = scan.file_source().projection().unwrap_or(&whole);
     let computes = projection.iter().any(|projected| !projected.expr.is::<Column>());
-    let columns = ProjectionExprs::from_indices(&projection.column_indices(), schema);
-    let source =
-        source_of(scan, Some(if computes { &columns } else { projection }), |part| !is_dynamic(part))?;
+    let predicate = scan.file_source().filter();
+    let parts = predicate.iter().flat_map(split_conjunction).cloned();
+    let (dynamic, fixed): (Vec<Expr>, Vec<Expr>) = parts.partition(is_dynamic);
+
+    let read: BTreeSet<usize> = projection.column_indices().into_iter().collect();
+    let filtered = fixed.iter().flat_map(collect_columns).map(|column| column.index());
+    let mut used: BTreeSet<usize> = read.iter().copied().chain(filtered).collect();
+    if used.is_empty() {
+        // Rows without columns are still rows of something.
+        used.extend(schema.fields().iter().position(|field| !field.data_type().is_nested()));
+    }
+    let used = Arc::new(schema.project(&Vec::from_iter(used))?);
+    let on_used = |expr: &Expr| reassign_expr_columns(Arc::clone(expr), &used);
+    let mut source = source(TableSchema::from(Arc::clone(&used)), Readers::default());
+    let fixed: Vec<Expr> = fixed.iter().map(on_used).collect::<Result<_>>()?;
+    if let Some(predicate) = conjunction_opt(fixed) {
+        source = source.with_predicate(predicate);
+    }
+    let exprs = |on: &SchemaRef| -> Result<Vec<ProjectionExpr>> {
+        let expr = |projected: &ProjectionExpr| {
+            let expr = reassign_expr_columns(Arc::clone(&projected.expr), on)?;
+            Ok(ProjectionExpr::new(expr, projected.alias.clone()))
+        };
+        projection.iter().map(expr).collect()
+    };
+    let source = if computes {
+        let names = read.iter().map(|column| schema.field(*column).name());
+        let places = names.map(|name| Ok(used.index_of(name)?)).collect::<Result<Vec<usize>>>()?;
+        projected(&source, &ProjectionExprs::from_indices(&places, &used))?
+    } else {
+        projected(&source, &ProjectionExprs::new(exprs(&used)?))?
+    };
     let bare = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, Arc::new(source))
         .with_limit(scan.limit)
         .build();
     let mut plan: Plan = DataSourceExec::from_data_source(bare);
     if computes {
-        let read = plan.schema();
-        let exprs = projection.iter().map(|projected| {
-            let expr = reassign_expr_columns(Arc::clone(&projected.expr), &read)?;
-            Ok(ProjectionExpr::new(expr, projected.alias.clone()))
-        });
-        plan = Arc::new(ProjectionExec::try_new(exprs.collect::<Result<Vec<_>>>()?, plan)?);
+        let exprs = exprs(&plan.schema())?;
+        plan = Arc::new(ProjectionExec::try_new(exprs, plan)?);
     }
     let pruned_objects =
         scan.file_source().downcast_ref::<ObjectSource>().map_or(0, |source| source.pruned_objects);
     // A filter below a limit would take other rows.
-    let predicate = scan.file_source().filter().filter(|_| scan.limit.is_none());
-    let dynamic = predicate.and_then(|predicate| {
-        conjunction_opt(split_conjunction(&predicate).into_iter().filter(|part| is_dynamic(part)).cloned())
-    });
+    let dynamic = conjunction_opt(dynamic).filter(|_| scan.limit.is_none());
     Ok(Fragment {
         plan,
         limit: scan.limit,

@@ -1,6 +1,7 @@
 //! The node that stands for a fragment: each object's part runs beside it or here, and the rows are the same.
 
 use crate::choice::{Choice, Pushdown};
+use crate::errors::external;
 use crate::fragment::Fragment;
 use crate::object::DataObject;
 use crate::reader::Readers;
@@ -13,7 +14,7 @@ use benthic_core::{Error, ErrorKind};
 use benthic_fragment::fragment::{Reply, Status};
 use bytes::Bytes;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
@@ -104,9 +105,13 @@ impl ExecutionPlan for FragmentExec {
 
     fn apply_expressions(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+        // A join makes its filter only if it finds it in a node below.
+        match &self.fragment.dynamic {
+            Some(dynamic) => f(dynamic),
+            None => Ok(TreeNodeRecursion::Continue),
+        }
     }
 
     fn with_new_children(
@@ -295,7 +300,7 @@ impl Run {
                 self.choice.refused();
                 Ok(None)
             }
-            _ => Err(DataFusionError::External(Box::new(error))),
+            _ => Err(external(error)),
         }
     }
 

@@ -1,14 +1,15 @@
 //! What a snapshot's file lists say of its objects, before any of them is read.
 
+use crate::errors::external;
 use crate::objects::{has_floats, queried_type};
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Array};
 use arrow::compute::kernels::cmp::gt;
 use arrow::compute::{filter_record_batch, nullif, sum};
-use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt64Type};
+use arrow::datatypes::{DataType, FieldRef, Int64Type, SchemaRef, UInt64Type};
 use benthic_table::{Column, FileEntry, Partitioning, Snapshot};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::stats::Precision;
-use datafusion::common::{Column as Name, ColumnStatistics, DataFusionError, Result, ScalarValue, Statistics};
+use datafusion::common::{Column as Name, ColumnStatistics, Result, ScalarValue, Statistics};
 use datafusion::functions_aggregate::min_max::{MaxAccumulator, MinAccumulator};
 use datafusion::logical_expr::Accumulator;
 use datafusion::physical_optimizer::pruning::PruningPredicate;
@@ -28,7 +29,7 @@ pub struct Facts {
 pub struct Kept {
     /// Them.
     pub entries: Vec<FileEntry>,
-    /// What is known of them; together so many rows as there are entries, in order.
+    /// What is known of them, and perhaps of more that come after them: a row each, in order.
     pub facts: Vec<Arc<Facts>>,
     /// How many it did not leave.
     pub pruned_objects: usize,
@@ -44,8 +45,8 @@ impl Kept {
         columns: &[&str],
         predicate: Option<&PruningPredicate>,
     ) -> Result<Kept> {
-        let external = |error| DataFusionError::External(Box::new(error));
-        let named = |name: &&str| snapshot.schema().by_name(name).map(|column| ((*name).to_owned(), column.clone()));
+        let named =
+            |name: &&str| snapshot.schema().by_name(name).map(|column| ((*name).to_owned(), column.clone()));
         let known: benthic_core::Result<_> = columns.iter().map(named).collect();
         let known = Arc::new(known.map_err(external)?);
         let partitioning = Arc::new(snapshot.partitioning().clone());
@@ -66,15 +67,27 @@ impl Kept {
         Ok(kept)
     }
 
+    /// Leaves out what is not needed for so many rows, whichever they are.
+    pub fn limit(&mut self, rows: u64) {
+        let mut found = 0;
+        let enough = |entry: &FileEntry| {
+            let is_enough = found >= rows;
+            found = found.saturating_add(entry.rows);
+            is_enough
+        };
+        let needed = self.entries.iter().position(enough).unwrap_or(self.entries.len());
+        self.pruned_objects += self.entries.len() - needed;
+        self.entries.truncate(needed);
+    }
+
     /// What is known of all their rows together, for columns as queries see them.
     ///
     /// # Errors
     /// Those of casts, which such bounds do not cause.
     pub fn statistics(&self, schema: &SchemaRef) -> Result<Statistics> {
-        let sum = |of: fn(&FileEntry) -> u64| {
-            self.entries.iter().map(of).fold(0, u64::saturating_add) as usize
-        };
-        let column = |field: &Arc<arrow::datatypes::Field>| self.column(field.name(), field.data_type());
+        let sum =
+            |of: fn(&FileEntry) -> u64| self.entries.iter().map(of).fold(0, u64::saturating_add) as usize;
+        let column = |field: &FieldRef| self.column(field.name(), field.data_type());
         Ok(Statistics {
             num_rows: Precision::Exact(sum(|entry| entry.rows)),
             total_byte_size: Precision::Inexact(sum(|entry| entry.bytes)),
@@ -87,7 +100,8 @@ impl Kept {
         let Some(column) = self.facts.first().and_then(|facts| facts.columns.get(name)) else {
             return Ok(statistics);
         };
-        let nulls = self.facts.iter().filter_map(|facts| facts.numbers("nulls", column)).map(|nulls| sum(&nulls));
+        let nulls =
+            self.facts.iter().filter_map(|facts| facts.numbers("nulls", column)).map(|nulls| sum(&nulls));
         statistics.null_count = Precision::Exact(nulls.flatten().sum::<u64>() as usize);
         if has_floats(data_type) {
             return Ok(statistics);
@@ -141,7 +155,7 @@ impl Facts {
         self.rows.column_by_name(&format!("{kind}_{}", column.id)).cloned()
     }
 
-    fn numbers(&self, kind: &str, column: &Column) -> Option<arrow::array::UInt64Array> {
+    fn numbers(&self, kind: &str, column: &Column) -> Option<UInt64Array> {
         self.of(kind, column)?.as_primitive_opt::<UInt64Type>().cloned()
     }
 
@@ -152,7 +166,7 @@ impl Facts {
         let Some(nans) = self.numbers("nans", column) else {
             return Some(bounds);
         };
-        let has_nan = gt(&nans, &arrow::array::UInt64Array::new_scalar(0)).ok()?;
+        let has_nan = gt(&nans, &UInt64Array::new_scalar(0)).ok()?;
         nullif(&bounds, &has_nan).ok()
     }
 }
@@ -192,7 +206,8 @@ impl PruningStatistics for Facts {
         let values = ScalarValue::iter_to_array(values.ok()?).ok()?;
         let wanted: HashSet<i64> = self.partitioning.of(&values).ok()?.iter().flatten().collect();
         let partitions = self.rows.column_by_name("partition")?.as_primitive_opt::<Int64Type>()?;
-        let is_other = |partition: Option<i64>| partition.is_some_and(|partition| !wanted.contains(&partition));
+        let is_other =
+            |partition: Option<i64>| partition.is_some_and(|partition| !wanted.contains(&partition));
         Some(partitions.iter().map(|partition| is_other(partition).then_some(false)).collect())
     }
 }

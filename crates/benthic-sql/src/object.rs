@@ -69,9 +69,20 @@ pub struct DataObject {
 
 enum Of {
     /// An object that somebody named, in the state that it had when it was opened.
-    Itself { pool: Arc<dyn Pool>, address: ObjectAddress, version: u64, footer: OnceCell<Arc<ParquetMetaData>> },
+    Itself {
+        pool: Arc<dyn Pool>,
+        address: ObjectAddress,
+        version: u64,
+        footer: OnceCell<Arc<ParquetMetaData>>,
+    },
     /// An object of a table's snapshot. It never changes.
-    Table { snapshot: Snapshot, entry: FileEntry, is_read_by_name: bool, facts: (Arc<Facts>, usize), footers: Footers },
+    Table {
+        snapshot: Snapshot,
+        entry: FileEntry,
+        is_read_by_name: bool,
+        facts: (Arc<Facts>, usize),
+        footers: Footers,
+    },
 }
 
 impl fmt::Debug for DataObject {

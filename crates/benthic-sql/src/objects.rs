@@ -46,7 +46,9 @@ impl Objects {
         let mut names = HashSet::new();
         if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
             let message = "two columns have the same name, so that a query cannot tell them apart";
-            return Err(object.named(Error::new(ErrorKind::Unsupported, message)).with("column", twice.name()));
+            return Err(object
+                .named(Error::new(ErrorKind::Unsupported, message))
+                .with("column", twice.name()));
         }
         let statistics = DFParquetMetadata::statistics_from_parquet_metadata(&footer, &schema)
             .map_err(|error| corrupt("the statistics cannot be read").with_source(error))?;

@@ -1,6 +1,6 @@
 //! A scan of objects: DataFusion's own scan of Parquet files, whose errors name the object.
 
-use crate::errors::told;
+use crate::errors::{external, told};
 use crate::object::DataObject;
 use arrow::array::RecordBatch;
 use benthic_core::{Error, ErrorKind};
@@ -8,10 +8,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
-use datafusion::datasource::physical_plan::{
-    FileOpener, FileScanConfig, FileSource, ParquetSource,
-};
+use datafusion::datasource::physical_plan::{FileOpener, FileScanConfig, FileSource, ParquetSource};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::object_store::ObjectStore;
 use datafusion::physical_expr::PhysicalExpr;
@@ -19,6 +16,7 @@ use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::filter_pushdown::FilterPushdownPropagation;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
 use futures::stream::{BoxStream, StreamExt};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -195,10 +193,10 @@ fn guarded<T>(object: &DataObject, work: impl FnOnce() -> Result<T>) -> Result<T
 
 /// An error with the name of the object that it is about.
 pub fn in_object(object: &DataObject, error: &DataFusionError) -> DataFusionError {
-    DataFusionError::External(Box::new(object.named(told(error))))
+    external(object.named(told(error)))
 }
 
 fn gave_up(object: &DataObject) -> DataFusionError {
     let error = Error::new(ErrorKind::Corrupt, "the object cannot be read: the Parquet reader gave up");
-    DataFusionError::External(Box::new(object.named(error)))
+    external(object.named(error))
 }

@@ -18,7 +18,7 @@ use datafusion::object_store::memory::InMemory;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
-use datafusion::sql::parser::Statement;
+use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
@@ -103,11 +103,8 @@ impl SqlSession {
     }
 
     async fn add(&self, context: &SessionContext, pool: &str, table: Table) -> Result<()> {
-        let rows = TableRows::new(
-            table.snapshot(At::Current).await?,
-            self.footers.clone(),
-            self.settings.pruning,
-        );
+        let rows =
+            TableRows::new(table.snapshot(At::Current).await?, self.footers.clone(), self.settings.pruning);
         register(context, pool, table.name(), Arc::new(rows))
     }
 
@@ -127,7 +124,8 @@ impl SqlSession {
     /// Says how a table is named, if the query has a name without a pool.
     async fn explain(&self, error: Error, names: &[TableReference]) -> Error {
         let unknown = |name: &&TableReference| {
-            name.schema().is_none() && error.message().contains(&format!("'{CATALOG}.{NO_POOL}.{}'", name.table()))
+            name.schema().is_none()
+                && error.message().contains(&format!("'{CATALOG}.{NO_POOL}.{}'", name.table()))
         };
         let Some(name) = names.iter().find(unknown) else {
             return error;
@@ -146,6 +144,15 @@ impl SqlSession {
         };
         Error::new(ErrorKind::NotFound, message).with("table", name.table())
     }
+}
+
+/// The statements of a text.
+///
+/// # Errors
+/// `InvalidArgument` for SQL that is wrong.
+pub fn statements(text: &str) -> Result<Vec<String>> {
+    let statements = DFParser::parse_sql(text).map_err(|error| told(&error))?;
+    Ok(statements.iter().map(ToString::to_string).collect())
 }
 
 /// Names without double quotes are in small letters.
@@ -173,7 +180,8 @@ pub async fn query(objects: Objects, settings: &Settings, sql: &str) -> Result<S
 
 fn register(context: &SessionContext, pool: &str, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
     let catalog = context.catalog(CATALOG);
-    let catalog = catalog.ok_or_else(|| Error::new(ErrorKind::Internal, "the query engine has no catalog"))?;
+    let catalog =
+        catalog.ok_or_else(|| Error::new(ErrorKind::Internal, "the query engine has no catalog"))?;
     let schema = match catalog.schema(pool) {
         Some(schema) => schema,
         None => {

@@ -1,6 +1,7 @@
 //! A table as the query engine sees it: the objects of one snapshot.
 
 use crate::columns::{ByNumber, same_by_name};
+use crate::errors::external;
 use crate::manifest::Kept;
 use crate::object::{DataObject, Footers};
 use crate::objects::{file, queried, source};
@@ -55,11 +56,8 @@ impl TableRows {
             }
             _ => None,
         };
-        let mut columns: BTreeSet<&str> = filters
-            .iter()
-            .flat_map(Expr::column_refs)
-            .map(|column| column.name.as_str())
-            .collect();
+        let mut columns: BTreeSet<&str> =
+            filters.iter().flat_map(Expr::column_refs).map(|column| column.name.as_str()).collect();
         if self.pruning && self.snapshot.objects().saturating_mul(read.len() as u64) <= FACTS_MAX {
             columns.extend(read.iter().map(|column| self.schema.field(*column).name().as_str()));
         }
@@ -75,7 +73,7 @@ impl TableRows {
                 Some(known) => *known,
                 None => {
                     let file = self.snapshot.schema_of(entry.schema);
-                    let file = file.map_err(|error| datafusion::common::DataFusionError::External(Box::new(error)))?;
+                    let file = file.map_err(external)?;
                     let same = same_by_name(file, self.snapshot.schema());
                     by_name.insert(entry.schema, same);
                     same
@@ -124,7 +122,12 @@ impl TableProvider for TableRows {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all = || (0..self.schema.fields().len()).collect();
         let read = projection.cloned().unwrap_or_else(all);
-        let kept = self.kept(session, &read, filters).await?;
+        let mut kept = self.kept(session, &read, filters).await?;
+        let mut statistics = kept.statistics(&self.schema)?;
+        if let Some(limit) = limit.filter(|_| filters.is_empty()) {
+            kept.limit(limit as u64);
+            statistics = statistics.to_inexact();
+        }
         let objects = self.objects(&kept)?;
         if objects.is_empty() {
             return Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(&read)?))));
@@ -142,7 +145,7 @@ impl TableProvider for TableRows {
             .with_file_groups((0..groups).map(group).collect())
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
-            .with_statistics(kept.statistics(&self.schema)?)
+            .with_statistics(statistics)
             .with_expr_adapter(Some(Arc::new(ByNumber(self.snapshot.schema().clone()))))
             .build();
         Ok(DataSourceExec::from_data_source(scan))

@@ -1,5 +1,12 @@
-use super::{Id, Role, TableObject, check_table_name};
+use super::{HEADS_NAMESPACE, Id, Role, TableObject, check_table_name};
 use benthic_core::ErrorKind;
+use benthic_core::names::is_reserved_namespace;
+
+#[test]
+fn the_objects_of_tables_are_out_of_the_way_of_others() {
+    assert!(is_reserved_namespace(HEADS_NAMESPACE));
+    assert!(is_reserved_namespace(&Id(0xabc).namespace()));
+}
 
 #[test]
 fn an_object_has_one_name() {

@@ -67,6 +67,13 @@ impl Target {
         Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text))
     }
 
+    fn namespace(&self) -> &str {
+        match self {
+            Target::One(address) => address.object.namespace(),
+            Target::All(address) => &address.namespace,
+        }
+    }
+
     /// The pool, and the object if it is one.
     fn place(&self) -> (&str, Option<&ObjectId>) {
         match self {
@@ -100,8 +107,11 @@ pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
     let classes = class::known(session, pool, object, &args.class).await?;
     let call = ClassCall { class: args.class, method: args.method, input };
     // A class that is not listed may still be there: Ceph has its own.
-    let result_xattr =
-        class::find_method(&classes, &call).ok().and_then(|method| method.result_xattr.clone());
+    let method = class::find_method(&classes, &call).ok();
+    if method.is_some_and(|method| method.writes) {
+        commands::check_writable(target.namespace())?;
+    }
+    let result_xattr = method.and_then(|method| method.result_xattr.clone());
     let request = Request { call: call.clone(), result_xattr };
     let ended = match target {
         Target::One(address) => run_one(&request, &address, session).await,

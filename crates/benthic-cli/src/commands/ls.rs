@@ -4,9 +4,10 @@ use crate::exit::{Failure, Outcome};
 use crate::output::object_fields;
 use crate::store::Session;
 use crate::{interrupt, jobs, units};
+use benthic_core::names::is_reserved_namespace;
 use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result, Stat};
 use clap::Args;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -26,9 +27,12 @@ pub struct LsArgs {
     /// Only names that begin with this
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     prefix: String,
-    /// All namespaces; objects are then shown with their pool and namespace
+    /// All namespaces but Benthic's own; objects are then shown with their pool and namespace
     #[arg(long)]
     all_namespaces: bool,
+    /// With --all-namespaces: those of tables and the like, too
+    #[arg(long, requires = "all_namespaces")]
+    hidden: bool,
     /// Size and time, too
     #[arg(short, long)]
     long: bool,
@@ -44,8 +48,11 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
     }
     let pool = session.pool(&name).await?;
     let namespaces = if args.all_namespaces { Namespaces::All } else { Namespaces::One(namespace) };
+    let is_hidden =
+        |object: &ObjectId| args.all_namespaces && !args.hidden && is_reserved_namespace(object.namespace());
     let listed = jobs::objects(Arc::clone(&pool), namespaces, args.prefix);
-    let mut rows = listed.map(|object| look(Arc::clone(&pool), object, args.long)).buffered(if args.long {
+    let shown = listed.try_filter(|object| std::future::ready(!is_hidden(object)));
+    let mut rows = shown.map(|object| look(Arc::clone(&pool), object, args.long)).buffered(if args.long {
         STATS_AT_ONCE
     } else {
         1

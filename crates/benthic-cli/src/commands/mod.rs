@@ -23,6 +23,7 @@ use crate::args::Command;
 use crate::exit::Outcome;
 use crate::store::{Session, blocking};
 use crate::{local, output};
+use benthic_core::names::is_reserved_namespace;
 use benthic_core::{Error, ErrorKind, ObjectAddress, Pool, PoolAddress, Result};
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -68,6 +69,17 @@ fn object_address(text: &str, instead: &str) -> Result<ObjectAddress> {
     }
     let message = format!("this names a pool, and an object is POOL/OBJECT or POOL:NS/OBJECT; {instead}");
     Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text))
+}
+
+/// Refuses to write to objects that others are made of, such as those of tables: one of them changed or gone is a table that
+/// is damaged.
+fn check_writable(namespace: &str) -> Result<()> {
+    if !is_reserved_namespace(namespace) {
+        return Ok(());
+    }
+    let message = "objects of this namespace are parts of tables and the like, which have verbs of their own; \
+        `benthic table drop` removes a table, `benthic table append` adds to one";
+    Err(Error::new(ErrorKind::PermissionDenied, message).with("namespace", namespace))
 }
 
 /// Fields that name an object in JSON.

@@ -28,6 +28,7 @@ pub async fn run(args: PutArgs, session: &Session) -> Outcome {
     let (pool, file) = (&args.object, args.file.display());
     let address =
         commands::object_address(pool, &format!("`benthic put {pool}/NAME {file}` stores the file"))?;
+    commands::check_writable(address.object.namespace())?;
     let data = if args.file.as_os_str() == "-" {
         local::read_stdin().await?
     } else {

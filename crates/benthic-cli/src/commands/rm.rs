@@ -38,7 +38,10 @@ pub async fn run(args: RmArgs, session: &Session) -> Outcome {
 }
 
 fn address(text: &str) -> Result<ObjectAddress> {
-    commands::object_address(text, &format!("`benthic pool rm {text}` removes a pool with all its objects"))
+    let instead = format!("`benthic pool rm {text}` removes a pool with all its objects");
+    let address = commands::object_address(text, &instead)?;
+    commands::check_writable(address.object.namespace())?;
+    Ok(address)
 }
 
 async fn remove(session: &Session, address: &ObjectAddress) -> Result<()> {

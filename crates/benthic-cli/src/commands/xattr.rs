@@ -88,6 +88,7 @@ pub async fn run(command: XattrCommand, session: &Session) -> Outcome {
 pub async fn write(session: &Session, object: &str, op: WriteOp) -> Outcome {
     op.check()?;
     let (pool, address) = commands::locate(session, object).await?;
+    commands::check_writable(address.object.namespace())?;
     pool.write(&address.object, op).await?;
     if session.out.is_json() {
         session.out.json_line(&Value::Object(commands::address_fields(&address)))?;

@@ -9,6 +9,7 @@ mod cp;
 mod cp_back;
 mod demo;
 mod exec;
+mod hidden;
 mod kill;
 mod objects;
 mod pictures;

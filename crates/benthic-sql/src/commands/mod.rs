@@ -1,5 +1,6 @@
 //! The verbs.
 
+mod prompt;
 mod rows;
 pub mod sql;
 pub mod table;

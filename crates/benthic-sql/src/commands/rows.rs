@@ -2,6 +2,8 @@
 
 use arrow::array::RecordBatch;
 use arrow::csv;
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::writer::StreamWriter;
 use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 use arrow::util::pretty::pretty_format_batches_with_schema;
@@ -12,6 +14,10 @@ use benthic_sql::errors::told;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::TryStreamExt;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use std::sync::Arc;
 
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -22,44 +28,101 @@ pub enum Format {
     Csv,
     /// One JSON object a line
     Json,
+    /// A stream of Arrow IPC
+    Arrow,
+    /// A Parquet file
+    Parquet,
 }
 
-/// Prints all rows; `named` says more of an error.
+/// Prints all rows, and says how many they were; `named` says more of an error.
 pub async fn print(
     out: &Output,
     mut rows: SendableRecordBatchStream,
     format: Format,
     named: impl Fn(Error) -> Error,
-) -> Outcome {
+) -> Outcome<usize> {
     let failed = |error: DataFusionError| named(told(&error));
     let schema = rows.schema();
     if format == Format::Table {
         let batches: Vec<RecordBatch> = rows.try_collect().await.map_err(failed)?;
         let table = pretty_format_batches_with_schema(schema, &batches);
-        return out.exact(format!("{}\n", table.map_err(|error| failed(error.into()))?).as_bytes());
+        out.exact(format!("{}\n", table.map_err(|error| failed(error.into()))?).as_bytes())?;
+        return Ok(batches.iter().map(RecordBatch::num_rows).sum());
     }
-    if format == Format::Csv {
-        out.exact(&as_csv(&RecordBatch::new_empty(schema), true).map_err(failed)?)?;
-    }
+    let mut encoder = Encoder::new(format, schema).map_err(failed)?;
+    let mut count = 0;
     while let Some(batch) = rows.try_next().await.map_err(failed)? {
-        let text = match format {
-            Format::Csv => as_csv(&batch, false),
-            _ => as_json(&batch),
-        };
-        out.exact(&text.map_err(failed)?)?;
+        count += batch.num_rows();
+        out.exact(&encoder.encode(&batch).map_err(failed)?)?;
         out.flush()?;
     }
-    Ok(())
+    out.exact(&encoder.finish().map_err(failed)?)?;
+    Ok(count)
 }
 
-fn as_csv(batch: &RecordBatch, with_names: bool) -> Result<Vec<u8>> {
-    let mut text = Vec::new();
-    csv::WriterBuilder::new().with_header(with_names).build(&mut text).write(batch)?;
-    Ok(text)
+/// Rows as bytes, batch by batch.
+enum Encoder {
+    Csv { has_names: bool, schema: SchemaRef },
+    Json,
+    Arrow(StreamWriter<Vec<u8>>),
+    Parquet(Box<ArrowWriter<Vec<u8>>>),
 }
 
-fn as_json(batch: &RecordBatch) -> Result<Vec<u8>> {
-    let mut text = Vec::new();
-    WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(&mut text).write(batch)?;
-    Ok(text)
+impl Encoder {
+    fn new(format: Format, schema: SchemaRef) -> Result<Encoder> {
+        Ok(match format {
+            Format::Table | Format::Csv => Encoder::Csv { has_names: false, schema },
+            Format::Json => Encoder::Json,
+            Format::Arrow => Encoder::Arrow(StreamWriter::try_new(Vec::new(), &schema)?),
+            Format::Parquet => {
+                let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+                Encoder::Parquet(Box::new(ArrowWriter::try_new(Vec::new(), schema, Some(properties))?))
+            }
+        })
+    }
+
+    /// What is ready to be printed.
+    fn encode(&mut self, batch: &RecordBatch) -> Result<Vec<u8>> {
+        let mut text = Vec::new();
+        match self {
+            Encoder::Csv { has_names, .. } => {
+                csv::WriterBuilder::new().with_header(!*has_names).build(&mut text).write(batch)?;
+                *has_names = true;
+            }
+            Encoder::Json => {
+                WriterBuilder::new()
+                    .with_explicit_nulls(true)
+                    .build::<_, LineDelimited>(&mut text)
+                    .write(batch)?;
+            }
+            Encoder::Arrow(writer) => {
+                writer.write(batch)?;
+                text = std::mem::take(writer.get_mut());
+            }
+            Encoder::Parquet(writer) => {
+                writer.write(batch)?;
+                text = std::mem::take(writer.inner_mut());
+            }
+        }
+        Ok(text)
+    }
+
+    fn finish(mut self) -> Result<Vec<u8>> {
+        match &mut self {
+            // The names are there also if there are no rows.
+            Encoder::Csv { has_names: false, schema } => {
+                let none = RecordBatch::new_empty(Arc::clone(schema));
+                self.encode(&none)
+            }
+            Encoder::Csv { .. } | Encoder::Json => Ok(Vec::new()),
+            Encoder::Arrow(writer) => {
+                writer.finish()?;
+                Ok(std::mem::take(writer.get_mut()))
+            }
+            Encoder::Parquet(writer) => {
+                writer.finish()?;
+                Ok(std::mem::take(writer.inner_mut()))
+            }
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! `benthic sql`.
 
+use super::prompt;
 use super::rows::{self, Format};
-use benthic_cli::exit::Outcome;
+use benthic_cli::exit::{Failure, Outcome};
 use benthic_cli::store::Session;
 use benthic_core::{Error, ObjectAddress};
 use benthic_sql::choice::Pushdown;
@@ -9,6 +10,7 @@ use benthic_sql::object::DataObject;
 use benthic_sql::objects::Objects;
 use benthic_sql::session::{self, Settings, SqlSession};
 use clap::Args;
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 const EXAMPLES: &str = "A table is POOL.TABLE. With --object, the object is the table `object`.\n\nExamples:\n  \
@@ -29,8 +31,8 @@ pub struct SqlArgs {
     /// How rows are printed; a table if it is not said, or JSON after --json
     #[arg(long, value_enum)]
     output: Option<Format>,
-    /// The query
-    sql: String,
+    /// The query; without it, queries are asked for, or read from stdin if that is no terminal
+    sql: Option<String>,
 }
 
 pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
@@ -40,18 +42,31 @@ pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
     };
     let settings = Settings { pushdown, ..Settings::default() };
     let default = if session.out.is_json() { Format::Json } else { Format::Table };
-    let rows = match &args.object {
-        Some(address) => {
-            let pool = session.pool(&address.pool).await?;
-            let object = Arc::new(DataObject::open(pool, address.clone()).await?);
-            session::query(Objects::of_one(object).await?, &settings, &args.sql).await?
-        }
-        None => SqlSession::new(session.store().await?, settings).query(&args.sql).await?,
+    let format = args.output.unwrap_or(default);
+    if matches!(format, Format::Arrow | Format::Parquet) && io::stdout().is_terminal() {
+        return Err(Failure::Usage("this output is no text; send it to a file: … > rows.parquet".to_owned()));
+    }
+    let Some(address) = &args.object else {
+        let queries = SqlSession::new(session.store().await?, settings);
+        return match &args.sql {
+            Some(sql) => answer(session, &queries, format, sql).await.map(drop),
+            None => prompt::run(session, &queries, format).await,
+        };
     };
+    let Some(sql) = &args.sql else {
+        let message = "a query of an object is an argument; leave out --object for a prompt";
+        return Err(Failure::Usage(message.to_owned()));
+    };
+    let pool = session.pool(&address.pool).await?;
+    let object = Arc::new(DataObject::open(pool, address.clone()).await?);
+    let rows = session::query(Objects::of_one(object).await?, &settings, sql).await?;
     // The query may name no object; here there is only one.
-    let named = |error: Error| match &args.object {
-        Some(address) => error.with("object", address),
-        None => error,
-    };
-    rows::print(&session.out, rows, args.output.unwrap_or(default), named).await
+    let named = |error: Error| error.with("object", address);
+    rows::print(&session.out, rows, format, named).await.map(drop)
+}
+
+/// Answers one query of tables; says how many rows it has.
+pub async fn answer(session: &Session, queries: &SqlSession, format: Format, sql: &str) -> Outcome<usize> {
+    let rows = queries.query(sql).await?;
+    rows::print(&session.out, rows, format, |error| error).await
 }

@@ -21,8 +21,10 @@ mod tpch;
 use benthic_core::{ErrorKind, Pool, Store};
 use benthic_rados::{Options, RadosStore};
 use benthic_sql::choice::Pushdown;
-use benthic_sql::session::Settings;
+use benthic_sql::session::{Settings, SqlSession};
+use benthic_table::{Definition, Environment, Table, WriterOptions, drop_table};
 use data::{lineitem, parquet};
+use futures::TryStreamExt;
 use made::ways;
 use parquet::basic::Compression;
 use slt::files_hold;
@@ -43,16 +45,20 @@ static CONF: LazyLock<PathBuf> = LazyLock::new(|| {
     conf
 });
 
-fn store() -> Arc<dyn Store> {
+fn connect() -> Arc<dyn Store> {
     RadosStore::connect(Some(&CONF), None, Options::default()).unwrap()
 }
 
-async fn pool() -> Arc<dyn Pool> {
-    let store = store();
+async fn store() -> Arc<dyn Store> {
+    let store = connect();
     match store.create_pool(POOL).await {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
-        _ => store.open_pool(POOL).await.unwrap(),
+        _ => store,
     }
+}
+
+async fn pool() -> Arc<dyn Pool> {
+    store().await.open_pool(POOL).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,9 +88,46 @@ async fn an_osd_answers_what_runs_here_and_moves_less() {
     }
 }
 
+/// Rows of a query of tables, as text.
+async fn rows_of_tables(store: &Arc<dyn Store>, pushdown: Pushdown, sql: &str) -> Vec<String> {
+    let session = SqlSession::new(Arc::clone(store), support::settings(pushdown));
+    let batches: Vec<_> = session.query(sql).await.unwrap().try_collect().await.unwrap();
+    rows(&batches)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_answers_from_its_osds() {
+    let (store, pool) = (store().await, pool().await);
+    // A table that a killed run left.
+    let environment = Environment::default();
+    let _ = drop_table(Arc::clone(&pool), "items", true, &environment).await;
+    let all = lineitem(60_000);
+    let definition = Definition::new(&all.schema()).unwrap();
+    let table = Table::create(Arc::clone(&pool), "items", &definition, environment.clone()).await.unwrap();
+    for part in 0..12 {
+        let mut writer = table.writer(WriterOptions::default()).await.unwrap();
+        writer.write(&all.slice(part * 5_000, 5_000)).await.unwrap();
+        writer.finish().await.unwrap();
+    }
+    let of_table = |sql: &str| sql.replace(" object", &format!(" \"{POOL}\".items"));
+    for sql in queries::PUSHED.iter().chain(&queries::OTHERS) {
+        let sql = of_table(sql);
+        let expected = rows_of_tables(&store, Pushdown::Never, &sql).await;
+        for pushdown in [Pushdown::Always, Pushdown::Auto] {
+            assert_eq!(rows_of_tables(&store, pushdown, &sql).await, expected, "{pushdown:?} {sql}");
+        }
+    }
+    let sql = of_table("EXPLAIN ANALYZE SELECT flag, sum(price) FROM object WHERE id >= 30000 GROUP BY flag");
+    let explained = rows_of_tables(&store, Pushdown::Always, &sql).await.join("\n");
+    assert!(explained.contains("objects=6, objects_pruned=6"), "{explained}");
+    let worked_on = metric(&explained, "objects_pushed") + metric(&explained, "objects_pulled");
+    assert!(metric(&explained, "objects_pushed") > 0 && worked_on == 6, "{explained}");
+    assert!(drop_table(pool, "items", false, &environment).await.unwrap().finished);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tpch_is_answered_as_duckdb_does() {
-    let store = store();
+    let store = connect();
     tpch::load(&store, 0.01).await;
     tpch::queries_are_answered(&store, "0.01", &ways()).await;
     let always = Settings { pushdown: Pushdown::Always, ..Settings::default() };
@@ -95,5 +138,5 @@ async fn tpch_is_answered_as_duckdb_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_files_hold() {
     // Without pruning all is as on the other engines.
-    files_hold(&store(), "slt", &ways()[1..]).await;
+    files_hold(&connect(), "slt", &ways()[1..]).await;
 }

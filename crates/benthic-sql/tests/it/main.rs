@@ -1,9 +1,12 @@
-//! Queries of objects and tables, on the memory engine and the embedded one, and through the program.
+//! Queries of objects and tables, on the memory engine and the embedded one, and through the program; tables from the command
+//! line.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod data;
 mod equal;
+mod home;
+mod input;
 mod made;
 mod program;
 mod queries;
@@ -11,6 +14,11 @@ mod random;
 mod refusals;
 mod slt;
 mod slt_here;
+mod spelling;
 mod support;
+mod table;
+mod table_bad_input;
+mod table_process;
+mod tables;
 mod tpch;
 mod tpch_memory;

@@ -1,7 +1,9 @@
 //! What is refused beside the object runs here, and what fails says so in the same words.
 
 use crate::data::{lineitem, parquet};
-use crate::support::{ALL, address, explained, explained_when_free, memory, metric, open, put, query, rows, settings};
+use crate::support::{
+    ALL, address, explained, explained_when_free, memory, metric, open, put, query, rows, settings,
+};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use benthic_core::{Class, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Pool, Result};
 use benthic_fragment::Table;

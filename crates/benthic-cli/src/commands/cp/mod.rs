@@ -4,6 +4,7 @@ pub mod download;
 pub mod plan;
 pub mod upload;
 
+use crate::commands;
 use crate::exit::{Failure, Outcome};
 use crate::jobs::{self, Failures};
 use crate::output::object_fields;
@@ -144,6 +145,7 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
     match plan::side(&args.sources)? {
         Side::Paths(paths) => {
             let target = plan::target(&args.sources[0], &args.destination)?;
+            commands::check_writable(&target.namespace)?;
             if paths.len() > 1 && !target.is_directory() {
                 return Err(Failure::Usage(format!(
                     "several sources need a destination that ends with '/' got={:?}",

@@ -1,0 +1,191 @@
+//! Arrow IPC, files and streams.
+//!
+//! A file is a stream between a magic word and a footer, so both are read as streams. The frames of messages are read here,
+//! and not by arrow's readers: those allocate what a length says before they know whether there is so much.
+
+use super::{Batch, Raw, Reader, told, unreadable};
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::convert::fb_to_schema;
+use arrow::ipc::reader::FileDecoder;
+use arrow::ipc::{Block, MessageHeader, root_as_message};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_table::TableSchema;
+use std::io::Read;
+use std::sync::Arc;
+
+const DAMAGED: &str = "this is no Arrow file or stream, or a damaged one";
+/// How a file begins: the magic word and zeros, which a stream does not have before its first message.
+const FILE_START: [u8; 8] = *b"ARROW1\0\0";
+const ALIGNMENT_BYTES_MAX: usize = 4096;
+const CONTINUATION: [u8; 4] = [0xff; 4];
+/// What describes a batch is not larger, nor is the batch itself, which is in memory as a whole.
+const HEAD_BYTES_MAX: u32 = 64 * 1024 * 1024;
+const BODY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// Messages that become batches.
+pub(super) struct ArrowIpc {
+    from: Box<dyn Read + Send>,
+    /// Whether it is a file, in which the end of messages is marked.
+    is_file: bool,
+    schema: SchemaRef,
+    decoder: FileDecoder,
+}
+
+/// A message with its frame.
+struct Message {
+    bytes: Vec<u8>,
+    /// Length of all that comes before the body.
+    head_bytes: usize,
+    /// Length of the frame alone.
+    frame_bytes: usize,
+}
+
+impl ArrowIpc {
+    pub(super) fn open(raw: Raw) -> Result<ArrowIpc> {
+        let mut from = raw.stream();
+        let mut start = up_to(&mut from, FILE_START.len() as u64)?;
+        let is_file = start == FILE_START;
+        if is_file {
+            // Zeros align what follows, which does not begin with them.
+            for _ in 0..ALIGNMENT_BYTES_MAX / 4 {
+                start = up_to(&mut from, 4)?;
+                if start != [0; 4] {
+                    break;
+                }
+            }
+        }
+        from = Box::new(std::io::Cursor::new(start).chain(from));
+        let first = Message::read(&mut from, is_file)?.ok_or_else(|| damaged("it has no schema"))?;
+        let message = first.message()?;
+        let schema = message.header_as_schema().ok_or_else(|| damaged("it does not begin with a schema"))?;
+        if !schema.endianness().equals_to_target_endianness() {
+            return Err(Error::new(ErrorKind::Unsupported, "the Arrow file has the other byte order"));
+        }
+        let schema = Arc::new(fb_to_schema(schema));
+        let decoder = FileDecoder::new(Arc::clone(&schema), message.version());
+        Ok(ArrowIpc { from, is_file, schema, decoder })
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>> {
+        let mut read_bytes = 0;
+        loop {
+            let Some(message) = Message::read(&mut self.from, self.is_file)? else {
+                return Ok(None);
+            };
+            read_bytes += message.bytes.len() as u64;
+            if let Some(rows) = self.decode(message)? {
+                return Ok(Some(Batch { rows, read_bytes }));
+            }
+        }
+    }
+
+    fn decode(&mut self, message: Message) -> Result<Option<RecordBatch>> {
+        let failed = |error| told(DAMAGED, error);
+        let description = message.message()?;
+        let header = description.header_type();
+        let dictionary = description.header_as_dictionary_batch().and_then(|dictionary| dictionary.data());
+        if let Some(batch) = description.header_as_record_batch().or(dictionary) {
+            check_sizes(&batch, &message.bytes[message.head_bytes..])?;
+        }
+        let (head_bytes, body_bytes) = (message.head_bytes, message.bytes.len() - message.head_bytes);
+        let (Ok(head), Ok(body)) = (i32::try_from(head_bytes), i64::try_from(body_bytes)) else {
+            return Err(damaged("a message is too large"));
+        };
+        let (block, bytes) = (Block::new(0, head, body), Buffer::from_vec(message.bytes));
+        match header {
+            MessageHeader::RecordBatch => self.decoder.read_record_batch(&block, &bytes).map_err(failed),
+            MessageHeader::DictionaryBatch => {
+                self.decoder.read_dictionary(&block, &bytes).map_err(failed)?;
+                Ok(None)
+            }
+            _ => Err(damaged("a message holds no rows")),
+        }
+    }
+}
+
+impl Message {
+    /// The next message; none at the end, which a message of no length marks. Where that is not `marked`, the last byte may.
+    fn read(from: &mut impl Read, marked: bool) -> Result<Option<Message>> {
+        let mut bytes = up_to(from, 4)?;
+        if bytes.is_empty() && !marked {
+            return Ok(None);
+        }
+        let mut length = bytes.clone();
+        // Before 2019 the length came first.
+        if bytes == CONTINUATION {
+            length = up_to(from, 4)?;
+            bytes.extend(&length);
+        }
+        let frame_bytes = bytes.len();
+        let length = match <[u8; 4]>::try_from(length) {
+            Ok(length) => u32::from_le_bytes(length),
+            Err(_) => return Err(damaged("it ends too early")),
+        };
+        if length == 0 {
+            return Ok(None);
+        }
+        if length > HEAD_BYTES_MAX {
+            return Err(damaged("a message has no length that can be"));
+        }
+        more(from, u64::from(length), &mut bytes)?;
+        let head_bytes = bytes.len();
+        let mut message = Message { bytes, head_bytes, frame_bytes };
+        let body_bytes = u64::try_from(message.message()?.bodyLength()).unwrap_or(u64::MAX);
+        if body_bytes > BODY_BYTES_MAX {
+            let error =
+                Error::new(ErrorKind::InvalidArgument, "a batch of the Arrow file is too large, or damaged");
+            return Err(error.with("len_bytes", body_bytes).with("len_bytes_max", BODY_BYTES_MAX));
+        }
+        more(from, body_bytes, &mut message.bytes)?;
+        Ok(Some(message))
+    }
+
+    fn message(&self) -> Result<arrow::ipc::Message<'_>> {
+        let message = root_as_message(&self.bytes[self.frame_bytes..self.head_bytes]);
+        message.map_err(|error| damaged("a message cannot be understood").with("cause", error))
+    }
+}
+
+/// Checks what compressed buffers say that they become, which is allocated at once.
+fn check_sizes(batch: &arrow::ipc::RecordBatch<'_>, body: &[u8]) -> Result<()> {
+    let (Some(_), Some(buffers)) = (batch.compression(), batch.buffers()) else { return Ok(()) };
+    for buffer in buffers {
+        let start = usize::try_from(buffer.offset()).ok().and_then(|offset| body.get(offset..));
+        let size = start.and_then(|start| start.first_chunk()).map_or(0, |size| i64::from_le_bytes(*size));
+        if u64::try_from(size).is_ok_and(|size| size > BODY_BYTES_MAX) {
+            return Err(damaged("a buffer is too large").with("len_bytes", size));
+        }
+    }
+    Ok(())
+}
+
+/// Reads so many bytes, or all that are left.
+fn up_to(from: &mut impl Read, len_bytes: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(len_bytes).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
+}
+
+fn more(from: &mut impl Read, len_bytes: u64, to: &mut Vec<u8>) -> Result<()> {
+    let read = from.take(len_bytes).read_to_end(to).map_err(unreadable)?;
+    if read as u64 == len_bytes { Ok(()) } else { Err(damaged("it ends too early")) }
+}
+
+fn damaged(how: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("{DAMAGED}: {how}"))
+}
+
+impl Reader for ArrowIpc {
+    fn schema(&self) -> Result<SchemaRef> {
+        Ok(Arc::clone(&self.schema))
+    }
+
+    fn batches(
+        mut self: Box<Self>,
+        _: &TableSchema,
+    ) -> Result<Box<dyn Iterator<Item = Result<Batch>> + Send>> {
+        Ok(Box::new(std::iter::from_fn(move || self.next().transpose())))
+    }
+}

@@ -1,0 +1,165 @@
+//! CSV with a line of names.
+
+use super::exact;
+use super::text::{SAMPLE_ROWS, Text};
+use super::{Batch, Raw, Reader, told, unreadable};
+use arrow::array::RecordBatch;
+use arrow::csv::reader::{BufReader, Format, ReaderBuilder};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_table::TableSchema;
+use regex::Regex;
+use std::sync::Arc;
+
+const UNREADABLE: &str = "a line of the CSV cannot be read";
+
+pub(super) struct Csv {
+    text: Text,
+    format: Format,
+    null: Option<Regex>,
+    delimiter: u8,
+}
+
+impl Csv {
+    /// Looks at the beginning of a text.
+    pub(super) fn open(raw: Raw, delimiter: u8, null: &str) -> Result<Csv> {
+        let text = Text::open(raw.stream()).map_err(unreadable)?;
+        let missing = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));
+        if text.sample.is_empty() {
+            return missing(match text.is_whole {
+                true => "the file is empty; the first line of CSV names the columns",
+                false => "the first line is too long to be the names of columns",
+            });
+        }
+        // An empty value is null in any case if it is not said what is.
+        let null = match null {
+            "" => None,
+            null => Some(Regex::new(&format!(r"\A{}\z", regex::escape(null))).map_err(|source| {
+                Error::new(ErrorKind::InvalidArgument, "this cannot stand for null").with_source(source)
+            })?),
+        };
+        // A sample may end within a row.
+        let mut format =
+            Format::default().with_header(true).with_delimiter(delimiter).with_truncated_rows(true);
+        if let Some(null) = &null {
+            format = format.with_null_regex(null.clone());
+        }
+        Ok(Csv { text, format, null, delimiter })
+    }
+}
+
+impl Reader for Csv {
+    fn schema(&self) -> Result<SchemaRef> {
+        let inferred = self.format.infer_schema(self.text.sample.as_slice(), Some(SAMPLE_ROWS));
+        let (schema, _) = inferred.map_err(|error| explained(error, &Schema::empty()))?;
+        let field = |field: &Arc<Field>| Field::new(field.name(), settled(field.data_type()), true);
+        Ok(Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())))
+    }
+
+    fn batches(
+        self: Box<Self>,
+        known: &TableSchema,
+    ) -> Result<Box<dyn Iterator<Item = Result<Batch>> + Send>> {
+        let guessed = self.schema()?;
+        let mut wanted = Vec::new();
+        for field in guessed.fields() {
+            let data_type = match known.by_name(field.name()) {
+                Ok(column) => column.data_type.clone(),
+                Err(_) => field.data_type().clone(),
+            };
+            if matches!(data_type, DataType::Binary | DataType::FixedSizeBinary(_)) || data_type.is_nested() {
+                let message = "CSV has no form for values of this type; load them from another format";
+                return Err(Error::new(ErrorKind::Unsupported, message)
+                    .with("column", field.name())
+                    .with("type", crate::spelling::show_type(&data_type)));
+            }
+            wanted.push(Field::new(field.name(), data_type, true));
+        }
+        let wanted = Arc::new(Schema::new(wanted));
+        let as_read = wanted.fields().iter().map(|field| match is_read_as_text(field.data_type()) {
+            true => Field::new(field.name(), DataType::Utf8, true),
+            false => field.as_ref().clone(),
+        });
+        let as_read = Arc::new(Schema::new(as_read.collect::<Vec<_>>()));
+        let rows = self.text.batch_rows();
+        let mut builder = ReaderBuilder::new(as_read)
+            .with_header(true)
+            .with_delimiter(self.delimiter)
+            .with_batch_size(rows);
+        if let Some(null) = self.null {
+            builder = builder.with_null_regex(null);
+        }
+        let Text { reader, meter, .. } = self.text;
+        let buffered = std::io::BufReader::with_capacity(256 * 1024, reader);
+        let mut reader: BufReader<_> =
+            builder.build_buffered(buffered).map_err(|error| told(UNREADABLE, error))?;
+        // The first line is that of the names.
+        let mut line = 2;
+        Ok(Box::new(std::iter::from_fn(move || {
+            let batch = reader
+                .next()?
+                .map_err(|error| explained(error, &wanted))
+                .and_then(|batch| exactly(&batch, &wanted, line));
+            line += batch.as_ref().map_or(0, RecordBatch::num_rows);
+            Some(batch.map(|rows| Batch { rows, read_bytes: meter.take() }))
+        })))
+    }
+}
+
+fn is_read_as_text(data_type: &DataType) -> bool {
+    // Integers lose nothing here.
+    exact::is_read_as_text(data_type) && !data_type.is_integer()
+}
+
+/// A batch with the types that are wanted; `line` is that of its first row, if no row before had several.
+fn exactly(batch: &RecordBatch, wanted: &SchemaRef, line: usize) -> Result<RecordBatch> {
+    let mut columns = Vec::with_capacity(batch.num_columns());
+    for (column, field) in batch.columns().iter().zip(wanted.fields()) {
+        columns.push(match is_read_as_text(field.data_type()) {
+            true => exact::values(column, field.data_type())
+                .map_err(|(row, error)| error.with("column", field.name()).with("line", line + row))?,
+            false => Arc::clone(column),
+        });
+    }
+    RecordBatch::try_new(Arc::clone(wanted), columns).map_err(|error| told(UNREADABLE, error))
+}
+
+/// A guessed type that later rows are likely to fit: text where nothing is known, and times with microseconds.
+fn settled(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Null => DataType::Utf8,
+        DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone) => {
+            DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+        }
+        other => other.clone(),
+    }
+}
+
+/// What arrow says of a line: shorter, with the line and the column where a program finds them.
+fn explained(error: ArrowError, names: &Schema) -> Error {
+    let wrong = Error::new(ErrorKind::InvalidArgument, UNREADABLE);
+    match &error {
+        ArrowError::CsvError(text) => match number_behind(text, " line ") {
+            Some(line) => wrong.with("line", line).with_source(text.clone()),
+            None => wrong.with_source(text.clone()),
+        },
+        ArrowError::ParseError(text) => {
+            // First the value and its place, then the whole row, which may be long.
+            let place = text.split(". Row data: ").next().unwrap_or_default();
+            let cause = place.rsplit_once(" for column ").map_or(place, |(cause, _)| cause).to_owned();
+            let column = number_behind(place, " for column ").and_then(|column| names.fields().get(column));
+            let wrong = column.into_iter().fold(wrong, |wrong, column| wrong.with("column", column.name()));
+            // Here the names are line 0.
+            let line = number_behind(place, " at line ").map(|line| line + 1);
+            line.into_iter().fold(wrong, |wrong, line| wrong.with("line", line)).with_source(cause)
+        }
+        _ => told(UNREADABLE, error),
+    }
+}
+
+fn number_behind(text: &str, words: &str) -> Option<usize> {
+    let (_, behind) = text.rsplit_once(words)?;
+    let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
+    behind[..end].parse().ok()
+}

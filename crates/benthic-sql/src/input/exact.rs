@@ -1,0 +1,86 @@
+//! Text as values, exactly: arrow's readers drop digits that a type has no place for.
+
+use crate::spelling::show_type;
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, TimeUnit};
+use benthic_core::{Error, ErrorKind};
+
+/// Whether values of this type are read as text first, and then made by [`values`].
+pub(super) fn is_read_as_text(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(
+            data_type,
+            DataType::Decimal128(..)
+                | DataType::Decimal256(..)
+                | DataType::Date32
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+                | DataType::Timestamp(..)
+        )
+}
+
+/// The values that strings stand for; if one stands for none, which row it is in, and why.
+pub(super) fn values(text: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, (usize, Error)> {
+    let strings = text.as_string::<i32>();
+    let drops: Option<fn(&str, &DataType) -> bool> = match data_type {
+        DataType::Date32 => Some(|value, _| value.contains(':')),
+        other if digits_max(other).is_some() => {
+            Some(|value, data_type| digits_max(data_type).is_some_and(|max| digits(value) > max))
+        }
+        _ => None,
+    };
+    if let Some(drops) = drops
+        && let Some(row) = strings.iter().position(|value| value.is_some_and(|value| drops(value, data_type)))
+    {
+        let message = "the column's type has no place for all of the value";
+        return Err((row, unfit(message, strings.value(row)).with("type", show_type(data_type))));
+    }
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let cast = |strings: &dyn Array| cast_with_options(strings, data_type, &strict);
+    let error = match cast(text.as_ref()) {
+        Ok(values) => return Ok(values),
+        Err(error) => error,
+    };
+    // One of them alone fails the same way.
+    let row = (0..strings.len()).find(|row| cast(&strings.slice(*row, 1)).is_err());
+    match row {
+        Some(row) => {
+            let error = unfit("the value is none of its column's type", strings.value(row));
+            Err((row, error.with("type", show_type(data_type))))
+        }
+        None => Err((0, failed(error))),
+    }
+}
+
+fn failed(error: arrow::error::ArrowError) -> Error {
+    Error::new(ErrorKind::InvalidArgument, "the values are none of their column's type").with_source(error)
+}
+
+/// An error over one value, which is shown as far as it is short.
+fn unfit(message: &str, value: &str) -> Error {
+    const CHARS_MAX: usize = 40;
+    let shown: String = value.chars().take(CHARS_MAX).collect();
+    Error::new(ErrorKind::InvalidArgument, message).with("value", shown)
+}
+
+/// How many digits behind the point a type has place for, if that is limited.
+fn digits_max(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => usize::try_from(*scale).ok(),
+        DataType::Time32(unit) | DataType::Time64(unit) | DataType::Timestamp(unit, _) => Some(match unit {
+            TimeUnit::Second => 0,
+            TimeUnit::Millisecond => 3,
+            TimeUnit::Microsecond => 6,
+            TimeUnit::Nanosecond => 9,
+        }),
+        _ => None,
+    }
+}
+
+/// Digits behind the point, without zeros at their end.
+fn digits(value: &str) -> usize {
+    let Some((_, behind)) = value.split_once('.') else { return 0 };
+    let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
+    behind[..end].trim_end_matches('0').len()
+}

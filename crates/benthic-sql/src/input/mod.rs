@@ -1,0 +1,250 @@
+//! Reading files of rows: Parquet, CSV, JSON lines, Arrow's files and streams.
+//!
+//! Whatever is wrong with a file is an error that names it. Memory is bounded: a batch at a time, of at most
+//! [`BATCH_ROWS`] rows, and of text about [`BATCH_BYTES`]. All of it blocks; [`feed`] reads on a thread of its own.
+
+mod arrow_ipc;
+mod csv;
+mod exact;
+mod feed;
+mod json;
+mod parquet;
+mod text;
+
+pub use feed::{Feed, Input, feed};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_table::TableSchema;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// Rows of a batch.
+pub const BATCH_ROWS: usize = 8_192;
+/// What the text of a batch aims at.
+pub const BATCH_BYTES: usize = 8 * 1024 * 1024;
+/// The path that means standard input.
+pub const STDIN: &str = "-";
+
+/// How rows are stored in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Parquet
+    Parquet,
+    /// Comma-separated values; the first line names the columns
+    Csv,
+    /// The same with tabs
+    Tsv,
+    /// JSON lines: an object a line
+    Json,
+    /// Arrow IPC, file or stream
+    Arrow,
+}
+
+impl Format {
+    /// The format that a file's name tells.
+    pub fn of(path: &Path) -> Option<Format> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        Some(match extension.as_str() {
+            "parquet" | "parq" | "pq" => Format::Parquet,
+            "csv" => Format::Csv,
+            "tsv" | "tab" => Format::Tsv,
+            "json" | "jsonl" | "ndjson" => Format::Json,
+            "arrow" | "arrows" | "feather" | "ipc" => Format::Arrow,
+            _ => return None,
+        })
+    }
+}
+
+/// How files are read.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The format of all files; by their names if none is given.
+    pub format: Option<Format>,
+    /// What stands between the values of a line of CSV; a comma, or a tab for TSV, if none is given.
+    pub delimiter: Option<u8>,
+    /// What stands for null in CSV.
+    pub null: String,
+}
+
+/// Rows, and how many bytes of the file they took, for whoever shows progress.
+#[derive(Debug)]
+pub struct Batch {
+    /// The rows.
+    pub rows: RecordBatch,
+    /// Bytes of the file since the batch before.
+    pub read_bytes: u64,
+}
+
+/// A file that is open, and known to begin as its format does.
+pub struct Source {
+    name: String,
+    reader: Box<dyn Reader>,
+}
+
+/// One format's way of reading.
+trait Reader: Send {
+    /// The columns: names, and types as far as the file tells.
+    fn schema(&self) -> Result<SchemaRef>;
+
+    /// The rows, with types of `known` where text has to be told.
+    fn batches(
+        self: Box<Self>,
+        known: &TableSchema,
+    ) -> Result<Box<dyn Iterator<Item = Result<Batch>> + Send>>;
+}
+
+impl Source {
+    /// Opens a file, or standard input if the path is `-`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a directory, a file whose format nobody knows, and one that is none of its format; those of the
+    /// file system.
+    pub fn open(path: &Path, options: &Options) -> Result<Source> {
+        let is_stdin = path.as_os_str() == STDIN;
+        let name = if is_stdin { "stdin".to_owned() } else { path.display().to_string() };
+        let reader = guarded(&name, || {
+            let format = options.format.or_else(|| if is_stdin { None } else { Format::of(path) });
+            let format = format.ok_or_else(|| unknown_format(is_stdin))?;
+            let raw = if is_stdin { Raw::Stdin } else { Raw::File(open_file(path)?) };
+            let reader: Box<dyn Reader> = match format {
+                Format::Parquet => Box::new(parquet::Parquet::open(raw.seekable()?)?),
+                Format::Arrow => Box::new(arrow_ipc::ArrowIpc::open(raw)?),
+                Format::Csv => {
+                    Box::new(csv::Csv::open(raw, options.delimiter.unwrap_or(b','), &options.null)?)
+                }
+                Format::Tsv => {
+                    Box::new(csv::Csv::open(raw, options.delimiter.unwrap_or(b'\t'), &options.null)?)
+                }
+                Format::Json => Box::new(json::Json::open(raw)?),
+            };
+            Ok(reader)
+        })?;
+        Ok(Source { name, reader })
+    }
+
+    /// The file's columns; of CSV and JSON as the first rows have them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for rows that have none.
+    pub fn schema(&self) -> Result<SchemaRef> {
+        guarded(&self.name, || self.reader.schema())
+    }
+
+    /// The rows. Text is read as the types that `known` has for its columns, and as what the first rows suggest for others.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for columns that this format cannot have; in the iterator for what is wrong with a row, with the
+    /// number of its line.
+    pub fn batches(self, known: &TableSchema) -> Result<impl Iterator<Item = Result<Batch>> + Send + use<>> {
+        let Source { name, reader } = self;
+        let mut batches = guarded(&name, || reader.batches(known))?;
+        let mut ended = false;
+        Ok(std::iter::from_fn(move || {
+            if ended {
+                return None;
+            }
+            let batch = guarded(&name, || batches.next().transpose()).transpose();
+            // A reader that failed is in no state to go on.
+            ended = !matches!(batch, Some(Ok(_)));
+            batch
+        }))
+    }
+}
+
+/// Checks that the path may be a file of rows, and gives its size; 0 for what has none, such as a pipe.
+///
+/// # Errors
+/// `InvalidArgument` for a directory or unknown format, those of the file system.
+pub fn check(path: &Path, options: &Options) -> Result<u64> {
+    let is_stdin = path.as_os_str() == STDIN;
+    if is_stdin {
+        return if options.format.is_some() { Ok(0) } else { Err(unknown_format(true)) };
+    }
+    let checked = || {
+        let metadata = std::fs::metadata(path).map_err(unreadable)?;
+        if metadata.is_dir() {
+            return Err(directory());
+        }
+        options.format.or_else(|| Format::of(path)).ok_or_else(|| unknown_format(false))?;
+        Ok(if metadata.is_file() { metadata.len() } else { 0 })
+    };
+    checked().map_err(|error| error.with("path", path.display()))
+}
+
+fn open_file(path: &Path) -> Result<File> {
+    let file = File::open(path).map_err(unreadable)?;
+    match file.metadata().map_err(unreadable)?.is_dir() {
+        true => Err(directory()),
+        false => Ok(file),
+    }
+}
+
+fn directory() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "this is a directory; name the files in it, such as DIR/*.parquet")
+}
+
+fn unknown_format(is_stdin: bool) -> Error {
+    let message = match is_stdin {
+        true => "what comes by stdin needs --format parquet, csv, tsv, json or arrow",
+        false => "the file's name tells no format; --format parquet, csv, tsv, json or arrow does",
+    };
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+fn unreadable(error: io::Error) -> Error {
+    // What reads through limits of ours says it in our words.
+    match error.downcast::<Error>() {
+        Ok(ours) => ours,
+        Err(error) => Error::io(Action::Admin, "cannot read the file", error),
+    }
+}
+
+/// What a format is read from.
+enum Raw {
+    File(File),
+    Stdin,
+}
+
+impl Raw {
+    /// A file to read from any place; what comes by a pipe is put into a temporary one.
+    fn seekable(self) -> Result<File> {
+        match self {
+            Raw::File(file) if file.metadata().map_err(unreadable)?.is_file() => Ok(file),
+            piped => {
+                let failed = |error| Error::io(Action::Admin, "cannot keep what comes by a pipe", error);
+                let mut file = tempfile::tempfile().map_err(failed)?;
+                io::copy(&mut piped.stream(), &mut file).map_err(failed)?;
+                file.seek(SeekFrom::Start(0)).map_err(failed)?;
+                Ok(file)
+            }
+        }
+    }
+
+    /// All bytes in order.
+    fn stream(self) -> Box<dyn Read + Send> {
+        match self {
+            Raw::File(file) => Box::new(BufReader::with_capacity(256 * 1024, file)),
+            Raw::Stdin => Box::new(io::stdin()),
+        }
+    }
+}
+
+/// Runs code of a format, which may panic over a damaged file, and names the file in its errors.
+fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    let gave_up = |_| Error::new(ErrorKind::InvalidArgument, "the file is damaged; its reader gave up");
+    outcome.map_err(gave_up).flatten().map_err(|error| error.with("path", name))
+}
+
+/// What a format's library says of a file; an error of the file system that it carries keeps its kind.
+fn told(message: &str, error: ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, source) if source.kind() != io::ErrorKind::UnexpectedEof => unreadable(source),
+        other => Error::new(ErrorKind::InvalidArgument, message).with_source(other),
+    }
+}

@@ -1,0 +1,116 @@
+//! Partitionings.
+
+use super::words::{Words, show_name};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_table::{Partitioning, Ranges, TableSchema};
+
+/// A partitioning that names its column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartitionBy {
+    /// Rows as they come.
+    Rows,
+    /// By a hash.
+    Hash {
+        /// The column.
+        column: String,
+        /// How many partitions.
+        buckets: u32,
+    },
+    /// By ranges.
+    Range {
+        /// The column.
+        column: String,
+        /// Which.
+        ranges: Ranges,
+    },
+}
+
+/// Parses `rows`, `hash(COLUMN, BUCKETS)`, `range(COLUMN, day|month|year)` or `range(COLUMN, BOUND, …)`.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub fn parse_partitioning(text: &str) -> Result<PartitionBy> {
+    let mut words = Words::new(text);
+    let kind = words.take().to_ascii_lowercase();
+    let parsed = match kind.as_str() {
+        "rows" => PartitionBy::Rows,
+        "hash" => {
+            words.expect('(')?;
+            let column = words.name()?;
+            words.expect(',')?;
+            let buckets = words.take().parse();
+            let buckets = buckets.map_err(|_| words.wrong("a hash wants the number of its buckets"))?;
+            words.expect(')')?;
+            PartitionBy::Hash { column, buckets }
+        }
+        "range" => {
+            words.expect('(')?;
+            let column = words.name()?;
+            words.expect(',')?;
+            let ranges = ranges(&mut words)?;
+            words.expect(')')?;
+            PartitionBy::Range { column, ranges }
+        }
+        _ => return Err(unknown(text)),
+    };
+    if words.is_empty() { Ok(parsed) } else { Err(unknown(text)) }
+}
+
+fn unknown(text: &str) -> Error {
+    let message = "a partitioning is rows, hash(COLUMN, BUCKETS), range(COLUMN, day|month|year) or range(COLUMN, BOUND, …)";
+    Error::new(ErrorKind::InvalidArgument, message).with("got", text)
+}
+
+fn ranges(words: &mut Words<'_>) -> Result<Ranges> {
+    for (name, ranges) in [("day", Ranges::Day), ("month", Ranges::Month), ("year", Ranges::Year)] {
+        if words.word(name) {
+            return Ok(ranges);
+        }
+    }
+    let mut bounds = Vec::new();
+    loop {
+        let bound = words.take().parse();
+        bounds
+            .push(bound.map_err(|_| words.wrong("a range is day, month, year or bounds that are integers"))?);
+        if !words.sign(',') {
+            return Ok(Ranges::Bounds(bounds));
+        }
+    }
+}
+
+impl PartitionBy {
+    /// The same by the number of the column.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a column that is not there, with a hint.
+    pub fn resolve(&self, schema: &TableSchema) -> Result<Partitioning> {
+        Ok(match self {
+            PartitionBy::Rows => Partitioning::Rows,
+            PartitionBy::Hash { column, buckets } => {
+                Partitioning::Hash { field: schema.by_name(column)?.id, buckets: *buckets }
+            }
+            PartitionBy::Range { column, ranges } => {
+                Partitioning::Range { field: schema.by_name(column)?.id, ranges: ranges.clone() }
+            }
+        })
+    }
+}
+
+/// A table's partitioning as [`parse_partitioning`] reads it.
+pub fn show_partitioning(partitioning: &Partitioning, schema: &TableSchema) -> String {
+    let name =
+        |id: &u32| schema.by_id(*id).map_or_else(|| format!("#{id}"), |column| show_name(&column.name));
+    match partitioning {
+        Partitioning::Rows => "rows".to_owned(),
+        Partitioning::Hash { field, buckets } => format!("hash({}, {buckets})", name(field)),
+        Partitioning::Range { field, ranges } => {
+            let ranges = match ranges {
+                Ranges::Day => "day".to_owned(),
+                Ranges::Month => "month".to_owned(),
+                Ranges::Year => "year".to_owned(),
+                Ranges::Bounds(bounds) => bounds.iter().map(i64::to_string).collect::<Vec<_>>().join(", "),
+            };
+            format!("range({}, {ranges})", name(field))
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The few signs that all of it is written in.
+
+use benthic_core::{Error, ErrorKind, Result};
+
+/// Text that is taken from the left.
+pub(super) struct Words<'a> {
+    whole: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn new(text: &'a str) -> Words<'a> {
+        Words { whole: text, rest: text.trim_start() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Takes a sign if it is next.
+    pub(super) fn sign(&mut self, sign: char) -> bool {
+        match self.rest.strip_prefix(sign) {
+            Some(rest) => {
+                self.rest = rest.trim_start();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes a sign that must be next.
+    pub(super) fn expect(&mut self, sign: char) -> Result<()> {
+        match self.sign(sign) {
+            true => Ok(()),
+            false => Err(self.wrong(&format!("a '{sign}' is missing"))),
+        }
+    }
+
+    /// Takes a word if it is next, whatever its case.
+    pub(super) fn word(&mut self, word: &str) -> bool {
+        let is_next = self.plain().eq_ignore_ascii_case(word);
+        if is_next {
+            self.skip(word.len());
+        }
+        is_next
+    }
+
+    /// Takes a keyword or number: letters, digits, `_`, `-` and `+`.
+    pub(super) fn take(&mut self) -> &'a str {
+        let word = self.plain();
+        self.skip(word.len());
+        word
+    }
+
+    /// Takes the name of a column: between double quotes anything, a double quote as two; without them up to a blank, comma
+    /// or parenthesis.
+    pub(super) fn name(&mut self) -> Result<String> {
+        let Some(quoted) = self.rest.strip_prefix('"') else {
+            let end = self.rest.find(|c: char| c.is_whitespace() || "(),\"".contains(c));
+            let name = &self.rest[..end.unwrap_or(self.rest.len())];
+            self.skip(name.len());
+            return match name.is_empty() {
+                true => Err(self.wrong("a column's name is missing")),
+                false => Ok(name.to_owned()),
+            };
+        };
+        self.between(quoted, '"')
+    }
+
+    /// Takes text between single quotes, a quote in it as two.
+    pub(super) fn text(&mut self) -> Result<String> {
+        match self.rest.strip_prefix('\'') {
+            Some(quoted) => self.between(quoted, '\''),
+            None => Err(self.wrong("a text in single quotes is missing")),
+        }
+    }
+
+    fn between(&mut self, mut quoted: &'a str, quote: char) -> Result<String> {
+        let mut text = String::new();
+        loop {
+            let Some((part, rest)) = quoted.split_once(quote) else {
+                return Err(self.wrong("a quote is not closed"));
+            };
+            text.push_str(part);
+            match rest.strip_prefix(quote) {
+                Some(more) => {
+                    text.push(quote);
+                    quoted = more;
+                }
+                None => {
+                    self.rest = rest.trim_start();
+                    return Ok(text);
+                }
+            }
+        }
+    }
+
+    fn plain(&self) -> &'a str {
+        let end = self.rest.find(|c: char| !(c.is_ascii_alphanumeric() || "_-+".contains(c)));
+        &self.rest[..end.unwrap_or(self.rest.len())]
+    }
+
+    fn skip(&mut self, len_bytes: usize) {
+        self.rest = self.rest[len_bytes..].trim_start();
+    }
+
+    /// What is wrong here.
+    pub(super) fn wrong(&self, message: &str) -> Error {
+        let error = Error::new(ErrorKind::InvalidArgument, message).with("got", self.whole);
+        if self.rest.is_empty() { error } else { error.with("at", self.rest) }
+    }
+}
+
+/// A name as it can be read back.
+pub(super) fn show_name(name: &str) -> String {
+    let plain = |c: char| !(c.is_whitespace() || c.is_control() || "(),\"".contains(c));
+    match !name.is_empty() && name.chars().all(plain) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
