@@ -1,31 +1,40 @@
-//! Queries of objects and tables in a real cluster: the same rows wherever the work runs, and little of the object moves if it runs
-//! beside it.
+//! Queries of objects and tables in a real cluster: the same rows wherever the work runs, and little of an object moves if it
+//! runs beside it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../it/data.rs"]
 mod data;
+#[allow(dead_code, reason = "shared with the tests on the other engines")]
+#[path = "../it/made.rs"]
+mod made;
 #[path = "../it/queries.rs"]
 mod queries;
+#[path = "../it/slt/mod.rs"]
+mod slt;
 #[allow(dead_code, reason = "shared with the tests on the other engines")]
 #[path = "../it/support.rs"]
 mod support;
+#[path = "../it/tpch.rs"]
+mod tpch;
 
 use benthic_core::{ErrorKind, Pool, Store};
 use benthic_rados::{Options, RadosStore};
 use benthic_sql::choice::Pushdown;
-use benthic_sql::session::SqlSession;
+use benthic_sql::session::{Settings, SqlSession};
 use benthic_table::{Definition, Environment, Table, WriterOptions, drop_table};
 use data::{lineitem, parquet};
 use futures::TryStreamExt;
+use made::ways;
 use parquet::basic::Compression;
+use slt::files_hold;
 use std::env;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use support::{ALL, POOL, explained, explained_when_free, metric, put, query, rows};
 
 /// The cluster's configuration; the library of the class is installed beside it.
-fn conf() -> PathBuf {
+static CONF: LazyLock<PathBuf> = LazyLock::new(|| {
     let variable = "BENTHIC_TEST_CEPH_CONF";
     let conf = env::var_os(variable)
         .unwrap_or_else(|| panic!("{variable} names no cluster to test with; `make test` starts one"));
@@ -34,10 +43,14 @@ fn conf() -> PathBuf {
     let library = program.parent().unwrap().join("libcls_table_1.so");
     benthic_ceph::classes::install(&library, &conf.with_file_name("classes")).unwrap();
     conf
+});
+
+fn connect() -> Arc<dyn Store> {
+    RadosStore::connect(Some(&CONF), None, Options::default()).unwrap()
 }
 
 async fn store() -> Arc<dyn Store> {
-    let store = RadosStore::connect(Some(&conf()), None, Options::default()).unwrap();
+    let store = connect();
     match store.create_pool(POOL).await {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
         _ => store,
@@ -110,4 +123,20 @@ async fn a_table_answers_from_its_osds() {
     let worked_on = metric(&explained, "objects_pushed") + metric(&explained, "objects_pulled");
     assert!(metric(&explained, "objects_pushed") > 0 && worked_on == 6, "{explained}");
     assert!(drop_table(pool, "items", false, &environment).await.unwrap().finished);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tpch_is_answered_as_duckdb_does() {
+    let store = connect();
+    tpch::load(&store, 0.01).await;
+    tpch::queries_are_answered(&store, "0.01", &ways()).await;
+    let always = Settings { pushdown: Pushdown::Always, ..Settings::default() };
+    let plan = tpch::explained(&store, always, 6).await;
+    assert!(metric(&plan, "objects_pushed") + metric(&plan, "refused_busy") > 0, "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_files_hold() {
+    // Without pruning all is as on the other engines.
+    files_hold(&connect(), "slt", &ways()[1..]).await;
 }

@@ -13,6 +13,7 @@ mod queries;
 mod random;
 mod refusals;
 mod slt;
+mod slt_here;
 mod spelling;
 mod support;
 mod table;

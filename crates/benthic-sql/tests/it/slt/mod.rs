@@ -1,21 +1,19 @@
-//! The files of `tests/slt`, in all ways and on both engines.
+//! The files of `tests/slt`.
 //!
 //! A query's columns are `I` (integers), `R` (decimals and floating-point numbers), `B` (booleans), `D` (dates and times) and
 //! `T` (all else). A null is `NULL`, a text without characters `(empty)`.
 
 pub mod tables;
 
-use crate::made::{answer, memory_store, options, session, ways};
+use crate::made::{answer, session};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use benthic_core::{Error, Store};
-use benthic_embedded::EmbeddedStore;
-use benthic_sql::session::SqlSession;
+use benthic_sql::session::{Settings, SqlSession};
 use sqllogictest::{AsyncDB, ColumnType, DBOutput, Runner, strict_column_validator};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tempfile::TempDir;
 
 /// What the columns of an answer are, as the files write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,11 +88,11 @@ fn files(dir: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Runs all files of a directory in all ways on a store, into which it puts their tables.
-pub async fn files_hold(store: &Arc<dyn Store>, dir: &str) {
+/// Runs all files of a directory in these ways on a store, into which it puts their tables.
+pub async fn files_hold(store: &Arc<dyn Store>, dir: &str, ways: &[(&str, Settings)]) {
     tables::load(store).await;
     let mut failed = Vec::new();
-    for (way, settings) in ways() {
+    for (way, settings) in ways {
         for file in files(dir) {
             let mut runner = Runner::new(|| async { Ok(Database(session(store, settings.clone()))) });
             runner.with_column_validator(strict_column_validator);
@@ -104,25 +102,4 @@ pub async fn files_hold(store: &Arc<dyn Store>, dir: &str) {
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_files_hold_in_memory() {
-    files_hold(&memory_store(), "slt").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_files_hold_in_a_directory() {
-    let dir = TempDir::new().unwrap();
-    let store = EmbeddedStore::open(dir.path(), true, options()).unwrap();
-    let shared: Arc<dyn Store> = store.clone();
-    files_hold(&shared, "slt").await;
-    store.close().unwrap();
-}
-
-/// What the query engine does wrongly on plain rows in memory too. A file goes to `tests/slt` when it holds.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "the query engine's own mistakes"]
-async fn what_is_known_to_be_wrong() {
-    files_hold(&memory_store(), "slt_wrong").await;
 }

@@ -270,8 +270,11 @@ fn dept() -> RecordBatch {
     ])
 }
 
+/// A number, a name, a department, a salary in hundredths, the day of the year 2024 of the first work, and a boss.
+type Employee = (i32, &'static str, Option<i32>, Option<i64>, i32, Option<i32>);
+
 fn emp() -> Vec<RecordBatch> {
-    let object = |rows: &[(i32, &str, Option<i32>, Option<i64>, i32, Option<i32>)]| {
+    let object = |rows: &[Employee]| {
         let salaries: Decimal128Array = rows.iter().map(|row| row.3.map(i128::from)).collect();
         batch(vec![
             ("id", Arc::new(Int32Array::from_iter_values(rows.iter().map(|row| row.0)))),
@@ -365,7 +368,7 @@ async fn evolved(pool: &Arc<dyn Pool>) {
             ("a", Arc::new(Int32Array::from(vec![8, 1_000_000, -1_000_000, 127]))),
             ("b", Arc::new(Float64Array::from(vec![8.0, f64::NAN, 1e300, -0.0]))),
             ("label", texts(["eight", "nine", "ten", "eleven"])),
-            ("price", prices([800, 99_999_999_99, 1_000, 1_100], 12)),
+            ("price", prices([800, 9_999_999_999, 1_000, 1_100], 12)),
             ("c", Arc::new(Int64Array::from(vec![80, 90, 100, 110]))),
             ("gone", Arc::new(Int64Array::from(vec![Some(-8), Some(-9), None, Some(-11)]))),
         ])],
