@@ -23,7 +23,8 @@ pub fn told(error: &DataFusionError) -> Error {
         | DataFusionError::Execution(_) => (ErrorKind::InvalidArgument, root.message().into_owned()),
         other => (ErrorKind::Internal, other.message().into_owned()),
     };
-    Error::new(kind, message)
+    // An error is one line.
+    Error::new(kind, message.replace('\n', "; "))
 }
 
 /// One of our errors on its way through the query engine; [`told`] finds it again.

@@ -28,6 +28,9 @@ pub const OBJECT_TABLE: &str = "object";
 const CATALOG: &str = "benthic";
 const NO_POOL: &str = "public";
 const INFORMATION: &str = "information_schema";
+/// What `SHOW TABLES` shows.
+const TABLES: &str = "SELECT table_schema AS pool, table_name AS \"table\" FROM information_schema.tables \
+    WHERE table_type = 'BASE TABLE' ORDER BY pool, \"table\"";
 
 /// How queries run.
 #[derive(Clone, Debug)]
@@ -71,6 +74,11 @@ impl SqlSession {
         let state = context.state();
         let statement = parsed(&state, sql)?;
         only_reads(&statement, instead_for_tables)?;
+        if matches!(&statement, Statement::Statement(statement) if matches!(**statement, ast::Statement::ShowTables { .. }))
+        {
+            // Without those of the query engine itself.
+            return Box::pin(self.query(TABLES)).await;
+        }
         let names = state.resolve_table_references(&statement).map_err(|error| told(&error))?;
         for name in &names {
             match (name.catalog(), name.schema()) {

@@ -5,6 +5,7 @@ use super::sql::answer;
 use benthic_cli::exit::{Failure, Outcome};
 use benthic_cli::interrupt::Hold;
 use benthic_cli::store::{Session, blocking};
+use benthic_cli::units;
 use benthic_core::{Action, Error, ErrorKind};
 use benthic_sql::session::SqlSession;
 use rustyline::DefaultEditor;
@@ -73,7 +74,8 @@ pub async fn run(session: &Session, queries: &SqlSession, format: Format) -> Out
         };
         match outcome {
             Ok(rows) if is_timed => {
-                session.out.note(format_args!("{rows} rows, {:.3} s", start.elapsed().as_secs_f64()))?;
+                let rows = units::count(rows as u64, "row");
+                session.out.note(format_args!("{rows}, {:.3} s", start.elapsed().as_secs_f64()))?;
             }
             Ok(_) => {}
             Err(Failure::ClosedPipe) => return Err(Failure::ClosedPipe),

@@ -64,7 +64,7 @@ pub async fn print(
 enum Encoder {
     Csv { has_names: bool, schema: SchemaRef },
     Json,
-    Arrow(StreamWriter<Vec<u8>>),
+    Arrow(Box<StreamWriter<Vec<u8>>>),
     Parquet(Box<ArrowWriter<Vec<u8>>>),
 }
 
@@ -73,7 +73,7 @@ impl Encoder {
         Ok(match format {
             Format::Table | Format::Csv => Encoder::Csv { has_names: false, schema },
             Format::Json => Encoder::Json,
-            Format::Arrow => Encoder::Arrow(StreamWriter::try_new(Vec::new(), &schema)?),
+            Format::Arrow => Encoder::Arrow(Box::new(StreamWriter::try_new(Vec::new(), &schema)?)),
             Format::Parquet => {
                 let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
                 Encoder::Parquet(Box::new(ArrowWriter::try_new(Vec::new(), schema, Some(properties))?))

@@ -1,49 +1,42 @@
 //! Queries of tables: the same rows in every mode, from the objects that the manifest leaves.
 
 use crate::data::lineitem;
+use crate::made::{self, answer, create, memory_store, options, pool, session};
 use crate::queries::{OTHERS, PUSHED};
 use crate::support::{ALL, metric, rows};
 use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow::compute::{SortColumn, concat_batches};
 use arrow::compute::{SortOptions, lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{DataType, Int32Type};
-use benthic_core::{ClassRegistry, ErrorKind, ListRequest, Namespaces, Pool, Result, Store};
-use benthic_embedded::{EmbeddedStore, MemStore, Options};
-use benthic_fragment::Table as TableClass;
+use benthic_core::{ErrorKind, ListRequest, Namespaces, Pool, Result, Store};
+use benthic_embedded::EmbeddedStore;
 use benthic_sql::choice::Pushdown;
 use benthic_sql::errors::told;
-use benthic_sql::session::{Settings, SqlSession};
-use benthic_table::{
-    Alter, Definition, Environment, Partitioning, Table, VacuumOptions, WriterOptions, drop_table, vacuum,
-};
+use benthic_sql::session::Settings;
+use benthic_table::{Alter, Definition, Environment, Partitioning, Table, VacuumOptions, drop_table, vacuum};
 use futures::TryStreamExt;
 use std::sync::Arc;
 use tempfile::TempDir;
 
 async fn store() -> Arc<dyn Store> {
-    let classes = ClassRegistry::new().with(TableClass);
-    let store: Arc<dyn Store> = MemStore::new(Options::default().with_classes(classes));
-    store.create_pool("p").await.unwrap();
+    let store = memory_store();
+    pool(&store, "p").await;
     store
 }
 
 async fn table(store: &Arc<dyn Store>, name: &str, definition: &Definition) -> Table {
-    let pool = store.open_pool("p").await.unwrap();
-    Table::create(pool, name, definition, Environment::default()).await.unwrap()
+    create(&pool(store, "p").await, name, definition).await
 }
 
 /// Appends each batch on its own, so that each makes objects.
 async fn append(table: &Table, batches: &[RecordBatch]) {
     for batch in batches {
-        let mut writer = table.writer(WriterOptions::default()).await.unwrap();
-        writer.write(batch).await.unwrap();
-        writer.finish().await.unwrap();
+        made::append(table, std::slice::from_ref(batch)).await;
     }
 }
 
 async fn run(store: &Arc<dyn Store>, settings: Settings, sql: &str) -> Result<Vec<RecordBatch>> {
-    let rows = SqlSession::new(Arc::clone(store), settings).query(sql).await?;
-    rows.try_collect().await.map_err(|error| told(&error))
+    Ok(answer(&session(store, settings), sql).await?.1)
 }
 
 fn settings(pushdown: Pushdown, pruning: bool) -> Settings {
@@ -100,9 +93,7 @@ async fn a_table_answers_as_one_object_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_in_a_directory_answers_too() {
     let dir = TempDir::new().unwrap();
-    let options = Options::default().with_classes(ClassRegistry::new().with(TableClass));
-    let store: Arc<dyn Store> = EmbeddedStore::open(dir.path(), true, options).unwrap();
-    store.create_pool("p").await.unwrap();
+    let store: Arc<dyn Store> = EmbeddedStore::open(dir.path(), true, options()).unwrap();
     lineitems(&store).await;
     assert_eq!(same(&store, "SELECT count(*), min(id), max(id) FROM p.object").await, ["20000|0|19999"]);
 }
@@ -260,7 +251,7 @@ async fn tables_are_listed_and_described() {
     table(&store, "t", &Definition::new(&pairs(0..1).schema()).unwrap()).await;
     assert_eq!(same(&store, "SELECT * FROM p.t").await, [""; 0]);
     assert_eq!(same(&store, "SELECT count(*) FROM p.t").await, ["0"]);
-    assert!(same(&store, "SHOW TABLES").await.iter().any(|row| row.contains("p|t|")));
+    assert_eq!(same(&store, "SHOW TABLES").await, ["p|t"]);
     assert!(same(&store, "DESCRIBE p.t").await.join("\n").contains("name"));
     same(&store, "SELECT * FROM generate_series(1, 3)").await;
 }
@@ -300,7 +291,7 @@ async fn what_is_lost_or_damaged_is_named() {
     let store = store().await;
     let table = table(&store, "t", &Definition::new(&pairs(0..1).schema()).unwrap()).await;
     append(&table, &[pairs(0..1_000), pairs(1_000..2_000)]).await;
-    let pool = store.open_pool("p").await.unwrap();
+    let pool = pool(&store, "p").await;
     let first = objects(&pool, &table).await.remove(0);
     let whole = pool.read_range(&first, 0, 1 << 20).await.unwrap();
     let sql = "SELECT name, count(*) FROM p.t WHERE name <> 'x' GROUP BY name";
@@ -335,14 +326,14 @@ async fn what_is_lost_or_damaged_is_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_goes_while_it_is_read_is_an_error() {
     let store = store().await;
-    let pool = store.open_pool("p").await.unwrap();
+    let pool = pool(&store, "p").await;
     for pushdown in ALL {
         let table = table(&store, "t", &Definition::new(&pairs(0..1).schema()).unwrap()).await;
         append(&table, &Vec::from_iter((0..20).map(|part| pairs(part * 100..part * 100 + 100)))).await;
         // With one partition nothing is read before it is asked for.
         let settings = Settings { partitions: 1, ..settings(pushdown, true) };
-        let session = SqlSession::new(Arc::clone(&store), settings);
-        let rows = session.query("SELECT name FROM p.t WHERE name <> 'x'").await.unwrap();
+        let queries = session(&store, settings);
+        let rows = queries.query("SELECT name FROM p.t WHERE name <> 'x'").await.unwrap();
         drop_table(Arc::clone(&pool), "t", false, &Environment::default()).await.unwrap();
         let error = told(&rows.try_collect::<Vec<_>>().await.unwrap_err());
         assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("table=p/t"), "{error}");
@@ -354,10 +345,10 @@ async fn a_snapshot_is_read_whole_while_others_write() {
     let store = store().await;
     let table = table(&store, "t", &Definition::new(&pairs(0..1).schema()).unwrap()).await;
     append(&table, &[pairs(0..1_000)]).await;
-    let session = SqlSession::new(Arc::clone(&store), settings(Pushdown::Always, true));
-    let rows_then = session.query("SELECT id FROM p.t WHERE id >= 0").await.unwrap();
+    let queries = session(&store, settings(Pushdown::Always, true));
+    let rows_then = queries.query("SELECT id FROM p.t WHERE id >= 0").await.unwrap();
     append(&table, &[pairs(1_000..2_000)]).await;
-    let pool = store.open_pool("p").await.unwrap();
+    let pool = pool(&store, "p").await;
     vacuum(pool, "t", &VacuumOptions::default(), &Environment::default()).await.unwrap();
     let batches: Vec<RecordBatch> = rows_then.try_collect().await.unwrap();
     let all = concat_batches(&batches[0].schema(), &batches).unwrap();
