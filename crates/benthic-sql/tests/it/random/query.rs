@@ -327,7 +327,7 @@ impl Author<'_> {
     fn ordered_columns(&mut self) -> (Vec<String>, String) {
         let mut names: Vec<String> = Vec::new();
         for _ in 0..1 + self.n.below(3) {
-            let (name, ..) = self.column(Column::has_order).unwrap();
+            let (name, ..) = self.column(|column| column.has_order() && !column.has_both_zeros).unwrap();
             if !names.contains(&name) {
                 names.push(name);
             }

@@ -31,6 +31,8 @@ pub struct Column {
     pub data_type: DataType,
     /// Whether numbers are so small that sums are exact in any order.
     pub is_tame: bool,
+    /// Whether there are zeros of both signs: they are equal, and either may come first.
+    pub has_both_zeros: bool,
     /// How values are spread.
     spread: Spread,
     nulls_percent: usize,
@@ -106,9 +108,18 @@ impl Column {
     pub fn key(n: &mut Noise, name: String) -> Column {
         let data_type = n.pick(&INTEGERS[2..4]).clone();
         let nulls_percent = *n.pick(&[0, 0, 10]);
-        let (is_tame, from_dictionary) = (true, false);
+        let (is_tame, has_both_zeros, from_dictionary) = (true, false, false);
         let spread = *n.pick(&[Spread::Few, Spread::Rising]);
-        Column { name, kind: Kind::Integer, data_type, is_tame, spread, nulls_percent, from_dictionary }
+        Column {
+            name,
+            kind: Kind::Integer,
+            data_type,
+            is_tame,
+            has_both_zeros,
+            spread,
+            nulls_percent,
+            from_dictionary,
+        }
     }
 
     fn of(n: &mut Noise, name: String, kind: Kind, data_type: DataType) -> Column {
@@ -117,6 +128,7 @@ impl Column {
             kind,
             data_type,
             is_tame: n.percent(70),
+            has_both_zeros: kind == Kind::Float && n.percent(50),
             spread: *n.pick(&[Spread::Few, Spread::Wide, Spread::Rising]),
             nulls_percent: *n.pick(&[0, 0, 5, 30, 95]),
             from_dictionary: kind == Kind::Text && n.percent(30),
@@ -293,8 +305,8 @@ impl Values<'_> {
     fn float(&mut self) -> f64 {
         match self.n.below(40) {
             0 => f64::NAN,
-            1 => -0.0,
-            2 => 0.0,
+            1 if self.column.has_both_zeros => -0.0,
+            1 | 2 => 0.0,
             3 if self.n.percent(20) => f64::INFINITY,
             4 if self.n.percent(20) => f64::NEG_INFINITY,
             5..8 if !self.column.is_tame => *self.n.pick(&[3e38, -3e38, 1.5e-38, 0.1]),
