@@ -7,13 +7,14 @@ use crate::objects::Objects;
 use crate::rule::{NanIsKept, RunsBeside};
 use crate::table::TableRows;
 use benthic_core::{Error, ErrorKind, Pool, Result, Store};
-use benthic_fragment::fragment::OBJECT_URL;
+use benthic_fragment::fragment::{OBJECT_URL, extremes};
 use benthic_table::{At, Environment, Table, suggest};
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::common::TableReference;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::AggregateUDF;
 use datafusion::object_store::memory::InMemory;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -227,6 +228,9 @@ fn context(settings: &Settings) -> Result<SessionContext> {
         .with_physical_optimizer_rules(rules)
         .build();
     let context = SessionContext::new_with_state(state);
+    for extreme in extremes() {
+        context.register_udaf(AggregateUDF::clone(&extreme));
+    }
     // A scan asks for the store of its address, and then reads through its own reader.
     let address = ObjectStoreUrl::parse(OBJECT_URL).map_err(|error| told(&error))?;
     context.register_object_store(address.as_ref(), Arc::new(InMemory::new()));

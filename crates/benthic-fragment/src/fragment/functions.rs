@@ -1,8 +1,9 @@
 //! The functions that run beside objects. All are pure, and none makes much of little.
 
+use super::extremes::extremes;
 use datafusion_expr::{AggregateUDF, ScalarUDF};
 use datafusion_functions::{core, datetime, math, string, unicode};
-use datafusion_functions_aggregate::{average, count, min_max, sum, variance};
+use datafusion_functions_aggregate::{average, count, sum, variance};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
@@ -29,17 +30,11 @@ static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
 });
 
 static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
-    [
-        average::avg_udaf(),
-        count::count_udaf(),
-        min_max::max_udaf(),
-        min_max::min_udaf(),
-        sum::sum_udaf(),
-        variance::var_samp_udaf(),
-    ]
-    .into_iter()
-    .map(|function| (function.name().to_owned(), function))
-    .collect()
+    [average::avg_udaf(), count::count_udaf(), sum::sum_udaf(), variance::var_samp_udaf()]
+        .into_iter()
+        .chain(extremes())
+        .map(|function| (function.name().to_owned(), function))
+        .collect()
 });
 
 pub fn scalar(name: &str) -> Option<Arc<ScalarUDF>> {

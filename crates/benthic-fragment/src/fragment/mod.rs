@@ -5,6 +5,7 @@ mod check;
 mod decode;
 mod encode;
 mod envelope;
+mod extremes;
 mod format;
 mod functions;
 mod guard;
@@ -14,6 +15,7 @@ mod thrift;
 
 pub use encode::encode;
 pub use envelope::{Envelope, Reply, Status};
+pub use extremes::extremes;
 pub use reader::{cut, merged};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};

@@ -11,10 +11,12 @@ mod values;
 use crate::made::{answer, memory_store, pool, session, ways};
 use arrow::array::RecordBatch;
 use benthic_core::{Pool, Result, Store};
+use benthic_fragment::fragment::extremes;
 use benthic_sql::errors::told;
 use benthic_sql::session::{Settings, SqlSession};
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider};
 use datafusion::datasource::MemTable;
+use datafusion::logical_expr::AggregateUDF;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use noise::Noise;
 use query::Query;
@@ -82,6 +84,10 @@ fn plain(tables: &[RandomTable; 2]) -> SessionContext {
     let mut config = SessionConfig::new();
     config.options_mut().execution.time_zone = Some("+00:00".to_owned());
     let context = SessionContext::new_with_config(config);
+    // Its own are wrong for groups of floating-point numbers.
+    for extreme in extremes() {
+        context.register_udaf(AggregateUDF::clone(&extreme));
+    }
     let schema = MemorySchemaProvider::new();
     for table in tables {
         let rows = MemTable::try_new(table.rows.schema(), vec![vec![table.rows.clone()]]).unwrap();
