@@ -1,7 +1,9 @@
 //! For the person who runs Ceph.
 //!
 //! [`local`] starts a real cluster on this machine, for development and tests. [`classes`] puts libraries of classes
-//! where OSDs find them. Both know Ceph by its programs and their documented output only; the client side is `benthic-rados`.
+//! where OSDs find them. Both know Ceph by its programs and their documented output only. [`placement`] shows where the
+//! primaries of a pool are and brings them to a site; it asks any cluster through `benthic-rados`.
 
 pub mod classes;
 pub mod local;
+pub mod placement;

@@ -1,8 +1,8 @@
 //! The command line: global options and the list of commands. Each command's own arguments are in its file.
 
 use crate::commands::{
-    bench, class, cluster, completions, cp, demo, exec, fsck, get, ls, omap, pool, put, rm, scrub, sql, stat,
-    xattr,
+    bench, class, cluster, completions, cp, demo, exec, fsck, get, ls, omap, placement, pool, put, rm, scrub,
+    sql, stat, xattr,
 };
 use crate::exit;
 use crate::store::DEFAULT_URI;
@@ -109,6 +109,9 @@ pub enum Command {
     /// Run a Ceph cluster on this machine, for development and tests
     #[command(subcommand, after_help = cluster::EXAMPLES)]
     Cluster(cluster::ClusterCommand),
+    /// Show where pools of a Ceph cluster are, and bring their primaries to a site
+    #[command(subcommand, after_help = placement::EXAMPLES)]
+    Placement(placement::PlacementCommand),
     /// Measure throughput and latency
     #[command(subcommand, after_help = bench::EXAMPLES)]
     Bench(bench::BenchCommand),

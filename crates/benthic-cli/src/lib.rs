@@ -8,14 +8,15 @@ mod commands;
 pub mod exit;
 #[cfg(test)]
 mod faulty;
+pub mod html;
 pub mod interrupt;
 mod jobs;
 pub mod local;
-mod noise;
+pub mod noise;
 pub mod output;
 pub mod progress;
 pub mod store;
-mod transfer;
+pub mod transfer;
 pub mod units;
 
 pub use args::Global;
@@ -118,7 +119,7 @@ fn start_logging(verbose: u8) {
 
 /// A class method that panics is answered with an error, which is told, and so is a reader of damaged input; the panic itself
 /// is for the log.
-fn log_panics_of_the_engine() {
+pub fn log_panics_of_the_engine() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if matches!(std::thread::current().name(), Some("benthic-work" | THREAD_THAT_MAY_PANIC)) {

@@ -10,7 +10,7 @@ impl Noise {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,14 +20,14 @@ impl Noise {
 
     /// A number below a bound, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.next_u64() % bound
     }
 
     /// The next bytes.
     pub fn bytes(&mut self, len_bytes: usize) -> Vec<u8> {
         let mut data = Vec::with_capacity(len_bytes + 8);
         while data.len() < len_bytes {
-            data.extend_from_slice(&self.next().to_le_bytes());
+            data.extend_from_slice(&self.next_u64().to_le_bytes());
         }
         data.truncate(len_bytes);
         data

@@ -24,6 +24,16 @@ impl Progress {
         Progress::new(ProgressBar::new_spinner(), what, "{spinner} {prefix}: {pos} objects {rate}")
     }
 
+    /// A count of rows whose total is not known.
+    pub fn rows(what: &str) -> Progress {
+        Progress::new(ProgressBar::new_spinner(), what, "{spinner} {prefix}: {pos} rows {rate}")
+    }
+
+    /// A bar over `total` steps.
+    pub fn steps(what: &str, total: u64) -> Progress {
+        Progress::new(ProgressBar::new(total), what, "{prefix} [{wide_bar}] {pos}/{len} {msg} {eta}")
+    }
+
     fn new(bar: ProgressBar, what: &str, template: &str) -> Progress {
         bar.set_prefix(what.to_owned());
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -42,6 +52,17 @@ impl Progress {
     /// Moves on by a number of bytes or objects.
     pub fn advance(&self, by: u64) {
         self.0.inc(by);
+    }
+
+    /// Moves to a step of so many, both of which may have changed.
+    pub fn reach(&self, step: u64, total: u64) {
+        self.0.set_length(total);
+        self.0.set_position(step);
+    }
+
+    /// Says what the step is.
+    pub fn say(&self, what: &str) {
+        self.0.set_message(what.to_owned());
     }
 
     /// Prints a line above the bar; nothing off a terminal.

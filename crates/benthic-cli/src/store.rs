@@ -25,12 +25,32 @@ pub struct Session {
     pub out: Output,
 }
 
-struct Opened {
-    store: Arc<dyn Store>,
+/// A store that was opened.
+pub struct Opened {
+    /// The store.
+    pub store: Arc<dyn Store>,
     /// The same store, if it must be closed.
     embedded: Option<Arc<EmbeddedStore>>,
     /// The same store, if it is a Ceph cluster.
     rados: Option<Arc<RadosStore>>,
+}
+
+impl Opened {
+    /// Whether the store is a Ceph cluster.
+    pub fn is_ceph(&self) -> bool {
+        self.rados.is_some()
+    }
+
+    /// Hands the store over: what was acknowledged is then on the disk and the directory is free.
+    ///
+    /// # Errors
+    /// Those of [`EmbeddedStore::close`].
+    pub async fn close(&self) -> Result<()> {
+        let Some(embedded) = self.embedded.clone() else {
+            return Ok(());
+        };
+        blocking(move || embedded.close()).await
+    }
 }
 
 impl Session {
@@ -110,14 +130,19 @@ impl Session {
 
     /// Hands over what was opened: what was acknowledged is then on the disk and the directory is free.
     pub async fn close(&self) -> Result<()> {
-        let Some(embedded) = self.opened.get().and_then(|opened| opened.embedded.clone()) else {
-            return Ok(());
-        };
-        blocking(move || embedded.close()).await
+        match self.opened.get() {
+            Some(opened) => opened.close().await,
+            None => Ok(()),
+        }
     }
 }
 
-async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<Opened> {
+/// Opens the store with this URI, in which these classes run unless it is a cluster; with `create`, a directory that is no
+/// store yet becomes one.
+///
+/// # Errors
+/// `InvalidArgument` for what is no URI; `NotFound`; those of the engines.
+pub async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<Opened> {
     let options = |classes| Options::default().with_classes(classes);
     match parse(uri)? {
         StoreUri::Mem => Ok(Opened { store: MemStore::new(options(classes)), embedded: None, rados: None }),

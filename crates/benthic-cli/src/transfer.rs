@@ -161,6 +161,12 @@ impl<'a> Download<'a> {
         Download { pool, object, version, size_bytes, offset_bytes: 0 }
     }
 
+    /// Leaves out what is before an offset.
+    #[must_use]
+    pub fn skip_to(self, offset_bytes: u64) -> Download<'a> {
+        Download { offset_bytes: offset_bytes.min(self.size_bytes), ..self }
+    }
+
     /// Starts with the object as it is now.
     ///
     /// # Errors

@@ -109,7 +109,7 @@ impl Progress {
 fn outcome_unknown() -> Error {
     Error::new(
         ErrorKind::OutcomeUnknown,
-        "no monitor answered in time, and the change may have happened; list the pools to find out",
+        "no monitor answered in time, and the change may have happened; look before it is repeated",
     )
 }
 

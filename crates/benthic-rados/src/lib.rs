@@ -7,6 +7,7 @@
 //! How the contract's operations become an OSD's is in `read.rs` and `write.rs`; why, in
 //! docs/design/0003-what-an-osd-does.md.
 
+mod admin;
 mod blocking;
 mod describe;
 mod errors;
@@ -20,6 +21,7 @@ mod read;
 mod store;
 mod write;
 
+pub use admin::Answer;
 pub use describe::Osd;
 pub use ffi::end_process;
 pub use store::{Options, RadosStore};

@@ -3,7 +3,7 @@
 use crate::blocking::{Blocking, Progress};
 use crate::describe::Libraries;
 use crate::errors::{self, c_string, no_such_pool};
-use crate::ffi::{Cluster, IoCtx};
+use crate::ffi::{Cluster, Daemons, IoCtx};
 use crate::in_flight::InFlight;
 use crate::pool::RadosPool;
 use async_trait::async_trait;
@@ -101,6 +101,16 @@ impl RadosStore {
         self.shared.run(job).await
     }
 
+    /// The same for a job that may change something, and says when it begins to.
+    pub(crate) async fn run_change<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Shared, &Progress) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let shared = Arc::clone(&self.shared);
+        let job = move |progress: &Progress| job(&shared, progress).map_err(|error| progress.judge(error));
+        self.shared.blocking.run(self.shared.options.mon_timeout(), job).await
+    }
+
     /// Runs a job that creates or removes a pool.
     async fn change(
         &self,
@@ -108,10 +118,8 @@ impl RadosStore {
         job: fn(&Shared, &Progress, &str) -> Result<()>,
         op: &'static str,
     ) -> Result<()> {
-        let (shared, pool) = (Arc::clone(&self.shared), name.to_owned());
-        let job =
-            move |progress: &Progress| job(&shared, progress, &pool).map_err(|error| progress.judge(error));
-        let done = self.shared.blocking.run(self.shared.options.mon_timeout(), job).await;
+        let pool = name.to_owned();
+        let done = self.run_change(move |shared, progress| job(shared, progress, &pool)).await;
         done.map_err(|error| error.with_op(op).with("pool", name))
     }
 }
@@ -355,7 +363,7 @@ fn wait_for_map(shared: &Shared) -> Result<()> {
 
 /// Runs a monitor command and gives its output and its status line.
 pub(crate) fn command(shared: &Shared, command: &Value) -> Result<(Vec<u8>, String)> {
-    let (result, status) = shared.cluster.mon_command(&c_string(command.to_string())?);
+    let (result, status) = shared.cluster.command(Daemons::Monitors, &c_string(command.to_string())?, &[]);
     let output = result.map_err(|number| errors::of_command(number, &status))?;
     Ok((output, status))
 }

@@ -7,7 +7,7 @@ use super::{Cluster, Daemon, QUESTION_LIMIT, Watch};
 use benthic_core::{Action, Error, Result};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const ADMIN: &str = "client.admin";
 /// Makes keys, monitor map and data of all daemons, and starts each when it is made.
 ///
 /// OSDs load `classes` when they start.
-pub fn create(cluster: &Cluster, classes: Option<&Path>, watch: &mut Watch<'_>) -> Result<()> {
+pub fn create(cluster: &Cluster, classes: &[PathBuf], watch: &mut Watch<'_>) -> Result<()> {
     watch("keys")?;
     layout::fill(&cluster.dir, &cluster.marker)?;
     cluster.install(classes)?;

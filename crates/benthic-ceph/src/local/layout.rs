@@ -55,7 +55,7 @@ pub struct Marker {
 
 impl Marker {
     /// The marker of a new cluster, with a free port.
-    pub fn new(osds: u32, sites: &[String], rtt_ms: u32) -> Result<Marker> {
+    pub fn new(osds: u32, sites: &[String], rtt_ms: u32, mbit_per_s: u32) -> Result<Marker> {
         let fsid = uuid()?;
         // Below the ports that the kernel gives to clients, and another start for each cluster.
         let start = fsid.bytes().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
@@ -63,7 +63,7 @@ impl Marker {
             .map(|step| 20_000 + start.wrapping_add(step * 7) % 10_000)
             .find(|port| port_is_free(*port))
             .ok_or_else(|| Error::new(ErrorKind::Busy, "no free port found for the monitor; try again"))?;
-        let sites = if sites.is_empty() { None } else { Some(Sites::new(sites, rtt_ms, &fsid)?) };
+        let sites = if sites.is_empty() { None } else { Some(Sites::new(sites, rtt_ms, mbit_per_s, &fsid)?) };
         Ok(Marker { format: 1, fsid, mon_port, osds, sites, complete: false })
     }
 

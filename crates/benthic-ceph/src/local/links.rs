@@ -73,6 +73,13 @@ impl Cluster {
         Some(sites.namespace(sites.site_of(daemon)?, &self.marker.fsid))
     }
 
+    /// Whether a daemon is at a site that is cut off.
+    pub(super) fn is_cut_off(&self, daemon: Daemon) -> bool {
+        self.marker.sites.as_ref().is_some_and(|sites| {
+            sites.site_of(daemon).is_some_and(|site| sites.cut.contains(&sites.names[site]))
+        })
+    }
+
     /// Lets links that are up take over what the marker says.
     pub(super) fn poke_links(&self) -> Result<()> {
         let is_up = Daemon::Wan.pid(&self.conf())?.is_some();

@@ -18,7 +18,7 @@ mod wait;
 pub mod wan;
 
 pub use daemon::Daemon;
-pub use sites::{RTT_MS_DEFAULT, RTT_MS_MAX, SITES_MAX};
+pub use sites::{MBIT_PER_S_MAX, RTT_MS_DEFAULT, RTT_MS_MAX, SITES_MAX};
 pub use status::{DaemonStatus, PoolStatus, SiteStatus, Status};
 pub use up::{Plan, Started};
 
@@ -158,6 +158,7 @@ impl Cluster {
             checks,
             sites: sites.map(SiteStatus::all).unwrap_or_default(),
             rtt_ms: sites.map(|sites| sites.rtt_ms),
+            mbit_per_s: sites.map(|sites| sites.mbit_per_s).filter(|rate| *rate > 0),
             daemons,
             pools,
             used_bytes,
@@ -229,7 +230,8 @@ impl Cluster {
     }
 
     fn health(&self) -> Result<Health> {
-        Health::parse(&self.ask(&["status"])?)
+        let cut_off_osds = self.daemons().into_iter().filter(|daemon| self.is_cut_off(*daemon)).count();
+        Health::parse(&self.ask(&["status"])?, cut_off_osds as u64)
     }
 
     /// Starts a daemon unless it runs. It detaches itself and is then in a session of its own.

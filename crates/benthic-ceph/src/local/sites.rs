@@ -18,6 +18,8 @@ use std::thread;
 pub const SITES_MAX: usize = 16;
 /// The longest round trip between two sites.
 pub const RTT_MS_MAX: u32 = 1_000;
+/// The highest rate of a link that can be asked for.
+pub const MBIT_PER_S_MAX: u32 = 10_000;
 /// The round trip if nobody says.
 pub const RTT_MS_DEFAULT: u32 = 10;
 
@@ -34,6 +36,9 @@ pub struct Sites {
     pub names: Vec<String>,
     /// A round trip between two of them, or between one and the rest of this machine.
     pub rtt_ms: u32,
+    /// What each of them, and the rest of this machine, receives at most; 0 for as fast as this machine is.
+    #[serde(default)]
+    pub mbit_per_s: u32,
     /// Those that are cut off.
     pub cut: Vec<String>,
     /// Which 256 addresses are theirs.
@@ -45,7 +50,7 @@ impl Sites {
     ///
     /// # Errors
     /// `Busy` if all addresses are taken.
-    pub fn new(names: &[String], rtt_ms: u32, fsid: &str) -> Result<Sites> {
+    pub fn new(names: &[String], rtt_ms: u32, mbit_per_s: u32, fsid: &str) -> Result<Sites> {
         // Another start for each cluster: one that is down has no interface, and comes back.
         let start = fsid.bytes().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
         let taken = taken_blocks()?;
@@ -53,7 +58,7 @@ impl Sites {
             .map(|step| start.wrapping_add(step) % BLOCKS)
             .find(|block| !taken.iter().any(|taken| taken.has(*block)))
             .ok_or_else(|| Error::new(ErrorKind::Busy, "all addresses of 198.18.0.0/15 are in use here"))?;
-        Ok(Sites { names: names.to_vec(), rtt_ms, cut: Vec::new(), block })
+        Ok(Sites { names: names.to_vec(), rtt_ms, mbit_per_s, cut: Vec::new(), block })
     }
 
     /// Fails if an interface of this machine, which is none of the cluster's, has its addresses.
@@ -281,7 +286,7 @@ mod tests {
     #[test]
     fn daemons_and_addresses_are_spread() {
         let names = ["um", "msu", "wsu"].map(str::to_owned).to_vec();
-        let sites = Sites { names, rtt_ms: 10, cut: Vec::new(), block: 300 };
+        let sites = Sites { names, rtt_ms: 10, mbit_per_s: 0, cut: Vec::new(), block: 300 };
         let at = |number| sites.site_of(Daemon::Osd(number));
         assert_eq!([at(0), at(1), at(2), at(3)], [Some(0), Some(1), Some(2), Some(0)]);
         assert_eq!((sites.site_of(Daemon::Mon), sites.site_of(Daemon::Wan)), (Some(0), None));

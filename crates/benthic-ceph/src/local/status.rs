@@ -23,6 +23,8 @@ pub struct Status {
     pub sites: Vec<SiteStatus>,
     /// A round trip between two sites.
     pub rtt_ms: Option<u32>,
+    /// What each site receives at most; none if there is no limit.
+    pub mbit_per_s: Option<u32>,
     /// All daemons that the cluster should have.
     pub daemons: Vec<DaemonStatus>,
     /// The pools.
@@ -99,8 +101,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// Reads the JSON of `ceph status`.
-    pub fn parse(json: &str) -> Result<Health> {
+    /// Reads the JSON of `ceph status`. A cluster serves without the OSDs that are cut off, of which there are so many.
+    pub fn parse(json: &str, cut_off_osds: u64) -> Result<Health> {
         let value = parse(json)?;
         let status = value["health"]["status"].as_str().ok_or_else(|| strange("health"))?.to_owned();
         let checks = value["health"]["checks"].as_object().into_iter().flatten();
@@ -108,13 +110,14 @@ impl Health {
             format!("{code}: {}", check["summary"]["message"].as_str().unwrap_or("no details"))
         };
         let checks = checks.map(line).collect();
-        let missing = missing(&value);
+        let missing = missing(&value, cut_off_osds);
         Ok(Health { status, checks, missing })
     }
 }
 
-fn missing(status: &Value) -> Option<String> {
-    let (up, all) = (count(&status["osdmap"]["num_up_osds"]), count(&status["osdmap"]["num_osds"]));
+fn missing(status: &Value, cut_off_osds: u64) -> Option<String> {
+    let up = count(&status["osdmap"]["num_up_osds"]);
+    let all = count(&status["osdmap"]["num_osds"]).saturating_sub(cut_off_osds);
     let groups = count(&status["pgmap"]["num_pgs"]);
     let states = status["pgmap"]["pgs_by_state"].as_array().map_or(&[][..], Vec::as_slice);
     let clean = |state: &&Value| {
@@ -126,7 +129,7 @@ fn missing(status: &Value) -> Option<String> {
         Some("the manager".to_owned())
     } else if up < all {
         Some(format!("OSDs: {up} of {all} up"))
-    } else if clean < groups {
+    } else if clean < groups && cut_off_osds == 0 {
         Some(format!("placement groups: {clean} of {groups} clean"))
     } else {
         None

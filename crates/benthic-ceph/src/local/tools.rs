@@ -26,20 +26,30 @@ const IP: (&str, &str) = ("ip", "iproute2");
 
 /// Fails with the names of all packages that are missing.
 pub fn require(with_sites: bool) -> Result<()> {
+    let programs = PROGRAMS.iter().chain(with_sites.then_some(&IP));
+    require_all(
+        programs,
+        "Ceph is not installed: run `make ceph` or `apt-get install --no-install-recommends",
+    )
+}
+
+/// Fails, saying what for, with the names of the packages that are missing of these programs.
+pub fn require_helpers(programs: &[(&str, &str)], what_for: &str) -> Result<()> {
+    require_all(programs.iter(), &format!("{what_for}: `apt-get install --no-install-recommends"))
+}
+
+fn require_all<'a>(programs: impl Iterator<Item = &'a (&'a str, &'a str)>, message: &str) -> Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let mut missing: Vec<_> = PROGRAMS.iter().chain(with_sites.then_some(&IP)).collect();
-    missing.retain(|(name, _)| !dirs.iter().any(|dir| dir.join(name).is_file()));
+    let is_missing = |name: &str| !dirs.iter().any(|dir| dir.join(name).is_file());
+    let missing: Vec<_> = programs.filter(|(name, _)| is_missing(name)).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
     let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     packages.dedup();
-    let message = format!(
-        "Ceph is not installed: run `make ceph` or `apt-get install --no-install-recommends {}`",
-        packages.join(" ")
-    );
+    let message = format!("{message} {}`", packages.join(" "));
     Err(Error::new(ErrorKind::Unavailable, message).with("missing", programs.join(",")))
 }
 

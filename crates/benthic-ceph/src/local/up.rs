@@ -1,7 +1,7 @@
 //! Bringing a cluster up.
 
 use super::layout::{self, Marker};
-use super::sites::{self, RTT_MS_DEFAULT, RTT_MS_MAX};
+use super::sites::{self, MBIT_PER_S_MAX, RTT_MS_DEFAULT, RTT_MS_MAX, Sites};
 use super::{Cluster, Daemon, OSDS_DEFAULT, OSDS_MAX, Watch, create, daemon, tools, wan};
 use crate::classes;
 use benthic_core::{Error, ErrorKind, Result};
@@ -23,8 +23,11 @@ pub struct Plan {
     /// A round trip between two sites, or between one and the rest of this machine; by default
     /// [`RTT_MS_DEFAULT`]. Of a cluster that is there it can be changed.
     pub rtt_ms: Option<u32>,
-    /// A library of classes to install; by default none is.
-    pub classes: Option<PathBuf>,
+    /// What each site, and the rest of this machine, receives at most; 0, which is the default, for no limit. Of a
+    /// cluster that is there it can be changed.
+    pub mbit_per_s: Option<u32>,
+    /// Libraries of classes to install; by default none is.
+    pub classes: Vec<PathBuf>,
 }
 
 /// What [`Cluster::up`] had to do.
@@ -59,7 +62,8 @@ impl Cluster {
         plan.check()?;
         tools::require(!plan.sites.is_empty())?;
         layout::check_path(dir)?;
-        if plan.sites.is_empty() && plan.rtt_ms.is_some() && Marker::read(dir)?.is_none() {
+        let of_links = plan.rtt_ms.or(plan.mbit_per_s);
+        if plan.sites.is_empty() && of_links.is_some() && Marker::read(dir)?.is_none() {
             return Err(wan::no_sites());
         }
         layout::make(dir)?;
@@ -69,12 +73,11 @@ impl Cluster {
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", dir.display()));
         }
         let _lock = layout::lock(&dir)?;
-        let classes = plan.classes.as_deref();
         let (mut cluster, started) = match Marker::read(&dir)? {
             Some(marker) if marker.complete => {
                 let mut cluster = Cluster { dir, marker };
                 cluster.take_over(plan)?;
-                cluster.install(classes)?;
+                cluster.install(&plan.classes)?;
                 let running = daemon::running(&cluster.conf())?;
                 let stopped = |daemon: &Daemon| running.iter().all(|(found, _)| found != daemon);
                 let stopped: Vec<Daemon> = cluster.daemons().into_iter().filter(stopped).collect();
@@ -107,15 +110,17 @@ impl Cluster {
             if plan.sites.is_empty() {
                 plan.osds = plan.osds.or(Some(marker.osds));
                 plan.rtt_ms = plan.rtt_ms.or(marker.sites.as_ref().map(|sites| sites.rtt_ms));
+                plan.mbit_per_s = plan.mbit_per_s.or(marker.sites.as_ref().map(|sites| sites.mbit_per_s));
                 plan.sites = marker.sites.as_ref().map(|sites| sites.names.clone()).unwrap_or_default();
             }
             Cluster { dir: dir.clone(), marker }.stop(Signal::KILL, watch)?;
             layout::clear(&dir, true)?;
         }
         let rtt_ms = plan.rtt_ms.unwrap_or(RTT_MS_DEFAULT);
-        let cluster = Cluster { dir, marker: Marker::new(plan.osds(), &plan.sites, rtt_ms)? };
+        let mbit_per_s = plan.mbit_per_s.unwrap_or(0);
+        let cluster = Cluster { dir, marker: Marker::new(plan.osds(), &plan.sites, rtt_ms, mbit_per_s)? };
         cluster.marker.write(&cluster.dir)?;
-        create::create(&cluster, plan.classes.as_deref(), watch)?;
+        create::create(&cluster, &plan.classes, watch)?;
         Ok(cluster)
     }
 
@@ -126,7 +131,7 @@ impl Cluster {
         let differs = if plan.osds.is_some_and(|osds| osds != have.osds) {
             format!("has {} OSDs", have.osds)
         } else if plan.sites.is_empty() || plan.sites == names {
-            return self.set_rtt(plan.rtt_ms);
+            return self.set_links(plan);
         } else if names.is_empty() {
             "has no sites".to_owned()
         } else {
@@ -137,20 +142,25 @@ impl Cluster {
         Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", self.dir.display()))
     }
 
-    fn set_rtt(&mut self, rtt_ms: Option<u32>) -> Result<()> {
-        let Some(rtt_ms) = rtt_ms else { return Ok(()) };
-        let sites = self.marker.sites.as_mut().ok_or_else(wan::no_sites)?;
-        if sites.rtt_ms == rtt_ms {
+    fn set_links(&mut self, plan: &Plan) -> Result<()> {
+        if plan.rtt_ms.or(plan.mbit_per_s).is_none() {
             return Ok(());
         }
-        sites.rtt_ms = rtt_ms;
+        let sites = self.marker.sites.as_mut().ok_or_else(wan::no_sites)?;
+        let links = |sites: &Sites| (sites.rtt_ms, sites.mbit_per_s);
+        let before = links(sites);
+        sites.rtt_ms = plan.rtt_ms.unwrap_or(sites.rtt_ms);
+        sites.mbit_per_s = plan.mbit_per_s.unwrap_or(sites.mbit_per_s);
+        if links(sites) == before {
+            return Ok(());
+        }
         self.marker.write(&self.dir)?;
         self.poke_links()
     }
 
-    /// Puts a library of classes where the OSDs find it.
-    pub(super) fn install(&self, library: Option<&Path>) -> Result<()> {
-        library.map_or(Ok(()), |library| classes::install(library, &self.class_dir()).map(drop))
+    /// Puts libraries of classes where the OSDs find them.
+    pub(super) fn install(&self, libraries: &[PathBuf]) -> Result<()> {
+        libraries.iter().try_for_each(|library| classes::install(library, &self.class_dir()).map(drop))
     }
 
     /// The OSDs that run an older file of this name than the one that is installed: they take the new one when they are
@@ -181,7 +191,10 @@ impl Plan {
         if self.rtt_ms.is_some_and(|rtt_ms| rtt_ms > RTT_MS_MAX) {
             return invalid("a round trip takes 0 to 1000 ms");
         }
-        if let Some(library) = &self.classes {
+        if self.mbit_per_s.is_some_and(|rate| rate > MBIT_PER_S_MAX) {
+            return invalid("a link has up to 10000 Mbit/s, or 0 for no limit");
+        }
+        for library in &self.classes {
             classes::library_name(library)?;
             classes::read_library(library)?;
         }

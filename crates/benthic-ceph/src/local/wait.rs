@@ -42,6 +42,8 @@ impl Cluster {
             let launched: Vec<_> = others.iter().map(|daemon| scope.spawn(|| self.launch(*daemon))).collect();
             launched.into_iter().try_for_each(joined)
         })?;
+        // Those that are cut off run, and nobody hears of it.
+        let others: Vec<Daemon> = others.into_iter().filter(|daemon| !self.is_cut_off(*daemon)).collect();
         let names: Vec<String> = others.iter().map(Daemon::to_string).collect();
         self.wait_for(&names.join(", "), &others, START_LIMIT, watch, || {
             let now = self.lives()?;

@@ -1,5 +1,5 @@
 //! The links between the sites of a cluster: a program that carries every packet from one site to another, after
-//! half of a round trip, unless one of the two is cut off.
+//! half of a round trip and at the links' rate, unless one of the two is cut off.
 //!
 //! Each site has a TUN device, and so has the rest of the machine. A thread reads each device and gives every packet to
 //! the queue of the site that it is for; another thread takes each queue's packets in their order, waits until they are
@@ -24,10 +24,14 @@ use tappers::{AddAddressV4, DeviceState, Interface};
 
 /// As large as TCP can use: a packet costs two copies and two system calls whatever its size.
 const MTU_BYTES: usize = 65_000;
+/// Behind a packet of the largest others would wait for 5 ms at 100 Mbit/s.
+const MTU_BYTES_WITH_A_RATE: usize = 9_000;
 /// All ends are in one network.
 const NETWORK_BITS: u8 = 24;
 /// What waits for one site: 0.5 s of 1 Gbit/s.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
+/// What waits for one site whose link has a rate: more would be a delay that nobody asked for.
+const QUEUE_LIMIT: Duration = Duration::from_millis(200);
 /// What a packet costs beyond its bytes.
 const PACKET_OVERHEAD_BYTES: usize = 128;
 /// The highest that is no real-time one.
@@ -54,6 +58,8 @@ struct End {
 #[derive(Default)]
 struct Weather {
     one_way_us: AtomicU64,
+    /// 0: none.
+    mbit_per_s: AtomicU64,
     /// A bit for each end.
     cut: AtomicU32,
 }
@@ -82,9 +88,10 @@ pub fn run(dir: &Path) -> Result<()> {
     // The kernel takes the devices of a process that ended one by one, in this order: when the last is gone, all are.
     for site in (0..sites.names.len()).map(Some).chain([None]) {
         let address = sites.address(site);
+        let mtu_bytes = if sites.mbit_per_s == 0 { MTU_BYTES } else { MTU_BYTES_WITH_A_RATE };
         let device = match site {
-            None => open(&device_name(fsid), address),
-            Some(site) => sites.namespace(site, fsid).run(|| open("wan", address)),
+            None => open(&device_name(fsid), address, mtu_bytes),
+            Some(site) => sites.namespace(site, fsid).run(|| open("wan", address, mtu_bytes)),
         }?;
         let (queue, packets) = mpsc::channel();
         ends.push(End { address, device, queue, queued_bytes: AtomicUsize::new(0) });
@@ -124,10 +131,10 @@ pub(super) fn device_name(fsid: &str) -> String {
 }
 
 /// Makes a device in the namespace of this thread. It lasts as long as the process.
-fn open(name: &str, address: Ipv4Addr) -> Result<Tun> {
+fn open(name: &str, address: Ipv4Addr, mtu_bytes: usize) -> Result<Tun> {
     let made = || {
         let device = Tun::create_named(Interface::new(name)?)?;
-        device.set_mtu(MTU_BYTES)?;
+        device.set_mtu(mtu_bytes)?;
         let mut in_network = AddAddressV4::new(address);
         in_network.set_netmask(NETWORK_BITS);
         device.add_addr(in_network)?;
@@ -150,7 +157,7 @@ impl Wan {
             let bytes = &buffer[..len];
             let Some(to) = destination(bytes).and_then(|address| self.end(address)) else { continue };
             let queued = self.ends[to].queued_bytes.load(Ordering::Relaxed);
-            if to == from || queued > QUEUE_BYTES_MAX {
+            if to == from || queued > self.weather.queue_bytes_max() {
                 continue;
             }
             self.ends[to].queued_bytes.fetch_add(len + PACKET_OVERHEAD_BYTES, Ordering::Relaxed);
@@ -166,12 +173,14 @@ impl Wan {
     fn write(&self, to: usize, packets: &Receiver<Packet>) -> Error {
         // Timers are 50 us late otherwise, to save power.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
+        let mut sent_at = Instant::now();
         for packet in packets {
-            while let Some(left) =
-                packet.due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-            {
+            // The link is busy with the packet for as long as its bytes take.
+            let due = packet.due.max(sent_at) + self.weather.time_of(packet.bytes.len());
+            while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
                 thread::park_timeout(left);
             }
+            sent_at = due;
             self.ends[to]
                 .queued_bytes
                 .fetch_sub(packet.bytes.len() + PACKET_OVERHEAD_BYTES, Ordering::Relaxed);
@@ -193,8 +202,27 @@ impl Wan {
         // A cluster that is being made need not wait for its links.
         let rtt_ms = if marker.complete { sites.rtt_ms } else { 0 };
         self.weather.one_way_us.store(u64::from(rtt_ms) * 500, Ordering::Relaxed);
+        let mbit_per_s = if marker.complete { sites.mbit_per_s } else { 0 };
+        self.weather.mbit_per_s.store(u64::from(mbit_per_s), Ordering::Relaxed);
         let cut = sites.cut.iter().filter_map(|name| sites.find(name).ok());
         self.weather.cut.store(cut.fold(0, |cut, site| cut | 1 << site), Ordering::SeqCst);
+    }
+}
+
+impl Weather {
+    /// How long the bytes of a packet are on a link.
+    fn time_of(&self, len_bytes: usize) -> Duration {
+        match self.mbit_per_s.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            mbit_per_s => Duration::from_nanos(len_bytes as u64 * 8_000 / mbit_per_s),
+        }
+    }
+
+    fn queue_bytes_max(&self) -> usize {
+        match self.mbit_per_s.load(Ordering::Relaxed) as usize {
+            0 => QUEUE_BYTES_MAX,
+            mbit_per_s => mbit_per_s * 125 * QUEUE_LIMIT.as_millis() as usize,
+        }
     }
 }
 

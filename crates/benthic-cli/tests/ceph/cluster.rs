@@ -48,6 +48,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
             "dir",
             "fsid",
             "health",
+            "mbit_per_s",
             "pools",
             "rtt_ms",
             "sites",
@@ -173,7 +174,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
 
 /// The OSDs have the classes of this build, and it is told when they run others than are installed.
 fn classes_are_installed(home: &Home, up: &Value, store: &str) {
-    let library = up["classes"].as_str().expect("`cargo build --release -p benthic-cls-library` makes it");
+    let library = up["classes"][0].as_str().expect("`cargo build --release -p benthic-cls-library` makes it");
     let installed = home.path("benthic-cluster/classes/libcls_benthic_1.so");
     assert_eq!(fs::read(&installed).unwrap(), fs::read(library).unwrap());
     let digest = home.ok(&["--store", store, "exec", "p/o", "digest", "md5"]);

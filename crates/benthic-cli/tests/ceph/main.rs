@@ -10,6 +10,7 @@ mod cluster;
 mod demo;
 mod failures;
 mod neighbours;
+mod placement;
 mod sites;
 mod support;
 mod tour;

@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 /// Much more than a read takes on a busy machine without a link.
 const RTT_MS: f64 = 40.0;
@@ -104,6 +105,19 @@ fn sites_are_apart_can_be_cut_off_and_leave_nothing() {
     let here_ms = read_ms(&home, None, &store);
     assert!(here_ms < RTT_MS, "without a delay: {here_ms} ms");
 
+    // A rate holds at once, and goes again.
+    assert_eq!(status(&home)["mbit_per_s"], Value::Null);
+    assert_eq!(home.json(&["cluster", "up", "--mbit-per-s", "40"])[0]["up"], "already");
+    assert!(home.ok(&["cluster", "status"]).contains("0 ms for a round trip, 40 Mbit/s"));
+    let file = home.path("4MiB");
+    fs::write(&file, vec![7; 4 << 20]).unwrap();
+    let began = Instant::now();
+    home.ok(&["--store", &store, "put", "near/large", file.to_str().unwrap()]);
+    let seconds = began.elapsed().as_secs_f64();
+    assert!(seconds > 0.8, "32 Mbit at 40 Mbit/s: {seconds} s");
+    assert_eq!(home.json(&["cluster", "up", "--mbit-per-s", "0"])[0]["up"], "already");
+    assert_eq!(status(&home)["mbit_per_s"], Value::Null);
+
     home.ok(&["cluster", "down", "--remove"]);
     assert!(!dir.exists());
     assert_eq!(left_over(fsid, &dir), [""; 0]);
@@ -177,6 +191,9 @@ fn a_cut_site_is_down_until_it_is_healed(home: &Home, conf: &str, store: &str) {
     assert_eq!(up, [1, 0, 1], "the process runs, and nobody hears it");
     assert!(daemon(&status(home), "osd.1")["pid"].is_u64());
 
+    // What was killed meanwhile comes back, and that site is not waited for.
+    home.ok(&["cluster", "kill", "osd.2"]);
+    assert_eq!(home.json(&["cluster", "up"])[0]["up"], "resumed");
     put("during");
     assert_eq!(home.ok(&["--store", store, "get", "near/before", "-"]), "written before the cut");
     assert_eq!((&cut("heal")["changed"], &cut("heal")["changed"]), (&true.into(), &false.into()));
@@ -195,5 +212,7 @@ fn sites_that_cannot_be_are_refused() {
     assert!(refused(6, &["--sites", "um,msu,wsu", "--osds", "2"]).contains("each site needs an OSD"));
     assert!(refused(6, &["--rtt-ms", "5"]).contains("--sites"));
     assert!(refused(2, &["--sites", "um", "--rtt-ms", "1001"]).contains("1001"));
+    assert!(refused(6, &["--mbit-per-s", "100"]).contains("--sites"));
+    assert!(refused(2, &["--sites", "um", "--mbit-per-s", "10001"]).contains("10001"));
     assert!(!home.path("benthic-cluster").exists(), "nothing was made");
 }

@@ -11,6 +11,14 @@ pub(crate) struct Cluster {
     pub(super) handle: Handle,
 }
 
+/// Who a command is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Daemons {
+    Monitors,
+    /// The one that is active.
+    Manager,
+}
+
 // SAFETY: librados' cluster handles may be used by any thread at any time.
 unsafe impl Send for Cluster {}
 // SAFETY: as above.
@@ -90,18 +98,27 @@ impl Cluster {
         check(unsafe { (self.api.wait_for_latest_osdmap)(self.handle) }).map(|_| ())
     }
 
-    /// Runs a monitor command and gives its result, with the output, and its status line.
-    pub fn mon_command(&self, command: &CStr) -> (std::result::Result<Vec<u8>, i32>, String) {
+    /// Runs a command and gives its result, with the output, and its status line.
+    pub fn command(
+        &self,
+        at: Daemons,
+        command: &CStr,
+        input: &[u8],
+    ) -> (std::result::Result<Vec<u8>, i32>, String) {
+        let run = match at {
+            Daemons::Monitors => self.api.mon_command,
+            Daemons::Manager => self.api.mgr_command,
+        };
         let commands = [command.as_ptr()];
         let (mut out, mut out_len, mut status, mut status_len) = (null_mut(), 0, null_mut(), 0);
         // SAFETY: all pointers are valid during the call; both buffers are ours to free.
         unsafe {
-            let result = (self.api.mon_command)(
+            let result = run(
                 self.handle,
                 commands.as_ptr(),
                 commands.len(),
-                null(),
-                0,
+                input.as_ptr().cast(),
+                input.len(),
                 &mut out,
                 &mut out_len,
                 &mut status,

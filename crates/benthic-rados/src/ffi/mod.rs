@@ -13,7 +13,7 @@ mod cursor;
 mod read_op;
 mod write_op;
 
-pub(crate) use cluster::Cluster;
+pub(crate) use cluster::{Cluster, Daemons};
 pub(crate) use cursor::{Cursor, Listed};
 pub(crate) use read_op::{ReadBuffers, ReadOp, StepOutput};
 pub(crate) use write_op::{MethodCode, WriteOp};
@@ -68,6 +68,7 @@ functions! {
     fn pool_list(Handle, *mut c_char, usize) -> c_int;
     fn wait_for_latest_osdmap(Handle) -> c_int;
     fn mon_command(Handle, *const *const c_char, usize, *const c_char, usize, *mut *mut c_char, *mut usize, *mut *mut c_char, *mut usize) -> c_int;
+    fn mgr_command(Handle, *const *const c_char, usize, *const c_char, usize, *mut *mut c_char, *mut usize, *mut *mut c_char, *mut usize) -> c_int;
     fn buffer_free(*mut c_char);
     fn ioctx_create2(Handle, i64, *mut Handle) -> c_int;
     fn ioctx_destroy(Handle);

@@ -21,7 +21,8 @@ fn describe(status: &Status) -> String {
         let cut = |site: &SiteStatus| if site.cut { " (cut off)" } else { "" };
         let sites: Vec<String> =
             status.sites.iter().map(|site| format!("{}{}", site.name, cut(site))).collect();
-        lines.push(format!("sites    {}; {rtt_ms} ms for a round trip", sites.join(", ")));
+        let rate = status.mbit_per_s.map(|rate| format!(", {rate} Mbit/s")).unwrap_or_default();
+        lines.push(format!("sites    {}; {rtt_ms} ms for a round trip{rate}", sites.join(", ")));
     }
     lines.extend(status.daemons.iter().map(|DaemonStatus { name, site, pid, uptime_s }| {
         let at = site.as_ref().map(|site| format!(" at {site}")).unwrap_or_default();

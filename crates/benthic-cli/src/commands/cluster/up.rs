@@ -4,10 +4,10 @@ use super::{Place, watch};
 use crate::exit::{Failure, Outcome};
 use crate::store::{Session, blocking};
 use crate::units;
-use benthic_ceph::local::{Cluster, Daemon, OSDS_MAX, Plan, RTT_MS_MAX, Started};
+use benthic_ceph::local::{Cluster, Daemon, MBIT_PER_S_MAX, OSDS_MAX, Plan, RTT_MS_MAX, Started};
 use clap::Args;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 pub const EXAMPLES: &str = "The cluster is for development and tests: nothing protects it from the loss of this \
@@ -15,10 +15,12 @@ pub const EXAMPLES: &str = "The cluster is for development and tests: nothing pr
     benthic cluster up\n  \
     benthic cluster up --osds 1 --dir /tmp/c\n  \
     benthic cluster up --sites um,msu,wsu --rtt-ms 10 --osds 6\n  \
-    benthic cluster up --sites far --rtt-ms 10";
+    benthic cluster up --sites far --rtt-ms 10 --mbit-per-s 100";
 
 /// The library with the classes of this build.
 const LIBRARY: &str = "libcls_benthic_1.so";
+/// The library with the class that runs queries, which takes longer to build.
+const LIBRARY_OF_TABLES: &str = "libcls_table_1.so";
 
 #[derive(Args)]
 pub struct UpArgs {
@@ -31,23 +33,36 @@ pub struct UpArgs {
     /// Milliseconds that a round trip takes between two sites, or from here to one; 10 if not given
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=i64::from(RTT_MS_MAX)))]
     rtt_ms: Option<u32>,
-    /// Library of classes to install; libcls_benthic_1.so beside this program if not given
-    #[arg(long, value_name = "FILE")]
-    classes: Option<PathBuf>,
+    /// Megabits per second that each site, and this machine, receives at most; 0 for no limit, which is the default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MBIT_PER_S_MAX)))]
+    mbit_per_s: Option<u32>,
+    /// Libraries of classes to install; libcls_benthic_1.so and libcls_table_1.so beside this program if not given
+    #[arg(long, value_name = "FILE,…", value_delimiter = ',')]
+    classes: Vec<PathBuf>,
     #[command(flatten)]
     place: Place,
 }
 
 pub async fn run(args: UpArgs, session: &Session) -> Outcome {
     let began = Instant::now();
-    let classes = args.classes.or_else(beside_this_program);
-    let plan = Plan { osds: args.osds, sites: args.sites, rtt_ms: args.rtt_ms, classes: classes.clone() };
+    let classes = match args.classes.is_empty() {
+        true => [LIBRARY, LIBRARY_OF_TABLES].into_iter().filter_map(beside_this_program).collect(),
+        false => args.classes,
+    };
+    let plan = Plan {
+        osds: args.osds,
+        sites: args.sites,
+        rtt_ms: args.rtt_ms,
+        mbit_per_s: args.mbit_per_s,
+        classes: classes.clone(),
+    };
     let (status, started, older) = blocking(move || {
         let (cluster, started) = Cluster::up_as(&args.place.dir, &plan, &mut watch())?;
-        let older = match &plan.classes {
-            Some(library) => cluster.running_older(library)?,
-            None => Vec::new(),
-        };
+        let mut older = Vec::new();
+        for library in &plan.classes {
+            let of_library = cluster.running_older(library)?;
+            older.extend(of_library.into_iter().filter(|daemon| !older.contains(daemon)).collect::<Vec<_>>());
+        }
         Ok((cluster.status()?, started, older))
     })
     .await?;
@@ -70,19 +85,20 @@ pub async fn run(args: UpArgs, session: &Session) -> Outcome {
     for check in &status.checks {
         session.out.note(units::one_line(&format!("  {check}")))?;
     }
-    say_classes(classes.as_deref(), &older, session)?;
+    say_classes(&classes, &older, session)?;
     session.out.note("for development and tests: nothing protects it from the loss of this machine")?;
     session.out.note("`eval \"$(benthic cluster env)\"` points benthic, ceph and rados to it (--dir as here)")
 }
 
-fn say_classes(library: Option<&Path>, older: &[String], session: &Session) -> Outcome {
-    let Some(library) = library else {
+fn say_classes(libraries: &[PathBuf], older: &[String], session: &Session) -> Outcome {
+    if libraries.is_empty() {
         let message = format!(
             "no classes installed: there is no {LIBRARY} beside this program; `make ceph` builds it, --classes names another"
         );
         return session.out.note(message);
-    };
-    session.out.note(format_args!("classes installed: {}", library.display()))?;
+    }
+    let paths: Vec<String> = libraries.iter().map(|library| library.display().to_string()).collect();
+    session.out.note(format_args!("classes installed: {}", paths.join(", ")))?;
     if let Some(first) = older.first() {
         session.out.warning(format_args!(
             "{} run an older build of these classes until they are started again: `benthic cluster kill {first}`, \
@@ -93,9 +109,9 @@ fn say_classes(library: Option<&Path>, older: &[String], session: &Session) -> O
     Ok::<(), Failure>(())
 }
 
-/// The library where cargo puts it, or where it was put beside the program.
-fn beside_this_program() -> Option<PathBuf> {
+/// A library where cargo puts it, or where it was put beside the program.
+fn beside_this_program(library: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let dir = program.parent()?;
-    [dir.join(LIBRARY), dir.join("deps").join(LIBRARY)].into_iter().find(|library| library.is_file())
+    [dir.join(library), dir.join("deps").join(library)].into_iter().find(|library| library.is_file())
 }

@@ -2,7 +2,6 @@
 //! the same at the client, compare both with `md5sum`, and show what each cost.
 
 mod dataset;
-mod html;
 mod phases;
 mod published;
 mod report;

@@ -1,9 +1,9 @@
 //! The findings as one HTML file.
 
-use super::html::{Bar, chart, escape, list, page as html_page, table};
 use super::phases::Phase;
 use super::published::Published;
 use super::{Findings, text};
+use crate::html::{Bar, chart, escape, list, page as html_page, table};
 use crate::units;
 use benthic_core::BUILD;
 

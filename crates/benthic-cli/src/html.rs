@@ -1,4 +1,4 @@
-//! Pages that need nothing else: no scripts, charts inline, light and dark. The Ceph benchmark's report has them, too.
+//! Pages that need nothing else: no scripts, charts inline, light and dark.
 
 const STYLE: &str = include_str!("report.css");
 

@@ -1,0 +1,205 @@
+//! Applying a plan and undoing it. Each step looks at the cluster first and does nothing that is done already, so that what was
+//! interrupted can be repeated.
+
+use super::crush::Rule;
+use super::plan::{Plan, compile, new_map};
+use super::preview::Preview;
+use super::rule::described;
+use super::snapshot::{Pool, Snapshot, read_pgs, repeats};
+use super::text;
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_rados::RadosStore;
+use serde_json::json;
+
+/// How far the placement groups of a pool are on their way to where CRUSH has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Movement {
+    /// Placement groups.
+    pub pgs: usize,
+    /// Those that have arrived, and are active and clean.
+    pub arrived: usize,
+    /// Those that take no reads and writes at this moment.
+    pub inactive: usize,
+}
+
+impl Movement {
+    /// Whether all have arrived.
+    pub fn is_over(&self) -> bool {
+        self.arrived == self.pgs
+    }
+}
+
+impl Plan {
+    /// Lets the data move: limits backfills, adds rule and root to the CRUSH map, and gives the pool the rule. Repeated, it
+    /// changes nothing more. [`movement`] tells how far it is; then follows [`settle`](Plan::settle).
+    ///
+    /// # Errors
+    /// `Conflict` if the cluster, the pool or the CRUSH map is another than the plan was made for; `Unavailable` if a
+    /// placement group of the pool is not active and clean; `PermissionDenied`; `OutcomeUnknown` if a step was not answered:
+    /// repeat it.
+    pub async fn begin(&self, store: &RadosStore, max_backfills: u32) -> Result<()> {
+        let snapshot = Snapshot::read(store).await?;
+        let pool = self.check(&snapshot)?;
+        if rule_of(&snapshot, pool) == self.new_rule {
+            return Ok(());
+        }
+        if rule_of(&snapshot, pool) != self.old_rule {
+            return Err(self.changed("the pool has got another rule", rule_of(&snapshot, pool)));
+        }
+        // Adding the rule was one change of the map.
+        let is_there =
+            snapshot.crush.rule_named(&self.new_rule).is_some_and(|rule| described(rule) == self.steps);
+        let expected = self.crush_version + u64::from(self.adds_rule && is_there);
+        if snapshot.map.crush_version != expected || !(is_there || self.adds_rule) {
+            return Err(self.changed("the CRUSH map has changed", snapshot.map.crush_version));
+        }
+        check_clean(&snapshot, pool)?;
+        if !is_there {
+            let mut preview = Preview::read(store).await?;
+            let new = new_map(&snapshot, &mut preview, &self.addition())?;
+            set_map(store, new, snapshot.map.crush_version).await?;
+        }
+        set_backfills(store, Some(&max_backfills.to_string())).await?;
+        set_rule(store, &self.pool, &self.new_rule).await
+    }
+
+    /// Lets the data move back: gives the pool its old rule. Then follows [`movement`], and [`forget`](Plan::forget).
+    ///
+    /// # Errors
+    /// As [`begin`](Plan::begin); `NotFound` if the old rule is gone.
+    pub async fn begin_undo(&self, store: &RadosStore, max_backfills: u32) -> Result<()> {
+        let snapshot = Snapshot::read(store).await?;
+        let pool = self.check(&snapshot)?;
+        let rule = rule_of(&snapshot, pool);
+        if rule == self.old_rule {
+            return Ok(());
+        }
+        if rule != self.new_rule {
+            return Err(self.changed("the pool has got a third rule since", rule));
+        }
+        if snapshot.crush.rule_named(&self.old_rule).is_none() {
+            let message = "the rule that the pool had is gone; `ceph osd pool set POOL crush_rule RULE` gives it another";
+            return Err(Error::new(ErrorKind::NotFound, message).with("rule", &self.old_rule));
+        }
+        set_backfills(store, Some(&max_backfills.to_string())).await?;
+        set_rule(store, &self.pool, &self.old_rule).await
+    }
+
+    /// Ends what [`begin`](Plan::begin) began: backfills are limited as they were.
+    ///
+    /// # Errors
+    /// As [`RadosStore::tell_monitors`].
+    pub async fn settle(&self, store: &RadosStore) -> Result<()> {
+        set_backfills(store, self.max_backfills.as_deref()).await
+    }
+
+    /// Ends what [`begin_undo`](Plan::begin_undo) began: removes what the plan added to the CRUSH map, unless another pool or
+    /// rule uses it by now, and limits backfills as they were.
+    ///
+    /// # Errors
+    /// As [`RadosStore::tell_monitors`]; `Conflict` if somebody changed the CRUSH map at the same time: repeat it.
+    pub async fn forget(&self, store: &RadosStore) -> Result<()> {
+        let snapshot = Snapshot::read(store).await?;
+        let used = |name: &str| snapshot.map.pools.iter().any(|pool| rule_of(&snapshot, pool) == name);
+        let is_there = snapshot.crush.rule_named(&self.new_rule).is_some();
+        if self.adds_rule && is_there && !used(&self.new_rule) {
+            let takes_root =
+                |rule: &&Rule| snapshot.crush.takes(rule).any(|(bucket, _)| bucket.name == self.other_root);
+            let others =
+                snapshot.crush.rules.iter().filter(takes_root).any(|rule| rule.rule_name != self.new_rule);
+            let root = (self.adds_root_of.is_some() && !others).then_some(self.other_root.as_str());
+            let mut preview = Preview::read(store).await?;
+            let exact = text::with_exact_weights(&preview.text()?, &snapshot.crush);
+            let new = text::remove(&exact, &self.new_rule, root);
+            let new = compile(&snapshot, &mut preview, &new, &[&self.new_rule, root.unwrap_or_default()])?;
+            set_map(store, new, snapshot.map.crush_version).await?;
+        }
+        self.settle(store).await
+    }
+
+    /// The pool, if cluster and pool are those that the plan was made for.
+    fn check<'a>(&self, snapshot: &'a Snapshot) -> Result<&'a Pool> {
+        if snapshot.map.fsid != self.fsid {
+            return Err(self.changed("this is another cluster", &snapshot.map.fsid));
+        }
+        let pool = snapshot.map.pools.iter().find(|pool| pool.id == self.pool_id);
+        match pool {
+            Some(pool) if pool.name == self.pool && (pool.size, pool.pg_num) == (self.replicas, self.pgs) => {
+                Ok(pool)
+            }
+            Some(_) => {
+                Err(self.changed("the pool's name, replicas or placement groups have changed", self.pool_id))
+            }
+            None => Err(self.changed("the pool is gone", self.pool_id)),
+        }
+    }
+
+    fn changed(&self, what: &str, found: impl std::fmt::Display) -> Error {
+        let message = format!(
+            "{what} since the plan was made, and nothing was done; `benthic placement plan` makes another"
+        );
+        Error::new(ErrorKind::Conflict, message).with("pool", &self.pool).with("found", found)
+    }
+}
+
+/// How far a pool's placement groups are on their way to where CRUSH has them now.
+///
+/// # Errors
+/// As [`Preview::read`] and [`RadosStore::ask_manager`].
+pub async fn movement(store: &RadosStore, pool_id: i64) -> Result<Movement> {
+    let wanted = Preview::read(store).await?.mappings(None)?;
+    let pgs = read_pgs(store).await?;
+    let of_pool = || pgs.iter().filter(|pg| pg.pool() == Some(pool_id));
+    let arrived = of_pool().filter(|pg| {
+        let there = Some(&pg.acting) == wanted.get(&pg.pgid) && pg.up == pg.acting;
+        there && !repeats(&pg.acting) && pg.state.starts_with("active+clean")
+    });
+    Ok(Movement {
+        pgs: of_pool().count(),
+        arrived: arrived.count(),
+        inactive: of_pool().filter(|pg| !pg.state.contains("active")).count(),
+    })
+}
+
+fn rule_of<'a>(snapshot: &'a Snapshot, pool: &Pool) -> &'a str {
+    snapshot.crush.rule(pool.crush_rule).map_or("", |rule| rule.rule_name.as_str())
+}
+
+fn check_clean(snapshot: &Snapshot, pool: &Pool) -> Result<()> {
+    let unclean = snapshot.pgs_of(pool).find(|pg| !pg.state.starts_with("active+clean"));
+    let Some(pg) = unclean else { return Ok(()) };
+    let message = "the pool has placement groups that are not active and clean; `ceph pg dump_stuck` lists them; wait until \
+        `ceph -s` shows none";
+    Err(Error::new(ErrorKind::Unavailable, message).with("pg", &pg.pgid).with("state", &pg.state))
+}
+
+/// Replaces the CRUSH map if it still is the one of this version.
+async fn set_map(store: &RadosStore, map: Vec<u8>, version: u64) -> Result<()> {
+    let command = json!({ "prefix": "osd setcrushmap", "prior_version": version });
+    let set = store.tell_monitors(command, map).await;
+    set.map(drop).map_err(|error| {
+        let told = error.to_string();
+        // The monitors say this with EPERM, as they do where caps are missing.
+        if !told.contains("prior_version") {
+            return error;
+        }
+        let message = "somebody changed the CRUSH map at the same time, and nothing was done; repeat it";
+        Error::new(ErrorKind::Conflict, message).with_source(error)
+    })
+}
+
+async fn set_rule(store: &RadosStore, pool: &str, rule: &str) -> Result<()> {
+    let command = json!({ "prefix": "osd pool set", "pool": pool, "var": "crush_rule", "val": rule });
+    store.tell_monitors(command, Vec::new()).await.map(drop)
+}
+
+/// Limits how many placement groups each OSD copies at once; `None` for its own default.
+async fn set_backfills(store: &RadosStore, value: Option<&str>) -> Result<()> {
+    let command = match value {
+        Some(value) => {
+            json!({ "prefix": "config set", "who": "osd", "name": "osd_max_backfills", "value": value })
+        }
+        None => json!({ "prefix": "config rm", "who": "osd", "name": "osd_max_backfills" }),
+    };
+    store.tell_monitors(command, Vec::new()).await.map(drop)
+}

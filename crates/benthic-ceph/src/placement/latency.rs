@@ -1,0 +1,121 @@
+//! What the network adds to a client's reads and writes, from the round trips that OSDs measure between each other.
+
+use super::crush::Sites;
+use super::preview::Mappings;
+use super::snapshot::parse;
+use benthic_core::Result;
+use benthic_rados::RadosStore;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Round trips between sites in milliseconds: the median of the last minute's averages.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RoundTrips(BTreeMap<(usize, usize), f64>);
+
+/// What the network adds to an operation of a client, on average over the placement groups of a pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Where the client is.
+    pub site: String,
+    /// A round trip to the primary.
+    pub read_ms: f64,
+    /// The same, and one from the primary to the farthest replica.
+    pub write_ms: f64,
+}
+
+#[derive(Deserialize)]
+struct OsdDump {
+    osd_stats: Vec<OsdStats>,
+}
+
+#[derive(Deserialize)]
+struct OsdStats {
+    osd: i32,
+    #[serde(default)]
+    network_ping_times: Vec<Pings>,
+}
+
+#[derive(Deserialize)]
+struct Pings {
+    osd: i32,
+    interfaces: Vec<Interface>,
+}
+
+#[derive(Deserialize)]
+struct Interface {
+    interface: String,
+    average: Average,
+}
+
+#[derive(Deserialize)]
+struct Average {
+    #[serde(rename = "1min")]
+    minute_ms: f64,
+}
+
+impl RoundTrips {
+    /// Asks the manager.
+    ///
+    /// # Errors
+    /// As [`RadosStore::ask_manager`].
+    pub async fn read(store: &RadosStore, sites: &Sites) -> Result<RoundTrips> {
+        let question = json!({ "prefix": "pg dump", "dumpcontents": ["osds"], "format": "json" });
+        RoundTrips::parse(&store.ask_manager(question).await?.output, sites)
+    }
+
+    pub(super) fn parse(dump: &[u8], sites: &Sites) -> Result<RoundTrips> {
+        let dump: OsdDump = parse(dump)?;
+        let mut measured: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+        for stats in &dump.osd_stats {
+            for pings in &stats.network_ping_times {
+                // Clients come by the front network, where there are two.
+                let front = pings.interfaces.iter().find(|interface| interface.interface == "front");
+                let average = front.or(pings.interfaces.first()).map(|interface| interface.average.minute_ms);
+                if let (Some(from), Some(to), Some(ms)) = (sites.of(stats.osd), sites.of(pings.osd), average)
+                    && ms > 0.0
+                {
+                    measured.entry((from.min(to), from.max(to))).or_default().push(ms);
+                }
+            }
+        }
+        let median = |mut all: Vec<f64>| {
+            all.sort_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        Ok(RoundTrips(measured.into_iter().map(|(between, all)| (between, median(all))).collect()))
+    }
+
+    /// Between two sites, or within one; `None` if no OSD has measured it yet. Within a site of one OSD there is nothing to
+    /// measure, and it counts as none.
+    fn ms(&self, a: usize, b: usize) -> Option<f64> {
+        self.0.get(&(a.min(b), a.max(b))).copied().or((a == b).then_some(0.0))
+    }
+
+    /// What the network adds for a client at each site, if the pool is where these mappings have it. Empty if some of the round
+    /// trips are not known: OSDs tell them a minute after they start.
+    pub fn latencies(&self, sites: &Sites, mappings: &Mappings) -> Vec<Latency> {
+        let at = |client: usize| self.latency(sites, mappings, client);
+        (0..sites.sites.len()).map(at).collect::<Option<Vec<_>>>().unwrap_or_default()
+    }
+
+    fn latency(&self, sites: &Sites, mappings: &Mappings, client: usize) -> Option<Latency> {
+        let (mut read_ms, mut write_ms) = (0.0, 0.0);
+        for osds in mappings.values() {
+            let primary = sites.of(*osds.first()?)?;
+            let there_ms = self.ms(client, primary)?;
+            let mut farthest_ms = 0.0;
+            for osd in &osds[1..] {
+                farthest_ms = f64::max(farthest_ms, self.ms(primary, sites.of(*osd)?)?);
+            }
+            read_ms += there_ms;
+            write_ms += there_ms + farthest_ms;
+        }
+        let pgs = mappings.len().max(1) as f64;
+        Some(Latency {
+            site: sites.sites[client].name.clone(),
+            read_ms: read_ms / pgs,
+            write_ms: write_ms / pgs,
+        })
+    }
+}

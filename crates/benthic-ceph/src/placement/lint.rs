@@ -1,0 +1,161 @@
+//! What is wrong with rules and placements, also while the cluster calls itself healthy.
+
+use super::crush::{CrushMap, Rule};
+use super::preview::Preview;
+use super::snapshot::{Pool, Snapshot, repeats};
+use benthic_core::Result;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Inputs that each rule is tried with: what goes wrong once in a hundred is hardly missed.
+const INPUTS: u32 = 1_024;
+/// What rules that no pool has are tried with.
+const REPLICAS_USUAL: usize = 3;
+
+/// What may be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Check {
+    /// The rule names an OSD twice: two replicas on one disk.
+    RepeatsOsd,
+    /// The rule finds fewer OSDs than replicas.
+    TooFewOsds,
+    /// Placement groups of the pool have fewer OSDs than replicas now.
+    Undersized,
+    /// Two roots that pools take share OSDs, so that the autoscaler leaves the pools alone.
+    OverlappingRoots,
+}
+
+/// Something that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is.
+    pub check: Check,
+    /// The rule.
+    pub rule: String,
+    /// The pools that have the rule.
+    pub pools: Vec<String>,
+    /// What was found, and what to do about it.
+    pub message: String,
+}
+
+/// Looks at all rules of replicated pools, and at all other rules with three replicas.
+///
+/// # Errors
+/// As [`Preview`]'s.
+pub fn lint(snapshot: &Snapshot, preview: &Preview) -> Result<Vec<Finding>> {
+    let reduced: Vec<(i32, f64)> =
+        snapshot.map.osds.iter().filter(|osd| osd.weight < 1.0).map(|osd| (osd.id, osd.weight)).collect();
+    let mut findings = Vec::new();
+    for rule in &snapshot.crush.rules {
+        // Those of erasure-coded pools leave holes where they find nothing, and are made by Ceph.
+        if rule.steps.iter().any(|step| step.op.ends_with("_indep")) {
+            continue;
+        }
+        for (replicas, pools) in users(snapshot, rule.rule_id) {
+            let chosen = preview.try_rule(rule.rule_id, replicas, INPUTS, &reduced)?;
+            let finding = |check, message| Finding {
+                check,
+                rule: rule.rule_name.clone(),
+                pools: pools.iter().map(|pool| pool.name.clone()).collect(),
+                message,
+            };
+            let share = |count: usize| format!("{:.0}%", 100.0 * count as f64 / chosen.len().max(1) as f64);
+            let repeating = chosen.iter().filter(|osds| repeats(osds)).count();
+            if repeating > 0 {
+                findings.push(finding(
+                    Check::RepeatsOsd,
+                    format!(
+                        "with {replicas} replicas, {} of placement groups have two of them on one OSD, which health does not \
+                         tell; what the rule takes must be separate trees: `benthic placement plan` makes such a rule",
+                        share(repeating)
+                    ),
+                ));
+            }
+            let short = chosen.iter().filter(|osds| osds.len() < replicas).count();
+            if short > 0 {
+                findings.push(finding(
+                    Check::TooFewOsds,
+                    format!(
+                        "{} of placement groups would have fewer OSDs than {replicas} replicas; there are too few of what \
+                         the rule spreads them over: add some, or take a smaller failure domain",
+                        share(short)
+                    ),
+                ));
+            }
+            findings.extend(
+                pools
+                    .iter()
+                    .filter_map(|pool| undersized(snapshot, pool))
+                    .map(|message| finding(Check::Undersized, message)),
+            );
+        }
+    }
+    findings.extend(overlaps(snapshot));
+    Ok(findings)
+}
+
+/// The replicated pools that have a rule, by their replicas.
+fn users(snapshot: &Snapshot, rule: i64) -> BTreeMap<usize, Vec<&Pool>> {
+    let mut users: BTreeMap<usize, Vec<&Pool>> = BTreeMap::new();
+    for pool in snapshot.map.pools.iter().filter(|pool| pool.crush_rule == rule && pool.is_replicated()) {
+        users.entry(pool.size).or_default().push(pool);
+    }
+    if users.is_empty() {
+        users.insert(REPLICAS_USUAL, Vec::new());
+    }
+    users
+}
+
+fn undersized(snapshot: &Snapshot, pool: &Pool) -> Option<String> {
+    let short = snapshot.pgs_of(pool).filter(|pg| pg.holders().len() < pool.size).count();
+    (short > 0).then(|| {
+        format!(
+            "{short} of {} placement groups of {} have fewer than {} OSDs now; `benthic placement show --pool {}` tells where",
+            snapshot.pgs_of(pool).count(),
+            pool.name,
+            pool.size,
+            pool.name
+        )
+    })
+}
+
+/// Rules of pools whose trees overlap without being the same.
+fn overlaps(snapshot: &Snapshot) -> Vec<Finding> {
+    let crush = &snapshot.crush;
+    let used = |rule: i64| {
+        let pools = snapshot.map.pools.iter().filter(move |pool| pool.crush_rule == rule);
+        pools.map(|pool| pool.name.clone()).collect::<Vec<_>>()
+    };
+    let rules: Vec<_> = crush.rules.iter().filter(|rule| !used(rule.rule_id).is_empty()).collect();
+    let mut findings = Vec::new();
+    for (at, rule) in rules.iter().enumerate() {
+        // The autoscaler goes by what a rule takes first.
+        let trees = |rule| tree(crush, rule);
+        let other = rules[..at].iter().find(|other| {
+            let (mine, others) = (trees(rule), trees(other));
+            mine.0 != others.0 && !mine.1.is_disjoint(&others.1)
+        });
+        if let Some(other) = other {
+            findings.push(Finding {
+                check: Check::OverlappingRoots,
+                rule: rule.rule_name.clone(),
+                pools: used(rule.rule_id),
+                message: format!(
+                    "it takes OSDs that {} takes too, from another bucket: the autoscaler leaves such pools alone, so choose \
+                     their pg_num by hand",
+                    other.rule_name
+                ),
+            });
+        }
+    }
+    findings
+}
+
+/// The bucket that a rule takes first, and the OSDs below it.
+fn tree<'a>(crush: &'a CrushMap, rule: &'a Rule) -> (&'a str, BTreeSet<i32>) {
+    match crush.takes(rule).next() {
+        Some((bucket, _)) => (&bucket.name, crush.osds_below(bucket).into_keys().collect()),
+        None => ("", BTreeSet::new()),
+    }
+}

@@ -1,0 +1,175 @@
+//! What a CRUSH map would do: computed by Ceph's own `crushtool` and `osdmaptool`, on copies in a directory of its own.
+
+use super::crush::CrushMap;
+use crate::local::tools;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_rados::RadosStore;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const PROGRAMS: [(&str, &str); 2] = [("crushtool", "ceph-base"), ("osdmaptool", "ceph-base")];
+/// What a map of a thousand OSDs takes is a few seconds.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The OSDs of each placement group, the primary first.
+pub type Mappings = BTreeMap<String, Vec<i32>>;
+
+/// Copies of a cluster's maps.
+#[derive(Debug)]
+pub struct Preview {
+    dir: TempDir,
+    files: u32,
+}
+
+impl Preview {
+    /// Copies the maps that the cluster has now.
+    ///
+    /// # Errors
+    /// As [`RadosStore::ask_monitors`]; `Unavailable` if Ceph's tools are not installed.
+    pub async fn read(store: &RadosStore) -> Result<Preview> {
+        tools::require_helpers(&PROGRAMS, "what a rule does is computed by Ceph's own tools")?;
+        let osdmap = store.ask_monitors(json!({ "prefix": "osd getmap" })).await?;
+        let crush = store.ask_monitors(json!({ "prefix": "osd getcrushmap" })).await?;
+        Preview::new(&osdmap.output, &crush.output)
+    }
+
+    pub(super) fn new(osdmap: &[u8], crush: &[u8]) -> Result<Preview> {
+        let dir = TempDir::new().map_err(|error| cannot("make a directory", Path::new("TMPDIR"), error))?;
+        let preview = Preview { dir, files: 0 };
+        write(&preview.osdmap(), osdmap)?;
+        write(&preview.crush(), crush)?;
+        Ok(preview)
+    }
+
+    /// The cluster's CRUSH map as text. Its weights are rounded: see [`super::text`].
+    ///
+    /// # Errors
+    /// `Unavailable` if the tool fails.
+    pub fn text(&self) -> Result<String> {
+        tools::run(tools::bare("crushtool").arg("-d").arg(self.crush()), LIMIT)
+    }
+
+    /// Compiles the text of a CRUSH map.
+    ///
+    /// # Errors
+    /// As [`text`](Preview::text).
+    pub fn compile(&mut self, text: &str) -> Result<Vec<u8>> {
+        let (source, compiled) = (self.file("txt"), self.file("crush"));
+        write(&source, text.as_bytes())?;
+        tools::run(tools::bare("crushtool").arg("-c").arg(&source).arg("-o").arg(&compiled), LIMIT)?;
+        fs::read(&compiled).map_err(|error| cannot("read", &compiled, error))
+    }
+
+    /// What a compiled CRUSH map holds.
+    ///
+    /// # Errors
+    /// As [`text`](Preview::text).
+    pub fn dump(&mut self, compiled: &[u8]) -> Result<CrushMap> {
+        let file = self.file("crush");
+        write(&file, compiled)?;
+        let dump = tools::run(tools::bare("crushtool").arg("-i").arg(&file).arg("--dump"), LIMIT)?;
+        CrushMap::parse(dump.as_bytes())
+    }
+
+    /// Where all placement groups are to be, with the cluster's CRUSH map or another in its place.
+    ///
+    /// # Errors
+    /// As [`text`](Preview::text).
+    pub fn mappings(&mut self, instead: Option<&[u8]>) -> Result<Mappings> {
+        let map = self.file("osdmap");
+        fs::copy(self.osdmap(), &map).map_err(|error| cannot("copy", &map, error))?;
+        if let Some(compiled) = instead {
+            let crush = self.file("crush");
+            write(&crush, compiled)?;
+            tools::run(tools::bare("osdmaptool").arg(&map).arg("--import-crush").arg(&crush), LIMIT)?;
+        }
+        let dump = tools::run(tools::bare("osdmaptool").arg(&map).arg("--test-map-pgs-dump"), LIMIT)?;
+        Ok(parse_mappings(&dump))
+    }
+
+    /// What a rule of the cluster's map chooses for the inputs 0 to `inputs` - 1. OSDs that do not take all that CRUSH gives
+    /// them are named with what they take.
+    ///
+    /// # Errors
+    /// As [`text`](Preview::text).
+    pub fn try_rule(
+        &self,
+        rule: i64,
+        replicas: usize,
+        inputs: u32,
+        weights: &[(i32, f64)],
+    ) -> Result<Vec<Vec<i32>>> {
+        let mut command: Command = tools::bare("crushtool");
+        command.arg("-i").arg(self.crush()).args(["--test", "--show-mappings", "--min-x", "0", "--max-x"]);
+        command.arg((inputs.saturating_sub(1)).to_string()).arg("--rule").arg(rule.to_string());
+        command.arg("--num-rep").arg(replicas.to_string());
+        for (osd, weight) in weights {
+            command.arg("--weight").arg(osd.to_string()).arg(weight.to_string());
+        }
+        let shown = tools::run(&mut command, LIMIT)?;
+        Ok(shown.lines().filter(|line| line.starts_with("CRUSH rule")).filter_map(osds).collect())
+    }
+
+    fn osdmap(&self) -> PathBuf {
+        self.dir.path().join("osdmap")
+    }
+
+    fn crush(&self) -> PathBuf {
+        self.dir.path().join("crush")
+    }
+
+    fn file(&mut self, kind: &str) -> PathBuf {
+        self.files += 1;
+        self.dir.path().join(format!("{}.{kind}", self.files))
+    }
+}
+
+/// The lines `1.2f [3,1,2] 3` of what osdmaptool prints, with tabs between. It prints some of it more than once.
+fn parse_mappings(dump: &str) -> Mappings {
+    let pg = |line: &str| {
+        let (pgid, rest) = line.split_once('\t')?;
+        let (pool, seed) = pgid.split_once('.')?;
+        let is_pg = pool.parse::<i64>().is_ok() && u32::from_str_radix(seed, 16).is_ok();
+        is_pg.then_some((pgid.to_owned(), osds(rest)?))
+    };
+    dump.lines().filter_map(pg).collect()
+}
+
+/// The numbers in the last pair of brackets.
+fn osds(line: &str) -> Option<Vec<i32>> {
+    let (_, inside) = line.rsplit_once('[')?;
+    let (inside, _) = inside.split_once(']')?;
+    inside.split(',').filter(|number| !number.is_empty()).map(|number| number.trim().parse().ok()).collect()
+}
+
+fn write(file: &Path, content: &[u8]) -> Result<()> {
+    fs::write(file, content).map_err(|error| cannot("write", file, error))
+}
+
+fn cannot(what: &str, file: &Path, error: std::io::Error) -> Error {
+    Error::io(Action::Admin, format!("cannot {what}"), error)
+        .with_kind(ErrorKind::Unavailable)
+        .with("file", file.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{osds, parse_mappings};
+
+    #[test]
+    fn what_the_tools_print_is_read() {
+        let dump =
+            "pool 2 pg_num 2\n2.0\t[2,1,3]\t2\n2.1f\t[3,3]\t3\n#osd\tcount\tfirst\nosd.0\t1\t0\nsize 3\t1\n";
+        let mappings = parse_mappings(dump);
+        assert_eq!(mappings.len(), 2);
+        assert_eq!((&mappings["2.0"][..], &mappings["2.1f"][..]), (&[2, 1, 3][..], &[3, 3][..]));
+        assert_eq!(osds("CRUSH rule 0 x 1 [0,4,2]"), Some(vec![0, 4, 2]));
+        assert_eq!(osds("CRUSH rule 0 x 2 []"), Some(vec![]));
+        assert_eq!(osds("osd.0"), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! Where the primaries and replicas of a pool are.
+
+use super::crush::Sites;
+use super::snapshot::{Pool, Snapshot};
+use benthic_core::Result;
+use serde::{Deserialize, Serialize};
+
+/// Where a pool is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// The pool.
+    pub pool: String,
+    /// Its rule.
+    pub rule: String,
+    /// Replicas, or chunks, that each placement group is to have.
+    pub replicas: usize,
+    /// Its placement groups.
+    pub pgs: usize,
+    /// What kind of bucket the sites are.
+    pub domain: String,
+    /// Every site that the rule may choose.
+    pub sites: Vec<SiteShare>,
+    /// Placement groups with fewer OSDs than they are to have, each OSD counted once.
+    pub undersized: usize,
+    /// Placement groups that name an OSD twice: one disk lost, two replicas lost.
+    pub repeating: usize,
+    /// Placement groups with two or more OSDs at one site.
+    pub doubled_at_a_site: usize,
+    /// Placement groups that are not active and clean.
+    pub unclean: usize,
+}
+
+/// What a site has of a pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SiteShare {
+    /// The site.
+    pub site: String,
+    /// Its OSDs.
+    pub osds: usize,
+    /// Those of them that run and take data.
+    pub osds_serving: usize,
+    /// The sum of its OSDs' CRUSH weights.
+    pub weight: f64,
+    /// Placement groups whose primary is here: what reads and writes reach first.
+    pub primaries: usize,
+    /// Replicas that are here, primaries included.
+    pub replicas: usize,
+}
+
+/// Where a pool is now; see [`CrushMap::sites`](super::crush::CrushMap::sites) for what its sites are.
+///
+/// # Errors
+/// As [`Snapshot::sites_of`].
+pub fn spread(snapshot: &Snapshot, pool: &Pool, domain: Option<&str>) -> Result<Spread> {
+    let sites = snapshot.sites_of(pool, domain)?;
+    let rule = snapshot.crush.rule(pool.crush_rule).map(|rule| rule.rule_name.clone()).unwrap_or_default();
+    let pgs = || snapshot.pgs_of(pool);
+    let placed = pgs().map(|pg| (pg.acting_primary, pg.holders().into_iter().collect()));
+    let shares = shares(snapshot, &sites, &placed.collect::<Vec<(i32, Vec<i32>)>>());
+    let doubled = |osds: &mut dyn Iterator<Item = i32>| {
+        let mut seen = vec![false; sites.sites.len()];
+        osds.filter_map(|osd| sites.of(osd)).any(|site| std::mem::replace(&mut seen[site], true))
+    };
+    Ok(Spread {
+        pool: pool.name.clone(),
+        rule,
+        replicas: pool.size,
+        pgs: pgs().count(),
+        undersized: pgs().filter(|pg| pg.holders().len() < pool.size).count(),
+        repeating: pgs().filter(|pg| pg.repeats()).count(),
+        doubled_at_a_site: pgs().filter(|pg| doubled(&mut pg.holders().into_iter())).count(),
+        unclean: pgs().filter(|pg| !pg.state.starts_with("active+clean")).count(),
+        domain: sites.domain,
+        sites: shares,
+    })
+}
+
+/// What each site has of placement groups, each given as its primary and all its OSDs.
+pub(super) fn shares(snapshot: &Snapshot, sites: &Sites, pgs: &[(i32, Vec<i32>)]) -> Vec<SiteShare> {
+    let mut shares: Vec<SiteShare> = sites
+        .sites
+        .iter()
+        .map(|site| SiteShare {
+            site: site.name.clone(),
+            osds: site.osds.len(),
+            osds_serving: site.osds.len() - snapshot.missing(&site.osds).count(),
+            weight: site.weight,
+            primaries: 0,
+            replicas: 0,
+        })
+        .collect();
+    for (primary, osds) in pgs {
+        if let Some(site) = sites.of(*primary) {
+            shares[site].primaries += 1;
+        }
+        for site in osds.iter().filter_map(|osd| sites.of(*osd)) {
+            shares[site].replicas += 1;
+        }
+    }
+    shares
+}

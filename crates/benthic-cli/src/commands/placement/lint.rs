@@ -1,0 +1,43 @@
+//! `benthic placement lint`.
+
+use super::cluster;
+use crate::exit::{Failure, Outcome};
+use crate::store::{Session, blocking};
+use benthic_ceph::placement::lint::{Finding, lint};
+use benthic_ceph::placement::preview::Preview;
+use benthic_ceph::placement::snapshot::Snapshot;
+use clap::Args;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// Arguments of `benthic placement lint`.
+#[derive(Args)]
+#[command(
+    after_help = "Each rule is tried with Ceph's crushtool on 1,024 inputs. What is found is listed, and the exit status is \
+    then 1.\n\nExample:\n  benthic placement lint --store ceph:"
+)]
+pub struct LintArgs {}
+
+pub async fn run(_: LintArgs, session: &Session) -> Outcome {
+    let store = cluster(session).await?;
+    let snapshot = Snapshot::read(&store).await?;
+    let preview = Preview::read(&store).await?;
+    let rules = snapshot.crush.rules.len();
+    let findings = blocking(move || lint(&snapshot, &preview)).await?;
+    for finding in &findings {
+        session.out.result(line(finding), || json!(finding))?;
+    }
+    let wrong = findings.iter().map(|finding| &finding.rule).collect::<BTreeSet<_>>().len();
+    if wrong == 0 {
+        session.out.note(format_args!("{rules} rules, nothing found"))?;
+        return Ok(());
+    }
+    Err(Failure::Some { failed: wrong as u64, of: rules as u64 })
+}
+
+fn line(finding: &Finding) -> String {
+    let pools = if finding.pools.is_empty() { "no pool".to_owned() } else { finding.pools.join(", ") };
+    let check = json!(finding.check);
+    let check = check.as_str().unwrap_or_default();
+    format!("{check}: rule {} ({pools}): {}", finding.rule, finding.message)
+}

@@ -1,0 +1,130 @@
+//! `benthic placement plan`.
+
+use super::{cluster, show};
+use crate::exit::Outcome;
+use crate::store::{Session, blocking};
+use crate::units;
+use benthic_ceph::placement::latency::Latency;
+use benthic_ceph::placement::plan::{Plan, Request};
+use benthic_core::{Action, Error, ErrorKind, Result};
+use clap::Args;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `benthic placement plan`.
+#[derive(Args)]
+#[command(
+    after_help = "The plan is shown and written to a file, and nothing is changed. Keep the file after it was applied: undo \
+    takes it.\n\nExamples:\n  benthic placement plan --pool photos --primary-site um --store ceph:\n  \
+    benthic placement plan --pool photos --primary-site rack7 --domain rack --out plan.json --store ceph:"
+)]
+pub struct PlanArgs {
+    /// The pool
+    #[arg(long)]
+    pool: String,
+    /// Where its primaries are to be: a bucket of the CRUSH tree
+    #[arg(long, value_name = "SITE")]
+    primary_site: String,
+    /// The type of bucket that sites are, such as datacenter, rack or host
+    #[arg(long, value_name = "TYPE")]
+    domain: Option<String>,
+    /// The plan's file, which must not exist [default: POOL-at-SITE.plan.json]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub async fn run(args: PlanArgs, session: &Session) -> Outcome {
+    let store = cluster(session).await?;
+    let file = args.out.unwrap_or_else(|| format!("{}-at-{}.plan.json", args.pool, args.primary_site).into());
+    let request = Request { pool: args.pool, primary_site: args.primary_site, domain: args.domain };
+    let plan = Plan::make(&store, &request).await?;
+    let kept = file.clone();
+    let content = format!("{:#}\n", json!(plan));
+    blocking(move || write_new(&kept, &content)).await?;
+    let shown = units::one_line_path(&file);
+    let next = format!("`benthic placement apply {shown}` applies it; nothing was changed");
+    session
+        .out
+        .result(format_args!("{}\n\n{next}", describe(&plan)), || json!({ "file": file, "plan": plan }))
+}
+
+/// Never in place of another plan: somebody may need that one to undo it.
+fn write_new(file: &Path, content: &str) -> Result<()> {
+    let written = File::create_new(file).and_then(|mut file| {
+        file.write_all(content.as_bytes())?;
+        file.sync_all()
+    });
+    written
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::new(
+                ErrorKind::AlreadyExists,
+                "there is a plan of this name, which may be needed to undo it; name another file with --out",
+            ),
+            _ => Error::io(Action::Admin, "the plan cannot be written", error),
+        })
+        .map_err(|error| error.with("file", file.display()))
+}
+
+/// What a plan does.
+pub fn describe(plan: &Plan) -> String {
+    let effect = &plan.effect;
+    let replicas = plan.pgs as usize * plan.replicas;
+    let mut text = format!(
+        "primaries of {} go to {}, the other replicas to the other sites\n\nrule {}{}, in place of {}:",
+        units::one_line(&plan.pool),
+        plan.primary_site,
+        plan.new_rule,
+        if plan.adds_rule { "" } else { " (there already)" },
+        plan.old_rule
+    );
+    for step in &plan.steps {
+        let _ = write!(text, "\n  step {step}");
+    }
+    if let Some(below) = &plan.adds_root_of {
+        let _ = write!(text, "\nnew root {}: {}", plan.other_root, below.join(", "));
+    }
+    let _ = write!(text, "\n\nbefore\n{}", show::table(&plan.domain, &effect.before));
+    let _ = write!(text, "\nafter\n{}", show::table(&plan.domain, &effect.after));
+    let _ = write!(
+        text,
+        "\n\nmoves {} of {replicas} replicas ({}%), {} of {}, in {} of {} placement groups; {} get another primary",
+        effect.replicas_moving,
+        percent(effect.replicas_moving as u64, replicas as u64),
+        units::size(effect.bytes_moving),
+        units::size(effect.bytes),
+        effect.pgs_moving,
+        plan.pgs,
+        effect.primaries_moving
+    );
+    text.push_str(&latencies(&effect.latency_before, &effect.latency_after));
+    for warning in &effect.warnings {
+        let _ = write!(text, "\nnote: {warning}");
+    }
+    text
+}
+
+fn percent(part: u64, of: u64) -> u64 {
+    (100 * part + of / 2) / of.max(1)
+}
+
+fn latencies(before: &[Latency], after: &[Latency]) -> String {
+    if before.is_empty() || after.is_empty() {
+        return "\n\nlatency: the OSDs have not measured all round trips yet; they tell a minute after they start".to_owned();
+    }
+    let mut text =
+        format!("\n\nwhat the network adds, in ms\n  {:<18} {:>19} {:>19}", "client at", "reads", "writes");
+    for (before, after) in before.iter().zip(after) {
+        let change = |before: f64, after: f64| format!("{before:.1} -> {after:.1}");
+        let _ = write!(
+            text,
+            "\n  {:<18} {:>19} {:>19}",
+            before.site,
+            change(before.read_ms, after.read_ms),
+            change(before.write_ms, after.write_ms)
+        );
+    }
+    text
+}

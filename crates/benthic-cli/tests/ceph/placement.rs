@@ -1,0 +1,281 @@
+//! The placement of pools at sites: shown, looked through, planned, applied and undone on a cluster with three sites.
+
+use crate::support::{CLUSTER_DIR, Home, Removed, failed, printed, shared_store, status, wait_for};
+use serde_json::{Value, json};
+use std::fs;
+use std::process::{Command, Output};
+
+const PLAN: &str = "near-at-um.plan.json";
+
+/// A cluster with sites in the directory of a test, and its clients.
+struct Sites<'a> {
+    home: &'a Home,
+    conf: String,
+    store: String,
+}
+
+impl Sites<'_> {
+    fn run(&self, args: &[&str]) -> Output {
+        self.home.run(&[&["--json", "--store", &self.store, "placement"], args].concat())
+    }
+
+    fn ok(&self, args: &[&str]) -> Value {
+        let text = printed(&self.run(args), args);
+        serde_json::from_str(text.lines().last().unwrap_or("null")).unwrap()
+    }
+
+    #[track_caller]
+    fn fails(&self, status: i32, args: &[&str]) -> String {
+        failed(&self.run(args), status)
+    }
+
+    fn ceph(&self, args: &[&str]) -> String {
+        let output = Command::new("ceph").args(["--conf", &self.conf]).args(args).output().unwrap();
+        printed(&output, args)
+    }
+
+    fn ask(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&self.ceph(&[args, &["-f", "json"]].concat())).unwrap()
+    }
+
+    fn pool(&self, name: &str, replicas: &str) {
+        self.ceph(&["osd", "pool", "create", name, "32"]);
+        self.ceph(&["osd", "pool", "application", "enable", name, "benthic"]);
+        self.ceph(&["osd", "pool", "set", name, "size", replicas]);
+    }
+
+    /// Buckets and rules.
+    fn crush(&self) -> (Value, Value) {
+        let mut crush = self.ask(&["osd", "crush", "dump"]);
+        (crush["buckets"].take(), crush["rules"].take())
+    }
+
+    fn crush_version(&self) -> Value {
+        self.ask(&["osd", "dump"])["crush_version"].take()
+    }
+
+    /// The OSDs of all placement groups of a pool.
+    fn placement(&self, pool: &str) -> Vec<(Value, Value)> {
+        let mut pgs = self.ask(&["pg", "ls-by-pool", pool]);
+        let pgs = pgs["pg_stats"].as_array_mut().unwrap();
+        pgs.iter_mut().map(|pg| (pg["pgid"].take(), pg["acting"].take())).collect()
+    }
+
+    fn sites_of(&self, pool: &str) -> Vec<Value> {
+        self.ok(&["show", "--pool", pool])["sites"].as_array().unwrap().clone()
+    }
+
+    fn wait_clean(&self) {
+        wait_for("active+clean", || {
+            let pgs = self.ask(&["pg", "stat"]);
+            let states = pgs["pg_summary"]["num_pg_by_state"].as_array().unwrap();
+            states.iter().all(|state| state["name"] == "active+clean")
+        });
+    }
+
+    /// Puts a rule into the CRUSH map as text.
+    fn add_rule(&self, rule: &str) {
+        let (map, text) = (self.home.path("crush"), self.home.path("crush.txt"));
+        let (map, text) = (map.to_str().unwrap(), text.to_str().unwrap());
+        self.ceph(&["osd", "getcrushmap", "-o", map]);
+        let run = |args: &[&str]| printed(&Command::new("crushtool").args(args).output().unwrap(), args);
+        run(&["-d", map, "-o", text]);
+        fs::write(text, fs::read_to_string(text).unwrap() + rule).unwrap();
+        run(&["-c", text, "-o", map]);
+        self.ceph(&["osd", "setcrushmap", "-i", map]);
+    }
+}
+
+#[test]
+fn the_primaries_of_a_pool_go_to_a_site_and_back() {
+    let home = Home::bare();
+    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    home.ok(&["cluster", "up", "--sites", "um,msu,wsu", "--osds", "6"]);
+    let conf = home.path("benthic-cluster").canonicalize().unwrap().join("ceph.conf");
+    let conf = conf.to_str().unwrap().to_owned();
+    let sites = Sites { home: &home, store: format!("ceph:?conf={conf}"), conf };
+    sites.pool("near", "3");
+    sites.pool("other", "3");
+    home.ok(&[
+        "--store",
+        &sites.store,
+        "bench",
+        "write",
+        "near",
+        "--size",
+        "64KiB",
+        "--count",
+        "64",
+        "--keep",
+    ]);
+    sites.wait_clean();
+    wait_for("the manager to have heard of all objects", || {
+        let pgs = sites.ask(&["pg", "ls-by-pool", "near"]);
+        let objects = pgs["pg_stats"].as_array().unwrap().iter().map(|pg| &pg["stat_sum"]["num_objects"]);
+        objects.filter_map(Value::as_u64).sum::<u64>() == 64
+    });
+
+    let shown = sites.ok(&["show", "--pool", "near"]);
+    assert_eq!((&shown["domain"], &shown["rule"]), (&json!("datacenter"), &json!("replicated_rule")));
+    for site in shown["sites"].as_array().unwrap() {
+        assert_eq!((&site["osds"], &site["replicas"]), (&json!(2), &json!(32)), "{shown}");
+        assert!(site["primaries"].as_u64().unwrap() < 32, "{shown}");
+    }
+    printed(&sites.run(&["lint"]), &["lint"]);
+
+    plans_that_cannot_be(&sites);
+    a_map_that_changed_is_not_touched(&sites);
+    applied_and_undone(&sites);
+    rules_that_look_healthy(&sites);
+    a_site_that_is_down(&sites);
+
+    home.ok(&["cluster", "kill", "mgr.a"]);
+    let error = sites.fails(9, &["show"]);
+    assert!(error.contains("the manager did not answer") && error.contains("ceph mgr"), "{error}");
+}
+
+fn plans_that_cannot_be(sites: &Sites<'_>) {
+    let before = sites.crush();
+    let refused = |status, pool, site, more: &[&str]| {
+        sites.fails(status, &[&["plan", "--pool", pool, "--primary-site", site], more].concat())
+    };
+    assert!(refused(3, "near", "mars", &[]).contains("msu, um, wsu"));
+    assert!(refused(6, "near", "um", &["--domain", "planet"]).contains("planet"));
+    assert!(refused(3, "far", "um", &[]).contains("benthic pool ls"));
+    // Three more replicas for two other sites, which have a host each.
+    sites.pool("many", "4");
+    assert!(refused(11, "many", "um", &[]).contains("too few hosts"));
+    sites.ceph(&["osd", "pool", "delete", "many", "many", "--yes-i-really-really-mean-it"]);
+    sites.ceph(&["osd", "pool", "create", "coded", "8", "8", "erasure"]);
+    assert!(refused(7, "coded", "um", &[]).contains("erasure-coded"));
+    sites.ceph(&["osd", "pool", "delete", "coded", "coded", "--yes-i-really-really-mean-it"]);
+    sites.ceph(&["osd", "crush", "rule", "rm", "erasure-code"]);
+    assert!(!sites.home.path(PLAN).exists());
+    assert_eq!(sites.crush(), before);
+}
+
+fn a_map_that_changed_is_not_touched(sites: &Sites<'_>) {
+    let plan = ["plan", "--pool", "near", "--primary-site", "um"];
+    sites.ok(&plan);
+    assert!(sites.fails(4, &plan).contains("--out"), "a plan is not overwritten");
+    sites.ceph(&["osd", "crush", "add-bucket", "spare", "host"]);
+    let before = sites.crush();
+    assert!(sites.fails(5, &["apply", PLAN]).contains("CRUSH map has changed"));
+    assert_eq!(sites.crush(), before);
+    sites.ceph(&["osd", "crush", "rm", "spare"]);
+    assert!(
+        sites.fails(5, &["apply", PLAN]).contains("CRUSH map has changed"),
+        "also if it was changed back"
+    );
+    fs::remove_file(sites.home.path(PLAN)).unwrap();
+    let file = sites.home.file("no.plan", "{}");
+    assert!(sites.fails(6, &["apply", file.to_str().unwrap()]).contains("no plan"));
+}
+
+fn applied_and_undone(sites: &Sites<'_>) {
+    let (before, version) = (sites.crush(), sites.crush_version());
+    let (near, other) = (sites.placement("near"), sites.placement("other"));
+    let plan = sites.ok(&["plan", "--pool", "near", "--primary-site", "um"])["plan"].take();
+    assert_eq!((sites.crush(), sites.crush_version()), (before.clone(), version), "a plan changes nothing");
+    let effect = &plan["effect"];
+    let moving = effect["replicas_moving"].as_u64().unwrap();
+    assert!(
+        moving > 0 && moving < 96 && effect["bytes_moving"].as_u64() < effect["bytes"].as_u64(),
+        "{plan}"
+    );
+
+    // Who may only look changes nothing.
+    let key = sites.ceph(&["auth", "get-or-create", "client.looks", "mon", "allow r", "mgr", "allow r"]);
+    let keyring = sites.conf.replace("ceph.conf", "keyring");
+    fs::write(&keyring, fs::read_to_string(&keyring).unwrap() + "\n" + &key).unwrap();
+    let looks =
+        Sites { store: format!("{}&id=client.looks", sites.store), conf: sites.conf.clone(), ..*sites };
+    assert_eq!(looks.ok(&["show", "--pool", "near"])["pgs"], 32);
+    assert!(looks.fails(8, &["apply", PLAN]).contains("allow rw"));
+    assert_eq!(sites.crush(), before);
+
+    for _ in ["applied", "applied already"] {
+        assert_eq!(sites.ok(&["apply", PLAN])["outcome"], "applied");
+        let shown = sites.ok(&["show", "--pool", "near"]);
+        for (found, foreseen) in
+            shown["sites"].as_array().unwrap().iter().zip(effect["after"].as_array().unwrap())
+        {
+            assert_eq!(found, foreseen);
+            assert_eq!(found["primaries"], if found["site"] == "um" { 32 } else { 0 });
+            assert_eq!(found["replicas"], 32);
+        }
+        for problem in ["undersized", "repeating", "doubled_at_a_site", "unclean"] {
+            assert_eq!(shown[problem], 0, "{shown}");
+        }
+    }
+    assert_eq!(sites.placement("other"), other, "another pool stays");
+    let again = ["plan", "--pool", "near", "--primary-site", "um", "--out", "again.json"];
+    assert!(sites.fails(4, &again).contains("already"));
+    let read = ["--json", "--store", &sites.store, "bench", "seq", "near"];
+    let read: Value = serde_json::from_str(&sites.home.ok(&read)).unwrap();
+    assert_eq!((&read["operations"], &read["errors"]), (&json!(64), &json!(0)));
+    let settings = sites.ceph(&["config", "dump"]);
+    assert!(!settings.contains("osd_max_backfills"), "{settings}");
+    let found = sites.run(&["lint"]);
+    let findings = String::from_utf8(found.stdout).unwrap();
+    assert!(findings.contains("overlapping-roots") && !findings.contains("repeats-osd"), "{findings}");
+
+    for _ in ["undone", "undone already"] {
+        assert_eq!(sites.ok(&["undo", PLAN])["outcome"], "undone");
+        assert_eq!(sites.crush(), before, "to the last bit of each weight");
+        assert_eq!(sites.placement("near"), near);
+    }
+}
+
+fn rules_that_look_healthy(sites: &Sites<'_>) {
+    let steps = "step take um\nstep chooseleaf firstn 1 type host\nstep emit\nstep take default\n\
+        step chooseleaf firstn -1 type datacenter\nstep emit";
+    sites.add_rule(&format!("rule naive {{\nid 9\ntype replicated\nmin_size 1\nmax_size 10\n{steps}\n}}\n"));
+    sites.ceph(&["osd", "pool", "set", "other", "crush_rule", "naive"]);
+    sites.pool("four", "4");
+    let found = sites.run(&["lint"]);
+    assert_eq!(found.status.code(), Some(1));
+    let findings = crate::support::json_lines(&found.stdout);
+    let of = |check: &str, rule: &str| {
+        let found = findings.iter().find(|finding| finding["check"] == check && finding["rule"] == rule);
+        found.unwrap_or_else(|| panic!("{check} of {rule}: {findings:?}")).clone()
+    };
+    assert_eq!(of("repeats-osd", "naive")["pools"], json!(["other"]));
+    assert_eq!(of("overlapping-roots", "naive")["pools"], json!(["other"]));
+    assert_eq!(of("too-few-osds", "replicated_rule")["pools"], json!(["four"]));
+    wait_for("placement groups", || {
+        sites.run(&["lint"]).stdout.windows(10).any(|part| part == b"undersized")
+    });
+    sites.ceph(&["osd", "pool", "set", "other", "crush_rule", "replicated_rule"]);
+    sites.ceph(&["osd", "pool", "delete", "four", "four", "--yes-i-really-really-mean-it"]);
+    sites.ceph(&["osd", "crush", "rule", "rm", "naive"]);
+    sites.wait_clean();
+}
+
+fn a_site_that_is_down(sites: &Sites<'_>) {
+    sites.home.ok(&["cluster", "kill", "osd.1"]);
+    wait_for("the monitor to notice", || status(sites.home)["checks"].to_string().contains("OSD_DOWN"));
+    let plan = ["plan", "--pool", "near", "--primary-site", "um", "--out", "down.json"];
+    let error = sites.fails(9, &plan);
+    assert!(error.contains("msu") && error.contains("osd.1"), "{error}");
+    let at = |site: &Value| site["site"] == "msu" && site["osds_serving"] == 1;
+    assert!(sites.sites_of("near").iter().any(at));
+    sites.home.ok(&["cluster", "start", "osd.1"]);
+}
+
+#[test]
+fn one_site_is_no_choice() {
+    let home = Home::bare();
+    let store = shared_store();
+    let pool = format!("one-site-{}", std::process::id());
+    home.ok(&["--store", &store, "pool", "create", &pool]);
+    let placement = |args: &[&str]| home.run(&[&["--store", &store, "placement"], args].concat());
+    let shown = printed(&placement(&["show", "--pool", &pool]), &["show"]);
+    let plans = ["plan", "--pool", &pool, "--primary-site"];
+    let site = shown.lines().nth(2).unwrap().split_whitespace().next().unwrap().to_owned();
+    let error = failed(&placement(&[&plans[..], &[&site]].concat()), 6);
+    home.ok(&["--store", &store, "pool", "rm", &pool]);
+    assert!(error.contains("only one site"), "{error}");
+    let error = home.fails(7, &["--store", "mem:", "placement", "show"]);
+    assert!(error.contains("--store ceph:"), "{error}");
+}
