@@ -1,0 +1,240 @@
+//! A shard during one call: what is read, with what the call is about to change. Nothing is written before the end, because
+//! a method reads before it writes.
+
+use super::codec::{Id, Wire, corrupt};
+use super::keys;
+use super::state::{
+    Body, Chunks, Current, Garbage, Head, Header, Manifest, Outcome, Release, Segment, Write,
+};
+use super::wire::{Times, VersionRef};
+use benthic_core::{Error, ErrorKind, MethodContext, OmapPage, Result, limits};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+pub(super) struct Shard<'c, 'a> {
+    context: &'c mut MethodContext<'a>,
+    pub header: Header,
+    staged: BTreeMap<Bytes, Option<Bytes>>,
+}
+
+impl<'c, 'a> Shard<'c, 'a> {
+    /// # Errors
+    /// `NotFound` if this is no shard.
+    pub fn open(context: &'c mut MethodContext<'a>) -> Result<Shard<'c, 'a>> {
+        let header = load_header(context)?.ok_or_else(|| not_found("this is no shard of a bucket"))?;
+        Ok(Shard { context, header, staged: BTreeMap::new() })
+    }
+
+    /// Writes what the call changes.
+    pub fn finish(mut self) -> Result<Vec<u8>> {
+        self.set(keys::HEADER, &self.header.clone());
+        let (set, removed): (Vec<_>, Vec<_>) =
+            self.staged.into_iter().partition(|(_, value)| value.is_some());
+        self.context.omap_set(set.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())?;
+        let removed: Vec<Bytes> = removed.into_iter().map(|(key, _)| key).collect();
+        if !removed.is_empty() {
+            self.context.omap_remove(&removed)?;
+        }
+        Ok(Vec::new())
+    }
+
+    pub fn get<T: Wire>(&mut self, key: &Bytes) -> Result<Option<T>> {
+        let value = match self.staged.get(key) {
+            Some(staged) => staged.clone(),
+            None => self.context.omap_get(std::slice::from_ref(key))?.pop().map(|(_, value)| value),
+        };
+        value.map(|value| T::from_stored(&value)).transpose()
+    }
+
+    /// Of the entries as they were before the call.
+    pub fn range(&mut self, after: Option<&[u8]>, prefix: &[u8], entries_max: usize) -> Result<OmapPage> {
+        self.context.omap_range(after, prefix, entries_max)
+    }
+
+    /// All entries with a prefix as they were before the call. Their number is bounded by what writes them.
+    pub fn all(&mut self, prefix: &[u8]) -> Result<Vec<(Bytes, Bytes)>> {
+        let mut entries: Vec<(Bytes, Bytes)> = Vec::new();
+        loop {
+            let after = entries.last().map(|(key, _)| key.clone());
+            let page = self.range(after.as_deref(), prefix, limits::OMAP_PAGE_ENTRIES_MAX)?;
+            entries.extend(page.entries);
+            if !page.more {
+                return Ok(entries);
+            }
+        }
+    }
+
+    pub fn set(&mut self, key: impl AsRef<[u8]>, value: &impl Wire) {
+        self.staged.insert(Bytes::copy_from_slice(key.as_ref()), Some(value.encode()));
+    }
+
+    pub fn remove(&mut self, key: Bytes) {
+        self.staged.insert(key, None);
+    }
+
+    /// # Errors
+    /// `Busy` if the shard is closed.
+    pub fn check_open(&self) -> Result<()> {
+        if !self.header.closed {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Busy, "the bucket is being deleted"))
+    }
+
+    /// Whether the write is done already. If it is not, and it needs an intent, the intent must be there.
+    ///
+    /// # Errors
+    /// `Conflict` if the intent was given up.
+    pub fn is_done(&mut self, write: Id, needs_intent: bool) -> Result<bool> {
+        match self.get(&keys::write(write))? {
+            Some(Write::Outcome(_)) => Ok(true),
+            None if needs_intent => {
+                Err(conflict("the write was given up: its lease ended before it was done"))
+            }
+            Some(Write::Intent(_)) | None => Ok(false),
+        }
+    }
+
+    pub fn note_outcome(&mut self, write: Id, times: &Times, head: &Head) {
+        let outcome = Outcome {
+            expires_ms: times.now_ms.saturating_add(times.outcome_ms),
+            seq: head.seq,
+            null: head.null,
+            marker: head.marker,
+        };
+        self.set(keys::write(write), &Write::Outcome(outcome));
+    }
+
+    /// # Errors
+    /// `LimitExceeded` after 2⁶⁴ versions.
+    pub fn next_seq(&mut self) -> Result<u64> {
+        let seq = self.header.next_seq;
+        self.header.next_seq = seq.checked_add(1).ok_or_else(|| {
+            Error::new(ErrorKind::LimitExceeded, "the shard has no number left for a version")
+        })?;
+        Ok(seq)
+    }
+
+    pub fn current(&mut self, key: &str) -> Result<Option<Current>> {
+        self.get(&keys::current(key))
+    }
+
+    /// The newest version behind the current one, as it was before the call.
+    pub fn newest_older(&mut self, key: &str) -> Result<Option<Head>> {
+        let page = self.range(None, &keys::older_of(key), 1)?;
+        page.entries.first().map(|(_, value)| Head::from_stored(value)).transpose()
+    }
+
+    /// A version, and what the current one is if that is another.
+    pub fn version(&mut self, key: &str, version: VersionRef) -> Result<Option<Head>> {
+        let Some(current) = self.current(key)? else { return Ok(None) };
+        if current.head.version_ref() == version {
+            return Ok(Some(current.head));
+        }
+        let seq = match version {
+            VersionRef::Null if current.null_seq == 0 => return Ok(None),
+            VersionRef::Null => current.null_seq,
+            VersionRef::Seq(seq) => seq,
+        };
+        let head: Option<Head> = self.get(&keys::older(key, seq))?;
+        Ok(head.filter(|head| head.version_ref() == version))
+    }
+
+    pub fn body(&mut self, head: &Head) -> Result<Body> {
+        if head.marker {
+            return Ok(Body::default());
+        }
+        match &head.body {
+            Some(body) => Ok(body.clone()),
+            None => {
+                self.get(&keys::body(head.seq))?.ok_or_else(|| corrupt("the body of a version is missing"))
+            }
+        }
+    }
+
+    /// A version loses its place: what nobody else refers to becomes garbage.
+    pub fn retire(&mut self, head: &Head, free_at_ms: u64) -> Result<()> {
+        let body = self.body(head)?;
+        let usage = &mut self.header.usage;
+        if head.marker {
+            subtract(&mut usage.markers, 1)?;
+            return Ok(());
+        }
+        subtract(&mut usage.versions, 1)?;
+        subtract(&mut usage.bytes, head.size_bytes)?;
+        if head.body.is_none() {
+            self.remove(keys::body(head.seq));
+        }
+        let Manifest { shared, segments } = body.manifest;
+        match shared {
+            Some(group) => self.add_garbage(
+                head.write,
+                &Garbage::Release(Release { group, tag: head.write }),
+                free_at_ms,
+            ),
+            None if segments.is_empty() => {}
+            None => self.unshare(head.write, head.write, chunks(&segments), free_at_ms)?,
+        }
+        Ok(())
+    }
+
+    /// Takes a tag from a group; without any left, its data are garbage. A group that is none yet has this tag alone.
+    pub fn unshare(&mut self, group: Id, tag: Id, own: Vec<Chunks>, free_at_ms: u64) -> Result<()> {
+        let key = keys::group(group);
+        let data = match self.get::<Vec<Chunks>>(&key)? {
+            None => own,
+            Some(data) => {
+                let tags = self.range(None, &keys::tags_of(group), 2)?;
+                let own_tag = keys::tag(group, tag);
+                let had = self.get::<bool>(&own_tag)?.is_some();
+                self.remove(own_tag.clone());
+                if !had || tags.entries.iter().any(|(other, _)| *other != own_tag) {
+                    return Ok(());
+                }
+                self.remove(key);
+                data
+            }
+        };
+        if !data.is_empty() {
+            self.add_garbage(group, &Garbage::Data(data), free_at_ms);
+        }
+        Ok(())
+    }
+
+    pub fn add_garbage(&mut self, id: Id, garbage: &Garbage, free_at_ms: u64) {
+        self.set(keys::garbage(free_at_ms, id), garbage);
+    }
+}
+
+pub(super) fn load_header(context: &mut MethodContext<'_>) -> Result<Option<Header>> {
+    let entry = context.omap_get(&[Bytes::from_static(keys::HEADER)])?.pop();
+    entry.map(|(_, value)| Header::from_stored(&value)).transpose()
+}
+
+pub(super) fn chunks(segments: &[Segment]) -> Vec<Chunks> {
+    segments.iter().map(Segment::chunks).collect()
+}
+
+/// # Errors
+/// `Corrupt` if the sum was too small.
+pub(super) fn subtract(sum: &mut u64, by: u64) -> Result<()> {
+    *sum = sum.checked_sub(by).ok_or_else(|| corrupt("the sums of a shard do not fit what it holds"))?;
+    Ok(())
+}
+
+/// # Errors
+/// `LimitExceeded`.
+pub(super) fn add(sum: &mut u64, by: u64) -> Result<()> {
+    *sum = sum.checked_add(by).ok_or_else(|| {
+        Error::new(ErrorKind::LimitExceeded, "the shard would hold more than can be counted")
+    })?;
+    Ok(())
+}
+
+pub(super) fn not_found(message: &str) -> Error {
+    Error::new(ErrorKind::NotFound, message)
+}
+
+pub(super) fn conflict(message: &str) -> Error {
+    Error::new(ErrorKind::Conflict, message)
+}

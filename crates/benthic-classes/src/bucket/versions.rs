@@ -1,0 +1,232 @@
+//! Versions of keys: made, removed, looked up.
+
+use super::codec::{Version, Wire};
+use super::keys;
+use super::shard::{Shard, add, conflict, not_found, subtract};
+use super::state::{Body, Current, Head};
+use super::wire::{
+    ATTRIBUTES_BYTES_MAX, BODY_INLINE_BYTES_MAX, Condition, Delete, Get, Mode, Put, SetAttributes, Times,
+    check_attributes, check_etag, check_key,
+};
+use benthic_core::{MethodContext, Result};
+
+pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let input = Put::from_input(input)?;
+    check_key(&input.key)?;
+    check_etag(&input.etag)?;
+    check_attributes(&input.body.attributes, ATTRIBUTES_BYTES_MAX)?;
+    input.body.manifest.check()?;
+    let mut shard = Shard::open(context)?;
+    if shard.is_done(input.write, !input.body.manifest.segments.is_empty())? {
+        return Ok(Vec::new());
+    }
+    shard.check_open()?;
+    let current = shard.current(&input.key)?;
+    check_condition(&input.condition, current.as_ref().map(|current| &current.head))?;
+    let new = New { write: input.write, etag: input.etag, body: Some(input.body) };
+    install(&mut shard, &input.key, current, new, input.mode, &input.times)?;
+    shard.finish()
+}
+
+/// A version to make; without a body it is a delete marker.
+pub(super) struct New {
+    pub write: super::codec::Id,
+    pub etag: String,
+    pub body: Option<Body>,
+}
+
+/// Makes a version the current one, and keeps or retires those it replaces.
+pub(super) fn install(
+    shard: &mut Shard<'_, '_>,
+    key: &str,
+    old: Option<Current>,
+    new: New,
+    mode: Mode,
+    times: &Times,
+) -> Result<()> {
+    let null = mode != Mode::Enabled;
+    let marker = new.body.is_none();
+    let body = new.body.unwrap_or_default();
+    let mut head = Head {
+        version: Version,
+        seq: shard.next_seq()?,
+        null,
+        marker,
+        write: new.write,
+        size_bytes: body.manifest.size_bytes(),
+        modified_ms: times.now_ms,
+        revision: 0,
+        etag: new.etag,
+        body: None,
+    };
+    let free_at_ms = times.now_ms.saturating_add(times.grace_ms);
+    let mut null_seq = 0;
+    if let Some(old) = old {
+        if !old.head.marker {
+            subtract(&mut shard.header.usage.objects, 1)?;
+        }
+        if null && old.head.null {
+            shard.retire(&old.head, free_at_ms)?;
+        } else {
+            shard.set(keys::older(key, old.head.seq), &old.head);
+            null_seq = if old.head.null { old.head.seq } else { old.null_seq };
+        }
+        if null && null_seq != 0 {
+            let older = keys::older(key, null_seq);
+            if let Some(replaced) = shard.get::<Head>(&older)? {
+                shard.retire(&replaced, free_at_ms)?;
+            }
+            shard.remove(older);
+            null_seq = 0;
+        }
+    }
+    let usage = &mut shard.header.usage;
+    if marker {
+        add(&mut usage.markers, 1)?;
+    } else {
+        add(&mut usage.objects, 1)?;
+        add(&mut usage.versions, 1)?;
+        add(&mut usage.bytes, head.size_bytes)?;
+        place_body(shard, &mut head, body);
+    }
+    shard.note_outcome(new.write, times, &head);
+    shard.set(keys::current(key), &Current { null_seq, head });
+    Ok(())
+}
+
+/// Puts a body where listings can read past it.
+fn place_body(shard: &mut Shard<'_, '_>, head: &mut Head, body: Body) {
+    if body.encode().len() <= BODY_INLINE_BYTES_MAX {
+        head.body = Some(body);
+    } else {
+        shard.set(keys::body(head.seq), &body);
+    }
+}
+
+/// # Errors
+/// `Conflict` if the condition does not hold; `NotFound` if it wants something that is not there at all.
+pub(super) fn check_condition(condition: &Condition, head: Option<&Head>) -> Result<()> {
+    let object = head.filter(|head| !head.marker);
+    match (condition, object) {
+        (Condition::Always, _)
+        | (Condition::Absent | Condition::Differs(_), None)
+        | (Condition::Exists, Some(_)) => Ok(()),
+        (Condition::Matches(etag), Some(object)) if object.etag == *etag => Ok(()),
+        (Condition::Differs(etag), Some(object)) if object.etag != *etag => Ok(()),
+        (Condition::Exists | Condition::Matches(_), None) => Err(not_found("the object is not there")),
+        (Condition::Absent, Some(_)) => Err(conflict("the object is there already")),
+        (Condition::Matches(_) | Condition::Differs(_), Some(_)) => {
+            Err(conflict("the object has not the entity tag that the condition wants"))
+        }
+    }
+}
+
+pub(super) fn delete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let input = Delete::from_input(input)?;
+    check_key(&input.key)?;
+    let mut shard = Shard::open(context)?;
+    if shard.is_done(input.write, false)? {
+        return Ok(Vec::new());
+    }
+    shard.check_open()?;
+    let current = shard.current(&input.key)?;
+    let version = match input.version {
+        Some(version) => version,
+        None => {
+            check_condition(&input.condition, current.as_ref().map(|current| &current.head))?;
+            let plain = input.mode == Mode::Off && shard.newest_older(&input.key)?.is_none();
+            match &current {
+                None if plain => return Ok(Vec::new()),
+                Some(current) if plain && current.head.null => current.head.version_ref(),
+                _ => {
+                    let marker = New { write: input.write, etag: String::new(), body: None };
+                    install(&mut shard, &input.key, current, marker, input.mode, &input.times)?;
+                    return shard.finish();
+                }
+            }
+        }
+    };
+    let head = shard.version(&input.key, version)?;
+    if input.version.is_some() {
+        check_condition(&input.condition, head.as_ref())?;
+    }
+    // A version that is not there is deleted already.
+    let (Some(current), Some(head)) = (current, head) else { return Ok(Vec::new()) };
+    remove(&mut shard, &input.key, current, &head)?;
+    shard.retire(&head, input.times.now_ms.saturating_add(input.times.grace_ms))?;
+    shard.note_outcome(input.write, &input.times, &head);
+    shard.finish()
+}
+
+/// Takes a version out of its key's; without a current one the newest of the others is.
+fn remove(shard: &mut Shard<'_, '_>, key: &str, current: Current, head: &Head) -> Result<()> {
+    if head.seq != current.head.seq {
+        shard.remove(keys::older(key, head.seq));
+        if head.null {
+            shard.set(keys::current(key), &Current { null_seq: 0, ..current });
+        }
+        return Ok(());
+    }
+    if !head.marker {
+        subtract(&mut shard.header.usage.objects, 1)?;
+    }
+    let Some(next) = shard.newest_older(key)? else {
+        shard.remove(keys::current(key));
+        return Ok(());
+    };
+    shard.remove(keys::older(key, next.seq));
+    if !next.marker {
+        add(&mut shard.header.usage.objects, 1)?;
+    }
+    let null_seq = if next.null { 0 } else { current.null_seq };
+    shard.set(keys::current(key), &Current { null_seq, head: next });
+    Ok(())
+}
+
+pub(super) fn set_attributes(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let input = SetAttributes::from_input(input)?;
+    check_key(&input.key)?;
+    check_attributes(&input.attributes, ATTRIBUTES_BYTES_MAX)?;
+    let mut shard = Shard::open(context)?;
+    shard.check_open()?;
+    let head = shard.version(&input.key, input.version)?;
+    let head = head.filter(|head| head.write == input.write && !head.marker);
+    let mut head = head.ok_or_else(|| not_found("the version is not there"))?;
+    let mut body = shard.body(&head)?;
+    if Some(head.revision) == input.revision.checked_add(1) && body.attributes == input.attributes {
+        // A repetition: it was done.
+        return Ok(Vec::new());
+    }
+    if head.revision != input.revision {
+        return Err(conflict("the attributes were changed; read them again"));
+    }
+    head.revision =
+        head.revision.checked_add(1).ok_or_else(|| conflict("the attributes were changed too often"))?;
+    body.attributes = input.attributes;
+    if head.body.take().is_none() {
+        shard.remove(keys::body(head.seq));
+    }
+    place_body(&mut shard, &mut head, body);
+    match shard.current(&input.key)? {
+        Some(current) if current.head.seq == head.seq => {
+            shard.set(keys::current(&input.key), &Current { head, ..current });
+        }
+        _ => shard.set(keys::older(&input.key, head.seq), &head),
+    }
+    shard.finish()
+}
+
+pub(super) fn get(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let input = Get::from_input(input)?;
+    check_key(&input.key)?;
+    let mut shard = Shard::open(context)?;
+    let head = match input.version {
+        Some(version) => shard.version(&input.key, version)?,
+        None => shard.current(&input.key)?.map(|current| current.head),
+    };
+    let mut head = head.ok_or_else(|| not_found("there is no such object, or no such version of it"))?;
+    if head.body.is_none() {
+        head.body = Some(shard.body(&head)?);
+    }
+    Ok(head.encode().to_vec())
+}

@@ -1,0 +1,156 @@
+//! Intents, what became of them, and data that several versions share.
+
+use super::codec::{Id, Version, Wire};
+use super::keys;
+use super::shard::{Shard, chunks, conflict, load_header, not_found};
+use super::state::{Chunks, Garbage, Header, Intent, Release, Usage, Write};
+use super::wire::{Begin, CHUNKS_MAX, Gate, Init, SWEEP_MAX, Share, Sweep, Unshare, check_key, check_most};
+use benthic_core::{Error, ErrorKind, MethodContext, Result};
+use std::collections::BTreeMap;
+
+pub(super) fn init(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let Init { bucket, shard } = Init::from_input(input)?;
+    let found = match load_header(context) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        header => header?,
+    };
+    if let Some(header) = found {
+        if (header.bucket, header.shard) == (bucket, shard) {
+            return Ok(Vec::new());
+        }
+        return Err(conflict("this is another bucket's shard, or another shard"));
+    }
+    let header = Header {
+        version: Version,
+        bucket,
+        shard,
+        gate: 0,
+        closed: false,
+        // 0 stands for no version.
+        next_seq: 1,
+        usage: Usage::default(),
+    };
+    context.omap_set(BTreeMap::from([(bytes::Bytes::from_static(keys::HEADER), header.encode())]))?;
+    Ok(Vec::new())
+}
+
+pub(super) fn gate(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let Gate { revision, close } = Gate::from_input(input)?;
+    let mut shard = Shard::open(context)?;
+    let header = &shard.header;
+    if revision == header.gate && close == header.closed {
+        return Ok(Vec::new());
+    }
+    // Whoever comes late must not undo what a later decision did.
+    if revision <= header.gate {
+        return Err(conflict("a later revision of the bucket opened or closed the shard"));
+    }
+    if close {
+        for space in [keys::CURRENT, keys::OLDER] {
+            if !shard.range(None, &[space], 1)?.entries.is_empty() {
+                return Err(conflict("the bucket is not empty"));
+            }
+        }
+    }
+    shard.header.gate = revision;
+    shard.header.closed = close;
+    shard.finish()
+}
+
+pub(super) fn begin(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let Begin { write, expires_ms, chunks, shared } = Begin::from_input(input)?;
+    check_most("the write has too many data objects", chunks as usize, CHUNKS_MAX as usize)?;
+    if chunks > 0 && shared.is_some() {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "a write has data of its own or shares another's",
+        ));
+    }
+    let mut shard = Shard::open(context)?;
+    shard.check_open()?;
+    let mut intent = Intent { expires_ms, chunks, shared };
+    match shard.get(&keys::write(write))? {
+        Some(Write::Outcome(_)) => return Err(conflict("the write is done")),
+        Some(Write::Intent(before)) => {
+            // A call that was overtaken takes nothing back.
+            intent.expires_ms = intent.expires_ms.max(before.expires_ms);
+            intent.chunks = intent.chunks.max(before.chunks);
+            intent.shared = intent.shared.or(before.shared);
+        }
+        None => {}
+    }
+    shard.set(keys::write(write), &Write::Intent(intent));
+    shard.finish()
+}
+
+/// An intent that is renewed must still be there: who lost it must not write on.
+pub(super) fn renew(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let Begin { write, .. } = Begin::from_input(input)?;
+    let mut shard = Shard::open(context)?;
+    match shard.get(&keys::write(write))? {
+        Some(Write::Intent(_)) => drop(shard),
+        _ => return Err(conflict("the write was given up: its lease ended")),
+    }
+    begin(context, input)
+}
+
+pub(super) fn sweep(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let Sweep { now_ms, writes, given_up } = Sweep::from_input(input)?;
+    check_most("too many writes for one call", writes.len(), SWEEP_MAX)?;
+    let mut shard = Shard::open(context)?;
+    for write in writes {
+        match shard.get(&keys::write(write))? {
+            Some(Write::Intent(intent)) if given_up || intent.expires_ms <= now_ms => {
+                shard.remove(keys::write(write));
+                if let Some(group) = intent.shared {
+                    let release = Release { group, tag: write };
+                    shard.add_garbage(write, &Garbage::Release(release), now_ms);
+                } else if intent.chunks > 0 {
+                    let data = vec![Chunks { write, count: intent.chunks }];
+                    shard.add_garbage(write, &Garbage::Data(data), now_ms);
+                }
+            }
+            Some(Write::Outcome(outcome)) if outcome.expires_ms <= now_ms => {
+                shard.remove(keys::write(write));
+            }
+            _ => {}
+        }
+    }
+    shard.finish()
+}
+
+pub(super) fn share(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let Share { group, tag, key, version } = Share::from_input(input)?;
+    check_key(&key)?;
+    let mut shard = Shard::open(context)?;
+    if shard.get::<Vec<Chunks>>(&keys::group(group))?.is_none() {
+        let data = own_data(&mut shard, group, &key, version)?;
+        shard.set(keys::group(group), &data);
+        shard.set(keys::tag(group, group), &true);
+    }
+    shard.set(keys::tag(group, tag), &true);
+    shard.finish()
+}
+
+/// The data of the version that wrote them.
+fn own_data(
+    shard: &mut Shard<'_, '_>,
+    group: Id,
+    key: &str,
+    version: super::wire::VersionRef,
+) -> Result<Vec<Chunks>> {
+    let gone = || not_found("the version whose data are wanted is not there any longer");
+    let head = shard.version(key, version)?.filter(|head| head.write == group).ok_or_else(gone)?;
+    let manifest = shard.body(&head)?.manifest;
+    if manifest.shared.is_some() || manifest.segments.is_empty() {
+        return Err(gone());
+    }
+    Ok(chunks(&manifest.segments))
+}
+
+pub(super) fn release(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let Unshare { group, tag, free_at_ms } = Unshare::from_input(input)?;
+    let mut shard = Shard::open(context)?;
+    shard.unshare(group, tag, Vec::new(), free_at_ms)?;
+    shard.finish()
+}

@@ -1,0 +1,203 @@
+//! Buckets: made, changed, deleted.
+
+use super::PoolSal;
+use super::call::all;
+use super::directory::{
+    Limbo, Record, Swap, bucket_key, check_most, check_name, decode_bucket, limbo_key, name_in, owner_key,
+};
+use crate::sal::limits::{BUCKET_ATTRIBUTES_BYTES_MAX, BUCKET_NAME_BYTES_MAX, SHARDS_MAX};
+use crate::sal::{Bucket, BucketCheck, Buckets, NewBucket, Usage, Versioning};
+use async_trait::async_trait;
+use benthic_classes::bucket::codec::{Version, Wire};
+use benthic_classes::bucket::wire::{Gate, Init};
+use benthic_core::{Error, ErrorKind, Result};
+use bytes::Bytes;
+
+fn check_attributes(attributes: &crate::sal::Attributes) -> Result<()> {
+    let len_bytes = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+    check_most("the attributes of the bucket are too large", len_bytes, BUCKET_ATTRIBUTES_BYTES_MAX)
+}
+
+fn form(bucket: &Bucket) -> Option<Bytes> {
+    Some(Record::of(bucket).encode())
+}
+
+impl PoolSal {
+    /// Replaces a bucket's record, with the next revision.
+    async fn swap_bucket(&self, old: &Bucket, mut new: Bucket) -> Result<Bucket> {
+        new.revision = old.revision + 1;
+        let swap = Swap { key: bucket_key(&old.name), expected: form(old), new: form(&new) };
+        self.directory_swap(&[swap]).await?;
+        Ok(new)
+    }
+
+    async fn gate_all(&self, bucket: &Bucket, close: bool) -> Result<()> {
+        let shards = self.shards(bucket.id, bucket.shards)?;
+        let gate = Gate { revision: bucket.revision, close };
+        all(shards.iter().map(|shard| self.call(shard, "gate", &gate)).collect()).await.map(|_| ())
+    }
+
+    /// Deletes a bucket whose record is known; also one whose deletion somebody began and did not finish.
+    pub(super) async fn finish_deletion(&self, bucket: Bucket) -> Result<()> {
+        let now_ms = self.now_ms();
+        // With a revision of its own: only one who deletes can finish, and shards that others closed or opened before
+        // are closed for this one.
+        let deleting = Bucket { deleting_ms: Some(now_ms), ..bucket.clone() };
+        let deleting = self.swap_bucket(&bucket, deleting).await.map_err(busy)?;
+        if let Err(error) = self.gate_all(&deleting, true).await {
+            let kept = self.swap_bucket(&deleting, Bucket { deleting_ms: None, ..deleting.clone() }).await;
+            if let Ok(kept) = kept {
+                // Whoever meets a shard that stays closed opens it.
+                let _ = self.gate_all(&kept, false).await;
+            }
+            return Err(error.with("bucket", &bucket.name));
+        }
+        let limbo = Limbo { version: Version, shards: bucket.shards, free_at_ms: now_ms };
+        let swaps = [
+            Swap { key: bucket_key(&bucket.name), expected: form(&deleting), new: None },
+            Swap { key: owner_key(&bucket.owner, &bucket.name), expected: Some(OWNED), new: None },
+            Swap { key: limbo_key(bucket.id), expected: None, new: Some(limbo.encode()) },
+        ];
+        self.directory_swap(&swaps).await.map_err(busy)
+    }
+}
+
+/// That a bucket is its owner's. Not empty: an empty value cannot be told from none.
+const OWNED: Bytes = Bytes::from_static(&[1]);
+
+/// Records that one operation reads: with all attributes that they may have they are well below what it carries.
+const RECORDS_TOGETHER: usize = 64;
+
+fn busy(error: Error) -> Error {
+    if error.kind() == ErrorKind::Conflict {
+        return Error::new(ErrorKind::Busy, "somebody else changes the bucket").with_source(error);
+    }
+    error
+}
+
+fn no_such_bucket(name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, "no such bucket").with("bucket", name)
+}
+
+#[async_trait]
+impl Buckets for PoolSal {
+    async fn create_bucket(&self, new: NewBucket) -> Result<Bucket> {
+        check_name(&new.name, BUCKET_NAME_BYTES_MAX)?;
+        check_name(&new.owner, BUCKET_NAME_BYTES_MAX)?;
+        check_attributes(&new.attributes)?;
+        let shards = new.shards.unwrap_or(self.options.shards);
+        if !(1..=SHARDS_MAX).contains(&shards) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "a bucket has one shard at least, and not too many",
+            )
+            .with("shards", shards)
+            .with("shards_max", SHARDS_MAX));
+        }
+        let bucket = Bucket {
+            id: self.options.environment.draw_id()?,
+            created_ms: self.now_ms(),
+            shards,
+            revision: 1,
+            deleting_ms: None,
+            versioning: new.versioning,
+            name: new.name,
+            owner: new.owner,
+            quota: new.quota,
+            attributes: new.attributes,
+        };
+        let free_at_ms = bucket.created_ms.saturating_add(self.options.lease_ms);
+        let limbo = Limbo { version: Version, shards, free_at_ms };
+        let taken = |error: Error| {
+            if error.kind() == ErrorKind::Conflict {
+                return Error::new(ErrorKind::AlreadyExists, "there is a bucket of this name")
+                    .with_source(error);
+            }
+            error
+        };
+        let name = Swap { key: bucket_key(&bucket.name), expected: None, new: None };
+        let in_the_making = Swap { key: limbo_key(bucket.id), expected: None, new: Some(limbo.encode()) };
+        self.directory_swap(&[name, in_the_making]).await.map_err(taken)?;
+        let objects = self.shards(bucket.id, shards)?;
+        let inits: Vec<Init> = (0..shards).map(|shard| Init { bucket: bucket.id, shard }).collect();
+        let calls = objects.iter().zip(&inits).map(|(object, init)| self.call(object, "init", init));
+        all(calls.collect()).await?;
+        let swaps = [
+            Swap { key: bucket_key(&bucket.name), expected: None, new: form(&bucket) },
+            Swap { key: owner_key(&bucket.owner, &bucket.name), expected: None, new: Some(OWNED) },
+            Swap { key: limbo_key(bucket.id), expected: Some(limbo.encode()), new: None },
+        ];
+        match self.directory_swap(&swaps).await {
+            Err(error) if error.kind() == ErrorKind::Conflict => match self.bucket(&bucket.name).await {
+                Ok(_) => Err(taken(error)),
+                Err(_) => Err(error.with_kind(ErrorKind::Unavailable)),
+            },
+            result => result.map(|()| bucket),
+        }
+    }
+
+    async fn bucket(&self, name: &str) -> Result<Bucket> {
+        check_name(name, BUCKET_NAME_BYTES_MAX)?;
+        let found = self.directory_get(vec![bucket_key(name)]).await?;
+        let (key, value) = found.first().ok_or_else(|| no_such_bucket(name))?;
+        decode_bucket(key, value)
+    }
+
+    async fn update_bucket(&self, old: &Bucket, new: &Bucket) -> Result<Bucket> {
+        check_attributes(&new.attributes)?;
+        if new.versioning == Versioning::Off && old.versioning != Versioning::Off {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "versioning cannot be turned off, only suspended",
+            ));
+        }
+        let bucket = Bucket {
+            versioning: new.versioning,
+            quota: new.quota,
+            attributes: new.attributes.clone(),
+            ..old.clone()
+        };
+        self.swap_bucket(old, bucket).await
+    }
+
+    async fn delete_bucket(&self, name: &str) -> Result<()> {
+        let bucket = self.bucket(name).await?;
+        self.finish_deletion(bucket).await
+    }
+
+    async fn list_buckets(
+        &self,
+        owner: &str,
+        after: Option<&str>,
+        buckets_max: usize,
+    ) -> Result<(Vec<Bucket>, bool)> {
+        check_name(owner, BUCKET_NAME_BYTES_MAX)?;
+        let prefix = owner_key(owner, "");
+        let mut page = self.directory_page(after.map(|after| owner_key(owner, after)), &prefix).await?;
+        let more = page.more || page.entries.len() > buckets_max;
+        page.entries.truncate(buckets_max);
+        let names = page.entries.iter().map(|(key, _)| name_in(key, prefix.len()));
+        let keys: Vec<Bytes> = names.map(|name| name.map(|name| bucket_key(&name))).collect::<Result<_>>()?;
+        let mut buckets = Vec::new();
+        for keys in keys.chunks(RECORDS_TOGETHER) {
+            for (key, value) in self.directory_get(keys.to_vec()).await? {
+                buckets.push(decode_bucket(&key, &value)?);
+            }
+        }
+        // One that was deleted and made again meanwhile may be another's now.
+        buckets.retain(|bucket| bucket.owner == owner);
+        Ok((buckets, more))
+    }
+
+    async fn usage(&self, bucket: &Bucket) -> Result<Usage> {
+        let shards = self.shards(bucket.id, bucket.shards)?;
+        let headers = all(shards.iter().map(|shard| self.header(shard)).collect()).await?;
+        let mut usage = Usage::default();
+        headers.iter().for_each(|header| usage.add(&header.usage));
+        Ok(usage)
+    }
+
+    async fn check_bucket(&self, bucket: &Bucket) -> Result<BucketCheck> {
+        self.check(bucket).await
+    }
+}

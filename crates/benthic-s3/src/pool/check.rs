@@ -1,0 +1,291 @@
+//! The check of a bucket: all that its index says, against itself and against the data.
+
+use super::PoolSal;
+use super::call::{all, omap_range};
+use crate::sal::{Bucket, BucketCheck, Id, Manifest, Part, Segment, Usage};
+use benthic_classes::bucket::codec::Wire;
+use benthic_classes::bucket::keys;
+use benthic_classes::bucket::state::{Body, Chunks, Current, Garbage, Head, Write};
+use benthic_core::{ErrorKind, ListRequest, Namespaces, ObjectId, Result};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A shard, all of it but its bodies.
+#[derive(Default)]
+struct Contents {
+    current: BTreeMap<String, Current>,
+    older: BTreeMap<String, Vec<Head>>,
+    bodies: BTreeSet<u64>,
+    uploads: BTreeSet<Id>,
+    parts: Vec<(Id, Part)>,
+    groups: BTreeMap<Id, Vec<Chunks>>,
+    tags: BTreeSet<(Id, Id)>,
+    may_be_there: Vec<Chunks>,
+}
+
+/// What a check found so far.
+#[derive(Default)]
+struct Found {
+    check: BucketCheck,
+    /// Data objects of this bucket that the index knows, by their write: so many.
+    known: BTreeMap<Id, u32>,
+}
+
+impl Found {
+    fn report(&mut self, finding: String) {
+        self.check.findings.push(finding);
+    }
+
+    fn know(&mut self, chunks: Chunks) {
+        let count = self.known.entry(chunks.write).or_default();
+        *count = chunks.count.max(*count);
+    }
+}
+
+impl PoolSal {
+    pub(super) async fn check(&self, bucket: &Bucket) -> Result<BucketCheck> {
+        let mut found = Found::default();
+        // Listed before the index is read: what a writer adds in between is no orphan.
+        let there = self.data_objects(bucket).await?;
+        found.check.data_objects = there.len() as u64;
+        for shard in self.shards(bucket.id, bucket.shards)? {
+            self.check_shard(bucket, &shard, &mut found).await?;
+        }
+        for name in there {
+            let chunk = name
+                .split_once('.')
+                .and_then(|(write, number)| Some((write.parse::<Id>().ok()?, number.parse::<u32>().ok()?)));
+            let known = chunk
+                .is_some_and(|(write, number)| found.known.get(&write).is_some_and(|count| number < *count));
+            if !known {
+                found.report(format!("nothing refers to a data object object={name}"));
+            }
+        }
+        Ok(found.check)
+    }
+
+    async fn data_objects(&self, bucket: &Bucket) -> Result<Vec<String>> {
+        let namespaces = Namespaces::One(self.names.data_namespace(bucket.id));
+        let mut request = ListRequest { namespaces, ..ListRequest::default() };
+        let mut names = Vec::new();
+        loop {
+            let page = self.data.list(request.clone()).await?;
+            names.extend(page.objects.iter().map(|object| object.name().to_owned()));
+            request.after = page.next;
+            if request.after.is_none() {
+                return Ok(names);
+            }
+        }
+    }
+
+    async fn check_shard(&self, bucket: &Bucket, shard: &ObjectId, found: &mut Found) -> Result<()> {
+        let header = self.header(shard).await?;
+        let mut contents = self.contents(shard, found).await?;
+        let mut usage = Usage {
+            uploads: contents.uploads.len() as u64,
+            parts: contents.parts.len() as u64,
+            part_bytes: contents.parts.iter().map(|(_, part)| part.size_bytes()).sum(),
+            ..Usage::default()
+        };
+        let current = std::mem::take(&mut contents.current);
+        let mut older = std::mem::take(&mut contents.older);
+        for (key, Current { null_seq, head }) in current {
+            let older = older.remove(&key).unwrap_or_default();
+            let nulls: Vec<u64> = older.iter().filter(|head| head.null).map(|head| head.seq).collect();
+            let fits = match nulls.as_slice() {
+                [] => null_seq == 0,
+                [seq] => *seq == null_seq && !head.null,
+                _ => false,
+            };
+            if !fits || older.iter().any(|older| older.seq >= head.seq) {
+                found.report(format!("the versions of a key do not fit each other key={key:?}"));
+            }
+            usage.objects += u64::from(!head.marker);
+            for head in [head].into_iter().chain(older) {
+                usage.versions += u64::from(!head.marker);
+                usage.markers += u64::from(head.marker);
+                usage.bytes += head.size_bytes;
+                self.check_version(bucket, shard, &key, &head, &mut contents, found).await?;
+            }
+        }
+        for key in older.keys() {
+            found.report(format!("a key has versions and none is current key={key:?}"));
+        }
+        for (upload, part) in &contents.parts {
+            if !contents.uploads.contains(upload) {
+                found.report(format!("a part has no upload upload={upload}"));
+            }
+            if let Some(segment) = part.segment {
+                found.know(segment.chunks());
+                self.check_data(bucket.id, &[segment], &format!("upload={upload}"), found).await?;
+            }
+        }
+        for body in &contents.bodies {
+            found.report(format!("a body has no version seq={body}"));
+        }
+        for (group, tag) in &contents.tags {
+            if !contents.groups.contains_key(group) {
+                found.report(format!("a reference is to nothing group={group} tag={tag}"));
+            }
+        }
+        for (group, data) in &contents.groups {
+            if !contents.tags.iter().any(|(tagged, _)| tagged == group) {
+                found.report(format!("nothing refers to shared data group={group}"));
+            }
+            data.iter().for_each(|chunks| found.know(*chunks));
+        }
+        contents.may_be_there.iter().for_each(|chunks| found.know(*chunks));
+        if usage != header.usage {
+            let counted = header.usage;
+            found.report(format!(
+                "the sums are wrong shard={} stored={counted:?} found={usage:?}",
+                shard.name()
+            ));
+        }
+        found.check.usage.add(&usage);
+        Ok(())
+    }
+
+    async fn check_version(
+        &self,
+        bucket: &Bucket,
+        shard: &ObjectId,
+        key: &str,
+        head: &Head,
+        contents: &mut Contents,
+        found: &mut Found,
+    ) -> Result<()> {
+        let whose = format!("key={key:?} version={}", head.version_ref());
+        let body: Option<Body> = match &head.body {
+            _ if head.marker => return Ok(()),
+            Some(body) => Some(body.clone()),
+            None => {
+                contents.bodies.remove(&head.seq);
+                self.shard_value(shard, keys::body(head.seq)).await?
+            }
+        };
+        let Some(Body { manifest: Manifest { shared, segments }, .. }) = body else {
+            found.report(format!("the body of a version is missing {whose}"));
+            return Ok(());
+        };
+        if segments.iter().map(|segment| segment.len_bytes).sum::<u64>() != head.size_bytes {
+            found.report(format!("the data are not as long as the version says {whose}"));
+        }
+        let home = match shared {
+            None => {
+                segments.iter().for_each(|segment| found.know(segment.chunks()));
+                bucket.id
+            }
+            Some(group) => {
+                let tag = keys::tag(group.write, head.write);
+                let home = self.names.shard(group.bucket, group.shard)?;
+                if self.shard_value::<bool>(&home, tag).await?.is_none() {
+                    found.report(format!("shared data do not know of a reference {whose}"));
+                }
+                group.bucket
+            }
+        };
+        self.check_data(home, &segments, &whose, found).await
+    }
+
+    /// That data objects are there and as long as they must be.
+    async fn check_data(&self, home: Id, segments: &[Segment], whose: &str, found: &mut Found) -> Result<()> {
+        let mut checks = Vec::new();
+        for segment in segments {
+            let chunk_bytes = u64::from(segment.chunk_bytes);
+            for number in 0..segment.chunks().count {
+                let len_bytes = (segment.len_bytes - u64::from(number) * chunk_bytes).min(chunk_bytes);
+                checks.push(self.check_chunk(self.names.chunk(home, segment.write, number)?, len_bytes));
+            }
+        }
+        let wrong = all(checks).await?;
+        wrong.into_iter().flatten().for_each(|finding| found.report(format!("{finding} {whose}")));
+        Ok(())
+    }
+
+    async fn check_chunk(&self, object: ObjectId, len_bytes: u64) -> Result<Option<String>> {
+        match self.data.stat(&object).await {
+            Ok((stat, _)) if stat.size_bytes == len_bytes => Ok(None),
+            Ok(_) => Ok(Some(format!("a data object is not as long as it must be object={}", object.name()))),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(Some(format!("a data object is missing object={}", object.name())))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn contents(&self, shard: &ObjectId, found: &mut Found) -> Result<Contents> {
+        let mut contents = Contents::default();
+        let mut after: Option<Bytes> = None;
+        loop {
+            let page = omap_range(self.index.as_ref(), shard, after, &[]).await?;
+            for (key, value) in &page.entries {
+                if contents.add(key, value)?.is_none() {
+                    found.report(format!(
+                        "a key of the index makes no sense shard={} key={key:?}",
+                        shard.name()
+                    ));
+                }
+            }
+            match page.entries.last() {
+                Some((last, _)) if page.more => after = Some(last.clone()),
+                _ => return Ok(contents),
+            }
+        }
+    }
+}
+
+impl Contents {
+    /// Sorts an entry in; nothing if its key is none.
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<Option<()>> {
+        let Some((space, rest)) = key.split_first() else { return Ok(None) };
+        let id = |at: usize| rest.get(at..at + 16).and_then(|id| id.try_into().ok()).map(Id);
+        match *space {
+            keys::CURRENT => {
+                self.current.insert(keys::unescape(rest)?.0, Current::from_stored(value)?);
+            }
+            keys::OLDER => {
+                let (name, suffix) = keys::unescape(rest)?;
+                let head = Head::from_stored(value)?;
+                if keys::seq_of(suffix) != Some(head.seq) {
+                    return Ok(None);
+                }
+                self.older.entry(name).or_default().push(head);
+            }
+            keys::UPLOAD => {
+                let Some(upload) = keys::id_at_end(key) else { return Ok(None) };
+                self.uploads.insert(upload);
+            }
+            keys::PART => {
+                let Some(upload) = id(0) else { return Ok(None) };
+                self.parts.push((upload, Part::from_stored(value)?));
+            }
+            keys::BODY => {
+                let Ok(seq) = rest.try_into().map(u64::from_be_bytes) else { return Ok(None) };
+                self.bodies.insert(seq);
+            }
+            keys::GROUP => {
+                let Some(group) = id(0) else { return Ok(None) };
+                self.groups.insert(group, Vec::from_stored(value)?);
+            }
+            keys::TAG => {
+                let (Some(group), Some(tag)) = (id(0), id(16)) else { return Ok(None) };
+                self.tags.insert((group, tag));
+            }
+            keys::WRITE => {
+                let Some(write) = id(0) else { return Ok(None) };
+                if let Write::Intent(intent) = Write::from_stored(value)? {
+                    self.may_be_there.push(Chunks { write, count: intent.chunks });
+                }
+            }
+            keys::GARBAGE => {
+                if let Garbage::Data(data) = Garbage::from_stored(value)? {
+                    self.may_be_there.extend(data);
+                }
+            }
+            _ if key == keys::HEADER => {}
+            _ => return Ok(None),
+        }
+        Ok(Some(()))
+    }
+}

@@ -1,0 +1,322 @@
+//! Collection: gives up what expired, removes what nobody refers to, and finishes what somebody began.
+//!
+//! Every step can be repeated and done by several at once: ids are never used again, so what was removed stays so.
+
+use super::PoolSal;
+use super::call::{all, omap_page, omap_range, remove_if_there, write_again};
+use super::directory::{BUCKET, LIMBO, Limbo, Swap, decode_bucket, limbo_key};
+use crate::sal::{Bucket, Collected, Garbage, Id, Pending};
+use async_trait::async_trait;
+use benthic_classes::bucket::codec::Wire;
+use benthic_classes::bucket::keys;
+use benthic_classes::bucket::state::{self, Chunks, Write};
+use benthic_classes::bucket::wire::{SWEEP_MAX, Sweep};
+use benthic_core::{Error, ErrorKind, ObjectId, ReadOp, Result, WriteOp};
+use bytes::Bytes;
+
+/// Data objects that are removed together.
+const REMOVALS_MAX: u32 = 256;
+
+/// Who works on a page of a shard's omap.
+enum Page {
+    More(Bytes),
+    Last,
+}
+
+impl PoolSal {
+    async fn collect_shard(&self, bucket: Id, shard: &ObjectId, collected: &mut Collected) -> Result<()> {
+        self.expire(shard, collected).await?;
+        let mut after = None;
+        while let Page::More(last) = self.collect_page(bucket, shard, after, collected).await? {
+            after = Some(last);
+        }
+        Ok(())
+    }
+
+    /// Gives up intents and forgets outcomes.
+    async fn expire(&self, shard: &ObjectId, collected: &mut Collected) -> Result<()> {
+        let now_ms = self.now_ms();
+        let mut after = None;
+        loop {
+            let page = omap_range(self.index.as_ref(), shard, after, &[keys::WRITE]).await?;
+            let mut expired = Vec::new();
+            for (key, value) in &page.entries {
+                let (expires_ms, count) = match Write::from_stored(value)? {
+                    Write::Intent(intent) => (intent.expires_ms, &mut collected.expired_writes),
+                    Write::Outcome(outcome) => (outcome.expires_ms, &mut collected.forgotten_outcomes),
+                };
+                if expires_ms <= now_ms {
+                    expired.push(keys::id_at_end(key).ok_or_else(odd_key)?);
+                    *count += 1;
+                }
+            }
+            for writes in expired.chunks(SWEEP_MAX) {
+                let sweep = Sweep { now_ms, writes: writes.to_vec(), given_up: false };
+                self.call(shard, "sweep", &sweep).await?;
+            }
+            match page.entries.last() {
+                Some((last, _)) if page.more => after = Some(last.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Collects a page of garbage.
+    async fn collect_page(
+        &self,
+        bucket: Id,
+        shard: &ObjectId,
+        after: Option<Bytes>,
+        collected: &mut Collected,
+    ) -> Result<Page> {
+        let now_ms = self.now_ms();
+        let page = omap_range(self.index.as_ref(), shard, after, &[keys::GARBAGE]).await?;
+        let mut done = Vec::new();
+        for (key, value) in &page.entries {
+            // In the order of time: behind the first that is not due none is.
+            if keys::garbage_free_at_ms(key).ok_or_else(odd_key)? > now_ms {
+                break;
+            }
+            match state::Garbage::from_stored(value)? {
+                state::Garbage::Data(data) => {
+                    collected.data_objects += self.remove_data(bucket, &data).await?
+                }
+                state::Garbage::Release(release) => self.release(&release).await?,
+            }
+            done.push(key.clone());
+        }
+        let all = done.len() == page.entries.len();
+        let next = done.last().cloned().filter(|_| all && page.more);
+        if !done.is_empty() {
+            collected.entries += done.len() as u64;
+            write_again(self.index.as_ref(), shard, WriteOp::new().omap_remove(done)).await?;
+        }
+        Ok(next.map_or(Page::Last, Page::More))
+    }
+
+    /// Removes data objects, those that are there. Gives how many.
+    pub(super) async fn remove_data(&self, bucket: Id, data: &[Chunks]) -> Result<u64> {
+        let mut removed = 0;
+        for chunks in data {
+            let mut number = 0;
+            while number < chunks.count {
+                let end = chunks.count.min(number.saturating_add(REMOVALS_MAX));
+                let objects: Vec<ObjectId> = (number..end)
+                    .map(|number| self.names.chunk(bucket, chunks.write, number))
+                    .collect::<Result<_>>()?;
+                let removals = objects.iter().map(|object| remove_if_there(self.data.as_ref(), object));
+                removed +=
+                    all(removals.collect()).await?.into_iter().filter(|removed| *removed).count() as u64;
+                number = end;
+            }
+        }
+        Ok(removed)
+    }
+
+    async fn collect_bucket(&self, bucket: Bucket, collected: &mut Collected) -> Result<()> {
+        for shard in self.shards(bucket.id, bucket.shards)? {
+            match self.collect_shard(bucket.id, &shard, collected).await {
+                // Its bucket was deleted meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                result => result?,
+            }
+        }
+        let lease_ms = self.options.lease_ms;
+        if bucket.deleting_ms.is_none_or(|began_ms| began_ms.saturating_add(lease_ms) > self.now_ms()) {
+            return Ok(());
+        }
+        match self.finish_deletion(bucket).await {
+            // It is not empty and goes on, or somebody else deletes it.
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Busy) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Collects what shards have that no bucket has, and the shards when nothing is left.
+    async fn collect_limbo(&self, id: Id, limbo: Limbo, collected: &mut Collected) -> Result<()> {
+        // From here on whoever is making the bucket cannot finish.
+        let taken = Limbo { free_at_ms: 0, ..limbo };
+        if !self.swap_limbo(id, limbo, Some(taken)).await? {
+            return Ok(());
+        }
+        let mut left = false;
+        for shard in self.shards(id, limbo.shards)? {
+            self.abort_all(&shard).await?;
+            self.collect_shard(id, &shard, collected).await?;
+            left |= !self.remove_empty_shard(&shard).await?;
+        }
+        if !left && self.swap_limbo(id, taken, None).await? {
+            collected.buckets += 1;
+        }
+        Ok(())
+    }
+
+    /// Gives whether it was as expected.
+    async fn swap_limbo(&self, id: Id, expected: Limbo, new: Option<Limbo>) -> Result<bool> {
+        let (expected, new) = (Some(expected.encode()), new.map(|new| new.encode()));
+        match self.directory_swap(&[Swap { key: limbo_key(id), expected, new }]).await {
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
+            result => result.map(|()| true),
+        }
+    }
+
+    async fn abort_all(&self, shard: &ObjectId) -> Result<()> {
+        loop {
+            let page = omap_range(self.index.as_ref(), shard, None, &[keys::UPLOAD]).await?;
+            for (key, _) in &page.entries {
+                let (name, _) = keys::unescape(&key[1..])?;
+                let upload = keys::id_at_end(key).ok_or_else(odd_key)?;
+                match self.abort_in(shard, name, upload).await {
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    result => result?,
+                }
+            }
+            if !page.more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Removes a shard that knows nothing any longer but what writes did. Gives whether it is gone.
+    async fn remove_empty_shard(&self, shard: &ObjectId) -> Result<bool> {
+        let kinds =
+            [keys::CURRENT, keys::OLDER, keys::UPLOAD, keys::PART, keys::GROUP, keys::TAG, keys::GARBAGE];
+        let mut op = ReadOp::new();
+        for kind in kinds {
+            op = op.omap_range(None, vec![kind], 1);
+        }
+        let reply = match self.index.read(shard, op).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+            reply => reply?,
+        };
+        let version = reply.version;
+        for output in reply.outputs {
+            if !omap_page(Some(output))?.entries.is_empty() {
+                return Ok(false);
+            }
+        }
+        if self.has_intents(shard).await? {
+            return Ok(false);
+        }
+        // Whoever changed it in between has left something.
+        match self.index.write(shard, WriteOp::new().assert_version(version).remove()).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn has_intents(&self, shard: &ObjectId) -> Result<bool> {
+        let mut pending = Pending::default();
+        self.count_writes(shard, &mut pending).await?;
+        Ok(pending.writes > 0)
+    }
+
+    async fn count_writes(&self, shard: &ObjectId, pending: &mut Pending) -> Result<()> {
+        let mut after = None;
+        loop {
+            let page = omap_range(self.index.as_ref(), shard, after, &[keys::WRITE]).await?;
+            for (_, value) in &page.entries {
+                match Write::from_stored(value)? {
+                    Write::Intent(_) => pending.writes += 1,
+                    Write::Outcome(_) => pending.outcomes += 1,
+                }
+            }
+            match page.entries.last() {
+                Some((last, _)) if page.more => after = Some(last.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    async fn count_garbage(&self, shard: &ObjectId, pending: &mut Pending) -> Result<()> {
+        let now_ms = self.now_ms();
+        let mut after = None;
+        loop {
+            let page = omap_range(self.index.as_ref(), shard, after, &[keys::GARBAGE]).await?;
+            for (key, _) in &page.entries {
+                pending.entries += 1;
+                let due = keys::garbage_free_at_ms(key).ok_or_else(odd_key)? <= now_ms;
+                pending.due_entries += u64::from(due);
+            }
+            match page.entries.last() {
+                Some((last, _)) if page.more => after = Some(last.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// All buckets.
+    async fn all_buckets(&self) -> Result<Vec<Bucket>> {
+        let mut buckets = Vec::new();
+        for (key, value) in self.all_entries(BUCKET).await? {
+            buckets.push(decode_bucket(&key, &value)?);
+        }
+        Ok(buckets)
+    }
+
+    /// All shards that no bucket has.
+    async fn all_limbo(&self) -> Result<Vec<(Id, Limbo)>> {
+        let entries = self.all_entries(LIMBO).await?;
+        let decoded = entries
+            .iter()
+            .map(|(key, value)| Ok((keys::id_at_end(key).ok_or_else(odd_key)?, Limbo::from_stored(value)?)));
+        decoded.collect()
+    }
+
+    async fn all_entries(&self, kind: u8) -> Result<Vec<(Bytes, Bytes)>> {
+        let mut entries: Vec<(Bytes, Bytes)> = Vec::new();
+        loop {
+            let after = entries.last().map(|(key, _)| key.clone());
+            let page = self.directory_page(after, &[kind]).await?;
+            entries.extend(page.entries);
+            if !page.more {
+                return Ok(entries);
+            }
+        }
+    }
+}
+
+fn odd_key() -> Error {
+    Error::new(ErrorKind::Corrupt, "a key of the index makes no sense")
+}
+
+#[async_trait]
+impl Garbage for PoolSal {
+    async fn collect(&self) -> Result<Collected> {
+        let mut collected = Collected::default();
+        // What cannot be collected does not keep the rest.
+        let mut failed = None;
+        for bucket in self.all_buckets().await? {
+            let id = bucket.id;
+            if let Err(error) = self.collect_bucket(bucket, &mut collected).await {
+                failed = Some(error.with("bucket", id));
+            }
+        }
+        for (id, limbo) in self.all_limbo().await? {
+            if limbo.free_at_ms > self.now_ms() {
+                continue;
+            }
+            if let Err(error) = self.collect_limbo(id, limbo, &mut collected).await {
+                failed = Some(error.with("bucket", id));
+            }
+        }
+        failed.map_or(Ok(collected), Err)
+    }
+
+    async fn pending(&self) -> Result<Pending> {
+        let mut pending = Pending::default();
+        let limbo = self.all_limbo().await?;
+        pending.buckets = limbo.len() as u64;
+        let buckets = self.all_buckets().await?;
+        let alive = buckets.iter().map(|bucket| (bucket.id, bucket.shards));
+        for (id, shards) in alive.chain(limbo.iter().map(|(id, limbo)| (*id, limbo.shards))) {
+            for shard in self.shards(id, shards)? {
+                self.count_writes(&shard, &mut pending).await?;
+                self.count_garbage(&shard, &mut pending).await?;
+            }
+        }
+        Ok(pending)
+    }
+}

@@ -1,0 +1,250 @@
+//! The directory: one object whose omap has the records, the buckets, and those that are being made or were deleted. One
+//! operation changes several of them, so it needs no class.
+//!
+//! | key | value |
+//! | --- | --- |
+//! | `a`, `u`, `k` and a name | a record of an account, user, key |
+//! | `b` and a name | a bucket's [record](Record) |
+//! | `o`, an owner, NUL, a name | empty: the bucket is the owner's |
+//! | `l` and an id | [Limbo]: shards that no bucket has, or not yet |
+
+use super::PoolSal;
+use super::call::{omap_page, omap_range};
+use crate::sal::limits::{RECORD_BYTES_MAX, RECORD_CHANGES_MAX, RECORD_NAME_BYTES_MAX};
+use crate::sal::{Attributes, Bucket, Id, Quota, RecordChange, RecordKind, Records, Versioning};
+use async_trait::async_trait;
+use benthic_classes::bucket::codec::{Version, Wire};
+use benthic_core::{Error, ErrorKind, ReadOp, Result, WriteOp};
+use bytes::Bytes;
+
+pub(super) const BUCKET: u8 = b'b';
+pub(super) const OWNER: u8 = b'o';
+pub(super) const LIMBO: u8 = b'l';
+
+benthic_classes::wire! {
+    /// A bucket, under its name.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Record {
+        /// Of this form.
+        pub version: Version,
+        /// As [`Bucket::id`].
+        pub id: Id,
+        /// As [`Bucket::owner`].
+        pub owner: String,
+        /// As [`Bucket::created_ms`].
+        pub created_ms: u64,
+        /// As [`Bucket::shards`].
+        pub shards: u32,
+        /// As [`Bucket::revision`].
+        pub revision: u64,
+        /// As [`Bucket::deleting_ms`].
+        pub deleting_ms: Option<u64>,
+        /// As [`Bucket::versioning`].
+        pub versioning: Versioning,
+        /// As [`Quota::objects_max`].
+        pub objects_max: Option<u64>,
+        /// As [`Quota::bytes_max`].
+        pub bytes_max: Option<u64>,
+        /// As [`Bucket::attributes`].
+        pub attributes: Attributes,
+    }
+
+    /// Shards without a bucket.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Limbo {
+        /// Of this form.
+        pub version: Version,
+        /// How many there may be.
+        pub shards: u32,
+        /// When they may be removed, in milliseconds since 1970 (UTC): until then their bucket may be in the making.
+        pub free_at_ms: u64,
+    }
+}
+
+impl Record {
+    pub(super) fn of(bucket: &Bucket) -> Record {
+        Record {
+            version: Version,
+            id: bucket.id,
+            owner: bucket.owner.clone(),
+            created_ms: bucket.created_ms,
+            shards: bucket.shards,
+            revision: bucket.revision,
+            deleting_ms: bucket.deleting_ms,
+            versioning: bucket.versioning,
+            objects_max: bucket.quota.objects_max,
+            bytes_max: bucket.quota.bytes_max,
+            attributes: bucket.attributes.clone(),
+        }
+    }
+
+    pub(super) fn into_bucket(self, name: String) -> Bucket {
+        Bucket {
+            name,
+            id: self.id,
+            owner: self.owner,
+            created_ms: self.created_ms,
+            shards: self.shards,
+            revision: self.revision,
+            deleting_ms: self.deleting_ms,
+            versioning: self.versioning,
+            quota: Quota { objects_max: self.objects_max, bytes_max: self.bytes_max },
+            attributes: self.attributes,
+        }
+    }
+}
+
+/// A change of one entry, if it is as expected.
+pub(super) struct Swap {
+    pub key: Bytes,
+    pub expected: Option<Bytes>,
+    pub new: Option<Bytes>,
+}
+
+pub(super) fn bucket_key(name: &str) -> Bytes {
+    key(BUCKET, name.as_bytes())
+}
+
+pub(super) fn owner_key(owner: &str, name: &str) -> Bytes {
+    key(OWNER, &[owner.as_bytes(), &[0], name.as_bytes()].concat())
+}
+
+pub(super) fn limbo_key(bucket: Id) -> Bytes {
+    key(LIMBO, &bucket.0)
+}
+
+fn record_key(kind: RecordKind, name: &str) -> Bytes {
+    let space = match kind {
+        RecordKind::Account => b'a',
+        RecordKind::User => b'u',
+        RecordKind::Key => b'k',
+    };
+    key(space, name.as_bytes())
+}
+
+fn key(space: u8, name: &[u8]) -> Bytes {
+    [&[space], name].concat().into()
+}
+
+/// Checks a name of the directory.
+pub(super) fn check_name(name: &str, len_bytes_max: usize) -> Result<()> {
+    if name.is_empty() || name.contains('\0') {
+        return Err(Error::new(ErrorKind::InvalidArgument, "a name is not empty and has no NUL"));
+    }
+    check_most("the name is too long", name.len(), len_bytes_max)
+}
+
+pub(super) fn check_most(message: &'static str, found: usize, max: usize) -> Result<()> {
+    if found <= max {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::LimitExceeded, message).with("found", found).with("max", max))
+}
+
+impl PoolSal {
+    /// Entries of the directory by their keys; those that are there.
+    pub(super) async fn directory_get(&self, keys: Vec<Bytes>) -> Result<Vec<(Bytes, Bytes)>> {
+        let reply = self.index.read(&self.names.directory()?, ReadOp::new().omap_get(keys)).await?;
+        Ok(omap_page(reply.outputs.into_iter().next())?.entries)
+    }
+
+    /// Changes entries, all or none.
+    ///
+    /// # Errors
+    /// `Conflict` if one is not as expected.
+    pub(super) async fn directory_swap(&self, swaps: &[Swap]) -> Result<()> {
+        let mut op = WriteOp::new();
+        let mut removed = Vec::new();
+        let mut set = Vec::new();
+        for Swap { key, expected, new } in swaps {
+            op = op.cmp_omap(key.clone(), expected.clone().unwrap_or_default());
+            match new {
+                Some(value) => set.push((key.clone(), value.clone())),
+                None => removed.push(key.clone()),
+            }
+        }
+        if !set.is_empty() {
+            op = op.omap_set(set);
+        }
+        if !removed.is_empty() {
+            op = op.omap_remove(removed);
+        }
+        match self.index.write(&self.names.directory()?, op).await {
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
+                // What was meant to be there and is, is done: every change has an id or a revision that no other has.
+                let keys = swaps.iter().map(|swap| swap.key.clone()).collect();
+                let there = self.directory_get(keys).await?;
+                let is_new = |swap: &Swap| {
+                    let found = there.iter().find(|(key, _)| *key == swap.key).map(|(_, value)| value);
+                    found == swap.new.as_ref()
+                };
+                if swaps.iter().all(is_new) { Ok(()) } else { Err(error) }
+            }
+            result => result.map(|_| ()),
+        }
+    }
+
+    /// A page of entries of one kind.
+    pub(super) async fn directory_page(
+        &self,
+        after: Option<Bytes>,
+        prefix: &[u8],
+    ) -> Result<benthic_core::OmapPage> {
+        omap_range(self.index.as_ref(), &self.names.directory()?, after, prefix).await
+    }
+}
+
+#[async_trait]
+impl Records for PoolSal {
+    async fn record(&self, kind: RecordKind, name: &str) -> Result<Option<Bytes>> {
+        check_name(name, RECORD_NAME_BYTES_MAX)?;
+        let found = self.directory_get(vec![record_key(kind, name)]).await?;
+        Ok(found.into_iter().next().map(|(_, value)| value))
+    }
+
+    async fn swap_records(&self, changes: &[RecordChange]) -> Result<()> {
+        check_most("too many records change together", changes.len(), RECORD_CHANGES_MAX)?;
+        let mut swaps: Vec<Swap> = Vec::new();
+        for RecordChange { kind, name, expected, new } in changes {
+            check_name(name, RECORD_NAME_BYTES_MAX)?;
+            for value in expected.iter().chain(new) {
+                if value.is_empty() {
+                    return Err(Error::new(ErrorKind::InvalidArgument, "a record is not empty"));
+                }
+                check_most("the record is too large", value.len(), RECORD_BYTES_MAX)?;
+            }
+            let key = record_key(*kind, name);
+            if swaps.iter().any(|swap| swap.key == key) {
+                return Err(Error::new(ErrorKind::InvalidArgument, "a record changes once in one change"));
+            }
+            swaps.push(Swap { key, expected: expected.clone(), new: new.clone() });
+        }
+        if swaps.is_empty() { Ok(()) } else { self.directory_swap(&swaps).await }
+    }
+
+    async fn list_records(
+        &self,
+        kind: RecordKind,
+        prefix: &str,
+        after: Option<&str>,
+        records_max: usize,
+    ) -> Result<(Vec<(String, Bytes)>, bool)> {
+        let after = after.map(|after| record_key(kind, after));
+        let mut page = self.directory_page(after, &record_key(kind, prefix)).await?;
+        let more = page.more || page.entries.len() > records_max;
+        page.entries.truncate(records_max);
+        let named = page.entries.into_iter().map(|(key, value)| Ok((name_in(&key, 1)?, value)));
+        Ok((named.collect::<Result<_>>()?, more))
+    }
+}
+
+/// The name in a key of the directory.
+pub(super) fn name_in(key: &[u8], from: usize) -> Result<String> {
+    let name = key.get(from..).and_then(|name| std::str::from_utf8(name).ok());
+    let name = name.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a key of the directory is no name"))?;
+    Ok(name.to_owned())
+}
+
+pub(super) fn decode_bucket(key: &[u8], value: &[u8]) -> Result<Bucket> {
+    Ok(Record::from_stored(value)?.into_bucket(name_in(key, 1)?))
+}

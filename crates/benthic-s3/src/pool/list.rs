@@ -1,0 +1,114 @@
+//! Listings: pages of all shards, merged.
+
+use super::PoolSal;
+use crate::sal::{After, Bucket, Entry, List, Listed};
+use benthic_core::{ObjectId, Result};
+use futures::future::try_join_all;
+use std::collections::VecDeque;
+
+/// How often shards are asked without an entry to show for it, before a page ends as it is.
+const EMPTY_ROUNDS_MAX: usize = 8;
+
+/// One shard's part of a listing.
+struct Cursor {
+    shard: ObjectId,
+    entries: VecDeque<Entry>,
+    /// Where the shard goes on.
+    after: Option<After>,
+    at_end: bool,
+    page_entries: u32,
+}
+
+impl PoolSal {
+    pub(super) async fn list_shards(&self, bucket: &Bucket, list: &List) -> Result<Listed> {
+        list.check()?;
+        let entries_max = list.entries_max as usize;
+        // A shard's share and some more; one that has more of what is asked for is asked again, for twice as much.
+        let share = list.entries_max / bucket.shards.max(1);
+        let page_entries = (share + share / 4 + 8).min(list.entries_max);
+        let mut cursors = Vec::new();
+        for shard in self.shards(bucket.id, bucket.shards)? {
+            let after = list.after.clone();
+            cursors.push(Cursor { shard, entries: VecDeque::new(), after, at_end: false, page_entries });
+        }
+        let mut listed = Listed { entries: Vec::new(), next: None };
+        let mut empty_rounds = 0;
+        loop {
+            let starved = cursors.iter_mut().filter(|cursor| cursor.entries.is_empty() && !cursor.at_end);
+            let fills = starved.map(|cursor| self.fill(cursor, list));
+            let asked = try_join_all(fills).await?.len();
+            let before = listed.entries.len();
+            merge(&mut cursors, &mut listed.entries, entries_max);
+            if listed.entries.len() >= entries_max {
+                let more = cursors.iter().any(|cursor| !cursor.at_end || !cursor.entries.is_empty());
+                listed.next = listed.entries.last().filter(|_| more).map(|last| last.place(list.what));
+                return Ok(listed);
+            }
+            if asked == 0 && cursors.iter().all(|cursor| cursor.at_end) {
+                return Ok(listed);
+            }
+            empty_rounds = if listed.entries.len() > before { 0 } else { empty_rounds + 1 };
+            if empty_rounds >= EMPTY_ROUNDS_MAX {
+                listed.next = end_early(&mut cursors, &mut listed.entries, entries_max, list);
+                return Ok(listed);
+            }
+        }
+    }
+
+    async fn fill(&self, cursor: &mut Cursor, list: &List) -> Result<()> {
+        let input = List { after: cursor.after.take(), entries_max: cursor.page_entries, ..list.clone() };
+        let page: Listed = self.ask(&cursor.shard, "list", &input).await?;
+        cursor.page_entries = cursor.page_entries.saturating_mul(2).min(list.entries_max);
+        cursor.entries = page.entries.into();
+        cursor.at_end = page.next.is_none();
+        cursor.after = page.next;
+        Ok(())
+    }
+}
+
+/// Moves entries in order, for as long as every shard has said what comes next.
+fn merge(cursors: &mut [Cursor], out: &mut Vec<Entry>, entries_max: usize) {
+    while out.len() < entries_max
+        && cursors.iter().all(|cursor| cursor.at_end || !cursor.entries.is_empty())
+        && pop_least(cursors, out)
+    {}
+}
+
+/// Moves the least entry. Several shards may have the same prefix.
+fn pop_least(cursors: &mut [Cursor], out: &mut Vec<Entry>) -> bool {
+    let first = |cursor: &Cursor| cursor.entries.front().map(|entry| entry.key().to_owned());
+    let Some(least) =
+        cursors.iter_mut().filter(|cursor| !cursor.entries.is_empty()).min_by_key(|cursor| first(cursor))
+    else {
+        return false;
+    };
+    let Some(entry) = least.entries.pop_front() else { return false };
+    let seen = matches!((&entry, out.last()), (Entry::Prefix(new), Some(Entry::Prefix(last))) if new == last);
+    if !seen {
+        out.push(entry);
+    }
+    true
+}
+
+/// Ends a page although shards have not said what comes next: at the least place up to which all of them were looked at.
+fn end_early(cursors: &mut [Cursor], out: &mut Vec<Entry>, entries_max: usize, list: &List) -> Option<After> {
+    let starved = cursors.iter().filter(|cursor| cursor.entries.is_empty() && !cursor.at_end);
+    let reached = starved.filter_map(|cursor| cursor.after.clone()).min_by(|a, b| a.key.cmp(&b.key))?;
+    let before = |cursors: &[Cursor]| {
+        let keys = cursors.iter().filter_map(|cursor| cursor.entries.front());
+        keys.map(Entry::key).min().is_some_and(|key| key < reached.key.as_str())
+    };
+    while out.len() < entries_max && before(cursors) && pop_least(cursors, out) {}
+    match out.last() {
+        Some(last) if out.len() >= entries_max => Some(last.place(list.what)),
+        // One shard was still looking for something to show in it.
+        Some(Entry::Prefix(prefix)) if reached.key.starts_with(prefix.as_str()) => {
+            Some(After { key: prefix.clone(), within: None })
+        }
+        _ => Some(reached),
+    }
+}
+
+#[cfg(test)]
+#[path = "list_tests.rs"]
+mod tests;

@@ -1,0 +1,39 @@
+use super::{After, Cursor, Entry, List, end_early};
+use crate::sal::{What, Within};
+use benthic_core::ObjectId;
+
+fn cursor(entries: &[&str], after: Option<After>) -> Cursor {
+    Cursor {
+        shard: ObjectId::new("shard").expect("it is a name"),
+        entries: entries.iter().map(|prefix| Entry::Prefix((*prefix).to_owned())).collect(),
+        at_end: after.is_none(),
+        after,
+        page_entries: 10,
+    }
+}
+
+#[test]
+fn a_page_that_ends_early_shows_a_prefix_once() {
+    let list = List {
+        what: What::Objects,
+        prefix: String::new(),
+        delimiter: "/".into(),
+        after: None,
+        entries_max: 10,
+    };
+    let hidden = |key: &str| Some(After { key: key.into(), within: Some(Within::Hidden) });
+    let behind = |prefix: &str| Some(After { key: prefix.into(), within: None });
+    // One shard still looks into a prefix that another has: it needs not.
+    let mut cursors = [cursor(&["a/", "b/"], None), cursor(&[], hidden("a/5"))];
+    let mut out = Vec::new();
+    assert_eq!(end_early(&mut cursors, &mut out, 10, &list), behind("a/"));
+    assert_eq!(out, [Entry::Prefix("a/".into())]);
+    // Nobody has that prefix: the listing goes on within it, and what is behind waits.
+    let mut cursors = [cursor(&["b/"], None), cursor(&[], hidden("a/5")), cursor(&[], hidden("a/7"))];
+    let mut out = Vec::new();
+    assert_eq!(end_early(&mut cursors, &mut out, 10, &list), hidden("a/5"));
+    assert_eq!(out, []);
+    // The page is full.
+    let mut cursors = [cursor(&["a/", "b/"], None), cursor(&[], hidden("c"))];
+    assert_eq!(end_early(&mut cursors, &mut out, 1, &list), behind("a/"));
+}

@@ -1,0 +1,256 @@
+//! Objects: looked up, copied, deleted.
+
+use super::call::{REPEATED, done_anyway};
+use super::reader::PoolReader;
+use super::writer::PoolWriter;
+use super::{PoolSal, layout};
+use crate::sal::{
+    Attributes, Bucket, Buckets, Delete, Deleted, Finish, List, Listed, Manifest, Object, Objects, PartOf,
+    Reader, VersionId, Versioning, Writer, Written,
+};
+use async_trait::async_trait;
+use benthic_classes::bucket::codec::Id;
+use benthic_classes::bucket::state::{Body, Group, Head, Release};
+use benthic_classes::bucket::wire::{self, Begin, Get, Put, SetAttributes, Share, Sweep, Unshare};
+use benthic_core::{Error, ErrorKind, ObjectId, Result};
+use std::ops::Range;
+
+impl PoolSal {
+    /// Makes a write visible as an object.
+    pub(super) async fn put(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        write: Id,
+        manifest: Manifest,
+        finish: Finish,
+    ) -> Result<Written> {
+        let size_bytes = manifest.size_bytes();
+        let needs_intent = !manifest.segments.is_empty();
+        let shard = self.shard_of(bucket, key)?;
+        let put = Put {
+            times: self.times(),
+            write,
+            key: key.to_owned(),
+            condition: finish.condition,
+            mode: bucket.versioning,
+            etag: finish.etag,
+            body: Body { manifest, attributes: finish.attributes },
+        };
+        match self.call_open(bucket, &shard, "put", &put).await {
+            Err(error) if needs_intent => return Err(self.explain(&shard, write, error).await),
+            result => result?,
+        }
+        let version = self.written_version(bucket, &shard, write).await.map_err(done_anyway)?;
+        Ok(Written { version, size_bytes, write })
+    }
+
+    /// The version that a write made.
+    pub(super) async fn written_version(
+        &self,
+        bucket: &Bucket,
+        shard: &ObjectId,
+        write: Id,
+    ) -> Result<VersionId> {
+        if bucket.versioning != Versioning::Enabled {
+            return Ok(VersionId::Null);
+        }
+        let outcome = self.outcome(shard, write).await?;
+        let outcome = outcome.ok_or_else(|| {
+            Error::new(ErrorKind::Internal, "what a write did was forgotten at once; keep outcomes longer")
+        })?;
+        Ok(if outcome.null { VersionId::Null } else { VersionId::Seq(outcome.seq) })
+    }
+
+    /// A conflict of a write with an intent can mean a condition, or a lease that ended.
+    pub(super) async fn explain(&self, shard: &ObjectId, write: Id, error: Error) -> Error {
+        if error.kind() != ErrorKind::Conflict {
+            return error;
+        }
+        match self.known_write(shard, write).await {
+            // It may have been done by the call whose answer was lost, and be forgotten since.
+            Ok(None) if error.context().any(|(key, _)| key == REPEATED) => {
+                error.with_kind(ErrorKind::OutcomeUnknown)
+            }
+            Ok(None) => error.with_kind(ErrorKind::Unavailable),
+            _ => error,
+        }
+    }
+
+    /// Gives up a write that is not visible. What fails here is done when the lease ends.
+    pub(super) async fn give_up(&self, shard: &ObjectId, write: Id) {
+        let sweep = Sweep { now_ms: self.now_ms(), writes: vec![write], given_up: true };
+        if let Err(error) = self.call(shard, "sweep", &sweep).await {
+            tracing::debug!(%error, "a write could not be given up; it will be collected");
+        }
+    }
+
+    /// # Errors
+    /// `LimitExceeded` if so much more would be over the bucket's quota.
+    pub(super) async fn check_quota(&self, bucket: &Bucket, objects: u64, bytes: u64) -> Result<()> {
+        let quota = bucket.quota;
+        if quota.objects_max.is_none() && quota.bytes_max.is_none() {
+            return Ok(());
+        }
+        let usage = self.usage(bucket).await?;
+        let bytes = usage.bytes.saturating_add(usage.part_bytes).saturating_add(bytes);
+        let objects = usage.versions.saturating_add(objects);
+        let over = |max: Option<u64>, wanted| max.is_some_and(|max| wanted > max);
+        if over(quota.objects_max, objects) || over(quota.bytes_max, bytes) {
+            return Err(Error::new(ErrorKind::LimitExceeded, "the bucket's quota does not allow it")
+                .with("bucket", &bucket.name)
+                .with("objects", objects)
+                .with("bytes", bytes));
+        }
+        Ok(())
+    }
+
+    /// Makes a write refer to the data of an object.
+    async fn share(&self, group: Group, write: Id, object: &Object) -> Result<()> {
+        let share =
+            Share { group: group.write, tag: write, key: object.key.clone(), version: object.version };
+        self.call(&self.names.shard(group.bucket, group.shard)?, "share", &share).await
+    }
+
+    /// Takes a write's reference away.
+    pub(super) async fn release(&self, release: &Release) -> Result<()> {
+        let Release { group, tag } = *release;
+        let free_at_ms = self.now_ms().saturating_add(self.options.grace_ms);
+        let unshare = Unshare { group: group.write, tag, free_at_ms };
+        match self.call(&self.names.shard(group.bucket, group.shard)?, "release", &unshare).await {
+            // The shard is gone, and all that it knew.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+}
+
+fn object(key: &str, head: Head) -> Object {
+    let Body { manifest, attributes } = head.body.clone().unwrap_or_default();
+    Object {
+        key: key.to_owned(),
+        version: head.version_ref(),
+        marker: head.marker,
+        size_bytes: head.size_bytes,
+        modified_ms: head.modified_ms,
+        etag: head.etag,
+        attributes,
+        revision: head.revision,
+        write: head.write,
+        manifest,
+    }
+}
+
+#[async_trait]
+impl Objects for PoolSal {
+    async fn object(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Result<Object> {
+        wire::check_key(key)?;
+        let get = Get { key: key.to_owned(), version };
+        let head: Head = self.ask(&self.shard_of(bucket, key)?, "get", &get).await?;
+        Ok(object(key, head))
+    }
+
+    async fn read(&self, bucket: &Bucket, object: &Object, range: Range<u64>) -> Result<Box<dyn Reader>> {
+        object.check_range(&range)?;
+        let home = object.manifest.shared.map_or(bucket.id, |group| group.bucket);
+        let pool = std::sync::Arc::clone(&self.data);
+        Ok(Box::new(PoolReader::new(pool, self.names.clone(), home, &object.manifest, range, &self.options)))
+    }
+
+    async fn write(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        part: Option<PartOf>,
+        size_bytes: Option<u64>,
+    ) -> Result<Box<dyn Writer>> {
+        wire::check_key(key)?;
+        if let Some(part) = part {
+            wire::check_part_number(part.number)?;
+        }
+        self.check_quota(bucket, u64::from(part.is_none()), size_bytes.unwrap_or(0)).await?;
+        Ok(Box::new(PoolWriter::new(self.clone(), bucket.clone(), key, part, size_bytes)?))
+    }
+
+    async fn copy(
+        &self,
+        (from, source): (&Bucket, &Object),
+        bucket: &Bucket,
+        key: &str,
+        finish: Finish,
+    ) -> Result<Written> {
+        wire::check_key(key)?;
+        if source.marker {
+            return Err(Error::new(ErrorKind::NotFound, "a delete marker cannot be copied"));
+        }
+        self.check_quota(bucket, 1, source.size_bytes).await?;
+        let write = self.options.environment.draw_id()?;
+        if source.manifest.segments.is_empty() {
+            return self.put(bucket, key, write, Manifest::default(), finish).await;
+        }
+        let group = source.manifest.shared.unwrap_or(Group {
+            bucket: from.id,
+            shard: layout::shard_of(&source.key, from.shards),
+            write: source.write,
+        });
+        let shard = self.shard_of(bucket, key)?;
+        let expires_ms = self.now_ms().saturating_add(self.options.lease_ms);
+        let begin = Begin { write, expires_ms, chunks: 0, shared: Some(group) };
+        self.call_open(bucket, &shard, "begin", &begin).await?;
+        let manifest = Manifest { shared: Some(group), segments: source.manifest.segments.clone() };
+        let result = match self.share(group, write, source).await {
+            Ok(()) => self.put(bucket, key, write, manifest, finish).await,
+            Err(error) => Err(error),
+        };
+        if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::OutcomeUnknown) {
+            self.give_up(&shard, write).await;
+            // If the lease ended before the reference was made, what it left was collected before too.
+            if let Err(error) = self.release(&Release { group, tag: write }).await {
+                tracing::warn!(%error, %write, "a reference of a copy that failed could not be taken away");
+            }
+        }
+        result
+    }
+
+    async fn set_attributes(&self, bucket: &Bucket, object: &Object, attributes: Attributes) -> Result<()> {
+        let input = SetAttributes {
+            key: object.key.clone(),
+            version: object.version,
+            write: object.write,
+            revision: object.revision,
+            attributes,
+        };
+        let shard = self.shard_of(bucket, &object.key)?;
+        self.call_open(bucket, &shard, "set_attributes", &input).await.map_err(|error| {
+            // It may have been done, and then undone by somebody else.
+            if error.context().any(|(key, _)| key == REPEATED) { done_anyway(error) } else { error }
+        })
+    }
+
+    async fn delete(&self, bucket: &Bucket, delete: &Delete) -> Result<Deleted> {
+        wire::check_key(&delete.key)?;
+        let write = self.options.environment.draw_id()?;
+        let shard = self.shard_of(bucket, &delete.key)?;
+        let input = wire::Delete {
+            times: self.times(),
+            write,
+            key: delete.key.clone(),
+            version: delete.version,
+            condition: delete.condition.clone(),
+            mode: bucket.versioning,
+        };
+        self.call_open(bucket, &shard, "delete", &input).await?;
+        if delete.version.is_none() && bucket.versioning == Versioning::Off {
+            return Ok(Deleted::default());
+        }
+        let outcome = self.outcome(&shard, write).await.map_err(done_anyway)?;
+        Ok(outcome.map_or(Deleted::default(), |outcome| Deleted {
+            version: Some(if outcome.null { VersionId::Null } else { VersionId::Seq(outcome.seq) }),
+            marker: outcome.marker,
+        }))
+    }
+
+    async fn list(&self, bucket: &Bucket, list: &List) -> Result<Listed> {
+        self.list_shards(bucket, list).await
+    }
+}

@@ -1,0 +1,153 @@
+//! Reading: pieces of data objects, a few ahead of the one that is asked for.
+
+use super::Options;
+use super::layout::Names;
+use crate::sal::{Id, Manifest, Reader, Segment};
+use async_trait::async_trait;
+use benthic_core::{Clock, Error, ErrorKind, ObjectId, Pool, Result};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesOrdered, StreamExt};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Largest piece.
+const PIECE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+pub(super) struct PoolReader {
+    pool: Arc<dyn Pool>,
+    names: Names,
+    bucket: Id,
+    pieces: Pieces,
+    ahead: FuturesOrdered<BoxFuture<'static, Result<Bytes>>>,
+    reads_ahead: usize,
+    clock: Arc<dyn Clock>,
+    begun_ms: u64,
+    grace_ms: u64,
+}
+
+/// A piece of a data object.
+#[derive(Debug, PartialEq, Eq)]
+struct Piece {
+    write: Id,
+    chunk: u32,
+    offset_bytes: u64,
+    len_bytes: u64,
+}
+
+/// What of the segments is still to be read.
+struct Pieces {
+    segments: std::vec::IntoIter<Segment>,
+    /// The segment, and what of it.
+    now: Option<(Segment, Range<u64>)>,
+    /// Bytes before what is wanted, from the next segment on.
+    skip_bytes: u64,
+    left_bytes: u64,
+}
+
+impl Iterator for Pieces {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        loop {
+            if let Some((segment, range)) = &mut self.now
+                && !range.is_empty()
+            {
+                let chunk_bytes = u64::from(segment.chunk_bytes.max(1));
+                let offset_bytes = range.start % chunk_bytes;
+                let len_bytes =
+                    (chunk_bytes - offset_bytes).min(range.end - range.start).min(PIECE_BYTES_MAX);
+                let chunk = u32::try_from(range.start / chunk_bytes).ok()?;
+                range.start += len_bytes;
+                return Some(Piece { write: segment.write, chunk, offset_bytes, len_bytes });
+            }
+            if self.left_bytes == 0 {
+                return None;
+            }
+            let segment = self.segments.next()?;
+            let start = self.skip_bytes.min(segment.len_bytes);
+            self.skip_bytes -= start;
+            let end = segment.len_bytes.min(start.saturating_add(self.left_bytes));
+            self.left_bytes -= end - start;
+            self.now = Some((segment, start..end));
+        }
+    }
+}
+
+fn pieces(manifest: &Manifest, range: Range<u64>) -> Pieces {
+    Pieces {
+        segments: manifest.segments.clone().into_iter(),
+        now: None,
+        skip_bytes: range.start,
+        left_bytes: range.end - range.start,
+    }
+}
+
+impl PoolReader {
+    pub fn new(
+        pool: Arc<dyn Pool>,
+        names: Names,
+        bucket: Id,
+        manifest: &Manifest,
+        range: Range<u64>,
+        options: &Options,
+    ) -> PoolReader {
+        let clock = Arc::clone(&options.environment.clock);
+        PoolReader {
+            pool,
+            names,
+            bucket,
+            pieces: pieces(manifest, range),
+            ahead: FuturesOrdered::new(),
+            reads_ahead: options.reads_ahead,
+            begun_ms: clock.monotonic_ms(),
+            clock,
+            grace_ms: options.grace_ms,
+        }
+    }
+
+    /// Data objects are only removed when nobody may read them any longer: before that it is damage.
+    fn explain(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        if self.clock.monotonic_ms().saturating_sub(self.begun_ms) < self.grace_ms {
+            return Error::new(ErrorKind::Corrupt, "data of the object are missing").with_source(error);
+        }
+        Error::new(ErrorKind::Unavailable, "the version was removed while it was read for long; read anew")
+            .with("grace_ms", self.grace_ms)
+            .with_source(error)
+    }
+}
+
+async fn read_piece(pool: Arc<dyn Pool>, object: ObjectId, piece: Piece) -> Result<Bytes> {
+    let data = pool.read_range(&object, piece.offset_bytes, piece.len_bytes).await?;
+    if data.len() as u64 == piece.len_bytes {
+        return Ok(data);
+    }
+    Err(Error::new(ErrorKind::Corrupt, "a data object is too short")
+        .with("object", object.name())
+        .with("offset_bytes", piece.offset_bytes)
+        .with("len_bytes", data.len())
+        .with("len_bytes_wanted", piece.len_bytes))
+}
+
+#[async_trait]
+impl Reader for PoolReader {
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        while self.ahead.len() <= self.reads_ahead {
+            let Some(piece) = self.pieces.next() else { break };
+            let object = self.names.chunk(self.bucket, piece.write, piece.chunk)?;
+            self.ahead.push_back(Box::pin(read_piece(Arc::clone(&self.pool), object, piece)));
+        }
+        match self.ahead.next().await {
+            None => Ok(None),
+            Some(Ok(data)) => Ok(Some(data)),
+            Some(Err(error)) => Err(self.explain(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

@@ -1,0 +1,38 @@
+use super::{Piece, pieces};
+use crate::sal::{Id, Manifest, Segment};
+
+fn segment(number: u8, len_bytes: u64, chunk_bytes: u32) -> Segment {
+    Segment { write: Id([number; 16]), len_bytes, chunk_bytes }
+}
+
+#[test]
+fn pieces_are_those_bytes_and_no_others() {
+    let manifest =
+        Manifest { shared: None, segments: vec![segment(1, 10, 4), segment(2, 3, 8), segment(3, 9, 3)] };
+    // Every byte of the object has a place; a range is the places of its bytes.
+    let places: Vec<(Id, u32, u64)> = manifest
+        .segments
+        .iter()
+        .flat_map(|segment| {
+            let chunk_bytes = u64::from(segment.chunk_bytes);
+            (0..segment.len_bytes).map(move |at| (segment.write, (at / chunk_bytes) as u32, at % chunk_bytes))
+        })
+        .collect();
+    for start in 0..=22 {
+        for end in start..=22 {
+            let found: Vec<_> = pieces(&manifest, start..end)
+                .flat_map(|Piece { write, chunk, offset_bytes, len_bytes }| {
+                    (offset_bytes..offset_bytes + len_bytes).map(move |at| (write, chunk, at))
+                })
+                .collect();
+            assert_eq!(found, places[start as usize..end as usize], "{start}..{end}");
+        }
+    }
+}
+
+#[test]
+fn large_chunks_are_read_in_pieces() {
+    let manifest = Manifest { shared: None, segments: vec![segment(1, 9 << 20, 16 << 20)] };
+    let lens: Vec<u64> = pieces(&manifest, 1..9 << 20).map(|piece| piece.len_bytes).collect();
+    assert_eq!(lens, [4 << 20, 4 << 20, (1 << 20) - 1]);
+}

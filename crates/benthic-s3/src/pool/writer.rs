@@ -1,0 +1,236 @@
+//! Writing: an intent, then data under an id of its own, then one call that makes them visible.
+
+use super::call::write_again;
+use super::{PoolSal, layout};
+use crate::sal::{Bucket, Condition, Finish, Id, Manifest, PartOf, Segment, VersionId, Writer, Written};
+use async_trait::async_trait;
+use benthic_classes::bucket::state::Chunks;
+use benthic_classes::bucket::wire::{Begin, CHUNKS_MAX, PutPart};
+use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp};
+use bytes::{Bytes, BytesMut};
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use std::sync::Arc;
+
+/// Data objects that an intent speaks of if the size is not known; doubled when they do not suffice.
+const CHUNKS_FIRST: u32 = 16;
+
+pub(super) struct PoolWriter {
+    sal: PoolSal,
+    bucket: Bucket,
+    key: String,
+    part: Option<PartOf>,
+    shard: ObjectId,
+    write: Id,
+    chunk_bytes: u32,
+    size_bytes_known: Option<u64>,
+    /// Until when this writer may write, and how many objects. None before the intent is stored.
+    lease: Option<Lease>,
+    gathered: BytesMut,
+    chunks: u32,
+    size_bytes: u64,
+    in_flight: FuturesUnordered<BoxFuture<'static, Result<()>>>,
+}
+
+struct Lease {
+    /// By the clock that never goes back.
+    begun_ms: u64,
+    chunks: u32,
+}
+
+impl PoolWriter {
+    pub fn new(
+        sal: PoolSal,
+        bucket: Bucket,
+        key: &str,
+        part: Option<PartOf>,
+        size_bytes: Option<u64>,
+    ) -> Result<PoolWriter> {
+        Ok(PoolWriter {
+            shard: sal.shard_of(&bucket, key)?,
+            write: sal.options.environment.draw_id()?,
+            key: key.to_owned(),
+            part,
+            chunk_bytes: layout::chunk_bytes(size_bytes),
+            size_bytes_known: size_bytes,
+            lease: None,
+            gathered: BytesMut::new(),
+            chunks: 0,
+            size_bytes: 0,
+            in_flight: FuturesUnordered::new(),
+            sal,
+            bucket,
+        })
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.sal.options.environment.clock.monotonic_ms()
+    }
+
+    /// Sees to it that the intent is stored, speaks of so many data objects, and lives on.
+    async fn hold_lease(&mut self, chunks: u32) -> Result<()> {
+        let now_ms = self.monotonic_ms();
+        let lease_ms = self.sal.options.lease_ms;
+        let known = self.size_bytes_known.map(|size| size.div_ceil(u64::from(self.chunk_bytes)));
+        let known = known.and_then(|known| u32::try_from(known).ok());
+        let (method, wanted) = match &self.lease {
+            None => ("begin", chunks.max(known.unwrap_or(CHUNKS_FIRST))),
+            Some(lease) => {
+                let age_ms = now_ms.saturating_sub(lease.begun_ms);
+                if age_ms >= lease_ms {
+                    return Err(Error::new(
+                        ErrorKind::Unavailable,
+                        "the writer took longer than its lease and was given up; write anew",
+                    )
+                    .with("lease_ms", lease_ms));
+                }
+                if chunks <= lease.chunks && age_ms < lease_ms / 2 {
+                    return Ok(());
+                }
+                let more = if chunks > lease.chunks {
+                    lease.chunks.saturating_mul(2).max(chunks)
+                } else {
+                    lease.chunks
+                };
+                ("renew", more)
+            }
+        };
+        let wanted = wanted.min(CHUNKS_MAX.max(chunks));
+        let expires_ms = self.sal.now_ms().saturating_add(lease_ms);
+        let begin = Begin { write: self.write, expires_ms, chunks: wanted, shared: None };
+        let result = self.sal.call_open(&self.bucket, &self.shard, method, &begin).await;
+        result.map_err(|error| match error.kind() {
+            ErrorKind::Conflict => error.with_kind(ErrorKind::Unavailable),
+            _ => error,
+        })?;
+        self.lease = Some(Lease { begun_ms: now_ms, chunks: wanted });
+        Ok(())
+    }
+
+    /// Writes the next data object.
+    async fn write_next(&mut self, data: Bytes) -> Result<()> {
+        self.hold_lease(self.chunks + 1).await?;
+        while self.in_flight.len() >= self.sal.options.writes_in_flight.max(1) {
+            self.in_flight.next().await.unwrap_or(Ok(()))?;
+        }
+        self.size_bytes += data.len() as u64;
+        let object = self.sal.names.chunk(self.bucket.id, self.write, self.chunks)?;
+        self.chunks += 1;
+        self.in_flight.push(Box::pin(write_chunk(Arc::clone(&self.sal.data), object, data)));
+        // Starts it; engines go on with what was started.
+        if let Some(Some(result)) = futures::FutureExt::now_or_never(self.in_flight.next()) {
+            result?;
+        }
+        Ok(())
+    }
+
+    async fn finish_data(&mut self) -> Result<Option<Segment>> {
+        if !self.gathered.is_empty() {
+            let data = self.gathered.split().freeze();
+            self.write_next(data).await?;
+        }
+        while let Some(result) = self.in_flight.next().await {
+            result?;
+        }
+        let (len_bytes, chunk_bytes) = (self.size_bytes, self.chunk_bytes);
+        Ok((len_bytes > 0).then_some(Segment { write: self.write, len_bytes, chunk_bytes }))
+    }
+
+    async fn try_finish(&mut self, finish: Finish) -> Result<Written> {
+        let segment = self.finish_data().await?;
+        if self.size_bytes_known.is_none_or(|known| known < self.size_bytes) {
+            self.sal.check_quota(&self.bucket, u64::from(self.part.is_none()), self.size_bytes).await?;
+        }
+        let Some(PartOf { upload, number }) = self.part else {
+            let manifest = Manifest { shared: None, segments: segment.into_iter().collect() };
+            return self.sal.put(&self.bucket, &self.key, self.write, manifest, finish).await;
+        };
+        if finish.condition != Condition::Always {
+            return Err(Error::new(ErrorKind::InvalidArgument, "a part is written without a condition"));
+        }
+        self.hold_lease(self.chunks).await?;
+        let part = PutPart {
+            times: self.sal.times(),
+            upload,
+            key: self.key.clone(),
+            number,
+            write: self.write,
+            segment,
+            etag: finish.etag,
+            attributes: finish.attributes,
+        };
+        match self.sal.call_open(&self.bucket, &self.shard, "part", &part).await {
+            Err(error) => Err(self.sal.explain(&self.shard, self.write, error).await),
+            Ok(()) => {
+                Ok(Written { version: VersionId::Null, size_bytes: self.size_bytes, write: self.write })
+            }
+        }
+    }
+
+    /// Waits for what is on its way and gives the write up.
+    async fn give_up(&mut self) {
+        while self.in_flight.next().await.is_some() {}
+        if self.lease.is_some() {
+            self.sal.give_up(&self.shard, self.write).await;
+        }
+    }
+
+    /// Removes what was written after the write had been given up, and perhaps collected: nobody else knows of it.
+    async fn remove_chunks(&mut self) {
+        let chunks = [Chunks { write: self.write, count: self.chunks }];
+        if let Err(error) = self.sal.remove_data(self.bucket.id, &chunks).await {
+            tracing::warn!(%error, write = %self.write, "data of a write that was given up could not be removed");
+        }
+    }
+}
+
+/// Nobody else writes this object, and this writer always the same.
+async fn write_chunk(pool: Arc<dyn Pool>, object: ObjectId, data: Bytes) -> Result<()> {
+    write_again(pool.as_ref(), &object, WriteOp::new().write_full(data)).await
+}
+
+#[async_trait]
+impl Writer for PoolWriter {
+    async fn write(&mut self, mut data: Bytes) -> Result<()> {
+        // Also if these data are only gathered: who makes calls is not away.
+        if self.lease.is_some() {
+            self.hold_lease(self.chunks).await?;
+        }
+        while !data.is_empty() {
+            let chunk_bytes = self.chunk_bytes as usize;
+            if self.gathered.is_empty() && data.len() >= chunk_bytes {
+                self.write_next(data.split_to(chunk_bytes)).await?;
+                continue;
+            }
+            if self.gathered.is_empty() && self.chunks > 0 {
+                self.gathered.reserve(chunk_bytes);
+            }
+            let room = chunk_bytes - self.gathered.len();
+            self.gathered.extend_from_slice(&data.split_to(room.min(data.len())));
+            if self.gathered.len() == chunk_bytes {
+                let data = self.gathered.split().freeze();
+                self.write_next(data).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self: Box<Self>, finish: Finish) -> Result<Written> {
+        let result = self.try_finish(finish).await;
+        match result.as_ref().map_err(Error::kind) {
+            Ok(_) | Err(ErrorKind::OutcomeUnknown) => {}
+            Err(kind) => {
+                self.give_up().await;
+                if kind == ErrorKind::Unavailable {
+                    self.remove_chunks().await;
+                }
+            }
+        }
+        result
+    }
+
+    async fn abort(mut self: Box<Self>) -> Result<()> {
+        self.give_up().await;
+        Ok(())
+    }
+}

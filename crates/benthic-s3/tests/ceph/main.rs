@@ -1,0 +1,43 @@
+//! The driver on a real cluster.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[allow(dead_code, reason = "shared with the tests on the other engines")]
+#[path = "../sal/mod.rs"]
+mod sal;
+
+use benthic_core::Store;
+use benthic_rados::{Options, RadosStore};
+use benthic_s3::sal::Versioning;
+use futures::executor::block_on;
+use sal::Pools;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+static POOLS: LazyLock<Pools> = LazyLock::new(|| {
+    let conf = std::env::var_os("BENTHIC_TEST_CEPH_CONF").map(PathBuf::from);
+    let conf = conf.expect("BENTHIC_TEST_CEPH_CONF names no cluster; `make test` starts one");
+    // Few placement groups, so that many small pools fit on one OSD.
+    let options = Options { classes: benthic_classes::registry(), pool_pgs: 4, ..Options::default() };
+    let store = RadosStore::connect(Some(&conf), None, options).unwrap();
+    let pool = |what: &str| {
+        let name = format!("s3.{what}.{}", std::process::id());
+        block_on(store.create_pool(&name)).unwrap();
+        block_on(store.open_pool(&name)).unwrap()
+    };
+    Pools { index: pool("index"), data: pool("data") }
+});
+
+mod cluster {
+    fn pools() -> &'static crate::sal::Pools {
+        &crate::POOLS
+    }
+
+    crate::sal::sal_suite!(super::pools);
+}
+
+/// Some places: the order of the operations is the same on all engines, and the memory engine tries each.
+#[test]
+fn a_gateway_dies_and_another_goes_on() {
+    sal::crash::dies_everywhere(&POOLS, Versioning::Enabled, 19);
+}

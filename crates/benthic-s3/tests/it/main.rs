@@ -1,0 +1,75 @@
+//! The driver on the engines of this process.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../sal/mod.rs"]
+mod sal;
+
+use benthic_core::Store;
+use benthic_embedded::{EmbeddedStore, MemStore, Options};
+use benthic_s3::sal::Versioning;
+use futures::executor::block_on;
+use sal::Pools;
+use std::sync::{Arc, LazyLock};
+
+fn pools_of(store: &dyn Store) -> Pools {
+    let pool = |name| {
+        block_on(store.create_pool(name)).unwrap();
+        block_on(store.open_pool(name)).unwrap()
+    };
+    Pools { index: pool("index"), data: pool("data") }
+}
+
+fn options() -> Options {
+    Options::default().with_classes(benthic_classes::registry())
+}
+
+fn in_memory() -> Pools {
+    pools_of(MemStore::new(options()).as_ref())
+}
+
+mod memory {
+    fn pools() -> &'static crate::sal::Pools {
+        static POOLS: std::sync::LazyLock<crate::sal::Pools> = std::sync::LazyLock::new(crate::in_memory);
+        &POOLS
+    }
+
+    crate::sal::sal_suite!(super::pools);
+}
+
+mod embedded {
+    fn pools() -> &'static crate::sal::Pools {
+        &crate::EMBEDDED
+    }
+
+    crate::sal::sal_suite!(super::pools);
+}
+
+/// A store in a directory that goes with the process.
+static EMBEDDED: LazyLock<Pools> = LazyLock::new(|| {
+    let dir = tempfile::Builder::new().prefix("benthic-s3").tempdir().unwrap();
+    let store = EmbeddedStore::open(&dir.path().join("store"), true, options()).unwrap();
+    // Both live until the process ends.
+    std::mem::forget((dir, Arc::clone(&store)));
+    pools_of(store.as_ref())
+});
+
+#[test]
+fn a_gateway_dies_anywhere_and_another_goes_on() {
+    sal::crash::dies_everywhere(&in_memory(), Versioning::Off, 1);
+}
+
+#[test]
+fn it_does_with_versions_too() {
+    sal::crash::dies_everywhere(&in_memory(), Versioning::Enabled, 1);
+}
+
+#[test]
+fn a_lost_answer_changes_nothing() {
+    sal::crash::a_lost_answer_changes_nothing(&in_memory(), 1);
+}
+
+#[test]
+fn a_collection_dies_anywhere_and_another_goes_on() {
+    sal::crash::a_collection_dies_everywhere(&in_memory(), 1);
+}

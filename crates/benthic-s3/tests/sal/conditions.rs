@@ -1,0 +1,127 @@
+use super::{Case, etag, finish, kind, put, read};
+use benthic_core::ErrorKind;
+use benthic_s3::sal::{Condition, Delete, Finish, VersionId, Versioning};
+use futures::executor::block_on;
+
+pub fn a_condition_decides(case: &Case) {
+    use Condition::{Absent, Always, Differs, Exists, Matches};
+    let ok: Result<(), ErrorKind> = Ok(());
+    let (conflict, missing) = (Err(ErrorKind::Conflict), Err(ErrorKind::NotFound));
+    let one = etag(b"1");
+    let table = [
+        // Condition, where nothing is, where `1` is, where a delete marker is.
+        (Always, ok, ok, ok),
+        (Exists, missing, ok, missing),
+        (Absent, ok, conflict, ok),
+        (Matches(one.clone()), missing, ok, missing),
+        (Matches("other".into()), missing, conflict, missing),
+        (Differs(one), ok, conflict, ok),
+        (Differs("other".into()), ok, ok, ok),
+    ];
+    let bucket = case.bucket("b", Versioning::Enabled);
+    for (at, (condition, nothing, object, marker)) in table.into_iter().enumerate() {
+        for (state, wanted) in [("nothing", nothing), ("object", object), ("marker", marker)] {
+            for data in [&b""[..], b"2"] {
+                let key = format!("{at}.{state}.{}", data.len());
+                if state != "nothing" {
+                    case.put(&bucket, &key, b"1");
+                }
+                if state == "marker" {
+                    case.delete(&bucket, &key, None);
+                }
+                let finish = Finish { condition: condition.clone(), ..finish(data) };
+                let result = put(case.sal.as_ref(), &bucket, &key, data, finish);
+                let found = result.map(|_| ()).map_err(|error| error.kind());
+                assert_eq!(found, wanted, "{condition:?} {state}");
+                match (state, wanted) {
+                    (_, Ok(())) => assert_eq!(case.get(&bucket, &key), data),
+                    ("object", _) => assert_eq!(case.get(&bucket, &key), b"1"),
+                    ("marker", _) => assert!(case.object(&bucket, &key).marker),
+                    _ => assert!(case.is_missing(&bucket, &key, None)),
+                }
+            }
+        }
+    }
+    case.finish(&[&bucket]);
+}
+
+pub fn a_deletion_has_conditions(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let delete = |key: &str, condition, version| {
+        let delete = Delete { key: key.into(), version, condition };
+        block_on(case.sal.delete(&bucket, &delete)).map(|_| ())
+    };
+    case.put(&bucket, "k", b"1");
+    let matches = |data: &[u8]| Condition::Matches(etag(data));
+    for version in [None, Some(VersionId::Null)] {
+        assert_eq!(kind(delete("k", matches(b"2"), version)), ErrorKind::Conflict);
+        assert_eq!(kind(delete("other", matches(b"2"), version)), ErrorKind::NotFound);
+        assert_eq!(kind(delete("other", Condition::Exists, version)), ErrorKind::NotFound);
+        delete("other", Condition::Always, version).unwrap();
+    }
+    assert_eq!(case.get(&bucket, "k"), b"1");
+    delete("k", matches(b"1"), None).unwrap();
+    assert!(case.is_missing(&bucket, "k", None));
+    case.finish(&[&bucket]);
+}
+
+pub fn of_many_writers_exactly_one_wins(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let race = |key: &str, size: usize, condition: Condition| {
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..6_u8)
+                .map(|number| {
+                    let (sal, condition, bucket) = (case.another(), condition.clone(), &bucket);
+                    let data = vec![number; size];
+                    scope.spawn(move || {
+                        let finish = Finish { condition, ..finish(&data) };
+                        put(sal.as_ref(), bucket, key, &data, finish).map(|_| number)
+                    })
+                })
+                .collect();
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect::<Vec<_>>()
+        })
+    };
+    for round in 0..3 {
+        let key = format!("k{round}");
+        let mut condition = Condition::Absent;
+        // Sizes that differ, so that nobody writes what is there already.
+        for size in [1_000, 1_001] {
+            let results = race(&key, size, condition);
+            let winners: Vec<u8> =
+                results.iter().filter_map(|result| result.as_ref().ok().copied()).collect();
+            assert_eq!(winners.len(), 1, "{results:?}");
+            let lost = results.into_iter().filter_map(Result::err);
+            lost.for_each(|error| assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"));
+            assert_eq!(case.get(&bucket, &key), vec![winners[0]; size]);
+            condition = Condition::Matches(case.object(&bucket, &key).etag);
+        }
+    }
+    case.finish(&[&bucket]);
+}
+
+pub fn the_last_writer_wins_and_nothing_is_mixed(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    case.put(&bucket, "k", &[9; 5_000]);
+    std::thread::scope(|scope| {
+        for number in 0..3_u8 {
+            let (sal, bucket) = (case.another(), &bucket);
+            scope.spawn(move || {
+                for size in 0..20 {
+                    let data = vec![number; 100 * size + usize::from(number)];
+                    put(sal.as_ref(), bucket, "k", &data, finish(&data)).unwrap();
+                }
+            });
+        }
+        let (sal, bucket) = (case.another(), &bucket);
+        scope.spawn(move || {
+            for _ in 0..60 {
+                let object = block_on(sal.object(bucket, "k", None)).unwrap();
+                let data = read(sal.as_ref(), bucket, &object).unwrap();
+                assert_eq!(etag(&data), object.etag, "data and tag are of one writer");
+            }
+        });
+    });
+    case.finish(&[&bucket]);
+    assert_eq!(case.names(&bucket, "", "", 10), ["k"]);
+}

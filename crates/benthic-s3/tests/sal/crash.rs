@@ -1,0 +1,273 @@
+//! A gateway dies between every two operations of everything that it does, and another one goes on.
+
+use super::dying::{Dying, Fate, Last};
+use super::{Case, Pools, data, etag, finish, put, put_part, read};
+use benthic_core::{ErrorKind, Result};
+use benthic_s3::sal::{
+    Bucket, Condition, Delete, Finish, NewBucket, Object, PartOf, PartRef, Sal, Versioning,
+};
+use futures::executor::block_on;
+use std::collections::BTreeMap;
+
+const MIB: usize = 1 << 20;
+
+/// What a gateway was told is done, and what it was about to do.
+#[derive(Debug, Default)]
+struct Told {
+    bucket: Option<Bucket>,
+    /// Entity tags of current objects; nothing for those that were deleted.
+    objects: BTreeMap<String, Option<String>>,
+    /// What was not acknowledged: the key, and what it may have become.
+    attempted: Option<(String, Option<String>)>,
+    deleting: bool,
+}
+
+impl Told {
+    /// Notes what is tried, and if it is acknowledged, that it is done.
+    fn tries<T>(
+        &mut self,
+        key: &str,
+        becomes: Option<String>,
+        attempt: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        self.attempted = Some((key.to_owned(), becomes.clone()));
+        let done = attempt()?;
+        self.objects.insert(key.to_owned(), becomes);
+        self.attempted = None;
+        Ok(done)
+    }
+}
+
+/// All that a gateway does with a bucket, in one life.
+fn live(sal: &dyn Sal, versioning: Versioning, told: &mut Told) -> Result<()> {
+    let new = NewBucket { name: "b".into(), owner: "ada".into(), versioning, ..NewBucket::default() };
+    let bucket = block_on(sal.create_bucket(new))?;
+    told.bucket = Some(bucket.clone());
+    // Small, in several data objects, empty; new and over another.
+    for (key, size) in [("k", 1_000), ("large", 5 * MIB), ("k", 2_000), ("empty", 0), ("k", 3_000)] {
+        let data = data(size as u64, size);
+        told.tries(key, Some(etag(&data)), || put(sal, &bucket, key, &data, finish(&data)))?;
+    }
+    let large = block_on(sal.object(&bucket, "large", None))?;
+    let copy = |key: &str, source: &Object| {
+        let finish = Finish { etag: source.etag.clone(), ..Finish::default() };
+        block_on(sal.copy((&bucket, source), &bucket, key, finish))
+    };
+    told.tries("copy", Some(large.etag.clone()), || copy("copy", &large))?;
+    let again = block_on(sal.object(&bucket, "copy", None))?;
+    told.tries("copy2", Some(large.etag.clone()), || copy("copy2", &again))?;
+    told.tries("large", Some(large.etag.clone()), || copy("large", &large))?;
+    let delete = |key: &str, condition: Condition| {
+        block_on(sal.delete(&bucket, &Delete { key: key.into(), version: None, condition }))
+    };
+    told.tries("large", None, || delete("large", Condition::Exists))?;
+    told.tries("copy", None, || delete("copy", Condition::Always))?;
+    // An upload with a part that is replaced and one that is dropped; and one that is aborted.
+    let upload = block_on(sal.create_upload(&bucket, "k", Default::default()))?;
+    let part = |upload, number, seed| {
+        let part = put_part(sal, &bucket, "k", PartOf { upload, number }, &data(seed, 1_000))?;
+        Ok(PartRef { number, write: part.write })
+    };
+    part(upload, 1, 1)?;
+    let parts = [part(upload, 1, 2)?, part(upload, 3, 3)?];
+    part(upload, 2, 4)?;
+    let whole = [data(2, 1_000), data(3, 1_000)].concat();
+    let complete = || block_on(sal.complete_upload(&bucket, "k", upload, &parts, finish(&whole)));
+    told.tries("k", Some(etag(&whole)), complete)?;
+    let upload = block_on(sal.create_upload(&bucket, "k", Default::default()))?;
+    part(upload, 1, 5)?;
+    block_on(sal.abort_upload(&bucket, "k", upload))?;
+    block_on(sal.collect())?;
+    // All goes.
+    let list = |after| {
+        let (what, prefix) = (benthic_s3::sal::What::Versions, String::new());
+        block_on(sal.list(
+            &bucket,
+            &benthic_s3::sal::List { what, delimiter: prefix.clone(), prefix, after, entries_max: 5 },
+        ))
+    };
+    told.deleting = true;
+    loop {
+        let page = list(None)?;
+        for entry in &page.entries {
+            let benthic_s3::sal::Entry::Version(version) = entry else { continue };
+            let version_id = Some(version.head.version_ref());
+            let delete =
+                Delete { key: version.key.clone(), version: version_id, condition: Condition::Always };
+            block_on(sal.delete(&bucket, &delete))?;
+        }
+        if page.entries.is_empty() && page.next.is_none() {
+            break;
+        }
+    }
+    block_on(sal.delete_bucket("b"))
+}
+
+/// What another gateway finds after all leases have ended. What failed was not done, unless its outcome is unknown.
+fn repaired(case: &Case, told: &Told, failed: ErrorKind, context: &str) {
+    let found = block_on(case.sal.bucket("b"));
+    let Ok(bucket) = found else {
+        assert!(told.bucket.is_none() || told.deleting, "{context}");
+        case.settle();
+        assert_eq!(case.index_objects(), ["directory"], "{context}");
+        if let Some(bucket) = &told.bucket {
+            assert_eq!(case.data_objects(bucket), Vec::<String>::new(), "{context}");
+        }
+        return;
+    };
+    let before = block_on(case.sal.check_bucket(&bucket)).unwrap();
+    assert_eq!(before.findings, Vec::<String>::new(), "{context}");
+    case.settle();
+    let Ok(bucket) = block_on(case.sal.bucket("b")) else {
+        assert!(told.deleting, "{context}");
+        assert_eq!(case.index_objects(), ["directory"], "{context}");
+        return;
+    };
+    case.check(&bucket);
+    for (key, wanted) in told.objects.iter().filter(|_| !told.deleting) {
+        let object = block_on(case.sal.object(&bucket, key, None)).ok().filter(|object| !object.marker);
+        let found = object.as_ref().map(|object| object.etag.clone());
+        let attempted = told.attempted.as_ref();
+        let attempted = attempted.filter(|(it, _)| it == key && failed == ErrorKind::OutcomeUnknown);
+        let allowed = found == *wanted || attempted.is_some_and(|(_, becomes)| found == *becomes);
+        assert!(allowed, "{context} key={key} found={found:?}");
+        if let Some(object) = object {
+            let data = read(case.sal.as_ref(), &bucket, &object).unwrap();
+            assert_eq!(etag(&data), object.etag, "{context}: data are of one writer");
+        }
+    }
+    // The bucket takes writes, and goes when it is empty, with all it had.
+    case.put(&bucket, "after", b"1");
+    for entry in case.versions(&bucket) {
+        case.delete(&bucket, &entry.key, Some(entry.head.version_ref()));
+    }
+    block_on(case.sal.delete_bucket("b")).unwrap();
+    case.settle();
+    assert_eq!(case.index_objects(), ["directory"], "{context}");
+    assert_eq!(case.data_objects(&bucket), Vec::<String>::new(), "{context}");
+}
+
+/// Dies everywhere, with everything that can become of its last operation. `stride` leaves some places out.
+pub fn dies_everywhere(pools: &Pools, versioning: Versioning, stride: usize) {
+    for last in [Last::Refused, Last::Done, Last::Away] {
+        for operations in (1..).step_by(stride) {
+            let case = Case::new(pools, "crash");
+            let fate = Fate::new(operations, last);
+            let dying = case.on(&Dying::pools(&case.pools, &fate)).unwrap();
+            let mut told = Told::default();
+            let outcome = live(dying.as_ref(), versioning, &mut told);
+            if fate.is_well() {
+                outcome.unwrap();
+                assert!(operations > 70, "operations={operations}");
+                break;
+            }
+            let error = outcome.unwrap_err();
+            let context = format!("operations={operations} last={last:?} {told:?} {error}");
+            repaired(&case, &told, error.kind(), &context);
+        }
+    }
+}
+
+/// An answer is lost, and all goes on: what was meant is done, once.
+pub fn a_lost_answer_changes_nothing(pools: &Pools, stride: usize) {
+    for operations in (1..).step_by(stride) {
+        let case = Case::new(pools, "lost");
+        let fate = Fate::new(operations, Last::Unanswered);
+        let sal = case.on(&Dying::pools(&case.pools, &fate)).unwrap();
+        let mut told = Told::default();
+        let outcome = live(sal.as_ref(), Versioning::Enabled, &mut told);
+        if let Err(error) = outcome {
+            panic!("operations={operations} {error} {told:?}");
+        }
+        assert_eq!(block_on(case.sal.bucket("b")).unwrap_err().kind(), ErrorKind::NotFound);
+        case.settle();
+        assert_eq!(case.index_objects(), ["directory"]);
+        if fate.is_well() {
+            assert!(operations > 70, "operations={operations}");
+            break;
+        }
+    }
+}
+
+/// What there is to collect: replaced and shared data, an upload, a deleted bucket, one that was never finished, and one that
+/// is being deleted.
+fn leave_garbage(case: &Case) -> Bucket {
+    let (kept, gone) = (case.bucket("kept", Versioning::Off), case.bucket("gone", Versioning::Off));
+    let copy = |from: &Bucket, to: &Bucket, key: &str| {
+        let source = case.object(from, "k");
+        block_on(case.sal.copy((from, &source), to, key, finish(b""))).unwrap();
+    };
+    for bucket in [&kept, &gone] {
+        case.put(bucket, "k", &data(1, 1_000));
+        copy(bucket, bucket, "copy");
+    }
+    copy(&gone, &kept, "from gone");
+    copy(&gone, &kept, "from gone too");
+    case.delete(&kept, "from gone", None);
+    case.delete(&kept, "k", None);
+    for key in ["k", "copy"] {
+        case.delete(&gone, key, None);
+    }
+    let upload = case.upload(&gone, "u");
+    case.put_part(&gone, "u", upload, 1, b"part");
+    drop(block_on(case.sal.write(&kept, "dropped", None, None)).map(|mut writer| {
+        block_on(writer.write(data(2, 5 * MIB).into())).unwrap();
+    }));
+    block_on(case.sal.delete_bucket("gone")).unwrap();
+    for (operations, create) in [(4, true), (4, false)] {
+        if !create {
+            case.bucket("half gone", Versioning::Off);
+        }
+        let dying = case.on(&Dying::pools(&case.pools, &Fate::new(operations, Last::Refused))).unwrap();
+        let new = NewBucket { name: "half made".into(), owner: "ada".into(), ..NewBucket::default() };
+        let died = if create {
+            block_on(dying.create_bucket(new)).map(|_| ())
+        } else {
+            block_on(dying.delete_bucket("half gone"))
+        };
+        assert_eq!(died.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    kept
+}
+
+/// A collection dies everywhere, and another one finishes what it did not.
+pub fn a_collection_dies_everywhere(pools: &Pools, stride: usize) {
+    for last in [Last::Refused, Last::Done, Last::Away] {
+        for operations in (1..).step_by(stride) {
+            let case = Case::new(pools, "collect");
+            let kept = leave_garbage(&case);
+            let fate = Fate::new(operations, last);
+            let dying = case.on(&Dying::pools(&case.pools, &fate)).unwrap();
+            let mut outcome = Ok(());
+            for _ in 0..3 {
+                case.clock.advance_ms(super::GRACE_MS + super::LEASE_MS);
+                outcome = outcome.and_then(|()| block_on(dying.collect()).map(|_| ()));
+            }
+            let context = format!("operations={operations} last={last:?} {outcome:?}");
+            assert_eq!(outcome.is_ok(), fate.is_well(), "{context}");
+            case.check(&kept);
+            case.clock.advance_ms(super::GRACE_MS + super::LEASE_MS);
+            for _ in 0..3 {
+                block_on(case.sal.collect()).unwrap();
+                case.clock.advance_ms(super::GRACE_MS + super::LEASE_MS);
+            }
+            case.check(&kept);
+            for key in ["copy", "from gone too"] {
+                assert!(case.get(&kept, key) == data(1, 1_000), "{context}");
+                case.delete(&kept, key, None);
+            }
+            // A deletion that could not be finished was taken back.
+            if last == Last::Away && block_on(case.sal.bucket("half gone")).is_ok() {
+                block_on(case.sal.delete_bucket("half gone")).unwrap();
+            }
+            case.settle();
+            case.check(&kept);
+            assert_eq!(case.data_objects(&kept), Vec::<String>::new(), "{context}");
+            assert_eq!(case.index_objects().len(), 1 + kept.shards as usize, "{context}");
+            if fate.is_well() {
+                assert!(operations > 70, "operations={operations}");
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+use super::dying::{Dying, Fate, Last};
+use super::{Case, GRACE_MS, LEASE_MS, data, kind};
+use benthic_core::{ErrorKind, WriteOp};
+use benthic_s3::sal::{Collected, NewBucket, Versioning};
+use futures::executor::block_on;
+
+pub fn what_was_replaced_is_removed_after_its_time(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    case.put(&bucket, "k", &data(1, 5 << 20));
+    case.put(&bucket, "k", b"2");
+    let pending = block_on(case.sal.pending()).unwrap();
+    assert_eq!((pending.entries, pending.due_entries, pending.outcomes, pending.writes), (1, 0, 2, 0));
+    case.clock.advance_ms(GRACE_MS - 1);
+    let collected = block_on(case.sal.collect()).unwrap();
+    assert_eq!((collected.entries, case.data_objects(&bucket).len()), (0, 3));
+    case.clock.advance_ms(1);
+    assert_eq!(block_on(case.sal.pending()).unwrap().due_entries, 1);
+    let collected = block_on(case.sal.collect()).unwrap();
+    assert_eq!((collected.entries, collected.data_objects), (1, 2));
+    assert_eq!(case.data_objects(&bucket).len(), 1);
+    assert_eq!(block_on(case.sal.collect()).unwrap(), Collected::default());
+    case.finish(&[&bucket]);
+}
+
+pub fn outcomes_are_forgotten(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    for n in 0..50 {
+        case.put(&bucket, &format!("k{n}"), b"");
+    }
+    assert_eq!(block_on(case.sal.pending()).unwrap().outcomes, 50);
+    case.clock.advance_ms(LEASE_MS);
+    assert_eq!(block_on(case.sal.collect()).unwrap().forgotten_outcomes, 50);
+    case.finish(&[&bucket]);
+}
+
+pub fn a_bucket_that_was_not_finished_is_removed(case: &Case) {
+    let new = || NewBucket { name: "b".into(), owner: "ada".into(), ..NewBucket::default() };
+    // Opening the store, noting the bucket, and a shard.
+    let fate = Fate::new(3, Last::Refused);
+    let dying = case.on(&Dying::pools(&case.pools, &fate)).unwrap();
+    assert_eq!(kind(block_on(dying.create_bucket(new()))), ErrorKind::Unavailable);
+    assert_eq!(case.index_objects().len(), 2);
+    assert_eq!(kind(block_on(case.sal.bucket("b"))), ErrorKind::NotFound);
+    // Its name is free at once.
+    let bucket = block_on(case.sal.create_bucket(new())).unwrap();
+    case.put(&bucket, "k", b"1");
+    case.finish(&[&bucket]);
+    assert_eq!(case.index_objects().len(), 1 + bucket.shards as usize);
+}
+
+pub fn clocks_that_differ_lose_nothing(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    case.put(&bucket, "k", b"old");
+    // All was written; then somebody whose clock is far ahead collects.
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(3))).unwrap();
+    block_on(writer.write("new".into())).unwrap();
+    let ahead = case.ahead_of(100 * LEASE_MS);
+    block_on(ahead.collect()).unwrap();
+    let finished = block_on(writer.finish(super::finish(b"new")));
+    // Nothing was there to give up before the first data object; and what is done is done.
+    assert!(finished.is_ok());
+    assert_eq!(case.get(&bucket, "k"), b"new");
+    // A write that was given up fails as a whole.
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, None)).unwrap();
+    block_on(writer.write(data(1, 5 << 20).into())).unwrap();
+    block_on(ahead.collect()).unwrap();
+    assert_eq!(kind(block_on(writer.finish(super::finish(b"late")))), ErrorKind::Unavailable);
+    assert_eq!(case.get(&bucket, "k"), b"new");
+    case.check(&bucket);
+    case.finish(&[&bucket]);
+    assert_eq!(case.data_objects(&bucket).len(), 1);
+}
+
+pub fn what_is_damaged_does_not_keep_the_rest(case: &Case) {
+    let buckets = ["a", "b"].map(|name| case.bucket(name, Versioning::Off));
+    for bucket in &buckets {
+        case.put(bucket, "k", b"old");
+        case.put(bucket, "k", b"new");
+    }
+    let shard = case.shard(&buckets[0], 0);
+    let key = bytes::Bytes::from([&b"x"[..], &[0; 24]].concat());
+    let write = |op| block_on(case.pools.index.write(&shard, op)).unwrap();
+    write(WriteOp::new().omap_set([(key.clone(), "damaged")]));
+    case.clock.advance_ms(GRACE_MS);
+    assert_eq!(kind(block_on(case.sal.collect())), ErrorKind::Corrupt);
+    assert_eq!(case.data_objects(&buckets[1]).len(), 1);
+    write(WriteOp::new().omap_remove([key]));
+    case.finish(&[&buckets[0], &buckets[1]]);
+}

@@ -1,0 +1,262 @@
+use super::{Case, finish, kind, names, put};
+use benthic_core::ErrorKind;
+use benthic_s3::sal::{After, Bucket, Delete, Entry, List, NewBucket, Versioning, What, limits};
+use futures::executor::block_on;
+
+/// Empty objects, several at once.
+fn fill(case: &Case, bucket: &Bucket, keys: &[String]) {
+    std::thread::scope(|scope| {
+        for keys in keys.chunks(keys.len().div_ceil(8).max(1)) {
+            let sal = case.another();
+            scope.spawn(move || {
+                for key in keys {
+                    put(sal.as_ref(), bucket, key, b"", finish(b"")).unwrap();
+                }
+            });
+        }
+    });
+}
+
+fn owned(keys: &[&str]) -> Vec<String> {
+    keys.iter().map(|key| (*key).to_owned()).collect()
+}
+
+/// What a listing must show, by the words of its contract.
+fn expected(keys: &[String], prefix: &str, delimiter: &str) -> Vec<String> {
+    let mut entries: Vec<String> = keys
+        .iter()
+        .filter_map(|key| {
+            let rest = key.strip_prefix(prefix)?;
+            let at = if delimiter.is_empty() { None } else { rest.find(delimiter) };
+            Some(at.map_or(key.clone(), |at| key[..prefix.len() + at + delimiter.len()].to_owned()))
+        })
+        .collect();
+    entries.sort();
+    entries.dedup();
+    entries
+}
+
+pub fn keys_come_in_the_order_of_their_bytes(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    assert_eq!(case.names(&bucket, "", "", 1), Vec::<String>::new());
+    let mut keys = owned(&[
+        "b",
+        "a",
+        "a\0",
+        "a ",
+        "aa",
+        "B",
+        "é",
+        "z",
+        "\u{ffff}",
+        "\u{10000}",
+        "~",
+        "日",
+        "a/",
+        "a-",
+        "1",
+        "10",
+        "2",
+    ]);
+    fill(case, &bucket, &keys);
+    // As bytes of UTF-8 are ordered; UTF-16 has it otherwise.
+    keys.sort();
+    for page in [1, 2, 3, 100] {
+        assert_eq!(case.names(&bucket, "", "", page), keys);
+    }
+    case.finish(&[&bucket]);
+}
+
+pub fn ten_thousand_keys_are_listed_by_pages(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let keys: Vec<String> = (0..10_000).map(|n| format!("{:03}/{:02}/{n:05}", n % 500, n % 7)).collect();
+    fill(case, &bucket, &keys);
+    for (prefix, delimiter, page) in [
+        ("", "", 1_000),
+        ("", "/", 1_000),
+        ("", "/", 77),
+        ("1", "/", 1_000),
+        ("123/", "/", 2),
+        ("", "3/", 999),
+    ] {
+        let found = case.names(&bucket, prefix, delimiter, page);
+        assert_eq!(found, expected(&keys, prefix, delimiter), "{prefix:?} {delimiter:?}");
+    }
+    assert_eq!(block_on(case.sal.usage(&bucket)).unwrap().objects, 10_000);
+}
+
+pub fn a_delimiter_makes_prefixes(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let keys = owned(&[
+        "a", "a/", "a//", "a//b", "a/b", "a/b/c", "a/b/d", "a0", "a\0", "a\0/x", "ab/c", "b/", "b/x/y", "/",
+        "//", "/a", "é/ü/x", "é/ü/y", "x::y", "x::z", "x:y", "photos/1", "photos/2", "photos0",
+    ]);
+    fill(case, &bucket, &keys);
+    for prefix in
+        ["", "a", "a/", "a//", "a/b", "é", "é/", "/", "b/", "photos", "photos/", "nothing", "x:", "a\0"]
+    {
+        for delimiter in ["", "/", "//", "::", "b", "ü", "\0", "nothing", "/b/"] {
+            for page in [1, 2, 1_000] {
+                let found = case.names(&bucket, prefix, delimiter, page);
+                assert_eq!(found, expected(&keys, prefix, delimiter), "{prefix:?} {delimiter:?} {page}");
+            }
+        }
+    }
+    let entries = case.list_all(&bucket, What::Objects, "", "/", 10);
+    assert!(entries.contains(&Entry::Prefix("photos/".into())));
+    assert!(matches!(entries.iter().find(|entry| entry.key() == "a"), Some(Entry::Version(_))));
+    case.finish(&[&bucket]);
+}
+
+pub fn a_marker_skips_what_is_not_behind_it(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let keys = owned(&["a", "b/1", "b/2", "b0", "c/1", "d"]);
+    fill(case, &bucket, &keys);
+    let list = |prefix: &str, delimiter: &str, after: &str| {
+        let after = Some(After { key: after.into(), within: None });
+        let (prefix, delimiter) = (prefix.into(), delimiter.into());
+        let list = List { what: What::Objects, prefix, delimiter, after, entries_max: 100 };
+        names(&block_on(case.sal.list(&bucket, &list)).unwrap().entries)
+    };
+    assert_eq!(list("", "", ""), keys);
+    assert_eq!(list("", "", "a"), keys[1..]);
+    assert_eq!(list("", "", "a\0"), keys[1..], "it need not be there");
+    assert_eq!(list("", "", "b/1"), keys[2..]);
+    assert_eq!(list("", "", "zzz"), Vec::<String>::new());
+    assert_eq!(list("b/", "", "a"), ["b/1", "b/2"]);
+    assert_eq!(list("b/", "", "c"), Vec::<String>::new());
+    // A prefix that the marker is, or is in, was shown.
+    assert_eq!(list("", "/", "b/"), ["b0", "c/", "d"]);
+    assert_eq!(list("", "/", "b/1"), ["b0", "c/", "d"]);
+    assert_eq!(list("", "/", "b"), ["b/", "b0", "c/", "d"]);
+    case.finish(&[&bucket]);
+}
+
+pub fn delete_markers_are_no_objects(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Enabled);
+    let keys: Vec<String> = (0..300).map(|n| format!("{}/{n:03}", n / 100)).collect();
+    fill(case, &bucket, &keys);
+    let deleted = |n: usize| n / 100 == 1 || n.is_multiple_of(3);
+    for (n, key) in keys.iter().enumerate().filter(|(n, _)| deleted(*n)) {
+        assert!(case.delete(&bucket, key, None).marker, "{n}");
+    }
+    let left: Vec<String> =
+        keys.iter().enumerate().filter(|(n, _)| !deleted(*n)).map(|(_, key)| key.clone()).collect();
+    for page in [7, 1_000] {
+        assert_eq!(case.names(&bucket, "", "", page), left);
+        assert_eq!(case.names(&bucket, "", "/", page), ["0/", "2/"], "nothing is left in 1/");
+    }
+    let versions = case.list_all(&bucket, What::Versions, "", "/", 2);
+    assert_eq!(names(&versions), ["0/", "1/", "2/"], "but its versions are");
+    case.finish(&[&bucket]);
+}
+
+pub fn many_delete_markers_end_no_listing(case: &Case) {
+    let new = NewBucket {
+        name: "b".into(),
+        owner: "ada".into(),
+        versioning: Versioning::Enabled,
+        shards: Some(2),
+        ..NewBucket::default()
+    };
+    let bucket = block_on(case.sal.create_bucket(new)).unwrap();
+    // More in each shard than one call looks at, so that places within the prefix are come back to.
+    let deletes: Vec<Delete> =
+        (0..9_000).map(|n| Delete { key: format!("a/{n:04}"), ..Delete::default() }).collect();
+    let made = block_on(case.sal.delete_many(&bucket, &deletes));
+    assert!(made.into_iter().all(|made| made.unwrap().marker));
+    fill(case, &bucket, &owned(&["a0", "b/1", "c"]));
+    for page in [1, 1_000] {
+        assert_eq!(case.names(&bucket, "", "", page), ["a0", "b/1", "c"]);
+        assert_eq!(case.names(&bucket, "", "/", page), ["a0", "b/", "c"]);
+    }
+    // The prefix is one as soon as anything is in it, however far behind, and then once.
+    for shown in [&["a/8999"][..], &["a/0002", "a/8999"]] {
+        fill(case, &bucket, &owned(shown));
+        for page in [1, 1_000] {
+            assert_eq!(case.names(&bucket, "", "/", page), ["a/", "a0", "b/", "c"]);
+            assert_eq!(case.names(&bucket, "a/", "/", page), shown);
+        }
+    }
+}
+
+pub fn uploads_are_listed(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let mut uploads = Vec::new();
+    for key in ["b", "a", "b", "a/x", "b", "a/y", "c"] {
+        case.clock.advance_ms(1);
+        uploads.push((key.to_owned(), case.upload(&bucket, key)));
+    }
+    // By key, and then by age.
+    uploads.sort();
+    for page in [1, 2, 100] {
+        let found: Vec<_> = case
+            .list_all(&bucket, What::Uploads, "", "", page)
+            .into_iter()
+            .map(|entry| match entry {
+                Entry::Upload(upload) => (upload.key, upload.upload),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(found, uploads, "{page}");
+        assert_eq!(names(&case.list_all(&bucket, What::Uploads, "a", "/", page)), ["a", "a/"]);
+    }
+    for (key, upload) in &uploads {
+        block_on(case.sal.abort_upload(&bucket, key, *upload)).unwrap();
+    }
+    case.finish(&[&bucket]);
+}
+
+pub fn what_changes_meanwhile_does_not_disturb(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Enabled);
+    let keys: Vec<String> = (0..60).map(|n| format!("k{n:02}")).collect();
+    fill(case, &bucket, &keys);
+    let mut list = List {
+        what: What::Versions,
+        prefix: String::new(),
+        delimiter: String::new(),
+        after: None,
+        entries_max: 7,
+    };
+    let mut found = Vec::new();
+    loop {
+        let listed = block_on(case.sal.list(&bucket, &list)).unwrap();
+        found.extend(names(&listed.entries));
+        let Some(next) = listed.next else { break };
+        // The key that came last loses its versions or gets more; others come before and behind.
+        let at = found.len();
+        match at % 3 {
+            0 => drop(case.put(&bucket, &next.key, b"")),
+            1 => {
+                let version = case.object(&bucket, &next.key).version;
+                case.delete(&bucket, &next.key, Some(version));
+            }
+            _ => drop(case.put(&bucket, &format!("k00.{at}"), b"")),
+        }
+        list.after = Some(next);
+    }
+    for key in &keys {
+        let times = found.iter().filter(|found| *found == key).count();
+        assert_eq!(times, 1, "{key} was there all the time");
+    }
+    case.finish(&[&bucket]);
+}
+
+pub fn pages_have_limits(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let list = |prefix: String, delimiter: String, entries_max| {
+        let list = List { what: What::Objects, prefix, delimiter, after: None, entries_max };
+        block_on(case.sal.list(&bucket, &list))
+    };
+    let text = |len| "p".repeat(len);
+    for entries_max in [0, limits::LIST_ENTRIES_MAX + 1] {
+        assert_eq!(kind(list(text(0), text(0), entries_max)), ErrorKind::InvalidArgument);
+    }
+    assert_eq!(kind(list(text(1_025), text(0), 1)), ErrorKind::LimitExceeded);
+    assert_eq!(kind(list(text(0), text(1_025), 1)), ErrorKind::LimitExceeded);
+    list(text(1_024), text(1_024), limits::LIST_ENTRIES_MAX).unwrap();
+    let gone = Bucket { id: Default::default(), ..bucket.clone() };
+    let list = List { what: What::Objects, prefix: text(0), delimiter: text(0), after: None, entries_max: 1 };
+    assert_eq!(kind(block_on(case.sal.list(&gone, &list))), ErrorKind::NotFound);
+    case.finish(&[&bucket]);
+}

@@ -1,0 +1,408 @@
+//! The suite that defines what a driver of the SAL does. `tests/it` runs it on the engines in this process, `tests/ceph` on a
+//! real cluster. Every case has a store of its own and leaves it clean: the check finds nothing, and when all leases
+//! have ended nothing is left to collect.
+
+pub mod buckets;
+pub mod conditions;
+pub mod copies;
+pub mod crash;
+pub mod dying;
+pub mod garbage;
+pub mod keys;
+pub mod listing;
+pub mod meddled;
+pub mod model;
+pub mod objects;
+pub mod records;
+pub mod uploads;
+pub mod versions;
+
+use benthic_core::{Clock, ErrorKind, ListRequest, ManualClock, Namespaces, ObjectId, Pool, Result};
+use benthic_s3::sal::{
+    Attributes, Bucket, Condition, Delete, Deleted, Entry, Finish, Id, List, ListedVersion, NewBucket,
+    Object, PartOf, PartRef, Pending, Sal, VersionId, Versioning, What, Written,
+};
+use benthic_s3::{Environment, Options, PoolSal, SystemRandom};
+use bytes::Bytes;
+use futures::executor::block_on;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The pools that a suite runs on: of the index, and of data.
+pub struct Pools {
+    pub index: Arc<dyn Pool>,
+    pub data: Arc<dyn Pool>,
+}
+
+pub const LEASE_MS: u64 = 60_000;
+pub const GRACE_MS: u64 = 600_000;
+
+/// One run of one case.
+pub struct Case {
+    pub pools: Pools,
+    pub sal: Arc<dyn Sal>,
+    pub clock: Arc<ManualClock>,
+    options: Options,
+}
+
+impl Case {
+    pub fn new(pools: &Pools, name: &str) -> Case {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let clock = Arc::new(ManualClock::default());
+        clock.advance_ms(1_700_000_000_000);
+        let environment = Environment { clock: clock.clone(), random: Arc::new(SystemRandom) };
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let options = Options {
+            namespace: format!("s3.{name}.{}.{run}", std::process::id()),
+            lease_ms: LEASE_MS,
+            grace_ms: GRACE_MS,
+            outcome_ms: LEASE_MS,
+            shards: 3,
+            environment,
+            ..Options::default()
+        };
+        let pools = Pools { index: Arc::clone(&pools.index), data: Arc::clone(&pools.data) };
+        let sal = open(&pools, &options).unwrap();
+        Case { pools, sal, clock, options }
+    }
+
+    /// Another gateway on the same store.
+    pub fn another(&self) -> Arc<dyn Sal> {
+        open(&self.pools, &self.options).unwrap()
+    }
+
+    /// Another gateway, on pools that stand for the same.
+    pub fn on(&self, pools: &Pools) -> Result<Arc<dyn Sal>> {
+        open(pools, &self.options)
+    }
+
+    /// Another gateway, whose clock is ahead.
+    pub fn ahead_of(&self, by_ms: u64) -> Arc<dyn Sal> {
+        let clock = Arc::new(ManualClock::default());
+        clock.advance_ms(self.clock.monotonic_ms() + by_ms);
+        let environment = Environment { clock, random: Arc::new(SystemRandom) };
+        open(&self.pools, &Options { environment, ..self.options.clone() }).unwrap()
+    }
+
+    pub fn bucket(&self, name: &str, versioning: Versioning) -> Bucket {
+        let new = NewBucket { name: name.into(), owner: "ada".into(), versioning, ..NewBucket::default() };
+        block_on(self.sal.create_bucket(new)).unwrap()
+    }
+
+    pub fn put(&self, bucket: &Bucket, key: &str, data: &[u8]) -> Written {
+        put(self.sal.as_ref(), bucket, key, data, finish(data)).unwrap()
+    }
+
+    pub fn object(&self, bucket: &Bucket, key: &str) -> Object {
+        block_on(self.sal.object(bucket, key, None)).unwrap()
+    }
+
+    pub fn read(&self, bucket: &Bucket, object: &Object) -> Vec<u8> {
+        read(self.sal.as_ref(), bucket, object).unwrap()
+    }
+
+    pub fn get(&self, bucket: &Bucket, key: &str) -> Vec<u8> {
+        self.read(bucket, &self.object(bucket, key))
+    }
+
+    pub fn is_missing(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> bool {
+        match block_on(self.sal.object(bucket, key, version)) {
+            Ok(_) => false,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+                true
+            }
+        }
+    }
+
+    pub fn delete(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Deleted {
+        let delete = Delete { key: key.into(), version, condition: Condition::Always };
+        block_on(self.sal.delete(bucket, &delete)).unwrap()
+    }
+
+    /// All of a listing, by pages of so many.
+    pub fn list_all(
+        &self,
+        bucket: &Bucket,
+        what: What,
+        prefix: &str,
+        delimiter: &str,
+        page: u32,
+    ) -> Vec<Entry> {
+        let mut list =
+            List { what, prefix: prefix.into(), delimiter: delimiter.into(), after: None, entries_max: page };
+        let mut entries = Vec::new();
+        loop {
+            let listed = block_on(self.sal.list(bucket, &list)).unwrap();
+            assert!(listed.entries.len() <= page as usize);
+            entries.extend(listed.entries);
+            match listed.next {
+                None => return entries,
+                next => list.after = next,
+            }
+        }
+    }
+
+    /// Names of what is listed; prefixes and keys alike.
+    pub fn names(&self, bucket: &Bucket, prefix: &str, delimiter: &str, page: u32) -> Vec<String> {
+        names(&self.list_all(bucket, What::Objects, prefix, delimiter, page))
+    }
+
+    pub fn versions(&self, bucket: &Bucket) -> Vec<ListedVersion> {
+        let version = |entry| match entry {
+            Entry::Version(version) => version,
+            other => panic!("{other:?}"),
+        };
+        self.list_all(bucket, What::Versions, "", "", 2).into_iter().map(version).collect()
+    }
+
+    pub fn upload(&self, bucket: &Bucket, key: &str) -> Id {
+        block_on(self.sal.create_upload(bucket, key, Attributes::new())).unwrap()
+    }
+
+    pub fn put_part(&self, bucket: &Bucket, key: &str, upload: Id, number: u16, data: &[u8]) -> PartRef {
+        let written = self.try_put_part(bucket, key, upload, number, data).unwrap();
+        PartRef { number, write: written.write }
+    }
+
+    pub fn try_put_part(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        upload: Id,
+        number: u16,
+        data: &[u8],
+    ) -> Result<Written> {
+        put_part(self.sal.as_ref(), bucket, key, PartOf { upload, number }, data)
+    }
+
+    pub fn complete(&self, bucket: &Bucket, key: &str, upload: Id, parts: &[PartRef]) -> Result<VersionId> {
+        block_on(self.sal.complete_upload(bucket, key, upload, parts, finish(b"whole")))
+    }
+
+    pub fn check(&self, bucket: &Bucket) {
+        let check = block_on(self.sal.check_bucket(bucket)).unwrap();
+        assert_eq!(check.findings, Vec::<String>::new());
+        assert_eq!(check.usage, block_on(self.sal.usage(bucket)).unwrap());
+    }
+
+    /// Lets all leases end and collects, in rounds: what was shared is released in one and removed in the next.
+    pub fn settle(&self) {
+        for _ in 0..3 {
+            self.clock.advance_ms(GRACE_MS + LEASE_MS);
+            block_on(self.sal.collect()).unwrap();
+        }
+        assert_eq!(block_on(self.sal.pending()).unwrap(), Pending::default(), "nothing is left to collect");
+    }
+
+    /// What every case ends with.
+    pub fn finish(&self, buckets: &[&Bucket]) {
+        buckets.iter().for_each(|bucket| self.check(bucket));
+        self.settle();
+        buckets.iter().for_each(|bucket| self.check(bucket));
+    }
+
+    /// The data objects of a bucket.
+    pub fn data_objects(&self, bucket: &Bucket) -> Vec<String> {
+        objects(self.pools.data.as_ref(), &format!("{}.{}", self.options.namespace, bucket.id))
+    }
+
+    /// A shard of a bucket's index.
+    pub fn shard(&self, bucket: &Bucket, shard: u32) -> ObjectId {
+        ObjectId::in_namespace(self.options.namespace.clone(), format!("index.{}.{shard}", bucket.id))
+            .unwrap()
+    }
+
+    /// The objects of the index.
+    pub fn index_objects(&self) -> Vec<String> {
+        objects(self.pools.index.as_ref(), &self.options.namespace)
+    }
+}
+
+fn open(pools: &Pools, options: &Options) -> Result<Arc<dyn Sal>> {
+    let (index, data) = (Arc::clone(&pools.index), Arc::clone(&pools.data));
+    Ok(Arc::new(block_on(PoolSal::open(index, data, options.clone()))?))
+}
+
+fn objects(pool: &dyn Pool, namespace: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let namespaces = Namespaces::One(namespace.to_owned());
+    let mut request = ListRequest { namespaces, ..ListRequest::default() };
+    loop {
+        let page = block_on(pool.list(request.clone())).unwrap();
+        names.extend(page.objects.iter().map(|object| object.name().to_owned()));
+        request.after = page.next;
+        if request.after.is_none() {
+            names.sort();
+            return names;
+        }
+    }
+}
+
+pub fn etag(data: &[u8]) -> String {
+    format!(
+        "{:x}-{}",
+        data.iter().fold(7_u64, |sum, byte| sum.wrapping_mul(31) ^ u64::from(*byte)),
+        data.len()
+    )
+}
+
+pub fn finish(data: &[u8]) -> Finish {
+    Finish { etag: etag(data), ..Finish::default() }
+}
+
+pub fn put(sal: &dyn Sal, bucket: &Bucket, key: &str, data: &[u8], finish: Finish) -> Result<Written> {
+    block_on(async {
+        let mut writer = sal.write(bucket, key, None, Some(data.len() as u64)).await?;
+        writer.write(Bytes::copy_from_slice(data)).await?;
+        writer.finish(finish).await
+    })
+}
+
+pub fn put_part(sal: &dyn Sal, bucket: &Bucket, key: &str, part: PartOf, data: &[u8]) -> Result<Written> {
+    block_on(async {
+        let mut writer = sal.write(bucket, key, Some(part), None).await?;
+        writer.write(Bytes::copy_from_slice(data)).await?;
+        writer.finish(finish(data)).await
+    })
+}
+
+pub fn read(sal: &dyn Sal, bucket: &Bucket, object: &Object) -> Result<Vec<u8>> {
+    block_on(async {
+        let mut reader = sal.read(bucket, object, object.all()).await?;
+        let mut data = Vec::new();
+        while let Some(piece) = reader.next().await? {
+            data.extend_from_slice(&piece);
+        }
+        Ok(data)
+    })
+}
+
+pub fn names(entries: &[Entry]) -> Vec<String> {
+    entries.iter().map(|entry| entry.key().to_owned()).collect()
+}
+
+/// Bytes that differ everywhere.
+pub fn data(seed: u64, len_bytes: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..len_bytes).map(|_| next()).collect()
+}
+
+pub fn kind<T>(result: Result<T>) -> ErrorKind {
+    result.err().map(|error| error.kind()).expect("it fails")
+}
+
+/// One `#[test]` a case, on the pools that the function gives.
+macro_rules! sal_suite {
+    ($pools:path) => {
+        crate::sal::sal_tests! { $pools;
+            records {
+                records_change_by_compare_and_swap
+                several_records_change_together
+                names_and_values_have_limits
+            }
+            buckets {
+                a_bucket_is_made_once
+                a_bucket_changes_by_compare_and_swap
+                a_bucket_with_objects_is_not_deleted
+                a_deleted_bucket_is_gone_with_all_it_had
+                an_owner_lists_their_buckets
+                a_deletion_that_was_not_finished_is_finished
+                a_deletion_that_is_taken_back_lets_writers_go_on
+                usage_is_what_is_there
+                a_quota_refuses_what_is_over_it
+            }
+            objects {
+                data_of_every_size_come_back
+                a_range_is_those_bytes
+                an_object_is_replaced_whole
+                attributes_come_back_and_have_limits
+                attributes_change_by_compare_and_swap
+                what_was_not_finished_does_not_show
+                a_reader_goes_on_while_its_object_is_replaced
+                a_writer_that_lost_its_lease_fails
+                a_long_write_renews_its_lease
+            }
+            keys {
+                keys_are_data
+                keys_have_limits
+            }
+            conditions {
+                a_condition_decides
+                a_deletion_has_conditions
+                of_many_writers_exactly_one_wins
+                the_last_writer_wins_and_nothing_is_mixed
+            }
+            listing {
+                keys_come_in_the_order_of_their_bytes
+                ten_thousand_keys_are_listed_by_pages
+                a_delimiter_makes_prefixes
+                a_marker_skips_what_is_not_behind_it
+                delete_markers_are_no_objects
+                many_delete_markers_end_no_listing
+                uploads_are_listed
+                what_changes_meanwhile_does_not_disturb
+                pages_have_limits
+            }
+            versions {
+                versions_are_kept
+                a_delete_marker_hides_an_object
+                the_null_version_is_one
+                removing_the_current_version_shows_the_one_before
+                a_version_that_is_not_there_is_deleted_already
+                many_are_deleted_each_for_itself
+            }
+            uploads {
+                parts_become_an_object
+                a_part_is_replaced
+                parts_that_are_missing_are_refused
+                completing_twice_is_completing_once
+                an_aborted_upload_is_gone
+                completing_or_aborting_wins
+                parts_are_listed_by_pages
+                parts_have_limits
+                an_upload_has_conditions_and_versions
+            }
+            copies {
+                a_copy_outlives_its_source
+                a_copy_of_a_copy_shares_too
+                a_copy_onto_itself_changes_its_attributes
+                a_copy_of_what_was_deleted_is_not_found
+                a_copy_outlives_its_sources_bucket
+                a_copy_that_was_too_late_leaves_nothing
+            }
+            garbage {
+                what_was_replaced_is_removed_after_its_time
+                outcomes_are_forgotten
+                a_bucket_that_was_not_finished_is_removed
+                clocks_that_differ_lose_nothing
+                what_is_damaged_does_not_keep_the_rest
+            }
+            model {
+                random_operations_do_what_the_oracle_does
+            }
+        }
+    };
+}
+
+macro_rules! sal_tests {
+    ($pools:path; $($theme:ident { $($case:ident)* })*) => {
+        $(mod $theme {
+            $(
+                #[test]
+                fn $case() {
+                    let name = concat!(stringify!($theme), ".", stringify!($case));
+                    crate::sal::$theme::$case(&crate::sal::Case::new($pools(), name));
+                }
+            )*
+        })*
+    };
+}
+
+pub(crate) use {sal_suite, sal_tests};

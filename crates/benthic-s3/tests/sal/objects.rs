@@ -1,0 +1,210 @@
+use super::{Case, GRACE_MS, LEASE_MS, data, finish, kind, put};
+use benthic_core::ErrorKind;
+use benthic_s3::sal::{Attributes, Bucket, Finish, Object, Versioning, limits};
+use bytes::Bytes;
+use futures::executor::block_on;
+
+const MIB: usize = 1 << 20;
+
+pub fn data_of_every_size_come_back(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    for (seed, size) in (0..).zip([0, 1, 1_000, 4 * MIB - 1, 4 * MIB, 4 * MIB + 1, 9 * MIB]) {
+        let wanted = data(seed, size);
+        // In pieces of any size; with a size that is known, unknown, and wrong.
+        for (piece, known) in [(size.max(1), Some(size)), (100_003, None), (3 * MIB, Some(size / 2))] {
+            let mut writer =
+                block_on(case.sal.write(&bucket, "k", None, known.map(|size| size as u64))).unwrap();
+            for piece in wanted.chunks(piece) {
+                block_on(writer.write(Bytes::copy_from_slice(piece))).unwrap();
+            }
+            let written = block_on(writer.finish(finish(&wanted))).unwrap();
+            assert_eq!(written.size_bytes, size as u64);
+            let object = case.object(&bucket, "k");
+            assert_eq!((object.size_bytes, object.etag), (size as u64, finish(&wanted).etag));
+            assert!(case.get(&bucket, "k") == wanted, "size={size} piece={piece}");
+        }
+    }
+    case.finish(&[&bucket]);
+}
+
+pub fn a_range_is_those_bytes(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let size = 9 * MIB;
+    let wanted = data(1, size);
+    case.put(&bucket, "k", &wanted);
+    let object = case.object(&bucket, "k");
+    let read = |range: std::ops::Range<u64>| {
+        block_on(async {
+            let mut reader = case.sal.read(&bucket, &object, range).await?;
+            let mut data = Vec::new();
+            while let Some(piece) = reader.next().await? {
+                data.extend_from_slice(&piece);
+            }
+            Ok(data)
+        })
+    };
+    for (start, end) in
+        [(0, 0), (0, 1), (size - 1, size), (size, size), (4 * MIB - 1, 4 * MIB + 1), (1, size - 1)]
+    {
+        assert!(read(start as u64..end as u64).unwrap() == wanted[start..end], "{start}..{end}");
+    }
+    for (start, end) in [(0, size + 1), (size + 1, size + 1), (2, 1)] {
+        let range = std::ops::Range { start: start as u64, end: end as u64 };
+        assert_eq!(kind(read(range)), ErrorKind::InvalidArgument);
+    }
+    case.finish(&[&bucket]);
+}
+
+pub fn an_object_is_replaced_whole(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    for size in [5 * MIB, 10, 0, 6 * MIB] {
+        let wanted = data(size as u64, size);
+        case.put(&bucket, "k", &wanted);
+        assert!(case.get(&bucket, "k") == wanted);
+    }
+    assert_eq!(case.data_objects(&bucket).len(), 2 + 1 + 2);
+    case.finish(&[&bucket]);
+    assert_eq!(case.data_objects(&bucket).len(), 2, "only what is current is left");
+    case.delete(&bucket, "k", None);
+    assert!(case.is_missing(&bucket, "k", None));
+    case.finish(&[&bucket]);
+    assert_eq!(case.data_objects(&bucket), Vec::<String>::new());
+}
+
+fn attributes(entries: &[(&str, usize)]) -> Attributes {
+    entries.iter().map(|(name, len)| ((*name).to_owned(), Bytes::from(data(1, *len)))).collect()
+}
+
+fn try_attributes(case: &Case, bucket: &Bucket, attributes: Attributes) -> benthic_core::Result<()> {
+    let finish = Finish { attributes, ..finish(b"x") };
+    put(case.sal.as_ref(), bucket, "k", b"x", finish).map(|_| ())
+}
+
+pub fn attributes_come_back_and_have_limits(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let max = limits::ATTRIBUTES_BYTES_MAX;
+    // Small ones stand in the index entry, large ones beside it.
+    for wanted in [attributes(&[]), attributes(&[("a", 0), ("b", 3)]), attributes(&[("tags", max - 4)])] {
+        try_attributes(case, &bucket, wanted.clone()).unwrap();
+        assert_eq!(case.object(&bucket, "k").attributes, wanted);
+    }
+    assert_eq!(kind(try_attributes(case, &bucket, attributes(&[("tags", max)]))), ErrorKind::LimitExceeded);
+    let many = (0..=limits::ATTRIBUTES_MAX).map(|n| (n.to_string(), Bytes::new())).collect();
+    assert_eq!(kind(try_attributes(case, &bucket, many)), ErrorKind::LimitExceeded);
+    let etag = Finish { etag: "e".repeat(limits::ETAG_BYTES_MAX + 1), ..Finish::default() };
+    assert_eq!(kind(put(case.sal.as_ref(), &bucket, "k", b"x", etag)), ErrorKind::LimitExceeded);
+    case.finish(&[&bucket]);
+}
+
+pub fn attributes_change_by_compare_and_swap(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Enabled);
+    case.put(&bucket, "k", b"1");
+    let old = case.object(&bucket, "k");
+    case.put(&bucket, "k", b"2");
+    let set = |object: &Object, attributes| block_on(case.sal.set_attributes(&bucket, object, attributes));
+    let of = |version| block_on(case.sal.object(&bucket, "k", Some(version))).unwrap();
+    for (round, len) in [10, 5_000, 0, 6_000].into_iter().enumerate() {
+        for version in [old.version, case.object(&bucket, "k").version] {
+            let before = of(version);
+            let wanted = attributes(&[("tags", len)]);
+            set(&before, wanted.clone()).unwrap();
+            let after = of(version);
+            assert_eq!((&after.attributes, after.revision), (&wanted, round as u32 + 1));
+            assert_eq!((after.etag, after.modified_ms), (before.etag.clone(), before.modified_ms));
+            let late = set(&before, attributes(&[("other", 1)]));
+            assert_eq!(kind(late), ErrorKind::Conflict);
+        }
+    }
+    assert_eq!(case.read(&bucket, &of(old.version)), b"1");
+    let current = case.object(&bucket, "k");
+    case.delete(&bucket, "k", Some(current.version));
+    assert_eq!(kind(set(&current, Attributes::new())), ErrorKind::NotFound);
+    case.finish(&[&bucket]);
+}
+
+pub fn what_was_not_finished_does_not_show(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    case.put(&bucket, "k", b"old");
+    let begin = || {
+        let mut writer = block_on(case.sal.write(&bucket, "k", None, None)).unwrap();
+        block_on(writer.write(data(1, 5 * MIB).into())).unwrap();
+        writer
+    };
+    drop(begin());
+    block_on(begin().abort()).unwrap();
+    assert_eq!(case.get(&bucket, "k"), b"old");
+    assert_eq!(case.names(&bucket, "", "", 10), ["k"]);
+    case.check(&bucket);
+    // What was given up at once goes at once; what was only dropped when its lease ends.
+    block_on(case.sal.collect()).unwrap();
+    assert_eq!(case.data_objects(&bucket).len(), 2);
+    case.clock.advance_ms(LEASE_MS);
+    let collected = block_on(case.sal.collect()).unwrap();
+    assert_eq!((collected.expired_writes, collected.data_objects), (1, 1));
+    assert_eq!(case.data_objects(&bucket).len(), 1);
+    case.finish(&[&bucket]);
+}
+
+pub fn a_reader_goes_on_while_its_object_is_replaced(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let old = data(1, 30 * MIB);
+    case.put(&bucket, "k", &old);
+    let object = case.object(&bucket, "k");
+    let mut reader = block_on(case.sal.read(&bucket, &object, object.all())).unwrap();
+    let mut found = block_on(reader.next()).unwrap().unwrap().to_vec();
+    case.put(&bucket, "k", b"new");
+    case.clock.advance_ms(GRACE_MS - 1);
+    block_on(case.sal.collect()).unwrap();
+    while let Some(piece) = block_on(reader.next()).unwrap() {
+        found.extend_from_slice(&piece);
+    }
+    assert!(found == old, "it reads what it began to read");
+    // One that takes longer is told, and never gets other data.
+    let mut reader = block_on(case.sal.read(&bucket, &object, object.all())).unwrap();
+    block_on(reader.next()).unwrap();
+    case.clock.advance_ms(GRACE_MS);
+    block_on(case.sal.collect()).unwrap();
+    let error = loop {
+        match block_on(reader.next()) {
+            Ok(piece) => assert!(piece.is_some(), "it does not end as if it were whole"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    case.finish(&[&bucket]);
+}
+
+pub fn a_writer_that_lost_its_lease_fails(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    // It notices by its own clock.
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(9 * MIB as u64))).unwrap();
+    block_on(writer.write(data(1, 5 * MIB).into())).unwrap();
+    case.clock.advance_ms(LEASE_MS);
+    assert_eq!(kind(block_on(writer.write(data(1, 4 * MIB).into()))), ErrorKind::Unavailable);
+    drop(writer);
+    // And by the index, if all was written.
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(4 * MIB as u64))).unwrap();
+    block_on(writer.write(data(1, 4 * MIB).into())).unwrap();
+    case.clock.advance_ms(LEASE_MS);
+    block_on(case.another().collect()).unwrap();
+    assert_eq!(kind(block_on(writer.finish(finish(b"")))), ErrorKind::Unavailable);
+    assert!(case.is_missing(&bucket, "k", None));
+    case.finish(&[&bucket]);
+    assert_eq!(case.data_objects(&bucket), Vec::<String>::new());
+}
+
+pub fn a_long_write_renews_its_lease(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let wanted = data(1, 21 * MIB);
+    let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(wanted.len() as u64))).unwrap();
+    for piece in wanted.chunks(4 * MIB) {
+        block_on(writer.write(Bytes::copy_from_slice(piece))).unwrap();
+        case.clock.advance_ms(LEASE_MS - 1);
+        // Somebody collects all the time.
+        block_on(case.another().collect()).unwrap();
+    }
+    // The rest is written, and the lease with it renewed, when it finishes.
+    block_on(writer.finish(finish(&wanted))).unwrap();
+    assert!(case.get(&bucket, "k") == wanted);
+    case.finish(&[&bucket]);
+}
