@@ -1,0 +1,79 @@
+"""Benthic: programmable object storage, in one directory or on a Ceph cluster.
+
+Objects, and methods that run beside them::
+
+    import benthic
+
+    with benthic.connect("file:./data") as store:
+        photos = store.create_pool("photos")
+        photos.put("reef.txt", b"a picture, more or less")
+        photos.exec("reef.txt", "digest", "compute", b"sha256")
+
+Tables, for pyarrow, pandas, Polars and DuckDB::
+
+        import pyarrow.compute as pc
+
+        trips = store.create_table("photos/trips", {"city": ["Rio", "Oslo"], "fare": [12.5, 40.0]})
+        trips.scan(columns=["city"], filter=pc.field("fare") > 20).to_pandas()
+        store.sql("SELECT city, sum(fare) FROM photos.trips GROUP BY city").to_polars()
+
+Whatever waits, waits without Python's lock, and Ctrl-C ends it. Handles may be used by several threads. A process that was
+forked must connect again; with :mod:`multiprocessing`, prefer the start method ``spawn``.
+"""
+
+from . import errors
+from ._native import VERSION as __version__
+from .dataset import TableDataset
+from .errors import (
+    AlreadyExistsError,
+    BusyError,
+    ClassFailedError,
+    ConflictError,
+    CorruptError,
+    Error,
+    InternalError,
+    InvalidArgumentError,
+    LimitExceededError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    UnavailableError,
+    UnsupportedError,
+)
+from .ops import ReadOp, WriteOp
+from .pool import ObjectStat, Pool
+from .rows import Rows
+from .store import ClassInfo, MethodInfo, Moved, Store, connect
+from .table import Snapshot, Table
+
+__all__ = [
+    "AlreadyExistsError",
+    "BusyError",
+    "ClassFailedError",
+    "ClassInfo",
+    "ConflictError",
+    "CorruptError",
+    "Error",
+    "InternalError",
+    "InvalidArgumentError",
+    "LimitExceededError",
+    "MethodInfo",
+    "Moved",
+    "NotFoundError",
+    "ObjectStat",
+    "OutcomeUnknownError",
+    "PermissionDeniedError",
+    "Pool",
+    "ReadOp",
+    "Rows",
+    "Snapshot",
+    "Store",
+    "Table",
+    "TableDataset",
+    "UnavailableError",
+    "UnsupportedError",
+    "WriteOp",
+    "__version__",
+    "connect",
+    "errors",
+]

@@ -1,0 +1,206 @@
+"""A table as a dataset of pyarrow's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+
+from .errors import InvalidArgumentError, UnsupportedError
+
+if TYPE_CHECKING:
+    from .table import Pushdown, Table
+
+Columns = Sequence[str] | Mapping[str, pc.Expression] | None
+
+
+class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
+    """A snapshot of a table as a :class:`pyarrow.dataset.Dataset`: whoever reads it hands over the columns and the filter that it
+    needs, which run where the rows are. Made by :meth:`Table.dataset`.
+
+    Its pieces are not files that others could open, so it has no fragments.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        schema: pa.Schema,
+        snapshot: int,
+        rows: int,
+        pushdown: Pushdown,
+        condition: pc.Expression | None = None,
+    ) -> None:
+        # There is no dataset of pyarrow's own behind this one, so whatever would look for it is defined here.
+        self._table = table
+        self._columns = schema
+        self._snapshot = snapshot
+        self._rows = rows
+        self._pushdown = pushdown
+        self._condition = condition
+
+    def __repr__(self) -> str:
+        return f"<benthic.TableDataset {self._table.name} snapshot={self._snapshot}>"
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError("a dataset of an open store cannot be pickled; open the table there")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._columns
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """What is true for all rows: nothing that could be said."""
+        return pc.scalar(True)
+
+    def scanner(
+        self, columns: Columns = None, filter: pc.Expression | None = None, batch_size: int | None = None, **options: Any
+    ) -> Scanner:
+        """A scan. ``columns`` are names, or expressions by name. Options that say how files are read have no meaning here."""
+        return Scanner(self, columns, filter, batch_size)
+
+    def to_batches(self, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> Iterator[pa.RecordBatch]:
+        """The batches of a scan."""
+        return self.scanner(columns, filter, **options).to_batches()
+
+    def to_table(self, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+        """All rows of a scan."""
+        return self.scanner(columns, filter, **options).to_table()
+
+    def head(self, num_rows: int, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+        """The first rows of a scan, whichever these are."""
+        return self.scanner(columns, filter, **options).head(num_rows)
+
+    def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
+        """How many rows there are."""
+        return self.scanner(None, filter, **options).count_rows()
+
+    def take(self, indices: Any, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+        """Rows by their places. A table has no order, so it is in that of this one scan."""
+        return self.scanner(columns, filter, **options).take(indices)
+
+    def filter(self, expression: pc.Expression) -> TableDataset:
+        """The dataset of the rows for which an expression is true."""
+        return self._with(self._columns, self._and(expression))
+
+    def replace_schema(self, schema: pa.Schema) -> TableDataset:
+        """Not for tables, whose columns have one type."""
+        raise UnsupportedError("a table's columns have their types; cast in the scan")
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:
+        """Not for tables."""
+        raise UnsupportedError("a table's objects are no fragments that pyarrow could read; scan the dataset")
+
+    def join(self, right_dataset: Any, keys: Any, **options: Any) -> Any:
+        """Joins all rows in memory."""
+        right = right_dataset.to_table() if isinstance(right_dataset, pyarrow.dataset.Dataset) else right_dataset
+        return pyarrow.dataset.InMemoryDataset(self.to_table().join(right, keys, **options))
+
+    def join_asof(self, right_dataset: Any, on: str, by: Any, tolerance: Any, **options: Any) -> Any:
+        """Joins all rows in memory."""
+        right = right_dataset.to_table() if isinstance(right_dataset, pyarrow.dataset.Dataset) else right_dataset
+        return pyarrow.dataset.InMemoryDataset(self.to_table().join_asof(right, on, by, tolerance, **options))
+
+    def sort_by(self, sorting: Any, **options: Any) -> Any:
+        """Sorts all rows in memory."""
+        return pyarrow.dataset.InMemoryDataset(self.to_table().sort_by(sorting, **options))
+
+    def __arrow_c_schema__(self) -> object:
+        return self._columns.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.scanner().to_reader().__arrow_c_stream__(requested_schema)
+
+    def _with(self, schema: pa.Schema, condition: pc.Expression | None) -> TableDataset:
+        return TableDataset(self._table, schema, self._snapshot, self._rows, self._pushdown, condition)
+
+    def _and(self, expression: pc.Expression | None) -> pc.Expression | None:
+        if self._condition is None or expression is None:
+            return self._condition if expression is None else expression
+        return self._condition & expression
+
+
+class Scanner:
+    """What :meth:`TableDataset.scanner` gives: a scan that may be read any number of times."""
+
+    def __init__(
+        self, dataset: TableDataset, columns: Columns, filter: pc.Expression | None, batch_size: int | None
+    ) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise InvalidArgumentError("a batch has at least one row")
+        self._dataset = dataset
+        self._filter = dataset._and(filter)
+        self._batch_size = batch_size
+        self._expressions = dict(columns) if isinstance(columns, Mapping) else None
+        self._names = None if columns is None or self._expressions is not None else list(columns)
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The columns of the dataset."""
+        return self._dataset.schema
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The columns of the scan."""
+        return self.to_reader().schema
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as they are asked for."""
+        if self._expressions is not None:
+            # Expressions are computed by pyarrow, from rows that are filtered already.
+            rows = self._scan(None, None).to_reader()
+            return pyarrow.dataset.Scanner.from_batches(rows, columns=self._expressions).to_reader()
+        rows = self._scan(self._names, None)
+        if self._batch_size is None:
+            return rows.to_reader()
+        return pa.RecordBatchReader.from_batches(rows.schema, _at_most(iter(rows), self._batch_size))
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The batches."""
+        return iter(self.to_reader())
+
+    def scan_batches(self) -> Iterator[Any]:
+        """Not for tables."""
+        raise UnsupportedError("a table's batches are of no fragments; to_batches gives them")
+
+    def to_table(self) -> pa.Table:
+        """All rows."""
+        return self.to_reader().read_all()
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows, whichever these are."""
+        if self._expressions is not None:
+            return self.to_table().slice(0, num_rows)
+        return self._scan(self._names, num_rows).to_arrow()
+
+    def count_rows(self) -> int:
+        """How many rows there are."""
+        if self._filter is None:
+            return self._dataset._rows
+        return sum(batch.num_rows for batch in self._scan([], None))
+
+    def take(self, indices: Any) -> pa.Table:
+        """Rows by their places in this scan."""
+        return self.to_table().take(indices)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.projected_schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def _scan(self, columns: Sequence[str] | None, limit: int | None) -> Any:
+        dataset = self._dataset
+        return dataset._table.scan(
+            columns, self._filter, limit, snapshot=dataset._snapshot, pushdown=dataset._pushdown
+        )
+
+
+def _at_most(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)

@@ -1,0 +1,218 @@
+"""Pools and their objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from . import _native
+from .errors import InvalidArgumentError, NotFoundError
+from .ops import ReadOp, WriteOp
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_PAGE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStat:
+    """Size, time and version of an object."""
+
+    size_bytes: int
+    modified_unix_ns: int
+    version: int
+    """It grows with every change."""
+
+    @property
+    def modified(self) -> datetime:
+        """The time of the last change, to the microsecond."""
+        seconds, ns = divmod(self.modified_unix_ns, 1_000_000_000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=ns // 1000)
+
+
+class Pool:
+    """A namespace of a pool: objects by name. Every operation on one object is atomic; nothing is promised between objects.
+
+    Made by :meth:`Store.pool`. An object has bytes, attributes, and an ordered map of keys to values (its *omap*).
+    """
+
+    def __init__(self, store: _native.Store, name: str, namespace: str) -> None:
+        self._store = store
+        self._native = store.pool(name, namespace)
+        self._name = name
+        self._namespace = namespace
+
+    def __repr__(self) -> str:
+        namespace = f":{self._namespace}" if self._namespace else ""
+        return f"<benthic.Pool {self._name}{namespace}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives the handle up. Closing the store does that too."""
+        self._native.close()
+
+    @property
+    def name(self) -> str:
+        """The pool's name."""
+        return self._name
+
+    @property
+    def namespace(self) -> str:
+        """The namespace; the default one has the empty name."""
+        return self._namespace
+
+    def with_namespace(self, namespace: str) -> Pool:
+        """Another namespace of the pool. Objects of different namespaces may have the same name."""
+        return Pool(self._store, self._name, namespace)
+
+    def put(self, name: str, data: Buffer) -> int:
+        """Replaces an object's data, durably, and returns its version. Attributes and keys stay.
+
+        Up to 64 MiB are one atomic operation. Above, up to 128 MiB, a reader may see the object grow.
+        """
+        return self._native.put(name, data)
+
+    def get(self, name: str, offset: int | None = None, length: int | None = None) -> bytes:
+        """All data of one version of an object, or a range of them, which is short at the end.
+
+        >>> pool.get("reef.txt", offset=2, length=7)
+        b'picture'
+        """
+        start = offset or 0
+        if start < 0 or (length is not None and length < 0):
+            raise InvalidArgumentError("an offset and a length are not negative")
+        if length is None:
+            return self._native.get(name, start)
+        return self._native.get_range(name, start, length)
+
+    def stat(self, name: str) -> ObjectStat:
+        """Size, time and version of an object."""
+        version, [(size_bytes, modified_unix_ns)] = self._native.read(name, [], [("stat",)])
+        return ObjectStat(size_bytes, modified_unix_ns, version)
+
+    def exists(self, name: str) -> bool:
+        """Whether an object is there."""
+        try:
+            self.stat(name)
+        except NotFoundError:
+            return False
+        return True
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.exists(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return self.ls()
+
+    def ls(self, prefix: str = "") -> Iterator[str]:
+        """The names of the objects, in the store's order, as they are asked for.
+
+        >>> for name in pool.ls("2026/"):
+        ...     print(name)
+        """
+        return (name for _, name in self._listed(prefix, False))
+
+    def ls_all(self, prefix: str = "") -> Iterator[tuple[str, str]]:
+        """Namespace and name of the objects of all namespaces, without those that tables and the like are made of."""
+        return self._listed(prefix, True)
+
+    def _listed(self, prefix: str, all_namespaces: bool) -> Iterator[tuple[str, str]]:
+        after: bytes | None = None
+        while True:
+            names, after = self._native.list(prefix, after, all_namespaces)
+            yield from names
+            if after is None:
+                return
+
+    def rm(self, name: str) -> None:
+        """Removes an object with its attributes and keys, durably."""
+        self._write(name, ("remove",))
+
+    def append(self, name: str, data: Buffer) -> int:
+        """Writes at the end of an object, and returns its version."""
+        return self._write(name, ("append", data))
+
+    def exec(self, name: str, cls: str, method: str, data: Buffer = b"") -> bytes:
+        """Calls a method beside an object, and returns its output. :meth:`Store.classes` says what there is.
+
+        A method that writes returns nothing: what it has to say it stores, such as in an attribute.
+
+        >>> pool.exec("reef.txt", "digest", "compute", b"md5")
+        """
+        return self._native.exec(name, cls, method, data)
+
+    def read(self, name: str, op: ReadOp) -> tuple[int, list[Any]]:
+        """Runs a read operation: the object's version, and what each step answered."""
+        return self._native.read(name, op._guards, op._steps)
+
+    def write(self, name: str, op: WriteOp, durable: bool = True) -> int:
+        """Runs a write operation, and returns the object's version.
+
+        What is not ``durable`` may be lost in a crash until :meth:`Store.flush`, but never out of order.
+        """
+        return self._native.write(name, op._guards, op._steps, durable)
+
+    def _write(self, name: str, *steps: tuple[Any, ...]) -> int:
+        return self._native.write(name, [], list(steps), True)
+
+    def _read(self, name: str, step: tuple[Any, ...]) -> Any:
+        return self._native.read(name, [], [step])[1][0]
+
+    def xattrs(self, name: str) -> dict[str, bytes]:
+        """All attributes of an object."""
+        xattrs: dict[str, bytes] = self._read(name, ("xattrs",))
+        return xattrs
+
+    def get_xattr(self, name: str, xattr: str) -> bytes:
+        """An attribute of an object."""
+        value: bytes = self._read(name, ("get_xattr", xattr))
+        return value
+
+    def set_xattr(self, name: str, xattr: str, value: Buffer) -> int:
+        """Sets an attribute, and makes the object if it is not there; returns its version."""
+        return self._write(name, ("set_xattr", xattr, value))
+
+    def rm_xattr(self, name: str, xattr: str) -> int:
+        """Removes an attribute; returns the object's version."""
+        return self._write(name, ("rm_xattr", xattr))
+
+    def omap(self, name: str, prefix: Buffer = b"", after: Buffer | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values of an object in the order of the keys, as they are asked for.
+
+        Only keys with a prefix, and only those behind ``after``.
+        """
+        while True:
+            page: tuple[list[tuple[bytes, bytes]], bool] = self._read(name, ("omap_range", after, prefix, _PAGE))
+            entries, more = page
+            yield from entries
+            if not more:
+                return
+            after = entries[-1][0]
+
+    def omap_get(self, name: str, keys: Iterable[Buffer]) -> dict[bytes, bytes]:
+        """The values of those of the keys that are there."""
+        page: tuple[list[tuple[bytes, bytes]], bool] = self._read(name, ("omap_get", list(keys)))
+        return dict(page[0])
+
+    def omap_set(self, name: str, entries: Mapping[bytes, Buffer]) -> int:
+        """Sets keys, and makes the object if it is not there; returns its version."""
+        return self._write(name, ("omap_set", dict(entries)))
+
+    def omap_rm(self, name: str, keys: Iterable[Buffer]) -> int:
+        """Removes keys; returns the object's version."""
+        return self._write(name, ("omap_rm", list(keys)))
+
+    def omap_clear(self, name: str) -> int:
+        """Removes all keys; returns the object's version."""
+        return self._write(name, ("omap_clear",))

@@ -1,0 +1,267 @@
+"""Stores."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import re
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from . import _native
+from .errors import AlreadyExistsError, Error, InvalidArgumentError, PermissionDeniedError
+from .filters import schema_bytes
+from .pool import Pool
+from .rows import Rows
+from .table import Pushdown, Table, rows_of
+
+_SIZE = re.compile(r"(\d+)(KiB|MiB|GiB|B)?")
+_UNITS = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+
+
+@dataclass(frozen=True, slots=True)
+class MethodInfo:
+    """A method of a class."""
+
+    name: str
+    summary: str
+    input: str
+    output: str
+    reads: bool
+    writes: bool
+    result_xattr: str | None
+    """The attribute that holds the result of a method that writes."""
+    examples: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassInfo:
+    """A class: code that runs beside objects."""
+
+    name: str
+    version: int
+    build: str
+    summary: str
+    methods: dict[str, MethodInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What crossed the store's boundary: payload, without the headers of a wire."""
+
+    operations: int
+    sent_bytes: int
+    received_bytes: int
+
+    def __sub__(self, before: Moved) -> Moved:
+        return Moved(
+            self.operations - before.operations,
+            self.sent_bytes - before.sent_bytes,
+            self.received_bytes - before.received_bytes,
+        )
+
+
+class Store:
+    """An open store: pools of objects, and tables in them. Made by :func:`connect`.
+
+    It is to be closed, which a ``with`` does: what was acknowledged is then on the disk, and the directory free. Pools, tables and
+    rows of a store are closed with it.
+    """
+
+    def __init__(self, native: _native.Store, uri: str) -> None:
+        self._native = native
+        self._uri = uri
+
+    def __repr__(self) -> str:
+        return f"<benthic.Store {self._uri}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the store; once more does nothing."""
+        _open_stores.discard(self)
+        self._native.close()
+
+    @property
+    def uri(self) -> str:
+        """Where the store is."""
+        return self._uri
+
+    def pools(self) -> list[str]:
+        """The names of the pools."""
+        return self._native.pools()
+
+    def create_pool(self, name: str, exist_ok: bool = False) -> Pool:
+        """Makes a pool, and opens it. One that is there is an error, unless ``exist_ok``."""
+        try:
+            self._native.create_pool(name)
+        except AlreadyExistsError:
+            if not exist_ok:
+                raise
+        return self.pool(name)
+
+    def remove_pool(self, name: str) -> None:
+        """Removes a pool with all its objects and tables."""
+        self._native.remove_pool(name)
+
+    def pool(self, name: str, namespace: str = "") -> Pool:
+        """Opens a pool, or a namespace of one."""
+        return Pool(self._native, name, namespace)
+
+    def classes(self) -> dict[str, ClassInfo]:
+        """The classes that run here, by name.
+
+        >>> print(store.classes()["digest"].methods["compute"].input)
+        """
+        classes = {}
+        for found in json.loads(self._native.classes()):
+            methods = {method["method"]: _method(method) for method in found["methods"]}
+            name = found["class"]
+            classes[name] = ClassInfo(name, found["version"], found["build"], found["summary"], methods)
+        return classes
+
+    def flush(self) -> None:
+        """Returns when all that was acknowledged is durable."""
+        self._native.flush()
+
+    def moved(self) -> Moved:
+        """What crossed the store's boundary since it was opened.
+
+        >>> before = store.moved()
+        >>> trips.scan(filter="fare > 20").to_arrow()
+        >>> print(store.moved() - before)
+        """
+        return Moved(*self._native.moved())
+
+    def sql(self, query: str, *, pushdown: Pushdown = "auto") -> Rows:
+        """Starts a query; a table is ``pool.table``.
+
+        >>> store.sql("SELECT city, sum(fare) FROM photos.trips GROUP BY city").to_pandas()
+
+        ``EXPLAIN ANALYZE`` before it tells how it ran, and where.
+        """
+        return Rows(self._native.sql(query, pushdown), "a query")
+
+    def tables(self, pool: str | None = None) -> list[str]:
+        """The tables of a pool, or of all, as ``POOL/TABLE``."""
+        if pool is not None:
+            return [f"{pool}/{table}" for table in self._native.tables(pool)]
+        found: list[str] = []
+        for name in self.pools():
+            try:
+                found.extend(self.tables(name))
+            except PermissionDeniedError:
+                continue
+        return found
+
+    def table(self, address: str) -> Table:
+        """Opens a table: ``POOL/TABLE``."""
+        return Table(self._native, self._native.table(address), address)
+
+    def create_table(
+        self,
+        address: str,
+        data: Any = None,
+        *,
+        schema: pa.Schema | None = None,
+        partition_by: str = "rows",
+        sort_by: str | Sequence[str] = (),
+        object_size: int | str = "32MiB",
+    ) -> Table:
+        """Makes a table: ``POOL/TABLE``, with the columns of ``schema``, or those of the data, and the rows of the data.
+
+        :param data: what :meth:`Table.append` takes
+        :param partition_by: how rows are spread over objects: ``rows``, ``hash(COLUMN, BUCKETS)``,
+            ``range(COLUMN, day|month|year)``, ``range(COLUMN, BOUND, …)``
+        :param sort_by: the columns that the rows of an object are sorted by
+        :param object_size: what the size of an object aims at, 1 MiB to 64 MiB
+
+        >>> store.create_table("lake/trips", frame, partition_by="range(day, month)", sort_by=["day"])
+
+        If the data cannot be added, there is no table.
+        """
+        reader = None if data is None else rows_of(data)
+        if schema is None:
+            if reader is None:
+                raise InvalidArgumentError("a table has the columns of its data, or of a schema; give one of them")
+            schema = reader.schema
+        sort = [sort_by] if isinstance(sort_by, str) else list(sort_by)
+        native = self._native.create_table(
+            address, schema_bytes(schema), partition_by, sort, _size_bytes(object_size)
+        )
+        table = Table(self._native, native, address)
+        if reader is not None:
+            try:
+                table.append(reader)
+            except BaseException:
+                with contextlib.suppress(Error):
+                    native.take_back()
+                raise
+        return table
+
+    def drop_table(self, address: str, *, force: bool = False) -> None:
+        """Removes a table with all its rows. While somebody writes to it, that is a :class:`BusyError`; ``force`` does not wait for
+        them."""
+        self._native.drop_table(address, force)
+
+
+def connect(uri: str | None = None, *, create: bool = True) -> Store:
+    """Opens a store.
+
+    ``file:DIR`` is a directory, which becomes a store if it is none and ``create``; ``ceph:`` a Ceph cluster, as
+    ``/etc/ceph/ceph.conf`` describes it; ``ceph:?conf=FILE&id=client.NAME`` another; ``mem:`` is in memory, gone when it is closed.
+    Without it, what the variable ``BENTHIC_STORE`` names, or ``file:./benthic-data``.
+
+    Any number of processes share a directory or a cluster.
+    """
+    uri = uri or os.environ.get("BENTHIC_STORE") or "file:./benthic-data"
+    store = Store(_native.connect(uri, create), uri)
+    _open_stores.add(store)
+    return store
+
+
+def _method(method: dict[str, Any]) -> MethodInfo:
+    return MethodInfo(
+        name=method["method"],
+        summary=method["summary"],
+        input=method["input"],
+        output=method["output"],
+        reads=method["reads"],
+        writes=method["writes"],
+        result_xattr=method["result_xattr"],
+        examples=method["examples"],
+    )
+
+
+def _size_bytes(size: int | str) -> int:
+    if isinstance(size, int):
+        return max(size, 0)
+    parsed = _SIZE.fullmatch(size)
+    if not parsed:
+        raise InvalidArgumentError("a size is a number of bytes, or a number with KiB, MiB or GiB behind it")
+    return int(parsed[1]) * _UNITS[parsed[2] or "B"]
+
+
+_open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """The engines' threads must not outlive what they use."""
+    for store in list(_open_stores):
+        # Nobody is left to hear of it.
+        with contextlib.suppress(Error):
+            store.close()

@@ -1,0 +1,38 @@
+//! Errors as Python's exceptions, by the one table of errors.
+
+use benthic_core::error::ERROR_TABLE;
+use benthic_core::{Error, ErrorKind};
+use pyo3::exceptions::PyException;
+use pyo3::prelude::{Bound, PyAnyMethods, PyErr, PyResult, Python};
+use pyo3::pyfunction;
+use pyo3::types::{PyDict, PyDictMethods};
+
+/// Where the exceptions are defined.
+const MODULE: &str = "benthic.errors";
+
+/// The exception of an error.
+pub fn raised(error: &Error) -> PyErr {
+    Python::attach(|py| exception(py, error).unwrap_or_else(|failure| failure))
+}
+
+fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let class = py.import(MODULE)?.getattr(error.kind().row().python_exception)?;
+    let context = PyDict::new(py);
+    for (key, value) in error.context() {
+        context.set_item(key, value)?;
+    }
+    let exception: Bound<'_, PyException> =
+        class.call1((error.to_string(), error.op(), error.message(), context))?.cast_into()?;
+    Ok(PyErr::from_value(exception.into_any()))
+}
+
+/// The exception of an argument that makes no sense.
+pub fn invalid(message: impl Into<String>) -> PyErr {
+    raised(&Error::new(ErrorKind::InvalidArgument, message))
+}
+
+/// Every kind of error and the name of its exception.
+#[pyfunction]
+pub fn error_table() -> Vec<(&'static str, &'static str)> {
+    ERROR_TABLE.iter().map(|row| (row.name, row.python_exception)).collect()
+}

@@ -1,0 +1,246 @@
+//! What an expression means.
+//!
+//! pyarrow compares floating-point numbers as IEEE 754 has it: NaN is neither less nor greater nor equal, and the zeros are
+//! equal. The query engine orders them all: −NaN, −∞, …, −0, +0, …, +∞, NaN. So a comparison becomes a range, which says the same and
+//! by which objects can still be left out.
+
+use super::wire::{
+    Expression, ExtensionDeclaration, FieldReference, IfThen, Literal, ScalarFunction, SingularOrList,
+};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use datafusion::common::{Column, ScalarValue};
+use datafusion::functions::expr_fn::isnan;
+use datafusion::logical_expr::{Expr, Operator, binary_expr, in_list, lit};
+use std::collections::HashMap;
+
+/// Reads the expressions of one message.
+pub struct Reader<'a> {
+    functions: HashMap<u32, &'a str>,
+    schema: &'a Schema,
+}
+
+/// What [`Reader::compared`] compares.
+struct Comparison<'a> {
+    column: &'a Field,
+    operator: Operator,
+    value: ScalarValue,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of a message with these functions, about rows of this schema.
+    pub fn new(extensions: &'a [ExtensionDeclaration], schema: &'a Schema) -> Reader<'a> {
+        let functions = extensions.iter().filter_map(|extension| extension.function.as_ref());
+        let functions = functions.map(|function| {
+            // A name may have its types with it.
+            let name = function.name.split_once(':').map_or(function.name.as_str(), |(name, _)| name);
+            (function.anchor, name)
+        });
+        Reader { functions: functions.collect(), schema }
+    }
+
+    /// The parts that must all be true.
+    pub fn conjuncts<'b>(&self, expression: &'b Expression, parts: &mut Vec<&'b Expression>) {
+        match &expression.function {
+            Some(function) if self.functions.get(&function.anchor) == Some(&"and") => {
+                let arguments = function.arguments.iter().filter_map(|argument| argument.value.as_ref());
+                arguments.for_each(|argument| self.conjuncts(argument, parts));
+            }
+            _ => parts.push(expression),
+        }
+    }
+
+    /// The column that a reference is to, or to a part of.
+    pub fn column_of(&self, field: &FieldReference) -> Option<&'a Field> {
+        if field.root.is_some() {
+            return None;
+        }
+        let place = usize::try_from(field.direct.as_ref()?.field.as_ref()?.place).ok()?;
+        self.schema.fields().get(place).map(AsRef::as_ref)
+    }
+
+    /// An expression that is true, false or null, as pyarrow has it.
+    pub fn condition(&self, expression: &Expression) -> Option<Expr> {
+        if let Some(function) = &expression.function {
+            return self.function(function);
+        }
+        if let Some(choice) = &expression.if_then {
+            return self.is_in(choice);
+        }
+        if let Some(list) = &expression.is_one_of {
+            let (column, among) = self.among(list)?;
+            // Null is not among them: false, where SQL's IN would be null.
+            return Some(named(column).is_not_null().and(among));
+        }
+        if let Some(literal) = &expression.literal {
+            return literal.boolean.map(lit);
+        }
+        let column = self.column(expression)?;
+        (*column.data_type() == DataType::Boolean).then(|| named(column))
+    }
+
+    fn function(&self, function: &ScalarFunction) -> Option<Expr> {
+        // An option changes what a function means.
+        if !function.options.is_empty() {
+            return None;
+        }
+        let arguments: Option<Vec<&Expression>> =
+            function.arguments.iter().map(|argument| argument.value.as_ref()).collect();
+        let operator = match (*self.functions.get(&function.anchor)?, arguments?.as_slice()) {
+            ("and", [left, right]) => return Some(self.condition(left)?.and(self.condition(right)?)),
+            ("or", [left, right]) => return Some(self.condition(left)?.or(self.condition(right)?)),
+            ("not", [inner]) => return Some(!self.condition(inner)?),
+            ("is_null", [inner]) => return Some(named(self.column(inner)?).is_null()),
+            ("is_not_null", [inner]) => return Some(named(self.column(inner)?).is_not_null()),
+            ("is_nan", [inner]) => {
+                let column = self.column(inner)?;
+                return is_float(column.data_type()).then(|| isnan(named(column)));
+            }
+            ("equal", [left, right]) => (Operator::Eq, *left, *right),
+            ("not_equal", [left, right]) => (Operator::NotEq, *left, *right),
+            ("gt", [left, right]) => (Operator::Gt, *left, *right),
+            ("gte", [left, right]) => (Operator::GtEq, *left, *right),
+            ("lt", [left, right]) => (Operator::Lt, *left, *right),
+            ("lte", [left, right]) => (Operator::LtEq, *left, *right),
+            _ => return None,
+        };
+        self.compared(operator)
+    }
+
+    fn compared(&self, (operator, left, right): (Operator, &Expression, &Expression)) -> Option<Expr> {
+        if let Some(value) = &right.literal {
+            return self.comparison(left, operator, value).map(Comparison::meaning);
+        }
+        if let Some(value) = &left.literal {
+            return self.comparison(right, operator.swap()?, value).map(Comparison::meaning);
+        }
+        let (left, right) = (self.column(left)?, self.column(right)?);
+        let may_be = left.data_type() == right.data_type() && !has_floats(left.data_type());
+        (may_be && !left.data_type().is_nested()).then(|| binary_expr(named(left), operator, named(right)))
+    }
+
+    fn comparison(&self, column: &Expression, operator: Operator, value: &Literal) -> Option<Comparison<'a>> {
+        let column = self.column(column)?;
+        Some(Comparison { column, operator, value: value_of(value, column.data_type())? })
+    }
+
+    /// SQL's IN, as DuckDB writes it: a column that is among values, or null where it is null.
+    fn is_in(&self, choice: &IfThen) -> Option<Expr> {
+        let [clause] = choice.ifs.as_slice() else { return None };
+        choice.otherwise.as_ref()?.literal.as_ref()?.null.as_ref()?;
+        let is_valid = clause.condition.as_ref()?.function.as_ref()?;
+        let ("is_not_null", [valid]) =
+            (*self.functions.get(&is_valid.anchor)?, is_valid.arguments.as_slice())
+        else {
+            return None;
+        };
+        let (column, among) = self.among(clause.then.as_ref()?.is_one_of.as_ref()?)?;
+        let valid = self.column(valid.value.as_ref()?)?;
+        (is_valid.options.is_empty() && valid.name() == column.name()).then_some(among)
+    }
+
+    /// A column, and whether it is among values, null where it is null. Substrait does not say what a null among them would
+    /// mean.
+    fn among(&self, list: &SingularOrList) -> Option<(&'a Field, Expr)> {
+        let column = self.column(list.value.as_ref()?)?;
+        if has_floats(column.data_type()) {
+            return None;
+        }
+        let value = |option: &Expression| value_of(option.literal.as_ref()?, column.data_type()).map(lit);
+        let values: Vec<Expr> = list.options.iter().map(value).collect::<Option<_>>()?;
+        Some((column, in_list(named(column), values, false)))
+    }
+
+    /// A column, not a part of one.
+    fn column(&self, expression: &Expression) -> Option<&'a Field> {
+        let field = expression.field.as_ref()?;
+        let is_whole = field.direct.as_ref()?.field.as_ref()?.child.is_none();
+        is_whole.then(|| self.column_of(field)).flatten()
+    }
+}
+
+impl Comparison<'_> {
+    fn meaning(self) -> Expr {
+        let Comparison { column, operator, value } = self;
+        let name = named(column);
+        match value {
+            ScalarValue::Float32(Some(value)) => {
+                of_float(&name, operator, value.into(), |bound| lit(bound as f32))
+            }
+            ScalarValue::Float64(Some(value)) => of_float(&name, operator, value, lit),
+            value => binary_expr(name, operator, lit(value)),
+        }
+    }
+}
+
+/// A comparison with a floating-point number. `bound` makes a value of the column's type of one that it has.
+fn of_float(column: &Expr, operator: Operator, value: f64, bound: impl Fn(f64) -> Expr) -> Expr {
+    let at_least = |least: f64| column.clone().gt_eq(bound(least));
+    let at_most = |most: f64| column.clone().lt_eq(bound(most));
+    let above = |least: f64| column.clone().gt(bound(least));
+    let below = |most: f64| column.clone().lt(bound(most));
+    if value.is_nan() {
+        // Nothing, but null where the column is null; and the contrary.
+        let nothing = at_least(f64::INFINITY).and(at_most(f64::NEG_INFINITY));
+        return if operator == Operator::NotEq { !nothing } else { nothing };
+    }
+    let (least, most) = if value == 0.0 { (-0.0, 0.0) } else { (value, value) };
+    match operator {
+        Operator::Gt => above(most).and(at_most(f64::INFINITY)),
+        Operator::GtEq => at_least(least).and(at_most(f64::INFINITY)),
+        Operator::Lt => below(least).and(at_least(f64::NEG_INFINITY)),
+        Operator::LtEq => at_most(most).and(at_least(f64::NEG_INFINITY)),
+        Operator::NotEq => below(least).or(above(most)),
+        _ => at_least(least).and(at_most(most)),
+    }
+}
+
+fn named(column: &Field) -> Expr {
+    Expr::from(Column::from_name(column.name()))
+}
+
+fn is_float(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Float32 | DataType::Float64)
+}
+
+fn has_floats(data_type: &DataType) -> bool {
+    data_type.is_floating()
+}
+
+/// A literal as a value of a column's type, if it is one exactly.
+fn value_of(literal: &Literal, data_type: &DataType) -> Option<ScalarValue> {
+    if literal.variation != 0 {
+        return None;
+    }
+    Some(match data_type {
+        DataType::Boolean => literal.boolean?.into(),
+        DataType::Int8 => i8::try_from(literal.i8?).ok()?.into(),
+        DataType::Int16 => i16::try_from(literal.i16?).ok()?.into(),
+        DataType::Int32 => literal.i32?.into(),
+        DataType::Int64 => literal.i64?.into(),
+        DataType::Float32 => literal.fp32?.into(),
+        DataType::Float64 => literal.fp64?.into(),
+        DataType::Utf8 => literal.string.as_deref()?.into(),
+        DataType::Binary => ScalarValue::Binary(Some(literal.binary.clone()?)),
+        DataType::Date32 => ScalarValue::Date32(Some(literal.date?)),
+        DataType::Time64(TimeUnit::Microsecond) => ScalarValue::Time64Microsecond(Some(literal.time?)),
+        DataType::Timestamp(unit, zone) => {
+            let us = if zone.is_some() { literal.timestamp_tz? } else { literal.timestamp? };
+            match unit {
+                TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(Some(us), zone.clone()),
+                TimeUnit::Millisecond if us % 1_000 == 0 => {
+                    ScalarValue::TimestampMillisecond(Some(us / 1_000), zone.clone())
+                }
+                _ => return None,
+            }
+        }
+        DataType::Decimal128(precision, scale) => {
+            let decimal = literal.decimal.as_ref()?;
+            let value = i128::from_le_bytes(decimal.value.as_slice().try_into().ok()?);
+            let more_digits = u32::try_from(i32::from(*scale) - decimal.scale).ok()?;
+            let value = value.checked_mul(10_i128.checked_pow(more_digits)?)?;
+            let fits = value.unsigned_abs() < 10_u128.checked_pow(u32::from(*precision))?;
+            fits.then_some(ScalarValue::Decimal128(Some(value), *precision, *scale))?
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,140 @@
+//! Rows as messages of Arrow IPC, which is how they cross the boundary to pyarrow.
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::buffer::Buffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ipc::reader::StreamDecoder;
+use arrow::ipc::writer::StreamEncoder;
+use benthic_core::{Error, ErrorKind, Result};
+use pyo3::prelude::{Bound, PyResult, Python};
+use pyo3::types::PyBytes;
+use std::sync::Arc;
+
+/// The schema that rows have in Python: strings and bytes are not views, which parts of pyarrow cannot work with, and nothing
+/// is a dictionary.
+pub fn exported(schema: &Schema) -> SchemaRef {
+    Arc::new(Schema::new(schema.fields().iter().map(exported_field).collect::<Vec<_>>()))
+}
+
+fn exported_field(field: &FieldRef) -> FieldRef {
+    Arc::new(Field::new(field.name(), exported_type(field.data_type()), field.is_nullable()))
+}
+
+fn exported_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::Dictionary(_, value) => exported_type(value),
+        DataType::List(item) => DataType::List(exported_field(item)),
+        DataType::LargeList(item) => DataType::LargeList(exported_field(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(exported_field(item), *len),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(exported_field).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(exported_field(entries), *sorted),
+        other => other.clone(),
+    }
+}
+
+/// Bytes in pieces.
+pub struct Message(Vec<Buffer>);
+
+impl Message {
+    /// A stream without rows, which is a schema.
+    ///
+    /// # Errors
+    /// `Internal`: every schema of ours can be sent.
+    pub fn of_schema(schema: &Schema) -> Result<Message> {
+        StreamEncoder::try_new(schema).and_then(StreamEncoder::finish).map(Message).map_err(unsent)
+    }
+
+    /// The bytes for Python: the one copy that is made of rows.
+    ///
+    /// # Errors
+    /// `MemoryError`.
+    pub fn into_bytes(self, py: Python<'_>) -> PyResult<Bound<'_, PyBytes>> {
+        let len_bytes = self.0.iter().map(Buffer::len).sum();
+        PyBytes::new_with(py, len_bytes, |bytes| {
+            let mut rest = bytes;
+            for piece in &self.0 {
+                let (to, next) = rest.split_at_mut(piece.len());
+                to.copy_from_slice(piece);
+                rest = next;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Makes messages of batches.
+pub struct Encoder {
+    schema: SchemaRef,
+    encoder: StreamEncoder,
+}
+
+impl Encoder {
+    /// An encoder for batches that become ones of an [exported] schema.
+    ///
+    /// # Errors
+    /// `Internal`: every schema of ours can be sent.
+    pub fn new(schema: SchemaRef) -> Result<Encoder> {
+        let mut encoder = StreamEncoder::try_new(&schema).map_err(unsent)?;
+        // The first message has the schema with it, which whoever reads has already.
+        encoder.encode(&RecordBatch::new_empty(Arc::clone(&schema))).map_err(unsent)?;
+        Ok(Encoder { schema, encoder })
+    }
+
+    /// A batch, as a message without its schema.
+    ///
+    /// # Errors
+    /// `LimitExceeded` for values that are together too long for 32-bit offsets.
+    pub fn encode(&mut self, batch: &RecordBatch) -> Result<Message> {
+        let column = |(column, field): (&ArrayRef, &FieldRef)| match column.data_type() == field.data_type() {
+            true => Ok(Arc::clone(column)),
+            false => cast(column, field.data_type()),
+        };
+        let columns: Result<_, ArrowError> =
+            batch.columns().iter().zip(self.schema.fields()).map(column).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let batch = columns.and_then(|columns| {
+            RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+        });
+        batch.and_then(|batch| self.encoder.encode(&batch)).map(Message).map_err(unsent)
+    }
+}
+
+fn unsent(error: ArrowError) -> Error {
+    let (kind, message) = match error {
+        ArrowError::OffsetOverflowError(_) => {
+            (ErrorKind::LimitExceeded, "the values of a batch are together too long; select fewer columns")
+        }
+        _ => (ErrorKind::Internal, "rows cannot be handed to Python"),
+    };
+    Error::new(kind, message).with_source(error)
+}
+
+/// The schema and the batches of a stream that pyarrow wrote. It is validated.
+///
+/// # Errors
+/// `InvalidArgument`; `Unsupported` for types that this build does not know.
+pub fn read_stream(stream: Vec<u8>) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let mut decoder = StreamDecoder::new();
+    let mut stream = Buffer::from_vec(stream);
+    let mut batches = Vec::new();
+    while !stream.is_empty() {
+        batches.extend(decoder.decode(&mut stream).map_err(unread)?);
+    }
+    let schema = decoder.schema();
+    let schema = schema.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the data have no schema"))?;
+    Ok((schema, batches))
+}
+
+fn unread(error: ArrowError) -> Error {
+    let (kind, message) = match error {
+        ArrowError::NotYetImplemented(_) => {
+            (ErrorKind::Unsupported, "the data have a column of a type that cannot be read; cast it first")
+        }
+        _ => (ErrorKind::InvalidArgument, "the data are no stream of Arrow"),
+    };
+    Error::new(kind, message).with_source(error)
+}

@@ -1,0 +1,192 @@
+//! Pools and objects.
+
+use crate::errors::raised;
+use crate::ops;
+use crate::runtime::wait;
+use crate::slot::Slot;
+use benthic_cli::transfer::{Download, upload};
+use benthic_core::names::is_reserved_namespace;
+use benthic_core::{
+    ClassCall, Error, ErrorKind, ListRequest, ListToken, Namespaces, ObjectId, ReadOp, ReadOutput, Result,
+};
+use bytes::Bytes;
+use pyo3::prelude::{Bound, PyAny, PyResult, Python};
+use pyo3::types::{PyBytes, PyTuple};
+use pyo3::{pyclass, pymethods};
+use std::sync::Arc;
+
+/// What one read asks for when the size is not known.
+const FIRST_BYTES: u64 = 1024 * 1024;
+/// How often a read starts over because somebody wrote to the object.
+const ATTEMPTS: usize = 5;
+
+/// A namespace of a pool.
+#[pyclass(frozen)]
+pub struct Pool {
+    pool: Arc<Slot<Arc<dyn benthic_core::Pool>>>,
+    namespace: String,
+}
+
+/// A page of a listing: namespaces and names, and where it goes on.
+type Page<'py> = (Vec<(String, String)>, Option<Bound<'py, PyBytes>>);
+
+impl Pool {
+    /// A namespace of an open pool.
+    pub fn new(pool: Arc<Slot<Arc<dyn benthic_core::Pool>>>, namespace: String) -> Pool {
+        Pool { pool, namespace }
+    }
+
+    fn open(&self) -> Result<Arc<dyn benthic_core::Pool>> {
+        self.pool.get()
+    }
+
+    fn object(&self, name: &str) -> Result<ObjectId> {
+        ObjectId::in_namespace(self.namespace.clone(), name)
+    }
+
+    /// The object, if it may be written to.
+    fn writable(&self, name: &str) -> Result<ObjectId> {
+        if is_reserved_namespace(&self.namespace) {
+            let message = "objects of this namespace are parts of tables and the like; drop_table removes a table, append adds \
+                to one";
+            let error = Error::new(ErrorKind::PermissionDenied, message);
+            return Err(error.with("namespace", &self.namespace));
+        }
+        self.object(name)
+    }
+}
+
+#[pymethods]
+impl Pool {
+    /// All of an object from an offset on, of one version.
+    fn get<'py>(&self, py: Python<'py>, name: &str, offset_bytes: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let data = wait(py, async || {
+            let (pool, object) = (self.open()?, self.object(name)?);
+            let mut attempt = 1;
+            loop {
+                match tail(&*pool, &object, offset_bytes).await {
+                    Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS => attempt += 1,
+                    read => return read,
+                }
+            }
+        })?;
+        Ok(PyBytes::new(py, &data))
+    }
+
+    fn get_range<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let data =
+            wait(py, async || self.open()?.read_range(&self.object(name)?, offset_bytes, len_bytes).await)?;
+        Ok(PyBytes::new(py, &data))
+    }
+
+    fn put(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let data = Bytes::from(ops::bytes(data)?);
+        wait(py, async || upload(&*self.open()?, &self.writable(name)?, data, None).await)
+    }
+
+    /// A read operation: the object's version, and an output a step.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        guards: Vec<Bound<'py, PyTuple>>,
+        steps: Vec<Bound<'py, PyTuple>>,
+    ) -> PyResult<(u64, Vec<Bound<'py, PyAny>>)> {
+        let op = ops::read_op(&guards, &steps)?;
+        let reply = wait(py, async || self.open()?.read(&self.object(name)?, op).await)?;
+        let outputs = reply.outputs.iter().map(|output| ops::output(py, output)).collect::<PyResult<_>>()?;
+        Ok((reply.version, outputs))
+    }
+
+    /// A write operation: the object's version.
+    fn write(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        guards: Vec<Bound<'_, PyTuple>>,
+        steps: Vec<Bound<'_, PyTuple>>,
+        durable: bool,
+    ) -> PyResult<u64> {
+        let op = ops::write_op(&guards, &steps, durable)?;
+        let reply = wait(py, async || self.open()?.write(&self.writable(name)?, op).await)?;
+        Ok(reply.version)
+    }
+
+    fn exec<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        class: String,
+        method: String,
+        input: &Bound<'_, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let input = Bytes::from(ops::bytes(input)?);
+        let output = wait(py, async || {
+            let (pool, call) = (self.open()?, ClassCall { class, method, input });
+            if is_reserved_namespace(&self.namespace) {
+                return beside(&*pool, &self.object(name)?, call).await;
+            }
+            pool.exec(&self.object(name)?, call).await
+        })?;
+        Ok(PyBytes::new(py, &output))
+    }
+
+    fn list<'py>(
+        &self,
+        py: Python<'py>,
+        prefix: String,
+        after: Option<Vec<u8>>,
+        all_namespaces: bool,
+    ) -> PyResult<Page<'py>> {
+        let namespaces = match all_namespaces {
+            true => Namespaces::All,
+            false => Namespaces::One(self.namespace.clone()),
+        };
+        let after = after.map(|token| ListToken(token.into()));
+        let request = ListRequest { namespaces, prefix, after, ..ListRequest::default() };
+        let page = wait(py, async || self.open()?.list(request).await)?;
+        let is_shown = |object: &&ObjectId| !all_namespaces || !is_reserved_namespace(object.namespace());
+        let names = page.objects.iter().filter(is_shown);
+        let names = names.map(|object| (object.namespace().to_owned(), object.name().to_owned())).collect();
+        Ok((names, page.next.map(|token| PyBytes::new(py, &token.0))))
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.pool.close().map(drop)).map_err(|error| raised(&error))
+    }
+}
+
+/// What an object has from an offset on, in one round trip if that is little.
+async fn tail(pool: &dyn benthic_core::Pool, object: &ObjectId, offset_bytes: u64) -> Result<Bytes> {
+    let reply = pool.read(object, ReadOp::new().stat().read(offset_bytes, FIRST_BYTES)).await?;
+    let [ReadOutput::Stat(stat), ReadOutput::Data(first)] = reply.outputs.as_slice() else {
+        return Err(benthic_cli::transfer::misfit());
+    };
+    let read_bytes = offset_bytes.saturating_add(first.len() as u64);
+    if read_bytes >= stat.size_bytes {
+        return Ok(first.clone());
+    }
+    let download = Download::of_version(pool, object, reply.version, stat.size_bytes);
+    let mut download = download.skip_to(read_bytes);
+    let mut data = Vec::with_capacity(usize::try_from(stat.size_bytes - offset_bytes).unwrap_or_default());
+    data.extend_from_slice(first);
+    while let Some(range) = download.next().await? {
+        data.extend_from_slice(&range);
+    }
+    Ok(data.into())
+}
+
+/// Runs a method that only reads.
+async fn beside(pool: &dyn benthic_core::Pool, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
+    let op = ReadOp::new().exec(call.class, call.method, call.input);
+    match pool.read(object, op).await?.outputs.pop() {
+        Some(ReadOutput::Exec(output)) => Ok(output),
+        _ => Err(benthic_cli::transfer::misfit()),
+    }
+}

@@ -1,0 +1,96 @@
+//! Rows that come as they are asked for.
+
+use crate::errors::raised;
+use crate::ipc::{Encoder, Message, exported};
+use crate::runtime::wait;
+use crate::slot::{Slot, Slots};
+use arrow::datatypes::SchemaRef;
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_sql::errors::told;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt;
+use pyo3::prelude::{Bound, PyResult, Python};
+use pyo3::types::PyBytes;
+use pyo3::{pyclass, pymethods};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::task::JoinSet;
+
+/// A query that runs while somebody asks for its rows.
+#[pyclass(frozen)]
+pub struct Rows {
+    schema: SchemaRef,
+    running: Arc<Slot<Running>>,
+    has_ended: AtomicBool,
+}
+
+struct Running {
+    rows: SendableRecordBatchStream,
+    encoder: Encoder,
+}
+
+impl Rows {
+    /// Rows of a store.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub fn new(rows: SendableRecordBatchStream, slots: &Slots) -> Result<Rows> {
+        let schema = exported(&rows.schema());
+        let encoder = Encoder::new(Arc::clone(&schema))?;
+        let running = slots.add(Running { rows, encoder });
+        Ok(Rows { schema, running, has_ended: AtomicBool::new(false) })
+    }
+
+    async fn next_message(&self) -> Result<Option<Message>> {
+        if self.has_ended.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        // Taken out: whoever closes the store meanwhile need not wait, and after an error or Ctrl-C nothing is put back.
+        let (mut running, place) = self.running.take()?;
+        // On a thread of the runtime: this one would not notice Ctrl-C while it computes. Dropping the set ends the task.
+        let mut work = JoinSet::new();
+        work.spawn(async move {
+            let message = match running.rows.next().await {
+                Some(Ok(batch)) => running.encoder.encode(&batch).map(Some),
+                Some(Err(error)) => Err(told(&error)),
+                None => Ok(None),
+            };
+            (running, message)
+        });
+        let gave_up = || Error::new(ErrorKind::Internal, "the query panicked");
+        let done = tokio::select! {
+            done = work.join_next() => done.ok_or_else(gave_up)?,
+            closed = place.closed() => return Err(closed),
+        };
+        let (running, message) = done.map_err(|panic| gave_up().with_source(panic))?;
+        match message? {
+            Some(message) => {
+                place.put_back(running);
+                Ok(Some(message))
+            }
+            None => {
+                self.has_ended.store(true, Ordering::Relaxed);
+                Ok(None)
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Rows {
+    /// The schema, as a stream of Arrow IPC without rows.
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Message::of_schema(&self.schema).map_err(|error| raised(&error))?.into_bytes(py)
+    }
+
+    /// The next batch, as a message of Arrow IPC; None at the end.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let message = wait(py, async || self.next_message().await)?;
+        message.map(|message| message.into_bytes(py)).transpose()
+    }
+
+    /// Stops the query.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.running.close().map(drop)).map_err(|error| raised(&error))
+    }
+}

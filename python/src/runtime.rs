@@ -1,0 +1,67 @@
+//! Waiting for the store with the interpreter released.
+
+use crate::errors::raised;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use pyo3::prelude::{PyResult, Python};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// How long Ctrl-C may take to be noticed.
+const SIGNALS_MS: u64 = 50;
+
+/// How many forks may come of each other, all of which use a store.
+const PROCESSES_MAX: usize = 64;
+
+/// The threads of one process. A fork has none of them, and finds locked what another thread had locked: it touches nothing of
+/// its parent's but the pid.
+struct Process {
+    /// 0 if it is nobody's yet.
+    pid: AtomicU32,
+    runtime: Mutex<Option<Arc<Runtime>>>,
+}
+
+/// This process, behind those that it was forked from.
+static PROCESSES: [Process; PROCESSES_MAX] =
+    [const { Process { pid: AtomicU32::new(0), runtime: Mutex::new(None) } }; PROCESSES_MAX];
+
+fn runtime() -> Result<Arc<Runtime>> {
+    let pid = process::id();
+    let is_own = |process: &&Process| {
+        let claimed = process.pid.compare_exchange(0, pid, Ordering::Relaxed, Ordering::Relaxed);
+        claimed.is_ok() || claimed == Err(pid)
+    };
+    let Some(process) = PROCESSES.iter().find(is_own) else {
+        let error = Error::new(ErrorKind::LimitExceeded, "too many forks of forks; start a process anew");
+        return Err(error.with("processes_max", PROCESSES_MAX));
+    };
+    let mut made = process.runtime.lock();
+    if let Some(runtime) = &*made {
+        return Ok(Arc::clone(runtime));
+    }
+    let runtime = Builder::new_multi_thread().thread_name("benthic-python").enable_all().build();
+    let runtime = runtime.map_err(|error| Error::io(Action::Admin, "cannot start threads", error))?;
+    Ok(Arc::clone(made.insert(Arc::new(runtime))))
+}
+
+/// Does some work and waits for it without the interpreter. Ctrl-C drops the work and is raised, within a moment.
+pub fn wait<T: Send>(py: Python<'_>, work: impl AsyncFnOnce() -> Result<T> + Send) -> PyResult<T> {
+    py.detach(|| {
+        let runtime = runtime().map_err(|error| raised(&error))?;
+        runtime.block_on(async {
+            let mut outcome = std::pin::pin!(work());
+            loop {
+                tokio::select! {
+                    biased;
+                    outcome = &mut outcome => return outcome.map_err(|error| raised(&error)),
+                    () = tokio::time::sleep(Duration::from_millis(SIGNALS_MS)) => {
+                        Python::attach(|py| py.check_signals())?;
+                    }
+                }
+            }
+        })
+    })
+}

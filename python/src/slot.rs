@@ -1,0 +1,176 @@
+//! Handles that know whether their store is open, and whether this is still the process that opened it.
+
+use benthic_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use std::process;
+use std::sync::{Arc, Weak};
+use tokio::sync::Notify;
+
+/// A part of an open store, gone once the store is closed. Whoever may have to wait for what is in it must have released the
+/// interpreter.
+pub struct Slot<T> {
+    pid: u32,
+    state: Mutex<State<T>>,
+    closing: Notify,
+}
+
+enum State<T> {
+    Held(T),
+    /// Somebody took it out, to put it back.
+    Taken,
+    Closed,
+}
+
+impl<T> Slot<T> {
+    /// A slot with something in it.
+    pub fn new(held: T) -> Slot<T> {
+        Slot { pid: process::id(), state: Mutex::new(State::Held(held)), closing: Notify::new() }
+    }
+
+    /// What is in it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it was closed, or made by another process.
+    pub fn get(&self) -> Result<T>
+    where
+        T: Clone,
+    {
+        self.check()?;
+        match &*self.state.lock() {
+            State::Held(held) => Ok(held.clone()),
+            State::Taken => Err(taken()),
+            State::Closed => Err(closed()),
+        }
+    }
+
+    /// Takes it out, to put it back in its place.
+    ///
+    /// # Errors
+    /// As [`Slot::get`]; also if somebody else took it out.
+    pub fn take(&self) -> Result<(T, Place<'_, T>)> {
+        self.check()?;
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Held(held) => Ok((held, Place { slot: self, is_filled: false })),
+            State::Taken => Err(taken()),
+            State::Closed => {
+                *state = State::Closed;
+                Err(closed())
+            }
+        }
+    }
+
+    /// Closes the slot; gives what was in it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` in another process.
+    pub fn close(&self) -> Result<Option<T>> {
+        self.check()?;
+        Ok(self.empty())
+    }
+
+    fn empty(&self) -> Option<T> {
+        let state = std::mem::replace(&mut *self.state.lock(), State::Closed);
+        self.closing.notify_one();
+        match state {
+            State::Held(held) => Some(held),
+            State::Taken | State::Closed => None,
+        }
+    }
+
+    /// A thread that waited for the parent's threads, of which a fork has none, would wait forever.
+    fn check(&self) -> Result<()> {
+        if self.pid == process::id() {
+            return Ok(());
+        }
+        let message = "the store was opened before this process was forked; connect again in the new process";
+        Err(Error::new(ErrorKind::InvalidArgument, message))
+    }
+}
+
+/// Where something was taken out. If nothing is put back, the slot is closed.
+pub struct Place<'a, T> {
+    slot: &'a Slot<T>,
+    is_filled: bool,
+}
+
+impl<T> Place<'_, T> {
+    /// Puts it back, unless the slot was closed meanwhile.
+    pub fn put_back(mut self, held: T) {
+        self.fill(State::Held(held));
+    }
+
+    /// Returns when the slot is closed, with what to say.
+    pub async fn closed(&self) -> Error {
+        self.slot.closing.notified().await;
+        closed()
+    }
+
+    fn fill(&mut self, with: State<T>) {
+        self.is_filled = true;
+        let mut state = self.slot.state.lock();
+        if matches!(*state, State::Taken) {
+            *state = with;
+        }
+    }
+}
+
+impl<T> Drop for Place<'_, T> {
+    fn drop(&mut self) {
+        if !self.is_filled {
+            self.fill(State::Closed);
+        }
+    }
+}
+
+impl<T> Drop for Slot<T> {
+    fn drop(&mut self) {
+        if self.pid != process::id() {
+            // It is the parent's, and so are the threads and locks that taking it apart would need.
+            std::mem::forget(std::mem::replace(self.state.get_mut(), State::Closed));
+        }
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "this is closed; open it again")
+}
+
+fn taken() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "another thread is at this; give each thread its own")
+}
+
+trait Close: Send + Sync {
+    fn close_slot(&self);
+}
+
+impl<T: Send> Close for Slot<T> {
+    fn close_slot(&self) {
+        drop(self.empty());
+    }
+}
+
+/// The slots of a store.
+#[derive(Default)]
+pub struct Slots(Mutex<Vec<Weak<dyn Close>>>);
+
+impl Slots {
+    /// A slot that is emptied with all others.
+    pub fn add<T: Send + 'static>(&self, held: T) -> Arc<Slot<T>> {
+        let slot = Arc::new(Slot::new(held));
+        let mut slots = self.0.lock();
+        // Those whose handles are gone are looked for when the list would grow, so that each addition costs little.
+        if slots.len() == slots.capacity() {
+            slots.retain(|slot| slot.strong_count() > 0);
+        }
+        let weak: Weak<dyn Close> = Arc::downgrade(&(Arc::clone(&slot) as Arc<dyn Close>));
+        slots.push(weak);
+        slot
+    }
+
+    /// Empties all.
+    pub fn close(&self) {
+        let slots = std::mem::take(&mut *self.0.lock());
+        slots.iter().filter_map(Weak::upgrade).for_each(|slot| slot.close_slot());
+    }
+}

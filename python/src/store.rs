@@ -1,0 +1,227 @@
+//! Stores.
+
+use crate::errors::raised;
+use crate::meter::MeteredStore;
+use crate::pool::Pool;
+use crate::rows::Rows;
+use crate::runtime::wait;
+use crate::slot::{Slot, Slots};
+use crate::table::Table;
+use benthic_cli::store::{Opened, open};
+use benthic_core::names::check_pool_name;
+use benthic_core::{Error, ErrorKind, Meter, Result};
+use benthic_sql::choice::Pushdown;
+use benthic_sql::session::{Settings, SqlSession};
+use benthic_table::ids::check_table_name;
+use benthic_table::suggest;
+use pyo3::prelude::{PyResult, Python};
+use pyo3::{pyclass, pyfunction, pymethods};
+use std::sync::{Arc, Once};
+
+/// An open store.
+#[pyclass(frozen)]
+pub struct Store {
+    slot: Slot<Arc<Shared>>,
+}
+
+/// What the handles of a store share.
+pub struct Shared {
+    opened: Opened,
+    store: Arc<dyn benthic_core::Store>,
+    meter: Arc<Meter>,
+    sql: SqlSession,
+    slots: Slots,
+}
+
+/// Opens a store.
+#[pyfunction]
+pub fn connect(py: Python<'_>, uri: &str, create: bool) -> PyResult<Store> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(benthic_cli::log_panics_of_the_engine);
+    let classes = benthic_sql::classes(uri);
+    let opened = wait(py, async || {
+        open(uri, create, classes).await.map_err(|error| match error.kind() {
+            ErrorKind::NotFound if uri.starts_with("file:") => {
+                let message = "there is no store here; connect with create=True to make one";
+                Error::new(ErrorKind::NotFound, message).with("store", uri)
+            }
+            _ => error,
+        })
+    })?;
+    let meter = Arc::new(Meter::default());
+    let store = Arc::new(MeteredStore { store: Arc::clone(&opened.store), meter: Arc::clone(&meter) });
+    let sql = SqlSession::new(Arc::clone(&store) as Arc<dyn benthic_core::Store>, Settings::default());
+    let shared = Shared { opened, store, meter, sql, slots: Slots::default() };
+    Ok(Store { slot: Slot::new(Arc::new(shared)) })
+}
+
+impl Shared {
+    /// A pool; if it is not there, the error says which one may be meant.
+    ///
+    /// # Errors
+    /// Those of [`benthic_core::Store::open_pool`].
+    pub async fn pool(&self, name: &str) -> Result<Arc<dyn benthic_core::Pool>> {
+        check_pool_name(name)?;
+        match self.store.open_pool(name).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let pools = self.store.list_pools().await?;
+                let message = match suggest(name, pools.iter().map(String::as_str)) {
+                    Some(pool) => format!("no such pool; did you mean {pool:?}"),
+                    None => "no such pool; create_pool makes one, pools lists them".to_owned(),
+                };
+                Err(Error::new(ErrorKind::NotFound, message).with("pool", name))
+            }
+            opened => opened,
+        }
+    }
+
+    /// A session for queries.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown word.
+    pub fn sql(&self, pushdown: &str) -> Result<SqlSession> {
+        let pushdown = match pushdown {
+            "auto" => Pushdown::Auto,
+            "always" => Pushdown::Always,
+            "never" => Pushdown::Never,
+            other => {
+                let message = "pushdown is \"auto\", \"always\" or \"never\"";
+                return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", other));
+            }
+        };
+        let pushdown = pushdown.in_store(self.opened.is_ceph());
+        Ok(self.sql.with_settings(Settings { pushdown, ..Settings::default() }))
+    }
+
+    /// Rows that are closed with the store.
+    ///
+    /// # Errors
+    /// Those of [`Rows::new`].
+    pub fn rows(&self, rows: datafusion::execution::SendableRecordBatchStream) -> Result<Rows> {
+        Rows::new(rows, &self.slots)
+    }
+
+    /// What is closed with the store.
+    pub fn slots(&self) -> &Slots {
+        &self.slots
+    }
+}
+
+/// Pool and name of a table.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub fn table_address(address: &str) -> Result<(&str, &str)> {
+    let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message).with("got", address);
+    let (pool, table) = address.split_once('/').ok_or_else(|| invalid("a table is \"POOL/TABLE\""))?;
+    if pool.contains(':') {
+        return Err(invalid("a table is \"POOL/TABLE\"; tables have no namespaces"));
+    }
+    check_pool_name(pool)?;
+    check_table_name(table)?;
+    Ok((pool, table))
+}
+
+impl Store {
+    /// What its handles share, while it is open.
+    ///
+    /// # Errors
+    /// `InvalidArgument` after it was closed.
+    pub fn shared(&self) -> PyResult<Arc<Shared>> {
+        self.slot.get().map_err(|error| raised(&error))
+    }
+}
+
+#[pymethods]
+impl Store {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let shared = py.detach(|| self.slot.close()).map_err(|error| raised(&error))?;
+        let Some(shared) = shared else { return Ok(()) };
+        wait(py, async || {
+            shared.slots.close();
+            shared.opened.close().await
+        })
+    }
+
+    fn pools(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let shared = self.shared()?;
+        wait(py, async || shared.store.list_pools().await)
+    }
+
+    fn create_pool(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let shared = self.shared()?;
+        wait(py, async || shared.store.create_pool(name).await)
+    }
+
+    fn remove_pool(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let shared = self.shared()?;
+        wait(py, async || shared.store.remove_pool(name).await)
+    }
+
+    fn pool(&self, py: Python<'_>, name: &str, namespace: String) -> PyResult<Pool> {
+        let shared = self.shared()?;
+        let pool = wait(py, async || {
+            benthic_core::names::check_namespace(&namespace)?;
+            shared.pool(name).await
+        })?;
+        Ok(Pool::new(shared.slots.add(pool), namespace))
+    }
+
+    /// The classes, as JSON.
+    fn classes(&self, py: Python<'_>) -> PyResult<String> {
+        let shared = self.shared()?;
+        wait(py, async || {
+            let classes = shared.store.classes().await?;
+            serde_json::to_string(&classes).map_err(|error| {
+                Error::new(ErrorKind::Internal, "classes cannot be described").with_source(error)
+            })
+        })
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        let shared = self.shared()?;
+        wait(py, async || shared.store.flush().await)
+    }
+
+    /// Operations, bytes sent and bytes received.
+    fn moved(&self) -> PyResult<(u64, u64, u64)> {
+        let meter = &self.shared()?.meter;
+        Ok((meter.operations(), meter.sent_bytes(), meter.received_bytes()))
+    }
+
+    fn sql(&self, py: Python<'_>, sql: &str, pushdown: &str) -> PyResult<Rows> {
+        let shared = self.shared()?;
+        wait(py, async || shared.rows(shared.sql(pushdown)?.query(sql).await?))
+    }
+
+    fn tables(&self, py: Python<'_>, pool: &str) -> PyResult<Vec<String>> {
+        let shared = self.shared()?;
+        wait(py, async || {
+            let tables = benthic_table::Table::list(shared.pool(pool).await?).await?;
+            Ok(tables.into_iter().map(|table| table.name).collect())
+        })
+    }
+
+    fn table(&self, py: Python<'_>, address: &str) -> PyResult<Table> {
+        let shared = self.shared()?;
+        wait(py, async || Table::open(&shared, address).await)
+    }
+
+    fn create_table(
+        &self,
+        py: Python<'_>,
+        address: &str,
+        schema: &[u8],
+        partition_by: &str,
+        sort_by: Vec<String>,
+        object_bytes: u64,
+    ) -> PyResult<Table> {
+        let shared = self.shared()?;
+        wait(py, async || Table::create(&shared, address, schema, partition_by, &sort_by, object_bytes).await)
+    }
+
+    fn drop_table(&self, py: Python<'_>, address: &str, force: bool) -> PyResult<u64> {
+        let shared = self.shared()?;
+        wait(py, async || crate::table::drop(&shared, address, force).await)
+    }
+}

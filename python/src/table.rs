@@ -1,0 +1,214 @@
+//! Tables.
+
+use crate::errors::raised;
+use crate::filter::Filter;
+use crate::ipc::{Message, exported, read_stream};
+use crate::rows::Rows;
+use crate::runtime::wait;
+use crate::slot::Slot;
+use crate::store::{Shared, Store, table_address};
+use crate::writer::Writer;
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_sql::session::Selection;
+use benthic_sql::spelling::{parse_partitioning, show_partitioning};
+use benthic_table::{
+    At, Definition, Environment, Snapshot, VacuumOptions, WriterOptions, drop_table, vacuum,
+};
+use futures::lock::Mutex;
+use pyo3::prelude::{Bound, PyRef, PyResult, Python};
+use pyo3::types::PyBytes;
+use pyo3::{pyclass, pymethods};
+use std::sync::Arc;
+
+/// An open table.
+#[pyclass(frozen)]
+pub struct Table {
+    table: Arc<Slot<benthic_table::Table>>,
+}
+
+/// A snapshot: id, time, operation, rows, objects, bytes.
+pub type SnapshotFacts = (u64, u64, &'static str, u64, u64, u64);
+
+/// What Python is told of a snapshot.
+pub fn facts(snapshot: &Snapshot) -> SnapshotFacts {
+    (
+        snapshot.id(),
+        snapshot.time_ms(),
+        snapshot.operation().name(),
+        snapshot.rows(),
+        snapshot.objects(),
+        snapshot.data_bytes(),
+    )
+}
+
+fn at(snapshot: Option<u64>) -> At {
+    snapshot.map_or(At::Current, At::Id)
+}
+
+impl Table {
+    /// Opens a table.
+    ///
+    /// # Errors
+    /// Those of [`benthic_table::Table::open`].
+    pub async fn open(shared: &Shared, address: &str) -> Result<Table> {
+        let (pool, name) = table_address(address)?;
+        let pool = shared.pool(pool).await?;
+        let table = benthic_table::Table::open(pool, name, Environment::default()).await?;
+        Ok(Table { table: shared.slots().add(table) })
+    }
+
+    /// Makes a table without rows. `schema` is a stream of Arrow IPC.
+    ///
+    /// # Errors
+    /// Those of [`benthic_table::Table::create`].
+    pub async fn create(
+        shared: &Shared,
+        address: &str,
+        schema: &[u8],
+        partition_by: &str,
+        sort_by: &[String],
+        object_bytes: u64,
+    ) -> Result<Table> {
+        let (pool, name) = table_address(address)?;
+        let (schema, _) = read_stream(schema.to_vec())?;
+        let define = || {
+            let mut definition = Definition::new(&schema)?;
+            definition.partitioning = parse_partitioning(partition_by)?.resolve(&definition.schema)?;
+            let sort: Result<Vec<u32>> =
+                sort_by.iter().map(|name| Ok(definition.schema.by_name(name)?.id)).collect();
+            definition.sort = sort?;
+            definition.object_bytes_target = object_bytes;
+            Ok(definition)
+        };
+        let definition = define().map_err(|error: Error| error.with("table", address))?;
+        let pool = shared.pool(pool).await?;
+        let table = benthic_table::Table::create(pool, name, &definition, Environment::default()).await?;
+        Ok(Table { table: shared.slots().add(table) })
+    }
+
+    /// The table, while its store is open.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn opened(&self) -> Result<benthic_table::Table> {
+        self.table.get()
+    }
+}
+
+/// Drops a table; says how many objects were removed.
+///
+/// # Errors
+/// `Busy` while somebody writes to it; those of [`drop_table`].
+pub async fn drop(shared: &Shared, address: &str, force: bool) -> Result<u64> {
+    let (pool, name) = table_address(address)?;
+    let pool = shared.pool(pool).await?;
+    let dropped = match drop_table(Arc::clone(&pool), name, force, &Environment::default()).await {
+        // Opening it says which one may be meant.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return match benthic_table::Table::open(pool, name, Environment::default()).await {
+                Err(hinted) => Err(hinted),
+                Ok(_) => Err(error),
+            };
+        }
+        dropped => dropped?,
+    };
+    if !dropped.finished {
+        let message = "somebody writes to the table; its rows are gone, drop it again when they are done, or with force=True \
+            if they are known to be gone";
+        return Err(Error::new(ErrorKind::Busy, message).with("table", address));
+    }
+    Ok(dropped.objects)
+}
+
+#[pymethods]
+impl Table {
+    /// The current snapshot, or another: its id, and its columns as a stream of Arrow IPC without rows.
+    fn schema<'py>(&self, py: Python<'py>, snapshot: Option<u64>) -> PyResult<(u64, Bound<'py, PyBytes>)> {
+        let snapshot = wait(py, async || self.opened()?.snapshot(at(snapshot)).await)?;
+        let schema = exported(snapshot.schema().arrow());
+        let columns = Message::of_schema(&schema).map_err(|error| raised(&error))?.into_bytes(py)?;
+        Ok((snapshot.id(), columns))
+    }
+
+    /// Partitioning, and the columns that objects are sorted by.
+    fn layout(&self, py: Python<'_>) -> PyResult<(String, Vec<String>, u64)> {
+        let head = wait(py, async || self.opened()?.head().await)?;
+        let (_, schema) = head.current().map_err(|error| raised(&error))?;
+        let name = |id: &u32| schema.by_id(*id).map(|column| column.name.clone());
+        let sort = head.sort.iter().filter_map(name).collect();
+        Ok((show_partitioning(&head.partitioning, schema), sort, head.object_bytes_target))
+    }
+
+    /// The current snapshot, or one by its id.
+    fn snapshot(&self, py: Python<'_>, snapshot: Option<u64>) -> PyResult<SnapshotFacts> {
+        let snapshot = wait(py, async || self.opened()?.snapshot(at(snapshot)).await)?;
+        Ok(facts(&snapshot))
+    }
+
+    /// The snapshots that are kept, oldest first.
+    fn history(&self, py: Python<'_>) -> PyResult<Vec<SnapshotFacts>> {
+        let history = wait(py, async || self.opened()?.history().await)?;
+        Ok(history.iter().map(facts).collect())
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "Python gives them their names")]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        store: PyRef<'_, Store>,
+        columns: Option<Vec<String>>,
+        filter: Option<PyRef<'_, Filter>>,
+        sql: Option<String>,
+        limit: Option<usize>,
+        snapshot: Option<u64>,
+        pushdown: &str,
+    ) -> PyResult<Rows> {
+        let shared = store.shared()?;
+        let filters = filter.map(|filter| filter.pushed()).unwrap_or_default();
+        let selection = Selection { columns, filters, sql, limit };
+        wait(py, async || {
+            let snapshot = self.opened()?.snapshot(at(snapshot)).await?;
+            shared.rows(shared.sql(pushdown)?.select(snapshot, selection).await?)
+        })
+    }
+
+    /// Fails, with a hint, if the table has no such column.
+    fn check_column(&self, py: Python<'_>, name: &str, snapshot: Option<u64>) -> PyResult<()> {
+        wait(py, async || {
+            let table = self.opened()?;
+            let snapshot = table.snapshot(at(snapshot)).await?;
+            let found = snapshot.schema().by_name(name).map(|_| ());
+            found.map_err(|error| error.with("table", table.address()))
+        })
+    }
+
+    fn writer(&self, py: Python<'_>, add_columns: bool, store: PyRef<'_, Store>) -> PyResult<Writer> {
+        let shared = store.shared()?;
+        let options = WriterOptions { add_columns, ..WriterOptions::default() };
+        let writer = wait(py, async || self.opened()?.writer(options).await)?;
+        Ok(Writer::new(shared.slots().add(Arc::new(Mutex::new(writer)))))
+    }
+
+    /// Removes the table if it is still as it was made.
+    fn take_back(&self, py: Python<'_>) -> PyResult<()> {
+        wait(py, async || {
+            let table = self.opened()?;
+            let head = table.head().await?;
+            if head.snapshots.len() > 1 || !head.intents.is_empty() {
+                return Err(Error::new(ErrorKind::Conflict, "somebody else writes to the table already"));
+            }
+            let pool = Arc::clone(table.pool());
+            drop_table(pool, table.name(), false, &Environment::default()).await.map(|_| ())
+        })
+    }
+
+    /// Snapshots, writers and objects that are gone.
+    fn vacuum(&self, py: Python<'_>, keep_snapshots: usize, keep_ms: u64) -> PyResult<(usize, usize, u64)> {
+        let options = VacuumOptions { keep_snapshots, keep_ms, ..VacuumOptions::default() };
+        let done = wait(py, async || {
+            let table = self.opened()?;
+            vacuum(Arc::clone(table.pool()), table.name(), &options, &Environment::default()).await
+        })?;
+        Ok((done.snapshots, done.writers, done.objects))
+    }
+}

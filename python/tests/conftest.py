@@ -1,0 +1,101 @@
+"""Stores to test with: in memory, in a directory, and, in tests marked ``ceph``, in a real cluster."""
+
+import itertools
+import os
+import uuid
+
+import benthic
+import pytest
+
+CEPH = pytest.param("ceph", marks=pytest.mark.ceph)
+NUMBERS = itertools.count()
+
+
+def place_of(engine, tmp_path_factory):
+    if engine == "mem":
+        return "mem:"
+    if engine == "file":
+        return f"file:{tmp_path_factory.mktemp('store')}/s"
+    conf = os.environ.get("BENTHIC_TEST_CEPH_CONF")
+    assert conf, "this test takes a real Ceph cluster: `make test-python-ceph` is part of `make test`, which starts one"
+    return f"ceph:?conf={conf}"
+
+
+class Altered:
+    """A native object of which some methods do something else."""
+
+    def __init__(self, native, **methods):
+        self._native = native
+        vars(self).update(methods)
+
+    def __getattr__(self, name):
+        return getattr(self._native, name)
+
+
+@pytest.fixture(scope="session")
+def altered():
+    """Puts other methods in the place of some of a native object."""
+    return Altered
+
+
+class Place:
+    """A store with a pool, for tests that run beside each other on one store."""
+
+    def __init__(self, store, pool_name):
+        self.store = store
+        self.pool_name = pool_name
+
+    def pool(self):
+        return self.store.pool(self.pool_name, f"test-{next(NUMBERS)}")
+
+    def address(self):
+        return f"{self.pool_name}/t{next(NUMBERS)}"
+
+    def table(self, data, **options):
+        return self.store.create_table(self.address(), data, **options)
+
+
+def opened(engine, tmp_path_factory):
+    with benthic.connect(place_of(engine, tmp_path_factory)) as store:
+        name = f"py-{uuid.uuid4().hex[:12]}"
+        store.create_pool(name)
+        try:
+            yield Place(store, name)
+        finally:
+            store.remove_pool(name)
+
+
+@pytest.fixture(scope="session")
+def uri_of(tmp_path_factory):
+    """Where a new store of an engine is."""
+    return lambda engine: place_of(engine, tmp_path_factory)
+
+
+@pytest.fixture(scope="session", params=["mem", "file", CEPH])
+def place(request, tmp_path_factory):
+    """On every engine."""
+    yield from opened(request.param, tmp_path_factory)
+
+
+@pytest.fixture(scope="session", params=["file", CEPH])
+def durable(request, tmp_path_factory):
+    """On the engines that people keep data in."""
+    yield from opened(request.param, tmp_path_factory)
+
+
+@pytest.fixture(scope="session", params=["mem", CEPH])
+def beside(request, tmp_path_factory):
+    """Where fragments of queries run beside objects: in this process, and in OSDs."""
+    yield from opened(request.param, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def here(tmp_path_factory):
+    """In memory: for what has nothing to do with the engine."""
+    yield from opened("mem", tmp_path_factory)
+
+
+@pytest.fixture
+def pool(place):
+    """A namespace of its own, on every engine."""
+    return place.pool()

@@ -1,0 +1,60 @@
+"""The package itself: types, documentation, and what it is built from."""
+
+import importlib.resources
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import benthic
+
+ROOT = Path(__file__).parents[2]
+SURFACE = [benthic.Store, benthic.Pool, benthic.Table, benthic.TableDataset, benthic.Rows, benthic.ReadOp, benthic.WriteOp]
+
+
+def test_the_surface_is_typed():
+    package = importlib.resources.files("benthic")
+    assert (package / "py.typed").is_file()
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--cache-dir", ROOT / "target/mypy"],
+        cwd=ROOT / "python",
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_everything_is_documented():
+    for name in benthic.__all__:
+        if name != "__version__":
+            assert inspect.getdoc(getattr(benthic, name)), name
+    for part in SURFACE:
+        for name, member in vars(part).items():
+            if not name.startswith("_") and (callable(member) or isinstance(member, property)):
+                assert member.__doc__, f"{part.__name__}.{name}"
+
+
+def test_the_stubs_have_what_the_module_has():
+    from benthic import _native
+
+    stub = (ROOT / "python/benthic/_native.pyi").read_text()
+    for name, member in vars(_native).items():
+        if name.startswith("__"):
+            continue
+        assert f"class {name}:" in stub or f"def {name}(" in stub or f"{name}: " in stub, name
+        if inspect.isclass(member):
+            for method in vars(member):
+                assert method.startswith("__") or f"def {method}(" in stub, f"{name}.{method}"
+
+
+def features(*selection):
+    tree = ["cargo", "tree", *selection, "--edges", "normal,build", "--format", "{p} {f}", "--prefix", "none", "--locked"]
+    lines = subprocess.run(tree, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.removesuffix(" (*)").strip() for line in lines}
+
+
+def test_the_package_is_built_from_what_the_workspace_is_built_from():
+    """`pip install` builds one package of the workspace. If it chose other features, the query engine would be built twice."""
+    alone, everything = features("--package", "benthic-python"), features("--workspace")
+    assert len(alone) > 100
+    assert alone <= everything, "ask for the missing features in python/Cargo.toml"
