@@ -5,10 +5,14 @@ RUST_WANTED := 1.95
 DATA ?=
 TARGET ?=
 SECONDS ?= 60
+ARGS ?=
+SCALE ?= 0.5
 DEMO_DIR := target/demo
+DEMO_SQL_DIR := target/demo-sql
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ceph ceph-packages test test-all test-here test-ceph test-long bench bench-ceph fuzz fmt deny clean-demo toolchain
+.PHONY: help demo demo-sql ceph ceph-packages python python-env python-packages test test-all test-here test-python test-ceph \
+	test-long bench bench-ceph bench-table fuzz fmt deny clean-demo toolchain
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +24,18 @@ demo: toolchain ## run the main job with a report; DATA=dir uses the files of a 
 	@echo "==> running the demo; the report will be $(DEMO_DIR)/report.html"
 	target/release/benthic --store file:$(DEMO_DIR)/store demo --report $(DEMO_DIR)/report.html \
 		$(if $(DATA),--data "$(DATA)")
+
+# A link as between two buildings takes network namespaces, which only root may make.
+demo-sql: ceph-packages toolchain ## run the table experiment on a Ceph cluster of its own; SCALE=1 is 6 million rows
+	@echo "==> building benthic with SQL (the first time takes long)"
+	$(CARGO) build --release $(WITHOUT_PYTHON) --lib --bins
+	@mkdir -p $(DEMO_SQL_DIR) $(TEST_DIR)
+	@benthic=target/release/benthic; cluster=$(TEST_DIR)/demo-sql; \
+	remove() { [ ! -e $$cluster/benthic-cluster.json ] || $$benthic cluster down --remove --dir $$cluster >/dev/null; }; \
+	remove; trap remove EXIT; trap 'exit 130' INT TERM; \
+	far=; [ "$$(id -u)" != 0 ] || far="--sites far --rtt-ms 10 --mbit-per-s 100"; \
+	$$benthic cluster up $$far --dir $$cluster && \
+	$$benthic --store "ceph:?conf=$$cluster/ceph.conf" table demo --scale $(SCALE) --report $(DEMO_SQL_DIR)/report.html
 
 CEPH_PACKAGES := ceph-mon ceph-mgr ceph-osd ceph-common radosgw librados-dev libradospp-dev rados-objclass-dev \
 	python3-rados g++ iproute2 curl
@@ -43,10 +59,10 @@ ceph-packages:
 test: toolchain ## prove everything that this machine can prove, on a real Ceph cluster too
 	@if $(MAKE) --no-print-directory ceph-packages; then $(MAKE) --no-print-directory test-all; \
 	elif [ "$$CI" = true ]; then echo "CI skips nothing: Ceph must be installable" >&2; exit 1; \
-	else $(MAKE) --no-print-directory test-here && \
+	else $(MAKE) --no-print-directory test-here test-python && \
 		echo "==> SKIPPED: EVERY TEST ON A REAL CEPH CLUSTER, because Ceph cannot be installed here" >&2; fi
 
-test-all: test-here test-ceph
+test-all: test-here test-python test-ceph
 	@echo "==> all passed"
 
 test-here: toolchain
@@ -55,10 +71,43 @@ test-here: toolchain
 	else echo "skipped: rustfmt is missing; 'rustup component add rustfmt' installs it"; fi
 	@echo "==> lints"
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
-		$(CARGO) clippy --release --workspace --all-targets -- -D warnings; \
+		$(CARGO) clippy --release --workspace --all-targets -- -D warnings && \
+		$(CARGO) clippy --release --workspace --test ceph -- -D warnings; \
 	else echo "skipped: clippy is missing; 'rustup component add clippy' installs it"; fi
 	@echo "==> tests"
-	$(CARGO) test --release --workspace
+	$(CARGO) test --release $(WITHOUT_PYTHON)
+
+# The Python package, in an environment of its own. It is built as `pip install ./python` builds it: what of the query engine is
+# compiled already is not compiled again.
+PYTHON := python3
+PYTHON_ENV := target/python-env
+PYTHON_RUN := $(CURDIR)/$(PYTHON_ENV)/bin/python
+
+python: toolchain python-env ## build the Python package and install it in target/python-env
+	@echo "==> building the Python package"
+	PATH="$(CURDIR)/$(PYTHON_ENV)/bin:$$PATH" $(PYTHON_RUN) -m pip install -q --no-build-isolation --no-deps --force-reinstall \
+		./python
+
+python-env: python-packages
+	@[ -x $(PYTHON_ENV)/bin/pip ] || { echo "==> making $(PYTHON_ENV)"; $(PYTHON) -m venv --clear $(PYTHON_ENV); }
+	@cmp -s python/requirements-test.txt $(PYTHON_ENV)/installed || { \
+		$(PYTHON_RUN) -m pip install -q -r python/requirements-test.txt && \
+		cp python/requirements-test.txt $(PYTHON_ENV)/installed; }
+
+python-packages:
+	@$(PYTHON) -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+		command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
+			echo "Python 3.11 or newer with venv is missing: install it and run make again" >&2; exit 1; }; \
+		echo "==> installing python3-venv with apt"; \
+		$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends python3-venv; }
+
+test-python: python ## prove what the Python package promises
+	@echo "==> tests of the Python package"
+	cd python && $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
+
+# What cargo builds for fewer packages can have other features, and then nearly everything compiles again.
+WITHOUT_PYTHON := --workspace --exclude benthic-python
 
 # Sockets have short paths, so clusters are not below a directory that may have a long one. These directories' names are of
 # this tree: what a killed run left in them is removed by the next.
@@ -66,8 +115,8 @@ TREE := $(firstword $(shell pwd | cksum))
 TEST_DIR := $(or $(TMPDIR),/tmp)/benthic-test-$(TREE)
 BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
-test-ceph: toolchain ceph-packages ## prove what takes a real Ceph cluster, which it starts and removes
-	$(CARGO) build --release --workspace --all-targets
+test-ceph: toolchain ceph-packages python ## prove what takes a real Ceph cluster, which it starts and removes
+	$(CARGO) build --release $(WITHOUT_PYTHON) --lib --bins --examples
 	@echo "==> tests on a real Ceph cluster"
 	@benthic=target/release/benthic; \
 	clusters() { find $(TEST_DIR) -name benthic-cluster.json -printf '%h\n' 2>/dev/null; }; \
@@ -78,7 +127,9 @@ test-ceph: toolchain ceph-packages ## prove what takes a real Ceph cluster, whic
 	remove; trap remove EXIT; trap 'exit 130' INT TERM; \
 	BENTHIC_METHOD_DEADLINE_MS=2000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
 	TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf \
-		$(CARGO) test --release --workspace --test ceph
+		$(CARGO) test --release --workspace --test ceph && \
+	(cd python && TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf \
+		$(PYTHON_RUN) -P -m pytest -q -m ceph)
 
 bench: toolchain ## measure the embedded engine against fio and others; results in target/bench
 	@command -v fio >/dev/null || { \
@@ -98,6 +149,12 @@ bench-ceph: ceph ## measure on real Ceph clusters; results in target/bench-ceph
 	g++ -std=c++17 -O2 -Wall -Wextra -Werror -shared -fPIC -isystem /usr/include/rados \
 		bench/ceph/cls_plainmd5.cc -lcrypto -o target/bench-ceph/libcls_plainmd5.so
 	TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/ceph/Cargo.toml
+
+bench-table: toolchain ceph-packages python-env ## measure tables and SQL against others; ARGS='near --quick' for a part; results in target/bench-table
+	$(CARGO) build --release $(WITHOUT_PYTHON) --lib --bins --bench table
+	@mkdir -p $(BENCH_DIR)
+	TMPDIR=$(BENCH_DIR) $(CARGO) bench --profile release $(WITHOUT_PYTHON) --bench table -- \
+		--benthic $(CURDIR)/target/release/benthic --python $(PYTHON_RUN) --out $(CURDIR)/target/bench-table $(ARGS)
 
 # What is looked for is panics and broken promises, for which stable Rust does; no code of ours that runs here is `unsafe`. What
 # the fuzzer finds worth keeping goes to target/fuzz, not among the inputs that git has.

@@ -1,4 +1,4 @@
-//! Names the build by what decides how a plan is encoded: this crate's code and the versions of all that it uses.
+//! Names the build by what decides how a plan is encoded: this crate's code, that of indexes, and the versions of all that it uses.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -6,7 +6,8 @@ use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 
 fn main() {
-    let mut files = vec![PathBuf::from("../../Cargo.lock"), PathBuf::from("src")];
+    let mut files =
+        vec![PathBuf::from("../../Cargo.lock"), PathBuf::from("src"), PathBuf::from("../benthic-index/src")];
     files.iter().for_each(|file| println!("cargo::rerun-if-changed={}", file.display()));
     let mut hash = DefaultHasher::new();
     while let Some(file) = files.pop() {

@@ -8,6 +8,10 @@
 #[allow(dead_code, reason = "only the parsers are fuzzed")]
 mod units;
 
+use benthic_classes::bucket::Bucket;
+use benthic_classes::bucket::codec::{Id, Wire};
+use benthic_classes::bucket::state::{Body, Group, Manifest, Segment};
+use benthic_classes::bucket::wire as index;
 use benthic_classes::lock::{self, wire};
 use benthic_classes::picture::Picture;
 use benthic_core::names::{check_namespace, check_pool_name, check_xattr_name};
@@ -25,8 +29,9 @@ use std::sync::Arc;
 
 pub type Target = fn(&[u8]);
 
-pub const TARGETS: [(&str, Target); 12] = [
+pub const TARGETS: [(&str, Target); 13] = [
     ("address", address),
+    ("bucket", bucket),
     ("class", class),
     ("listing", listing),
     ("lock", lock),
@@ -57,6 +62,116 @@ fn reparsed<T: FromStr + Display + PartialEq>(text: &str) {
     if let Ok(value) = text.parse::<T>() {
         let shown = value.to_string();
         assert!(shown.parse::<T>().is_ok_and(|again| again == value), "{text:?} became {shown:?}");
+    }
+}
+
+/// Any calls, one after the other, of a shard of a bucket in which anything may be stored: with any bytes as input, and with
+/// what could be meant, so that versions, uploads and shared data come to be. What is listed can be read.
+pub fn bucket(input: &[u8]) {
+    let (pool, object) = (pool(ClassRegistry::new().with(Bucket)), object("o"));
+    let call = |method: &str, input: Bytes| call(&*pool, &object, "bucket", method, input);
+    let mut parts = Parts(input);
+    call("init", index::Init { bucket: Id([1; 16]), shard: 0 }.encode());
+    let (key, value) = (parts.bytes(), parts.bytes());
+    let damaged = (1..=limits::OMAP_KEY_BYTES_MAX).contains(&key.len());
+    if damaged {
+        block_on(pool.write(&object, WriteOp::new().omap_set([(key, value)]))).expect("it can be written");
+    }
+    while !parts.0.is_empty() {
+        let method = Bucket.methods()[usize::from(parts.byte()) % Bucket.methods().len()].name;
+        let input = if parts.byte() % 8 == 0 { parts.bytes() } else { meant(method, &mut parts) };
+        call(method, input);
+    }
+    let list = |what| index::List {
+        what,
+        prefix: String::new(),
+        delimiter: String::new(),
+        after: None,
+        entries_max: index::LIST_ENTRIES_MAX,
+    };
+    let listed = call("list", list(index::What::Versions).encode());
+    let Some(listed) = listed else {
+        assert!(damaged, "what the class itself stored can be listed");
+        return;
+    };
+    for entry in index::Listed::decode(&listed).expect("a listing can be decoded").entries {
+        let index::Entry::Version(version) = entry else { panic!("no prefixes were asked for") };
+        let get = index::Get { key: version.key, version: Some(version.head.version_ref()) };
+        assert!(call("get", get.encode()).is_some() || damaged, "{get:?} is listed and not there");
+    }
+}
+
+/// An input that makes sense, of few keys and writes, so that they meet.
+fn meant(method: &str, parts: &mut Parts<'_>) -> Bytes {
+    let now_ms = u64::from(parts.byte());
+    let times = index::Times { now_ms, grace_ms: u64::from(parts.byte() % 8), outcome_ms: 4 };
+    let id = |byte: u8| Id([byte % 6; 16]);
+    let (write, other) = (id(parts.byte()), id(parts.byte()));
+    let key = ["a", "a/b", "\0", "é"][usize::from(parts.byte() % 4)].to_owned();
+    let mode =
+        [index::Mode::Off, index::Mode::Enabled, index::Mode::Suspended][usize::from(parts.byte() % 3)];
+    let etag = ["x", "y"][usize::from(parts.byte() % 2)].to_owned();
+    let condition = match parts.byte() % 8 {
+        0 => index::Condition::Exists,
+        1 => index::Condition::Absent,
+        2 => index::Condition::Matches("x".to_owned()),
+        3 => index::Condition::Differs("x".to_owned()),
+        _ => index::Condition::Always,
+    };
+    let version = match parts.byte() % 12 {
+        0 => index::VersionRef::Null,
+        seq => index::VersionRef::Seq(u64::from(seq)),
+    };
+    let flag = parts.byte();
+    let named = (flag & 1 == 1).then_some(version);
+    let number = u16::from(parts.byte() % 4);
+    let segment = (flag & 2 == 2).then_some(Segment { write, len_bytes: 9, chunk_bytes: 4 });
+    let group = Group { bucket: Id([1; 16]), shard: 0, write: other };
+    let shared = (flag & 4 == 4).then_some(group);
+    // Some too large to stand in the entry of its version.
+    let attributes = [("a".to_owned(), Bytes::from(vec![flag; usize::from(flag) * 8]))].into();
+    match method {
+        "init" => index::Init { bucket: Id([flag % 2; 16]), shard: 0 }.encode(),
+        "gate" => index::Gate { revision: u64::from(number), close: flag % 2 == 1 }.encode(),
+        "begin" | "renew" => {
+            index::Begin { write, expires_ms: now_ms + 4, chunks: u32::from(number), shared }.encode()
+        }
+        "sweep" => index::Sweep { now_ms, writes: vec![write, other], given_up: flag & 1 == 1 }.encode(),
+        "put" => {
+            let body =
+                Body { manifest: Manifest { shared, segments: segment.into_iter().collect() }, attributes };
+            index::Put { times, write, key, condition, mode, etag, body }.encode()
+        }
+        "delete" => index::Delete { times, write, key, version: named, condition, mode }.encode(),
+        "set_attributes" => {
+            index::SetAttributes { key, version, write, revision: u32::from(number), attributes }.encode()
+        }
+        "upload" => index::NewUpload { upload: other, key, now_ms, attributes }.encode(),
+        "part" => {
+            index::PutPart { times, upload: other, key, number, write, segment, etag, attributes }.encode()
+        }
+        "complete" => {
+            let parts = vec![index::PartRef { number, write }];
+            index::Complete { times, upload: other, key, condition, mode, etag, attributes, parts }.encode()
+        }
+        "abort" => index::Abort { times, upload: other, key }.encode(),
+        "share" => index::Share { group: other, tag: write, key, version }.encode(),
+        "release" => index::Unshare { group: other, tag: write, free_at_ms: now_ms }.encode(),
+        "get" => index::Get { key, version: named }.encode(),
+        _ => {
+            let what = [index::What::Objects, index::What::Versions, index::What::Uploads];
+            let within = (flag & 8 == 8).then_some(index::Within::Version(u64::from(number)));
+            let after = (flag & 1 == 1).then_some(index::After { key, within });
+            let delimiter = if flag & 2 == 2 { "/" } else { "" };
+            index::List {
+                what: what[usize::from(number % 3)],
+                prefix: if flag & 4 == 4 { "a".to_owned() } else { String::new() },
+                delimiter: delimiter.to_owned(),
+                after,
+                entries_max: u32::from(flag % 5),
+            }
+            .encode()
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The MD5 of every object of a pool, computed beside them, against md5sum of the same files.
 
-use crate::report::{Aim, Row, Section};
 use crate::rounds::{Side, in_turns};
 use crate::{Setting, store};
 use bench_report::Outcome;
+use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::{noise, seconds};
 use benthic_classes::digest::{Algorithm, client};
 use benthic_core::{ObjectId, Pool};

@@ -1,6 +1,7 @@
 //! What the file system knows: bytes on the disk, flushes of the disk; and leaving it quiet.
 
 use bench_report::Outcome;
+use bench_report::sections::{Aim, Row};
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -83,6 +84,12 @@ impl Flushes {
     /// this file system.
     pub fn by_round(&self) -> Vec<f64> {
         self.per_operation.borrow().iter().skip(1).copied().collect()
+    }
+
+    /// As a row, where the disk counts them.
+    pub fn against(&self, what: impl Into<String>, reference: &Flushes) -> Option<Row> {
+        let row = Row::compared(what, "", &self.by_round(), &reference.by_round(), Aim::None);
+        (!row.ours.is_empty() && !row.reference.is_empty()).then_some(row)
     }
 
     fn so_far(&self) -> Option<u64> {

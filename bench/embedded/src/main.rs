@@ -12,16 +12,15 @@ mod omap;
 mod overwrites;
 mod reads;
 mod reference_kv;
-mod report;
 mod rounds;
 mod socket;
 mod space;
 mod store;
 mod writes;
 
+use bench_report::sections::{Report, Section};
 use bench_report::{Outcome, machine, tables};
 use clap::Parser;
-use report::{Report, Section};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -104,7 +103,8 @@ fn run(args: Args) -> Outcome {
     std::fs::create_dir_all(&args.dir)?;
     let conditions = machine::describe(&args.dir, "fio", "fio")?;
     let rounds = args.rounds as usize;
-    let mut report = Report::new(conditions, rounds, args.quick);
+    let mut report =
+        Report::new("The embedded engine against its references", conditions, rounds, args.quick);
     let work = std::fs::canonicalize(&args.dir)?.join("work");
     let cores = std::thread::available_parallelism()?.get();
     for (name, what, section) in SECTIONS {

@@ -3,9 +3,9 @@
 
 use crate::child::{Child, POOL, TINY_BYTES, number};
 use crate::files::{disk_bytes, settle};
-use crate::report::{Aim, Row, Section};
 use crate::{Setting, store};
 use bench_report::Outcome;
+use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::median;
 use std::path::Path;
 

@@ -1,11 +1,11 @@
 //! Omap inserts with random keys, and ordered scans, against the bare key-value crate.
 
 use crate::reference_kv::{Batch, Tree};
-use crate::report::{Aim, Row, Section};
 use crate::rounds::{Round, Side, in_turns};
 use crate::store::Random;
 use crate::{Setting, store};
 use bench_report::Outcome;
+use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::seconds;
 use benthic_core::{ObjectId, Pool, ReadOp, ReadOutput, WriteOp, limits};
 use bytes::Bytes;

@@ -2,11 +2,11 @@
 //! against fio without.
 
 use crate::files::{Flushes, settle};
-use crate::report::{Aim, Row, Section};
 use crate::rounds::{Round, Side, in_turns};
 use crate::store::Random;
 use crate::{Setting, fio, store};
 use bench_report::Outcome;
+use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::noise;
 use benthic_core::{ObjectId, Pool, WriteOp};
 use benthic_embedded::EmbeddedStore;
@@ -59,7 +59,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
         let measured = in_turns(setting, &what, vec![ours, fio])?;
         rows.push(Row::compared(&what, "writes/s", &measured[0], &measured[1], AIM));
         if durable {
-            rows.extend(Row::flushes(format!("{what}: flushes a write"), &our_flushes, &fio_flushes));
+            rows.extend(our_flushes.against(format!("{what}: flushes a write"), &fio_flushes));
         }
     }
     load.store.close()?;

@@ -1,10 +1,10 @@
 //! Cached reads against pread and the same checksum, one at a time and four at once.
 
-use crate::report::{Aim, Row, Section};
 use crate::rounds::{Side, in_turns};
 use crate::store::Random;
 use crate::{Setting, store};
 use bench_report::Outcome;
+use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::{noise, seconds};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool};
 use bytes::Bytes;

@@ -1,10 +1,10 @@
 //! The same operations on a store of another process, through its socket, and on one of this process.
 
 use crate::child::{Child, POOL};
-use crate::report::{Aim, Row, Section};
 use crate::rounds::{Side, in_turns};
 use crate::{Setting, store};
 use bench_report::Outcome;
+use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::noise;
 use benthic_core::{ObjectId, Pool, Store, WriteOp};
 use benthic_embedded::EmbeddedStore;

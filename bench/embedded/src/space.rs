@@ -1,10 +1,10 @@
 //! Bytes on the disk after a working set was overwritten ten times and half of it removed.
 
 use crate::files::{disk_bytes, pause_ms};
-use crate::report::{Aim, Row, Section};
 use crate::store::Random;
 use crate::{Setting, store};
 use bench_report::Outcome;
+use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::{noise, seconds};
 use benthic_core::{ObjectId, Pool, WriteOp};
 use bytes::Bytes;

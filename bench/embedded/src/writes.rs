@@ -1,10 +1,10 @@
 //! Durable writes of new objects of 64 KiB, one at a time and 16 in flight, against fio with as many syncs.
 
 use crate::files::Flushes;
-use crate::report::{Aim, Row, Section};
 use crate::rounds::{Side, in_turns};
 use crate::{Setting, fio, store};
 use bench_report::Outcome;
+use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::noise;
 use benthic_core::WriteOp;
 use bytes::Bytes;
@@ -58,7 +58,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
             Row::compared(what("fio into a new file"), "MiB/s", &measured[0], &measured[1], AIM),
             Row::compared(what("fio over a laid-out file"), "MiB/s", &measured[0], &measured[2], Aim::None),
         ]);
-        rows.extend(Row::flushes(what("fio into a new file: flushes a write"), &our_flushes, &fio_flushes));
+        rows.extend(our_flushes.against(what("fio into a new file: flushes a write"), &fio_flushes));
     }
     store.close()?;
     Ok(Section {

@@ -1,8 +1,9 @@
 //! What the benchmarks share: the machine in a few words, medians, and results as Markdown, JSON and a page.
 
-#[path = "../../../crates/benthic-cli/src/commands/demo/html.rs"]
+#[path = "../../../crates/benthic-cli/src/html.rs"]
 pub mod html;
 pub mod machine;
+pub mod sections;
 pub mod stats;
 pub mod tables;
 

@@ -97,6 +97,10 @@ impl Ranges for Beside<'_, '_> {
         ranges.iter().map(|range| self.read_range(range)).collect()
     }
 
+    fn entries(&mut self, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>> {
+        self.context.omap_get(keys)
+    }
+
     fn go_on(&mut self) -> Result<()> {
         self.context.check_deadline()
     }

@@ -19,11 +19,37 @@ pub enum Pushdown {
 const TRY_AGAIN: u64 = 16;
 /// A way that was so many times slower is hardly tried again.
 const FAR_SLOWER: f64 = 8.0;
+/// A try here is given up when its first rows take so many times longer than all of them do beside the object.
+const GIVE_UP_AFTER: u32 = 2;
+/// How long whoever knows no better waits for an OSD that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it is waited before the first try here, while nothing ran beside an object: a try is cheap where bytes are.
+const PATIENCE_NEAR: Duration = Duration::from_millis(20);
+const PATIENCE_FAR: Duration = Duration::from_secs(2);
+/// Between two questions whether an OSD is still busy.
+const WAIT_MIN: Duration = Duration::from_millis(2);
+const WAIT_MAX: Duration = Duration::from_millis(50);
+/// Questions in the time that a fragment takes.
+const QUESTIONS: u32 = 8;
+
+/// What to do about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Run the fragment beside it.
+    Beside,
+    /// Run it here.
+    Here,
+    /// Run it here, until the first rows came or [`Choice::gives_up`]: then beside the object.
+    TryHere,
+    /// Ask again after this time.
+    Wait(Duration),
+}
 
 /// The choice for the objects of one fragment.
 #[derive(Debug)]
 pub struct Choice {
     pushdown: Pushdown,
+    is_far: bool,
     learnt: Mutex<Learnt>,
 }
 
@@ -31,6 +57,7 @@ pub struct Choice {
 struct Learnt {
     refused: bool,
     asked: u64,
+    tries_here: bool,
     pushed: Speed,
     pulled: Speed,
 }
@@ -48,34 +75,77 @@ impl Speed {
         self.size_bytes += size_bytes;
     }
 
-    fn ns_per_byte(&self) -> Option<f64> {
-        (self.size_bytes > 0).then(|| self.time.as_nanos() as f64 / self.size_bytes as f64)
+    /// What an object of this size would take; nothing if there was none yet.
+    fn of(&self, size_bytes: u64) -> Option<Duration> {
+        (self.size_bytes > 0).then(|| self.time.mul_f64(size_bytes as f64 / self.size_bytes as f64))
+    }
+}
+
+impl Pushdown {
+    /// What this is in a store: in one on this machine there is nothing to move.
+    #[must_use]
+    pub fn in_store(self, is_ceph: bool) -> Pushdown {
+        if self == Pushdown::Auto && !is_ceph { Pushdown::Never } else { self }
     }
 }
 
 impl Choice {
-    /// Nothing is learnt yet.
-    pub fn new(pushdown: Pushdown) -> Choice {
-        Choice { pushdown, learnt: Mutex::default() }
+    /// Nothing is learnt yet. Objects are far if bytes probably take long to come.
+    pub fn new(pushdown: Pushdown, is_far: bool) -> Choice {
+        Choice { pushdown, is_far, learnt: Mutex::default() }
     }
 
-    /// Whether the next object's fragment is to run beside it.
-    pub fn push(&self) -> bool {
+    /// What to do about the next object.
+    pub fn next(&self, size_bytes: u64) -> Way {
         let mut learnt = self.learnt.lock();
-        if learnt.refused {
-            return false;
+        if learnt.refused || self.pushdown == Pushdown::Never {
+            return Way::Here;
         }
         learnt.asked += 1;
-        let tries = |every: u64| learnt.asked.is_multiple_of(every);
-        match (self.pushdown, learnt.pushed.ns_per_byte(), learnt.pulled.ns_per_byte()) {
-            (Pushdown::Never, ..) => false,
-            (Pushdown::Always, ..) | (_, None, _) => true,
-            (Pushdown::Auto, Some(_), None) => !tries(TRY_AGAIN),
-            (Pushdown::Auto, Some(pushed), Some(pulled)) => {
-                let is_far = pushed.max(pulled) > FAR_SLOWER * pushed.min(pulled);
-                (pushed <= pulled) != tries(if is_far { TRY_AGAIN * TRY_AGAIN } else { TRY_AGAIN })
-            }
+        let Some(pushed) = learnt.pushed.of(size_bytes).filter(|_| self.pushdown == Pushdown::Auto) else {
+            return Way::Beside;
+        };
+        let pulled = learnt.pulled.of(size_bytes);
+        let (slower, faster) = (pulled.unwrap_or(pushed).max(pushed), pulled.unwrap_or(pushed).min(pushed));
+        let is_far_slower = match pulled {
+            None => self.is_far,
+            Some(_) => slower.as_secs_f64() > FAR_SLOWER * faster.as_secs_f64(),
+        };
+        let tries =
+            learnt.asked.is_multiple_of(if is_far_slower { TRY_AGAIN * TRY_AGAIN } else { TRY_AGAIN });
+        match pulled {
+            Some(pulled) if pulled < pushed && !tries => Way::Here,
+            Some(pulled) if pulled < pushed => Way::Beside,
+            _ if tries => Way::TryHere,
+            _ => Way::Beside,
         }
+    }
+
+    /// What to do about an object whose OSD is busy, after so long a time.
+    pub fn busy(&self, size_bytes: u64, waited: Duration) -> Way {
+        let mut learnt = self.learnt.lock();
+        let pushed = learnt.pushed.of(size_bytes);
+        let wait = Way::Wait((pushed.unwrap_or_default() / QUESTIONS).clamp(WAIT_MIN, WAIT_MAX));
+        let patience = match learnt.pulled.of(size_bytes) {
+            _ if learnt.refused => return Way::Here,
+            _ if self.pushdown == Pushdown::Always => PATIENCE,
+            Some(pulled) => pulled,
+            None if learnt.tries_here => PATIENCE,
+            // One object shows whether it is worth to wait. Often it is only the fragments of this query that make an OSD busy.
+            None => {
+                let first = match (self.is_far, pushed) {
+                    (false, _) => PATIENCE_NEAR,
+                    (true, None) => PATIENCE_FAR,
+                    (true, Some(pushed)) => GIVE_UP_AFTER * pushed,
+                };
+                if waited >= first {
+                    learnt.tries_here = true;
+                    return Way::TryHere;
+                }
+                PATIENCE
+            }
+        };
+        if waited < patience { wait } else { Way::Here }
     }
 
     /// The objects do not take this fragment, and will not.
@@ -95,45 +165,112 @@ impl Choice {
         self.learnt.lock().pushed.add(size_bytes, time);
     }
 
+    /// Whether a try here, which has no rows after this time, is given up. If so, it is known to be far slower.
+    pub fn gives_up(&self, size_bytes: u64, time: Duration) -> bool {
+        let mut learnt = self.learnt.lock();
+        let gives_up = learnt.pushed.of(size_bytes).is_some_and(|pushed| time > GIVE_UP_AFTER * pushed);
+        if gives_up {
+            learnt.pulled.add(size_bytes, time.mul_f64(FAR_SLOWER));
+            learnt.tries_here = false;
+        }
+        gives_up
+    }
+
+    /// A try here has its first rows: how long it takes depends on whoever takes them, too.
+    pub fn has_rows_here(&self) {
+        self.learnt.lock().tries_here = false;
+    }
+
     /// A fragment ran here.
     pub fn pulled(&self, size_bytes: u64, time: Duration) {
-        self.learnt.lock().pulled.add(size_bytes, time);
+        let mut learnt = self.learnt.lock();
+        learnt.pulled.add(size_bytes, time);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, Pushdown, TRY_AGAIN};
+    use super::{Choice, PATIENCE, Pushdown, TRY_AGAIN, WAIT_MAX, WAIT_MIN, Way};
     use std::time::Duration;
 
-    fn of(choice: &Choice, times: u64) -> u64 {
-        (0..times).filter(|_| choice.push()).count() as u64
+    const MS: Duration = Duration::from_millis(1);
+
+    /// How many of the next objects go this way.
+    fn count(choice: &Choice, times: u64, wanted: impl Fn(Way) -> bool) -> u64 {
+        (0..times).filter(|_| wanted(choice.next(1_000))).count() as u64
     }
 
     #[test]
     fn auto_pushes_until_it_knows_that_pulling_is_faster() {
-        let choice = Choice::new(Pushdown::Auto);
-        assert_eq!(of(&choice, 10 * TRY_AGAIN), 10 * TRY_AGAIN);
-        choice.pushed(1_000, Duration::from_micros(50));
-        assert_eq!(of(&choice, 10 * TRY_AGAIN), 10 * (TRY_AGAIN - 1));
-        choice.pulled(2_000, Duration::from_micros(20));
-        assert_eq!(of(&choice, 10 * TRY_AGAIN), 10);
-        choice.pulled(1_000, Duration::from_micros(180));
-        assert_eq!(of(&choice, 10 * TRY_AGAIN), 10 * (TRY_AGAIN - 1));
-        choice.pulled(1_000, Duration::from_secs(1));
-        assert!(of(&choice, 10 * TRY_AGAIN) >= 10 * TRY_AGAIN - 1);
+        let choice = Choice::new(Pushdown::Auto, false);
+        assert_eq!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::Beside), 10 * TRY_AGAIN);
+        choice.pushed(1_000, 50 * MS);
+        assert_eq!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::TryHere), 10);
+        assert_eq!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::Beside), 10 * (TRY_AGAIN - 1));
+        choice.pulled(2_000, 20 * MS);
+        assert_eq!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::Here), 10 * (TRY_AGAIN - 1));
+        choice.pulled(1_000, 180 * MS);
+        assert_eq!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::Beside), 10 * (TRY_AGAIN - 1));
+        choice.pulled(1_000, 10_000 * MS);
+        assert!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::Beside) >= 10 * TRY_AGAIN - 1);
     }
 
     #[test]
     fn what_was_refused_is_not_sent_again() {
         for (pushdown, after_too_large) in [(Pushdown::Auto, 0), (Pushdown::Always, 3), (Pushdown::Never, 0)]
         {
-            let choice = Choice::new(pushdown);
-            assert_eq!(choice.push(), pushdown != Pushdown::Never);
+            let choice = Choice::new(pushdown, false);
+            assert_eq!(choice.next(1) == Way::Beside, pushdown != Pushdown::Never);
             choice.too_large();
-            assert_eq!(of(&choice, 3), after_too_large, "{pushdown:?}");
+            assert_eq!(count(&choice, 3, |way| way == Way::Beside), after_too_large, "{pushdown:?}");
             choice.refused();
-            assert_eq!(of(&choice, 3), 0, "{pushdown:?}");
+            assert_eq!(count(&choice, 3, |way| way == Way::Here), 3, "{pushdown:?}");
+            assert_eq!(choice.busy(1, Duration::ZERO), Way::Here);
         }
+    }
+
+    #[test]
+    fn a_busy_osd_is_worth_waiting_for_as_long_as_pulling_takes() {
+        let choice = Choice::new(Pushdown::Auto, false);
+        // Nothing is known: one object is tried here, the others wait meanwhile.
+        assert_eq!(choice.busy(1_000, Duration::ZERO), Way::Wait(WAIT_MIN));
+        assert_eq!(choice.busy(1_000, 20 * MS), Way::TryHere);
+        assert_eq!(choice.busy(1_000, 300 * MS), Way::Wait(WAIT_MIN));
+        assert!(!choice.gives_up(1_000, 10_000 * MS));
+        choice.has_rows_here();
+        choice.pulled(1_000, 160 * MS);
+        choice.pushed(1_000, 80 * MS);
+        assert_eq!(choice.busy(1_000, 159 * MS), Way::Wait(10 * MS));
+        assert_eq!(choice.busy(1_000, 160 * MS), Way::Here);
+        choice.pushed(1_000_000, 10_000_000 * MS);
+        assert_eq!(choice.busy(1_000, Duration::ZERO), Way::Wait(WAIT_MAX));
+
+        let always = Choice::new(Pushdown::Always, true);
+        always.pulled(1_000, MS);
+        assert_eq!(always.busy(1_000, 10_000 * MS), Way::Wait(WAIT_MIN));
+        assert_eq!(always.busy(1_000, PATIENCE), Way::Here);
+    }
+
+    #[test]
+    fn objects_that_are_far_are_tried_here_only_when_osds_stay_busy() {
+        let choice = Choice::new(Pushdown::Auto, true);
+        assert_eq!(choice.busy(1_000, 1_999 * MS), Way::Wait(WAIT_MIN));
+        assert_eq!(choice.busy(1_000, 2_000 * MS), Way::TryHere);
+        let choice = Choice::new(Pushdown::Auto, true);
+        choice.pushed(1_000, 80 * MS);
+        assert_eq!(choice.busy(1_000, 159 * MS), Way::Wait(10 * MS));
+        assert_eq!(count(&choice, 15 * TRY_AGAIN, |way| way == Way::Beside), 15 * TRY_AGAIN);
+        assert_eq!(choice.busy(1_000, 160 * MS), Way::TryHere);
+    }
+
+    #[test]
+    fn a_try_that_takes_too_long_is_given_up_and_known_to_be_slow() {
+        let choice = Choice::new(Pushdown::Auto, false);
+        assert_eq!(choice.busy(1_000, 20 * MS), Way::TryHere);
+        choice.pushed(1_000, 100 * MS);
+        assert!(!choice.gives_up(1_000, 200 * MS) && choice.gives_up(1_000, 201 * MS));
+        assert!(matches!(choice.busy(1_000, 1_600 * MS), Way::Wait(_)));
+        assert_eq!(choice.busy(1_000, 1_700 * MS), Way::Here);
+        assert!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::Beside) >= 10 * TRY_AGAIN - 1);
     }
 }

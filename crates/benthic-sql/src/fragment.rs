@@ -2,11 +2,13 @@
 
 use crate::object::DataObject;
 use crate::objects::{file, source};
+use crate::probe::Indexes;
 use crate::reader::Readers;
-use crate::scan::ObjectSource;
+use crate::scan::{IndexUse, ObjectSource};
 use crate::tightening::{Now, is_dynamic};
 use arrow::datatypes::SchemaRef;
 use benthic_fragment::fragment::{Envelope, OBJECT_URL, accepts, encode};
+use benthic_index::Probe;
 use bytes::Bytes;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, internal_err};
@@ -55,6 +57,12 @@ pub struct Fragment {
     pub dynamic: Option<Expr>,
     /// The columns of its objects.
     pub schema: SchemaRef,
+    /// The predicate of its scan that does not change.
+    fixed: Option<Expr>,
+    /// The indexes of its table.
+    indexes: Arc<Indexes>,
+    /// What is looked up in one of them.
+    pub probe: Option<Arc<Probe>>,
     /// How objects are read that have other columns.
     adapter: Option<Arc<dyn PhysicalExprAdapterFactory>>,
     /// Whether it gives less than it reads. Otherwise reading what it needs is better.
@@ -77,8 +85,19 @@ impl Fragment {
     ///
     /// # Errors
     /// The reason.
-    pub fn envelope(&self) -> Result<Bytes, String> {
-        envelope(&self.plan)
+    pub fn envelope(&self, compress: bool) -> Result<Bytes, String> {
+        envelope(&self.plan, self.probe.as_ref(), compress)
+    }
+
+    /// What is looked up if a filter is known besides.
+    pub fn probe_with(&self, filter: &Expr) -> Option<Arc<Probe>> {
+        let all = self.fixed.iter().chain([filter]).cloned();
+        conjunction_opt(all).and_then(|filter| self.indexes.probe(&filter)).map(Arc::new)
+    }
+
+    /// The look-up for people, if there is one.
+    pub fn shown_probe(&self) -> Option<String> {
+        self.probe.as_ref().map(|probe| self.indexes.shown(probe))
     }
 
     /// The nodes, and a filter on top of the scan.
@@ -100,7 +119,12 @@ impl Fragment {
     ///
     /// # Errors
     /// Those of building nodes anew.
-    pub fn on(&self, object: &Arc<DataObject>, readers: &Arc<Readers>, now: &Now) -> Result<Plan> {
+    pub fn on(
+        &self,
+        object: &Arc<DataObject>,
+        (readers, index_use): (&Arc<Readers>, &IndexUse),
+        now: &Now,
+    ) -> Result<Plan> {
         let plan = now.plan.as_ref().unwrap_or(&self.plan);
         let on_object = Arc::clone(plan).transform_up(|plan| {
             let Some(scan) = scan_of_objects(&plan) else {
@@ -112,7 +136,11 @@ impl Fragment {
                 source = source.with_predicate(predicate);
             }
             let scan = FileScanConfigBuilder::from(scan.clone())
-                .with_source(Arc::new(ObjectSource { parquet: source, pruned_objects: 0 }))
+                .with_source(Arc::new(ObjectSource {
+                    probe: now.probe.clone(),
+                    index_use: Some(index_use.clone()),
+                    ..ObjectSource::plain(source)
+                }))
                 .with_expr_adapter(self.adapter.clone())
                 .with_file(file(object))
                 .build();
@@ -122,13 +150,14 @@ impl Fragment {
     }
 }
 
-/// A plan as it is sent; or why no object would take it.
+/// A plan as it is sent, for answers that are compressed or not; or why no object would take it.
 ///
 /// # Errors
 /// The reason.
-pub fn envelope(plan: &Plan) -> Result<Bytes, String> {
+pub fn envelope(plan: &Plan, probe: Option<&Arc<Probe>>, compress: bool) -> Result<Bytes, String> {
     let plan = encode(plan).map_err(|error| error.to_string())?;
-    let envelope = Envelope { output_bytes_max: OUTPUT_BYTES_MAX, ..Envelope::new(plan) };
+    let probe = probe.map(|probe| Probe::clone(probe));
+    let envelope = Envelope { output_bytes_max: OUTPUT_BYTES_MAX, compress, probe, ..Envelope::new(plan) };
     accepts(&envelope)?;
     Ok(envelope.to_bytes())
 }
@@ -261,8 +290,8 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
     let used = Arc::new(schema.project(&Vec::from_iter(used))?);
     let on_used = |expr: &Expr| reassign_expr_columns(Arc::clone(expr), &used);
     let mut source = source(TableSchema::from(Arc::clone(&used)), Readers::default());
-    let fixed: Vec<Expr> = fixed.iter().map(on_used).collect::<Result<_>>()?;
-    if let Some(predicate) = conjunction_opt(fixed) {
+    let prunes: Vec<Expr> = fixed.iter().map(on_used).collect::<Result<_>>()?;
+    if let Some(predicate) = conjunction_opt(prunes) {
         source = source.with_predicate(predicate);
     }
     let exprs = |on: &SchemaRef| -> Result<Vec<ProjectionExpr>> {
@@ -287,15 +316,17 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
         let exprs = exprs(&plan.schema())?;
         plan = Arc::new(ProjectionExec::try_new(exprs, plan)?);
     }
-    let pruned_objects =
-        scan.file_source().downcast_ref::<ObjectSource>().map_or(0, |source| source.pruned_objects);
+    let of_table = scan.file_source().downcast_ref::<ObjectSource>();
     // A filter below a limit would take other rows.
     let dynamic = conjunction_opt(dynamic).filter(|_| scan.limit.is_none());
     Ok(Fragment {
         plan,
         limit: scan.limit,
         objects: objects(scan)?,
-        pruned_objects,
+        pruned_objects: of_table.map_or(0, |source| source.pruned_objects),
+        fixed: conjunction_opt(fixed),
+        indexes: of_table.map(|source| Arc::clone(&source.indexes)).unwrap_or_default(),
+        probe: of_table.and_then(|source| source.probe.clone()),
         schema: Arc::clone(schema),
         adapter: scan.expr_adapter_factory.clone(),
         is_useful: dynamic.is_some(),

@@ -1,11 +1,11 @@
 //! The node that stands for a fragment: each object's part runs beside it or here, and the rows are the same.
 
-use crate::choice::{Choice, Pushdown};
+use crate::choice::{Choice, Pushdown, Way};
 use crate::errors::external;
 use crate::fragment::Fragment;
 use crate::object::DataObject;
 use crate::reader::Readers;
-use crate::scan::in_object;
+use crate::scan::{IndexUse, in_object};
 use crate::tightening::{Now, Tightening};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -37,6 +37,8 @@ use std::time::{Duration, Instant};
 
 /// Objects of one partition that are worked on at once.
 const OBJECTS_AT_ONCE: usize = 4;
+/// Between two looks at whether a try here takes too long.
+const TRY_FOR: Duration = Duration::from_millis(10);
 
 type Batches = BoxStream<'static, Result<RecordBatch>>;
 
@@ -52,8 +54,9 @@ pub struct FragmentExec {
 }
 
 impl FragmentExec {
-    /// A node with `groups` partitions, over which the objects are dealt out.
-    pub fn new(fragment: Fragment, envelope: Bytes, groups: usize, pushdown: Pushdown) -> FragmentExec {
+    /// A node with `groups` partitions, over which the objects are dealt out. `sent` is the fragment as it is sent, and whether
+    /// its answers are compressed, because the objects are far.
+    pub fn new(fragment: Fragment, sent: (Bytes, bool), groups: usize, pushdown: Pushdown) -> FragmentExec {
         let properties = PlanProperties::new(
             fragment.plan.properties().eq_properties.clone(),
             Partitioning::UnknownPartitioning(groups),
@@ -61,10 +64,10 @@ impl FragmentExec {
             Boundedness::Bounded,
         );
         FragmentExec {
+            tightening: Arc::new(Tightening::new(&fragment, sent.0, sent.1)),
             fragment: Arc::new(fragment),
-            tightening: Arc::new(Tightening::new(envelope)),
             groups,
-            choice: Arc::new(Choice::new(pushdown)),
+            choice: Arc::new(Choice::new(pushdown, sent.1)),
             properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -79,6 +82,9 @@ impl DisplayAs for FragmentExec {
         write!(formatter, "FragmentExec: objects={}", self.fragment.objects.len())?;
         if self.fragment.pruned_objects > 0 {
             write!(formatter, ", objects_pruned={}", self.fragment.pruned_objects)?;
+        }
+        if let Some(probe) = self.fragment.shown_probe() {
+            write!(formatter, ", {probe}")?;
         }
         if let Some(dynamic) = &self.fragment.dynamic {
             write!(formatter, ", only {dynamic}")?;
@@ -170,6 +176,7 @@ fn first(batches: Batches, rows: usize) -> Batches {
 struct Counters {
     pushed: Count,
     pulled: Count,
+    given_up: Count,
     left_out: Count,
     refused_busy: Count,
     refused_too_large: Count,
@@ -180,6 +187,7 @@ struct Counters {
     time_there: Time,
     time_here: Time,
     readers: Arc<Readers>,
+    index_use: IndexUse,
 }
 
 impl Counters {
@@ -190,6 +198,7 @@ impl Counters {
         Counters {
             pushed: count("objects_pushed"),
             pulled: count("objects_pulled"),
+            given_up: count("objects_given_up"),
             left_out: count("objects_left_out"),
             refused_busy: count("refused_busy"),
             refused_too_large: count("refused_too_large"),
@@ -197,11 +206,19 @@ impl Counters {
             refused_failed: count("refused_failed"),
             bytes_read_there: count("bytes_read_there"),
             readers: Arc::new(Readers { wanted_bytes: bytes_moved.clone() }),
+            index_use: IndexUse::new(metrics, partition, bytes_moved.clone()),
             bytes_moved,
             time_there: time("time_there"),
             time_here: time("time_here"),
         }
     }
+}
+
+/// What became of a fragment beside its object.
+enum Pushed {
+    Rows(Vec<RecordBatch>),
+    Busy,
+    Refused,
 }
 
 /// One execution of one partition.
@@ -220,23 +237,45 @@ impl Run {
             let now = self.tightening.now(&self.fragment)?;
             if now.prunes.as_ref().is_some_and(|filter| object.is_left_out_by(filter)) {
                 self.counters.left_out.add(1);
+                object.done();
                 return Ok(stream::empty().boxed());
             }
-            if object.is_read_by_name()
-                && self.choice.push()
-                && let Some(batches) = self.push(&object, &now).await?
-            {
-                return Ok(stream::iter(batches).map(Ok).boxed());
+            let mut start = Instant::now();
+            let mut way = match object.is_read_by_name() {
+                true => self.choice.next(object.size_bytes()),
+                false => Way::Here,
+            };
+            loop {
+                way = match way {
+                    Way::Here => return Arc::clone(&self).pull(&object, &now),
+                    Way::TryHere => match Arc::clone(&self).try_pull(&object, &now).await? {
+                        Some(batches) => return Ok(batches),
+                        None => {
+                            start = Instant::now();
+                            Way::Beside
+                        }
+                    },
+                    Way::Wait(time) => {
+                        tokio::time::sleep(time).await;
+                        Way::Beside
+                    }
+                    Way::Beside => match self.push(&object, &now, start).await? {
+                        Pushed::Rows(batches) => {
+                            object.done();
+                            return Ok(stream::iter(batches).map(Ok).boxed());
+                        }
+                        Pushed::Busy => self.choice.busy(object.size_bytes(), start.elapsed()),
+                        Pushed::Refused => Way::Here,
+                    },
+                };
             }
-            self.pull(&object, &now)
         })
         .try_flatten()
         .boxed()
     }
 
-    /// Runs the fragment beside the object; nothing if it is better to run it here.
-    async fn push(&self, object: &DataObject, now: &Now) -> Result<Option<Vec<RecordBatch>>> {
-        let start = Instant::now();
+    /// Runs the fragment beside the object, which was asked for at `start`.
+    async fn push(&self, object: &DataObject, now: &Now, start: Instant) -> Result<Pushed> {
         let counters = &self.counters;
         let output = match object.exec("table", "scan", now.envelope.clone()).await {
             Ok(output) => output,
@@ -252,17 +291,29 @@ impl Run {
             Ok(Status::Ok) => {}
             Ok(Status::Busy) => {
                 counters.refused_busy.add(1);
-                return Ok(None);
+                return Ok(Pushed::Busy);
             }
             Ok(Status::TooLarge) => {
                 counters.refused_too_large.add(1);
                 self.choice.too_large();
-                return Ok(None);
+                return Ok(Pushed::Refused);
             }
             // What fails there fails here too, and then says so in the words and with the kind that all other errors have.
             Ok(Status::Failed) => {
                 counters.refused_failed.add(1);
-                return Ok(None);
+                return Ok(Pushed::Refused);
+            }
+            Ok(Status::OtherBuild) => {
+                static TOLD: AtomicBool = AtomicBool::new(false);
+                if !TOLD.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        "nothing runs beside the objects, which is slower: their OSDs have the class of another build of this \
+                         program; install libcls_table_1.so with `benthic class install` and start the OSDs again"
+                    );
+                }
+                counters.refused_unsupported.add(1);
+                self.choice.refused();
+                return Ok(Pushed::Refused);
             }
             Ok(Status::Unsupported) | Err(_) => {
                 return self.refused(&counters.refused_unsupported, object, &reply.message);
@@ -272,12 +323,15 @@ impl Run {
             return self.refused(&counters.refused_unsupported, object, "its rows have another schema");
         };
         counters.pushed.add(1);
+        if now.probe.is_some() {
+            counters.index_use.add(reply.index_rows, reply.index_pages, 0);
+        }
         self.choice.pushed(object.size_bytes(), start.elapsed());
-        Ok(Some(batches))
+        Ok(Pushed::Rows(batches))
     }
 
     /// What an error of the call means.
-    fn gave_no_reply(&self, error: Error) -> Result<Option<Vec<RecordBatch>>> {
+    fn gave_no_reply(&self, error: Error) -> Result<Pushed> {
         match error.kind() {
             ErrorKind::Unsupported => {
                 static TOLD: AtomicBool = AtomicBool::new(false);
@@ -286,41 +340,61 @@ impl Run {
                 }
                 self.counters.refused_unsupported.add(1);
                 self.choice.refused();
-                Ok(None)
+                Ok(Pushed::Refused)
             }
             // Over the time or memory of a call; a class that panicked.
             ErrorKind::LimitExceeded => {
                 self.counters.refused_too_large.add(1);
                 self.choice.too_large();
-                Ok(None)
+                Ok(Pushed::Refused)
             }
             ErrorKind::ClassFailed => {
                 tracing::warn!("the fragment failed beside its object and runs here: {error}");
                 self.counters.refused_failed.add(1);
                 self.choice.refused();
-                Ok(None)
+                Ok(Pushed::Refused)
             }
             _ => Err(external(error)),
         }
     }
 
-    fn refused(&self, reason: &Count, object: &DataObject, why: &str) -> Result<Option<Vec<RecordBatch>>> {
+    fn refused(&self, reason: &Count, object: &DataObject, why: &str) -> Result<Pushed> {
         tracing::info!("the fragment is refused beside its object and runs here: {why} object={object:?}");
         reason.add(1);
         self.choice.refused();
-        Ok(None)
+        Ok(Pushed::Refused)
+    }
+
+    /// Runs the fragment here, unless its first rows take too long.
+    async fn try_pull(self: Arc<Run>, object: &Arc<DataObject>, now: &Now) -> Result<Option<Batches>> {
+        let start = Instant::now();
+        let mut rows = Arc::clone(&self).pull(object, now)?;
+        loop {
+            match tokio::time::timeout(TRY_FOR, rows.next()).await {
+                Ok(first) => {
+                    self.choice.has_rows_here();
+                    return Ok(Some(stream::iter(first).chain(rows).boxed()));
+                }
+                Err(_) if self.choice.gives_up(object.size_bytes(), start.elapsed()) => {
+                    self.counters.given_up.add(1);
+                    return Ok(None);
+                }
+                Err(_) => {}
+            }
+        }
     }
 
     /// Runs the fragment here, on what it needs of the object.
     fn pull(self: Arc<Run>, object: &Arc<DataObject>, now: &Now) -> Result<Batches> {
         let start = Instant::now();
         let size_bytes = object.size_bytes();
-        let plan = self.fragment.on(object, &self.counters.readers, now)?;
+        let counters = &self.counters;
+        let plan = self.fragment.on(object, (&counters.readers, &counters.index_use), now)?;
         let named = Arc::clone(object);
         let batches =
             plan.execute(0, Arc::clone(&self.task))?.map_err(move |error| in_object(&named, &error));
-        self.counters.pulled.add(1);
         let done = stream::once(async move {
+            self.counters.pulled.add(1);
             self.choice.pulled(size_bytes, start.elapsed());
             self.counters.time_here.add_elapsed(start);
         });

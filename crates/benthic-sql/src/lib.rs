@@ -6,17 +6,23 @@
 //! objects ([`fragment`]) and put [`fragment_exec::FragmentExec`] there, which decides for each object ([`choice`]) where its part
 //! runs, with the filters that the nodes above have by then ([`tightening`]).
 //!
+//! [`literals`] keeps what is written in a query. [`probe`] is what the indexes of a table say about a filter: a scan, beside objects or here, reads only the rows that come out.
+//! [`work`] is what a query has done so far, and [`experiment`] shows what running beside objects is worth.
+//!
 //! [`input`] reads the files that tables are loaded from, and [`spelling`] the types and partitionings that people write.
 
 pub mod choice;
 pub mod columns;
 pub mod errors;
+pub mod experiment;
 pub mod fragment;
 pub mod fragment_exec;
 pub mod input;
+pub mod literals;
 pub mod manifest;
 pub mod object;
 pub mod objects;
+pub mod probe;
 pub mod reader;
 pub mod rule;
 pub mod scan;
@@ -24,3 +30,13 @@ pub mod session;
 pub mod spelling;
 pub mod table;
 pub mod tightening;
+pub mod work;
+
+use benthic_core::ClassRegistry;
+
+/// The classes that run in a store with this URI: with the one for fragments if they run in this process. The classes of a
+/// cluster are in libraries, and the one for fragments has a library of its own.
+pub fn classes(store_uri: &str) -> ClassRegistry {
+    let classes = benthic_classes::registry();
+    if store_uri.starts_with("ceph:") { classes } else { classes.with(benthic_fragment::Table) }
+}

@@ -5,7 +5,6 @@ mod commands;
 use benthic_cli::Global;
 use benthic_cli::output::Output;
 use benthic_cli::store::Session;
-use benthic_fragment::Table;
 use clap::{Parser, Subcommand};
 use commands::{sql, table};
 use std::process::ExitCode;
@@ -40,8 +39,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return benthic_cli::refuse(&error),
     };
-    // The classes of an embedded store run in this process, so the one for fragments is there.
-    let classes = benthic_classes::registry().with(Table);
+    let classes = benthic_sql::classes(&cli.global.store);
     let session = Session::new(cli.global.store, Output::new(cli.global.json), classes);
     benthic_cli::run_to_end(session, cli.global.verbose, async |session| match cli.command {
         Command::Sql(args) => sql::run(args, session).await,

@@ -1,8 +1,10 @@
 //! One Parquet object, as a query reads it.
 
 use crate::manifest::Facts;
+use crate::work::Work;
 use benthic_core::{Error, ErrorKind, ObjectAddress, Pool, ReadOp, ReadOutput, Result};
 use benthic_fragment::fragment;
+use benthic_index::{Known, LookedUp, Probe, Step, entry_keys};
 use benthic_table::ids::{Id, TableObject};
 use benthic_table::{FileEntry, Snapshot};
 use bytes::{Bytes, BytesMut};
@@ -15,6 +17,7 @@ use quick_cache::sync::Cache;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::OnceCell;
 
 /// The first read is of so many bytes at the end: the footers of most objects, in one read.
@@ -27,9 +30,25 @@ const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const STEPS_MAX: usize = 4;
 const OPERATIONS_AT_ONCE: usize = 4;
 
-/// Footers of objects of tables, which never change.
+/// Footers of objects of tables, which never change, and directories of their indexes, which tell when they have.
 #[derive(Clone)]
-pub struct Footers(Arc<Cache<(Id, TableObject), Arc<ParquetMetaData>, DecodedBytes>>);
+pub struct Footers {
+    footers: Arc<Cache<(Id, TableObject), Arc<ParquetMetaData>, DecodedBytes>>,
+    directories: Arc<Cache<DirectoryKey, Bytes, EntryBytes>>,
+}
+
+/// A table, an object of it, and the number of an index.
+type DirectoryKey = (Id, TableObject, u32);
+
+/// Weighs a directory.
+#[derive(Clone)]
+struct EntryBytes;
+
+impl Weighter<DirectoryKey, Bytes> for EntryBytes {
+    fn weight(&self, _: &DirectoryKey, entry: &Bytes) -> u64 {
+        (size_of::<DirectoryKey>() + size_of::<Bytes>() + entry.len()) as u64
+    }
+}
 
 /// Weighs a footer by the memory that it takes.
 #[derive(Clone)]
@@ -46,25 +65,47 @@ impl Footers {
     const BYTES_MAX: u64 = 64 * 1024 * 1024;
     /// What one takes, for the tables of the cache.
     const BYTES_USUAL: u64 = 16 * 1024;
+    /// Memory for directories, and what one takes.
+    const DIRECTORIES_BYTES_MAX: u64 = 16 * 1024 * 1024;
+    const DIRECTORY_BYTES_USUAL: u64 = 1024;
 }
 
 impl Default for Footers {
     fn default() -> Footers {
         let items = (Footers::BYTES_MAX / Footers::BYTES_USUAL) as usize;
-        Footers(Arc::new(Cache::with_weighter(items, Footers::BYTES_MAX, DecodedBytes)))
+        let directories = (Footers::DIRECTORIES_BYTES_MAX / Footers::DIRECTORY_BYTES_USUAL) as usize;
+        Footers {
+            footers: Arc::new(Cache::with_weighter(items, Footers::BYTES_MAX, DecodedBytes)),
+            directories: Arc::new(Cache::with_weighter(
+                directories,
+                Footers::DIRECTORIES_BYTES_MAX,
+                EntryBytes,
+            )),
+        }
     }
 }
 
 impl fmt::Debug for Footers {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Footers({})", self.0.len())
+        write!(formatter, "Footers({}, {})", self.footers.len(), self.directories.len())
     }
+}
+
+/// What the objects of a query share.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// Footers, which outlast the query.
+    pub footers: Footers,
+    /// What the query does.
+    pub work: Arc<Work>,
 }
 
 /// A Parquet object in one state: whatever is read of it is of that state, or an error says that it is gone.
 pub struct DataObject {
     size_bytes: u64,
     of: Of,
+    work: Arc<Work>,
+    is_done: AtomicBool,
 }
 
 enum Of {
@@ -105,7 +146,12 @@ impl DataObject {
         let (stat, version) =
             pool.stat(&address.object).await.map_err(|error| error.with("object", &address))?;
         let of = Of::Itself { pool, address, version, footer: OnceCell::new() };
-        Ok(DataObject { size_bytes: stat.size_bytes, of })
+        Ok(DataObject {
+            size_bytes: stat.size_bytes,
+            of,
+            work: Arc::default(),
+            is_done: AtomicBool::new(false),
+        })
     }
 
     /// An object of a table, and what its list says of it: a row of `facts`. Nothing is read. `is_read_by_name` says that its
@@ -115,10 +161,18 @@ impl DataObject {
         entry: FileEntry,
         is_read_by_name: bool,
         facts: (Arc<Facts>, usize),
-        footers: Footers,
+        reading: &Reading,
     ) -> DataObject {
-        let of = Of::Table { snapshot, entry, is_read_by_name, facts, footers };
-        DataObject { size_bytes: entry.bytes, of }
+        let of = Of::Table { snapshot, entry, is_read_by_name, facts, footers: reading.footers.clone() };
+        let work = Arc::clone(&reading.work);
+        DataObject { size_bytes: entry.bytes, of, work, is_done: AtomicBool::new(false) }
+    }
+
+    /// The query has all that it wants of the object, or all that one of several readers of it wanted.
+    pub fn done(&self) {
+        if !self.is_done.swap(true, Ordering::Relaxed) {
+            self.work.object_is_done();
+        }
     }
 
     /// Its size.
@@ -161,7 +215,69 @@ impl DataObject {
             Of::Itself { footer, .. } => footer.get_or_try_init(|| self.read_footer()).await.cloned(),
             Of::Table { snapshot, entry, footers, .. } => {
                 let key = (snapshot.table().id(), entry.object);
-                footers.0.get_or_insert_async(&key, self.read_footer()).await
+                footers.footers.get_or_insert_async(&key, self.read_footer()).await
+            }
+        }
+    }
+
+    /// The rows that an index of its table leaves, and the bytes that came for it.
+    ///
+    /// # Errors
+    /// `Corrupt` if the pages are damaged; `NotFound` if its snapshot was removed; those of the pool.
+    pub async fn look_up(&self, probe: &Probe) -> Result<(LookedUp, u64)> {
+        let Of::Table { snapshot, entry, footers, .. } = &self.of else {
+            return Ok(Default::default());
+        };
+        let remembered = (snapshot.table().id(), entry.object, probe.index);
+        let mut known = Known::default();
+        if let Some(directory) = footers.directories.get(&remembered) {
+            known.add(Vec::new(), vec![(probe.directory_key(), directory)]);
+        }
+        let found = match self.look_up_from(probe, known, Vec::new()).await {
+            // Somebody dropped the index or made it anew in between; all at once are of one time.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                footers.directories.remove(&remembered);
+                self.look_up_from(probe, Known::default(), entry_keys(probe.index)).await?
+            }
+            found => found?,
+        };
+        let (found, directory, moved_bytes) = found;
+        if let Some(directory) = directory {
+            footers.directories.insert(remembered, directory);
+        }
+        if found.rows.as_ref().is_some_and(|rows| u64::from(rows.of()) != entry.rows) {
+            let message =
+                "an index is of other rows; `benthic table index POOL/TABLE --rebuild` makes it anew";
+            return Err(self.corrupt(message));
+        }
+        Ok((found, moved_bytes))
+    }
+
+    /// Reads these entries of the omap, and those that turn out to be needed; gives the directory if it was read, and how many
+    /// bytes came.
+    async fn look_up_from(
+        &self,
+        probe: &Probe,
+        mut known: Known,
+        mut keys: Vec<Bytes>,
+    ) -> Result<(LookedUp, Option<Bytes>, u64)> {
+        let (mut directory, mut moved_bytes) = (None, 0);
+        loop {
+            if !keys.is_empty() {
+                let outputs = self.operate(ReadOp::new().omap_get(keys.clone())).await?;
+                let Some(ReadOutput::Omap(page)) = outputs.into_iter().next() else {
+                    return Err(self.misfit());
+                };
+                let bytes: usize = page.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
+                self.work.add_moved(bytes as u64);
+                moved_bytes += bytes as u64;
+                let read = page.entries.iter().find(|(key, _)| *key == probe.directory_key());
+                directory = read.map(|(_, value)| value.clone()).or(directory);
+                known.add(keys, page.entries);
+            }
+            match probe.look_up(&known).map_err(|error| self.named(error))? {
+                Step::Done(found) => return Ok((found, directory, moved_bytes)),
+                Step::Read(wanted) => keys = wanted,
             }
         }
     }
@@ -171,8 +287,12 @@ impl DataObject {
     /// # Errors
     /// `Conflict` if the object was replaced, `NotFound` if its snapshot was removed; those of the pool.
     pub async fn exec(&self, class: &str, method: &str, input: Bytes) -> Result<Bytes> {
+        self.work.add_moved(input.len() as u64);
         match self.operate(ReadOp::new().exec(class, method, input)).await?.pop() {
-            Some(ReadOutput::Exec(output)) => Ok(output),
+            Some(ReadOutput::Exec(output)) => {
+                self.work.add_moved(output.len() as u64);
+                Ok(output)
+            }
             _ => Err(self.misfit()),
         }
     }
@@ -209,7 +329,10 @@ impl DataObject {
         let mut data = Vec::with_capacity(steps.len());
         for (output, step) in outputs.into_iter().zip(steps) {
             match output {
-                ReadOutput::Data(part) if part.len() as u64 == len_bytes(step) => data.push(part),
+                ReadOutput::Data(part) if part.len() as u64 == len_bytes(step) => {
+                    self.work.add_moved(part.len() as u64);
+                    data.push(part);
+                }
                 ReadOutput::Data(_) => return Err(self.corrupt("the object is shorter than it was")),
                 _ => return Err(self.misfit()),
             }

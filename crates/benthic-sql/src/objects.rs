@@ -78,10 +78,8 @@ impl TableProvider for Objects {
         _: &[Expr],
         limit: Option<usize>,
     ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
-        let source = ObjectSource {
-            parquet: source(TableSchema::from(Arc::clone(&self.schema)), Readers::default()),
-            pruned_objects: 0,
-        };
+        let parquet = source(TableSchema::from(Arc::clone(&self.schema)), Readers::default());
+        let source = ObjectSource::plain(parquet);
         let scan = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, Arc::new(source))
             .with_file_groups(self.objects.iter().map(|object| FileGroup::new(vec![file(object)])).collect())
             .with_projection_indices(projection.cloned())?

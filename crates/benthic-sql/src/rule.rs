@@ -5,16 +5,52 @@ use crate::fragment::{Fragment, Plan, partitions, scan_of_objects, source_of};
 use crate::fragment_exec::FragmentExec;
 use crate::objects::has_floats;
 use crate::scan::ObjectSource;
+use crate::work::Work;
 use arrow::datatypes::Schema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
-use datafusion::datasource::physical_plan::FileScanConfigBuilder;
+use datafusion::datasource::physical_plan::{FileScanConfigBuilder, FileSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// From so long a round trip on the network is no local one, and bytes cost more than compressing them.
+const FAR: Duration = Duration::from_millis(3);
+
+/// Says what scans of objects look up in the indexes of their tables, by the whole of their predicates.
+#[derive(Debug)]
+pub struct LooksUp;
+
+impl PhysicalOptimizerRule for LooksUp {
+    fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
+        let probing = plan.transform_up(|plan| {
+            let scan = scan_of_objects(&plan);
+            let source = scan.and_then(|scan| scan.file_source().downcast_ref::<ObjectSource>());
+            let (Some(scan), Some(source)) = (scan, source) else {
+                return Ok(Transformed::no(plan));
+            };
+            let Some(probe) = source.filter().and_then(|filter| source.indexes.probe(&filter)) else {
+                return Ok(Transformed::no(plan));
+            };
+            let source = Arc::new(ObjectSource { probe: Some(Arc::new(probe)), ..source.clone() });
+            let scan = FileScanConfigBuilder::from(scan.clone()).with_source(source).build();
+            Ok(Transformed::yes(DataSourceExec::from_data_source(scan) as Plan))
+        })?;
+        Ok(probing.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "LooksUp"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
 
 /// Takes from scans of objects the predicates on floating-point numbers: the bounds in a file say nothing of NaN, so that
 /// rows that the query wants would be left out. The filter above the scan stays.
@@ -62,18 +98,21 @@ fn bounds_say_all(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
 pub struct RunsBeside {
     /// What the user wants.
     pub pushdown: Pushdown,
+    /// Knows how far away the objects are.
+    pub work: Arc<Work>,
 }
 
 impl PhysicalOptimizerRule for RunsBeside {
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
+        let compress = self.work.round_trip() >= FAR;
         let replaced = plan.transform_down(|plan| {
             let Some(fragment) = Fragment::of(&plan)? else {
                 return Ok(Transformed::no(plan));
             };
-            match fragment.envelope() {
+            match fragment.envelope(compress) {
                 Ok(envelope) => {
                     let groups = fragment.objects.len().clamp(1, partitions(&plan));
-                    let exec = FragmentExec::new(fragment, envelope, groups, self.pushdown);
+                    let exec = FragmentExec::new(fragment, (envelope, compress), groups, self.pushdown);
                     Ok(Transformed::new(Arc::new(exec) as Plan, true, TreeNodeRecursion::Jump))
                 }
                 Err(why) => {

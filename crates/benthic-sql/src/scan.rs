@@ -2,8 +2,11 @@
 
 use crate::errors::{external, told};
 use crate::object::DataObject;
+use crate::probe::Indexes;
 use arrow::array::RecordBatch;
 use benthic_core::{Error, ErrorKind};
+use benthic_fragment::fragment::selection;
+use benthic_index::{Probe, Rows};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
@@ -15,12 +18,13 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::filter_pushdown::FilterPushdownPropagation;
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
 use futures::stream::{BoxStream, StreamExt};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What scans of objects read with.
 #[derive(Clone)]
@@ -29,9 +33,71 @@ pub struct ObjectSource {
     pub parquet: ParquetSource,
     /// Objects of the table that are not scanned, because of what its manifest says of them.
     pub pruned_objects: usize,
+    /// The table's indexes.
+    pub indexes: Arc<Indexes>,
+    /// What is looked up in one of them before an object is read.
+    pub probe: Option<Arc<Probe>>,
+    /// What counts the look-ups; the scan's own metrics do if it is not said.
+    pub index_use: Option<IndexUse>,
+}
+
+/// Counts what look-ups in an index did.
+#[derive(Clone, Debug)]
+pub struct IndexUse {
+    /// Objects of which no row may match.
+    pub left_out: Count,
+    /// Rows that were left of the others.
+    pub rows: Count,
+    /// Pages that were read.
+    pub pages: Count,
+    /// Bytes that came here for that.
+    moved: Count,
+    tries: Arc<AtomicUsize>,
+    helped: Arc<AtomicUsize>,
+}
+
+/// Look-ups that may be of no use before there are no more of them.
+const TRIES_MIN: usize = 8;
+
+impl IndexUse {
+    /// Among the metrics of a node; what came here is counted by `moved`.
+    pub fn new(metrics: &ExecutionPlanMetricsSet, partition: usize, moved: Count) -> IndexUse {
+        let count = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
+        IndexUse {
+            left_out: count("objects_left_out_by_index"),
+            rows: count("rows_by_index"),
+            pages: count("index_pages"),
+            moved,
+            tries: Arc::default(),
+            helped: Arc::default(),
+        }
+    }
+
+    /// Adds a look-up: the rows that it left, if it was of use, the pages that it took, and the bytes that came here.
+    pub fn add(&self, rows: Option<u64>, pages: u64, moved_bytes: u64) {
+        self.tries.fetch_add(1, Ordering::Relaxed);
+        self.pages.add(pages as usize);
+        self.moved.add(moved_bytes as usize);
+        if let Some(rows) = rows {
+            self.helped.fetch_add(1, Ordering::Relaxed);
+            self.rows.add(rows as usize);
+            self.left_out.add(usize::from(rows == 0));
+        }
+    }
+
+    /// Whether the next object is probably not like those where too many rows match or that have no pages.
+    fn is_worth_it(&self) -> bool {
+        let tries = self.tries.load(Ordering::Relaxed);
+        tries < TRIES_MIN || self.helped.load(Ordering::Relaxed) * TRIES_MIN >= tries
+    }
 }
 
 impl ObjectSource {
+    /// What scans of objects that have no indexes read with.
+    pub fn plain(parquet: ParquetSource) -> ObjectSource {
+        ObjectSource { parquet, pruned_objects: 0, indexes: Arc::default(), probe: None, index_use: None }
+    }
+
     /// The same with another source below.
     pub fn with(&self, parquet: ParquetSource) -> ObjectSource {
         ObjectSource { parquet, ..self.clone() }
@@ -61,7 +127,19 @@ impl FileSource for ObjectSource {
         scan: &FileScanConfig,
         partition: usize,
     ) -> Result<Box<dyn Morselizer>> {
-        Ok(Box::new(Named(self.parquet.create_morselizer(store, scan, partition)?)))
+        let look_up = self.probe.as_ref().map(|probe| {
+            let index_use = self.index_use.clone();
+            let index_use = index_use.unwrap_or_else(|| {
+                let metrics = self.parquet.metrics();
+                IndexUse::new(
+                    metrics,
+                    partition,
+                    MetricBuilder::new(metrics).counter("index_bytes", partition),
+                )
+            });
+            LookUp { probe: Arc::clone(probe), index_use }
+        });
+        Ok(Box::new(Named { files: self.parquet.create_morselizer(store, scan, partition)?.into(), look_up }))
     }
 
     fn table_schema(&self) -> &TableSchema {
@@ -93,6 +171,9 @@ impl FileSource for ObjectSource {
         if self.pruned_objects > 0 {
             write!(formatter, ", objects_pruned={}", self.pruned_objects)?;
         }
+        if let Some(probe) = &self.probe {
+            write!(formatter, ", {}", self.indexes.shown(probe))?;
+        }
         self.parquet.fmt_extra(format, formatter)
     }
 
@@ -118,16 +199,76 @@ impl FileSource for ObjectSource {
     }
 }
 
+#[derive(Clone, Debug)]
+struct LookUp {
+    probe: Arc<Probe>,
+    index_use: IndexUse,
+}
+
 /// Names the object in errors; a panic of the reader, which a damaged file can cause, is one.
 #[derive(Debug)]
-struct Named<T>(T);
+struct Named {
+    files: Arc<dyn Morselizer>,
+    look_up: Option<LookUp>,
+}
 
-impl Morselizer for Named<Box<dyn Morselizer>> {
+impl Morselizer for Named {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
         let object = file.extensions.get_arc::<DataObject>();
         let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is no object"))?;
-        let planner = guarded(&object, || self.0.plan_file(file))?;
-        Ok(Box::new(Planner { planner, object }))
+        if let Some(look_up) = self.look_up.clone().filter(|look_up| look_up.index_use.is_worth_it()) {
+            return Ok(Box::new(LookingUp { files: Arc::clone(&self.files), file, object, look_up }));
+        }
+        planned(&self.files, file, object)
+    }
+}
+
+fn planned(
+    files: &Arc<dyn Morselizer>,
+    file: PartitionedFile,
+    object: Arc<DataObject>,
+) -> Result<Box<dyn MorselPlanner>> {
+    let planner = guarded(&object, || files.plan_file(file))?;
+    Ok(Box::new(Planner { planner, object }))
+}
+
+/// Asks the index which rows of an object are worth reading.
+#[derive(Debug)]
+struct LookingUp {
+    files: Arc<dyn Morselizer>,
+    file: PartitionedFile,
+    object: Arc<DataObject>,
+    look_up: LookUp,
+}
+
+impl MorselPlanner for LookingUp {
+    fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
+        let LookingUp { files, mut file, object, look_up: LookUp { probe, index_use } } = *self;
+        let mut plan = MorselPlan::new();
+        plan.set_pending_planner(async move {
+            let (found, moved_bytes) = object.look_up(&probe).await.map_err(external)?;
+            index_use.add(found.rows.as_ref().map(Rows::count), found.pages, moved_bytes);
+            match found.rows {
+                Some(rows) if rows.is_empty() => {
+                    object.done();
+                    return Ok(Box::new(Nothing) as Box<dyn MorselPlanner>);
+                }
+                Some(rows) => drop(file.extensions.insert(selection(&rows))),
+                None => {}
+            }
+            planned(&files, file, object)
+        });
+        Ok(Some(plan))
+    }
+}
+
+/// Of an object without rows that matter.
+#[derive(Debug)]
+struct Nothing;
+
+impl MorselPlanner for Nothing {
+    fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
+        Ok(None)
     }
 }
 

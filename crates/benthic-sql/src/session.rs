@@ -2,19 +2,21 @@
 
 use crate::choice::Pushdown;
 use crate::errors::told;
-use crate::object::Footers;
+use crate::literals;
+use crate::object::{Footers, Reading};
 use crate::objects::Objects;
-use crate::rule::{NanIsKept, RunsBeside};
+use crate::rule::{LooksUp, NanIsKept, RunsBeside};
 use crate::table::TableRows;
+use crate::work::Work;
 use benthic_core::{Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::{OBJECT_URL, extremes};
-use benthic_table::{At, Environment, Table, suggest};
+use benthic_table::{At, Environment, Snapshot, Table, suggest};
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
-use datafusion::common::TableReference;
+use datafusion::common::{Column, TableReference};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::AggregateUDF;
+use datafusion::logical_expr::{AggregateUDF, Expr};
 use datafusion::object_store::memory::InMemory;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -40,6 +42,8 @@ pub struct Settings {
     pub pushdown: Pushdown,
     /// Whether objects are left out by what a table's manifest says of them.
     pub pruning: bool,
+    /// Whether rows are left out by a table's indexes.
+    pub index: bool,
     /// How many parts of a query run at once, at least 1.
     pub partitions: usize,
 }
@@ -47,8 +51,21 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         let partitions = std::thread::available_parallelism().map_or(1, usize::from);
-        Settings { pushdown: Pushdown::Auto, pruning: true, partitions }
+        Settings { pushdown: Pushdown::Auto, pruning: true, index: true, partitions }
     }
+}
+
+/// A part of a table.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// The columns, in this order; all if absent.
+    pub columns: Option<Vec<String>>,
+    /// What is true for the rows, all of it.
+    pub filters: Vec<Expr>,
+    /// And this, as SQL has it behind WHERE.
+    pub sql: Option<String>,
+    /// At most so many rows, whichever.
+    pub limit: Option<usize>,
 }
 
 /// Queries of the tables of a store.
@@ -64,6 +81,52 @@ impl SqlSession {
         SqlSession { store, settings, footers: Footers::default() }
     }
 
+    /// The same session, with what it remembers, and other settings.
+    pub fn with_settings(&self, settings: Settings) -> SqlSession {
+        SqlSession { store: Arc::clone(&self.store), settings, footers: self.footers.clone() }
+    }
+
+    /// Starts to read a part of a snapshot. The rows come as they are asked for, and dropping them stops the work.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for columns that are not there, with a hint, and for filters that are wrong.
+    pub async fn select(
+        &self,
+        snapshot: Snapshot,
+        selection: Selection,
+    ) -> Result<SendableRecordBatchStream> {
+        for name in selection.columns.iter().flatten() {
+            snapshot
+                .schema()
+                .by_name(name)
+                .map_err(|error| error.with("table", snapshot.table().address()))?;
+        }
+        let reading = Reading { footers: self.footers.clone(), work: Arc::default() };
+        reading.work.note_round_trip(&snapshot);
+        let context = context(&self.settings, &reading.work)?;
+        let name = snapshot.table().name().to_owned();
+        let rows = TableRows::new(snapshot, reading, &self.settings);
+        let rows = async {
+            let mut rows =
+                context.read_table(Arc::new(rows))?.alias(&format!("\"{}\"", name.replace('"', "\"\"")))?;
+            if let Some(sql) = &selection.sql {
+                let filter = rows.parse_sql_expr(sql)?;
+                rows = rows.filter(filter)?;
+            }
+            for filter in selection.filters {
+                rows = rows.filter(filter)?;
+            }
+            if let Some(columns) = selection.columns {
+                rows = rows.select(columns.into_iter().map(|name| Expr::from(Column::from_name(name))))?;
+            }
+            if let Some(limit) = selection.limit {
+                rows = rows.limit(0, Some(limit))?;
+            }
+            rows.execute_stream().await
+        };
+        rows.await.map_err(|error| told(&error))
+    }
+
     /// Starts a query. A table is POOL.TABLE, and is read as it is now, in one snapshot. The rows come as they are asked for,
     /// and dropping them stops the work.
     ///
@@ -71,22 +134,35 @@ impl SqlSession {
     /// `InvalidArgument` for SQL that is wrong, `NotFound` for a table or pool that is not there, `Unsupported` for SQL that
     /// does more than read.
     pub async fn query(&self, sql: &str) -> Result<SendableRecordBatchStream> {
-        let context = context(&self.settings)?;
+        self.watched(sql, &Arc::default()).await
+    }
+
+    /// [`query`](SqlSession::query), which notes what it does.
+    ///
+    /// # Errors
+    /// Those of `query`.
+    pub async fn watched(&self, sql: &str, work: &Arc<Work>) -> Result<SendableRecordBatchStream> {
+        let reading = Reading { footers: self.footers.clone(), work: Arc::clone(work) };
+        let context = context(&self.settings, work)?;
         let state = context.state();
         let statement = parsed(&state, sql)?;
         only_reads(&statement, instead_for_tables)?;
         if matches!(&statement, Statement::Statement(statement) if matches!(**statement, ast::Statement::ShowTables { .. }))
         {
             // Without those of the query engine itself.
-            return Box::pin(self.query(TABLES)).await;
+            return Box::pin(self.watched(TABLES, work)).await;
         }
         let names = state.resolve_table_references(&statement).map_err(|error| told(&error))?;
         for name in &names {
             match (name.catalog(), name.schema()) {
-                (_, Some(INFORMATION)) => self.add_all(&context).await?,
+                (_, Some(INFORMATION)) => self.add_all(&context, &reading).await?,
                 (None | Some(CATALOG), Some(pool)) => {
-                    let table = Table::open(self.pool(pool).await?, name.table(), Environment::default());
-                    self.add(&context, pool, table.await.map_err(may_need_quotes)?).await?;
+                    let opened = self.pool(pool).await?;
+                    let snapshot =
+                        Table::open_snapshot(opened, name.table(), At::Current, Environment::default());
+                    let snapshot = snapshot.await.map_err(may_need_quotes)?;
+                    work.note_round_trip(&snapshot);
+                    self.add(&context, pool, snapshot, &reading)?;
                 }
                 _ => {}
             }
@@ -111,19 +187,21 @@ impl SqlSession {
         }
     }
 
-    async fn add(&self, context: &SessionContext, pool: &str, table: Table) -> Result<()> {
-        let rows =
-            TableRows::new(table.snapshot(At::Current).await?, self.footers.clone(), self.settings.pruning);
-        register(context, pool, table.name(), Arc::new(rows))
+    fn add(&self, context: &SessionContext, pool: &str, snapshot: Snapshot, reading: &Reading) -> Result<()> {
+        let name = snapshot.table().name().to_owned();
+        let rows = TableRows::new(snapshot, reading.clone(), &self.settings);
+        register(context, pool, &name, Arc::new(rows))
     }
 
-    async fn add_all(&self, context: &SessionContext) -> Result<()> {
+    async fn add_all(&self, context: &SessionContext, reading: &Reading) -> Result<()> {
         for name in self.store.list_pools().await? {
             let pool = self.store.open_pool(&name).await?;
             for entry in Table::list(Arc::clone(&pool)).await? {
                 // What cannot be read is not there for queries; `benthic table ls` says why.
-                if let Ok(table) = Table::open(Arc::clone(&pool), &entry.name, Environment::default()).await {
-                    self.add(context, &name, table).await?;
+                let pool = Arc::clone(&pool);
+                let snapshot = Table::open_snapshot(pool, &entry.name, At::Current, Environment::default());
+                if let Ok(snapshot) = snapshot.await {
+                    self.add(context, &name, snapshot, reading)?;
                 }
             }
         }
@@ -167,7 +245,7 @@ pub fn statements(text: &str) -> Result<Vec<String>> {
 /// Names without double quotes are in small letters.
 fn may_need_quotes(error: Error) -> Error {
     let has_capitals = error.message().chars().any(char::is_uppercase);
-    if !has_capitals {
+    if error.kind() != ErrorKind::NotFound || !has_capitals {
         return error;
     }
     let message = format!("{}; names with capital letters need double quotes", error.message());
@@ -180,7 +258,7 @@ fn may_need_quotes(error: Error) -> Error {
 /// # Errors
 /// `InvalidArgument` for SQL that is wrong, `Unsupported` for SQL that does more than read.
 pub async fn query(objects: Objects, settings: &Settings, sql: &str) -> Result<SendableRecordBatchStream> {
-    let context = context(settings)?;
+    let context = context(settings, &Arc::default())?;
     register(&context, NO_POOL, OBJECT_TABLE, Arc::new(objects))?;
     let statement = parsed(&context.state(), sql)?;
     only_reads(&statement, |_| "`benthic put POOL/OBJECT FILE` writes an object")?;
@@ -205,14 +283,16 @@ fn register(context: &SessionContext, pool: &str, name: &str, table: Arc<dyn Tab
     Ok(())
 }
 
-fn context(settings: &Settings) -> Result<SessionContext> {
+fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     let mut rules = PhysicalOptimizer::new().rules;
+    rules.push(Arc::new(LooksUp));
     rules.push(Arc::new(NanIsKept));
     if settings.pushdown != Pushdown::Never {
         // It makes one node of a partial aggregate and a final one, of which the partial one can run beside objects.
         rules.retain(|rule| rule.name() != "CombinePartialFinalAggregate");
         let pushdown = settings.pushdown;
-        rules.push(Arc::new(RunsBeside { pushdown }) as Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+        let work = Arc::clone(work);
+        rules.push(Arc::new(RunsBeside { pushdown, work }) as Arc<dyn PhysicalOptimizerRule + Send + Sync>);
     }
     let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOG, NO_POOL)
@@ -225,9 +305,8 @@ fn context(settings: &Settings) -> Result<SessionContext> {
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
-        .with_physical_optimizer_rules(rules)
-        .build();
-    let context = SessionContext::new_with_state(state);
+        .with_physical_optimizer_rules(rules);
+    let context = SessionContext::new_with_state(literals::with_rules(state).build());
     for extreme in extremes() {
         context.register_udaf(AggregateUDF::clone(&extreme));
     }

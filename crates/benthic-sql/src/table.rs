@@ -3,10 +3,12 @@
 use crate::columns::{ByNumber, same_by_name};
 use crate::errors::external;
 use crate::manifest::Kept;
-use crate::object::{DataObject, Footers};
+use crate::object::{DataObject, Reading};
 use crate::objects::{file, queried, source};
+use crate::probe::Indexes;
 use crate::reader::Readers;
 use crate::scan::ObjectSource;
+use crate::session::Settings;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use benthic_fragment::fragment::OBJECT_URL;
@@ -35,15 +37,17 @@ const FACTS_MAX: u64 = 1_000_000;
 pub struct TableRows {
     snapshot: Snapshot,
     schema: SchemaRef,
-    footers: Footers,
+    reading: Reading,
     pruning: bool,
+    indexes: Arc<Indexes>,
 }
 
 impl TableRows {
-    /// The rows of a snapshot. Without `pruning` all its objects are read for every query.
-    pub fn new(snapshot: Snapshot, footers: Footers, pruning: bool) -> TableRows {
+    /// The rows of a snapshot, read as `settings` say.
+    pub fn new(snapshot: Snapshot, reading: Reading, settings: &Settings) -> TableRows {
         let schema = Arc::new(queried(snapshot.schema().arrow()));
-        TableRows { snapshot, schema, footers, pruning }
+        let indexes = if settings.index { Indexes::of(&snapshot) } else { Indexes::default() };
+        TableRows { snapshot, schema, reading, pruning: settings.pruning, indexes: Arc::new(indexes) }
     }
 
     /// The objects that these filters leave.
@@ -85,7 +89,7 @@ impl TableRows {
                 *entry,
                 is_read_by_name,
                 facts,
-                self.footers.clone(),
+                &self.reading,
             )));
         }
         Ok(objects)
@@ -129,6 +133,7 @@ impl TableProvider for TableRows {
             statistics = statistics.to_inexact();
         }
         let objects = self.objects(&kept)?;
+        self.reading.work.add_objects(objects.len() as u64);
         if objects.is_empty() {
             return Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(&read)?))));
         }
@@ -138,8 +143,9 @@ impl TableProvider for TableRows {
             FileGroup::new(files)
         };
         let source = ObjectSource {
-            parquet: source(TableSchema::from(Arc::clone(&self.schema)), Readers::default()),
             pruned_objects: kept.pruned_objects,
+            indexes: Arc::clone(&self.indexes),
+            ..ObjectSource::plain(source(TableSchema::from(Arc::clone(&self.schema)), Readers::default()))
         };
         let scan = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, Arc::new(source))
             .with_file_groups((0..groups).map(group).collect())

@@ -2,6 +2,7 @@
 //! limit will not take any more.
 
 use crate::fragment::{Expr, Fragment, Plan, envelope};
+use benthic_index::Probe;
 use bytes::Bytes;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -25,6 +26,8 @@ pub struct Now {
     pub envelope: Bytes,
     /// Leaves out objects by what the manifest says of them.
     pub prunes: Option<Arc<PruningPredicate>>,
+    /// Leaves out rows by what an index says of them.
+    pub probe: Option<Arc<Probe>>,
 }
 
 /// The filter of a fragment and what was made of it last.
@@ -32,14 +35,15 @@ pub struct Now {
 pub struct Tightening {
     /// The fragment as it is sent without a filter.
     envelope: Bytes,
+    compress: bool,
     last: Mutex<(u64, Arc<Now>)>,
 }
 
 impl Tightening {
     /// A fragment without a filter, until there is one.
-    pub fn new(envelope: Bytes) -> Tightening {
-        let now = Now { envelope: envelope.clone(), ..Now::default() };
-        Tightening { envelope, last: Mutex::new((0, Arc::new(now))) }
+    pub fn new(fragment: &Fragment, envelope: Bytes, compress: bool) -> Tightening {
+        let now = Now { envelope: envelope.clone(), probe: fragment.probe.clone(), ..Now::default() };
+        Tightening { envelope, compress, last: Mutex::new((0, Arc::new(now))) }
     }
 
     /// The fragment with the filter of now.
@@ -62,18 +66,21 @@ impl Tightening {
         let snapshot = snapshot_physical_expr(Arc::clone(dynamic))?;
         let parts = split_conjunction(&snapshot).into_iter().filter(|part| is_simple(part)).cloned();
         let Some(filter) = conjunction_opt(parts) else {
-            return Ok(Now { envelope: self.envelope.clone(), ..Now::default() });
+            let probe = fragment.probe.clone();
+            return Ok(Now { envelope: self.envelope.clone(), probe, ..Now::default() });
         };
+        let probe = fragment.probe_with(&filter).or_else(|| fragment.probe.clone());
         let prunes = PruningPredicateBuilder::new()
             .with_file_schema(Arc::clone(&fragment.schema))
             .build(Arc::clone(&filter));
         let filtered = fragment.filtered(&filter).ok();
-        let sent = filtered.and_then(|plan| Some((envelope(&plan).ok()?, plan)));
+        let sent =
+            filtered.and_then(|plan| Some((envelope(&plan, probe.as_ref(), self.compress).ok()?, plan)));
         let (envelope, plan) = match sent {
             Some((envelope, plan)) => (envelope, Some(plan)),
             None => (self.envelope.clone(), None),
         };
-        Ok(Now { filter: Some(filter), plan, envelope, prunes })
+        Ok(Now { filter: Some(filter), plan, envelope, prunes, probe })
     }
 }
 

@@ -63,6 +63,13 @@ pub(crate) fn altered(head: &Head, changes: &[Alter]) -> Result<(TableSchema, u3
             Alter::Drop { name } => {
                 let place = place(&columns, name)?;
                 let column = columns.remove(place);
+                if head.indexes.iter().any(|index| index.columns.contains(&column.id)) {
+                    return Err(Error::new(
+                        ErrorKind::InvalidArgument,
+                        "an index has this column; drop the index first: benthic table index POOL/TABLE --drop COLUMN,...",
+                    )
+                    .with("column", name));
+                }
                 if head.sort.contains(&column.id) || head.partitioning.field() == Some(column.id) {
                     return Err(Error::new(
                         ErrorKind::InvalidArgument,

@@ -1,10 +1,12 @@
 //! The head: the one object of a table that changes. It is small, and replaced whole.
 
 use crate::ids::{Id, Role, TableObject};
+use crate::indexes::{self, INDEXES_MAX};
 use crate::partition::Partitioning;
 use crate::schema::{NODES_MAX, TableSchema};
 use crate::wire;
 use benthic_core::{Error, ErrorKind, Result};
+use benthic_index::Definition as Index;
 use bytes::Bytes;
 use prost::Message;
 use std::collections::{BTreeMap, HashMap};
@@ -124,6 +126,10 @@ pub struct Head {
     pub snapshots: Vec<SnapshotRef>,
     /// The writers at work.
     pub intents: Vec<Intent>,
+    /// The indexes that data objects have, or are to have.
+    pub indexes: Vec<Index>,
+    /// The number that the next index gets.
+    pub next_index: u32,
 }
 
 impl Head {
@@ -186,6 +192,12 @@ impl Head {
                 .iter()
                 .map(|i| wire::Intent { writer: i.writer.0, time_ms: i.time_ms })
                 .collect(),
+            indexes: self
+                .indexes
+                .iter()
+                .map(|index| wire::Index { number: index.number, columns: index.columns.clone() })
+                .collect(),
+            next_index: self.next_index,
             ..wire::Head::default()
         };
         let mut places = HashMap::new();
@@ -292,6 +304,7 @@ impl Head {
         }
         let partitioning = message.partitioning.ok_or_else(|| damaged("no partitioning"))?;
         let intent = |intent: &wire::Intent| Intent { writer: Id(intent.writer), time_ms: intent.time_ms };
+        let index = |index: wire::Index| Index { number: index.number, columns: index.columns };
         let head = Head {
             id: Id(message.id),
             state,
@@ -303,6 +316,8 @@ impl Head {
             lists: lists.into_iter().map(|list| (list.object, list)).collect(),
             snapshots,
             intents: message.intents.iter().map(intent).collect(),
+            indexes: message.indexes.into_iter().map(index).collect(),
+            next_index: message.next_index,
         };
         head.check()?;
         Ok(head)
@@ -324,6 +339,12 @@ impl Head {
             (schema.columns().iter().all(|column| column.id < self.next_field_id), "a column's number"),
             (self.sort.iter().all(has), "what it is sorted by"),
             (self.partitioning.field().as_ref().is_none_or(has), "what it is partitioned by"),
+            (self.indexes.len() <= INDEXES_MAX, "too many indexes"),
+            (self.indexes.iter().all(|index| index.number < self.next_index), "an index's number"),
+            (
+                self.indexes.iter().all(|index| indexes::check(index, schema).is_ok()),
+                "the columns of an index",
+            ),
             (OBJECT_BYTES_TARGET.contains(&self.object_bytes_target), "the size of objects"),
         ];
         rules.iter().try_for_each(|(holds, what)| if *holds { Ok(()) } else { Err(damaged(what)) })

@@ -3,6 +3,7 @@ use crate::ids::{Id, Role, TableObject};
 use crate::partition::{Partitioning, Ranges};
 use crate::schema::tests::every_type;
 use benthic_core::ErrorKind;
+use benthic_index::Definition as Index;
 use std::collections::BTreeMap;
 
 fn list(number: u32) -> ListRef {
@@ -12,6 +13,8 @@ fn list(number: u32) -> ListRef {
 
 fn head() -> Head {
     let mut head = Head {
+        indexes: vec![Index { number: 2, columns: vec![1] }],
+        next_index: 3,
         id: Id(0x1234_5678_9abc_def0),
         state: State::Live,
         schemas: vec![every_type()],

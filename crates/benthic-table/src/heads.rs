@@ -7,7 +7,8 @@ use benthic_core::{
     Error, ErrorKind, ListRequest, Namespaces, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp,
 };
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// How often a commit is tried before it is given up. Whoever fails lost to somebody who did not.
 const ATTEMPTS_MAX: u32 = 100;
@@ -52,11 +53,13 @@ pub(crate) struct Heads {
     pub pool: Arc<dyn Pool>,
     pub name: String,
     object: ObjectId,
+    round_trip_us: Arc<AtomicU64>,
 }
 
 impl Heads {
     pub(crate) fn new(pool: Arc<dyn Pool>, name: &str) -> Result<Heads> {
-        Ok(Heads { pool, name: name.to_owned(), object: head_object(name)? })
+        let (object, round_trip_us) = (head_object(name)?, Arc::new(AtomicU64::new(u64::MAX)));
+        Ok(Heads { pool, name: name.to_owned(), object, round_trip_us })
     }
 
     /// Names the table in an error.
@@ -75,6 +78,7 @@ impl Heads {
     /// `NotFound`, `Corrupt`, `Unsupported`.
     pub(crate) async fn read(&self) -> Result<(Head, u64)> {
         let op = ReadOp::new().read(0, HEAD_BYTES_MAX as u64 + 1);
+        let start = Instant::now();
         let reply = match self.pool.read(&self.object, op).await {
             Ok(reply) => reply,
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -82,10 +86,18 @@ impl Heads {
             }
             Err(error) => return Err(self.named(error)),
         };
+        let took_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.round_trip_us.fetch_min(took_us, Ordering::Relaxed);
         let [ReadOutput::Data(bytes)] = reply.outputs.as_slice() else {
             return Err(Error::new(ErrorKind::Internal, "the reply does not fit the request"));
         };
         Ok((Head::decode(bytes).map_err(|error| self.named(error))?, reply.version))
+    }
+
+    /// The shortest that the head took to come; nothing if it never came.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        let took_us = self.round_trip_us.load(Ordering::Relaxed);
+        (took_us < u64::MAX).then(|| Duration::from_micros(took_us))
     }
 
     /// Makes the head; false if the outcome is not known.
@@ -113,7 +125,11 @@ impl Heads {
         self.write(WriteOp::new().assert_version(version).remove()).await
     }
 
-    async fn write(&self, op: WriteOp) -> Result<bool> {
+    /// Writes the head, as [`Heads::replace`].
+    ///
+    /// # Errors
+    /// As [`Pool::write`].
+    pub(crate) async fn write(&self, op: WriteOp) -> Result<bool> {
         match self.pool.write(&self.object, op).await {
             Ok(_) => Ok(true),
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::OutcomeUnknown) => {

@@ -54,9 +54,11 @@
 mod environment;
 mod error;
 mod evolve;
+mod fsck;
 pub mod head;
 mod heads;
 pub mod ids;
+mod indexes;
 mod list;
 mod object;
 mod partition;
@@ -69,9 +71,12 @@ mod vacuum;
 mod wire;
 mod writer;
 
+pub use benthic_index::Definition as Index;
 pub use environment::{Environment, Random, SystemRandom};
 pub use error::suggest;
 pub use evolve::{Alter, adapt};
+pub use fsck::Checked;
+pub use indexes::{Built, INDEXES_MAX};
 pub use list::{FileEntry, list_schema};
 pub use object::ObjectReader;
 pub use partition::{PARTITIONS_MAX, Partitioning, Ranges, jump_hash};

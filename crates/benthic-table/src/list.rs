@@ -235,7 +235,7 @@ impl ListWriter {
         self.next_number += 1;
         let (objects, rows, data_bytes) = std::mem::take(&mut self.sums);
         self.written.push(ListRef { object, objects, rows, data_bytes, list_bytes: bytes.len() as u64 });
-        object::put(&self.pool, self.table, object, bytes.into()).await
+        object::put(&self.pool, self.table, object, bytes.into(), Vec::new()).await
     }
 }
 

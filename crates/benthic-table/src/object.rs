@@ -4,7 +4,7 @@ use crate::environment::pause;
 use crate::error;
 use crate::ids::{Id, TableObject};
 use arrow::array::RecordBatch;
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, limits};
+use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
@@ -28,11 +28,22 @@ const REMOVALS_MAX: usize = 16;
 /// How much of an object's end is read at once, in the hope that the footer is in it.
 const FOOTER_BYTES: u64 = 64 * 1024;
 
-/// Writes an object that nobody else writes, durably. Repeats what it does not know the outcome of: the bytes are the same.
+/// Writes an object that nobody else writes, with its omap entries, durably. Repeats what it does not know the outcome of: the
+/// bytes are the same.
 ///
 /// # Errors
 /// As [`Pool::write`]; `LimitExceeded` for more than one operation carries.
-pub(crate) async fn put(pool: &Arc<dyn Pool>, table: Id, object: TableObject, bytes: Bytes) -> Result<()> {
+pub(crate) async fn put(
+    pool: &Arc<dyn Pool>,
+    table: Id,
+    object: TableObject,
+    bytes: Bytes,
+    entries: Vec<(Bytes, Bytes)>,
+) -> Result<()> {
+    let op = match entries.is_empty() {
+        true => WriteOp::new().write_full(bytes.clone()),
+        false => WriteOp::new().write_full(bytes.clone()).omap_set(entries),
+    };
     if bytes.len() as u64 > limits::OPERATION_BYTES_MAX {
         return Err(Error::new(
             ErrorKind::LimitExceeded,
@@ -42,7 +53,22 @@ pub(crate) async fn put(pool: &Arc<dyn Pool>, table: Id, object: TableObject, by
         .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
     }
     let id = object.object_id(table)?;
-    repeat(|| async { pool.write_full(&id, bytes.clone()).await.map(|_| ()) }).await
+    repeat(|| async { pool.write(&id, op.clone()).await.map(|_| ()) }).await
+}
+
+/// Replaces the omap entries of an object that is there: removes `keys`, then sets `entries`.
+///
+/// # Errors
+/// As [`Pool::write`]; `NotFound` if the object is gone.
+pub(crate) async fn replace_entries(
+    pool: &Arc<dyn Pool>,
+    id: &ObjectId,
+    keys: Vec<Bytes>,
+    entries: Vec<(Bytes, Bytes)>,
+) -> Result<()> {
+    let removes = WriteOp::new().assert_exists().omap_remove(keys);
+    let op = if entries.is_empty() { removes } else { removes.omap_set(entries) };
+    repeat(|| async { pool.write(id, op.clone()).await.map(|_| ()) }).await
 }
 
 /// Removes objects durably, those that are there, a few at once.

@@ -3,6 +3,7 @@
 use crate::evolve::adapt;
 use crate::head::{Head, ListRef, Operation, SnapshotRef};
 use crate::ids::TableObject;
+use crate::indexes;
 use crate::list::{FileEntry, read_list};
 use crate::object::{self, ObjectReader};
 use crate::partition::Partitioning;
@@ -10,6 +11,7 @@ use crate::schema::{Column, TableSchema};
 use crate::table::Table;
 use arrow::array::RecordBatch;
 use benthic_core::{Error, ErrorKind, Result};
+use benthic_index::Definition as Index;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
@@ -56,6 +58,12 @@ impl Snapshot {
     /// How the table's rows are spread over data objects.
     pub fn partitioning(&self) -> &Partitioning {
         &self.0.head.partitioning
+    }
+
+    /// The table's indexes, as far as this snapshot has their columns. A data object may lack the pages of any.
+    pub fn indexes(&self) -> impl Iterator<Item = &Index> {
+        let has_columns = |index: &&Index| indexes::check(index, &self.0.schema).is_ok();
+        self.0.head.indexes.iter().filter(has_columns)
     }
 
     /// Its id; ids count up from 1.

@@ -13,6 +13,7 @@ use arrow::datatypes::Schema;
 use benthic_core::{Error, ErrorKind, Pool, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a table is made with.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,6 +118,8 @@ impl Table {
             lists: BTreeMap::new(),
             snapshots: Vec::new(),
             intents: Vec::new(),
+            indexes: Vec::new(),
+            next_index: 0,
         };
         head.push_snapshot(Operation::Create, writer, environment.unix_ms(), 0, Vec::new());
         let table = Table { heads, id, environment };
@@ -150,6 +153,28 @@ impl Table {
     /// `NotFound`, with a hint at the name that may have been meant; `Corrupt`; `Unsupported` for a format newer than this
     /// build's.
     pub async fn open(pool: Arc<dyn Pool>, name: &str, environment: Environment) -> Result<Table> {
+        Ok(Table::open_with_head(pool, name, environment).await?.0)
+    }
+
+    /// Opens a table at a snapshot. One round trip.
+    ///
+    /// # Errors
+    /// As [`Table::open`] and [`Table::snapshot`].
+    pub async fn open_snapshot(
+        pool: Arc<dyn Pool>,
+        name: &str,
+        at: At,
+        environment: Environment,
+    ) -> Result<Snapshot> {
+        let (table, head) = Table::open_with_head(pool, name, environment).await?;
+        table.snapshot_of(head, at)
+    }
+
+    async fn open_with_head(
+        pool: Arc<dyn Pool>,
+        name: &str,
+        environment: Environment,
+    ) -> Result<(Table, Head)> {
         let heads = Heads::new(pool, name)?;
         let (head, _) = match heads.read().await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -161,7 +186,7 @@ impl Table {
             outcome => outcome?,
         };
         check_live(&head, head.id).map_err(|error| heads.named(error))?;
-        Ok(Table { heads, id: head.id, environment })
+        Ok((Table { heads, id: head.id, environment }, head))
     }
 
     /// The tables of a pool, by name; those that are being dropped and those that are damaged too.
@@ -203,6 +228,11 @@ impl Table {
         &self.heads.pool
     }
 
+    /// How long something small takes to come: the shortest that reads of the head took. Nothing before the first.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.heads.round_trip()
+    }
+
     /// The head as it is now.
     ///
     /// # Errors
@@ -237,7 +267,12 @@ impl Table {
     /// # Errors
     /// `NotFound` if the table was dropped or the snapshot is not kept, `Corrupt`.
     pub async fn snapshot(&self, at: At) -> Result<Snapshot> {
-        let head = Arc::new(self.head().await?);
+        let head = self.head().await?;
+        self.snapshot_of(head, at)
+    }
+
+    fn snapshot_of(&self, head: Head, at: At) -> Result<Snapshot> {
+        let head = Arc::new(head);
         let found = match at {
             At::Current => head.snapshots.last(),
             At::Id(id) => head.snapshots.iter().find(|snapshot| snapshot.id == id),

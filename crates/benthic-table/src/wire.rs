@@ -25,6 +25,10 @@ pub(crate) struct Head {
     pub snapshots: Vec<Snapshot>,
     #[prost(message, repeated, tag = "10")]
     pub intents: Vec<Intent>,
+    #[prost(message, repeated, tag = "11")]
+    pub indexes: Vec<Index>,
+    #[prost(uint32, tag = "12")]
+    pub next_index: u32,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -104,6 +108,14 @@ pub(crate) struct Intent {
     pub writer: u64,
     #[prost(uint64, tag = "2")]
     pub time_ms: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Index {
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    pub columns: Vec<u32>,
 }
 
 /// Refuses a message with too many fields before it is decoded: an empty nested message takes two bytes here and a hundred

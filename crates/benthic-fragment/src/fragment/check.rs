@@ -4,7 +4,7 @@
 //! sinks, other scans, joins, functions, extension nodes, nested literals, regular expressions, and whatever the next
 //! version of DataFusion brings.
 
-use super::{ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Stop, functions, unsupported};
+use super::{ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Status, Stop, functions, unsupported};
 use datafusion_proto_models::datafusion_common::arrow_type::ArrowTypeEnum;
 use datafusion_proto_models::datafusion_common::scalar_value::Value;
 use datafusion_proto_models::datafusion_common::{ArrowType, Schema};
@@ -96,10 +96,14 @@ fn check(envelope: &[u8]) -> Result<Checked, Stop> {
     let envelope =
         Envelope::decode(envelope).map_err(|error| unsupported(format!("no envelope: {error}")))?;
     if envelope.build != super::BUILD {
-        return Err(unsupported("the plan comes from another build"));
+        let message = "the plan comes from another build".to_owned();
+        return Err(Stop::Answer(Status::OtherBuild, message));
     }
     if !(1..=BATCH_ROWS_MAX).contains(&envelope.batch_rows) || envelope.output_bytes_max > OUTPUT_BYTES_MAX {
         return Err(unsupported("the batch or the answer would be too large"));
+    }
+    if let Some(probe) = &envelope.probe {
+        probe.check().map_err(unsupported)?;
     }
     // Prost stops at 100 nested messages, so that the walk below cannot run out of stack.
     let mut plan = PhysicalPlanNode::decode(envelope.plan.as_ref())

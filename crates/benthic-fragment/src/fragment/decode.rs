@@ -6,10 +6,12 @@
 use super::check::Checked;
 use super::functions;
 use super::guard::Guard;
+use super::index::selection;
 use super::reader::{Queue, Readers};
 use super::runtime::Runtime;
 use super::{OBJECT_URL, Stop};
 use arrow::datatypes::Schema;
+use benthic_index::Rows;
 use datafusion_common::{
     Result, internal_datafusion_err, internal_err, not_impl_datafusion_err, not_impl_err,
 };
@@ -33,6 +35,7 @@ use datafusion_physical_expr_common::physical_expr::proto_decode::{
 };
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::aggregates::AggregateExec;
+use datafusion_physical_plan::empty::EmptyExec;
 use datafusion_physical_plan::filter::FilterExec;
 use datafusion_physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion_physical_plan::projection::ProjectionExec;
@@ -44,17 +47,20 @@ use datafusion_proto_models::protobuf::{
 };
 use std::sync::Arc;
 
-/// Builds the operators for one run.
+/// Builds the operators for one run, over all rows of the object or these.
 pub fn plan(
     checked: &Checked,
     queue: &Arc<Queue>,
     runtime: &Runtime,
+    rows: Option<&Rows>,
 ) -> Result<Arc<dyn ExecutionPlan>, Stop> {
-    Ok(Decoder { queue, task: runtime.task() }.decode_plan(&checked.plan)?)
+    Ok(Decoder { queue, rows, task: runtime.task() }.decode_plan(&checked.plan)?)
 }
 
 struct Decoder<'a> {
     queue: &'a Arc<Queue>,
+    /// Those that are enough for the plan.
+    rows: Option<&'a Rows>,
     task: Arc<TaskContext>,
 }
 
@@ -73,11 +79,18 @@ impl Decoder<'_> {
             source = source.with_predicate(self.decode_expr(predicate, &schema)?);
         }
         let source = self.projected(Arc::new(source), conf, &schema)?;
+        let mut file = PartitionedFile::new("object", self.queue.size_bytes());
+        if let Some(rows) = self.rows {
+            file.extensions.insert(selection(rows));
+        }
         let scan = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, source)
-            .with_file(PartitionedFile::new("object", self.queue.size_bytes()))
+            .with_file(file)
             .with_limit(conf.limit.as_ref().map(|limit| limit.limit as usize))
             .build();
-        Ok(DataSourceExec::from_data_source(scan))
+        let scan = DataSourceExec::from_data_source(scan);
+        // Nothing is read, not even the footer.
+        let is_empty = self.rows.is_some_and(Rows::is_empty);
+        Ok(if is_empty { Arc::new(EmptyExec::new(scan.schema())) } else { scan })
     }
 
     fn projected(

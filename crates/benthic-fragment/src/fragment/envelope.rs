@@ -1,5 +1,6 @@
 //! What goes over the wire, in both directions.
 
+use benthic_index::Probe;
 use bytes::Bytes;
 
 /// A fragment as a client sends it. The same bytes go to every object of a table.
@@ -17,9 +18,12 @@ pub struct Envelope {
     /// Largest answer that the client wants, in bytes of Arrow IPC.
     #[prost(uint64, tag = "4")]
     pub output_bytes_max: u64,
-    /// Whether the answer is compressed (LZ4).
+    /// Whether the answer is compressed (Zstandard).
     #[prost(bool, tag = "5")]
     pub compress: bool,
+    /// Which rows are enough for the plan, by an index of the table.
+    #[prost(message, optional, tag = "6")]
+    pub probe: Option<Probe>,
 }
 
 /// How a fragment went.
@@ -36,6 +40,8 @@ pub enum Status {
     Failed = 3,
     /// As many fragments run there as may at once; run it at the client, or there later.
     Busy = 4,
+    /// Another build encoded the plan.
+    OtherBuild = 5,
 }
 
 /// What a fragment answers.
@@ -71,4 +77,10 @@ pub struct Reply {
     /// The most memory that the operators reserved; what the Parquet reader holds is not in it.
     #[prost(uint64, tag = "10")]
     pub reserved_bytes_max: u64,
+    /// Pages of an index that were read.
+    #[prost(uint64, tag = "11")]
+    pub index_pages: u64,
+    /// Rows that the index left; nothing if it was not used.
+    #[prost(uint64, optional, tag = "12")]
+    pub index_rows: Option<u64>,
 }

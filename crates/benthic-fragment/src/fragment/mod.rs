@@ -9,6 +9,7 @@ mod extremes;
 mod format;
 mod functions;
 mod guard;
+mod index;
 mod reader;
 mod runtime;
 mod thrift;
@@ -16,10 +17,12 @@ mod thrift;
 pub use encode::encode;
 pub use envelope::{Envelope, Reply, Status};
 pub use extremes::extremes;
+pub use index::selection;
 pub use reader::{cut, merged};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use benthic_core::{Error, ErrorKind, Result};
@@ -47,6 +50,9 @@ pub const ENVELOPE_BYTES_MAX: usize = 1024 * 1024;
 /// One batch of an answer, with every column's own bytes.
 const BATCH_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
+/// Batches up to this are put together to one: less is to be said about each, and more is compressed at a time.
+const SMALL_BYTES_MAX: u64 = 2 * 1024 * 1024;
+
 /// What a fragment reads.
 pub trait Ranges {
     /// Size of the object.
@@ -60,6 +66,15 @@ pub trait Ranges {
     /// # Errors
     /// `Corrupt` if the object ends before; what the engine says.
     fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
+
+    /// Those of the object's omap entries that are there; an object without omap has none.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn entries(&mut self, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>> {
+        let _ = keys;
+        Ok(Vec::new())
+    }
 
     /// Whether the fragment may go on; asked between batches.
     ///
@@ -132,7 +147,8 @@ fn try_run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply, Stop> {
     let checked = check::cached(envelope)?;
     let runtime = runtime::Runtime::new(&checked.envelope)?;
     let queue = Arc::new(Queue::new(ranges.size_bytes()));
-    let plan = decode::plan(&checked, &queue, &runtime)?;
+    let found = index::look_up(ranges, checked.envelope.probe.as_ref())?;
+    let plan = decode::plan(&checked, &queue, &runtime, found.rows.as_ref())?;
     let stream = plan.execute(0, runtime.task())?;
     let mut output = Output::new(&plan.schema(), &checked.envelope)?;
     let plan_us = micros(start);
@@ -151,6 +167,8 @@ fn try_run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply, Stop> {
         plan_us,
         run_us: micros(start),
         reserved_bytes_max: runtime.reserved_bytes_max(),
+        index_pages: found.pages,
+        index_rows: found.rows.map(|rows| rows.count()),
     })
 }
 
@@ -194,29 +212,61 @@ impl Wake for Woken {
 /// The answer, as it grows.
 struct Output {
     writer: StreamWriter<Vec<u8>>,
+    schema: SchemaRef,
     rows: u64,
     len_bytes_max: u64,
+    /// Batches that are too small to be sent alone, and their bytes: a filter that takes little makes very many of them.
+    small: Vec<RecordBatch>,
+    small_bytes: u64,
 }
 
 impl Output {
-    fn new(schema: &Schema, envelope: &Envelope) -> Result<Output, Stop> {
-        let compression = envelope.compress.then_some(CompressionType::LZ4_FRAME);
+    fn new(schema: &SchemaRef, envelope: &Envelope) -> Result<Output, Stop> {
+        let compression = envelope.compress.then_some(CompressionType::ZSTD);
         let options =
             IpcWriteOptions::default().try_with_compression(compression).map_err(DataFusionError::from)?;
         let writer =
             StreamWriter::try_new_with_options(Vec::new(), schema, options).map_err(DataFusionError::from)?;
-        Ok(Output { writer, rows: 0, len_bytes_max: envelope.output_bytes_max })
+        Ok(Output {
+            writer,
+            schema: Arc::clone(schema),
+            rows: 0,
+            len_bytes_max: envelope.output_bytes_max,
+            small: Vec::new(),
+            small_bytes: 0,
+        })
     }
 
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Stop> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        if columns_bytes(batch) > BATCH_BYTES_MAX {
+        let batch_bytes = columns_bytes(batch);
+        if batch_bytes > BATCH_BYTES_MAX {
             return Err(Stop::Answer(Status::TooLarge, "the answer has too many columns".to_owned()));
         }
         self.rows += batch.num_rows() as u64;
-        self.writer.write(&compacted(batch)?).map_err(DataFusionError::from)?;
+        if self.small_bytes + batch_bytes > SMALL_BYTES_MAX {
+            self.send_small()?;
+        }
+        // Without the pages that views are into, which are large.
+        self.small.push(compacted(batch)?);
+        self.small_bytes += batch_bytes;
+        if self.small_bytes >= SMALL_BYTES_MAX { self.send_small() } else { Ok(()) }
+    }
+
+    /// Sends what was held back, as one batch.
+    fn send_small(&mut self) -> Result<(), Stop> {
+        if self.small.is_empty() {
+            return Ok(());
+        }
+        let batch = match self.small.as_slice() {
+            [batch] => batch.clone(),
+            batches => compacted(&concat_batches(&self.schema, batches).map_err(DataFusionError::from)?)?,
+        };
+        self.small.clear();
+        self.small_bytes = 0;
+        self.writer.write(&batch).map_err(DataFusionError::from)?;
         if self.writer.get_ref().len() as u64 > self.len_bytes_max {
             return Err(Stop::Answer(
                 Status::TooLarge,
@@ -226,7 +276,8 @@ impl Output {
         Ok(())
     }
 
-    fn finish(self) -> Result<Bytes, Stop> {
+    fn finish(mut self) -> Result<Bytes, Stop> {
+        self.send_small()?;
         Ok(Bytes::from(self.writer.into_inner().map_err(DataFusionError::from)?))
     }
 }
@@ -249,7 +300,10 @@ fn compacted(batch: &RecordBatch) -> Result<RecordBatch, Stop> {
             _ => Arc::clone(column),
         }
     });
-    Ok(RecordBatch::try_new(batch.schema(), columns.collect()).map_err(DataFusionError::from)?)
+    // Without columns there is still a count.
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let compacted = RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &rows);
+    Ok(compacted.map_err(DataFusionError::from)?)
 }
 
 fn micros(start: Instant) -> u64 {
@@ -272,6 +326,7 @@ impl Envelope {
             batch_rows: 8_192,
             output_bytes_max: 4 * 1024 * 1024,
             compress: false,
+            probe: None,
         }
     }
 

@@ -237,7 +237,6 @@ pub fn refused() -> Vec<Hostile> {
         ("many literals", many_literals(), "literals that are too long"),
         ("nested cases", predicate(cases(5)), "nested too deep"),
         ("many strings", many_strings(), "too many strings"),
-        ("another build", Envelope { build: "0.0.0".to_owned(), ..point.clone() }, "another build"),
         ("batches of nothing", Envelope { batch_rows: 0, ..point.clone() }, "the batch"),
         ("huge batches", Envelope { batch_rows: u32::MAX, ..point.clone() }, "the batch"),
         ("huge answer", Envelope { output_bytes_max: u64::MAX, ..point.clone() }, "the batch"),

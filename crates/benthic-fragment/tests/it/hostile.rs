@@ -43,6 +43,13 @@ fn plans_that_are_not_on_the_list_are_refused_before_they_are_built() {
     }
 }
 
+#[test]
+fn a_plan_of_another_build_is_refused() {
+    let other = Envelope { build: "0.0.0".to_owned(), ..Envelope::new(encode(&common::q6()).unwrap()) };
+    let reply = run(&mut Untouched, &other.to_bytes()).unwrap();
+    assert_eq!(reply.status, i32::from(Status::OtherBuild), "{}", reply.message);
+}
+
 /// A predicate that only prunes is a hint: one that cannot prune is not applied, and is no error.
 const HINTS: [&str; 3] =
     ["a filter that is no boolean", "a column behind the schema", "types that do not compare"];

@@ -9,8 +9,11 @@ use arrow::json::writer::LineDelimited;
 use arrow::util::pretty::pretty_format_batches_with_schema;
 use benthic_cli::exit::Outcome;
 use benthic_cli::output::Output;
+use benthic_cli::progress::Progress;
+use benthic_cli::units;
 use benthic_core::Error;
 use benthic_sql::errors::told;
+use benthic_sql::work::Work;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::TryStreamExt;
@@ -18,6 +21,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -37,27 +42,68 @@ pub enum Format {
 /// Prints all rows, and says how many they were; `named` says more of an error.
 pub async fn print(
     out: &Output,
-    mut rows: SendableRecordBatchStream,
+    rows: SendableRecordBatchStream,
+    work: &Work,
     format: Format,
     named: impl Fn(Error) -> Error,
 ) -> Outcome<usize> {
     let failed = |error: DataFusionError| named(told(&error));
     let schema = rows.schema();
+    let mut rows = Watched { rows, work, bar: None };
     if format == Format::Table {
-        let batches: Vec<RecordBatch> = rows.try_collect().await.map_err(failed)?;
+        let mut batches = Vec::new();
+        while let Some(batch) = rows.next().await.map_err(failed)? {
+            batches.push(batch);
+        }
+        drop(rows);
         let table = pretty_format_batches_with_schema(schema, &batches);
         out.exact(format!("{}\n", table.map_err(|error| failed(error.into()))?).as_bytes())?;
         return Ok(batches.iter().map(RecordBatch::num_rows).sum());
     }
     let mut encoder = Encoder::new(format, schema).map_err(failed)?;
     let mut count = 0;
-    while let Some(batch) = rows.try_next().await.map_err(failed)? {
+    while let Some(batch) = rows.next().await.map_err(failed)? {
         count += batch.num_rows();
-        out.exact(&encoder.encode(&batch).map_err(failed)?)?;
-        out.flush()?;
+        let text = encoder.encode(&batch).map_err(failed)?;
+        rows.suspend(|| out.exact(&text).and_then(|()| out.flush()))?;
     }
+    drop(rows);
     out.exact(&encoder.finish().map_err(failed)?)?;
     Ok(count)
+}
+
+/// How long it is waited for rows before the progress is shown, and then between two looks.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Rows of a query whose progress is shown while they are waited for.
+struct Watched<'a> {
+    rows: SendableRecordBatchStream,
+    work: &'a Work,
+    bar: Option<Progress>,
+}
+
+impl Watched<'_> {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Ok(batch) = timeout(LOOK, self.rows.try_next()).await {
+                return batch;
+            }
+            let (done, objects) = (self.work.done_objects(), self.work.objects());
+            if objects > 0 {
+                let bar = self.bar.get_or_insert_with(|| Progress::steps("reading objects", objects));
+                bar.reach(done, objects);
+                bar.say(&units::size(self.work.moved_bytes()));
+            }
+        }
+    }
+
+    /// Takes the bar away while `print` prints.
+    fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
 }
 
 /// Rows as bytes, batch by batch.

@@ -9,6 +9,7 @@ use benthic_sql::choice::Pushdown;
 use benthic_sql::object::DataObject;
 use benthic_sql::objects::Objects;
 use benthic_sql::session::{self, Settings, SqlSession};
+use benthic_sql::work::Work;
 use clap::Args;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -28,6 +29,9 @@ pub struct SqlArgs {
     /// Where what can run beside the objects runs
     #[arg(long, value_enum, default_value_t)]
     pushdown: Pushdown,
+    /// Do not look into indexes
+    #[arg(long, hide = true)]
+    no_index: bool,
     /// How rows are printed; a table if it is not said, or JSON after --json
     #[arg(long, value_enum)]
     output: Option<Format>,
@@ -36,11 +40,8 @@ pub struct SqlArgs {
 }
 
 pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
-    let pushdown = match args.pushdown {
-        Pushdown::Auto if !session.is_ceph() => Pushdown::Never,
-        pushdown => pushdown,
-    };
-    let settings = Settings { pushdown, ..Settings::default() };
+    let pushdown = args.pushdown.in_store(session.is_ceph());
+    let settings = Settings { pushdown, index: !args.no_index, ..Settings::default() };
     let default = if session.out.is_json() { Format::Json } else { Format::Table };
     let format = args.output.unwrap_or(default);
     if matches!(format, Format::Arrow | Format::Parquet) && io::stdout().is_terminal() {
@@ -62,11 +63,12 @@ pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
     let rows = session::query(Objects::of_one(object).await?, &settings, sql).await?;
     // The query may name no object; here there is only one.
     let named = |error: Error| error.with("object", address);
-    rows::print(&session.out, rows, format, named).await.map(drop)
+    rows::print(&session.out, rows, &Work::default(), format, named).await.map(drop)
 }
 
 /// Answers one query of tables; says how many rows it has.
 pub async fn answer(session: &Session, queries: &SqlSession, format: Format, sql: &str) -> Outcome<usize> {
-    let rows = queries.query(sql).await?;
-    rows::print(&session.out, rows, format, |error| error).await
+    let work = Arc::default();
+    let rows = queries.watched(sql, &work).await?;
+    rows::print(&session.out, rows, &work, format, |error| error).await
 }

@@ -8,6 +8,7 @@ mod data;
 #[allow(dead_code, reason = "shared with the tests on the other engines")]
 #[path = "../it/made.rs"]
 mod made;
+mod outage;
 #[path = "../it/queries.rs"]
 mod queries;
 #[path = "../it/slt/mod.rs"]
@@ -22,14 +23,15 @@ use benthic_core::{ErrorKind, Pool, Store};
 use benthic_rados::{Options, RadosStore};
 use benthic_sql::choice::Pushdown;
 use benthic_sql::session::{Settings, SqlSession};
-use benthic_table::{Definition, Environment, Table, WriterOptions, drop_table};
+use benthic_table::{At, Definition, Environment, Table, WriterOptions, drop_table};
 use data::{lineitem, parquet};
 use futures::TryStreamExt;
-use made::ways;
+use made::{build_indexes, create, ways};
 use parquet::basic::Compression;
 use slt::files_hold;
 use std::env;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Arc, LazyLock};
 use support::{ALL, POOL, explained, explained_when_free, metric, put, query, rows};
 
@@ -122,7 +124,102 @@ async fn a_table_answers_from_its_osds() {
     assert!(explained.contains("objects=6, objects_pruned=6"), "{explained}");
     let worked_on = metric(&explained, "objects_pushed") + metric(&explained, "objects_pulled");
     assert!(metric(&explained, "objects_pushed") > 0 && worked_on == 6, "{explained}");
+    // The program as a user has it.
+    let mut program = Command::new(env!("CARGO_BIN_EXE_benthic-sql"));
+    program.args(["--store", &format!("ceph:?conf={}", CONF.display()), "sql", "--pushdown", "always", &sql]);
+    let output = program.output().unwrap();
+    let explained = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && metric(&explained, "objects_pushed") > 0, "{explained}");
+    assert_eq!(metric(&explained, "refused_unsupported"), 0, "{explained}");
     assert!(drop_table(pool, "items", false, &environment).await.unwrap().finished);
+}
+
+/// Which rows an index leaves is found out beside the objects, and the same here.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_is_looked_up_in_the_osds() {
+    let (store, pool) = (store().await, pool().await);
+    let all = lineitem(30_000);
+    let table = create(&pool, "indexed", &Definition::new(&all.schema()).unwrap()).await;
+    made::append(&table, &[all.slice(0, 5_000)]).await;
+    for columns in [&["price"][..], &["discount", "price"]] {
+        table.add_index(columns).await.unwrap();
+    }
+    for part in 1..6 {
+        made::append(&table, &[all.slice(part * 5_000, 5_000)]).await;
+    }
+    // The first object's pages are made now, those of the others came with them.
+    build_indexes(&table).await;
+    for condition in [
+        "price BETWEEN 100 AND 150",
+        "price < 80.5",
+        "price IN (1, 2.5, 77)",
+        "discount IS NULL AND price < 1000",
+        "price = -1",
+    ] {
+        let sql = format!("SELECT id, price, flag FROM \"{POOL}\".indexed WHERE {condition} ORDER BY id");
+        let plain = Settings { index: false, ..support::settings(Pushdown::Never) };
+        let expected = rows(&made::answer(&made::session(&store, plain), &sql).await.unwrap().1);
+        for pushdown in ALL {
+            assert_eq!(rows_of_tables(&store, pushdown, &sql).await, expected, "{pushdown:?} {sql}");
+        }
+    }
+    let sql = format!("EXPLAIN ANALYZE SELECT id FROM \"{POOL}\".indexed WHERE price < 80.5");
+    let plain = Settings { index: false, ..support::settings(Pushdown::Always) };
+    let whole = rows(&made::answer(&made::session(&store, plain), &sql).await.unwrap().1).join("\n");
+    for pushdown in [Pushdown::Never, Pushdown::Always] {
+        let plan = rows_of_tables(&store, pushdown, &sql).await.join("\n");
+        assert!(plan.contains("index=(price)") && metric(&plan, "index_pages") >= 6, "{plan}");
+        assert!(metric(&plan, "rows_by_index") < 600, "{plan}");
+        if metric(&plan, "objects_pushed") == 6 && metric(&whole, "objects_pushed") == 6 {
+            assert!(
+                metric(&plan, "bytes_read_there") <= metric(&whole, "bytes_read_there"),
+                "{plan}\n{whole}"
+            );
+        }
+    }
+    let checked: Vec<_> =
+        table.snapshot(At::Current).await.unwrap().fsck(false).try_collect::<Vec<_>>().await.unwrap();
+    assert!(
+        checked.iter().all(|checked| checked.findings.is_empty() && checked.unindexed == 0),
+        "{checked:?}"
+    );
+    assert!(drop_table(pool, "indexed", false, &Environment::default()).await.unwrap().finished);
+}
+
+fn ceph(words: &[&str]) {
+    let output = Command::new("ceph").arg("--conf").arg(&*CONF).args(words).output().unwrap();
+    assert!(output.status.success(), "ceph {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Indexes are in omaps, which erasure-coded pools do not have.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_in_an_erasure_coded_pool_takes_no_index() {
+    let name = format!("indexed.{}", std::process::id());
+    ceph(&["osd", "erasure-code-profile", "set", &name, "k=2", "m=1", "crush-failure-domain=osd"]);
+    ceph(&["osd", "pool", "create", &name, "1", "1", "erasure", &name]);
+    let store = connect();
+    let rows = lineitem(100);
+    let outcome = async {
+        let pool = store.open_pool(&name).await?;
+        let definition = Definition::new(&rows.schema())?;
+        let table = Table::create(pool, "t", &definition, Environment::default()).await?;
+        made::append(&table, std::slice::from_ref(&rows)).await;
+        let refused = table.add_index(&["id"]).await;
+        Ok::<_, benthic_core::Error>((
+            refused,
+            table.head().await?.indexes,
+            table.snapshot(At::Current).await?.rows(),
+        ))
+    };
+    let outcome = outcome.await;
+    store.remove_pool(&name).await.unwrap();
+    ceph(&["osd", "crush", "rule", "rm", &name]);
+    ceph(&["osd", "erasure-code-profile", "rm", &name]);
+    let (refused, indexes, rows) = outcome.unwrap();
+    let error = refused.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("replicated pool"), "{error}");
+    assert_eq!((indexes, rows), (Vec::new(), 100));
 }
 
 #[tokio::test(flavor = "multi_thread")]

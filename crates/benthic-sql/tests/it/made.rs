@@ -7,7 +7,7 @@ use benthic_embedded::{MemStore, Options};
 use benthic_sql::choice::Pushdown;
 use benthic_sql::errors::told;
 use benthic_sql::session::{Settings, SqlSession};
-use benthic_table::{Definition, Environment, Table, WriterOptions, drop_table};
+use benthic_table::{At, Definition, Environment, Table, WriterOptions, drop_table};
 use futures::TryStreamExt;
 use std::sync::Arc;
 
@@ -23,13 +23,20 @@ pub fn options() -> Options {
 
 /// All ways to answer a query, each with its name; the first is the simplest.
 pub fn ways() -> Vec<(&'static str, Settings)> {
-    let way = |pushdown, pruning| Settings { pushdown, pruning, ..Settings::default() };
+    let way = |pushdown, pruning| Settings { pushdown, pruning, index: pruning, ..Settings::default() };
     vec![
         ("never, unpruned", way(Pushdown::Never, false)),
         ("never", way(Pushdown::Never, true)),
         ("always", way(Pushdown::Always, true)),
         ("auto", way(Pushdown::Auto, true)),
     ]
+}
+
+/// Makes the pages that objects lack of the table's indexes.
+pub async fn build_indexes(table: &Table) {
+    let snapshot = table.snapshot(At::Current).await.unwrap();
+    let built: Vec<_> = snapshot.build_indexes(false).try_collect().await.unwrap();
+    assert_eq!(built.len() as u64, snapshot.objects());
 }
 
 /// The pool, made if it is not there.

@@ -6,6 +6,7 @@
 mod data;
 mod equal;
 mod home;
+mod indexes;
 mod input;
 mod made;
 mod program;
@@ -18,6 +19,7 @@ mod spelling;
 mod support;
 mod table;
 mod table_bad_input;
+mod table_index;
 mod table_process;
 mod tables;
 mod tpch;

@@ -16,6 +16,7 @@ use futures::TryStreamExt;
 use parquet::basic::Compression;
 use prost::Message;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const COUNT: &str = "SELECT mode, count(*), sum(quantity) FROM object WHERE quantity > 30 GROUP BY mode";
 
@@ -58,6 +59,44 @@ impl<const STATUS: i32> Class for Says<STATUS> {
     }
 }
 
+const BUSY: u64 = 20;
+
+static BUSY_LEFT: AtomicU64 = AtomicU64::new(BUSY);
+
+/// The real class, which is busy when it is asked the first times.
+struct BusyAtFirst;
+
+impl BusyAtFirst {
+    const METHODS: &'static [Method] = &[Method { run: Self::scan, ..Says::<0>::METHODS[0] }];
+
+    fn scan(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+        let one_less = |left: u64| left.checked_sub(1);
+        if BUSY_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
+            return Ok(Reply::without_rows(Status::Busy, "for the test").encode_to_vec());
+        }
+        let scan = Table.methods().iter().find(|method| method.name == "scan").unwrap();
+        (scan.run)(context, input)
+    }
+}
+
+impl Class for BusyAtFirst {
+    fn name(&self) -> &'static str {
+        "table"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn summary(&self) -> &'static str {
+        ""
+    }
+
+    fn methods(&self) -> &'static [Method] {
+        Self::METHODS
+    }
+}
+
 /// Runs [`COUNT`] where it is refused, and checks that EXPLAIN ANALYZE tells the reason.
 async fn is_pulled(pool: Arc<dyn Pool>, object: Bytes, reason: &str) {
     put(&pool, "object", object).await;
@@ -65,11 +104,7 @@ async fn is_pulled(pool: Arc<dyn Pool>, object: Bytes, reason: &str) {
     assert!(expected.len() > 5);
     for pushdown in [Pushdown::Always, Pushdown::Auto] {
         assert_eq!(rows(&query(&pool, "object", pushdown, COUNT).await.unwrap()), expected);
-        let explained = if reason == "refused_busy" {
-            explained(&pool, "object", pushdown, COUNT).await
-        } else {
-            explained_when_free(&pool, "object", pushdown, COUNT).await
-        };
+        let explained = explained_when_free(&pool, "object", pushdown, COUNT).await;
         let counts = ["objects_pushed", "objects_pulled", reason].map(|name| metric(&explained, name));
         assert_eq!(counts, [0, 1, 1], "{explained}");
     }
@@ -85,8 +120,34 @@ async fn without_the_class_all_runs_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_busy_store_is_spared() {
-    is_pulled(memory(Some(Says::<{ Status::Busy as i32 }>)).await, snappy(), "refused_busy").await;
+async fn a_store_that_stays_busy_is_spared() {
+    let pool = memory(Some(Says::<{ Status::Busy as i32 }>)).await;
+    put(&pool, "object", snappy()).await;
+    let expected = rows(&query(&pool, "object", Pushdown::Never, COUNT).await.unwrap());
+    assert_eq!(rows(&query(&pool, "object", Pushdown::Auto, COUNT).await.unwrap()), expected);
+    let explained = explained(&pool, "object", Pushdown::Auto, COUNT).await;
+    assert_eq!(
+        ["objects_pushed", "objects_pulled"].map(|name| metric(&explained, name)),
+        [0, 1],
+        "{explained}"
+    );
+    assert!(metric(&explained, "refused_busy") > 0, "{explained}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_busy_for_a_while_is_waited_for() {
+    let pool = memory(Some(BusyAtFirst)).await;
+    put(&pool, "object", snappy()).await;
+    let expected = rows(&query(&pool, "object", Pushdown::Never, COUNT).await.unwrap());
+    assert_eq!(BUSY_LEFT.load(Ordering::Relaxed), BUSY);
+    let analysed = explained(&pool, "object", Pushdown::Always, COUNT).await;
+    assert_eq!(
+        ["objects_pushed", "objects_pulled"].map(|name| metric(&analysed, name)),
+        [1, 0],
+        "{analysed}"
+    );
+    assert!(metric(&analysed, "refused_busy") >= BUSY, "{analysed}");
+    assert_eq!(rows(&query(&pool, "object", Pushdown::Always, COUNT).await.unwrap()), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -79,6 +79,7 @@ fn results_have_these_fields_in_json() {
     let fields = [
         "columns",
         "id",
+        "indexes",
         "object_size_bytes",
         "objects",
         "operation",

@@ -40,7 +40,7 @@ async fn run(store: &Arc<dyn Store>, settings: Settings, sql: &str) -> Result<Ve
 }
 
 fn settings(pushdown: Pushdown, pruning: bool) -> Settings {
-    Settings { pushdown, pruning, partitions: 3 }
+    Settings { pushdown, pruning, index: pruning, partitions: 3 }
 }
 
 /// The rows, which are the same in every mode.

@@ -79,6 +79,7 @@ impl Writer {
             head.lists.extend(all.iter().map(|list| (list.object, *list)));
             head.push_snapshot(Operation::Append, writer, table.environment.unix_ms(), schema, names);
             head.intents.retain(|intent| intent.writer != writer);
+            self.may_be_committed = true;
             if table.heads.replace(&head, version).await? {
                 break head;
             }
@@ -94,10 +95,13 @@ impl Writer {
     /// any of its lists knows and that is not dropped.
     async fn merge(&mut self, head: &Head, chosen: Vec<ListRef>) -> Result<Merged> {
         let (table, schema) = (self.table.clone(), head.current()?.1);
-        let mut to = ListWriter::new(Arc::clone(table.pool()), table.id, self.id, self.next_list, schema);
-        let copied = copy(&table, schema, &chosen, &mut to).await;
+        // With the writer, so that what is dropped on the way is removed with it.
+        let to = ListWriter::new(Arc::clone(table.pool()), table.id, self.id, self.next_list, schema);
+        let to = self.lists.insert(to);
+        let copied = copy(&table, schema, &chosen, to).await;
         // Whatever happened: no name is used twice.
         self.next_list = to.next_number();
+        self.lists = None;
         Ok(Merged { of: chosen.iter().map(|list| list.object).collect(), to: copied? })
     }
 }

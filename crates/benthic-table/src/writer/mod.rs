@@ -7,6 +7,7 @@ use crate::error;
 use crate::evolve::{Alter, compact, conform, rows_bytes, strangers};
 use crate::head::{INTENTS_MAX, Intent, ListRef};
 use crate::ids::{Id, Role, TableObject};
+use crate::indexes;
 use crate::list::{FileEntry, ListWriter};
 use crate::object;
 use crate::partition::{PARTITIONS_MAX, Partitioning};
@@ -17,7 +18,9 @@ use crate::table::{At, Table};
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch};
 use arrow::datatypes::Field;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, Result, limits};
+use benthic_index::{Definition as Index, pack};
+use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
@@ -25,6 +28,8 @@ use std::sync::Arc;
 
 /// Rows that are taken from a batch at once.
 const SLICE_ROWS: usize = 64 * 1024;
+/// What an object aims at, at least, so that its indexes go with it.
+const INDEXED_BYTES_MIN: usize = 64 * 1024;
 
 /// How a writer works.
 #[derive(Clone, Debug)]
@@ -55,6 +60,7 @@ pub struct Writer {
     schema: TableSchema,
     partitioning: Partitioning,
     sort: Vec<u32>,
+    indexes: Vec<Index>,
     object_bytes_target: usize,
     options: WriterOptions,
     buffers: HashMap<Option<i64>, Buffer>,
@@ -66,6 +72,21 @@ pub struct Writer {
     written: Vec<ListRef>,
     next_data: u32,
     next_list: u32,
+    /// A commit was tried.
+    may_be_committed: bool,
+}
+
+/// Rows as an object.
+struct Encoded {
+    bytes: Vec<u8>,
+    /// How many rows these are.
+    taken: usize,
+    /// Its indexes.
+    entries: Vec<(Bytes, Bytes)>,
+}
+
+fn entries_bytes(entries: &[(Bytes, Bytes)]) -> u64 {
+    entries.iter().map(|(key, value)| (key.len() + value.len()) as u64 + limits::ENTRY_BYTES).sum()
 }
 
 #[derive(Default)]
@@ -104,6 +125,7 @@ impl Table {
             schema: head.current()?.1.clone(),
             partitioning: head.partitioning,
             sort: head.sort,
+            indexes: head.indexes,
             object_bytes_target: usize::try_from(head.object_bytes_target).unwrap_or(usize::MAX),
             options: WriterOptions {
                 buffer_bytes_max: options.buffer_bytes_max.max(1024 * 1024),
@@ -118,6 +140,7 @@ impl Table {
             written: Vec::new(),
             next_data: 0,
             next_list: 0,
+            may_be_committed: false,
         })
     }
 }
@@ -152,13 +175,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what is left and commits. Gives the snapshot that has the rows; the current one if there were none.
+    /// Writes what is left and commits. Gives the snapshot that has the rows; the current one if there were none. The writer is
+    /// of no more use then; if this is dropped on the way, it is to be aborted.
     ///
     /// # Errors
     /// `Conflict` if a vacuum gave the writer up; `NotFound` if the table was dropped; `Busy`; as [`Writer::write`]. Then
     /// nothing is in the table, and what was written is removed if that can be. `OutcomeUnknown` if it could not be found out
     /// whether the rows are in the table: the snapshots' rows tell.
-    pub async fn finish(mut self) -> Result<Snapshot> {
+    pub async fn finish(&mut self) -> Result<Snapshot> {
         let lists = match self.finish_lists().await {
             Ok(lists) => lists,
             Err(error) => {
@@ -178,11 +202,11 @@ impl Writer {
         }
     }
 
-    /// Removes what was written. What cannot be removed is left to [`vacuum`](crate::vacuum).
+    /// Removes what was written, unless it was committed. What cannot be removed is left to [`vacuum`](crate::vacuum).
     ///
     /// # Errors
-    /// As [`Pool::write`](benthic_core::Pool::write).
-    pub async fn abort(mut self) -> Result<()> {
+    /// `OutcomeUnknown` if it may have been committed; as [`Pool::write`](benthic_core::Pool::write).
+    pub async fn abort(&mut self) -> Result<()> {
         self.remove_all().await.map(|_| ())
     }
 
@@ -191,14 +215,20 @@ impl Writer {
         while self.uploads.next().await.is_some() {}
         let writer = self.id;
         let given_up = self.table.heads.commit(writer, |head| {
+            let was_at_work = head.has_intent(writer);
             head.intents.retain(|intent| intent.writer != writer);
-            Ok(head.snapshots.iter().find(|snapshot| snapshot.writer == writer).cloned())
+            Ok((was_at_work, head.snapshots.iter().find(|snapshot| snapshot.writer == writer).cloned()))
         });
         match given_up.await {
-            Ok((Some(committed), head)) => {
+            Ok(((_, Some(committed)), head)) => {
                 return Snapshot::new(&self.table, &Arc::new(head), &committed).map(Some);
             }
-            Ok((None, _)) => {}
+            // Committed, perhaps, and its snapshot vacuumed since: newer ones have its objects.
+            Ok(((false, None), _)) if self.may_be_committed => {
+                let message = "a vacuum removed the writer or what it committed; the table's rows tell";
+                return Err(self.table.heads.named(Error::new(ErrorKind::OutcomeUnknown, message)));
+            }
+            Ok(((_, None), _)) => {}
             // The table was dropped by force; nobody else will look for these objects.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -284,19 +314,55 @@ impl Writer {
                 return self.add(partition, compact(rows.slice(start, rows.num_rows() - start))?);
             }
             let rest = rows.slice(start, rows.num_rows() - start);
-            let (bytes, taken) = encode::encode_object(&rest, &self.sort_places(), self.object_bytes_target)?;
+            let Encoded { bytes, taken, entries } = self.encoded(&rest)?;
             let object = rest.slice(0, taken);
             if start + taken < rows.num_rows() || start == 0 {
                 let ratio = rows_bytes(&object) as f64 / bytes.len().max(1) as f64;
                 self.ratio = ratio.clamp(0.5, 50.0);
             }
-            self.upload(partition, &object, bytes).await?;
+            self.upload(partition, &object, bytes, entries).await?;
             start += taken;
         }
         Ok(())
     }
 
-    async fn upload(&mut self, partition: Option<i64>, rows: &RecordBatch, bytes: Vec<u8>) -> Result<()> {
+    /// Encodes the first of the rows as an object with its indexes, which together are no more than one operation carries.
+    fn encoded(&self, rows: &RecordBatch) -> Result<Encoded> {
+        let mut bytes_target = self.object_bytes_target;
+        loop {
+            let (bytes, taken) = encode::encode_object(rows, &self.sort_places(), bytes_target)?;
+            let entries = self.entries(&rows.slice(0, taken));
+            let is_too_large = |error: &Error| error.kind() == ErrorKind::LimitExceeded;
+            match entries {
+                Ok(entries)
+                    if bytes.len() as u64 + entries_bytes(&entries) <= limits::OPERATION_BYTES_MAX =>
+                {
+                    return Ok(Encoded { bytes, taken, entries });
+                }
+                Err(error) if !is_too_large(&error) => return Err(error),
+                _ if bytes_target > INDEXED_BYTES_MIN => bytes_target /= 2,
+                // Without pages the object is read whole, which is right too.
+                _ => return Ok(Encoded { bytes, taken, entries: Vec::new() }),
+            }
+        }
+    }
+
+    /// The omap entries of an object with these rows.
+    fn entries(&self, rows: &RecordBatch) -> Result<Vec<(Bytes, Bytes)>> {
+        let mut entries = Vec::new();
+        for index in &self.indexes {
+            entries.extend(pack(index, &indexes::arrays(index, rows, &self.schema)?)?);
+        }
+        Ok(entries)
+    }
+
+    async fn upload(
+        &mut self,
+        partition: Option<i64>,
+        rows: &RecordBatch,
+        bytes: Vec<u8>,
+        entries: Vec<(Bytes, Bytes)>,
+    ) -> Result<()> {
         let object = TableObject { role: Role::Data, writer: self.id, number: self.next_data };
         self.next_data += 1;
         let entry = FileEntry {
@@ -310,7 +376,7 @@ impl Writer {
             self.uploads.next().await.transpose()?;
         }
         let (pool, id) = (Arc::clone(self.table.pool()), self.table.id);
-        self.uploads.push(async move { object::put(&pool, id, object, bytes.into()).await }.boxed());
+        self.uploads.push(async move { object::put(&pool, id, object, bytes.into(), entries).await }.boxed());
         // Starts it; and takes note of those that are done.
         while let Some(Some(done)) = self.uploads.next().now_or_never() {
             done?;

@@ -138,6 +138,26 @@ fn a_vacuum_leaves_what_a_writer_has_written_so_far() {
 }
 
 #[test]
+fn a_writer_that_committed_removes_nothing() {
+    let (environment, clock) = environment();
+    let pool = memory_pool();
+    let table = create(&pool, "t", &definition(), &environment);
+    let mut writer = block_on(table.writer(WriterOptions::default())).unwrap();
+    block_on(writer.write(&rows(0..10))).unwrap();
+    block_on(writer.finish()).unwrap();
+    block_on(writer.abort()).unwrap();
+    assert_eq!(current(&table).rows(), 10);
+    // Nor if its snapshot is gone: the rows are in the next.
+    append(&table, &rows(10..20));
+    clock.advance_ms(1);
+    let newest = VacuumOptions { keep_snapshots: 1, keep_ms: 0, intent_age_ms: DAY_MS };
+    block_on(vacuum(Arc::clone(&pool), "t", &newest, &environment)).unwrap();
+    assert_eq!(block_on(table.history()).unwrap().len(), 1);
+    assert_eq!(block_on(writer.abort()).unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(ids(&current(&table)), (0..20).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_vacuum_keeps_what_it_is_asked_to_keep() {
     let (environment, clock) = environment();
     let pool = memory_pool();

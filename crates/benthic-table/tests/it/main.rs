@@ -7,5 +7,6 @@ mod bad_input;
 mod concurrent;
 mod crash;
 mod faulty;
+mod indexes;
 mod support;
 mod types;

@@ -3,8 +3,11 @@
 mod alter;
 mod append;
 mod create;
+mod demo;
 mod drop;
+mod fsck;
 mod history;
+mod index;
 mod load;
 mod ls;
 mod show;
@@ -41,10 +44,16 @@ pub enum TableCommand {
     History(history::HistoryArgs),
     /// Change the columns of a table
     Alter(alter::AlterArgs),
+    /// Add an index to a table, make its pages, or drop it
+    Index(index::IndexArgs),
+    /// Read a whole table, and check its lists, objects and indexes
+    Fsck(fsck::FsckArgs),
     /// Remove a table with all its rows
     Drop(drop::DropArgs),
     /// Remove old snapshots of a table, and what interrupted loads left
     Vacuum(vacuum::VacuumArgs),
+    /// Run the table experiment: queries beside the objects and here, over data of TPC-H, with a report
+    Demo(demo::DemoArgs),
 }
 
 pub async fn run(command: TableCommand, session: &Session) -> Outcome {
@@ -55,8 +64,11 @@ pub async fn run(command: TableCommand, session: &Session) -> Outcome {
         TableCommand::Show(args) => show::run(args, session).await,
         TableCommand::History(args) => history::run(args, session).await,
         TableCommand::Alter(args) => alter::run(args, session).await,
+        TableCommand::Index(args) => index::run(args, session).await,
+        TableCommand::Fsck(args) => fsck::run(args, session).await,
         TableCommand::Drop(args) => drop::run(args, session).await,
         TableCommand::Vacuum(args) => vacuum::run(args, session).await,
+        TableCommand::Demo(args) => demo::run(args, session).await,
     }
 }
 

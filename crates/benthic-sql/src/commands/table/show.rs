@@ -37,6 +37,9 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
     let schema = snapshot.schema();
     let newest = head.snapshots.last().map_or(0, |newest| newest.id);
     let sort = sorted_by(head, schema).join(", ");
+    let indexes: Vec<String> =
+        indexes_of(snapshot).into_iter().map(|columns| format!("({})", columns.join(", "))).collect();
+    let indexes = indexes.join(", ");
     let rows = [
         ("id", head.id.to_string()),
         (
@@ -53,6 +56,7 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
         ("objects", format!("{}, {}", grouped(snapshot.objects()), units::size(snapshot.data_bytes()))),
         ("partitioned by", show_partitioning(&head.partitioning, schema)),
         ("sorted by", if sort.is_empty() { "nothing".to_owned() } else { sort }),
+        ("indexes", if indexes.is_empty() { "none".to_owned() } else { indexes }),
         ("object size", units::size(head.object_bytes_target)),
         ("writers at work", grouped(head.intents.len() as u64)),
     ];
@@ -71,6 +75,12 @@ fn sorted_by(head: &Head, schema: &TableSchema) -> Vec<String> {
     head.sort.iter().filter_map(|id| schema.by_id(*id)).map(|column| column.name.clone()).collect()
 }
 
+/// The columns of each index that the snapshot has.
+fn indexes_of(snapshot: &Snapshot) -> Vec<Vec<String>> {
+    let name = |id: &u32| snapshot.schema().by_id(*id).map(|column| column.name.clone());
+    snapshot.indexes().map(|index| index.columns.iter().filter_map(name).collect()).collect()
+}
+
 fn value(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> Value {
     let schema = snapshot.schema();
     let mut fields = address.fields();
@@ -80,6 +90,7 @@ fn value(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> Value {
     fields.insert("time_unix_ms".to_owned(), json!(snapshot.time_ms()));
     fields.insert("partition_by".to_owned(), json!(show_partitioning(&head.partitioning, schema)));
     fields.insert("sort_by".to_owned(), json!(sorted_by(head, schema)));
+    fields.insert("indexes".to_owned(), json!(indexes_of(snapshot)));
     fields.insert("object_size_bytes".to_owned(), json!(head.object_bytes_target));
     fields.insert("writers".to_owned(), json!(head.intents.len()));
     let columns = schema.columns().iter().map(|column| {

@@ -13,9 +13,11 @@ use arrow::array::RecordBatch;
 use benthic_core::{Pool, Result, Store};
 use benthic_fragment::fragment::extremes;
 use benthic_sql::errors::told;
+use benthic_sql::literals::with_rules;
 use benthic_sql::session::{Settings, SqlSession};
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider};
 use datafusion::datasource::MemTable;
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use noise::Noise;
@@ -79,11 +81,12 @@ async fn case(store: &Arc<dyn Store>, pool: &Arc<dyn Pool>, seed: u64) {
     }
 }
 
-/// The query engine alone, with the same rows in memory.
+/// The query engine alone, with our rules for literals and the same rows in memory.
 fn plain(tables: &[RandomTable; 2]) -> SessionContext {
     let mut config = SessionConfig::new();
     config.options_mut().execution.time_zone = Some("+00:00".to_owned());
-    let context = SessionContext::new_with_config(config);
+    let state = SessionStateBuilder::new_with_default_features().with_config(config);
+    let context = SessionContext::new_with_state(with_rules(state).build());
     // Its own are wrong for groups of floating-point numbers.
     for extreme in extremes() {
         context.register_udaf(AggregateUDF::clone(&extreme));

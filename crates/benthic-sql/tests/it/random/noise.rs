@@ -1,29 +1,22 @@
 //! Numbers that a seed gives, the same in every run (SplitMix64).
 
+use benthic_cli::noise::Noise as Numbers;
 use std::ops::Range;
 
-pub struct Noise(u64);
+pub struct Noise(Numbers);
 
 impl Noise {
     pub fn new(seed: u64) -> Noise {
-        Noise(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Noise(Numbers::new(seed))
     }
 
     /// Less than `end`, which is not 0.
     pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+        self.0.below(end as u64) as usize
     }
 
     pub fn in_range(&mut self, range: Range<i64>) -> i64 {
-        range.start + (self.next() % (range.end - range.start) as u64) as i64
+        range.start + self.0.below((range.end - range.start) as u64) as i64
     }
 
     /// True in so many of a hundred cases.

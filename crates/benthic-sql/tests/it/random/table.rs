@@ -2,13 +2,13 @@
 
 use super::noise::Noise;
 use super::values::{Column, Kind, valid};
-use crate::made::{append, create};
+use crate::made::{append, build_indexes, create};
 use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use benthic_core::Pool;
-use benthic_table::{Alter, Definition, Partitioning, Ranges};
+use benthic_table::{Alter, Definition, INDEXES_MAX, Partitioning, Ranges};
 use std::sync::Arc;
 
 const OBJECTS_MAX: usize = 12;
@@ -28,6 +28,10 @@ pub struct RandomTable {
 enum Step {
     Append(RecordBatch),
     Alter(Vec<Alter>),
+    /// Adds an index over these columns.
+    AddIndex(Vec<String>),
+    /// Makes the pages that objects lack.
+    BuildIndexes,
 }
 
 /// What is known of a table while it is made: its columns, and their values so far.
@@ -35,7 +39,7 @@ struct Making<'a> {
     n: &'a mut Noise,
     columns: Vec<Column>,
     parts: Vec<Vec<ArrayRef>>,
-    /// Names of the columns that the table is sorted or partitioned by, which stay.
+    /// Names of the columns that the table is sorted or partitioned by, or has indexes over, which stay.
     fixed: Vec<String>,
     names: usize,
     steps: Vec<Step>,
@@ -68,7 +72,11 @@ impl RandomTable {
         }
         let definition = making.definition();
         let evolves = making.n.percent(40);
+        let indexed_percent = making.n.pick(&[0, 20, 60]).to_owned();
         for object in 0..objects {
+            if making.n.percent(indexed_percent) {
+                making.index();
+            }
             if evolves && making.n.percent(30) {
                 making.alter();
             }
@@ -91,6 +99,11 @@ impl RandomTable {
             match step {
                 Step::Append(rows) => append(&table, std::slice::from_ref(rows)).await,
                 Step::Alter(changes) => drop(table.alter(changes).await.unwrap()),
+                Step::AddIndex(columns) => {
+                    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+                    drop(table.add_index(&columns).await.unwrap());
+                }
+                Step::BuildIndexes => build_indexes(&table).await,
             }
         }
     }
@@ -186,6 +199,27 @@ impl Making<'_> {
         self.description += &format!("{rows} rows, ");
         let batch = RecordBatch::try_new(Arc::new(self.schema()), values).unwrap();
         self.steps.push(Step::Append(batch));
+    }
+
+    /// An index over a few columns, or the pages that were not made yet. Some objects stay without.
+    fn index(&mut self) {
+        let indexes = self.steps.iter().filter(|step| matches!(step, Step::AddIndex(_))).count();
+        if indexes >= INDEXES_MAX || self.n.percent(30) {
+            return self.steps.push(Step::BuildIndexes);
+        }
+        let mut names: Vec<String> = Vec::new();
+        for _ in 0..1 + self.n.below(3) {
+            match self.n.find(&self.columns, |column| column.kind != Kind::Nested) {
+                Some(column) if !names.contains(&column.name) => names.push(column.name.clone()),
+                _ => {}
+            }
+        }
+        self.fixed.extend(names.iter().cloned());
+        self.description += &format!("index {names:?}, ");
+        self.steps.push(Step::AddIndex(names));
+        if self.n.percent(50) {
+            self.steps.push(Step::BuildIndexes);
+        }
     }
 
     /// One change of the schema, and what it does to the rows that are there. The key stays.

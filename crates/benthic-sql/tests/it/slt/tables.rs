@@ -1,6 +1,6 @@
 //! The tables of the pool `t`, which the files query.
 
-use crate::made::{append, create, pool};
+use crate::made::{append, build_indexes, create, pool};
 use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
     FixedSizeListArray, Float32Array, Float64Array, Int8Array, Int32Array, Int32Builder, Int64Array,
@@ -10,7 +10,7 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int32Type, TimeUnit};
 use benthic_core::{Pool, Store};
-use benthic_table::{Alter, Definition, Partitioning, Ranges, Table};
+use benthic_table::{Alter, At, Definition, INDEXES_MAX, Partitioning, Ranges, Table};
 use std::sync::Arc;
 
 /// 2024-01-01, in days since 1970.
@@ -50,10 +50,23 @@ async fn plain(pool: &Arc<dyn Pool>, name: &str, batches: &[RecordBatch]) {
     objects(&table, batches).await;
 }
 
+/// The objects, and indexes over the first columns: of the first object they are made later, the others are written with them.
 async fn objects(table: &Table, batches: &[RecordBatch]) {
-    for batch in batches {
+    for (place, batch) in batches.iter().enumerate() {
         append(table, std::slice::from_ref(batch)).await;
+        if place == 0 {
+            let schema = table.snapshot(At::Current).await.unwrap().schema().clone();
+            let flat = schema.columns().iter().filter(|column| !column.data_type.is_nested());
+            let names: Vec<&str> = flat.map(|column| column.name.as_str()).collect();
+            for name in names.iter().take(INDEXES_MAX - 1) {
+                table.add_index(&[name]).await.unwrap();
+            }
+            if names.len() > 1 {
+                table.add_index(&[names[names.len() - 1], names[0]]).await.unwrap();
+            }
+        }
     }
+    build_indexes(table).await;
 }
 
 /// Numbers of all kinds, with nulls. Rows 0 and 1 have the least and greatest that there are.

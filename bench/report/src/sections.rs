@@ -1,9 +1,8 @@
-//! The results: a table a section, JSON with every round, and a page.
+//! Results in sections: a table each, JSON with every round, and a page.
 
-use crate::files::Flushes;
-use bench_report::html::{Bar, chart, escape, page};
-use bench_report::stats::median;
-use bench_report::tables::{Conditions, Table, conditions_html, conditions_json, markdown};
+use crate::html::{Bar, chart, escape, page};
+use crate::stats::median;
+use crate::tables::{Conditions, Table, conditions_html, conditions_json, markdown};
 use serde_json::{Value, json};
 
 /// What is wanted of a row.
@@ -11,34 +10,43 @@ use serde_json::{Value, json};
 pub enum Aim {
     /// Nothing: it explains another row.
     None,
-    /// So much of the reference, at least.
+    /// So much of the reference, at least: of rates.
     OfReference(f64),
+    /// So much of the reference, at most: of times and sizes.
+    AtMostOfReference(f64),
     /// So much, at most.
     AtMost(f64),
 }
 
 /// One thing that was measured.
 pub struct Row {
+    /// What it is.
     pub what: String,
+    /// Of all its values.
     pub unit: &'static str,
     /// Round by round.
     pub ours: Vec<f64>,
     /// Round by round; empty if there is none.
     pub reference: Vec<f64>,
+    /// What is wanted.
     pub aim: Aim,
 }
 
 /// What belongs together.
 pub struct Section {
+    /// Its head.
     pub title: &'static str,
     /// How it was measured, and where the two sides differ.
     pub note: String,
+    /// What was measured.
     pub rows: Vec<Row>,
 }
 
 /// All sections that ran.
 pub struct Report {
+    title: &'static str,
     conditions: Conditions,
+    /// Each with its name.
     pub sections: Vec<(&'static str, Section)>,
 }
 
@@ -59,12 +67,6 @@ impl Row {
         Row { what: what.into(), unit, ours, reference: Vec::new(), aim }
     }
 
-    /// Flushes of the disk, where it counts them.
-    pub fn flushes(what: impl Into<String>, ours: &Flushes, reference: &Flushes) -> Option<Row> {
-        let row = Row::compared(what, "", &ours.by_round(), &reference.by_round(), Aim::None);
-        (!row.ours.is_empty() && !row.reference.is_empty()).then_some(row)
-    }
-
     fn ratio(&self) -> Option<f64> {
         (!self.reference.is_empty()).then(|| median(self.ours.clone()) / median(self.reference.clone()))
     }
@@ -83,6 +85,7 @@ impl Row {
         match self.aim {
             Aim::None => None,
             Aim::OfReference(wanted) => self.ratio().map(|ratio| ratio >= wanted),
+            Aim::AtMostOfReference(wanted) => self.ratio().map(|ratio| ratio <= wanted),
             Aim::AtMost(wanted) => Some(median(self.ours.clone()) <= wanted),
         }
     }
@@ -103,7 +106,8 @@ impl Row {
             spread,
             match self.aim {
                 Aim::None => String::new(),
-                Aim::OfReference(wanted) => format!("at least {wanted:.1}"),
+                Aim::OfReference(wanted) => format!("at least {wanted}"),
+                Aim::AtMostOfReference(wanted) => format!("at most {wanted}"),
                 Aim::AtMost(wanted) => format!("at most {wanted} {}", self.unit),
             },
             self.met().map_or("", |met| if met { "yes" } else { "NO" }).to_owned(),
@@ -114,6 +118,7 @@ impl Row {
         let (kind, wanted) = match self.aim {
             Aim::None => (None, None),
             Aim::OfReference(wanted) => (Some("ratio at least"), Some(wanted)),
+            Aim::AtMostOfReference(wanted) => (Some("ratio at most"), Some(wanted)),
             Aim::AtMost(wanted) => (Some("at most"), Some(wanted)),
         };
         json!({
@@ -132,6 +137,7 @@ impl Row {
 }
 
 impl Section {
+    /// As a table.
     pub fn table(&self) -> Table {
         Table {
             title: self.title.to_owned(),
@@ -144,12 +150,16 @@ impl Section {
     /// Bars of the ratios that something is wanted of.
     fn bars(&self) -> Vec<Bar> {
         let bar = |row: &Row| {
-            let (Some(ratio), Aim::OfReference(wanted)) = (row.ratio(), row.aim) else { return None };
+            let (Some(ratio), Aim::OfReference(wanted) | Aim::AtMostOfReference(wanted)) =
+                (row.ratio(), row.aim)
+            else {
+                return None;
+            };
             Some(Bar {
                 label: row.what.clone(),
                 length: ratio,
-                value: format!("{ratio:.2} of the reference, aim {wanted:.1}"),
-                class: if ratio >= wanted { "storage" } else { "client" },
+                value: format!("{ratio:.2} of the reference, aim {wanted}"),
+                class: if row.met() == Some(true) { "storage" } else { "client" },
             })
         };
         self.rows.iter().filter_map(bar).collect()
@@ -157,12 +167,13 @@ impl Section {
 }
 
 impl Report {
-    pub fn new(mut conditions: Conditions, rounds: usize, quick: bool) -> Report {
+    /// Without results yet.
+    pub fn new(title: &'static str, mut conditions: Conditions, rounds: usize, quick: bool) -> Report {
         conditions.push(("rounds", format!("{rounds}, medians; the sides in turns")));
         if quick {
             conditions.push(("quick", "little of the work: these numbers are no result".to_owned()));
         }
-        Report { conditions, sections: Vec::new() }
+        Report { title, conditions, sections: Vec::new() }
     }
 
     /// For people, and for docs/performance.md.
@@ -185,7 +196,7 @@ impl Report {
 
     /// With charts of the ratios.
     pub fn html(&self) -> String {
-        let mut body = "<h1>The embedded engine against its references</h1>\n".to_owned();
+        let mut body = format!("<h1>{}</h1>\n", escape(self.title));
         body.push_str(&conditions_html(&self.conditions));
         for (_, section) in &self.sections {
             let bars = section.bars();
@@ -194,7 +205,7 @@ impl Report {
             }
             body.push_str(&section.table().html());
         }
-        page("Benthic, embedded", &body)
+        page(self.title, &body)
     }
 }
 

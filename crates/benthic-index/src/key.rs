@@ -1,0 +1,247 @@
+//! Keys: the values of a row's columns as bytes whose order is that of the values.
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Decimal128Array, Decimal256Array, Float64Array,
+    Int64Array, UInt64Array,
+};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Decimal256Type, Float64Type, Int64Type, TimeUnit, UInt64Type,
+};
+use benthic_core::{Error, ErrorKind, Result};
+
+/// Most columns of an index.
+pub const COLUMNS_MAX: usize = 4;
+/// What strings and binaries are cut to.
+pub const VALUE_BYTES_MAX: usize = 64;
+/// Longest key: a cut string may be all zeros, which take two bytes each.
+pub const KEY_BYTES_MAX: usize = COLUMNS_MAX * (1 + 2 * VALUE_BYTES_MAX + 2);
+
+/// What a null begins with, and all that there is of it.
+pub const NULL: u8 = 0;
+/// What every other value begins with.
+pub const VALUE: u8 = 1;
+
+/// Values whose keys can be compared. A column that is widened keeps its kind, and its values their keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// False before true.
+    Bool,
+    /// Signed integers.
+    Int,
+    /// Unsigned integers.
+    UInt,
+    /// Floating-point numbers; the zeros are equal, and NaN is one value above all others.
+    Float,
+    /// Decimals of 128 bits with so many digits behind the point.
+    Decimal128(i8),
+    /// Decimals of 256 bits.
+    Decimal256(i8),
+    /// Days.
+    Date,
+    /// Times of day in this unit.
+    Time(TimeUnit),
+    /// Points in time in this unit.
+    Timestamp(TimeUnit),
+    /// Strings, by their bytes, cut.
+    Text,
+    /// Binaries, cut.
+    Bytes,
+}
+
+impl Kind {
+    /// The kind of a type; none if it cannot be indexed.
+    pub fn of(data_type: &DataType) -> Option<Kind> {
+        Some(match data_type {
+            DataType::Boolean => Kind::Bool,
+            signed if signed.is_signed_integer() => Kind::Int,
+            unsigned if unsigned.is_unsigned_integer() => Kind::UInt,
+            float if float.is_floating() => Kind::Float,
+            DataType::Decimal128(_, scale) => Kind::Decimal128(*scale),
+            DataType::Decimal256(_, scale) => Kind::Decimal256(*scale),
+            DataType::Date32 => Kind::Date,
+            DataType::Time32(unit) | DataType::Time64(unit) => Kind::Time(*unit),
+            DataType::Timestamp(unit, _) => Kind::Timestamp(*unit),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Kind::Text,
+            DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_) => Kind::Bytes,
+            _ => return None,
+        })
+    }
+}
+
+/// The keys of rows, in one piece of memory.
+#[derive(Debug, Default)]
+pub struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Keys {
+    /// The keys of the rows of these columns, which are of one length.
+    ///
+    /// # Errors
+    /// `Unsupported` for a type that cannot be indexed; `InvalidArgument` for columns of several lengths.
+    pub fn of(columns: &[ArrayRef]) -> Result<Keys> {
+        let rows = columns.first().map_or(0, |column| column.len());
+        if columns.iter().any(|column| column.len() != rows) {
+            return Err(Error::new(ErrorKind::InvalidArgument, "the columns of a key have several lengths"));
+        }
+        let columns: Vec<Values> = columns.iter().map(Values::of).collect::<Result<_>>()?;
+        let mut keys =
+            Keys { bytes: Vec::with_capacity(rows * 9 * columns.len()), ends: Vec::with_capacity(rows) };
+        for row in 0..rows {
+            columns.iter().for_each(|column| column.push(row, &mut keys.bytes));
+            keys.ends.push(keys.bytes.len());
+        }
+        Ok(keys)
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The key of a row.
+    pub fn get(&self, row: usize) -> &[u8] {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.bytes[start..self.ends[row]]
+    }
+}
+
+/// What the key of every string with this beginning starts with.
+pub fn of_prefix(prefix: &[u8]) -> Vec<u8> {
+    let mut key = vec![VALUE];
+    push_escaped(prefix, &mut key);
+    key
+}
+
+/// The key of NaN, and of no other number.
+pub fn of_nan() -> Vec<u8> {
+    let mut key = vec![VALUE];
+    push_float(f64::NAN, &mut key);
+    key
+}
+
+/// A column as the widest type of its kind.
+enum Values {
+    Bool(BooleanArray),
+    Int(Int64Array),
+    UInt(UInt64Array),
+    Float(Float64Array),
+    Decimal128(Decimal128Array),
+    Decimal256(Decimal256Array),
+    Bytes(BinaryArray),
+}
+
+impl Values {
+    fn of(column: &ArrayRef) -> Result<Values> {
+        let kind = Kind::of(column.data_type()).ok_or_else(|| {
+            let message = "columns of this type cannot be indexed; index others";
+            Error::new(ErrorKind::Unsupported, message).with("type", column.data_type())
+        })?;
+        Ok(match kind {
+            Kind::Bool => Values::Bool(column.as_boolean().clone()),
+            Kind::Int | Kind::Date | Kind::Time(_) | Kind::Timestamp(_) => {
+                // Times of 32 bits become numbers of 32 bits first.
+                let column = match column.data_type() {
+                    DataType::Date32 | DataType::Time32(_) => cast(column, &DataType::Int32)?,
+                    _ => ArrayRef::clone(column),
+                };
+                Values::Int(cast(&column, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+            }
+            Kind::UInt => Values::UInt(cast(column, &DataType::UInt64)?.as_primitive::<UInt64Type>().clone()),
+            Kind::Float => {
+                Values::Float(cast(column, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
+            }
+            Kind::Decimal128(_) => Values::Decimal128(column.as_primitive::<Decimal128Type>().clone()),
+            Kind::Decimal256(_) => Values::Decimal256(column.as_primitive::<Decimal256Type>().clone()),
+            Kind::Text => {
+                let plain = cast(column, &DataType::Utf8)?;
+                Values::Bytes(cast(&plain, &DataType::Binary)?.as_binary::<i32>().clone())
+            }
+            Kind::Bytes => Values::Bytes(cast(column, &DataType::Binary)?.as_binary::<i32>().clone()),
+        })
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        match self {
+            Values::Bool(values) => values.is_null(row),
+            Values::Int(values) => values.is_null(row),
+            Values::UInt(values) => values.is_null(row),
+            Values::Float(values) => values.is_null(row),
+            Values::Decimal128(values) => values.is_null(row),
+            Values::Decimal256(values) => values.is_null(row),
+            Values::Bytes(values) => values.is_null(row),
+        }
+    }
+
+    fn push(&self, row: usize, key: &mut Vec<u8>) {
+        if self.is_null(row) {
+            return key.push(NULL);
+        }
+        key.push(VALUE);
+        match self {
+            Values::Bool(values) => key.push(u8::from(values.value(row))),
+            Values::Int(values) => push_signed(values.value(row).to_be_bytes(), key),
+            Values::UInt(values) => key.extend(values.value(row).to_be_bytes()),
+            Values::Float(values) => push_float(values.value(row), key),
+            Values::Decimal128(values) => push_signed(values.value(row).to_be_bytes(), key),
+            Values::Decimal256(values) => push_signed(values.value(row).to_be_bytes(), key),
+            Values::Bytes(values) => {
+                push_escaped(values.value(row), key);
+                key.extend([0, 0]);
+            }
+        }
+    }
+}
+
+fn cast(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    if column.data_type() == to {
+        return Ok(ArrayRef::clone(column));
+    }
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(column, to, &strict)
+        .map_err(|source| Error::new(ErrorKind::Internal, "a key cannot be computed").with_source(source))
+}
+
+/// Negative numbers come before the others.
+fn push_signed<const N: usize>(mut big_endian: [u8; N], key: &mut Vec<u8>) {
+    big_endian[0] ^= 0x80;
+    key.extend(big_endian);
+}
+
+fn push_float(value: f64, key: &mut Vec<u8>) {
+    let bits = if value == 0.0 {
+        0.0_f64.to_bits()
+    } else if value.is_nan() {
+        f64::NAN.abs().to_bits()
+    } else {
+        value.to_bits()
+    };
+    // The larger a negative number's bits are, the smaller it is.
+    let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
+    key.extend(ordered.to_be_bytes());
+}
+
+/// The first bytes. A zero is followed by a byte that the end of a string, which is two zeros, does not have there; so a
+/// string comes before those that begin with it, whatever columns follow.
+fn push_escaped(value: &[u8], key: &mut Vec<u8>) {
+    for byte in &value[..value.len().min(VALUE_BYTES_MAX)] {
+        key.push(*byte);
+        if *byte == 0 {
+            key.push(u8::MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "key_tests.rs"]
+mod tests;

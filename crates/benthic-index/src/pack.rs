@@ -1,0 +1,186 @@
+//! Making the pages of an object, and checking them against its rows.
+
+use crate::directory::{Directory, Page};
+use crate::key::{Keys, NULL};
+use crate::page::{self, Runs, damaged, directory_key, framed, page_key, push_group};
+use crate::probe::Definition;
+use arrow::array::ArrayRef;
+use benthic_core::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Most pages that an index has in one object: eight indexes make at most 1,000 entries, with their directories.
+pub const PAGES_MAX: usize = 124;
+/// What a page's size aims at, if that is not too many of them.
+const PAGE_BYTES: usize = 16 * 1024;
+/// Larger pages are none for the memory of an OSD.
+const PAGE_BYTES_MAX: usize = 256 * 1024;
+
+/// The omap entries of an index, of an object whose rows have these columns: the index's, in its order.
+///
+/// Memory: about 16 bytes a row, its key, and the entries.
+///
+/// # Errors
+/// `LimitExceeded` if the pages would be too large; `Unsupported` for columns that cannot be indexed.
+pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Bytes)>> {
+    let keys = Keys::of(columns)?;
+    let rows = u32::try_from(keys.len()).ok().filter(|rows| i32::try_from(*rows).is_ok());
+    let rows = rows.ok_or_else(|| too_large(keys.len()))?;
+    let order = sorted(&keys, rows);
+    let mut page_bytes = PAGE_BYTES;
+    let packed = loop {
+        let packed = paged(&keys, &order, page_bytes);
+        if packed.bodies.len() <= PAGES_MAX {
+            break packed;
+        }
+        let total_bytes: usize = packed.bodies.iter().map(Vec::len).sum();
+        // Where pages begin decides how much they share, so that larger ones may be more in all.
+        page_bytes = (total_bytes / (PAGES_MAX - 1) + 1).max(page_bytes + page_bytes / 4);
+        if page_bytes > PAGE_BYTES_MAX {
+            return Err(too_large(keys.len()));
+        }
+    };
+    let stamp = packed.bodies.iter().fold(0, |crc, body| crc32c::crc32c_append(crc, body));
+    let directory = Directory {
+        columns: index.columns.clone(),
+        rows,
+        distinct: packed.distinct,
+        stamp,
+        pages: packed.pages,
+    };
+    let key = directory_key(index.number);
+    let mut entries = vec![(key.clone(), directory.encode(&key))];
+    for (page, body) in (0..).zip(&packed.bodies) {
+        let key = page_key(index.number, page);
+        let value = framed(&key, &[stamp.to_le_bytes().as_slice(), body].concat());
+        entries.push((key, value));
+    }
+    Ok(entries)
+}
+
+fn too_large(rows: usize) -> Error {
+    let message = "an object has too many rows and too long keys for an index; make objects smaller";
+    Error::new(ErrorKind::LimitExceeded, message).with("rows", rows)
+}
+
+/// The keys of all entries that an index may have in an object.
+pub fn entry_keys(index: u32) -> Vec<Bytes> {
+    let pages = (0..PAGES_MAX as u16).map(|page| page_key(index, page));
+    std::iter::once(directory_key(index)).chain(pages).collect()
+}
+
+/// The rows in the order of their keys, and of their numbers where those are equal.
+fn sorted(keys: &Keys, rows: u32) -> Vec<u32> {
+    // The first bytes of a key decide most comparisons; a null is least, whatever they are taken for.
+    let start = |row: u32| {
+        let key = keys.get(row as usize);
+        if key[0] == NULL {
+            return 0;
+        }
+        let mut start = [0; 8];
+        let len = (key.len() - 1).min(8);
+        start[..len].copy_from_slice(&key[1..=len]);
+        u64::from_be_bytes(start)
+    };
+    let mut order: Vec<(u64, u32)> = (0..rows).map(|row| (start(row), row)).collect();
+    order.sort_unstable_by(|one, other| {
+        let whole = || keys.get(one.1 as usize).cmp(keys.get(other.1 as usize));
+        one.0.cmp(&other.0).then_with(whole).then(one.1.cmp(&other.1))
+    });
+    order.into_iter().map(|(_, row)| row).collect()
+}
+
+#[derive(Default)]
+struct Packed {
+    bodies: Vec<Vec<u8>>,
+    pages: Vec<Page>,
+    distinct: u32,
+}
+
+/// The bodies of pages that end once they have so many bytes.
+fn paged(keys: &Keys, order: &[u32], page_bytes: usize) -> Packed {
+    let mut packed = Packed::default();
+    let (mut body, mut page) = (Vec::new(), None::<Page>);
+    // The key before, in this page and at all.
+    let (mut before, mut last): (&[u8], &[u8]) = (&[], &[]);
+    for rows in order.chunk_by(|one, next| keys.get(*one as usize) == keys.get(*next as usize)) {
+        let key = keys.get(rows[0] as usize);
+        packed.distinct += 1;
+        let mut runs = Runs::default();
+        for run in rows.chunk_by(|one, next| *one + 1 == *next) {
+            let run: Range<u32> = run[0]..run[run.len() - 1] + 1;
+            let open = page.get_or_insert_with(|| Page { from: separator(last, key), rows: 0 });
+            open.rows += run.end - run.start;
+            runs.push(&run);
+            if body.len() + runs.len_bytes() >= page_bytes {
+                push_group(before, key, &runs, &mut body);
+                packed.bodies.push(std::mem::take(&mut body));
+                packed.pages.extend(page.take());
+                (runs, before, last) = (Runs::default(), &[], key);
+            }
+        }
+        if !runs.is_empty() {
+            push_group(before, key, &runs, &mut body);
+            before = key;
+        }
+        last = key;
+    }
+    if !body.is_empty() {
+        packed.bodies.push(body);
+        packed.pages.extend(page);
+    }
+    packed
+}
+
+/// The shortest bytes that are not less than a key and not greater than the next.
+fn separator(key: &[u8], next: &[u8]) -> Vec<u8> {
+    let shared = key.iter().zip(next).take_while(|(one, other)| one == other).count();
+    next[..next.len().min(shared + 1)].to_vec()
+}
+
+/// Checks that the entries of an object are an index of its rows, which have these columns: complete, in order, and nothing
+/// else. Gives how many pages they are.
+///
+/// # Errors
+/// `Corrupt` says what is wrong; `Unsupported` for a format newer than this build's; as [`Keys::of`].
+pub fn check(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, Bytes>) -> Result<u16> {
+    let keys = Keys::of(columns)?;
+    let entry = |key: &Bytes| entries.get(key).ok_or_else(|| damaged("it is missing"));
+    let key = directory_key(index.number);
+    let directory = Directory::decode(&key, entry(&key)?)?;
+    if !directory.is_of(&index.columns) || directory.rows as usize != keys.len() {
+        return Err(damaged("it is of other rows or columns"));
+    }
+    let mut seen = vec![false; keys.len()];
+    let (mut last, mut distinct): (Vec<u8>, u32) = (Vec::new(), 0);
+    for (number, page) in (0..).zip(&directory.pages) {
+        let key = page_key(index.number, number);
+        let value = entry(&key)?;
+        let from_last = last.clone();
+        let summary = page::read(&key, value, directory.stamp, directory.rows, |key, runs| {
+            distinct += u32::from(last != key);
+            last = key.to_vec();
+            for row in runs.iter().cloned().flatten().map(|row| row as usize) {
+                if std::mem::replace(&mut seen[row], true) {
+                    return Err(damaged("a row that is there twice"));
+                }
+                if keys.get(row) != key {
+                    return Err(damaged("a row with another key"));
+                }
+            }
+            Ok(())
+        })?;
+        if summary.rows != u64::from(page.rows) || summary.first < page.from || from_last > page.from {
+            return Err(damaged("it is not what its directory says"));
+        }
+    }
+    if seen.contains(&false) || distinct != directory.distinct {
+        return Err(damaged("rows are missing"));
+    }
+    Ok(directory.pages())
+}
+
+#[cfg(test)]
+#[path = "pack_tests.rs"]
+mod tests;

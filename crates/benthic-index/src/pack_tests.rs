@@ -1,0 +1,166 @@
+use super::{PAGES_MAX, check, entry_keys, pack};
+use crate::directory::{Directory, Found};
+use crate::page::{directory_key, page_key};
+use crate::probe::{Definition, Probe};
+use crate::ranges::Ranges;
+use arrow::array::{ArrayRef, Int64Array, StringArray};
+use benthic_core::{ErrorKind, limits};
+use bytes::Bytes;
+use proptest::prelude::prop;
+use proptest::{prop_assert, prop_assert_eq, proptest};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const INDEX: u32 = 5;
+
+fn index() -> Definition {
+    Definition { number: INDEX, columns: vec![1] }
+}
+
+fn numbers(values: impl IntoIterator<Item = Option<i64>>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter(values))
+}
+
+fn packed(column: &ArrayRef) -> HashMap<Bytes, Bytes> {
+    let entries = pack(&index(), std::slice::from_ref(column)).unwrap();
+    let known = entry_keys(INDEX);
+    for (key, value) in &entries {
+        assert!(known.contains(key) && value.len() <= limits::OMAP_VALUE_BYTES_MAX);
+    }
+    entries.into_iter().collect()
+}
+
+fn directory(entries: &HashMap<Bytes, Bytes>) -> Directory {
+    let key = directory_key(INDEX);
+    Directory::decode(&key, &entries[&key]).unwrap()
+}
+
+/// The rows that a range finds, or nothing if they are many.
+fn found(entries: &HashMap<Bytes, Bytes>, low: i64, high: i64) -> Option<Vec<u32>> {
+    let bound = |value| numbers([Some(value)]);
+    let probe =
+        Probe::new(&index(), &[Ranges::between(Some(&bound(low)), Some(&bound(high))).unwrap()]).unwrap();
+    let directory = directory(entries);
+    let pages = directory.pages_of(&probe)?;
+    let pages = pages.into_iter().map(|page| (page, entries[&page_key(INDEX, page)].clone()));
+    match directory.find(&probe, pages).unwrap() {
+        Found::TooMany => None,
+        Found::Rows(rows) => Some(rows.ranges().iter().cloned().flatten().collect()),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_look_up_finds_the_rows_and_no_others(
+        values in prop::collection::vec(prop::option::of(-20_i64..20), 0..400),
+        low in -25_i64..25,
+        width in 0_i64..4,
+    ) {
+        let column = numbers(values.iter().copied());
+        let entries = packed(&column);
+        let is_wanted = |value: &Option<i64>| value.is_some_and(|value| (low..=low + width).contains(&value));
+        let expected: Vec<u32> = (0..).zip(&values).filter(|(_, value)| is_wanted(value)).map(|(row, _)| row).collect();
+        match found(&entries, low, low + width) {
+            Some(rows) => prop_assert_eq!(rows, expected),
+            None => prop_assert!(expected.len() * 5 > values.len()),
+        }
+        prop_assert_eq!(check(&index(), &[column], &entries).unwrap(), directory(&entries).pages());
+    }
+}
+
+/// Enough rows for many pages, so that keys lie at the ends of pages.
+#[test]
+fn look_ups_hold_over_many_pages() {
+    // Every value 7 times, far apart; and one value in half of the rows.
+    let values = |row: i64| if row % 2 == 0 { 1_000_000 } else { row % 20_011 };
+    let rows = 280_000_i64;
+    let column = numbers((0..rows).map(|row| Some(values(row))));
+    let entries = packed(&column);
+    let pages = directory(&entries).pages();
+    assert!((20..=PAGES_MAX as u16).contains(&pages), "{pages}");
+    for wanted in (0..20_011).step_by(97).chain([20_010]) {
+        let expected: Vec<u32> =
+            (0..rows).filter(|row| values(*row) == wanted).map(|row| row as u32).collect();
+        assert_eq!(found(&entries, wanted, wanted), Some(expected), "{wanted}");
+    }
+    assert_eq!(found(&entries, 1_000_000, 1_000_000), None, "half of the rows are too many");
+    assert_eq!(found(&entries, 1_000_001, i64::MAX), Some(Vec::new()));
+    assert_eq!(check(&index(), &[column], &entries).unwrap(), pages);
+}
+
+#[test]
+fn one_value_in_all_rows_and_sorted_values_take_little() {
+    let one = packed(&numbers((0..1_000_000).map(|_| Some(1))));
+    assert!(one.values().map(Bytes::len).sum::<usize>() < 200);
+    // Every other row, so that there are no runs: it does not fit one page, and is cut.
+    let scattered = packed(&numbers((0..1_000_000).map(|row| Some(row % 2))));
+    assert!(directory(&scattered).pages() > 2 && scattered.values().all(|page| page.len() < 64 * 1024));
+}
+
+#[test]
+fn large_objects_have_larger_pages_and_no_more_of_them() {
+    let noise = |row: i64| row.wrapping_mul(0x5851_f42d_4c95_7f2d) >> 4;
+    let column = numbers((0..1_000_000).map(|row| Some(noise(row))));
+    let entries = packed(&column);
+    assert!((100..=PAGES_MAX as u16).contains(&directory(&entries).pages()));
+    let row = 777_777;
+    assert_eq!(found(&entries, noise(row), noise(row)), Some(vec![row as u32]));
+}
+
+#[test]
+fn what_would_be_too_large_is_refused() {
+    let text =
+        |row: u32| format!("{:064}", row.wrapping_mul(2_654_435_761)).chars().rev().collect::<String>();
+    let column: ArrayRef = Arc::new(StringArray::from_iter_values((0..150_000).map(text)));
+    let columns = [column.clone(), column.clone(), column.clone(), column];
+    let index = Definition { number: 1, columns: vec![1, 2, 3, 4] };
+    assert_eq!(pack(&index, &columns).unwrap_err().kind(), ErrorKind::LimitExceeded);
+}
+
+#[test]
+fn the_check_finds_what_is_wrong() {
+    let rows = 50_000;
+    let column = numbers((0..rows).map(|row| Some(row * 7 % 1_013)));
+    let entries = packed(&column);
+    let check = |column: &ArrayRef, entries: &HashMap<Bytes, Bytes>| {
+        check(&index(), std::slice::from_ref(column), entries).map_err(|error| error.kind())
+    };
+    assert!(check(&column, &entries).unwrap() > 2);
+    // A page that is gone, one that is another's, and one of another writing.
+    for key in entries.keys() {
+        let mut missing = entries.clone();
+        missing.remove(key);
+        assert_eq!(check(&column, &missing), Err(ErrorKind::Corrupt));
+    }
+    let mut swapped = entries.clone();
+    swapped.insert(page_key(INDEX, 0), entries[&page_key(INDEX, 1)].clone());
+    assert_eq!(check(&column, &swapped), Err(ErrorKind::Corrupt));
+    let shifted = packed(&numbers((0..rows).map(|row| Some((row + 1) * 7 % 1_013))));
+    let mut mixed = entries.clone();
+    mixed.insert(page_key(INDEX, 1), shifted[&page_key(INDEX, 1)].clone());
+    assert_eq!(check(&column, &mixed), Err(ErrorKind::Corrupt));
+    // Whole, but of other rows.
+    assert_eq!(check(&column, &shifted), Err(ErrorKind::Corrupt));
+    assert_eq!(
+        check(&numbers((0..rows - 1).map(|row| Some(row * 7 % 1_013))), &entries),
+        Err(ErrorKind::Corrupt)
+    );
+}
+
+/// Groups of keys that share all but their ends, each about as long as a page: pages that begin within groups repeat what
+/// others share, and are more than their bytes tell.
+#[test]
+fn an_index_has_no_more_pages_than_its_directory_can_name() {
+    const GROUPS: usize = 126;
+    let index = Definition { number: INDEX, columns: vec![1, 2, 3, 4] };
+    for group_rows in [2_025, 2_030, 2_035] {
+        let rows = GROUPS * group_rows;
+        let text = |row: usize| Some(format!("{:>64}", row / group_rows));
+        let texts: ArrayRef = Arc::new(StringArray::from_iter((0..rows).map(text)));
+        let ids = numbers((0..rows).map(|row| Some(row as i64)));
+        let columns = [Arc::clone(&texts), Arc::clone(&texts), texts, ids];
+        let entries: HashMap<Bytes, Bytes> = pack(&index, &columns).unwrap().into_iter().collect();
+        assert!(directory(&entries).pages() as usize <= PAGES_MAX);
+        check(&index, &columns, &entries).unwrap();
+    }
+}

@@ -1,0 +1,125 @@
+//! The table experiment: the same queries beside the objects, here, and as it seems better, over data of TPC-H.
+
+pub mod tpch;
+
+use crate::choice::Pushdown;
+use crate::errors::told;
+use crate::session::{Settings, SqlSession};
+use crate::work::Work;
+use benthic_core::{Error, ErrorKind, Result, Store};
+use datafusion::common::hash_utils::{RandomState, create_hashes};
+use futures::TryStreamExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The ways that are compared, in their order everywhere.
+pub const WAYS: [Pushdown; 3] = [Pushdown::Always, Pushdown::Never, Pushdown::Auto];
+
+/// How many of a hundred rows the queries take.
+pub const PERCENTS: [f64; 5] = [0.001, 1.0, 10.0, 50.0, 100.0];
+
+/// The parts at scale 1. A line is of any of them, wherever it is in the table.
+const PARTS: f64 = 200_000.0;
+
+/// A query of the experiment.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// Its name.
+    pub name: String,
+    /// Itself.
+    pub sql: String,
+}
+
+/// The queries: whole rows of ever more of the table, then two that add up.
+pub fn queries(pool: &str, scale: f64) -> Vec<Query> {
+    let table = format!("\"{}\".lineitem", pool.replace('"', "\"\""));
+    let some = PERCENTS.iter().map(|percent| {
+        let parts = (PARTS * scale * percent / 100.0).round().max(1.0);
+        Query {
+            name: format!("{percent}% of the rows"),
+            sql: format!("SELECT * FROM {table} WHERE l_partkey <= {parts}"),
+        }
+    });
+    let sums = [("Q1, sums of nearly all", Q1), ("Q6, a sum of 2%", Q6)];
+    let sums = sums
+        .iter()
+        .map(|(name, sql)| Query { name: (*name).to_owned(), sql: sql.replace("lineitem", &table) });
+    some.chain(sums).collect()
+}
+
+const Q1: &str = "SELECT l_returnflag, l_linestatus, sum(l_quantity) AS sum_qty, sum(l_extendedprice) AS sum_base_price, \
+    sum(l_extendedprice * (1 - l_discount)) AS sum_disc_price, avg(l_quantity) AS avg_qty, avg(l_extendedprice) AS avg_price, \
+    avg(l_discount) AS avg_disc, count(*) AS count_order FROM lineitem WHERE l_shipdate <= date '1998-09-02' \
+    GROUP BY l_returnflag, l_linestatus ORDER BY l_returnflag, l_linestatus";
+const Q6: &str = "SELECT sum(l_extendedprice * l_discount) AS revenue FROM lineitem WHERE l_shipdate >= date '1994-01-01' \
+    AND l_shipdate < date '1995-01-01' AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24";
+
+/// One run of a query.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// From the text to the last row, in a session of its own.
+    pub time: Duration,
+    /// Bytes of objects and of answers that came, and of fragments that were sent.
+    pub moved_bytes: u64,
+    /// Rows of the answer.
+    pub rows: u64,
+}
+
+/// A query and its runs, those of one way after those of the other, as in [`WAYS`].
+#[derive(Debug)]
+pub struct Measured {
+    /// The query.
+    pub query: Query,
+    /// Its runs.
+    pub runs: [Vec<Run>; WAYS.len()],
+}
+
+/// Runs all queries in all ways in turns, again and again. `watch` is told what runs next.
+///
+/// # Errors
+/// `Internal` if two ways give different rows; those of the queries.
+pub async fn measure(
+    (store, is_ceph): (&Arc<dyn Store>, bool),
+    queries: &[Query],
+    rounds: usize,
+    mut watch: impl FnMut(&Query, Pushdown) -> Result<()>,
+) -> Result<Vec<Measured>> {
+    let mut measured: Vec<Measured> =
+        queries.iter().map(|query| Measured { query: query.clone(), runs: Default::default() }).collect();
+    for _ in 0..rounds {
+        for Measured { query, runs } in &mut measured {
+            let mut before = None;
+            for (way, runs) in WAYS.into_iter().zip(runs) {
+                watch(query, way)?;
+                let (run, seen) = run(store, &query.sql, way.in_store(is_ceph)).await?;
+                if before.is_some_and(|before| before != seen) {
+                    let message = "two ways to run a query gave different rows";
+                    return Err(Error::new(ErrorKind::Internal, message).with("sql", &query.sql));
+                }
+                before = Some(seen);
+                runs.push(run);
+            }
+        }
+    }
+    Ok(measured)
+}
+
+/// What is compared of two answers: how many rows, and the sum of their hashes.
+type Seen = (u64, u64);
+
+async fn run(store: &Arc<dyn Store>, sql: &str, pushdown: Pushdown) -> Result<(Run, Seen)> {
+    let start = Instant::now();
+    let session = SqlSession::new(Arc::clone(store), Settings { pushdown, ..Settings::default() });
+    let work = Arc::new(Work::default());
+    let mut batches = session.watched(sql, &work).await?;
+    let (mut seen, mut hashes): (Seen, _) = ((0, 0), Vec::new());
+    while let Some(batch) = batches.try_next().await.map_err(|error| told(&error))? {
+        seen.0 += batch.num_rows() as u64;
+        hashes.clear();
+        hashes.resize(batch.num_rows(), 0);
+        let hashed = create_hashes(batch.columns(), &RandomState::with_seed(0), &mut hashes);
+        let hashed = hashed.map_err(|error| told(&error))?;
+        seen.1 = hashed.iter().fold(seen.1, |sum, hash| sum.wrapping_add(*hash));
+    }
+    Ok((Run { time: start.elapsed(), moved_bytes: work.moved_bytes(), rows: seen.0 }, seen))
+}

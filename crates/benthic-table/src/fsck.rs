@@ -1,0 +1,315 @@
+//! Checking a table against itself: lists against objects, facts against rows, indexes against columns.
+
+use crate::error::arrow;
+use crate::head::ListRef;
+use crate::indexes::arrays;
+use crate::list::{FileEntry, read_list};
+use crate::object::replace_entries;
+use crate::partition::Partitioning;
+use crate::schema::Column;
+use crate::snapshot::Snapshot;
+use crate::statistics::{Statistics, has_bounds};
+use ::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, RecordBatch, Scalar};
+use ::arrow::compute::concat_batches;
+use ::arrow::compute::kernels::cmp::{eq, gt_eq, lt_eq};
+use ::arrow::datatypes::UInt64Type;
+use ::arrow::error::ArrowError;
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_index::{check, directory_key, entry_keys, pack};
+use futures::future::ready;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use std::sync::Arc;
+
+/// What was found of one data object or list.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// Bytes of a data object; none of a list.
+    pub bytes: u64,
+    /// Indexes of which a data object has no pages: it is read whole, which is right.
+    pub unindexed: usize,
+    /// What is wrong: each names the object.
+    pub findings: Vec<Error>,
+    /// Of that, the indexes that were made anew.
+    pub repaired: usize,
+}
+
+/// The facts of a list about one column of one object, and what the rows said so far.
+struct Facts<'f> {
+    column: &'f Column,
+    row: RecordBatch,
+    nulls: u64,
+    nans: u64,
+    has_min: bool,
+    has_max: bool,
+}
+
+impl Snapshot {
+    /// Reads all lists and data objects of the snapshot in full, and checks that objects are what lists say, and indexes what
+    /// columns say. With `repair`, index pages that are damaged are made anew; of all else there is no second copy.
+    ///
+    /// Memory: the indexed columns of an object, and a batch of its rows.
+    ///
+    /// # Errors
+    /// In the stream, what stops the check: those of the pool but `NotFound` and `Corrupt`, which are findings.
+    pub fn fsck(&self, repair: bool) -> BoxStream<'static, Result<Checked>> {
+        let (snapshot, lists) = (self.clone(), self.lists().to_vec());
+        let check = move |list| {
+            let snapshot = snapshot.clone();
+            async move { snapshot.fsck_list(list, repair).await }
+        };
+        futures::stream::iter(lists).then(check).flatten().boxed()
+    }
+
+    async fn fsck_list(&self, list: ListRef, repair: bool) -> BoxStream<'static, Result<Checked>> {
+        let opened = match self.check_sums(list).await {
+            Ok(()) => self.list_batches(list, self.schema().columns()).await,
+            Err(error) => Err(error),
+        };
+        let batches = match opened {
+            Ok(batches) => batches,
+            Err(error) => futures::stream::iter([Err(error)]).boxed(),
+        };
+        // Behind damage nothing of a list can be trusted.
+        let until_damage = batches.scan(false, |is_over, batch| {
+            let was_over = std::mem::replace(is_over, batch.is_err());
+            ready((!was_over).then_some(batch))
+        });
+        let snapshot = self.clone();
+        let objects = until_damage.then(move |batch| {
+            let snapshot = snapshot.clone();
+            async move {
+                match batch {
+                    Ok(batch) => snapshot.fsck_batch(&batch, repair).await,
+                    Err(error) => {
+                        let finding = finding(snapshot.explain(error, list.object).await)?;
+                        let checked = Checked { findings: vec![finding], ..Checked::default() };
+                        Ok(futures::stream::iter([Ok(checked)]).boxed())
+                    }
+                }
+            }
+        });
+        objects.try_flatten().boxed()
+    }
+
+    /// Checks what the head says of a list.
+    async fn check_sums(&self, list: ListRef) -> Result<()> {
+        let mut found = (0, 0_u64, 0_u64);
+        let mut batches = self.list_batches(list, &[]).await?;
+        while let Some(batch) = batches.try_next().await? {
+            let sum = |name| sum(&batch, name).unwrap_or(0);
+            found.0 += batch.num_rows() as u64;
+            found.1 = found.1.saturating_add(sum("rows"));
+            found.2 = found.2.saturating_add(sum("bytes"));
+        }
+        match found == (list.objects, list.rows, list.data_bytes) {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Corrupt, "a list has other objects than the head says")),
+        }
+    }
+
+    async fn list_batches(
+        &self,
+        list: ListRef,
+        columns: &[Column],
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let table = (self.table().id(), self.table().address());
+        read_list(Arc::clone(self.table().pool()), table, list, columns).await
+    }
+
+    async fn fsck_batch(
+        &self,
+        batch: &RecordBatch,
+        repair: bool,
+    ) -> Result<BoxStream<'static, Result<Checked>>> {
+        let entries = FileEntry::from_batch(batch)?;
+        let (snapshot, batch) = (self.clone(), batch.clone());
+        let check = move |(row, entry): (usize, FileEntry)| {
+            let (snapshot, facts) = (snapshot.clone(), batch.slice(row, 1));
+            async move {
+                let mut checked = Checked { bytes: entry.bytes, ..Checked::default() };
+                if let Err(error) = snapshot.fsck_object(&entry, &facts, repair, &mut checked).await {
+                    checked.findings.push(finding(snapshot.explain(error, entry.object).await)?);
+                }
+                Ok(checked)
+            }
+        };
+        Ok(futures::stream::iter(entries.into_iter().enumerate()).then(check).boxed())
+    }
+
+    async fn fsck_object(
+        &self,
+        entry: &FileEntry,
+        facts: &RecordBatch,
+        repair: bool,
+        checked: &mut Checked,
+    ) -> Result<()> {
+        let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message);
+        let object = entry.object.object_id(self.table().id())?;
+        let (stat, _) = self.table().pool().stat(&object).await?;
+        if stat.size_bytes != entry.bytes {
+            return Err(corrupt("the object has another size than its list says")
+                .with("size_bytes", stat.size_bytes)
+                .with("size_bytes_listed", entry.bytes));
+        }
+        let columns = self.schema().columns().iter();
+        let mut facts: Vec<Facts<'_>> = columns.map(|column| Facts::new(column, facts)).collect();
+        let indexed = self.indexed_columns();
+        let (mut kept, mut rows) = (Vec::new(), 0);
+        let mut batches = self.read(entry, self.schema()).await?;
+        while let Some(batch) = batches.try_next().await? {
+            rows += batch.num_rows() as u64;
+            for (facts, column) in facts.iter_mut().zip(batch.columns()) {
+                facts.add(column)?;
+            }
+            self.check_partition(&batch, entry.partition)?;
+            kept.push(batch.project(&indexed).map_err(|source| arrow("columns cannot be chosen", source))?);
+        }
+        if rows != entry.rows {
+            return Err(corrupt("the object has other rows than its list says").with("rows", rows));
+        }
+        facts.iter().try_for_each(Facts::finish)?;
+        let schema = kept.first().map(RecordBatch::schema);
+        if let Some(schema) = schema.filter(|_| !indexed.is_empty()) {
+            let kept = concat_batches(&schema, &kept);
+            let kept = kept.map_err(|source| arrow("rows cannot be put together", source))?;
+            self.fsck_indexes(entry, &kept, repair, checked).await?;
+        }
+        Ok(())
+    }
+
+    async fn fsck_indexes(
+        &self,
+        entry: &FileEntry,
+        rows: &RecordBatch,
+        repair: bool,
+        checked: &mut Checked,
+    ) -> Result<()> {
+        for index in self.indexes() {
+            let keys = entry_keys(index.number);
+            let entries = self.index_entries(entry, keys.clone()).await?;
+            if !entries.contains_key(&directory_key(index.number)) {
+                checked.unindexed += 1;
+                continue;
+            }
+            let columns = arrays(index, rows, self.schema())?;
+            let Err(error) = check(index, &columns, &entries) else { continue };
+            checked.findings.push(finding(self.explain(error, entry.object).await)?);
+            if repair {
+                let object = entry.object.object_id(self.table().id())?;
+                let pages = match pack(index, &columns) {
+                    // Without pages it is read whole.
+                    Err(error) if error.kind() == ErrorKind::LimitExceeded => Vec::new(),
+                    pages => pages?,
+                };
+                replace_entries(self.table().pool(), &object, keys, pages).await?;
+                checked.repaired += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The places of the columns that indexes have.
+    fn indexed_columns(&self) -> Vec<usize> {
+        let is_indexed = |id: u32| self.indexes().any(|index| index.columns.contains(&id));
+        let columns = self.schema().columns().iter().enumerate();
+        columns.filter(|(_, column)| is_indexed(column.id)).map(|(place, _)| place).collect()
+    }
+
+    fn check_partition(&self, batch: &RecordBatch, partition: Option<i64>) -> Result<()> {
+        let partitioning: &Partitioning = self.partitioning();
+        let place = partitioning
+            .field()
+            .and_then(|id| self.schema().columns().iter().position(|column| column.id == id));
+        let Some(place) = place else { return Ok(()) };
+        match partitioning.of(batch.column(place))?.iter().all(|found| found == partition) {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Corrupt, "the object has rows of another partition")),
+        }
+    }
+}
+
+/// An error that says something of the table, and does not end the check.
+fn finding(error: Error) -> Result<Error> {
+    match error.kind() {
+        ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Unsupported => Ok(error),
+        _ => Err(error),
+    }
+}
+
+type Compare = fn(&dyn Datum, &dyn Datum) -> std::result::Result<BooleanArray, ArrowError>;
+
+/// Whether a comparison of two values holds.
+fn holds(compare: Compare, one: &ArrayRef, other: &ArrayRef) -> Result<bool> {
+    let outcome = compare(&Scalar::new(Arc::clone(one)), &Scalar::new(Arc::clone(other)));
+    let outcome = outcome.map_err(|source| arrow("bounds cannot be compared", source))?;
+    Ok(outcome.is_valid(0) && outcome.value(0))
+}
+
+/// The sum of a column of a list.
+fn sum(batch: &RecordBatch, name: &str) -> Option<u64> {
+    let column = batch.column_by_name(name)?.as_primitive_opt::<UInt64Type>()?;
+    Some(column.iter().flatten().fold(0, u64::saturating_add))
+}
+
+impl<'f> Facts<'f> {
+    fn new(column: &'f Column, row: &RecordBatch) -> Facts<'f> {
+        Facts { column, row: row.clone(), nulls: 0, nans: 0, has_min: false, has_max: false }
+    }
+
+    fn fact(&self, kind: &str) -> Option<&ArrayRef> {
+        self.row.column_by_name(&format!("{kind}_{}", self.column.id))
+    }
+
+    fn wrong(&self, what: &str) -> Error {
+        let message = format!("the list says something else than the object's rows: {what}");
+        Error::new(ErrorKind::Corrupt, message).with("column", &self.column.name)
+    }
+
+    /// Compares some rows with the bounds, which are those of [`Statistics`].
+    fn add(&mut self, rows: &ArrayRef) -> Result<()> {
+        let found = Statistics::of(rows);
+        self.nulls += found.nulls;
+        self.nans += found.nans;
+        if !has_bounds(&self.column.data_type) {
+            return Ok(());
+        }
+        let (Some(min), Some(max)) = (self.fact("min").cloned(), self.fact("max").cloned()) else {
+            return Err(self.wrong("there are no bounds"));
+        };
+        // A bound that is not known bounds nothing.
+        if found.min.is_valid(0) && min.is_valid(0) {
+            if !holds(lt_eq, &min, &found.min)? {
+                return Err(self.wrong("the least value"));
+            }
+            self.has_min |= holds(eq, &min, &found.min)?;
+        }
+        if found.max.is_valid(0) && max.is_valid(0) {
+            if !holds(gt_eq, &max, &found.max)? {
+                return Err(self.wrong("the greatest value"));
+            }
+            self.has_max |= holds(eq, &max, &found.max)?;
+        }
+        let is_exact = self.fact("exact").is_some_and(|exact| exact.as_boolean().value(0));
+        if is_exact && (found.min.is_valid(0) && min.is_null(0) || found.max.is_valid(0) && max.is_null(0)) {
+            return Err(self.wrong("there are no values"));
+        }
+        Ok(())
+    }
+
+    /// Compares what only all rows together tell.
+    fn finish(&self) -> Result<()> {
+        let said = |kind| self.fact(kind).map(|fact| fact.as_primitive::<UInt64Type>().value(0));
+        if said("nulls") != Some(self.nulls) {
+            return Err(self.wrong("the number of nulls"));
+        }
+        if said("nans").is_some_and(|nans| nans != self.nans) {
+            return Err(self.wrong("the number of NaN"));
+        }
+        let is_exact = self.fact("exact").is_some_and(|exact| exact.as_boolean().value(0));
+        let is_known = |kind| self.fact(kind).is_some_and(|bound| bound.is_valid(0));
+        if is_exact && (is_known("min") && !self.has_min || is_known("max") && !self.has_max) {
+            return Err(self.wrong("a bound that is no value"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,261 @@
+//! Indexes of a table: which there are, and the pages that its data objects carry of them.
+//!
+//! The head says which indexes the table has. A data object has the pages of each in its omap, or none: then it is read whole.
+//! So an index is first added to the head, whereupon new objects are written with its pages, and then the pages of the objects
+//! that are there are made, one by one, in any order, as often as it is interrupted. It is dropped the same way round.
+
+use crate::error::arrow;
+use crate::head::Head;
+use crate::heads::Attempts;
+use crate::list::FileEntry;
+use crate::object::replace_entries;
+use crate::schema::TableSchema;
+use crate::snapshot::Snapshot;
+use crate::table::Table;
+use ::arrow::array::{ArrayRef, RecordBatch};
+use ::arrow::compute::concat_batches;
+use benthic_core::{Error, ErrorKind, ReadOp, ReadOutput, Result, WriteOp};
+use benthic_index::{COLUMNS_MAX, Definition as Index, Kind, directory_key, entry_keys, pack};
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Most indexes of a table.
+pub const INDEXES_MAX: usize = 8;
+/// Objects that are worked on at once: each holds the columns of its indexes in memory.
+const OBJECTS_AT_ONCE: usize = 2;
+
+/// What was done for one data object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Built {
+    /// The object's size.
+    pub bytes: u64,
+    /// Indexes whose pages were made.
+    pub built: usize,
+    /// Indexes whose pages would be too large: the object stays without, and is read whole.
+    pub too_large: usize,
+}
+
+/// Checks an index against a schema.
+pub(crate) fn check(index: &Index, schema: &TableSchema) -> Result<()> {
+    let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
+    if !(1..=COLUMNS_MAX).contains(&index.columns.len()) {
+        return Err(invalid("an index has 1 to 4 columns").with("columns", index.columns.len()));
+    }
+    for (place, id) in index.columns.iter().enumerate() {
+        let column =
+            schema.by_id(*id).ok_or_else(|| invalid("the table has no such column").with("id", id))?;
+        if index.columns[..place].contains(id) {
+            return Err(invalid("an index has a column once").with("column", &column.name));
+        }
+        if Kind::of(&column.data_type).is_none() {
+            let message = "lists, structs and maps cannot be indexed; index other columns";
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .with("column", &column.name)
+                .with("type", &column.data_type));
+        }
+    }
+    Ok(())
+}
+
+fn ids_of(head: &Head, columns: &[&str]) -> Result<Vec<u32>> {
+    let (_, schema) = head.current()?;
+    columns.iter().map(|name| Ok(schema.by_name(name)?.id)).collect()
+}
+
+impl Table {
+    /// Adds an index over these columns, or finds it. New data objects then have its pages; [`Snapshot::build_indexes`] makes
+    /// those of the others.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for columns that are not there, with a hint, none, too many or one twice; `Unsupported` for types that
+    /// cannot be indexed and for a pool without omap; `LimitExceeded` for too many indexes; `NotFound`, `Busy`.
+    pub async fn add_index(&self, columns: &[&str]) -> Result<Index> {
+        let mut attempts = Attempts::new(self.environment.draw_id()?);
+        loop {
+            attempts.next().await.map_err(|error| self.heads.named(error))?;
+            let (mut head, version) = self.live().await?;
+            let index = self.new_index(&head, columns).map_err(|error| self.heads.named(error))?;
+            if index.number < head.next_index {
+                return Ok(index);
+            }
+            head.next_index += 1;
+            head.indexes.push(index.clone());
+            // What is removed is not there. A pool without omap refuses the operation whole, and then nothing has changed.
+            let op = WriteOp::new().assert_version(version).write_full(head.encode()?);
+            match self.heads.write(op.omap_remove([directory_key(index.number)])).await {
+                Ok(true) => return Ok(index),
+                Ok(false) => {}
+                Err(error) if error.kind() == ErrorKind::Unsupported => {
+                    let message = "the pool has no omap, where indexes are; use a table in a replicated pool";
+                    return Err(self
+                        .heads
+                        .named(Error::new(ErrorKind::Unsupported, message).with_source(error)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The index over these columns: one that is there, or the next.
+    fn new_index(&self, head: &Head, columns: &[&str]) -> Result<Index> {
+        let columns = ids_of(head, columns)?;
+        if let Some(found) = head.indexes.iter().find(|index| index.columns == columns) {
+            return Ok(found.clone());
+        }
+        let index = Index { number: head.next_index, columns };
+        check(&index, head.current()?.1)?;
+        if head.indexes.len() >= INDEXES_MAX || head.next_index == u32::MAX {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "the table has too many indexes; drop one first",
+            )
+            .with("indexes_max", INDEXES_MAX));
+        }
+        Ok(index)
+    }
+
+    /// Removes the index over these columns from the head. [`Snapshot::remove_pages`] then removes its pages, which are in
+    /// nobody's way; no other index ever gets its number.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such index; `InvalidArgument` for columns that are not there; `Busy`.
+    pub async fn drop_index(&self, columns: &[&str]) -> Result<Index> {
+        // The last that was seen: if it is gone when the outcome was not known, it was this call that dropped it.
+        let mut seen: Option<Index> = None;
+        let change = |head: &mut Head| {
+            let ids = ids_of(head, columns)?;
+            match head.indexes.iter().position(|index| index.columns == ids) {
+                Some(place) => seen = Some(head.indexes.remove(place)),
+                None if seen.is_some() => {}
+                None => {
+                    let message = "the table has no such index; `benthic table show` lists them";
+                    return Err(Error::new(ErrorKind::NotFound, message).with("columns", columns.join(",")));
+                }
+            }
+            Ok(())
+        };
+        self.commit(self.environment.draw_id()?, change).await?;
+        seen.ok_or_else(|| Error::new(ErrorKind::Internal, "an index was dropped that was never seen"))
+    }
+}
+
+impl Snapshot {
+    /// Makes the pages of the indexes that data objects lack; with `anew`, of all. Each object is changed by one operation for
+    /// each index, and tells when it is done.
+    ///
+    /// Memory: the columns of the indexes, of two objects at once, and their pages.
+    ///
+    /// # Errors
+    /// In the stream: as [`Snapshot::read`]; as [`Pool::write`](benthic_core::Pool::write).
+    pub fn build_indexes(&self, anew: bool) -> BoxStream<'static, Result<Built>> {
+        let snapshot = self.clone();
+        let build = move |entry| {
+            let snapshot = snapshot.clone();
+            async move {
+                match snapshot.build_for(&entry, anew).await {
+                    Ok(built) => Ok(built),
+                    Err(error) => Err(snapshot.explain(error, entry.object).await),
+                }
+            }
+        };
+        self.entries().map_ok(build).try_buffer_unordered(OBJECTS_AT_ONCE).boxed()
+    }
+
+    async fn build_for(&self, entry: &FileEntry, anew: bool) -> Result<Built> {
+        let mut wanted: Vec<&Index> = self.indexes().collect();
+        if !anew {
+            let keys = wanted.iter().map(|index| directory_key(index.number)).collect();
+            let directories = self.index_entries(entry, keys).await?;
+            // One that cannot be read is made again.
+            wanted.retain(|index| {
+                !index.is_there(directories.get(&directory_key(index.number))).unwrap_or(false)
+            });
+        }
+        let mut built = Built { bytes: entry.bytes, ..Built::default() };
+        if wanted.is_empty() {
+            return Ok(built);
+        }
+        let rows = self.columns_of(entry, &wanted).await?;
+        let object = entry.object.object_id(self.table().id())?;
+        for index in wanted {
+            let pages = match pack(index, &arrays(index, &rows, self.schema())?) {
+                Ok(pages) => {
+                    built.built += 1;
+                    pages
+                }
+                Err(error) if error.kind() == ErrorKind::LimitExceeded => {
+                    built.too_large += 1;
+                    Vec::new()
+                }
+                Err(error) => return Err(error),
+            };
+            replace_entries(self.table().pool(), &object, entry_keys(index.number), pages).await?;
+        }
+        Ok(built)
+    }
+
+    /// Removes the pages of an index from all data objects; each tells its size when it is done.
+    ///
+    /// # Errors
+    /// In the stream: as [`Pool::write`](benthic_core::Pool::write).
+    pub fn remove_pages(&self, index: u32) -> BoxStream<'static, Result<u64>> {
+        let snapshot = self.clone();
+        let remove = move |entry: FileEntry| {
+            let snapshot = snapshot.clone();
+            async move {
+                let object = entry.object.object_id(snapshot.table().id())?;
+                match replace_entries(snapshot.table().pool(), &object, entry_keys(index), Vec::new()).await {
+                    Ok(()) => Ok(entry.bytes),
+                    Err(error) => Err(snapshot.explain(error, entry.object).await),
+                }
+            }
+        };
+        self.entries().map_ok(remove).try_buffer_unordered(OBJECTS_AT_ONCE).boxed()
+    }
+
+    /// Those of an object's omap entries that are there. One round trip; all are of one time.
+    pub(crate) async fn index_entries(
+        &self,
+        entry: &FileEntry,
+        keys: Vec<Bytes>,
+    ) -> Result<HashMap<Bytes, Bytes>> {
+        if keys.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let object = entry.object.object_id(self.table().id())?;
+        let reply = self.table().pool().read(&object, ReadOp::new().omap_get(keys)).await?;
+        match reply.outputs.into_iter().next() {
+            Some(ReadOutput::Omap(page)) => Ok(page.entries.into_iter().collect()),
+            _ => Err(Error::new(ErrorKind::Internal, "the reply does not fit the request")),
+        }
+    }
+
+    /// The rows of an object in the order that they have there, with the columns of some indexes as they are now.
+    async fn columns_of(&self, entry: &FileEntry, indexes: &[&Index]) -> Result<RecordBatch> {
+        let ids: BTreeSet<u32> = indexes.iter().flat_map(|index| &index.columns).copied().collect();
+        let names = ids.iter().filter_map(|id| self.schema().by_id(*id)).map(|column| column.name.as_str());
+        let wanted = self.schema().project(&names.collect::<Vec<_>>())?;
+        let batches: Vec<RecordBatch> = self.read(entry, &wanted).await?.try_collect().await?;
+        let rows = concat_batches(wanted.arrow(), &batches)
+            .map_err(|source| arrow("rows cannot be put together", source))?;
+        if rows.num_rows() as u64 != entry.rows {
+            return Err(Error::new(ErrorKind::Corrupt, "the object has other rows than its list says")
+                .with("rows", rows.num_rows())
+                .with("rows_listed", entry.rows));
+        }
+        Ok(rows)
+    }
+}
+
+/// The columns of an index, in its order.
+pub(crate) fn arrays(index: &Index, rows: &RecordBatch, schema: &TableSchema) -> Result<Vec<ArrayRef>> {
+    let array = |id: &u32| {
+        let column = schema.by_id(*id).and_then(|column| rows.column_by_name(&column.name));
+        column
+            .map(Arc::clone)
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "a column of an index is missing"))
+    };
+    index.columns.iter().map(array).collect()
+}

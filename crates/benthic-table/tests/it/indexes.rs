@@ -1,0 +1,335 @@
+//! Indexes of tables: how they come, stay right and go.
+
+use crate::faulty::{FaultyPool, Last};
+use crate::support::{
+    append, create, current, definition, entries, environment, ids, memory_pool, names, on_both_engines,
+    rows, try_append,
+};
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::datatypes::DataType;
+use benthic_core::{ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, WriteOp};
+use benthic_index::{Known, LookedUp, Probe, Ranges, Step, directory_key, entry_keys, page_key};
+use benthic_table::{
+    Alter, Built, Checked, Definition, Environment, FileEntry, INDEXES_MAX, Index, Snapshot, Table,
+    VacuumOptions, WriterOptions, drop_table, vacuum,
+};
+use bytes::Bytes;
+use futures::TryStreamExt;
+use futures::executor::block_on;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn object(table: &Table, entry: &FileEntry) -> ObjectId {
+    entry.object.object_id(table.id()).unwrap()
+}
+
+fn read_entries(pool: &Arc<dyn Pool>, object: &ObjectId, keys: &[Bytes]) -> BTreeMap<Bytes, Bytes> {
+    let reply = block_on(pool.read(object, ReadOp::new().omap_get(keys.to_vec()))).unwrap();
+    match reply.outputs.into_iter().next() {
+        Some(ReadOutput::Omap(page)) => page.entries.into_iter().collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn build(snapshot: &Snapshot) -> Vec<Built> {
+    block_on(snapshot.build_indexes(false).try_collect()).unwrap()
+}
+
+fn fsck(table: &Table, repair: bool) -> (Vec<String>, usize, usize) {
+    let checked: Vec<Checked> = block_on(current(table).fsck(repair).try_collect()).unwrap();
+    let findings = checked.iter().flat_map(|checked| &checked.findings).map(ToString::to_string).collect();
+    let sum = |of: fn(&Checked) -> usize| checked.iter().map(of).sum();
+    (findings, sum(|checked| checked.unindexed), sum(|checked| checked.repaired))
+}
+
+fn is_well(table: &Table) {
+    assert_eq!(fsck(table, false), (Vec::new(), 0, 0));
+}
+
+/// The rows of an object in which the index's first column, a number, is this; nothing if it has no pages.
+fn look_up(table: &Table, entry: &FileEntry, index: &Index, id: i64) -> LookedUp {
+    let value: ArrayRef = Arc::new(Int64Array::from(vec![id]));
+    let probe = Probe::new(index, &[Ranges::equal(&value).unwrap()]).unwrap();
+    let mut known = Known::default();
+    loop {
+        match probe.look_up(&known).unwrap() {
+            Step::Done(found) => return found,
+            Step::Read(keys) => {
+                let found = read_entries(table.pool(), &object(table, entry), &keys);
+                known.add(keys, found.into_iter().collect());
+            }
+        }
+    }
+}
+
+/// In how many objects the index finds the row with this id, which must be there once.
+fn found_in(table: &Table, index: &Index, id: i64) -> usize {
+    let found = entries(&current(table)).into_iter().filter(|entry| {
+        let found = look_up(table, entry, index, id).rows.expect("the object has pages, and they are few");
+        assert!(found.count() <= 1);
+        !found.is_empty()
+    });
+    found.count()
+}
+
+#[test]
+fn rows_from_before_and_after_are_found() {
+    on_both_engines(|pool, other| {
+        let table = create(&pool, "t", &definition(), &environment().0);
+        append(&table, &rows(0..500));
+        let index = block_on(table.add_index(&["id"])).unwrap();
+        assert_eq!(block_on(table.add_index(&["id"])).unwrap(), index, "it is there already");
+        let snapshot = append(&table, &rows(500..900));
+        // Of the first object nothing is there yet, of the second all.
+        let [first, second] = entries(&snapshot)[..] else { panic!("two objects") };
+        assert_eq!(look_up(&table, &first, &index, 7), LookedUp::default());
+        assert_eq!(
+            look_up(&table, &second, &index, 507).rows.unwrap().ranges(),
+            std::slice::from_ref(&(7..8))
+        );
+        assert_eq!(fsck(&table, false), (Vec::new(), 1, 0));
+        assert_eq!(build(&snapshot).iter().map(|built| built.built).sum::<usize>(), 1);
+        assert_eq!(build(&snapshot).iter().map(|built| built.built).sum::<usize>(), 0, "all is there");
+        // Whoever sees it through another process finds the same.
+        let there = block_on(Table::open(other, "t", environment().0)).unwrap();
+        for id in [0, 7, 499, 500, 899] {
+            assert_eq!((found_in(&table, &index, id), found_in(&there, &index, id)), (1, 1), "{id}");
+        }
+        assert_eq!(found_in(&table, &index, 900), 0);
+        is_well(&there);
+        // The data objects are as they were.
+        assert_eq!(ids(&snapshot), (0..900).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_dropped_index_is_gone_and_its_number_is_not_used_again() {
+    let pool = memory_pool();
+    let table = create(&pool, "t", &definition(), &environment().0);
+    append(&table, &rows(0..500));
+    let index = block_on(table.add_index(&["id"])).unwrap();
+    build(&current(&table));
+    let entry = entries(&current(&table))[0];
+    let keys = entry_keys(index.number);
+    assert!(read_entries(&pool, &object(&table, &entry), &keys).len() > 1);
+    assert_eq!(block_on(table.drop_index(&["id"])).unwrap(), index);
+    block_on(current(&table).remove_pages(index.number).try_collect::<Vec<_>>()).unwrap();
+    assert_eq!(read_entries(&pool, &object(&table, &entry), &keys), BTreeMap::new());
+    let error = block_on(table.drop_index(&["id"])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    let next = block_on(table.add_index(&["id"])).unwrap();
+    assert!(next.number > index.number);
+    // With the table, and with its snapshots, go the indexes.
+    build(&current(&table));
+    let options = VacuumOptions { keep_snapshots: 1, keep_ms: 0, intent_age_ms: 0 };
+    block_on(vacuum(Arc::clone(&pool), "t", &options, &environment().0)).unwrap();
+    is_well(&table);
+    block_on(drop_table(Arc::clone(&pool), "t", false, &environment().0)).unwrap();
+    assert!(names(&pool, &table.id().namespace()).is_empty());
+}
+
+#[test]
+fn an_index_stays_right_while_columns_change() {
+    let pool = memory_pool();
+    let schema = arrow::datatypes::Schema::new(vec![
+        arrow::datatypes::Field::new("id", DataType::Int32, true),
+        arrow::datatypes::Field::new("name", DataType::Utf8, true),
+    ]);
+    let definition = Definition { object_bytes_target: 1024 * 1024, ..Definition::new(&schema).unwrap() };
+    let table = create(&pool, "t", &definition, &environment().0);
+    let index = block_on(table.add_index(&["id"])).unwrap();
+    let some = |from: i32| {
+        let numbers: ArrayRef = Arc::new(arrow::array::Int32Array::from_iter_values(from..from + 50));
+        arrow::array::RecordBatch::try_from_iter_with_nullable([("id", numbers, true)]).unwrap()
+    };
+    append(&table, &some(0));
+    let changes = [
+        Alter::Rename { from: "id".to_owned(), to: "number".to_owned() },
+        Alter::Widen { name: "number".to_owned(), data_type: DataType::Int64 },
+        Alter::Add { name: "id".to_owned(), data_type: DataType::Utf8 },
+    ];
+    block_on(table.alter(&changes)).unwrap();
+    let later: ArrayRef = Arc::new(Int64Array::from_iter_values(50..100));
+    append(
+        &table,
+        &arrow::array::RecordBatch::try_from_iter_with_nullable([("number", later, true)]).unwrap(),
+    );
+    assert_eq!((found_in(&table, &index, 7), found_in(&table, &index, 57)), (1, 1));
+    // Over a column that the first object does not have.
+    block_on(table.add_index(&["id", "number"])).unwrap();
+    build(&current(&table));
+    is_well(&table);
+    for name in ["number", "id"] {
+        let error = block_on(table.alter(&[Alter::Drop { name: name.to_owned() }])).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("benthic table index"), "{error}");
+    }
+    block_on(table.drop_index(&["id", "number"])).unwrap();
+    block_on(table.alter(&[Alter::Drop { name: "id".to_owned() }])).unwrap();
+    is_well(&table);
+}
+
+#[test]
+fn indexes_that_cannot_be_are_refused_and_change_nothing() {
+    let pool = memory_pool();
+    let list = arrow::datatypes::Field::new("element", DataType::Int64, true);
+    let columns = (0..10).map(|n| arrow::datatypes::Field::new(format!("c{n}"), DataType::Int64, true));
+    let columns = columns.chain([arrow::datatypes::Field::new("list", DataType::List(Arc::new(list)), true)]);
+    let schema = arrow::datatypes::Schema::new(columns.collect::<Vec<_>>());
+    let table = create(&pool, "t", &Definition::new(&schema).unwrap(), &environment().0);
+    let before = block_on(table.head()).unwrap();
+    for (columns, kind, word) in [
+        (&["c10"][..], ErrorKind::InvalidArgument, "did you mean \"c"),
+        (&["C1"], ErrorKind::InvalidArgument, "did you mean \"c1\""),
+        (&[], ErrorKind::InvalidArgument, "1 to 4 columns"),
+        (&["c1", "c2", "c3", "c4", "c5"], ErrorKind::InvalidArgument, "1 to 4 columns"),
+        (&["c1", "c2", "c1"], ErrorKind::InvalidArgument, "once"),
+        (&["c1", "list"], ErrorKind::Unsupported, "cannot be indexed"),
+    ] {
+        let error = block_on(table.add_index(columns)).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(word) && error.to_string().contains("table=p/t"), "{error}");
+        assert_eq!(block_on(table.head()).unwrap(), before);
+    }
+    for n in 0..INDEXES_MAX {
+        block_on(table.add_index(&[format!("c{n}").as_str()])).unwrap();
+    }
+    let error = block_on(table.add_index(&["c9"])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
+
+#[test]
+fn a_load_with_large_indexes_is_cut_so_that_objects_carry_them() {
+    let pool = memory_pool();
+    // Long texts with little in them: the rows compress, their keys less.
+    let texts = |n: u64| format!("{:0>64}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let column = |salt: u64| -> ArrayRef {
+        Arc::new(arrow::array::StringArray::from_iter_values((0..150_000).map(|n| texts(n ^ salt))))
+    };
+    let batch =
+        arrow::array::RecordBatch::try_from_iter([("a", column(1)), ("b", column(2)), ("c", column(3))]);
+    let batch = batch.unwrap();
+    let definition =
+        Definition { object_bytes_target: 64 * 1024 * 1024, ..Definition::new(&batch.schema()).unwrap() };
+    let table = create(&pool, "t", &definition, &environment().0);
+    for columns in [["a", "b", "c"], ["b", "a", "c"], ["c", "a", "b"], ["c", "b", "a"]] {
+        block_on(table.add_index(&columns)).unwrap();
+    }
+    append(&table, &batch);
+    assert!(entries(&current(&table)).len() > 1);
+    is_well(&table);
+}
+
+/// What a crash leaves, a second run finishes; and no row is ever missed on the way.
+#[test]
+fn an_interrupted_build_goes_on() {
+    for last in [Last::Refused, Last::Unanswered] {
+        for operations in 0.. {
+            let pool = memory_pool();
+            let (environment, _) = environment();
+            let table = create(&pool, "t", &definition(), &environment);
+            (0..3).for_each(|part| drop(append(&table, &rows(part * 100..part * 100 + 100))));
+            let faulty = FaultyPool::new(&pool, operations, last);
+            let outcome = block_on(index_it(faulty.clone(), &environment));
+            let head = block_on(table.head()).unwrap();
+            if let [index] = &head.indexes[..] {
+                for id in [0, 150, 299] {
+                    let there = entries(&current(&table)).into_iter().filter(|entry| {
+                        look_up(&table, entry, index, id).rows.is_none_or(|rows| !rows.is_empty())
+                    });
+                    assert!(there.count() > 0, "operations={operations} {outcome:?}");
+                }
+            }
+            assert_eq!(fsck(&table, false).0, Vec::<String>::new(), "operations={operations}");
+            block_on(index_it(Arc::clone(&pool), &environment)).unwrap();
+            is_well(&table);
+            assert_eq!(found_in(&table, &block_on(table.head()).unwrap().indexes[0], 150), 1);
+            block_on(try_append(&table, &[rows(300..310)], WriterOptions::default())).unwrap();
+            if faulty.is_well() {
+                outcome.unwrap();
+                assert!(operations > 8, "operations={operations}");
+                break;
+            }
+        }
+    }
+}
+
+async fn index_it(pool: Arc<dyn Pool>, environment: &Environment) -> benthic_core::Result<()> {
+    let table = Table::open(pool, "t", environment.clone()).await?;
+    table.add_index(&["id"]).await?;
+    let snapshot = table.snapshot(benthic_table::At::Current).await?;
+    snapshot.build_indexes(false).try_collect::<Vec<_>>().await.map(drop)
+}
+
+#[test]
+fn fsck_finds_damage_and_repairs_indexes() {
+    let pool = memory_pool();
+    let table = create(&pool, "t", &definition(), &environment().0);
+    let index = block_on(table.add_index(&["id"])).unwrap();
+    append(&table, &rows(0..20_000));
+    append(&table, &rows(20_000..20_100));
+    is_well(&table);
+    let [first, second] = entries(&current(&table))[..] else { panic!("two objects") };
+    let (one, other) = (object(&table, &first), object(&table, &second));
+    let good = read_entries(&pool, &one, &entry_keys(index.number));
+    assert!(good.len() > 2, "several pages: {}", good.len());
+    let page = page_key(index.number, 1);
+    let flipped = {
+        let mut value = good[&page].to_vec();
+        value[20] ^= 1;
+        Bytes::from(value)
+    };
+    // Pages that decode, of other rows.
+    let foreign = read_entries(&pool, &other, &entry_keys(index.number));
+    let write = |op: WriteOp| block_on(pool.write(&one, op)).map(|_| ()).unwrap();
+    let harms = [
+        WriteOp::new().omap_set([(page.clone(), flipped)]),
+        WriteOp::new().omap_remove([page.clone()]),
+        WriteOp::new().omap_set(foreign),
+        WriteOp::new().omap_set([(directory_key(index.number), Bytes::from("nonsense"))]),
+    ];
+    for harm in harms {
+        write(harm);
+        let (findings, _, repaired) = fsck(&table, false);
+        assert!(findings.len() == 1 && repaired == 0, "{findings:?}");
+        let named = format!("object={}", first.object);
+        assert!(findings[0].contains(&named) && findings[0].contains("table=p/t"), "{findings:?}");
+        let (findings, _, repaired) = fsck(&table, true);
+        assert!(findings.len() == 1 && repaired == 1, "{findings:?}");
+        is_well(&table);
+        assert_eq!(read_entries(&pool, &one, &entry_keys(index.number)), good);
+    }
+}
+
+#[test]
+fn fsck_finds_objects_that_are_not_what_lists_say() {
+    let pool = memory_pool();
+    let table = create(&pool, "t", &definition(), &environment().0);
+    for part in 0..3 {
+        append(&table, &rows(part * 100..part * 100 + 100));
+    }
+    is_well(&table);
+    let found: Vec<ObjectId> = entries(&current(&table)).iter().map(|entry| object(&table, entry)).collect();
+    let read = |object: &ObjectId| block_on(pool.read_range(object, 0, 1 << 20)).unwrap();
+    let (one, other) = (read(&found[0]), read(&found[1]));
+    // Whole Parquet files of as many rows, where others should be.
+    for (place, data, word) in [(1, one, "value"), (0, other.slice(..other.len() / 2), "size")] {
+        let before = read(&found[place]);
+        block_on(pool.write_full(&found[place], data)).unwrap();
+        let (findings, ..) = fsck(&table, true);
+        assert!(
+            findings.len() == 1 && (findings[0].contains(word) || findings[0].contains("size")),
+            "{findings:?}"
+        );
+        block_on(pool.write_full(&found[place], before)).unwrap();
+        is_well(&table);
+    }
+    block_on(pool.remove(&found[2])).unwrap();
+    let (findings, ..) = fsck(&table, false);
+    assert!(findings.len() == 1 && findings[0].contains("lost"), "{findings:?}");
+    // A list that is gone, and with it all that it says.
+    let list = current(&table).lists()[0].object.object_id(table.id()).unwrap();
+    block_on(pool.remove(&list)).unwrap();
+    let (findings, ..) = fsck(&table, false);
+    assert!(findings.iter().any(|finding| finding.contains("object=l/")), "{findings:?}");
+}

@@ -1,0 +1,48 @@
+//! Pages of an index, and a look-up in them.
+
+use benthic_core::ErrorKind;
+use benthic_index::{Known, PAGES_READ_MAX, Probe, Step, framed};
+use bytes::Bytes;
+use prost::Message;
+
+/// A probe, then the entries that it asks for: each has two bytes of length, and gets the checksum that it would need.
+pub fn index(input: &[u8]) {
+    let mut input = input;
+    let Ok(probe) = Probe::decode(part(&mut input)) else { return };
+    if probe.check().is_err() {
+        return;
+    }
+    let mut known = Known::default();
+    // The directory, the pages, the end.
+    for _ in 0..3 {
+        match probe.look_up(&known) {
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported), "{error}");
+                return;
+            }
+            Ok(Step::Done(found)) => {
+                let rows = found.rows.unwrap_or_default();
+                let ranges = rows.ranges();
+                assert!(ranges.iter().all(|range| range.start < range.end && range.end <= rows.of()));
+                assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
+                return;
+            }
+            Ok(Step::Read(keys)) => {
+                assert!(keys.len() <= PAGES_READ_MAX);
+                let entry = |key: &Bytes| (key.clone(), framed(key, part(&mut input)));
+                let entries = keys.iter().map(entry).collect();
+                known.add(keys, entries);
+            }
+        }
+    }
+    panic!("a look-up took more than two reads");
+}
+
+fn part<'a>(input: &mut &'a [u8]) -> &'a [u8] {
+    let (len, rest) = input
+        .split_first_chunk()
+        .map_or((0, &input[input.len()..]), |(len, rest)| (usize::from(u16::from_le_bytes(*len)), rest));
+    let (part, rest) = rest.split_at(len.min(rest.len()));
+    *input = rest;
+    part
+}
