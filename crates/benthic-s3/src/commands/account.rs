@@ -49,7 +49,7 @@ pub async fn run(command: AccountCommand, place: &Place, session: &Session) -> O
     let out = &session.out;
     let creates = matches!(command, AccountCommand::Create { .. });
     let sal = place.open(session, creates).await?;
-    let identities = place.identities(&sal, creates)?;
+    let identities = place.identities(&sal);
     match command {
         AccountCommand::Create { account } => {
             let made = identities.create_account(&account).await?;

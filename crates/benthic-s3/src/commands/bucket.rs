@@ -40,7 +40,7 @@ pub async fn run(command: BucketCommand, place: &Place, session: &Session) -> Ou
     let sal = place.open(session, false).await?;
     match command {
         BucketCommand::Ls { account } => {
-            let identities = place.identities(&sal, false)?;
+            let identities = place.identities(&sal);
             for bucket in all_buckets(&sal, &identities, account.as_deref()).await? {
                 let line = format!("{}  {}  {}", bucket.name, bucket.owner, time(bucket.created_ms));
                 out.result(line, || bucket_json(&bucket))?;

@@ -53,7 +53,10 @@ pub enum KeyCommand {
 pub async fn run(command: KeyCommand, place: &Place, session: &Session) -> Outcome {
     let out = &session.out;
     let sal = place.open(session, false).await?;
-    let identities = place.identities(&sal, false)?;
+    let identities = match command {
+        KeyCommand::Create { .. } => place.identities_with_secrets(&sal, false)?,
+        _ => place.identities(&sal),
+    };
     match command {
         KeyCommand::Create { user } => {
             let (account, name) = account_and_user(&user)?;

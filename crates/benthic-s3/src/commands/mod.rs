@@ -104,14 +104,19 @@ impl Place {
         PoolSal::open(index, data, Options::default()).await
     }
 
-    /// The accounts, users and keys; with `create` the sealing key is made if there is none.
-    fn identities(&self, sal: &PoolSal, create: bool) -> Result<Identities> {
+    /// The accounts, users and keys, without secrets.
+    fn identities(&self, sal: &PoolSal) -> Identities {
+        Identities::new(Arc::new(sal.clone()) as Arc<dyn Sal>, None, Environment::default())
+    }
+
+    /// The same with secrets; with `create` the sealing key is made if there is none.
+    fn identities_with_secrets(&self, sal: &PoolSal, create: bool) -> Result<Identities> {
         let path = match &self.sealing_key {
             Some(path) => path.clone(),
             None => default_sealing_key()?,
         };
         let sealer = Sealer::open(&path, create, Environment::default())?;
-        Ok(Identities::new(Arc::new(sal.clone()) as Arc<dyn Sal>, sealer, Environment::default()))
+        Ok(Identities::new(Arc::new(sal.clone()) as Arc<dyn Sal>, Some(sealer), Environment::default()))
     }
 }
 

@@ -74,7 +74,7 @@ pub async fn run(args: ServeArgs, place: &Place, session: &Session) -> Outcome {
             .with("address", args.listen)
     })?;
     let sal = place.open(session, true).await?;
-    let identities = Arc::new(place.identities(&sal, true)?);
+    let identities = Arc::new(place.identities_with_secrets(&sal, true)?);
     identities.check_sealing_key().await?;
     let address = listener
         .local_addr()
@@ -135,7 +135,7 @@ fn tell(session: &Session, place: &Place, url: &str, region: &str, first: Option
                  aws s3 mb s3://photos\n  \
                  echo 'a picture, more or less' | aws s3 cp - s3://photos/2026/reef.txt\n  \
                  aws s3 ls s3://photos --recursive\n  \
-                 curl \"$(aws s3 presign s3://photos/2026/reef.txt)\"\n\nCtrl-C ends the gateway",
+                 aws s3 cp s3://photos/2026/reef.txt -\n\nCtrl-C ends the gateway",
                 key.access_key, key.secret
             );
         }

@@ -28,7 +28,7 @@ pub async fn run(args: UsageArgs, place: &Place, session: &Session) -> Outcome {
     let sal = place.open(session, false).await?;
     let buckets = match &args.bucket {
         Some(bucket) => vec![sal.bucket(bucket).await?],
-        None => all_buckets(&sal, &place.identities(&sal, false)?, args.account.as_deref()).await?,
+        None => all_buckets(&sal, &place.identities(&sal), args.account.as_deref()).await?,
     };
     for bucket in buckets {
         interrupt::check()?;

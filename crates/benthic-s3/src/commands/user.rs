@@ -34,7 +34,7 @@ pub enum UserCommand {
 pub async fn run(command: UserCommand, place: &Place, session: &Session) -> Outcome {
     let out = &session.out;
     let sal = place.open(session, false).await?;
-    let identities = place.identities(&sal, false)?;
+    let identities = place.identities(&sal);
     match command {
         UserCommand::Create { user } => {
             let (account, name) = account_and_user(&user)?;

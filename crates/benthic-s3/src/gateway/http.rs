@@ -295,9 +295,9 @@ impl Drop for Counted<'_> {
 /// # Errors
 /// `NotFound`, `InvalidArgument`.
 pub fn tls(certificates: &std::path::Path, key: &std::path::Path) -> Result<TlsAcceptor> {
-    use rustls_pki_types::pem::PemObject;
-    use rustls_pki_types::{CertificateDer, PrivateKeyDer};
     use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let read = |path: &std::path::Path| {
         std::fs::read(path).map_err(|error| {
             Error::io(Action::Admin, "cannot read a file of TLS", error).with("path", path.display())

@@ -105,7 +105,7 @@ impl Caller {
 /// The accounts, users and keys of a store.
 pub struct Identities {
     sal: Arc<dyn Sal>,
-    sealer: Sealer,
+    sealer: Option<Sealer>,
     environment: Environment,
     /// Keys and when they were looked up.
     known: Mutex<HashMap<String, (u64, Option<KnownKey>)>>,
@@ -115,9 +115,13 @@ pub struct Identities {
 const FORM: u32 = 1;
 
 impl Identities {
-    /// Those of this store.
-    pub fn new(sal: Arc<dyn Sal>, sealer: Sealer, environment: Environment) -> Identities {
+    /// Those of this store. Without a sealer there is all but secrets.
+    pub fn new(sal: Arc<dyn Sal>, sealer: Option<Sealer>, environment: Environment) -> Identities {
         Identities { sal, sealer, environment, known: Mutex::new(HashMap::new()) }
+    }
+
+    fn sealer(&self) -> Result<&Sealer> {
+        self.sealer.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "secrets take a sealing key"))
     }
 
     /// Makes an account.
@@ -164,7 +168,7 @@ impl Identities {
             account: account.to_owned(),
             user: user.to_owned(),
             suspended: false,
-            sealed: self.sealer.seal(&access_key, &secret)?,
+            sealed: self.sealer()?.seal(&access_key, &secret)?,
         };
         let changes = [
             change(RecordKind::User, &user_name(account, user), Some(&found), Some(&found))?,
@@ -293,7 +297,7 @@ impl Identities {
         let (first, _) = self.sal.list_records(RecordKind::Key, "", None, 1).await?;
         let Some((access_key, value)) = first.first() else { return Ok(()) };
         let key: Key = decode(value, access_key)?;
-        self.sealer.open_secret(access_key, &key.sealed).map(drop)
+        self.sealer()?.open_secret(access_key, &key.sealed).map(drop)
     }
 
     /// A key that may be used now; nothing if there is none, or it or its account is suspended. What is told is at most
@@ -328,7 +332,7 @@ impl Identities {
         if key.suspended || self.account(&key.account).await?.suspended {
             return Ok(None);
         }
-        let secret = self.sealer.open_secret(access_key, &key.sealed)?;
+        let secret = self.sealer()?.open_secret(access_key, &key.sealed)?;
         let caller = Caller::User { account: key.account, user: key.user };
         Ok(Some(KnownKey { caller, secret: secret.into() }))
     }

@@ -61,7 +61,10 @@ class Gateway:
 
     def client(self, access_key=None, secret_key=None, **options):
         config = botocore.config.Config(
-            s3={"addressing_style": "path"}, retries={"max_attempts": 1, "mode": "standard"}, **options
+            s3={"addressing_style": "path"},
+            signature_version="s3v4",
+            retries={"max_attempts": 1, "mode": "standard"},
+            **options,
         )
         return boto3.client(
             "s3",

@@ -86,22 +86,3 @@ def test_another_sealing_key_is_refused(own_gateway):
     own_gateway.process = subprocess.Popen([sys.executable, "-c", "pass"])
 
 
-def test_pyarrow_reads_and_writes(gateway, s3, bucket):
-    import pyarrow
-    import pyarrow.fs
-    import pyarrow.parquet
-
-    files = pyarrow.fs.S3FileSystem(
-        access_key=gateway.access_key, secret_key=gateway.secret_key, region="us-east-1",
-        endpoint_override=gateway.url.removeprefix("http://"), scheme="http",
-    )
-    table = pyarrow.table({"id": list(range(100_000)), "name": [f"row {number}" for number in range(100_000)]})
-    pyarrow.parquet.write_table(table, f"{bucket}/dir/a.parquet", filesystem=files)
-    assert pyarrow.parquet.read_table(f"{bucket}/dir/a.parquet", filesystem=files).equals(table)
-    with files.open_output_stream(f"{bucket}/dir/large") as out:
-        for _ in range(3):
-            out.write(b"x" * (6 << 20))
-    assert files.get_file_info(f"{bucket}/dir/large").size == 18 << 20
-    found = files.get_file_info(pyarrow.fs.FileSelector(f"{bucket}/dir"))
-    assert sorted(info.base_name for info in found) == ["a.parquet", "large"]
-    files.delete_file(f"{bucket}/dir/large")
