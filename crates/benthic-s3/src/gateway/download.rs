@@ -202,7 +202,9 @@ impl Gateway {
             self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::Read).await?;
         let object = self.readable(&asked, &input.key, input.version_id.as_deref()).await?;
         refuse_marker(&object, input.version_id.is_some())?;
-        let asks = |name: &str| input.object_attributes.iter().any(|asked| asked.as_str() == name);
+        // One header may name several.
+        let names = || input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
+        let asks = |name: &str| names().any(|asked| asked.trim() == name);
         let kept = Kept::of(&object.attributes).filter(|_| asks(ObjectAttributes::CHECKSUM));
         let checksum = kept.map(|kept| {
             let mut checksum = Checksum { checksum_type: Some(kept.put_type()), ..Checksum::default() };

@@ -10,7 +10,7 @@ use crate::environment::Environment;
 use crate::sal::Sal;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -22,7 +22,7 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{Body, HttpError};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -224,8 +224,15 @@ impl Server {
             return Ok(self.preflight(question, bucket).await);
         }
         let patience = self.limits.body_timeout;
-        let request = request.map(|body| Body::http_body_unsync(Patient::new(body, patience)));
+        let expects = request.headers().contains_key(EXPECT);
+        let asked = Arc::new(AtomicBool::new(false));
+        let request =
+            request.map(|body| Body::http_body_unsync(Patient::new(body, patience, Arc::clone(&asked))));
         let mut answer = self.service.call(request).await?;
+        // Nobody told this client to go on. Some take what they did not wait for as part of the next answer.
+        if expects && !asked.load(Relaxed) {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if let (Some(question), Some(bucket)) = (question, bucket)
             && let Some(headers) = question.answer(self.sal.as_ref(), &bucket).await
         {

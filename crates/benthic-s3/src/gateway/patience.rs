@@ -5,6 +5,8 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use s3s::StdError;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
@@ -27,11 +29,13 @@ pub(super) struct Patient {
     limit: Duration,
     sleep: Pin<Box<Sleep>>,
     waits: bool,
+    /// Whether there is a body and somebody asked for it; then a client that waits for `100 Continue` got it.
+    asked: Arc<AtomicBool>,
 }
 
 impl Patient {
-    pub fn new(body: Incoming, limit: Duration) -> Patient {
-        Patient { body, limit, sleep: Box::pin(sleep(limit)), waits: false }
+    pub fn new(body: Incoming, limit: Duration, asked: Arc<AtomicBool>) -> Patient {
+        Patient { body, limit, sleep: Box::pin(sleep(limit)), waits: false, asked }
     }
 }
 
@@ -44,6 +48,9 @@ impl Body for Patient {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         let this = self.get_mut();
+        if !this.body.is_end_stream() {
+            this.asked.store(true, Relaxed);
+        }
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
             this.waits = false;
             return Poll::Ready(frame.map(|frame| frame.map_err(StdError::from)));

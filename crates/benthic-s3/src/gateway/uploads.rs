@@ -200,13 +200,14 @@ fn told(
 
 /// The parts that are named, in the order of their numbers.
 fn chosen(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u16, Part)>> {
+    // Before anything is said about single parts.
+    if !named.is_sorted_by(|one, next| one.part_number < next.part_number) {
+        return Err(s3_error!(InvalidPartOrder));
+    }
     let mut parts: Vec<(u16, Part)> = Vec::with_capacity(named.len());
     for (index, named_part) in named.iter().enumerate() {
         let number = named_part.part_number.ok_or_else(|| s3_error!(MalformedXML))?;
         let number = super::parts::number(number)?;
-        if parts.last().is_some_and(|(last, _)| *last >= number) {
-            return Err(s3_error!(InvalidPartOrder));
-        }
         let part = all.get(&number).ok_or_else(|| s3_error!(InvalidPart))?;
         if named_part.e_tag.as_ref().is_none_or(|etag| etag.value() != part.etag) {
             return Err(s3_error!(InvalidPart));

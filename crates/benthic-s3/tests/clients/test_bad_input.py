@@ -145,3 +145,18 @@ def test_two_length_headers_and_none(gateway, s3, bucket):
             connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode() + b"data")
             assert b" 400 " in connection.recv(65_536).split(b"\r\n")[0]
     assert nothing_is_there(s3, bucket)
+
+
+@pytest.mark.parametrize("body, key", [(b"", "a"), (b"data", "x" * 1_025)])
+def test_who_waits_in_vain_to_go_on_is_hung_up_on(gateway, bucket, body, key):
+    """botocore takes the next answer on such a connection for a part of this one."""
+    path = f"/{bucket}/{key}"
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(gateway.url).netloc, timeout=30)
+    connection.putrequest("PUT", path, skip_accept_encoding=True)
+    head = signed(gateway, "PUT", path, body) | {"Expect": "100-continue", "Content-Length": str(len(body))}
+    for name, value in head.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    assert answer.status == (200 if not body else 400)
+    assert answer.getheader("connection") == "close"
