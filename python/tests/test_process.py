@@ -18,6 +18,14 @@ import pytest
 SLOW = "SELECT count(*) FROM generate_series(1, 30000) a, generate_series(1, 100000) b WHERE a.value * b.value % 7 = 3"
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """Whoever starts the tests in the background may have Ctrl-C ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def run(script, *arguments, **options):
     return subprocess.run(
         [sys.executable, "-P", "-c", textwrap.dedent(script), *arguments], capture_output=True, text=True, timeout=120, **options
@@ -61,8 +69,10 @@ def test_ctrl_c_leaves_no_half_of_a_load(here):
 
     def rows():
         timer.start()
-        while True:
-            yield pa.record_batch({"x": list(range(10_000))})
+        batch = pa.record_batch({"x": list(range(10_000))})
+        # For long, and not for ever if it is not interrupted.
+        for _ in range(100_000):
+            yield batch
 
     reader = pa.RecordBatchReader.from_batches(pa.schema([("x", pa.int64())]), rows())
     with pytest.raises(KeyboardInterrupt):

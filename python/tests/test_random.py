@@ -1,7 +1,7 @@
 """Random queries over random tables: the same rows as DuckDB, wherever the work runs.
 
-What is asked is what both mean the same by: no division, no overflow, no order of zeros. The seed of a failure is printed;
-``BENTHIC_SEED`` repeats it, and ``BENTHIC_TEST_LONG`` asks thousands of queries.
+What is asked is what both mean the same by: no division, no overflow, no order of zeros. The seed of a failure is printed, and
+``BENTHIC_SEED`` repeats it. The seeds are the same in every run, but with ``BENTHIC_TEST_LONG``, which asks thousands of queries.
 """
 
 import datetime
@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 SEED = os.environ.get("BENTHIC_SEED")
-ROUNDS = 60 if os.environ.get("BENTHIC_TEST_LONG") else 5
+IS_LONG = bool(os.environ.get("BENTHIC_TEST_LONG"))
+ROUNDS = 60 if IS_LONG else 5
 QUERIES = 60
 PUSHDOWNS = ("never", "always", "auto")
 
@@ -154,8 +155,10 @@ class Query:
         columns += [self.expression() for _ in range(n.randint(0, 2))]
         columns = [f"{column} AS o{number}" for number, column in enumerate(columns)]
         sql = f"SELECT {', '.join(columns)} FROM {self.source}{where}"
-        # What is ordered by all that is shown is the same rows, whichever of equal ones come first.
-        if n.random() < 0.3 and all(KINDS[self.table.kinds[column]][2] for column in shown):
+        # What is ordered by all that is shown is the same rows, whichever of equal ones come first; but for zeros of both signs,
+        # of which one comes first for one of the two.
+        is_ordered = all(KINDS[self.table.kinds[column]][2] for column in shown) and "float" not in " ".join(columns)
+        if n.random() < 0.3 and is_ordered:
             orders = [f"o{number} {n.choice(['', 'DESC '])}NULLS {n.choice(['FIRST', 'LAST'])}" for number in range(len(columns))]
             sql += f" ORDER BY {', '.join(orders)} LIMIT {n.randint(0, 30)}"
         return sql
@@ -231,7 +234,7 @@ def decoded(rows):
 
 @pytest.mark.parametrize("number", range(1 if SEED else ROUNDS))
 def test_random_queries_are_answered_as_duckdb_does(beside, number):
-    seed = int(SEED) if SEED else random.randrange(2**32)
+    seed = int(SEED) if SEED else random.randrange(2**32) if IS_LONG else number
     n = random.Random(seed)
     tables = [Table(n, "one"), Table(n, "two")]
     database = duckdb.connect()

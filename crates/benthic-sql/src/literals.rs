@@ -22,8 +22,8 @@ pub fn with_rules(state: SessionStateBuilder) -> SessionStateBuilder {
     state.with_analyzer_rules(first).with_optimizer_rule(Arc::new(BothZeros))
 }
 
-/// A number with a point is a floating-point number, and a decimal column is compared with the nearest of these that has the
-/// column's scale, which is another number than the one that was written, if that is long. This makes a decimal of it.
+/// A number with a point is a floating-point number, and a decimal meets the nearest of these, which is another number than
+/// the one that was written, if that is long. This makes a decimal of it.
 #[derive(Debug)]
 struct ExactDecimals;
 
@@ -34,16 +34,9 @@ impl AnalyzerRule for ExactDecimals {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = rewritten(plan, &|expr, schema| {
-            let Some((compared, literals)) = comparison(expr) else {
-                return false;
-            };
-            // What is not known yet stays as it is.
-            let Ok(DataType::Decimal128(precision, scale)) = compared.get_type(schema) else {
-                return false;
-            };
             let mut changed = false;
-            for literal in literals {
-                changed |= make_decimal(literal, precision, scale);
+            for alike in alike(expr) {
+                changed |= make_decimals(alike, schema);
             }
             changed
         });
@@ -51,28 +44,66 @@ impl AnalyzerRule for ExactDecimals {
     }
 }
 
-/// What an expression compares, and with which literals.
-fn comparison(expr: &mut Expr) -> Option<(Expr, Vec<&mut Expr>)> {
+/// Functions whose arguments are all brought to one type.
+const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
+
+/// What of an expression is brought to one type.
+fn alike(expr: &mut Expr) -> Vec<Vec<&mut Expr>> {
     match expr {
         Expr::BinaryExpr(binary) if binary.op.supports_propagation() => {
-            let (left, right) = (binary.left.as_mut(), binary.right.as_mut());
-            match (&*left, &*right) {
-                (Expr::Literal(..), Expr::Literal(..)) => None,
-                (_, Expr::Literal(..)) => Some((left.clone(), vec![right])),
-                (Expr::Literal(..), _) => Some((right.clone(), vec![left])),
-                _ => None,
-            }
+            vec![vec![binary.left.as_mut(), binary.right.as_mut()]]
         }
         Expr::Between(between) => {
-            Some((between.expr.as_ref().clone(), vec![between.low.as_mut(), between.high.as_mut()]))
+            vec![vec![between.expr.as_mut(), between.low.as_mut(), between.high.as_mut()]]
         }
-        Expr::InList(list) => Some((list.expr.as_ref().clone(), list.list.iter_mut().collect())),
-        _ => None,
+        Expr::InList(list) => {
+            vec![[list.expr.as_mut()].into_iter().chain(&mut list.list).collect()]
+        }
+        Expr::ScalarFunction(call) if OF_ONE_TYPE.contains(&call.func.name()) => {
+            vec![call.args.iter_mut().collect()]
+        }
+        Expr::Case(case) => {
+            let (mut compared, mut results) = (Vec::new(), Vec::new());
+            compared.extend(case.expr.as_deref_mut());
+            for (when, then) in &mut case.when_then_expr {
+                compared.push(when.as_mut());
+                results.push(then.as_mut());
+            }
+            results.extend(case.else_expr.as_deref_mut());
+            vec![compared, results]
+        }
+        _ => Vec::new(),
     }
 }
 
+/// Makes decimals of the literals among expressions that are brought to one type, if others are decimals.
+fn make_decimals(alike: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    let (literals, others): (Vec<_>, Vec<_>) =
+        alike.into_iter().partition(|expr| matches!(expr, Expr::Literal(..)));
+    let mut widest = None;
+    for other in &others {
+        match other.get_type(schema) {
+            Ok(DataType::Decimal128(precision, scale)) => {
+                let (whole_digits, digits) = widest.unwrap_or_default();
+                widest = Some((precision.saturating_sub_signed(scale).max(whole_digits), scale.max(digits)));
+            }
+            // These are inexact together; what is not known yet stays as it is.
+            Ok(DataType::Float16 | DataType::Float32 | DataType::Float64) | Err(_) => return false,
+            Ok(_) => {}
+        }
+    }
+    let Some((whole_digits, digits)) = widest else {
+        return false;
+    };
+    let mut changed = false;
+    for literal in literals {
+        changed |= make_decimal(literal, whole_digits, digits);
+    }
+    changed
+}
+
 /// Makes a decimal of a floating-point literal, unless the two would have no common type.
-fn make_decimal(literal: &mut Expr, precision: u8, scale: i8) -> bool {
+fn make_decimal(literal: &mut Expr, whole_digits: u8, scale: i8) -> bool {
     let Expr::Literal(ScalarValue::Float64(Some(value)), _) = literal else {
         return false;
     };
@@ -82,7 +113,7 @@ fn make_decimal(literal: &mut Expr, precision: u8, scale: i8) -> bool {
     let Ok(scale) = usize::try_from(scale) else {
         return false;
     };
-    let whole_digits = whole.trim_start_matches('-').len().max(usize::from(precision).saturating_sub(scale));
+    let whole_digits = whole.trim_start_matches('-').len().max(usize::from(whole_digits));
     if whole_digits + fraction.len().max(scale) > DECIMAL_DIGITS_MAX {
         return false;
     }

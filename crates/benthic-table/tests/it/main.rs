@@ -5,6 +5,7 @@
 mod append;
 mod bad_input;
 mod concurrent;
+mod corpus;
 mod crash;
 mod faulty;
 mod indexes;

@@ -1,0 +1,20 @@
+//! The head of a table.
+
+use benthic_core::ErrorKind;
+use benthic_table::head::Head;
+
+/// What stands behind the checksum.
+pub fn head(input: &[u8]) {
+    match Head::decode_message(input) {
+        Err(error) => {
+            assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported), "{error}");
+        }
+        Ok(head) => {
+            // A head can be longer as it is written than as it was forged: then it is not.
+            let Ok(bytes) = head.encode() else { return };
+            let again = Head::decode(&bytes).expect("what was written can be read");
+            assert_eq!(again.snapshots, head.snapshots);
+            assert_eq!(again.encode().expect("it was before"), bytes);
+        }
+    }
+}
