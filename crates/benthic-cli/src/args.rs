@@ -1,8 +1,8 @@
 //! The command line: global options and the list of commands. Each command's own arguments are in its file.
 
 use crate::commands::{
-    bench, class, cluster, completions, cp, demo, exec, fsck, get, ls, omap, placement, pool, put, rm, scrub,
-    sql, stat, xattr,
+    bench, class, cluster, completions, cp, demo, exec, fsck, get, ls, omap, other, placement, pool, put, rm,
+    scrub, stat, xattr,
 };
 use crate::exit;
 use crate::store::DEFAULT_URI;
@@ -120,11 +120,14 @@ pub enum Command {
     /// Check the store's own structures
     Fsck(fsck::FsckArgs),
     /// Query tables and Parquet objects with SQL
-    #[command(after_help = sql::SQL_EXAMPLES)]
-    Sql(sql::HandedOver),
+    #[command(after_help = other::SQL_EXAMPLES)]
+    Sql(other::HandedOver),
     /// Create, fill, look at and remove tables
-    #[command(after_help = sql::TABLE_EXAMPLES)]
-    Table(sql::HandedOver),
+    #[command(after_help = other::TABLE_EXAMPLES)]
+    Table(other::HandedOver),
+    /// Serve S3, and administer its accounts, keys and buckets
+    #[command(after_help = other::S3_EXAMPLES)]
+    S3(other::HandedOver),
     /// Run the active-storage experiment on real files
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell

@@ -1,6 +1,6 @@
 //! `benthic`: programmable object storage from the command line.
 //!
-//! A library for the other program of this project, `benthic-sql`, which behaves as this one does: [`run_to_end`] is a
+//! A library for the other programs of this project, `benthic-sql` and `benthic-s3`, which behave as this one does: [`run_to_end`] is a
 //! program's life, and the public modules are what its commands stand on.
 
 mod args;
@@ -28,6 +28,9 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 use store::Session;
+use tracing_subscriber::filter::FilterFn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// The name of a thread that runs a library over input that may be damaged: a panic there is answered with an error.
 pub const THREAD_THAT_MAY_PANIC: &str = "benthic-input";
@@ -110,10 +113,14 @@ fn start_logging(verbose: u8) {
         2 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
+    // To the crate of the S3 protocol whatever a client did wrong is an error of ours.
+    let told = FilterFn::new(move |metadata| verbose >= 2 || !metadata.target().starts_with("s3s"));
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        .finish()
+        .with(told)
         .init();
 }
 

@@ -11,12 +11,12 @@ pub mod fsck;
 pub mod get;
 pub mod ls;
 pub mod omap;
+pub mod other;
 pub mod placement;
 pub mod pool;
 pub mod put;
 pub mod rm;
 pub mod scrub;
-pub mod sql;
 pub mod stat;
 pub mod xattr;
 
@@ -50,8 +50,9 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
         Command::Bench(command) => bench::run(command, session).await,
         Command::Scrub(args) => scrub::run(args, session).await,
         Command::Fsck(args) => fsck::run(&args, session).await,
-        Command::Sql(args) => sql::run("sql", args, session),
-        Command::Table(args) => sql::run("table", args, session),
+        Command::Sql(args) => other::run(&other::SQL, "sql", args, session),
+        Command::Table(args) => other::run(&other::SQL, "table", args, session),
+        Command::S3(args) => other::run(&other::S3, "s3", args, session),
         Command::Demo(args) => demo::run(args, session).await,
         Command::Completions(args) => completions::run(&args, session),
     }

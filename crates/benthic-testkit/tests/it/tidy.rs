@@ -21,7 +21,8 @@ const CRATES: [(&str, Uses); 15] = [
     ("benthic-fragment", Uses::Only(&["benthic-core", "benthic-index"])),
     ("benthic-table", Uses::Only(&["benthic-core", "benthic-fragment", "benthic-index"])),
     ("benthic-cls*", Uses::Only(&["benthic-core", "benthic-classes", "benthic-fragment", "benthic-cls"])),
-    ("benthic-s3", Uses::Only(&["benthic-core", "benthic-classes"])),
+    // The program takes what the programs share; the library names no engine.
+    ("benthic-s3", Uses::Only(&["benthic-core", "benthic-classes", "benthic-cli"])),
     ("benthic-block", Uses::Only(&["benthic-core", "benthic-classes"])),
     ("benthic-ceph", Uses::Only(&["benthic-core", "benthic-rados"])),
     ("benthic-testkit", Uses::Only(&["benthic-core"])),

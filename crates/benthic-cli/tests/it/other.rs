@@ -1,4 +1,4 @@
-//! `benthic sql` and `benthic table` hand over to the program beside it.
+//! `benthic sql`, `benthic table` and `benthic s3` hand over to the programs beside it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,6 +17,10 @@ fn the_program_for_queries_gets_the_arguments() {
     let missing = run(dir.path(), &["sql", "--object", "p/o", "SELECT 1"]);
     let error = String::from_utf8(missing.stderr).unwrap();
     assert!(missing.status.code() == Some(7) && error.contains("-p benthic-sql"), "{error}");
+
+    let missing = run(dir.path(), &["s3", "serve"]);
+    let error = String::from_utf8(missing.stderr).unwrap();
+    assert!(missing.status.code() == Some(7) && error.contains("make s3"), "{error}");
 
     let program = dir.path().join("benthic-sql");
     fs::write(&program, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 11\n").unwrap();

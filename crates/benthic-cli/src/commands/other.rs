@@ -1,5 +1,5 @@
-//! `benthic sql` and `benthic table`: verbs of another program, because a query engine takes long to build and most work
-//! needs none.
+//! `benthic sql`, `benthic table` and `benthic s3`: verbs of other programs, because a query engine takes long to build and most
+//! work needs neither that nor a gateway.
 
 use crate::exit::Outcome;
 use crate::store::Session;
@@ -18,6 +18,26 @@ pub const TABLE_EXAMPLES: &str = "`benthic table --help` lists the verbs.\n\nExa
     benthic table create lake/trips trips-*.parquet\n  \
     benthic table ls lake";
 
+/// Examples of `benthic s3`.
+pub const S3_EXAMPLES: &str = "`benthic s3 --help` lists the verbs.\n\nExamples:\n  \
+    benthic s3 serve\n  \
+    benthic s3 usage";
+
+/// A program that lies beside this one.
+pub struct Other {
+    name: &'static str,
+    missing: &'static str,
+}
+
+/// The program for tables and SQL.
+pub const SQL: Other = Other {
+    name: "benthic-sql",
+    missing: "the program for tables is not there; `cargo build --release -p benthic-sql` makes it",
+};
+/// The program for S3.
+pub const S3: Other =
+    Other { name: "benthic-s3", missing: "the program for S3 is not there; `make s3` makes it" };
+
 /// Arguments that are the other program's.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
@@ -27,11 +47,11 @@ pub struct HandedOver {
     args: Vec<OsString>,
 }
 
-/// Becomes `benthic-sql`; returns only if that fails.
-pub fn run(verb: &str, given: HandedOver, session: &Session) -> Outcome {
+/// Becomes the other program; returns only if that fails.
+pub fn run(other: &Other, verb: &str, given: HandedOver, session: &Session) -> Outcome {
     let here = std::env::current_exe()
         .map_err(|error| Error::io(Action::Admin, "cannot find the directory of this program", error))?;
-    let program = here.with_file_name("benthic-sql");
+    let program = here.with_file_name(other.name);
     let mut command = Command::new(&program);
     command.arg("--store").arg(session.uri());
     if session.out.is_json() {
@@ -39,9 +59,10 @@ pub fn run(verb: &str, given: HandedOver, session: &Session) -> Outcome {
     }
     let error = command.arg(verb).args(given.args).exec();
     if error.kind() == std::io::ErrorKind::NotFound {
-        let message = "the program for tables is not there; `cargo build --release -p benthic-sql` makes it";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("program", program.display()).into());
+        return Err(Error::new(ErrorKind::Unsupported, other.missing)
+            .with("program", program.display())
+            .into());
     }
-    let error = Error::io(Action::Admin, "cannot start the program for tables", error);
+    let error = Error::io(Action::Admin, "cannot start the program", error);
     Err(error.with("program", program.display()).into())
 }

@@ -1,0 +1,94 @@
+//! `benthic s3 account`.
+
+use super::{Place, time};
+use benthic_cli::exit::Outcome;
+use benthic_cli::store::Session;
+use benthic_s3::gateway::identity::Account;
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+pub const EXAMPLES: &str = "Examples:\n  benthic s3 account create lab\n  benthic s3 account ls";
+
+/// The verbs of `benthic s3 account`.
+#[derive(Subcommand)]
+pub enum AccountCommand {
+    /// Create an account
+    #[command(after_help = "Example:\n  benthic s3 account create lab")]
+    Create {
+        /// Its name: letters, digits and -_.@+
+        account: String,
+    },
+    /// List the accounts
+    #[command(after_help = "Example:\n  benthic s3 account ls --json")]
+    Ls,
+    /// Show an account and its users
+    #[command(after_help = "Example:\n  benthic s3 account show lab")]
+    Show {
+        /// Its name
+        account: String,
+    },
+    /// Refuse all keys of an account
+    #[command(after_help = "A gateway that runs notices within ten seconds.\n\n\
+        Examples:\n  benthic s3 account suspend lab\n  benthic s3 account suspend lab --end")]
+    Suspend {
+        /// Its name
+        account: String,
+        /// Take them again
+        #[arg(long)]
+        end: bool,
+    },
+    /// Remove an account that has no users and no buckets
+    #[command(after_help = "Example:\n  benthic s3 account rm lab")]
+    Rm {
+        /// Its name
+        account: String,
+    },
+}
+
+pub async fn run(command: AccountCommand, place: &Place, session: &Session) -> Outcome {
+    let out = &session.out;
+    let creates = matches!(command, AccountCommand::Create { .. });
+    let sal = place.open(session, creates).await?;
+    let identities = place.identities(&sal);
+    match command {
+        AccountCommand::Create { account } => {
+            let made = identities.create_account(&account).await?;
+            out.result(format_args!("created account {account}"), || fields(&account, &made))
+        }
+        AccountCommand::Ls => {
+            for (name, account) in identities.accounts().await? {
+                out.result(line(&name, &account), || fields(&name, &account))?;
+            }
+            Ok(())
+        }
+        AccountCommand::Show { account } => {
+            let found = identities.account(&account).await?;
+            out.result(line(&account, &found), || fields(&account, &found))?;
+            for (user, _) in identities.users(&account).await? {
+                out.note(format_args!("  {account}/{user}"))?;
+            }
+            Ok(())
+        }
+        AccountCommand::Suspend { account, end } => {
+            identities.suspend_account(&account, !end).await?;
+            let state = if end { "active" } else { "suspended" };
+            out.result(
+                format_args!("account {account} is {state}"),
+                || json!({ "account": account, "suspended": !end }),
+            )
+        }
+        AccountCommand::Rm { account } => {
+            identities.remove_account(&account).await?;
+            out.result(format_args!("removed account {account}"), || json!({ "account": account }))
+        }
+    }
+}
+
+fn line(name: &str, account: &Account) -> String {
+    let suspended = if account.suspended { "  suspended" } else { "" };
+    format!("{name}  {}{suspended}", time(account.created_ms))
+}
+
+fn fields(name: &str, account: &Account) -> Value {
+    json!({ "account": name, "created_ms": account.created_ms, "suspended": account.suspended })
+}

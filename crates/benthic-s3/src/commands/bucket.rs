@@ -1,0 +1,93 @@
+//! `benthic s3 bucket`.
+
+use super::{Place, all_buckets, bucket_json, limit, time, usage};
+use benthic_cli::exit::{Failure, Outcome};
+use benthic_cli::store::Session;
+use benthic_cli::units;
+use benthic_s3::sal::Buckets;
+use clap::Subcommand;
+use serde_json::json;
+
+pub const EXAMPLES: &str = "Examples:\n  benthic s3 bucket ls\n  benthic s3 bucket check photos";
+
+/// The verbs of `benthic s3 bucket`.
+#[derive(Subcommand)]
+pub enum BucketCommand {
+    /// List buckets
+    #[command(after_help = "Examples:\n  benthic s3 bucket ls\n  benthic s3 bucket ls --account lab")]
+    Ls {
+        /// Of this account only
+        #[arg(long)]
+        account: Option<String>,
+    },
+    /// Show a bucket and how much is in it
+    #[command(after_help = "Example:\n  benthic s3 bucket stat photos")]
+    Stat {
+        /// The bucket
+        bucket: String,
+    },
+    /// Compare all that the index of a bucket says with itself and with the data
+    #[command(after_help = "Changes nothing. What is written meanwhile may be reported.\n\n\
+        Example:\n  benthic s3 bucket check photos")]
+    Check {
+        /// The bucket
+        bucket: String,
+    },
+}
+
+pub async fn run(command: BucketCommand, place: &Place, session: &Session) -> Outcome {
+    let out = &session.out;
+    let sal = place.open(session, false).await?;
+    match command {
+        BucketCommand::Ls { account } => {
+            let identities = place.identities(&sal);
+            for bucket in all_buckets(&sal, &identities, account.as_deref()).await? {
+                let line = format!("{}  {}  {}", bucket.name, bucket.owner, time(bucket.created_ms));
+                out.result(line, || bucket_json(&bucket))?;
+            }
+            Ok(())
+        }
+        BucketCommand::Stat { bucket } => {
+            let bucket = sal.bucket(&bucket).await?;
+            let used = sal.usage(&bucket).await?;
+            let text = format!(
+                "{}\nowner {}, made {}, versions {:?}, {}\nquota: bytes {}, objects {}",
+                usage::line(&bucket.name, &used),
+                bucket.owner,
+                time(bucket.created_ms),
+                bucket.versioning,
+                units::count(u64::from(bucket.shards), "shard"),
+                limit(bucket.quota.bytes_max, units::size),
+                limit(bucket.quota.objects_max, |count| count.to_string()),
+            );
+            out.result(text, || {
+                let mut fields = bucket_json(&bucket);
+                fields["usage"] = usage::fields(&bucket.name, &bucket.owner, &used);
+                fields
+            })
+        }
+        BucketCommand::Check { bucket } => {
+            let bucket = sal.bucket(&bucket).await?;
+            let check = sal.check_bucket(&bucket).await?;
+            for finding in &check.findings {
+                out.note(finding)?;
+            }
+            let found = check.findings.len() as u64;
+            let verdict = if found == 0 { "sound".to_owned() } else { units::count(found, "finding") };
+            let text = format!(
+                "{}: {verdict}, {} looked at",
+                usage::line(&bucket.name, &check.usage),
+                units::count(check.data_objects, "data object")
+            );
+            out.result(text, || {
+                json!({
+                    "bucket": bucket.name,
+                    "findings": check.findings,
+                    "data_objects": check.data_objects,
+                    "usage": usage::fields(&bucket.name, &bucket.owner, &check.usage),
+                })
+            })?;
+            if found == 0 { Ok(()) } else { Err(Failure::Some { failed: found, of: found }) }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `benthic s3 key`.
+
+use super::{Place, account_and_user, time};
+use benthic_cli::exit::Outcome;
+use benthic_cli::store::Session;
+use benthic_s3::gateway::identity::Key;
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+pub const EXAMPLES: &str = "Examples:\n  benthic s3 key create lab/ada\n  benthic s3 key ls";
+
+/// The verbs of `benthic s3 key`.
+#[derive(Subcommand)]
+pub enum KeyCommand {
+    /// Create a key, and show its secret this once
+    #[command(after_help = "Example:\n  benthic s3 key create lab/ada")]
+    Create {
+        /// ACCOUNT/USER
+        user: String,
+    },
+    /// List keys, without their secrets
+    #[command(after_help = "Examples:\n  benthic s3 key ls\n  benthic s3 key ls lab")]
+    Ls {
+        /// Of this account only
+        account: Option<String>,
+    },
+    /// Show a key, without its secret
+    #[command(after_help = "Example:\n  benthic s3 key show BNABCDEFGHIJKLMNOPQR")]
+    Show {
+        /// The access key
+        key: String,
+    },
+    /// Refuse a key
+    #[command(after_help = "A gateway that runs notices within ten seconds.\n\n\
+        Examples:\n  benthic s3 key suspend BNABCDEFGHIJKLMNOPQR\n  \
+        benthic s3 key suspend BNABCDEFGHIJKLMNOPQR --end")]
+    Suspend {
+        /// The access key
+        key: String,
+        /// Take it again
+        #[arg(long)]
+        end: bool,
+    },
+    /// Remove a key
+    #[command(after_help = "A gateway that runs notices within ten seconds.\n\n\
+        Example:\n  benthic s3 key rm BNABCDEFGHIJKLMNOPQR")]
+    Rm {
+        /// The access key
+        key: String,
+    },
+}
+
+pub async fn run(command: KeyCommand, place: &Place, session: &Session) -> Outcome {
+    let out = &session.out;
+    let sal = place.open(session, false).await?;
+    let identities = match command {
+        KeyCommand::Create { .. } => place.identities_with_secrets(&sal, false)?,
+        _ => place.identities(&sal),
+    };
+    match command {
+        KeyCommand::Create { user } => {
+            let (account, name) = account_and_user(&user)?;
+            let made = identities.create_key(account, name).await?;
+            let text = format!(
+                "access key  {}\nsecret key  {}\nThe secret is not shown again.",
+                made.access_key, made.secret
+            );
+            out.result(text, || {
+                json!({
+                    "account": account, "user": name, "access_key": made.access_key, "secret_key": made.secret,
+                })
+            })
+        }
+        KeyCommand::Ls { account } => {
+            if let Some(account) = &account {
+                identities.account(account).await?;
+            }
+            for (access_key, key) in identities.keys().await? {
+                if account.as_ref().is_none_or(|account| *account == key.account) {
+                    out.result(line(&access_key, &key), || fields(&access_key, &key))?;
+                }
+            }
+            Ok(())
+        }
+        KeyCommand::Show { key } => {
+            let found = identities.key(&key).await?;
+            out.result(line(&key, &found), || fields(&key, &found))
+        }
+        KeyCommand::Suspend { key, end } => {
+            identities.suspend_key(&key, !end).await?;
+            let state = if end { "active" } else { "suspended" };
+            out.result(
+                format_args!("key {key} is {state}"),
+                || json!({ "access_key": key, "suspended": !end }),
+            )
+        }
+        KeyCommand::Rm { key } => {
+            identities.remove_key(&key).await?;
+            out.result(format_args!("removed key {key}"), || json!({ "access_key": key }))
+        }
+    }
+}
+
+fn line(access_key: &str, key: &Key) -> String {
+    let suspended = if key.suspended { "  suspended" } else { "" };
+    format!("{access_key}  {}/{}  {}{suspended}", key.account, key.user, time(key.created_ms))
+}
+
+fn fields(access_key: &str, key: &Key) -> Value {
+    json!({
+        "access_key": access_key,
+        "account": key.account,
+        "user": key.user,
+        "created_ms": key.created_ms,
+        "suspended": key.suspended,
+    })
+}

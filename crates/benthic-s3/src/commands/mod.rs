@@ -1,0 +1,181 @@
+//! The verbs of `benthic s3`, a noun a file.
+
+mod account;
+mod bucket;
+mod gc;
+mod key;
+mod quota;
+mod serve;
+mod usage;
+mod user;
+
+use benthic_cli::exit::Outcome;
+use benthic_cli::store::Session;
+use benthic_cli::units;
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_s3::gateway::identity::Identities;
+use benthic_s3::gateway::seal::Sealer;
+use benthic_s3::sal::{Bucket, Buckets, Sal};
+use benthic_s3::{Environment, Options, PoolSal};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Examples of `benthic s3`.
+pub const EXAMPLES: &str =
+    "Examples:\n  benthic s3 serve\n  benthic s3 account create lab\n  benthic s3 usage";
+
+/// Buckets that are listed at once.
+const PAGE: usize = 1_000;
+
+/// Arguments of `benthic s3`.
+#[derive(Args)]
+pub struct S3Args {
+    #[command(flatten)]
+    place: Place,
+    #[command(subcommand)]
+    command: S3Command,
+}
+
+/// Where buckets are.
+#[derive(Args, Clone)]
+pub struct Place {
+    /// The pool of the index, and of the data if --data-pool names no other
+    #[arg(long, global = true, value_name = "POOL", default_value = "s3")]
+    pool: String,
+    /// The pool of the data, which may be erasure-coded; the same for every gateway and command
+    #[arg(long, global = true, value_name = "POOL")]
+    data_pool: Option<String>,
+    /// The file of the key that seals secrets, not in the store [default: ~/.config/benthic/s3-sealing.key]
+    #[arg(long, global = true, value_name = "FILE", env = "BENTHIC_S3_SEALING_KEY")]
+    sealing_key: Option<PathBuf>,
+}
+
+/// The verbs.
+#[derive(Subcommand)]
+pub enum S3Command {
+    /// Serve S3 over HTTP
+    Serve(serve::ServeArgs),
+    /// Accounts, which own buckets
+    #[command(subcommand, after_help = account::EXAMPLES)]
+    Account(account::AccountCommand),
+    /// Users, who act for an account
+    #[command(subcommand, after_help = user::EXAMPLES)]
+    User(user::UserCommand),
+    /// Access keys of users
+    #[command(subcommand, after_help = key::EXAMPLES)]
+    Key(key::KeyCommand),
+    /// Show and set how much may be in a bucket
+    Quota(quota::QuotaArgs),
+    /// Show how much is in buckets
+    Usage(usage::UsageArgs),
+    /// Look at buckets, and check them
+    #[command(subcommand, after_help = bucket::EXAMPLES)]
+    Bucket(bucket::BucketCommand),
+    /// Garbage: what was replaced, deleted or given up
+    #[command(subcommand, after_help = gc::EXAMPLES)]
+    Gc(gc::GcCommand),
+}
+
+/// Runs a verb.
+pub async fn run(args: S3Args, session: &Session) -> Outcome {
+    let place = args.place;
+    match args.command {
+        S3Command::Serve(args) => serve::run(args, &place, session).await,
+        S3Command::Account(command) => account::run(command, &place, session).await,
+        S3Command::User(command) => user::run(command, &place, session).await,
+        S3Command::Key(command) => key::run(command, &place, session).await,
+        S3Command::Quota(args) => quota::run(args, &place, session).await,
+        S3Command::Usage(args) => usage::run(args, &place, session).await,
+        S3Command::Bucket(command) => bucket::run(command, &place, session).await,
+        S3Command::Gc(command) => gc::run(command, &place, session).await,
+    }
+}
+
+impl Place {
+    /// Opens what is there; makes the pools if `create`.
+    async fn open(&self, session: &Session, create: bool) -> Result<PoolSal> {
+        let index = session.pool_or_create(&self.pool, create).await?;
+        let data = match &self.data_pool {
+            Some(pool) => session.pool_or_create(pool, create).await?,
+            None => Arc::clone(&index),
+        };
+        PoolSal::open(index, data, Options::default()).await
+    }
+
+    /// The accounts, users and keys, without secrets.
+    fn identities(&self, sal: &PoolSal) -> Identities {
+        Identities::new(Arc::new(sal.clone()) as Arc<dyn Sal>, None, Environment::default())
+    }
+
+    /// The same with secrets; with `create` the sealing key is made if there is none.
+    fn identities_with_secrets(&self, sal: &PoolSal, create: bool) -> Result<Identities> {
+        let path = match &self.sealing_key {
+            Some(path) => path.clone(),
+            None => default_sealing_key()?,
+        };
+        let sealer = Sealer::open(&path, create, Environment::default())?;
+        Ok(Identities::new(Arc::new(sal.clone()) as Arc<dyn Sal>, Some(sealer), Environment::default()))
+    }
+}
+
+fn default_sealing_key() -> Result<PathBuf> {
+    let config = match std::env::var_os("XDG_CONFIG_HOME").filter(|dir| !dir.is_empty()) {
+        Some(dir) => Some(PathBuf::from(dir)),
+        None => std::env::home_dir().map(|home| home.join(".config")),
+    };
+    let message = "there is no home directory; --sealing-key names a file for the sealing key";
+    let config = config.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, message))?;
+    Ok(config.join("benthic/s3-sealing.key"))
+}
+
+/// ACCOUNT/USER.
+fn account_and_user(text: &str) -> Result<(&str, &str)> {
+    text.split_once('/')
+        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a user is ACCOUNT/USER").with("got", text))
+}
+
+/// All buckets, of one account or of all.
+async fn all_buckets(sal: &PoolSal, identities: &Identities, account: Option<&str>) -> Result<Vec<Bucket>> {
+    let owners = match account {
+        Some(account) => {
+            identities.account(account).await?;
+            vec![account.to_owned()]
+        }
+        None => identities.accounts().await?.into_iter().map(|(name, _)| name).collect(),
+    };
+    let mut all: Vec<Bucket> = Vec::new();
+    for owner in owners {
+        let mut after: Option<String> = None;
+        loop {
+            let (page, more) = sal.list_buckets(&owner, after.as_deref(), PAGE).await?;
+            after = page.last().map(|bucket| bucket.name.clone());
+            all.extend(page);
+            if !more || after.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn time(unix_ms: u64) -> String {
+    units::utc(unix_ms.saturating_mul(1_000_000))
+}
+
+fn limit(value: Option<u64>, shown: impl Fn(u64) -> String) -> String {
+    value.map_or("no limit".to_owned(), shown)
+}
+
+fn bucket_json(bucket: &Bucket) -> Value {
+    json!({
+        "bucket": bucket.name,
+        "owner": bucket.owner,
+        "created_ms": bucket.created_ms,
+        "versioning": format!("{:?}", bucket.versioning).to_lowercase(),
+        "shards": bucket.shards,
+        "objects_max": bucket.quota.objects_max,
+        "bytes_max": bucket.quota.bytes_max,
+    })
+}

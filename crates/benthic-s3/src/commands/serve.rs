@@ -1,0 +1,175 @@
+//! `benthic s3 serve`.
+
+use super::Place;
+use benthic_cli::exit::{Failure, Outcome};
+use benthic_cli::interrupt;
+use benthic_cli::store::Session;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_s3::gateway::identity::{Identities, NewKey};
+use benthic_s3::gateway::metrics::Metrics;
+use benthic_s3::gateway::{Limits, Server, http};
+use benthic_s3::sal::{Garbage, Sal};
+use benthic_s3::{Environment, PoolSal};
+use clap::Args;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// What the first start makes.
+const FIRST_ACCOUNT: &str = "main";
+const FIRST_USER: &str = "admin";
+
+/// Arguments of `benthic s3 serve`.
+#[derive(Args)]
+#[command(
+    after_help = "The first start makes the store, the pool, an account with a key, and prints what to paste into a shell. Secrets are \
+in the store sealed; the key that opens them is in the file that --sealing-key names, and without it no request can be checked.
+
+Several gateways may serve one pool of a cluster, with the same sealing key. /-/health and /-/metrics are open to everybody who \
+reaches the port.
+
+Examples:
+  benthic s3 serve
+  benthic s3 serve --listen 0.0.0.0:9000 --domain s3.example.org --tls-cert cert.pem --tls-key key.pem
+  benthic --store ceph: s3 serve --pool s3.index --data-pool s3.data"
+)]
+pub struct ServeArgs {
+    /// Address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
+    listen: SocketAddr,
+    /// A domain of this gateway: a request to BUCKET.DOMAIN is about that bucket; may be given several times
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Vec<String>,
+    /// The name of the region, as GetBucketLocation tells it
+    #[arg(long, default_value = "us-east-1")]
+    region: String,
+    /// Certificates for HTTPS, the server's first, in a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key, in a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Connections at once; more wait
+    #[arg(long, value_name = "COUNT", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    connections_max: u32,
+    /// Seconds after which a client that sends nothing is given up
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    timeout: u64,
+    /// Seconds between two collections of garbage; 0 for none
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    collect_every: u64,
+}
+
+pub async fn run(args: ServeArgs, place: &Place, session: &Session) -> Outcome {
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificates), Some(key)) => Some(http::tls(certificates, key)?),
+        _ => None,
+    };
+    let listener = TcpListener::bind(args.listen).await.map_err(|error| {
+        Error::io(Action::Admin, "cannot listen here; --listen names another address", error)
+            .with("address", args.listen)
+    })?;
+    let sal = place.open(session, true).await?;
+    let identities = Arc::new(place.identities_with_secrets(&sal, true)?);
+    identities.check_sealing_key().await?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| Error::io(Action::Admin, "cannot tell the address that is listened on", error))?;
+    let url = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
+    let timeout = Duration::from_secs(args.timeout);
+    let limits = Limits {
+        connections_max: args.connections_max as usize,
+        idle_timeout: timeout,
+        body_timeout: timeout,
+    };
+    let server = Server::new(
+        Arc::new(sal.clone()) as Arc<dyn Sal>,
+        Arc::clone(&identities),
+        Environment::default(),
+        args.region.clone(),
+        args.domain,
+        limits,
+    )?;
+    let first = first_key(&identities).await?;
+    tell(session, place, &url, &args.region, first.as_ref())?;
+    let collector = collect(sal, server.metrics(), args.collect_every);
+    let collector = tokio::spawn(collector);
+    let served = Arc::new(server).serve(listener, tls, interrupt::wait()).await;
+    collector.abort();
+    // Whatever of it still runs must be over before the store is handed over.
+    let _ = collector.await;
+    served?;
+    if interrupt::is_set() { Err(Failure::Interrupted) } else { Ok(()) }
+}
+
+/// The key of a store that had no account.
+async fn first_key(identities: &Identities) -> Result<Option<NewKey>> {
+    if !identities.accounts().await?.is_empty() {
+        return Ok(None);
+    }
+    match identities.create_account(FIRST_ACCOUNT).await {
+        // Another gateway starts at the same time.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+        made => made?,
+    };
+    identities.create_user(FIRST_ACCOUNT, FIRST_USER).await?;
+    identities.create_key(FIRST_ACCOUNT, FIRST_USER).await.map(Some)
+}
+
+fn tell(session: &Session, place: &Place, url: &str, region: &str, first: Option<&NewKey>) -> Outcome {
+    let pool = &place.pool;
+    let mut text = format!("{url} serves S3 from the pool {pool} of {}", session.uri());
+    match first {
+        None => text += "\n`benthic s3 key create ACCOUNT/USER` makes a key; Ctrl-C ends the gateway",
+        Some(key) => {
+            text += &format!(
+                "\n\nThis is its first start. It made the account {FIRST_ACCOUNT} with the user {FIRST_USER} and this key, \
+                 which is not shown again.\nPaste into another shell:\n\n  \
+                 export AWS_ENDPOINT_URL={url} AWS_DEFAULT_REGION={region}\n  \
+                 export AWS_ACCESS_KEY_ID={}\n  \
+                 export AWS_SECRET_ACCESS_KEY={}\n  \
+                 aws s3 mb s3://photos\n  \
+                 echo 'a picture, more or less' | aws s3 cp - s3://photos/2026/reef.txt\n  \
+                 aws s3 ls s3://photos --recursive\n  \
+                 aws s3 cp s3://photos/2026/reef.txt -\n\nCtrl-C ends the gateway",
+                key.access_key, key.secret
+            );
+        }
+    }
+    session.out.result(text, || {
+        json!({
+            "url": url,
+            "pool": pool,
+            "region": region,
+            "account": first.map(|_| FIRST_ACCOUNT),
+            "user": first.map(|_| FIRST_USER),
+            "access_key": first.map(|key| key.access_key.as_str()),
+            "secret_key": first.map(|key| key.secret.as_str()),
+        })
+    })?;
+    session.out.flush()
+}
+
+/// Collects garbage now and then, as every gateway does.
+async fn collect(sal: PoolSal, metrics: Arc<Metrics>, every_seconds: u64) {
+    if every_seconds == 0 {
+        return;
+    }
+    loop {
+        tokio::time::sleep(Duration::from_secs(every_seconds)).await;
+        match sal.collect().await {
+            Ok(done) => {
+                metrics.collected.fetch_add(done.data_objects, Relaxed);
+                tracing::debug!(?done, "collected garbage");
+            }
+            Err(error) => {
+                metrics.failed_collections.fetch_add(1, Relaxed);
+                tracing::warn!(%error, "garbage could not be collected; the next collection goes on");
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `benthic s3 usage`.
+
+use super::{Place, all_buckets};
+use benthic_cli::exit::Outcome;
+use benthic_cli::store::Session;
+use benthic_cli::{interrupt, units};
+use benthic_s3::sal::{Buckets, Usage};
+use clap::Args;
+use serde_json::{Value, json};
+
+/// Arguments of `benthic s3 usage`.
+#[derive(Args)]
+#[command(after_help = "The sums are exact when nobody writes. What copies share counts for each.
+
+Examples:
+  benthic s3 usage
+  benthic s3 usage photos
+  benthic s3 usage --account lab --json")]
+pub struct UsageArgs {
+    /// The bucket; all buckets if none is given
+    bucket: Option<String>,
+    /// Buckets of this account only
+    #[arg(long, conflicts_with = "bucket")]
+    account: Option<String>,
+}
+
+pub async fn run(args: UsageArgs, place: &Place, session: &Session) -> Outcome {
+    let sal = place.open(session, false).await?;
+    let buckets = match &args.bucket {
+        Some(bucket) => vec![sal.bucket(bucket).await?],
+        None => all_buckets(&sal, &place.identities(&sal), args.account.as_deref()).await?,
+    };
+    for bucket in buckets {
+        interrupt::check()?;
+        let usage = sal.usage(&bucket).await?;
+        session.out.result(line(&bucket.name, &usage), || fields(&bucket.name, &bucket.owner, &usage))?;
+    }
+    Ok(())
+}
+
+pub fn line(name: &str, usage: &Usage) -> String {
+    let mut line =
+        format!("{name}  {} in {}", units::size(usage.bytes), units::count(usage.objects, "object"));
+    if usage.versions != usage.objects {
+        line += &format!(", {}", units::count(usage.versions, "version"));
+    }
+    if usage.uploads > 0 {
+        line +=
+            &format!(", {} with {}", units::count(usage.uploads, "upload"), units::size(usage.part_bytes));
+    }
+    line
+}
+
+pub fn fields(name: &str, owner: &str, usage: &Usage) -> Value {
+    json!({
+        "bucket": name,
+        "owner": owner,
+        "objects": usage.objects,
+        "versions": usage.versions,
+        "delete_markers": usage.markers,
+        "bytes": usage.bytes,
+        "uploads": usage.uploads,
+        "parts": usage.parts,
+        "part_bytes": usage.part_bytes,
+    })
+}

@@ -1,0 +1,63 @@
+//! `benthic s3 user`.
+
+use super::{Place, account_and_user, time};
+use benthic_cli::exit::Outcome;
+use benthic_cli::store::Session;
+use clap::Subcommand;
+use serde_json::json;
+
+pub const EXAMPLES: &str = "Examples:\n  benthic s3 user create lab/ada\n  benthic s3 user ls lab";
+
+/// The verbs of `benthic s3 user`.
+#[derive(Subcommand)]
+pub enum UserCommand {
+    /// Create a user, who may do everything with the buckets of the account
+    #[command(after_help = "Example:\n  benthic s3 user create lab/ada")]
+    Create {
+        /// ACCOUNT/USER
+        user: String,
+    },
+    /// List the users of an account
+    #[command(after_help = "Example:\n  benthic s3 user ls lab")]
+    Ls {
+        /// The account
+        account: String,
+    },
+    /// Remove a user that has no keys
+    #[command(after_help = "Example:\n  benthic s3 user rm lab/ada")]
+    Rm {
+        /// ACCOUNT/USER
+        user: String,
+    },
+}
+
+pub async fn run(command: UserCommand, place: &Place, session: &Session) -> Outcome {
+    let out = &session.out;
+    let sal = place.open(session, false).await?;
+    let identities = place.identities(&sal);
+    match command {
+        UserCommand::Create { user } => {
+            let (account, name) = account_and_user(&user)?;
+            let made = identities.create_user(account, name).await?;
+            out.result(
+                format_args!("created user {user}"),
+                || json!({ "account": account, "user": name, "created_ms": made.created_ms }),
+            )
+        }
+        UserCommand::Ls { account } => {
+            identities.account(&account).await?;
+            for (user, found) in identities.users(&account).await? {
+                out.result(
+                    format_args!("{account}/{user}  {}", time(found.created_ms)),
+                    || json!({ "account": account, "user": user, "created_ms": found.created_ms }),
+                )?;
+            }
+            Ok(())
+        }
+        UserCommand::Rm { user } => {
+            let (account, name) = account_and_user(&user)?;
+            identities.remove_user(account, name).await?;
+            out.result(format_args!("removed user {user}"), || json!({ "account": account, "user": name }))
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Access control lists, of which there are two: `private`, and `public-read`.
+
+use super::auth::Wants;
+use super::{Gateway, UPDATES_MAX, error, names};
+use crate::sal::{Attributes, Bucket};
+use benthic_core::ErrorKind;
+use bytes::Bytes;
+use s3s::dto::{
+    AccessControlPolicy, GetBucketAclInput, GetBucketAclOutput, GetObjectAclInput, GetObjectAclOutput, Grant,
+    Grantee, Owner, Permission, PutBucketAclInput, PutBucketAclOutput, PutObjectAclInput, PutObjectAclOutput,
+    Type,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+
+const PUBLIC_READ: &str = "public-read";
+const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
+
+/// Whether everybody may read.
+pub(super) fn is_public(attributes: &Attributes) -> bool {
+    attributes.get(names::ACL).is_some_and(|acl| acl == PUBLIC_READ)
+}
+
+/// Puts a canned ACL among the attributes of a bucket or object.
+pub(super) fn set(attributes: &mut Attributes, canned: Option<&str>) -> S3Result<()> {
+    match canned {
+        None | Some("private" | "bucket-owner-read" | "bucket-owner-full-control") => {
+            attributes.remove(names::ACL);
+        }
+        Some(PUBLIC_READ) => {
+            attributes.insert(names::ACL.to_owned(), Bytes::from_static(PUBLIC_READ.as_bytes()));
+        }
+        Some("public-read-write" | "authenticated-read" | "aws-exec-read" | "log-delivery-write") => {
+            return Err(s3_error!(NotImplemented, "the canned ACLs here are private and public-read"));
+        }
+        Some(_) => return Err(s3_error!(InvalidArgument, "there is no such canned ACL")),
+    }
+    Ok(())
+}
+
+/// Refuses grants in headers.
+pub(super) fn refuse_grants<const N: usize>(grants: [&Option<String>; N]) -> S3Result<()> {
+    if grants.iter().any(|grant| grant.is_some()) {
+        return Err(s3_error!(
+            NotImplemented,
+            "grants are not implemented; the canned ACLs are private and public-read"
+        ));
+    }
+    Ok(())
+}
+
+/// The canned ACL that a list of grants is.
+fn canned(policy: &AccessControlPolicy, owner: &str) -> S3Result<&'static str> {
+    if policy.owner.as_ref().is_some_and(|named| named.id.as_deref().is_some_and(|id| id != owner)) {
+        return Err(s3_error!(AccessDenied));
+    }
+    let mut canned = "private";
+    for grant in policy.grants.iter().flatten() {
+        let permission = grant.permission.as_ref().map(Permission::as_str);
+        let grantee = grant.grantee.as_ref().ok_or_else(|| s3_error!(MalformedACLError))?;
+        match (grantee.id.as_deref(), grantee.uri.as_deref(), permission) {
+            (Some(id), None, Some(Permission::FULL_CONTROL)) if id == owner => {}
+            (None, Some(ALL_USERS), Some(Permission::READ)) => canned = PUBLIC_READ,
+            _ => return Err(s3_error!(NotImplemented, "the ACLs here are private and public-read")),
+        }
+    }
+    Ok(canned)
+}
+
+/// The ACL that is asked for, as a name or as a list.
+fn wanted<'a>(
+    canned_name: Option<&'a str>,
+    policy: Option<&AccessControlPolicy>,
+    owner: &str,
+) -> S3Result<&'a str> {
+    match (canned_name, policy) {
+        (Some(name), None) => Ok(name),
+        (None, Some(policy)) => canned(policy, owner),
+        (Some(_), Some(_)) => Err(s3_error!(InvalidRequest, "an ACL is given as a name or as a list")),
+        (None, None) => Err(s3_error!(MissingSecurityHeader, "an ACL is given as a name or as a list")),
+    }
+}
+
+pub(super) fn owner(name: &str) -> Owner {
+    Owner { id: Some(name.to_owned()), display_name: Some(name.to_owned()) }
+}
+
+fn grants(bucket: &Bucket, attributes: &Attributes) -> Vec<Grant> {
+    let grant = |grantee, permission: &'static str| Grant {
+        grantee: Some(grantee),
+        permission: Some(Permission::from_static(permission)),
+    };
+    let grantee = |kind: &'static str| Grantee {
+        type_: Type::from_static(kind),
+        display_name: None,
+        email_address: None,
+        id: None,
+        uri: None,
+    };
+    let name = Some(bucket.owner.clone());
+    let user = Grantee { id: name.clone(), display_name: name, ..grantee(Type::CANONICAL_USER) };
+    let mut grants = vec![grant(user, Permission::FULL_CONTROL)];
+    if is_public(attributes) {
+        let all = Grantee { uri: Some(ALL_USERS.to_owned()), ..grantee(Type::GROUP) };
+        grants.push(grant(all, Permission::READ));
+    }
+    grants
+}
+
+impl Gateway {
+    pub(super) async fn bucket_acl(
+        &self,
+        request: S3Request<GetBucketAclInput>,
+    ) -> S3Result<S3Response<GetBucketAclOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let grants = grants(&asked.bucket, &asked.bucket.attributes);
+        Ok(S3Response::new(GetBucketAclOutput {
+            grants: Some(grants),
+            owner: Some(owner(&asked.bucket.owner)),
+        }))
+    }
+
+    pub(super) async fn set_bucket_acl(
+        &self,
+        request: S3Request<PutBucketAclInput>,
+    ) -> S3Result<S3Response<PutBucketAclOutput>> {
+        let input = &request.input;
+        refuse_grants([
+            &input.grant_full_control,
+            &input.grant_read,
+            &input.grant_read_acp,
+            &input.grant_write,
+            &input.grant_write_acp,
+        ])?;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let name = input.acl.as_ref().map(|acl| acl.as_str());
+        let wanted = wanted(name, input.access_control_policy.as_ref(), &asked.bucket.owner)?;
+        self.change_bucket(asked.bucket, |bucket| set(&mut bucket.attributes, Some(wanted))).await?;
+        Ok(S3Response::new(PutBucketAclOutput::default()))
+    }
+
+    pub(super) async fn object_acl(
+        &self,
+        request: S3Request<GetObjectAclInput>,
+    ) -> S3Result<S3Response<GetObjectAclOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let object = self.visible(&asked, &input.key, input.version_id.as_deref()).await?;
+        let grants = Some(grants(&asked.bucket, &object.attributes));
+        let owner = Some(owner(&asked.bucket.owner));
+        Ok(S3Response::new(GetObjectAclOutput { grants, owner, request_charged: None }))
+    }
+
+    pub(super) async fn set_object_acl(
+        &self,
+        request: S3Request<PutObjectAclInput>,
+    ) -> S3Result<S3Response<PutObjectAclOutput>> {
+        let input = &request.input;
+        refuse_grants([
+            &input.grant_full_control,
+            &input.grant_read,
+            &input.grant_read_acp,
+            &input.grant_write,
+            &input.grant_write_acp,
+        ])?;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let name = input.acl.as_ref().map(|acl| acl.as_str());
+        let wanted = wanted(name, input.access_control_policy.as_ref(), &asked.bucket.owner)?;
+        for _ in 0..UPDATES_MAX {
+            let object = self.visible(&asked, &input.key, input.version_id.as_deref()).await?;
+            let mut attributes = object.attributes.clone();
+            set(&mut attributes, Some(wanted))?;
+            match self.sal.set_attributes(&asked.bucket, &object, attributes).await {
+                Err(failure) if failure.kind() == ErrorKind::Conflict => {}
+                result => {
+                    result.map_err(error::object)?;
+                    return Ok(S3Response::new(PutObjectAclOutput::default()));
+                }
+            }
+        }
+        Err(s3_error!(OperationAborted))
+    }
+}

@@ -1,0 +1,170 @@
+//! Who may do what.
+//!
+//! A request is signed with a key, or anonymous. A bucket is its owner's: users of its account may do everything, others
+//! nothing, but for what a canned ACL opens: `public-read` on a bucket lets everybody list it, on an object read it.
+
+use super::identity::{Caller, Identities};
+use super::metrics::Metrics;
+use super::{Gateway, error};
+use crate::sal::{Bucket, Object};
+use async_trait::async_trait;
+use s3s::access::{S3Access, S3AccessContext};
+use s3s::auth::{S3Auth, SecretKey};
+use s3s::{S3Request, S3Result, s3_error};
+use std::sync::Arc;
+
+/// What somebody without a name may try; the bucket and the object say whether it is allowed.
+const OPEN_OPERATIONS: [&str; 6] =
+    ["GetObject", "HeadObject", "ListObjects", "ListObjectsV2", "HeadBucket", "GetObjectAttributes"];
+
+/// Looks keys up.
+pub(super) struct Auth(pub Arc<Identities>);
+
+/// Says who is asking.
+pub(super) struct Access {
+    pub identities: Arc<Identities>,
+    pub metrics: Arc<Metrics>,
+}
+
+#[async_trait]
+impl S3Auth for Auth {
+    async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
+        match self.0.known_key(access_key).await {
+            Ok(Some(key)) => Ok(key.secret),
+            Ok(None) => Err(s3_error!(InvalidAccessKeyId)),
+            Err(error) => Err(unknown(error)),
+        }
+    }
+}
+
+#[async_trait]
+impl S3Access for Access {
+    async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let operation = context.s3_op().name();
+        self.metrics.operation(operation_label(operation));
+        let caller = match context.credentials() {
+            Some(credentials) => {
+                let key = self.identities.known_key(&credentials.access_key).await.map_err(unknown)?;
+                key.ok_or_else(|| s3_error!(InvalidAccessKeyId))?.caller
+            }
+            None if OPEN_OPERATIONS.contains(&operation) => Caller::Anonymous,
+            None => return Err(s3_error!(AccessDenied)),
+        };
+        context.extensions_mut().insert(caller);
+        Ok(())
+    }
+}
+
+/// The store failed, or the sealing key is wrong: not the client's doing.
+fn unknown(error: benthic_core::Error) -> s3s::S3Error {
+    error::bucket(error.with_kind(benthic_core::ErrorKind::Internal))
+}
+
+/// Operations that are counted by name.
+const COUNTED: [&str; 30] = [
+    "AbortMultipartUpload",
+    "CompleteMultipartUpload",
+    "CopyObject",
+    "CreateBucket",
+    "CreateMultipartUpload",
+    "DeleteBucket",
+    "DeleteObject",
+    "DeleteObjectTagging",
+    "DeleteObjects",
+    "GetBucketAcl",
+    "GetBucketCors",
+    "GetBucketLocation",
+    "GetBucketTagging",
+    "GetBucketVersioning",
+    "GetObject",
+    "GetObjectAcl",
+    "GetObjectAttributes",
+    "GetObjectTagging",
+    "HeadBucket",
+    "HeadObject",
+    "ListBuckets",
+    "ListMultipartUploads",
+    "ListObjectVersions",
+    "ListObjects",
+    "ListObjectsV2",
+    "ListParts",
+    "PostObject",
+    "PutObject",
+    "UploadPart",
+    "UploadPartCopy",
+];
+
+fn operation_label(name: &str) -> &'static str {
+    COUNTED.iter().find(|counted| **counted == name).copied().unwrap_or("other")
+}
+
+/// Who makes a request.
+pub(super) fn caller<T>(request: &S3Request<T>) -> Caller {
+    request.extensions.get().cloned().unwrap_or(Caller::Anonymous)
+}
+
+/// What a request wants to do with a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wants {
+    /// List it.
+    List,
+    /// Read an object, which may be open to all although the bucket is not.
+    Read,
+    /// Anything else.
+    All,
+}
+
+/// A bucket, and who asks for it.
+pub(super) struct Asked {
+    pub bucket: Bucket,
+    pub caller: Caller,
+}
+
+impl Gateway {
+    /// The bucket of a request, if the caller may.
+    pub(super) async fn asked<T>(
+        &self,
+        request: &S3Request<T>,
+        name: &str,
+        expected_owner: Option<&str>,
+        wants: Wants,
+    ) -> S3Result<Asked> {
+        let caller = caller(request);
+        let bucket = self.sal.bucket(name).await.map_err(error::bucket)?;
+        if expected_owner.is_some_and(|owner| owner != bucket.owner) {
+            return Err(s3_error!(AccessDenied));
+        }
+        let asked = Asked { bucket, caller };
+        match wants {
+            _ if asked.is_owner() => Ok(asked),
+            Wants::Read => Ok(asked),
+            Wants::List if asked.lists() => Ok(asked),
+            Wants::List | Wants::All => Err(s3_error!(AccessDenied)),
+        }
+    }
+
+    /// An object that the caller may read. That there is none is told to those only who may list the bucket.
+    pub(super) async fn readable(&self, asked: &Asked, key: &str, version: Option<&str>) -> S3Result<Object> {
+        let version = version.map(super::objects::version).transpose()?;
+        let subject = if version.is_some() { error::Subject::Version } else { error::Subject::Object };
+        match self.sal.object(&asked.bucket, key, version).await {
+            Ok(object) if asked.is_owner() || super::acl::is_public(&object.attributes) => Ok(object),
+            Ok(object) if object.marker && asked.lists() => Ok(object),
+            Err(failure) if failure.kind() != benthic_core::ErrorKind::NotFound || asked.lists() => {
+                Err(error::s3_error(failure, subject))
+            }
+            Ok(_) | Err(_) => Err(s3_error!(AccessDenied)),
+        }
+    }
+}
+
+impl Asked {
+    pub fn is_owner(&self) -> bool {
+        self.caller.account() == Some(self.bucket.owner.as_str())
+    }
+
+    /// Whether the caller may list the bucket.
+    pub fn lists(&self) -> bool {
+        self.is_owner() || super::acl::is_public(&self.bucket.attributes)
+    }
+}

@@ -1,0 +1,194 @@
+//! CreateBucket, HeadBucket, DeleteBucket, ListBuckets, GetBucketLocation, and the versioning of a bucket.
+
+use super::auth::{Wants, caller};
+use super::{Gateway, acl, error, refuse, tags, timestamp};
+use crate::sal::{Attributes, NewBucket, Versioning};
+use benthic_core::ErrorKind;
+use s3s::dto::{
+    Bucket, BucketLocationConstraint, BucketVersioningStatus, CreateBucketInput, CreateBucketOutput,
+    DeleteBucketInput, DeleteBucketOutput, GetBucketLocationInput, GetBucketLocationOutput,
+    GetBucketVersioningInput, GetBucketVersioningOutput, HeadBucketInput, HeadBucketOutput, ListBucketsInput,
+    ListBucketsOutput, PutBucketVersioningInput, PutBucketVersioningOutput,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+
+/// Buckets of a page, if the client names no number, and the most that it may name.
+const BUCKETS_MAX: i32 = 10_000;
+/// Buckets that are read from the store at once.
+const PAGE: usize = 1_000;
+/// The region that has no name where locations are told.
+const CLASSIC_REGION: &str = "us-east-1";
+
+impl Gateway {
+    pub(super) async fn create(
+        &self,
+        request: S3Request<CreateBucketInput>,
+    ) -> S3Result<S3Response<CreateBucketOutput>> {
+        let input = &request.input;
+        acl::refuse_grants([
+            &input.grant_full_control,
+            &input.grant_read,
+            &input.grant_read_acp,
+            &input.grant_write,
+            &input.grant_write_acp,
+        ])?;
+        let configuration = input.create_bucket_configuration.as_ref();
+        refuse([
+            ("object lock", input.object_lock_enabled_for_bucket.unwrap_or(false)),
+            ("a bucket namespace", input.bucket_namespace.is_some()),
+            (
+                "a directory bucket",
+                configuration.is_some_and(|asked| asked.bucket.is_some() || asked.location.is_some()),
+            ),
+        ])?;
+        let region = configuration.and_then(|asked| asked.location_constraint.as_ref());
+        if region.is_some_and(|region| !region.as_str().is_empty() && region.as_str() != self.region) {
+            return Err(s3_error!(
+                InvalidLocationConstraint,
+                "the region here is {}, and no other",
+                self.region
+            ));
+        }
+        let caller = caller(&request);
+        let owner = caller.account().ok_or_else(|| s3_error!(AccessDenied))?;
+        let mut attributes = Attributes::new();
+        acl::set(&mut attributes, input.acl.as_ref().map(|acl| acl.as_str()))?;
+        if let Some(given) = configuration.and_then(|asked| asked.tags.as_ref()) {
+            tags::set(&mut attributes, &tags::pairs(given)?)?;
+        }
+        let name = input.bucket.clone();
+        let new = NewBucket { name, owner: owner.to_owned(), attributes, ..NewBucket::default() };
+        match self.sal.create_bucket(new).await {
+            Ok(_) => {}
+            Err(failure) if failure.kind() == ErrorKind::AlreadyExists => {
+                let found = self.sal.bucket(&input.bucket).await;
+                return Err(match found {
+                    Ok(found) if found.owner == owner => s3_error!(BucketAlreadyOwnedByYou),
+                    _ => s3_error!(BucketAlreadyExists),
+                });
+            }
+            Err(failure) => return Err(error::bucket(failure)),
+        }
+        let location = Some(format!("/{}", input.bucket));
+        Ok(S3Response::new(CreateBucketOutput { location, ..CreateBucketOutput::default() }))
+    }
+
+    pub(super) async fn head_of_bucket(
+        &self,
+        request: S3Request<HeadBucketInput>,
+    ) -> S3Result<S3Response<HeadBucketOutput>> {
+        let input = &request.input;
+        self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List).await?;
+        let bucket_region = Some(self.region.clone());
+        Ok(S3Response::new(HeadBucketOutput { bucket_region, ..HeadBucketOutput::default() }))
+    }
+
+    pub(super) async fn delete_whole_bucket(
+        &self,
+        request: S3Request<DeleteBucketInput>,
+    ) -> S3Result<S3Response<DeleteBucketOutput>> {
+        let input = &request.input;
+        self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        match self.sal.delete_bucket(&input.bucket).await {
+            Ok(()) => Ok(S3Response::new(DeleteBucketOutput::default())),
+            Err(failure) if failure.kind() == ErrorKind::Conflict => Err(s3_error!(BucketNotEmpty)),
+            Err(failure) if failure.kind() == ErrorKind::Busy => Err(s3_error!(OperationAborted)),
+            Err(failure) => Err(error::bucket(failure)),
+        }
+    }
+
+    pub(super) async fn buckets(
+        &self,
+        request: S3Request<ListBucketsInput>,
+    ) -> S3Result<S3Response<ListBucketsOutput>> {
+        let input = &request.input;
+        let caller = caller(&request);
+        let owner = caller.account().ok_or_else(|| s3_error!(AccessDenied))?;
+        let wanted = input.max_buckets.unwrap_or(BUCKETS_MAX);
+        if !(1..=BUCKETS_MAX).contains(&wanted) {
+            return Err(s3_error!(InvalidArgument, "max-buckets is between 1 and {BUCKETS_MAX}"));
+        }
+        let wanted = usize::try_from(wanted).unwrap_or(PAGE);
+        let prefix = input.prefix.as_deref().unwrap_or_default();
+        let elsewhere = input.bucket_region.as_ref().is_some_and(|region| *region != self.region);
+        let mut after = input.continuation_token.clone();
+        let mut buckets = Vec::new();
+        let mut more = !elsewhere;
+        while more && buckets.len() < wanted {
+            let page = self.sal.list_buckets(owner, after.as_deref(), PAGE.min(wanted)).await;
+            let (page, any) = page.map_err(error::bucket)?;
+            more = any;
+            for bucket in page {
+                if buckets.len() == wanted {
+                    more = true;
+                    break;
+                }
+                after = Some(bucket.name.clone());
+                if bucket.name.starts_with(prefix) {
+                    buckets.push(Bucket {
+                        name: Some(bucket.name),
+                        creation_date: Some(timestamp(bucket.created_ms)),
+                        bucket_region: Some(self.region.clone()),
+                        ..Bucket::default()
+                    });
+                }
+            }
+        }
+        Ok(S3Response::new(ListBucketsOutput {
+            buckets: Some(buckets),
+            continuation_token: after.filter(|_| more),
+            owner: Some(acl::owner(owner)),
+            prefix: input.prefix.clone(),
+        }))
+    }
+
+    pub(super) async fn location(
+        &self,
+        request: S3Request<GetBucketLocationInput>,
+    ) -> S3Result<S3Response<GetBucketLocationOutput>> {
+        let input = &request.input;
+        self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let named =
+            (self.region != CLASSIC_REGION).then(|| BucketLocationConstraint::from(self.region.clone()));
+        Ok(S3Response::new(GetBucketLocationOutput { location_constraint: named }))
+    }
+
+    pub(super) async fn versioning(
+        &self,
+        request: S3Request<GetBucketVersioningInput>,
+    ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let status = match asked.bucket.versioning {
+            Versioning::Off => None,
+            Versioning::Enabled => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::ENABLED)),
+            Versioning::Suspended => {
+                Some(BucketVersioningStatus::from_static(BucketVersioningStatus::SUSPENDED))
+            }
+        };
+        Ok(S3Response::new(GetBucketVersioningOutput { status, mfa_delete: None }))
+    }
+
+    pub(super) async fn set_versioning(
+        &self,
+        request: S3Request<PutBucketVersioningInput>,
+    ) -> S3Result<S3Response<PutBucketVersioningOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let mfa = input.versioning_configuration.mfa_delete.as_ref();
+        refuse([("MFA delete", mfa.is_some_and(|wanted| wanted.as_str() == "Enabled"))])?;
+        let wanted = match input.versioning_configuration.status.as_ref().map(|status| status.as_str()) {
+            Some(BucketVersioningStatus::ENABLED) => Versioning::Enabled,
+            Some(BucketVersioningStatus::SUSPENDED) => Versioning::Suspended,
+            _ => return Err(s3_error!(IllegalVersioningConfigurationException)),
+        };
+        let change = |bucket: &mut crate::sal::Bucket| {
+            bucket.versioning = wanted;
+            Ok(())
+        };
+        self.change_bucket(asked.bucket, change).await?;
+        Ok(S3Response::new(PutBucketVersioningOutput::default()))
+    }
+}

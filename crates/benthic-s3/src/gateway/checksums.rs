@@ -1,0 +1,372 @@
+//! Checksums of objects and parts: computed while the data come in, compared with what the client says, kept, and told.
+
+use super::names;
+use super::seal::hex;
+use crate::sal::Attributes;
+use bytes::Bytes;
+use s3s::checksum::ChecksumHasher;
+use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
+use s3s::dto::{ChecksumAlgorithm, ChecksumType};
+use s3s::{S3Result, TrailingHeaders, s3_error};
+
+/// The algorithms of checksums that are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Algorithm {
+    Crc32,
+    Crc32c,
+    Crc64Nvme,
+    Sha1,
+    Sha256,
+}
+
+/// Whether a checksum is one of all the data, or of the parts' checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    FullObject,
+    Composite,
+}
+
+/// A checksum as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub algorithm: Algorithm,
+    pub kind: Kind,
+    /// In base64; of a composite one with the number of parts behind it.
+    pub value: String,
+}
+
+pub(super) const ALGORITHMS: [Algorithm; 5] =
+    [Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Crc64Nvme, Algorithm::Sha1, Algorithm::Sha256];
+
+impl Algorithm {
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Crc32 => ChecksumAlgorithm::CRC32,
+            Algorithm::Crc32c => ChecksumAlgorithm::CRC32C,
+            Algorithm::Crc64Nvme => ChecksumAlgorithm::CRC64NVME,
+            Algorithm::Sha1 => ChecksumAlgorithm::SHA1,
+            Algorithm::Sha256 => ChecksumAlgorithm::SHA256,
+        }
+    }
+
+    fn header(self) -> &'static str {
+        match self {
+            Algorithm::Crc32 => "x-amz-checksum-crc32",
+            Algorithm::Crc32c => "x-amz-checksum-crc32c",
+            Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
+            Algorithm::Sha1 => "x-amz-checksum-sha1",
+            Algorithm::Sha256 => "x-amz-checksum-sha256",
+        }
+    }
+
+    /// The algorithm of this name.
+    pub fn parse(name: &str) -> S3Result<Algorithm> {
+        let found = ALGORITHMS.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name));
+        found.ok_or_else(|| match name {
+            "MD5" | "SHA512" | "XXHASH64" | "XXHASH3" | "XXHASH128" => {
+                s3_error!(NotImplemented, "the checksum algorithm {name} is not implemented")
+            }
+            _ => s3_error!(InvalidRequest, "there is no checksum algorithm of this name"),
+        })
+    }
+
+    /// The kinds of checksum of an object in parts, the usual one first.
+    pub fn kinds(self) -> &'static [Kind] {
+        match self {
+            Algorithm::Crc32 | Algorithm::Crc32c => &[Kind::Composite, Kind::FullObject],
+            Algorithm::Crc64Nvme => &[Kind::FullObject],
+            Algorithm::Sha1 | Algorithm::Sha256 => &[Kind::Composite],
+        }
+    }
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::FullObject => ChecksumType::FULL_OBJECT,
+            Kind::Composite => ChecksumType::COMPOSITE,
+        }
+    }
+
+    pub fn parse(name: &str) -> S3Result<Kind> {
+        [Kind::FullObject, Kind::Composite]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| s3_error!(InvalidRequest, "there is no checksum type of this name"))
+    }
+}
+
+impl Kept {
+    pub fn of(attributes: &Attributes) -> Option<Kept> {
+        let text = std::str::from_utf8(attributes.get(names::CHECKSUM)?).ok()?;
+        let mut words = text.split(' ');
+        let algorithm = Algorithm::parse(words.next()?).ok()?;
+        let kind = Kind::parse(words.next()?).ok()?;
+        Some(Kept { algorithm, kind, value: words.next().unwrap_or_default().to_owned() })
+    }
+
+    pub fn put(&self, attributes: &mut Attributes) {
+        let text = format!("{} {} {}", self.algorithm.name(), self.kind.name(), self.value);
+        attributes.insert(names::CHECKSUM.to_owned(), Bytes::from(text.trim_end().to_owned()));
+    }
+
+    pub fn put_type(&self) -> ChecksumType {
+        ChecksumType::from_static(self.kind.name())
+    }
+
+    /// The value, if it is of this algorithm.
+    pub fn value_of(&self, algorithm: Algorithm) -> Option<String> {
+        (self.algorithm == algorithm).then(|| self.value.clone())
+    }
+}
+
+/// Puts the value of a checksum into the fields of an output.
+macro_rules! tell {
+    ($output:expr, $kept:expr) => {{
+        let kept: Option<&$crate::gateway::checksums::Kept> = $kept;
+        if let Some(kept) = kept {
+            use $crate::gateway::checksums::Algorithm;
+            $output.checksum_crc32 = kept.value_of(Algorithm::Crc32);
+            $output.checksum_crc32c = kept.value_of(Algorithm::Crc32c);
+            $output.checksum_crc64nvme = kept.value_of(Algorithm::Crc64Nvme);
+            $output.checksum_sha1 = kept.value_of(Algorithm::Sha1);
+            $output.checksum_sha256 = kept.value_of(Algorithm::Sha256);
+        }
+    }};
+}
+pub(super) use tell;
+
+/// The checksums that an input has in its fields, of which one is allowed.
+macro_rules! declared {
+    ($input:expr) => {{
+        use $crate::gateway::checksums::Algorithm;
+        $crate::gateway::refuse([
+            ("the checksum algorithm MD5", $input.checksum_md5.is_some()),
+            ("the checksum algorithm SHA512", $input.checksum_sha512.is_some()),
+            ("the checksum algorithm XXHASH64", $input.checksum_xxhash64.is_some()),
+            ("the checksum algorithm XXHASH3", $input.checksum_xxhash3.is_some()),
+            ("the checksum algorithm XXHASH128", $input.checksum_xxhash128.is_some()),
+        ])?;
+        $crate::gateway::checksums::one([
+            (Algorithm::Crc32, $input.checksum_crc32.clone()),
+            (Algorithm::Crc32c, $input.checksum_crc32c.clone()),
+            (Algorithm::Crc64Nvme, $input.checksum_crc64nvme.clone()),
+            (Algorithm::Sha1, $input.checksum_sha1.clone()),
+            (Algorithm::Sha256, $input.checksum_sha256.clone()),
+        ])?
+    }};
+}
+pub(super) use declared;
+
+/// The only one that is there.
+pub(super) fn one(given: [(Algorithm, Option<String>); 5]) -> S3Result<Option<(Algorithm, String)>> {
+    let mut given = given.into_iter().filter_map(|(algorithm, value)| Some((algorithm, value?)));
+    let first = given.next();
+    if given.next().is_some() {
+        return Err(s3_error!(InvalidRequest, "a request has one checksum at most"));
+    }
+    Ok(first)
+}
+
+/// What the client says about the data that it sends.
+pub(super) struct Declared {
+    pub content_md5: Option<String>,
+    /// The checksum in the head.
+    pub checksum: Option<(Algorithm, String)>,
+    /// The algorithm, if the head names one only.
+    pub algorithm: Option<Algorithm>,
+    pub trailers: Option<TrailingHeaders>,
+    pub len_bytes: Option<i64>,
+}
+
+/// Computes what is kept of data, and what the client said of them.
+pub(super) struct Verifier {
+    md5: Md5,
+    algorithm: Algorithm,
+    hasher: ChecksumHasher,
+    len_bytes: u64,
+    declared: Declared,
+    md5_wanted: Option<[u8; 16]>,
+    /// Whether the checksum is to stand behind the data.
+    in_trailer: bool,
+}
+
+/// What was computed.
+pub(super) struct Verified {
+    /// Of the data.
+    pub md5: [u8; 16],
+    pub checksum: Kept,
+}
+
+impl Verifier {
+    /// # Errors
+    /// `InvalidDigest`, `InvalidRequest` for what no data could have.
+    pub fn new(
+        declared: Declared,
+        wanted: Option<Algorithm>,
+        headers: &hyper::HeaderMap,
+    ) -> S3Result<Verifier> {
+        let md5_wanted = declared.content_md5.as_deref().map(parse_md5).transpose()?;
+        let in_trailer = trailer_algorithm(headers);
+        if let Some((algorithm, value)) = &declared.checksum
+            && unbase64(value).is_none_or(|value| value.len() != len_bytes(*algorithm))
+        {
+            return Err(s3_error!(InvalidRequest, "the value of {} is no checksum", algorithm.header()));
+        }
+        let named = declared.checksum.as_ref().map(|(algorithm, _)| *algorithm).or(in_trailer);
+        let algorithm = named.or(declared.algorithm).or(wanted).unwrap_or(Algorithm::Crc64Nvme);
+        if wanted.is_some_and(|wanted| wanted != algorithm) {
+            return Err(s3_error!(
+                InvalidRequest,
+                "the upload was begun with another checksum algorithm than {}",
+                algorithm.name()
+            ));
+        }
+        let mut hasher = ChecksumHasher::default();
+        match algorithm {
+            Algorithm::Crc32 => hasher.crc32 = Some(Crc32::new()),
+            Algorithm::Crc32c => hasher.crc32c = Some(Crc32c::new()),
+            Algorithm::Crc64Nvme => hasher.crc64nvme = Some(Crc64Nvme::new()),
+            Algorithm::Sha1 => hasher.sha1 = Some(Sha1::new()),
+            Algorithm::Sha256 => hasher.sha256 = Some(Sha256::new()),
+        }
+        let in_trailer = in_trailer.is_some();
+        Ok(Verifier { md5: Md5::new(), algorithm, hasher, len_bytes: 0, declared, md5_wanted, in_trailer })
+    }
+
+    pub fn update(&mut self, data: &[u8]) {
+        self.md5.update(data);
+        self.hasher.update(data);
+        self.len_bytes += data.len() as u64;
+    }
+
+    /// # Errors
+    /// `IncompleteBody`, `BadDigest` if the client said otherwise.
+    pub fn finish(self) -> S3Result<Verified> {
+        if self.declared.len_bytes.is_some_and(|len| u64::try_from(len) != Ok(self.len_bytes)) {
+            return Err(s3_error!(IncompleteBody));
+        }
+        let md5 = self.md5.finalize();
+        if self.md5_wanted.is_some_and(|wanted| wanted != md5) {
+            return Err(s3_error!(BadDigest, "the Content-MD5 is not that of the data"));
+        }
+        let computed = self.hasher.finalize();
+        let value = match self.algorithm {
+            Algorithm::Crc32 => computed.checksum_crc32,
+            Algorithm::Crc32c => computed.checksum_crc32c,
+            Algorithm::Crc64Nvme => computed.checksum_crc64nvme,
+            Algorithm::Sha1 => computed.checksum_sha1,
+            Algorithm::Sha256 => computed.checksum_sha256,
+        };
+        let value = value.ok_or_else(|| s3_error!(InternalError))?;
+        let header = self.algorithm.header();
+        let trailer = self.declared.trailers.as_ref().and_then(|trailers| {
+            trailers.read(|trailers| trailers.get(header).map(|value| value.as_bytes().to_vec())).flatten()
+        });
+        if self.in_trailer && trailer.is_none() {
+            return Err(s3_error!(InvalidRequest, "the {header} that was announced did not follow the data"));
+        }
+        let head = self.declared.checksum.as_ref().map(|(_, value)| value.as_bytes().to_vec());
+        if [head, trailer].into_iter().flatten().any(|said| said != value.as_bytes()) {
+            return Err(s3_error!(BadDigest, "the {header} is not that of the data"));
+        }
+        let checksum = Kept { algorithm: self.algorithm, kind: Kind::FullObject, value };
+        Ok(Verified { md5, checksum })
+    }
+}
+
+/// The algorithm of the checksum that is announced to stand behind the data.
+fn trailer_algorithm(headers: &hyper::HeaderMap) -> Option<Algorithm> {
+    let announced = headers.get("x-amz-trailer")?.to_str().ok()?;
+    let mut names = announced.split(',').map(str::trim);
+    names.find_map(|name| {
+        ALGORITHMS.into_iter().find(|algorithm| name.eq_ignore_ascii_case(algorithm.header()))
+    })
+}
+
+/// The entity tag of data that were written at once.
+pub(super) fn etag(md5: &[u8; 16]) -> String {
+    hex(md5)
+}
+
+fn parse_md5(text: &str) -> S3Result<[u8; 16]> {
+    unbase64(text).and_then(|md5| md5.try_into().ok()).ok_or_else(|| s3_error!(InvalidDigest))
+}
+
+fn len_bytes(algorithm: Algorithm) -> usize {
+    match algorithm {
+        Algorithm::Crc32 | Algorithm::Crc32c => 4,
+        Algorithm::Crc64Nvme => 8,
+        Algorithm::Sha1 => 20,
+        Algorithm::Sha256 => 32,
+    }
+}
+
+/// The checksum of an object from those of its parts, which stand in order with their sizes.
+///
+/// # Errors
+/// `InvalidRequest` if a part has none of this algorithm.
+pub(super) fn of_parts(algorithm: Algorithm, kind: Kind, parts: &[(Option<Kept>, u64)]) -> S3Result<Kept> {
+    let values = parts.iter().map(|(kept, len)| {
+        let kept = kept.as_ref().filter(|kept| kept.algorithm == algorithm);
+        let value = kept.and_then(|kept| unbase64(&kept.value));
+        value.map(|value| (value, *len)).ok_or_else(|| {
+            s3_error!(InvalidRequest, "a part was written with another checksum algorithm than the upload")
+        })
+    });
+    let values: Vec<(Vec<u8>, u64)> = values.collect::<S3Result<_>>()?;
+    let value = match kind {
+        Kind::FullObject => combined(algorithm, &values)?,
+        Kind::Composite => {
+            let all: Vec<u8> = values.iter().flat_map(|(value, _)| value.iter().copied()).collect();
+            let digest = match algorithm {
+                Algorithm::Crc32 => Crc32::checksum(&all).to_vec(),
+                Algorithm::Crc32c => Crc32c::checksum(&all).to_vec(),
+                Algorithm::Crc64Nvme => Crc64Nvme::checksum(&all).to_vec(),
+                Algorithm::Sha1 => Sha1::checksum(&all).to_vec(),
+                Algorithm::Sha256 => Sha256::checksum(&all).to_vec(),
+            };
+            format!("{}-{}", base64(&digest), parts.len())
+        }
+    };
+    Ok(Kept { algorithm, kind, value })
+}
+
+fn combined(algorithm: Algorithm, values: &[(Vec<u8>, u64)]) -> S3Result<String> {
+    let crc = match algorithm {
+        Algorithm::Crc32 => crc_fast::CrcAlgorithm::Crc32IsoHdlc,
+        Algorithm::Crc32c => crc_fast::CrcAlgorithm::Crc32Iscsi,
+        Algorithm::Crc64Nvme => crc_fast::CrcAlgorithm::Crc64Nvme,
+        Algorithm::Sha1 | Algorithm::Sha256 => {
+            return Err(s3_error!(InvalidRequest, "a {} of parts is composite", algorithm.name()));
+        }
+    };
+    let number = |value: &[u8]| value.iter().fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
+    let mut values = values.iter().map(|(value, len)| (number(value), *len));
+    let (first, _) = values.next().ok_or_else(|| s3_error!(InternalError))?;
+    let all = values.fold(first, |all, (value, len)| {
+        // Nothing follows: combining would not be defined for a length of zero.
+        if len == 0 { all } else { crc_fast::checksum_combine(crc, all, value, len) }
+    });
+    Ok(base64(&all.to_be_bytes()[8 - len_bytes(algorithm)..]))
+}
+
+/// The entity tag of an object in parts: the MD5 of the parts' MD5s, and their number.
+pub(super) fn etag_of_parts<'a>(etags: impl ExactSizeIterator<Item = &'a str>) -> S3Result<String> {
+    let count = etags.len();
+    let mut md5 = Md5::new();
+    for etag in etags {
+        md5.update(&super::seal::unhex(etag).ok_or_else(|| s3_error!(InternalError))?);
+    }
+    Ok(format!("{}-{count}", hex(&md5.finalize())))
+}
+
+/// Base64 with padding.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    base64_simd::STANDARD.encode_to_string(bytes)
+}
+
+/// The bytes of base64 with padding.
+pub(super) fn unbase64(text: &str) -> Option<Vec<u8>> {
+    base64_simd::STANDARD.decode_to_vec(text).ok()
+}

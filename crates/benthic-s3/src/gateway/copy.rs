@@ -1,0 +1,183 @@
+//! CopyObject: the data are shared, not moved.
+
+use super::auth::{Asked, Wants};
+use super::checksums::{Algorithm, Declared, Kept, Verifier, tell};
+use super::download::pieces;
+use super::objects::{
+    Preconditions, condition, given, refuse_customer_keys, refuse_marker, told_etag, told_version,
+};
+use super::upload::algorithm;
+use super::{Gateway, error, names, timestamp};
+use crate::sal::{Attributes, Finish, Object};
+use futures::TryStreamExt;
+use s3s::dto::{
+    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopySource, ETagCondition, MetadataDirective,
+    TaggingDirective, Timestamp,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+use std::pin::pin;
+
+/// Largest object that one request copies.
+const SIZE_BYTES_MAX: u64 = 5 << 30;
+
+/// Where a copy comes from, and what must hold of it.
+pub(super) struct Source<'a> {
+    pub source: &'a CopySource,
+    pub expected_owner: Option<&'a str>,
+    pub if_match: Option<&'a ETagCondition>,
+    pub if_none_match: Option<&'a ETagCondition>,
+    pub if_modified_since: Option<&'a Timestamp>,
+    pub if_unmodified_since: Option<&'a Timestamp>,
+}
+
+macro_rules! source {
+    ($input:expr) => {{
+        $crate::gateway::objects::refuse_customer_keys(
+            $input.copy_source_sse_customer_algorithm.is_some(),
+            $input.copy_source_sse_customer_key.is_some(),
+        )?;
+        $crate::gateway::copy::Source {
+            source: &$input.copy_source,
+            expected_owner: $input.expected_source_bucket_owner.as_deref(),
+            if_match: $input.copy_source_if_match.as_ref(),
+            if_none_match: $input.copy_source_if_none_match.as_ref(),
+            if_modified_since: $input.copy_source_if_modified_since.as_ref(),
+            if_unmodified_since: $input.copy_source_if_unmodified_since.as_ref(),
+        }
+    }};
+}
+pub(super) use source;
+
+impl Gateway {
+    /// The source of a copy, if the caller may read it and its conditions hold.
+    pub(super) async fn source<T>(
+        &self,
+        request: &S3Request<T>,
+        wanted: Source<'_>,
+    ) -> S3Result<(Asked, Object)> {
+        let CopySource::Bucket { bucket, key, version_id } = wanted.source else {
+            return Err(s3_error!(NotImplemented, "access points are not implemented"));
+        };
+        let asked = self.asked(request, bucket, wanted.expected_owner, Wants::Read).await?;
+        let object = self.readable(&asked, key, version_id.as_deref()).await?;
+        if object.marker && version_id.is_some() {
+            return Err(s3_error!(InvalidRequest, "a delete marker cannot be copied"));
+        }
+        refuse_marker(&object, false)?;
+        let conditions = Preconditions {
+            if_match: wanted.if_match,
+            if_none_match: wanted.if_none_match,
+            if_modified_since: wanted.if_modified_since,
+            if_unmodified_since: wanted.if_unmodified_since,
+        };
+        conditions.check_source(&object)?;
+        Ok((asked, object))
+    }
+
+    pub(super) async fn copy(
+        &self,
+        request: S3Request<CopyObjectInput>,
+    ) -> S3Result<S3Response<CopyObjectOutput>> {
+        let input = &request.input;
+        super::refuse([("annotations", input.annotation_directive.is_some())])?;
+        refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let (from, source) = self.source(&request, source!(input)).await?;
+        if source.size_bytes > SIZE_BYTES_MAX {
+            return Err(s3_error!(InvalidRequest, "an object of more than 5 GiB is copied in parts"));
+        }
+        let given = given!(input).attributes()?;
+        let replaces = match input.metadata_directive.as_ref().map(MetadataDirective::as_str) {
+            None | Some(MetadataDirective::COPY) => false,
+            Some(MetadataDirective::REPLACE) => true,
+            Some(_) => return Err(s3_error!(InvalidArgument, "Unknown metadata directive.")),
+        };
+        let replaces_tags = match input.tagging_directive.as_ref().map(TaggingDirective::as_str) {
+            None | Some(TaggingDirective::COPY) => false,
+            Some(TaggingDirective::REPLACE) => true,
+            Some(_) => return Err(s3_error!(InvalidArgument, "Unknown tagging directive.")),
+        };
+        let onto_itself = from.bucket.id == asked.bucket.id && source.key == input.key;
+        let CopySource::Bucket { version_id, .. } = &input.copy_source else {
+            return Err(s3_error!(NotImplemented));
+        };
+        if onto_itself
+            && version_id.is_none()
+            && !replaces
+            && !replaces_tags
+            && input.checksum_algorithm.is_none()
+        {
+            return Err(s3_error!(
+                InvalidRequest,
+                "This copy request is illegal because it is trying to copy an object to itself without changing \
+                 the object's metadata, storage class, website redirect location or encryption attributes."
+            ));
+        }
+        let mut attributes = attributes(&source.attributes, given, replaces, replaces_tags);
+        let wanted = algorithm(input.checksum_algorithm.as_ref().map(|algorithm| algorithm.as_str()))?;
+        let kept = match (Kept::of(&source.attributes), wanted) {
+            (Some(kept), Some(wanted)) if kept.algorithm != wanted => {
+                Some(self.sum(&from, &source, wanted).await?)
+            }
+            (None, Some(wanted)) => Some(self.sum(&from, &source, wanted).await?),
+            (kept, _) => kept,
+        };
+        if let Some(kept) = &kept {
+            kept.put(&mut attributes);
+        }
+        let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        let finish = Finish { etag: source.etag.clone(), attributes, condition };
+        let copied = self.sal.copy((&from.bucket, &source), &asked.bucket, &input.key, finish).await;
+        let copied = copied.map_err(error::object)?;
+        let mut result = CopyObjectResult {
+            e_tag: Some(told_etag(&source.etag)),
+            last_modified: Some(timestamp(self.environment.now_ms())),
+            checksum_type: kept.as_ref().map(Kept::put_type),
+            ..CopyObjectResult::default()
+        };
+        tell!(result, kept.as_ref());
+        Ok(S3Response::new(CopyObjectOutput {
+            copy_object_result: Some(result),
+            copy_source_version_id: told_version(from.bucket.versioning, source.version),
+            version_id: told_version(asked.bucket.versioning, copied.version),
+            ..CopyObjectOutput::default()
+        }))
+    }
+
+    /// The checksum of an object's data, which are read for it.
+    async fn sum(&self, asked: &Asked, object: &Object, algorithm: Algorithm) -> S3Result<Kept> {
+        let declared = Declared {
+            content_md5: None,
+            checksum: None,
+            algorithm: Some(algorithm),
+            trailers: None,
+            len_bytes: i64::try_from(object.size_bytes).ok(),
+        };
+        let mut verifier = Verifier::new(declared, None, &hyper::HeaderMap::new())?;
+        let reader = self.sal.read(&asked.bucket, object, object.all()).await.map_err(error::object)?;
+        let mut pieces = pin!(pieces(reader));
+        while let Some(data) = pieces.try_next().await.map_err(error::object)? {
+            verifier.update(&data);
+        }
+        Ok(verifier.finish()?.checksum)
+    }
+}
+
+/// The attributes of a copy. Who may read it is not copied.
+fn attributes(source: &Attributes, mut given: Attributes, replaces: bool, replaces_tags: bool) -> Attributes {
+    let tags = given.remove(names::TAGS);
+    let mut attributes = if replaces {
+        given
+    } else {
+        let mut copied = source.clone();
+        copied.remove(names::TAGS);
+        copied.remove(names::ACL);
+        copied.extend(given.remove_entry(names::ACL));
+        copied
+    };
+    attributes.remove(names::CHECKSUM);
+    let tags = if replaces_tags { tags } else { source.get(names::TAGS).cloned() };
+    attributes.extend(tags.map(|tags| (names::TAGS.to_owned(), tags)));
+    attributes
+}

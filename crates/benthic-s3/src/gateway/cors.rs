@@ -1,0 +1,181 @@
+//! Cross-origin resource sharing: the rules of a bucket, and what they allow a browser.
+
+use super::auth::Wants;
+use super::{Gateway, names};
+use crate::sal::{Attributes, Sal};
+use bytes::Bytes;
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, HeaderName, HeaderValue,
+    ORIGIN, VARY,
+};
+use s3s::dto::{
+    CORSConfiguration, CORSRule, DeleteBucketCorsInput, DeleteBucketCorsOutput, GetBucketCorsInput,
+    GetBucketCorsOutput, PutBucketCorsInput, PutBucketCorsOutput,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+
+const RULES_MAX: usize = 100;
+const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
+
+fn rules(attributes: &Attributes) -> Vec<CORSRule> {
+    let text = attributes.get(names::CORS);
+    text.and_then(|text| serde_json::from_slice::<CORSConfiguration>(text).ok())
+        .map(|configuration| configuration.cors_rules)
+        .unwrap_or_default()
+}
+
+fn check(rules: &[CORSRule]) -> S3Result<()> {
+    if rules.is_empty() || rules.len() > RULES_MAX {
+        return Err(s3_error!(MalformedXML, "a bucket has 1 to {RULES_MAX} rules"));
+    }
+    for rule in rules {
+        if let Some(method) = rule.allowed_methods.iter().find(|method| !METHODS.contains(&method.as_str())) {
+            return Err(s3_error!(
+                InvalidRequest,
+                "Found unsupported HTTP method in CORS config. Unsupported method is {method}"
+            ));
+        }
+        let patterns = rule.allowed_origins.iter().chain(rule.allowed_headers.iter().flatten());
+        if patterns.clone().any(|pattern| pattern.matches('*').count() > 1) {
+            return Err(s3_error!(InvalidRequest, "a pattern has one wildcard at most"));
+        }
+        if rule.allowed_origins.is_empty() || rule.allowed_methods.is_empty() {
+            return Err(s3_error!(MalformedXML, "a rule has an origin and a method at least"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a text fits a pattern with one `*` at most.
+fn fits(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, end)) => {
+            text.len() >= start.len() + end.len() && text.starts_with(start) && text.ends_with(end)
+        }
+    }
+}
+
+/// The headers that let a browser of another origin see an answer; nothing if no rule allows it.
+pub(super) fn allowed(
+    rules: &[CORSRule],
+    origin: &str,
+    method: &str,
+    headers: &[String],
+) -> Option<HeaderMap> {
+    let rule = rules.iter().find(|rule| {
+        let header_fits = |header: &String| {
+            let patterns = rule.allowed_headers.iter().flatten();
+            patterns.map(|pattern| pattern.to_ascii_lowercase()).any(|pattern| fits(&pattern, header))
+        };
+        rule.allowed_origins.iter().any(|pattern| fits(pattern, origin))
+            && rule.allowed_methods.iter().any(|allowed| allowed == method)
+            && headers.iter().all(header_fits)
+    })?;
+    let any = rule.allowed_origins.iter().any(|pattern| pattern == "*");
+    let mut answer = HeaderMap::new();
+    let mut put = |name: HeaderName, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            answer.insert(name, value);
+        }
+    };
+    put(ACCESS_CONTROL_ALLOW_ORIGIN, if any { "*" } else { origin });
+    put(ACCESS_CONTROL_ALLOW_METHODS, &rule.allowed_methods.join(", "));
+    if !any {
+        put(ACCESS_CONTROL_ALLOW_CREDENTIALS, "true");
+    }
+    if !headers.is_empty() {
+        put(ACCESS_CONTROL_ALLOW_HEADERS, &headers.join(", "));
+    }
+    if let Some(exposed) = rule.expose_headers.as_ref().filter(|exposed| !exposed.is_empty()) {
+        put(ACCESS_CONTROL_EXPOSE_HEADERS, &exposed.join(", "));
+    }
+    if let Some(seconds) = rule.max_age_seconds {
+        put(ACCESS_CONTROL_MAX_AGE, &seconds.to_string());
+    }
+    put(VARY, "Origin, Access-Control-Request-Headers, Access-Control-Request-Method");
+    Some(answer)
+}
+
+/// What a browser asks before or with a request.
+pub(super) struct Question {
+    origin: String,
+    method: String,
+    headers: Vec<String>,
+}
+
+impl Question {
+    /// The question of a request that another origin makes.
+    pub fn of(method: &hyper::Method, headers: &HeaderMap) -> Option<Question> {
+        let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::to_owned);
+        let origin = text(ORIGIN)?;
+        if method != hyper::Method::OPTIONS {
+            return Some(Question { origin, method: method.to_string(), headers: Vec::new() });
+        }
+        let headers = text(ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
+        let headers = headers.split(',').map(|header| header.trim().to_ascii_lowercase());
+        Some(Question {
+            origin,
+            method: text(ACCESS_CONTROL_REQUEST_METHOD)?,
+            headers: headers.filter(|header| !header.is_empty()).collect(),
+        })
+    }
+
+    /// What the bucket's rules answer.
+    pub async fn answer(&self, sal: &dyn Sal, bucket: &str) -> Option<HeaderMap> {
+        let bucket = sal.bucket(bucket).await.ok()?;
+        allowed(&rules(&bucket.attributes), &self.origin, &self.method, &self.headers)
+    }
+}
+
+impl Gateway {
+    pub(super) async fn cors(
+        &self,
+        request: S3Request<GetBucketCorsInput>,
+    ) -> S3Result<S3Response<GetBucketCorsOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let rules = rules(&asked.bucket.attributes);
+        if rules.is_empty() {
+            return Err(s3_error!(NoSuchCORSConfiguration));
+        }
+        Ok(S3Response::new(GetBucketCorsOutput { cors_rules: Some(rules) }))
+    }
+
+    pub(super) async fn set_cors(
+        &self,
+        request: S3Request<PutBucketCorsInput>,
+    ) -> S3Result<S3Response<PutBucketCorsOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        check(&input.cors_configuration.cors_rules)?;
+        let text =
+            serde_json::to_vec(&input.cors_configuration).map_err(|error| s3_error!(error, InternalError))?;
+        let text = Bytes::from(text);
+        let change = |bucket: &mut crate::sal::Bucket| {
+            bucket.attributes.insert(names::CORS.to_owned(), text.clone());
+            Ok(())
+        };
+        self.change_bucket(asked.bucket, change).await?;
+        Ok(S3Response::new(PutBucketCorsOutput::default()))
+    }
+
+    pub(super) async fn remove_cors(
+        &self,
+        request: S3Request<DeleteBucketCorsInput>,
+    ) -> S3Result<S3Response<DeleteBucketCorsOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let change = |bucket: &mut crate::sal::Bucket| {
+            bucket.attributes.remove(names::CORS);
+            Ok(())
+        };
+        self.change_bucket(asked.bucket, change).await?;
+        Ok(S3Response::new(DeleteBucketCorsOutput::default()))
+    }
+}

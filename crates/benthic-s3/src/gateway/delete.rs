@@ -1,0 +1,115 @@
+//! DeleteObject, DeleteObjects.
+
+use super::auth::Wants;
+use super::objects::{condition, version};
+use super::{Gateway, error, refuse};
+use crate::sal::{Condition, Delete, Versioning};
+use s3s::dto::{
+    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
+    ObjectIdentifier,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+
+/// Most objects of one request.
+const OBJECTS_MAX: usize = 1_000;
+
+impl Gateway {
+    pub(super) async fn delete(
+        &self,
+        request: S3Request<DeleteObjectInput>,
+    ) -> S3Result<S3Response<DeleteObjectOutput>> {
+        let input = &request.input;
+        refuse([
+            ("a condition on the time of an object", input.if_match_last_modified_time.is_some()),
+            ("a condition on the size of an object", input.if_match_size.is_some()),
+            ("MFA delete", input.mfa.is_some()),
+        ])?;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let delete = Delete {
+            key: input.key.clone(),
+            version: input.version_id.as_deref().map(version).transpose()?,
+            condition: condition(input.if_match.as_ref(), None)?,
+        };
+        let deleted = self.sal.delete(&asked.bucket, &delete).await.map_err(error::object)?;
+        let versions = asked.bucket.versioning != Versioning::Off;
+        let output = DeleteObjectOutput {
+            delete_marker: deleted.marker.then_some(true),
+            version_id: deleted
+                .version
+                .or(delete.version)
+                .filter(|_| versions)
+                .map(|version| version.to_string()),
+            request_charged: None,
+        };
+        Ok(S3Response::new(output))
+    }
+
+    pub(super) async fn delete_many(
+        &self,
+        request: S3Request<DeleteObjectsInput>,
+    ) -> S3Result<S3Response<DeleteObjectsOutput>> {
+        let input = &request.input;
+        refuse([("MFA delete", input.mfa.is_some())])?;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let objects = &input.delete.objects;
+        if objects.is_empty() || objects.len() > OBJECTS_MAX {
+            return Err(s3_error!(MalformedXML, "a request deletes 1 to {OBJECTS_MAX} objects"));
+        }
+        let mut errors = Vec::new();
+        let mut deletes = Vec::new();
+        let mut named = Vec::new();
+        for object in objects {
+            match wanted(object) {
+                Ok(delete) => {
+                    deletes.push(delete);
+                    named.push(object);
+                }
+                Err(failure) => errors.push(told(object, &failure)),
+            }
+        }
+        let results = self.sal.delete_many(&asked.bucket, &deletes).await;
+        let mut deleted = Vec::new();
+        for (object, result) in named.into_iter().zip(results) {
+            match result {
+                Ok(_) if input.delete.quiet.unwrap_or(false) => {}
+                Ok(done) => deleted.push(DeletedObject {
+                    key: Some(object.key.clone()),
+                    version_id: object.version_id.clone(),
+                    delete_marker: done.marker.then_some(true),
+                    delete_marker_version_id: done
+                        .version
+                        .filter(|_| done.marker)
+                        .map(|version| version.to_string()),
+                }),
+                Err(failure) => errors.push(told(object, &error::object(failure))),
+            }
+        }
+        let output =
+            DeleteObjectsOutput { deleted: Some(deleted), errors: Some(errors), request_charged: None };
+        Ok(S3Response::new(output))
+    }
+}
+
+fn wanted(object: &ObjectIdentifier) -> S3Result<Delete> {
+    refuse([
+        ("a condition on the time of an object", object.last_modified_time.is_some()),
+        ("a condition on the size of an object", object.size.is_some()),
+    ])?;
+    let etag = object.e_tag.as_ref().map(|etag| etag.value().to_owned());
+    Ok(Delete {
+        key: object.key.clone(),
+        version: object.version_id.as_deref().map(version).transpose()?,
+        condition: etag.map_or(Condition::Always, Condition::Matches),
+    })
+}
+
+fn told(object: &ObjectIdentifier, failure: &s3s::S3Error) -> Error {
+    Error {
+        key: Some(object.key.clone()),
+        version_id: object.version_id.clone(),
+        code: Some(failure.code().as_str().to_owned()),
+        message: failure.message().map(str::to_owned),
+    }
+}

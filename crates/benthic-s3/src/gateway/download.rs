@@ -1,0 +1,278 @@
+//! GetObject, HeadObject, GetObjectAttributes.
+
+use super::auth::Wants;
+use super::checksums::{Kept, Kind, tell};
+use super::objects::{
+    Preconditions, metadata, refuse_customer_keys, refuse_marker, text, told_etag, told_version,
+};
+use super::{Gateway, error, names, tags, timestamp};
+use crate::sal::{Object, Reader};
+use bytes::Bytes;
+use futures::{Stream, TryStreamExt};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use s3s::dto::{
+    Checksum, GetObjectAttributesInput, GetObjectAttributesOutput, GetObjectAttributesParts, GetObjectInput,
+    GetObjectOutput, HeadObjectInput, HeadObjectOutput, ObjectAttributes, ObjectPart, StorageClass,
+    StreamingBlob,
+};
+use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Most parts of a page of GetObjectAttributes.
+const PARTS_MAX: usize = 1_000;
+
+/// What of an object is asked for.
+struct Wanted {
+    range: Range<u64>,
+    /// As the header has it, if it is not all.
+    content_range: Option<String>,
+    parts_count: Option<i32>,
+}
+
+fn wanted(object: &Object, range: Option<&s3s::dto::Range>, part: Option<i32>) -> S3Result<Wanted> {
+    let size = object.size_bytes;
+    let all = Wanted { range: object.all(), content_range: None, parts_count: None };
+    let (range, parts_count) = match (range, part) {
+        (Some(_), Some(_)) => return Err(s3_error!(InvalidRequest, "a range or a part, not both")),
+        (None, None) => return Ok(all),
+        (Some(_), None) if size == 0 && !matches!(range, Some(s3s::dto::Range::Int { .. })) => {
+            return Ok(all);
+        }
+        (Some(range), None) => (range.check(size)?, None),
+        (None, Some(part)) => {
+            let parts = parts(object);
+            let index = usize::try_from(part).ok().and_then(|part| part.checked_sub(1));
+            let range = index.and_then(|index| parts.get(index)).ok_or_else(|| s3_error!(InvalidPart))?;
+            (range.clone(), is_multipart(object).then_some(parts.len() as i32))
+        }
+    };
+    if range.is_empty() {
+        return Ok(Wanted { range, content_range: None, parts_count });
+    }
+    let content_range = Some(format!("bytes {}-{}/{size}", range.start, range.end - 1));
+    Ok(Wanted { range, content_range, parts_count })
+}
+
+fn is_multipart(object: &Object) -> bool {
+    object.etag.contains('-')
+}
+
+/// Where the parts of an object are: an object that was written at once has one.
+fn parts(object: &Object) -> Vec<Range<u64>> {
+    if !is_multipart(object) || object.manifest.segments.is_empty() {
+        return vec![object.all()];
+    }
+    let mut start = 0;
+    let part = |segment: &crate::sal::Segment| {
+        let range = start..start + segment.len_bytes;
+        start = range.end;
+        range
+    };
+    object.manifest.segments.iter().map(part).collect()
+}
+
+/// The fields that GetObject and HeadObject have in common.
+macro_rules! told_object {
+    ($output:ident, $object:expr, $wanted:expr, $mode:expr, $with_checksum:expr) => {{
+        let (object, wanted, attributes) = (&$object, &$wanted, &$object.attributes);
+        let kept = Kept::of(attributes).filter(|_| $with_checksum && wanted.content_range.is_none());
+        let mut output = $output {
+            accept_ranges: Some("bytes".to_owned()),
+            content_length: i64::try_from(wanted.range.end - wanted.range.start).ok(),
+            content_range: wanted.content_range.clone(),
+            parts_count: wanted.parts_count,
+            e_tag: Some(told_etag(&object.etag)),
+            last_modified: Some(timestamp(object.modified_ms)),
+            version_id: told_version($mode, object.version),
+            content_type: text(attributes, names::CONTENT_TYPE)
+                .or_else(|| Some("binary/octet-stream".to_owned())),
+            cache_control: text(attributes, names::CACHE_CONTROL),
+            content_disposition: text(attributes, names::CONTENT_DISPOSITION),
+            content_encoding: text(attributes, names::CONTENT_ENCODING),
+            content_language: text(attributes, names::CONTENT_LANGUAGE),
+            expires: text(attributes, names::EXPIRES),
+            website_redirect_location: text(attributes, names::WEBSITE_REDIRECT),
+            metadata: metadata(attributes),
+            tag_count: tags::count(attributes),
+            checksum_type: kept.as_ref().map(Kept::put_type),
+            ..$output::default()
+        };
+        tell!(output, kept.as_ref());
+        output
+    }};
+}
+
+/// Puts what the query says in the place of what the object has.
+macro_rules! overridden {
+    ($output:expr, $input:expr) => {{
+        for (field, given) in [
+            (&mut $output.content_type, &$input.response_content_type),
+            (&mut $output.cache_control, &$input.response_cache_control),
+            (&mut $output.content_disposition, &$input.response_content_disposition),
+            (&mut $output.content_encoding, &$input.response_content_encoding),
+            (&mut $output.content_language, &$input.response_content_language),
+        ] {
+            if given.is_some() {
+                field.clone_from(given);
+            }
+        }
+    }};
+}
+
+/// What GetObject and HeadObject do alike: the object if the caller may have it and its conditions hold, and what of it is wanted.
+macro_rules! looked_up {
+    ($self:expr, $request:expr) => {{
+        let input = &$request.input;
+        refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
+        let owner = input.expected_bucket_owner.as_deref();
+        let asked = $self.asked(&$request, &input.bucket, owner, Wants::Read).await?;
+        let object = $self.readable(&asked, &input.key, input.version_id.as_deref()).await?;
+        refuse_marker(&object, input.version_id.is_some())?;
+        let conditions = Preconditions {
+            if_match: input.if_match.as_ref(),
+            if_none_match: input.if_none_match.as_ref(),
+            if_modified_since: input.if_modified_since.as_ref(),
+            if_unmodified_since: input.if_unmodified_since.as_ref(),
+        };
+        conditions.check(&object)?;
+        if asked.caller == super::identity::Caller::Anonymous
+            && (input.response_content_type.is_some()
+                || input.response_cache_control.is_some()
+                || input.response_content_disposition.is_some()
+                || input.response_content_encoding.is_some()
+                || input.response_content_language.is_some()
+                || input.response_expires.is_some())
+        {
+            return Err(s3_error!(
+                InvalidRequest,
+                "only who signs a request may change headers of the answer"
+            ));
+        }
+        let wanted = wanted(&object, input.range.as_ref(), input.part_number)?;
+        (asked, object, wanted)
+    }};
+}
+
+impl Gateway {
+    pub(super) async fn get(
+        &self,
+        request: S3Request<GetObjectInput>,
+    ) -> S3Result<S3Response<GetObjectOutput>> {
+        let (asked, object, wanted) = looked_up!(self, request);
+        let input = &request.input;
+        let mut output = told_object!(
+            GetObjectOutput,
+            object,
+            wanted,
+            asked.bucket.versioning,
+            input.checksum_mode.is_some()
+        );
+        let reader = self.sal.read(&asked.bucket, &object, wanted.range).await.map_err(error::object)?;
+        output.body = Some(self.body(reader));
+        Ok(S3Response::new(output))
+    }
+
+    pub(super) async fn head(
+        &self,
+        request: S3Request<HeadObjectInput>,
+    ) -> S3Result<S3Response<HeadObjectOutput>> {
+        let (asked, object, wanted) = looked_up!(self, request);
+        let input = &request.input;
+        let mut output = told_object!(
+            HeadObjectOutput,
+            object,
+            wanted,
+            asked.bucket.versioning,
+            input.checksum_mode.is_some()
+        );
+        overridden!(output, input);
+        Ok(S3Response::new(output))
+    }
+
+    pub(super) async fn attributes(
+        &self,
+        request: S3Request<GetObjectAttributesInput>,
+    ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
+        let input = &request.input;
+        refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::Read).await?;
+        let object = self.readable(&asked, &input.key, input.version_id.as_deref()).await?;
+        refuse_marker(&object, input.version_id.is_some())?;
+        // One header may name several.
+        let names = || input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
+        let asks = |name: &str| names().any(|asked| asked.trim() == name);
+        let kept = Kept::of(&object.attributes).filter(|_| asks(ObjectAttributes::CHECKSUM));
+        let checksum = kept.map(|kept| {
+            let mut checksum = Checksum { checksum_type: Some(kept.put_type()), ..Checksum::default() };
+            // The number of parts is told elsewhere.
+            let value = kept.value.split('-').next().unwrap_or_default().to_owned();
+            tell!(checksum, Some(&Kept { value, ..kept }));
+            checksum
+        });
+        let object_parts = (asks(ObjectAttributes::OBJECT_PARTS) && is_multipart(&object))
+            .then(|| page_of_parts(&object, input.max_parts, input.part_number_marker));
+        let output = GetObjectAttributesOutput {
+            checksum,
+            e_tag: asks(ObjectAttributes::ETAG).then(|| told_etag(&object.etag)),
+            last_modified: Some(timestamp(object.modified_ms)),
+            object_parts,
+            object_size: asks(ObjectAttributes::OBJECT_SIZE)
+                .then(|| i64::try_from(object.size_bytes).unwrap_or(i64::MAX)),
+            storage_class: asks(ObjectAttributes::STORAGE_CLASS)
+                .then(|| StorageClass::from_static(StorageClass::STANDARD)),
+            version_id: told_version(asked.bucket.versioning, object.version),
+            ..GetObjectAttributesOutput::default()
+        };
+        Ok(S3Response::new(output))
+    }
+
+    /// The data of a reader as the body of an answer.
+    fn body(&self, reader: Box<dyn Reader>) -> StreamingBlob {
+        let metrics = Arc::clone(&self.metrics);
+        let counted = pieces(reader).inspect_ok(move |data| {
+            metrics.sent_bytes.fetch_add(data.len() as u64, Relaxed);
+        });
+        Body::http_body_unsync(StreamBody::new(counted.map_ok(Frame::data))).into()
+    }
+}
+
+/// The pieces of a reader.
+pub(super) fn pieces(
+    reader: Box<dyn Reader>,
+) -> impl Stream<Item = Result<Bytes, benthic_core::Error>> + Send + 'static {
+    futures::stream::try_unfold(reader, |mut reader| async move {
+        Ok(reader.next().await?.map(|data| (data, reader)))
+    })
+}
+
+fn page_of_parts(object: &Object, max: Option<i32>, marker: Option<i32>) -> GetObjectAttributesParts {
+    let all = parts(object);
+    let marker = marker.and_then(|marker| usize::try_from(marker).ok()).unwrap_or(0);
+    let max = max.and_then(|max| usize::try_from(max).ok()).unwrap_or(PARTS_MAX).min(PARTS_MAX);
+    let page: Vec<ObjectPart> = all
+        .iter()
+        .enumerate()
+        .skip(marker)
+        .take(max)
+        .map(|(index, range)| ObjectPart {
+            part_number: i32::try_from(index + 1).ok(),
+            size: i64::try_from(range.end - range.start).ok(),
+            ..ObjectPart::default()
+        })
+        .collect();
+    let end = marker.saturating_add(page.len());
+    let composite = Kept::of(&object.attributes).is_some_and(|kept| kept.kind == Kind::Composite);
+    GetObjectAttributesParts {
+        is_truncated: Some(end < all.len()),
+        max_parts: i32::try_from(max).ok(),
+        next_part_number_marker: i32::try_from(end).ok(),
+        part_number_marker: i32::try_from(marker).ok(),
+        // Only the parts of an object with a composite checksum are told one by one.
+        parts: composite.then_some(page),
+        total_parts_count: i32::try_from(all.len()).ok(),
+    }
+}

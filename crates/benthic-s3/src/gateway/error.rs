@@ -1,0 +1,122 @@
+//! What an error of the SAL is in S3.
+
+use benthic_core::{Error, ErrorKind};
+use hyper::StatusCode;
+use s3s::{S3Error, S3ErrorCode, StdError};
+
+/// Codes of S3 that the protocol's crate has no name for.
+const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+const PAYLOAD_HASH_MISMATCH: &str = "XAmzContentSHA256Mismatch";
+
+/// Of what the SAL speaks when it says that something is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    Bucket,
+    Object,
+    Version,
+    Upload,
+}
+
+/// The error that a client gets. Messages of what the client cannot mend stay here.
+pub(super) fn s3_error(error: Error, subject: Subject) -> S3Error {
+    let code = code(&error, subject);
+    let told = code_is_the_clients(&code);
+    let mut answer = coded(code);
+    if told {
+        answer.set_message(error.to_string());
+    } else {
+        tracing::warn!(%error, "a request failed");
+    }
+    answer.set_source(Box::new(error));
+    answer
+}
+
+pub(super) fn bucket(error: Error) -> S3Error {
+    s3_error(error, Subject::Bucket)
+}
+
+pub(super) fn object(error: Error) -> S3Error {
+    s3_error(error, Subject::Object)
+}
+
+pub(super) fn upload(error: Error) -> S3Error {
+    s3_error(error, Subject::Upload)
+}
+
+/// An error with this code and the status that belongs to it.
+fn coded(code: S3ErrorCode) -> S3Error {
+    let status = match &code {
+        S3ErrorCode::Custom(name) if *name == QUOTA_EXCEEDED => Some(StatusCode::FORBIDDEN),
+        S3ErrorCode::Custom(_) => Some(StatusCode::BAD_REQUEST),
+        _ => None,
+    };
+    let mut error = S3Error::new(code);
+    if let Some(status) = status {
+        error.set_status_code(status);
+    }
+    error
+}
+
+fn code(error: &Error, subject: Subject) -> S3ErrorCode {
+    match error.kind() {
+        ErrorKind::NotFound => match subject {
+            Subject::Bucket => S3ErrorCode::NoSuchBucket,
+            Subject::Object => S3ErrorCode::NoSuchKey,
+            Subject::Version => S3ErrorCode::NoSuchVersion,
+            Subject::Upload => S3ErrorCode::NoSuchUpload,
+        },
+        ErrorKind::AlreadyExists => S3ErrorCode::BucketAlreadyExists,
+        ErrorKind::Conflict if subject == Subject::Bucket => S3ErrorCode::OperationAborted,
+        ErrorKind::Conflict => S3ErrorCode::PreconditionFailed,
+        ErrorKind::InvalidArgument => S3ErrorCode::InvalidArgument,
+        ErrorKind::Unsupported => S3ErrorCode::NotImplemented,
+        ErrorKind::PermissionDenied => S3ErrorCode::AccessDenied,
+        ErrorKind::Unavailable => S3ErrorCode::ServiceUnavailable,
+        ErrorKind::Busy => S3ErrorCode::SlowDown,
+        // A bucket's quota names the bucket; what else is over a limit is the request's size, or the store is full.
+        ErrorKind::LimitExceeded if error.context().any(|(key, _)| key == "bucket") => {
+            S3ErrorCode::Custom(QUOTA_EXCEEDED.into())
+        }
+        ErrorKind::LimitExceeded => S3ErrorCode::EntityTooLarge,
+        ErrorKind::Corrupt | ErrorKind::ClassFailed | ErrorKind::OutcomeUnknown | ErrorKind::Internal => {
+            S3ErrorCode::InternalError
+        }
+    }
+}
+
+fn code_is_the_clients(code: &S3ErrorCode) -> bool {
+    matches!(code, S3ErrorCode::InvalidArgument | S3ErrorCode::EntityTooLarge | S3ErrorCode::NotImplemented)
+}
+
+/// What went wrong with the body of a request while it was read.
+pub(super) fn body(error: StdError) -> S3Error {
+    use s3s::stream::aws_chunked_stream::AwsChunkedStreamError as Chunked;
+    use s3s::stream::upload_stream::UploadStreamError as Upload;
+    let code = if let Some(error) = error.downcast_ref::<Chunked>() {
+        match error {
+            Chunked::Underlying(inner) => underlying(inner),
+            _ => error.to_s3_error_code(),
+        }
+    } else if let Some(error) = error.downcast_ref::<Upload>() {
+        match error {
+            Upload::Underlying(inner) => underlying(inner),
+            Upload::Sha256Mismatch => S3ErrorCode::Custom(PAYLOAD_HASH_MISMATCH.into()),
+            _ => S3ErrorCode::IncompleteBody,
+        }
+    } else {
+        underlying(&error)
+    };
+    let mut answer = coded(code);
+    answer.set_source(error);
+    answer
+}
+
+fn underlying(error: &StdError) -> S3ErrorCode {
+    if error.is::<s3s::BodySizeLimitExceeded>() {
+        S3ErrorCode::EntityTooLarge
+    } else if error.is::<super::patience::Idle>() {
+        S3ErrorCode::RequestTimeout
+    } else {
+        S3ErrorCode::IncompleteBody
+    }
+}

@@ -1,0 +1,326 @@
+//! Connections: how many, how long; what is answered before S3 is asked; and S3.
+
+use super::Gateway;
+use super::auth::{Access, Auth};
+use super::cors::Question;
+use super::identity::Identities;
+use super::metrics::Metrics;
+use super::patience::Patient;
+use crate::environment::Environment;
+use crate::sal::Sal;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use s3s::config::{S3Config, StaticConfigProvider};
+use s3s::host::MultiDomain;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use s3s::{Body, HttpError};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+
+/// Most bytes of a request's head.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Most headers of a request.
+const HEADERS_MAX: usize = 128;
+/// Most bytes of a document that a client sends: 1,000 keys of 1,024 bytes, each escaped, are below it.
+const XML_BYTES_MAX: usize = 8 << 20;
+/// Most bytes of one signed piece of a body, which is in memory until it is verified.
+const SIGNED_PIECE_BYTES_MAX: usize = 16 << 20;
+/// Largest object that is written at once, and largest part.
+const OBJECT_BYTES_MAX: u64 = 5 << 30;
+/// How long requests may go on when the gateway stops.
+const STOP_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Limits on clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once; more wait to be accepted.
+    pub connections_max: usize,
+    /// How long a connection may be idle, and a request's head take.
+    pub idle_timeout: Duration,
+    /// How long a client that sends a body may send nothing.
+    pub body_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let seconds = Duration::from_secs;
+        Limits { connections_max: 1_024, idle_timeout: seconds(60), body_timeout: seconds(60) }
+    }
+}
+
+/// A gateway's front.
+pub struct Server {
+    service: S3Service,
+    sal: Arc<dyn Sal>,
+    metrics: Arc<Metrics>,
+    environment: Environment,
+    domains: Vec<String>,
+    limits: Limits,
+}
+
+impl Server {
+    /// A server for this store. In requests to these domains the bucket may be in front of the domain.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a domain that is none.
+    pub fn new(
+        sal: Arc<dyn Sal>,
+        identities: Arc<Identities>,
+        environment: Environment,
+        region: String,
+        domains: Vec<String>,
+        limits: Limits,
+    ) -> Result<Server> {
+        let metrics = Arc::new(Metrics::default());
+        let gateway = Gateway::new(Arc::clone(&sal), Arc::clone(&metrics), environment.clone(), region);
+        let mut builder = S3ServiceBuilder::new(gateway);
+        // Without it nothing would be checked at all.
+        builder.set_auth(Auth(Arc::clone(&identities)));
+        builder.set_access(Access { identities, metrics: Arc::clone(&metrics) });
+        let mut config = S3Config::default();
+        config.xml_max_body_size = XML_BYTES_MAX;
+        config.put_object_max_size = Some(OBJECT_BYTES_MAX);
+        config.post_object_max_file_size = OBJECT_BYTES_MAX;
+        config.form_max_fields_size = XML_BYTES_MAX;
+        config.aws_chunked_stream_max_chunk_size = SIGNED_PIECE_BYTES_MAX;
+        config.sig_v4_allowed_services = vec!["s3".to_owned()];
+        config.enable_sig_v2 = false;
+        builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+        if !domains.is_empty() {
+            let host = MultiDomain::new(&domains).map_err(|error| {
+                Error::new(ErrorKind::InvalidArgument, "this is no domain").with_source(error)
+            })?;
+            builder.set_host(host);
+        }
+        Ok(Server { service: builder.build(), sal, metrics, environment, domains, limits })
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Serves until `stop` is done; requests that run then may end.
+    ///
+    /// # Errors
+    /// None that concern one connection.
+    pub async fn serve(
+        self: Arc<Server>,
+        listener: TcpListener,
+        tls: Option<TlsAcceptor>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<()> {
+        let slots = Arc::new(Semaphore::new(self.limits.connections_max));
+        let graceful = GracefulShutdown::new();
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let slot = tokio::select! {
+                () = &mut stop => break,
+                slot = Arc::clone(&slots).acquire_owned() => slot,
+            };
+            let Ok(slot) = slot else { break };
+            let (stream, peer) = tokio::select! {
+                () = &mut stop => break,
+                accepted = listener.accept() => match accepted {
+                    Ok(accepted) => accepted,
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection could not be accepted");
+                        // Out of file descriptors, most likely: others end meanwhile.
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        continue;
+                    }
+                },
+            };
+            let (server, tls, watcher) = (Arc::clone(&self), tls.clone(), graceful.watcher());
+            tokio::spawn(async move {
+                let counted = Counted::new(&server.metrics.connections);
+                if let Err(error) = server.connection(stream, peer, tls, watcher).await {
+                    tracing::debug!(%error, %peer, "a connection ended");
+                }
+                drop((counted, slot));
+            });
+        }
+        drop(listener);
+        if tokio::time::timeout(STOP_TIMEOUT, graceful.shutdown()).await.is_err() {
+            tracing::warn!("requests were still running and are given up");
+        }
+        Ok(())
+    }
+
+    async fn connection(
+        self: &Arc<Server>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        tls: Option<TlsAcceptor>,
+        watcher: hyper_util::server::graceful::Watcher,
+    ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        stream.set_nodelay(true)?;
+        match tls {
+            None => self.speak(stream, peer, watcher).await,
+            Some(tls) => {
+                let stream = tokio::time::timeout(self.limits.idle_timeout, tls.accept(stream)).await??;
+                self.speak(stream, peer, watcher).await
+            }
+        }
+    }
+
+    async fn speak(
+        self: &Arc<Server>,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        _peer: SocketAddr,
+        watcher: hyper_util::server::graceful::Watcher,
+    ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let server = Arc::clone(self);
+        let service = service_fn(move |request| {
+            let server = Arc::clone(&server);
+            async move { server.answer(request).await }
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(self.limits.idle_timeout)
+            .max_header_size(HEAD_BYTES_MAX)
+            .max_headers(HEADERS_MAX);
+        let connection = http.serve_connection(TokioIo::new(stream), service);
+        watcher.watch(connection).await.map_err(Into::into)
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> std::result::Result<Response<Body>, HttpError> {
+        let begun_ms = self.environment.clock.monotonic_ms();
+        let counted = Counted::new(&self.metrics.in_flight);
+        let answered = self.route(request).await;
+        drop(counted);
+        let took = self.environment.clock.monotonic_ms().saturating_sub(begun_ms);
+        let status = answered.as_ref().map_or(500, |answer| answer.status().as_u16());
+        self.metrics.answer(status, Duration::from_millis(took));
+        answered
+    }
+
+    async fn route(&self, request: Request<Incoming>) -> std::result::Result<Response<Body>, HttpError> {
+        match (request.method(), request.uri().path()) {
+            (&Method::GET | &Method::HEAD, "/-/health") => return Ok(self.health().await),
+            (&Method::GET, "/-/metrics") => {
+                let mut answer = Response::new(Body::from(self.metrics.text()));
+                let text = HeaderValue::from_static("text/plain; version=0.0.4");
+                answer.headers_mut().insert(CONTENT_TYPE, text);
+                return Ok(answer);
+            }
+            _ => {}
+        }
+        let question = Question::of(request.method(), request.headers());
+        let bucket = question.as_ref().and_then(|_| self.bucket_of(&request));
+        if request.method() == Method::OPTIONS {
+            return Ok(self.preflight(question, bucket).await);
+        }
+        let patience = self.limits.body_timeout;
+        let expects = request.headers().contains_key(EXPECT);
+        let asked = Arc::new(AtomicBool::new(false));
+        let request =
+            request.map(|body| Body::http_body_unsync(Patient::new(body, patience, Arc::clone(&asked))));
+        let mut answer = self.service.call(request).await?;
+        // Nobody told this client to go on. Some take what they did not wait for as part of the next answer.
+        if expects && !asked.load(Relaxed) {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if let (Some(question), Some(bucket)) = (question, bucket)
+            && let Some(headers) = question.answer(self.sal.as_ref(), &bucket).await
+        {
+            answer.headers_mut().extend(headers);
+        }
+        Ok(answer)
+    }
+
+    /// Whether the store answers.
+    async fn health(&self) -> Response<Body> {
+        let listed = self.sal.list_records(crate::sal::RecordKind::Account, "", None, 1);
+        let (status, text) = match tokio::time::timeout(Duration::from_secs(5), listed).await {
+            Ok(Ok(_)) => (StatusCode::OK, "ok\n"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the store does not answer");
+                (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n")
+            }
+            Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer in time\n"),
+        };
+        let mut answer = Response::new(Body::from(text.to_owned()));
+        *answer.status_mut() = status;
+        answer
+    }
+
+    async fn preflight(&self, question: Option<Question>, bucket: Option<String>) -> Response<Body> {
+        let headers: Option<HeaderMap> = match (question, bucket) {
+            (Some(question), Some(bucket)) => question.answer(self.sal.as_ref(), &bucket).await,
+            _ => None,
+        };
+        let mut answer = Response::new(Body::empty());
+        match headers {
+            Some(headers) => answer.headers_mut().extend(headers),
+            None => *answer.status_mut() = StatusCode::FORBIDDEN,
+        }
+        answer
+    }
+
+    /// The bucket that a request is about, before its domain or first in its path.
+    fn bucket_of(&self, request: &Request<Incoming>) -> Option<String> {
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+        let before =
+            self.domains.iter().find_map(|domain| host.strip_suffix(domain.as_str())?.strip_suffix('.'));
+        let first = || request.uri().path().split('/').nth(1).filter(|bucket| !bucket.is_empty());
+        before.or_else(first).map(str::to_owned)
+    }
+}
+
+/// Counts while it lives.
+struct Counted<'a>(&'a AtomicU64);
+
+impl<'a> Counted<'a> {
+    fn new(gauge: &'a AtomicU64) -> Counted<'a> {
+        gauge.fetch_add(1, Relaxed);
+        Counted(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// What TLS takes: the certificates and the key, from PEM files.
+///
+/// # Errors
+/// `NotFound`, `InvalidArgument`.
+pub fn tls(certificates: &std::path::Path, key: &std::path::Path) -> Result<TlsAcceptor> {
+    use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let read = |path: &std::path::Path| {
+        std::fs::read(path).map_err(|error| {
+            Error::io(Action::Admin, "cannot read a file of TLS", error).with("path", path.display())
+        })
+    };
+    let wrong = |error: Box<dyn std::error::Error + Send + Sync>, path: &std::path::Path| {
+        Error::new(ErrorKind::InvalidArgument, "this is no file of TLS in PEM")
+            .with("path", path.display())
+            .with_source(error)
+    };
+    let chain: std::result::Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(&read(certificates)?).collect();
+    let chain = chain.map_err(|error| wrong(error.into(), certificates))?;
+    let secret = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| wrong(error.into(), key))?;
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, secret);
+    let mut config = config.map_err(|error| wrong(error.into(), certificates))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

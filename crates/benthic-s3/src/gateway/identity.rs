@@ -1,0 +1,442 @@
+//! Accounts, users and keys: who they are, kept as records of the [SAL](crate::sal::Records).
+//!
+//! An account owns buckets. A user acts for an account, with all its rights: there are no policies yet. A key is a user's; its
+//! secret is sealed.
+
+use super::seal::Sealer;
+use crate::environment::Environment;
+use crate::sal::{RecordChange, RecordKind, Sal};
+use benthic_core::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Longest name of an account or a user.
+pub const NAME_BYTES_MAX: usize = 64;
+/// How long a key may be used after somebody removed or suspended it.
+pub const KNOWN_MS: u64 = 10_000;
+/// Keys that are remembered.
+const KNOWN_MAX: usize = 10_000;
+/// Records of one page.
+const PAGE: usize = 1_000;
+const ACCESS_KEY_LEN: usize = 20;
+const SECRET_LEN: usize = 40;
+
+/// Somebody who owns buckets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Version of this form.
+    pub form: u32,
+    /// When it was made, in milliseconds since 1970 (UTC).
+    pub created_ms: u64,
+    /// Whether its keys are refused.
+    pub suspended: bool,
+}
+
+/// Somebody who acts for an account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// Version of this form.
+    pub form: u32,
+    /// When it was made, in milliseconds since 1970 (UTC).
+    pub created_ms: u64,
+}
+
+/// An access key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key {
+    /// Version of this form.
+    pub form: u32,
+    /// When it was made, in milliseconds since 1970 (UTC).
+    pub created_ms: u64,
+    /// Of which account.
+    pub account: String,
+    /// Of which of its users.
+    pub user: String,
+    /// Whether it is refused.
+    pub suspended: bool,
+    /// The secret, [sealed](Sealer::seal).
+    pub sealed: String,
+}
+
+/// A key and its secret, which nobody can be shown again.
+pub struct NewKey {
+    /// The key.
+    pub access_key: String,
+    /// Its secret.
+    pub secret: String,
+}
+
+/// A key that may be used, and its secret.
+#[derive(Clone)]
+pub struct KnownKey {
+    /// Whose it is.
+    pub caller: Caller,
+    /// The secret.
+    pub secret: s3s::auth::SecretKey,
+}
+
+/// Who makes a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// A user of an account.
+    User {
+        /// The account.
+        account: String,
+        /// The user.
+        user: String,
+    },
+    /// Nobody who says a name.
+    Anonymous,
+}
+
+impl Caller {
+    /// The account, if it has one.
+    pub fn account(&self) -> Option<&str> {
+        match self {
+            Caller::User { account, .. } => Some(account),
+            Caller::Anonymous => None,
+        }
+    }
+}
+
+/// The accounts, users and keys of a store.
+pub struct Identities {
+    sal: Arc<dyn Sal>,
+    sealer: Option<Sealer>,
+    environment: Environment,
+    /// Keys and when they were looked up.
+    known: Mutex<HashMap<String, (u64, Option<KnownKey>)>>,
+}
+
+/// Version of the records' form.
+const FORM: u32 = 1;
+
+impl Identities {
+    /// Those of this store. Without a sealer there is all but secrets.
+    pub fn new(sal: Arc<dyn Sal>, sealer: Option<Sealer>, environment: Environment) -> Identities {
+        Identities { sal, sealer, environment, known: Mutex::new(HashMap::new()) }
+    }
+
+    fn sealer(&self) -> Result<&Sealer> {
+        self.sealer.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "secrets take a sealing key"))
+    }
+
+    /// Makes an account.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `AlreadyExists`.
+    pub async fn create_account(&self, name: &str) -> Result<Account> {
+        check_name(name)?;
+        let account = Account { form: FORM, created_ms: self.environment.now_ms(), suspended: false };
+        let changes = [change(RecordKind::Account, name, None, Some(&account))?];
+        self.swap(&changes, |error| exists(error, "account", name)).await?;
+        Ok(account)
+    }
+
+    /// Makes a user of an account.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `NotFound`, `AlreadyExists`.
+    pub async fn create_user(&self, account: &str, name: &str) -> Result<User> {
+        check_name(name)?;
+        let found = self.account(account).await?;
+        let user = User { form: FORM, created_ms: self.environment.now_ms() };
+        let changes = [
+            // With the account as it is: nobody removes it meanwhile.
+            change(RecordKind::Account, account, Some(&found), Some(&found))?,
+            change(RecordKind::User, &user_name(account, name), None, Some(&user))?,
+        ];
+        self.swap(&changes, |error| exists(error, "user", name)).await?;
+        Ok(user)
+    }
+
+    /// Makes a key of a user. Its secret is shown here and never again.
+    ///
+    /// # Errors
+    /// `NotFound`, `Unavailable` if there are no random numbers.
+    pub async fn create_key(&self, account: &str, user: &str) -> Result<NewKey> {
+        let found = self.user(account, user).await?;
+        let access_key = self.draw("BN", ACCESS_KEY_LEN, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?;
+        let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+        let secret = self.draw("", SECRET_LEN, letters)?;
+        let key = Key {
+            form: FORM,
+            created_ms: self.environment.now_ms(),
+            account: account.to_owned(),
+            user: user.to_owned(),
+            suspended: false,
+            sealed: self.sealer()?.seal(&access_key, &secret)?,
+        };
+        let changes = [
+            change(RecordKind::User, &user_name(account, user), Some(&found), Some(&found))?,
+            change(RecordKind::Key, &access_key, None, Some(&key))?,
+        ];
+        self.swap(&changes, |error| exists(error, "key", &access_key)).await?;
+        Ok(NewKey { access_key, secret })
+    }
+
+    /// An account.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn account(&self, name: &str) -> Result<Account> {
+        self.get(RecordKind::Account, name, "no such account").await
+    }
+
+    /// A user.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn user(&self, account: &str, name: &str) -> Result<User> {
+        self.get(RecordKind::User, &user_name(account, name), "no such user").await
+    }
+
+    /// A key; its secret stays sealed.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn key(&self, access_key: &str) -> Result<Key> {
+        self.get(RecordKind::Key, access_key, "no such key").await
+    }
+
+    /// All accounts, in the order of their names.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn accounts(&self) -> Result<Vec<(String, Account)>> {
+        self.all(RecordKind::Account, "").await
+    }
+
+    /// The users of an account.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn users(&self, account: &str) -> Result<Vec<(String, User)>> {
+        let prefix = user_name(account, "");
+        let users = self.all(RecordKind::User, &prefix).await?;
+        Ok(users.into_iter().map(|(name, user)| (name[prefix.len()..].to_owned(), user)).collect())
+    }
+
+    /// All keys.
+    ///
+    /// # Errors
+    /// As the store.
+    pub async fn keys(&self) -> Result<Vec<(String, Key)>> {
+        self.all(RecordKind::Key, "").await
+    }
+
+    /// Removes an account that has no user and no bucket.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict` if it has any.
+    pub async fn remove_account(&self, name: &str) -> Result<()> {
+        let found = self.account(name).await?;
+        let in_use = |what| {
+            let message = format!("the account has {what}; remove them first");
+            Err(Error::new(ErrorKind::Conflict, message).with("account", name))
+        };
+        if !self.users(name).await?.is_empty() {
+            return in_use("users");
+        }
+        if !self.sal.list_buckets(name, None, 1).await?.0.is_empty() {
+            return in_use("buckets");
+        }
+        self.replace(RecordKind::Account, name, &found, None::<&Account>).await
+    }
+
+    /// Removes a user that has no key.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict` if it has one.
+    pub async fn remove_user(&self, account: &str, name: &str) -> Result<()> {
+        let found = self.user(account, name).await?;
+        if self.keys().await?.iter().any(|(_, key)| key.account == account && key.user == name) {
+            return Err(Error::new(ErrorKind::Conflict, "the user has keys; remove them first")
+                .with("user", user_name(account, name)));
+        }
+        self.replace(RecordKind::User, &user_name(account, name), &found, None::<&User>).await
+    }
+
+    /// Removes a key. Gateways that run may take it for [`KNOWN_MS`] more.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn remove_key(&self, access_key: &str) -> Result<()> {
+        let found = self.key(access_key).await?;
+        self.replace(RecordKind::Key, access_key, &found, None::<&Key>).await
+    }
+
+    /// Suspends an account, or ends that. Gateways that run notice within [`KNOWN_MS`].
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict`.
+    pub async fn suspend_account(&self, name: &str, suspended: bool) -> Result<()> {
+        let found = self.account(name).await?;
+        let new = Account { suspended, ..found.clone() };
+        self.replace(RecordKind::Account, name, &found, Some(&new)).await
+    }
+
+    /// Suspends a key, or ends that. Gateways that run notice within [`KNOWN_MS`].
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict`.
+    pub async fn suspend_key(&self, access_key: &str, suspended: bool) -> Result<()> {
+        let found = self.key(access_key).await?;
+        let new = Key { suspended, ..found.clone() };
+        self.replace(RecordKind::Key, access_key, &found, Some(&new)).await
+    }
+
+    /// Checks that the sealing key is the one of this store, if the store has a key to try it on.
+    ///
+    /// # Errors
+    /// `PermissionDenied`.
+    pub async fn check_sealing_key(&self) -> Result<()> {
+        let (first, _) = self.sal.list_records(RecordKind::Key, "", None, 1).await?;
+        let Some((access_key, value)) = first.first() else { return Ok(()) };
+        let key: Key = decode(value, access_key)?;
+        self.sealer()?.open_secret(access_key, &key.sealed).map(drop)
+    }
+
+    /// A key that may be used now; nothing if there is none, or it or its account is suspended. What is told is at most
+    /// [`KNOWN_MS`] old.
+    ///
+    /// # Errors
+    /// As the store; `PermissionDenied` if it was sealed with another key.
+    pub async fn known_key(&self, access_key: &str) -> Result<Option<KnownKey>> {
+        if access_key.len() != ACCESS_KEY_LEN {
+            return Ok(None);
+        }
+        let now_ms = self.environment.clock.monotonic_ms();
+        if let Some((looked_up_ms, known)) = self.lock().get(access_key)
+            && now_ms.saturating_sub(*looked_up_ms) < KNOWN_MS
+        {
+            return Ok(known.clone());
+        }
+        let known = match self.usable_key(access_key).await {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => None,
+            known => known?,
+        };
+        let mut all = self.lock();
+        if all.len() >= KNOWN_MAX {
+            all.clear();
+        }
+        all.insert(access_key.to_owned(), (now_ms, known.clone()));
+        Ok(known)
+    }
+
+    async fn usable_key(&self, access_key: &str) -> Result<Option<KnownKey>> {
+        let key = self.key(access_key).await?;
+        if key.suspended || self.account(&key.account).await?.suspended {
+            return Ok(None);
+        }
+        let secret = self.sealer()?.open_secret(access_key, &key.sealed)?;
+        let caller = Caller::User { account: key.account, user: key.user };
+        Ok(Some(KnownKey { caller, secret: secret.into() }))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u64, Option<KnownKey>)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draw(&self, prefix: &str, len: usize, letters: &[u8]) -> Result<String> {
+        let mut drawn = prefix.to_owned();
+        // Only numbers of which each letter has as many.
+        let fair = 256 - 256 % letters.len();
+        while drawn.len() < len {
+            let mut bytes = [0; 64];
+            self.environment.random.fill(&mut bytes)?;
+            let fitting = bytes.iter().map(|byte| usize::from(*byte)).filter(|number| *number < fair);
+            drawn.extend(
+                fitting.map(|number| char::from(letters[number % letters.len()])).take(len - drawn.len()),
+            );
+        }
+        Ok(drawn)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, kind: RecordKind, name: &str, missing: &str) -> Result<T> {
+        let found = self.sal.record(kind, name).await?;
+        let found = found.ok_or_else(|| Error::new(ErrorKind::NotFound, missing).with("name", name))?;
+        decode(&found, name)
+    }
+
+    async fn all<T: DeserializeOwned>(&self, kind: RecordKind, prefix: &str) -> Result<Vec<(String, T)>> {
+        let mut all: Vec<(String, T)> = Vec::new();
+        loop {
+            let after = all.last().map(|(name, _)| name.clone());
+            let (page, more) = self.sal.list_records(kind, prefix, after.as_deref(), PAGE).await?;
+            let last = page.is_empty();
+            for (name, value) in page {
+                let decoded = decode(&value, &name)?;
+                all.push((name, decoded));
+            }
+            if !more || last {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn replace<T: Serialize>(
+        &self,
+        kind: RecordKind,
+        name: &str,
+        old: &T,
+        new: Option<&T>,
+    ) -> Result<()> {
+        let changes = [change(kind, name, Some(old), new)?];
+        self.swap(&changes, |error| error.with("name", name)).await
+    }
+
+    async fn swap(&self, changes: &[RecordChange], explain: impl FnOnce(Error) -> Error) -> Result<()> {
+        self.sal.swap_records(changes).await.map_err(explain)?;
+        self.lock().clear();
+        Ok(())
+    }
+}
+
+/// The name of a user's record.
+pub fn user_name(account: &str, user: &str) -> String {
+    format!("{account}/{user}")
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '+');
+    if !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(fits) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        "a name is made of letters, digits and `-_.@+`, and has 64 of them at most",
+    )
+    .with("name", name))
+}
+
+fn exists(error: Error, what: &'static str, name: &str) -> Error {
+    if error.kind() == ErrorKind::Conflict {
+        return Error::new(ErrorKind::AlreadyExists, format!("there is a {what} of this name"))
+            .with("name", name);
+    }
+    error
+}
+
+fn change<T: Serialize>(
+    kind: RecordKind,
+    name: &str,
+    expected: Option<&T>,
+    new: Option<&T>,
+) -> Result<RecordChange> {
+    let encode = |value: &T| {
+        let text = serde_json::to_vec(value).map(Bytes::from);
+        text.map_err(|error| Error::new(ErrorKind::Internal, "a record cannot be written").with_source(error))
+    };
+    let (expected, new) = (expected.map(encode).transpose()?, new.map(encode).transpose()?);
+    Ok(RecordChange { kind, name: name.to_owned(), expected, new })
+}
+
+fn decode<T: DeserializeOwned>(value: &[u8], name: &str) -> Result<T> {
+    serde_json::from_slice(value).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, "a record cannot be read").with("name", name).with_source(error)
+    })
+}

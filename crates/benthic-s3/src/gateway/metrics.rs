@@ -1,0 +1,93 @@
+//! What the gateway counts, as Prometheus reads it. Names of buckets and objects are never labels.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Upper bounds of the buckets of the histogram, in milliseconds.
+const BOUNDS_MS: [u64; 10] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000];
+
+/// Counters since the start.
+#[derive(Default)]
+pub struct Metrics {
+    operations: Mutex<BTreeMap<&'static str, u64>>,
+    answers: Mutex<BTreeMap<u16, u64>>,
+    /// Connections that are open.
+    pub connections: AtomicU64,
+    /// Requests that are not answered yet.
+    pub in_flight: AtomicU64,
+    /// Bytes of objects that came in.
+    pub received_bytes: AtomicU64,
+    /// Bytes of objects that went out.
+    pub sent_bytes: AtomicU64,
+    durations: [AtomicU64; BOUNDS_MS.len() + 1],
+    duration_us_sum: AtomicU64,
+    /// Data objects that were collected.
+    pub collected: AtomicU64,
+    /// Collections that failed.
+    pub failed_collections: AtomicU64,
+}
+
+impl Metrics {
+    /// Counts an operation, whose name is one of a fixed set.
+    pub fn operation(&self, name: &'static str) {
+        *self.operations.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += 1;
+    }
+
+    /// Counts an answer, and the time to its first byte.
+    pub fn answer(&self, status: u16, took: Duration) {
+        *self.answers.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += 1;
+        let took_ms = took.as_millis();
+        let bucket =
+            BOUNDS_MS.iter().position(|bound| took_ms <= u128::from(*bound)).unwrap_or(BOUNDS_MS.len());
+        self.durations[bucket].fetch_add(1, Relaxed);
+        self.duration_us_sum.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// All of it, in the text format.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        head(&mut text, "operations_total", "counter", "Operations of S3 that were begun");
+        for (name, count) in self.operations.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            line(&mut text, "operations_total", &format!("{{operation=\"{name}\"}}"), count);
+        }
+        head(&mut text, "answers_total", "counter", "Answers by status");
+        for (status, count) in self.answers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            line(&mut text, "answers_total", &format!("{{status=\"{status}\"}}"), count);
+        }
+        let name = "first_byte_seconds";
+        head(&mut text, name, "histogram", "Time from a request's head to its answer's head");
+        let mut count = 0;
+        for (bucket, durations) in self.durations.iter().enumerate() {
+            count += durations.load(Relaxed);
+            let bound =
+                BOUNDS_MS.get(bucket).map_or("+Inf".to_owned(), |bound| (*bound as f64 / 1e3).to_string());
+            line(&mut text, "first_byte_seconds_bucket", &format!("{{le=\"{bound}\"}}"), count);
+        }
+        line(&mut text, "first_byte_seconds_sum", "", self.duration_us_sum.load(Relaxed) as f64 / 1e6);
+        line(&mut text, "first_byte_seconds_count", "", count);
+        for (name, kind, help, value) in [
+            ("connections", "gauge", "Connections that are open", &self.connections),
+            ("requests_in_flight", "gauge", "Requests that are not answered yet", &self.in_flight),
+            ("received_bytes_total", "counter", "Bytes of objects that came in", &self.received_bytes),
+            ("sent_bytes_total", "counter", "Bytes of objects that went out", &self.sent_bytes),
+            ("collected_total", "counter", "Data objects that were collected", &self.collected),
+            ("failed_collections_total", "counter", "Collections that failed", &self.failed_collections),
+        ] {
+            head(&mut text, name, kind, help);
+            line(&mut text, name, "", value.load(Relaxed));
+        }
+        text
+    }
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    // Writing to a string cannot fail.
+    let _ = write!(text, "# HELP benthic_s3_{name} {help}.\n# TYPE benthic_s3_{name} {kind}\n");
+}
+
+fn line(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
+    let _ = writeln!(text, "benthic_s3_{name}{labels} {value}");
+}

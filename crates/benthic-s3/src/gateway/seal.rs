@@ -1,0 +1,133 @@
+//! Sealing of secrets: XChaCha20-Poly1305 under a key that is in a file outside of the store. Who has the store alone has no secrets.
+
+use crate::environment::Environment;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+const KEY_BYTES: usize = 32;
+const NONCE_BYTES: usize = 24;
+/// The file of a key, with some room for blanks.
+const FILE_BYTES_MAX: u64 = 256;
+/// Permissions of a file that others than its owner can read.
+const OF_OTHERS: u32 = 0o077;
+
+/// Seals secrets and opens them.
+pub struct Sealer {
+    cipher: XChaCha20Poly1305,
+    environment: Environment,
+}
+
+impl Sealer {
+    /// The key in this file. With `create` the file is made, readable by its owner only, if it is not there.
+    ///
+    /// # Errors
+    /// `NotFound`, `PermissionDenied` if others can read the file, `InvalidArgument` if it has no key.
+    pub fn open(path: &Path, create: bool, environment: Environment) -> Result<Sealer> {
+        if create && !path.exists() {
+            make(path, &environment).map_err(|error| error.with("path", path.display()))?;
+        }
+        let key = read(path).map_err(|error| error.with("path", path.display()))?;
+        Ok(Sealer { cipher: XChaCha20Poly1305::new(&key.into()), environment })
+    }
+
+    /// Seals a secret for one name: it opens for no other. In hexadecimal: the nonce and what is sealed.
+    ///
+    /// # Errors
+    /// `Unavailable` if there are no random numbers.
+    pub fn seal(&self, name: &str, secret: &str) -> Result<String> {
+        let mut nonce = [0; NONCE_BYTES];
+        self.environment.random.fill(&mut nonce)?;
+        let payload = Payload { msg: secret.as_bytes(), aad: name.as_bytes() };
+        let sealed = self
+            .cipher
+            .encrypt(XNonce::from_slice(&nonce), payload)
+            .map_err(|_| Error::new(ErrorKind::Internal, "a secret could not be sealed"))?;
+        Ok(format!("{}{}", hex(&nonce), hex(&sealed)))
+    }
+
+    /// Opens what was sealed for this name.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if it was sealed with another key, or damaged.
+    pub fn open_secret(&self, name: &str, sealed: &str) -> Result<String> {
+        let wrong = || {
+            Error::new(
+                ErrorKind::PermissionDenied,
+                "a secret cannot be opened: it was sealed with another key; --sealing-key names the file",
+            )
+            .with("name", name)
+        };
+        let bytes = unhex(sealed).filter(|bytes| bytes.len() > NONCE_BYTES).ok_or_else(wrong)?;
+        let (nonce, sealed) = bytes.split_at(NONCE_BYTES);
+        let payload = Payload { msg: sealed, aad: name.as_bytes() };
+        let secret = self.cipher.decrypt(XNonce::from_slice(nonce), payload).map_err(|_| wrong())?;
+        String::from_utf8(secret).map_err(|_| wrong())
+    }
+}
+
+fn make(path: &Path, environment: &Environment) -> Result<()> {
+    let io = |message| move |error| Error::io(Action::Admin, message, error);
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(dir).map_err(io("cannot make the directory of the sealing key"))?;
+    let mut key = [0; KEY_BYTES];
+    environment.random.fill(&mut key)?;
+    // Written aside and linked, so that two who start at once have one key, whole.
+    let mut draft = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o600))
+        .tempfile_in(dir)
+        .map_err(io("cannot make the file of the sealing key"))?;
+    writeln!(draft, "{}", hex(&key)).map_err(io("cannot write the sealing key"))?;
+    draft.as_file().sync_all().map_err(io("cannot write the sealing key"))?;
+    match draft.persist_noclobber(path) {
+        Ok(_) => {
+            fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(io("cannot write the sealing key"))
+        }
+        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(Error::io(Action::Admin, "cannot make the file of the sealing key", error.error)),
+    }
+}
+
+fn read(path: &Path) -> Result<[u8; KEY_BYTES]> {
+    let missing = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::new(
+            ErrorKind::NotFound,
+            "there is no sealing key here; `benthic s3 serve` makes one at its first start",
+        ),
+        _ => Error::io(Action::Admin, "cannot read the sealing key", error),
+    };
+    let found = fs::metadata(path).map_err(missing)?;
+    if found.permissions().mode() & OF_OTHERS != 0 {
+        return Err(Error::new(
+            ErrorKind::PermissionDenied,
+            "others than its owner can read the sealing key; `chmod 600` the file",
+        ));
+    }
+    if found.len() > FILE_BYTES_MAX {
+        return Err(no_key());
+    }
+    let text = fs::read_to_string(path).map_err(missing)?;
+    unhex(text.trim()).and_then(|key| key.try_into().ok()).ok_or_else(no_key)
+}
+
+fn no_key() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "this file has no sealing key, which is 64 hexadecimal digits")
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of hexadecimal digits.
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
+        return None;
+    }
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}

@@ -1,0 +1,176 @@
+//! Tags of objects and buckets.
+
+use super::auth::{Asked, Wants};
+use super::objects::told_version;
+use super::{Gateway, UPDATES_MAX, error, names};
+use crate::sal::{Attributes, Object};
+use benthic_core::ErrorKind;
+use bytes::Bytes;
+use s3s::dto::{
+    DeleteBucketTaggingInput, DeleteBucketTaggingOutput, DeleteObjectTaggingInput, DeleteObjectTaggingOutput,
+    GetBucketTaggingInput, GetBucketTaggingOutput, GetObjectTaggingInput, GetObjectTaggingOutput,
+    PutBucketTaggingInput, PutBucketTaggingOutput, PutObjectTaggingInput, PutObjectTaggingOutput, Tag,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+
+/// Most tags of an object.
+const OBJECT_TAGS_MAX: usize = 10;
+/// Most tags of a bucket.
+const BUCKET_TAGS_MAX: usize = 50;
+/// Longest key of a tag, in characters.
+const KEY_CHARS_MAX: usize = 128;
+/// Longest value of a tag, in characters.
+const VALUE_CHARS_MAX: usize = 256;
+
+type Pairs = Vec<(String, String)>;
+
+/// Tags as the header `x-amz-tagging` has them.
+pub(super) fn parse(header: &str) -> S3Result<Pairs> {
+    let pairs = url::form_urlencoded::parse(header.as_bytes());
+    let pairs = pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect();
+    checked(pairs, OBJECT_TAGS_MAX)
+}
+
+/// Tags as XML has them.
+pub(super) fn pairs(tags: &[Tag]) -> S3Result<Pairs> {
+    checked(unchecked(tags), BUCKET_TAGS_MAX)
+}
+
+fn unchecked(tags: &[Tag]) -> Pairs {
+    let pair = |tag: &Tag| (tag.key.clone().unwrap_or_default(), tag.value.clone().unwrap_or_default());
+    tags.iter().map(pair).collect()
+}
+
+fn checked(pairs: Pairs, max: usize) -> S3Result<Pairs> {
+    if pairs.len() > max {
+        return Err(s3_error!(InvalidTag, "there are {max} tags at most"));
+    }
+    for (index, (key, value)) in pairs.iter().enumerate() {
+        if key.is_empty() || key.chars().count() > KEY_CHARS_MAX {
+            return Err(s3_error!(InvalidTag, "The TagKey you have provided is invalid"));
+        }
+        if value.chars().count() > VALUE_CHARS_MAX {
+            return Err(s3_error!(InvalidTag, "The TagValue you have provided is invalid"));
+        }
+        if pairs[..index].iter().any(|(earlier, _)| earlier == key) {
+            return Err(s3_error!(InvalidTag, "Cannot provide multiple Tags with the same key"));
+        }
+    }
+    Ok(pairs)
+}
+
+/// Puts tags among attributes; none of them removes what is there.
+pub(super) fn set(attributes: &mut Attributes, pairs: &Pairs) -> S3Result<()> {
+    if pairs.is_empty() {
+        attributes.remove(names::TAGS);
+        return Ok(());
+    }
+    let text = serde_json::to_vec(pairs).map_err(|error| s3_error!(error, InternalError))?;
+    attributes.insert(names::TAGS.to_owned(), Bytes::from(text));
+    Ok(())
+}
+
+fn get(attributes: &Attributes) -> S3Result<Pairs> {
+    let Some(text) = attributes.get(names::TAGS) else { return Ok(Pairs::new()) };
+    serde_json::from_slice(text).map_err(|error| s3_error!(error, InternalError))
+}
+
+fn tag_set(attributes: &Attributes) -> S3Result<Vec<Tag>> {
+    let tag = |(key, value)| Tag { key: Some(key), value: Some(value) };
+    Ok(get(attributes)?.into_iter().map(tag).collect())
+}
+
+/// How many tags there are, if there are any.
+pub(super) fn count(attributes: &Attributes) -> Option<i32> {
+    let count = get(attributes).ok()?.len();
+    i32::try_from(count).ok().filter(|count| *count > 0)
+}
+
+impl Gateway {
+    pub(super) async fn object_tags(
+        &self,
+        request: S3Request<GetObjectTaggingInput>,
+    ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let object = self.visible(&asked, &input.key, input.version_id.as_deref()).await?;
+        let version_id = told_version(asked.bucket.versioning, object.version);
+        Ok(S3Response::new(GetObjectTaggingOutput { tag_set: tag_set(&object.attributes)?, version_id }))
+    }
+
+    pub(super) async fn set_object_tags(
+        &self,
+        request: S3Request<PutObjectTaggingInput>,
+    ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let pairs = checked(unchecked(&input.tagging.tag_set), OBJECT_TAGS_MAX)?;
+        let object = self.tag(&asked, &input.key, input.version_id.as_deref(), &pairs).await?;
+        let version_id = told_version(asked.bucket.versioning, object.version);
+        Ok(S3Response::new(PutObjectTaggingOutput { version_id }))
+    }
+
+    pub(super) async fn remove_object_tags(
+        &self,
+        request: S3Request<DeleteObjectTaggingInput>,
+    ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let object = self.tag(&asked, &input.key, input.version_id.as_deref(), &Pairs::new()).await?;
+        let version_id = told_version(asked.bucket.versioning, object.version);
+        Ok(S3Response::new(DeleteObjectTaggingOutput { version_id }))
+    }
+
+    async fn tag(&self, asked: &Asked, key: &str, version: Option<&str>, pairs: &Pairs) -> S3Result<Object> {
+        for _ in 0..UPDATES_MAX {
+            let object = self.visible(asked, key, version).await?;
+            let mut attributes = object.attributes.clone();
+            set(&mut attributes, pairs)?;
+            match self.sal.set_attributes(&asked.bucket, &object, attributes).await {
+                Err(failure) if failure.kind() == ErrorKind::Conflict => {}
+                result => return result.map(|()| object).map_err(error::object),
+            }
+        }
+        Err(s3_error!(OperationAborted))
+    }
+
+    pub(super) async fn bucket_tags(
+        &self,
+        request: S3Request<GetBucketTaggingInput>,
+    ) -> S3Result<S3Response<GetBucketTaggingOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let tag_set = tag_set(&asked.bucket.attributes)?;
+        if tag_set.is_empty() {
+            return Err(s3_error!(NoSuchTagSet));
+        }
+        Ok(S3Response::new(GetBucketTaggingOutput { tag_set }))
+    }
+
+    pub(super) async fn set_bucket_tags(
+        &self,
+        request: S3Request<PutBucketTaggingInput>,
+    ) -> S3Result<S3Response<PutBucketTaggingOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let pairs = pairs(&input.tagging.tag_set)?;
+        self.change_bucket(asked.bucket, |bucket| set(&mut bucket.attributes, &pairs)).await?;
+        Ok(S3Response::new(PutBucketTaggingOutput::default()))
+    }
+
+    pub(super) async fn remove_bucket_tags(
+        &self,
+        request: S3Request<DeleteBucketTaggingInput>,
+    ) -> S3Result<S3Response<DeleteBucketTaggingOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        self.change_bucket(asked.bucket, |bucket| set(&mut bucket.attributes, &Pairs::new())).await?;
+        Ok(S3Response::new(DeleteBucketTaggingOutput::default()))
+    }
+}

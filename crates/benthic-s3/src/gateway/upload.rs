@@ -1,0 +1,84 @@
+//! PutObject.
+
+use super::auth::Wants;
+use super::checksums::{Algorithm, Declared, Verified, Verifier, declared, etag, tell};
+use super::objects::{condition, given, told_etag, told_version};
+use super::{Gateway, error};
+use crate::sal::{Finish, Writer};
+use futures::StreamExt;
+use s3s::dto::{PutObjectInput, PutObjectOutput, StreamingBlob};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Gateway {
+    pub(super) async fn put(
+        &self,
+        mut request: S3Request<PutObjectInput>,
+    ) -> S3Result<S3Response<PutObjectOutput>> {
+        let body = request.input.body.take();
+        let input = &request.input;
+        super::refuse([("appending", input.write_offset_bytes.is_some())])?;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let mut attributes = given!(input).attributes()?;
+        let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;
+        let declared = Declared {
+            content_md5: input.content_md5.clone(),
+            checksum: declared!(input),
+            algorithm: algorithm(input.checksum_algorithm.as_ref().map(|algorithm| algorithm.as_str()))?,
+            trailers: request.trailing_headers.clone(),
+            len_bytes: Some(len_bytes),
+        };
+        let verifier = Verifier::new(declared, None, &request.headers)?;
+        let size_bytes = u64::try_from(len_bytes).map_err(|_| s3_error!(InvalidArgument))?;
+        let writer = self.sal.write(&asked.bucket, &input.key, None, Some(size_bytes)).await;
+        let mut writer = writer.map_err(error::object)?;
+        let verified = match self.receive(body, writer.as_mut(), verifier).await {
+            Ok(verified) => verified,
+            Err(failure) => return Err(given_up(writer, failure).await),
+        };
+        verified.checksum.put(&mut attributes);
+        let finish = Finish { etag: etag(&verified.md5), attributes, condition };
+        let written = writer.finish(finish).await.map_err(error::object)?;
+        let mut output = PutObjectOutput {
+            e_tag: Some(told_etag(&etag(&verified.md5))),
+            version_id: told_version(asked.bucket.versioning, written.version),
+            checksum_type: Some(verified.checksum.put_type()),
+            ..PutObjectOutput::default()
+        };
+        tell!(output, Some(&verified.checksum));
+        Ok(S3Response::new(output))
+    }
+
+    /// Writes a body to its end, and verifies it.
+    pub(super) async fn receive(
+        &self,
+        body: Option<StreamingBlob>,
+        writer: &mut dyn Writer,
+        mut verifier: Verifier,
+    ) -> S3Result<Verified> {
+        if let Some(mut body) = body {
+            while let Some(data) = body.next().await {
+                let data = data.map_err(error::body)?;
+                verifier.update(&data);
+                self.metrics.received_bytes.fetch_add(data.len() as u64, Relaxed);
+                writer.write(data).await.map_err(error::object)?;
+            }
+        }
+        verifier.finish()
+    }
+}
+
+/// Gives a write up, after this.
+pub(super) async fn given_up(writer: Box<dyn Writer>, failure: s3s::S3Error) -> s3s::S3Error {
+    if let Err(error) = writer.abort().await {
+        tracing::debug!(%error, "a write that failed could not be given up; it will be collected");
+    }
+    failure
+}
+
+/// The algorithm that is only named.
+pub(super) fn algorithm(name: Option<&str>) -> S3Result<Option<Algorithm>> {
+    name.map(Algorithm::parse).transpose()
+}

@@ -1,0 +1,266 @@
+//! CreateMultipartUpload, CompleteMultipartUpload, AbortMultipartUpload.
+
+use super::auth::{Asked, Wants};
+use super::checksums::{ALGORITHMS, Algorithm, Kept, Kind, declared, etag_of_parts, of_parts, tell};
+use super::objects::{condition, given, refuse_customer_keys, told_etag, told_version};
+use super::{Gateway, error, names};
+use crate::sal::{Attributes, Finish, Id, Part, PartRef, Upload, VersionId};
+use benthic_core::ErrorKind;
+use s3s::dto::{
+    AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType,
+    CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput,
+    CreateMultipartUploadOutput, Initiator,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+use std::collections::BTreeMap;
+
+/// Least size of a part that is not the last.
+const PART_BYTES_MIN: u64 = 5 << 20;
+/// Parts that are read from the store at once.
+const PAGE: usize = 1_000;
+
+/// The checksum that an upload was begun with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WantedChecksum {
+    pub algorithm: Algorithm,
+    pub kind: Kind,
+}
+
+pub(super) fn wanted_checksum(upload: &Upload) -> Option<WantedChecksum> {
+    let kept = Kept::of(&upload.attributes)?;
+    Some(WantedChecksum { algorithm: kept.algorithm, kind: kept.kind })
+}
+
+pub(super) fn upload_id(text: &str) -> S3Result<Id> {
+    text.parse().map_err(|_| s3_error!(NoSuchUpload))
+}
+
+pub(super) fn initiator(name: &str) -> Initiator {
+    Initiator { id: Some(name.to_owned()), display_name: Some(name.to_owned()) }
+}
+
+impl Gateway {
+    pub(super) async fn begin_upload(
+        &self,
+        request: S3Request<CreateMultipartUploadInput>,
+    ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+        let input = &request.input;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let mut attributes = given!(input).attributes()?;
+        let algorithm =
+            super::upload::algorithm(input.checksum_algorithm.as_ref().map(|algorithm| algorithm.as_str()))?;
+        let kind = input.checksum_type.as_ref().map(|kind| Kind::parse(kind.as_str())).transpose()?;
+        let checksum = match (algorithm, kind) {
+            (None, None) => None,
+            (None, Some(_)) => {
+                return Err(s3_error!(InvalidRequest, "a checksum type takes a checksum algorithm"));
+            }
+            (Some(algorithm), kind) => {
+                let kind = kind.unwrap_or(algorithm.kinds()[0]);
+                if !algorithm.kinds().contains(&kind) {
+                    return Err(s3_error!(
+                        InvalidRequest,
+                        "the checksum type {} is not for {}",
+                        kind.name(),
+                        algorithm.name()
+                    ));
+                }
+                Some(Kept { algorithm, kind, value: String::new() })
+            }
+        };
+        if let Some(checksum) = &checksum {
+            checksum.put(&mut attributes);
+        }
+        let upload =
+            self.sal.create_upload(&asked.bucket, &input.key, attributes).await.map_err(error::bucket)?;
+        Ok(S3Response::new(CreateMultipartUploadOutput {
+            bucket: Some(input.bucket.clone()),
+            key: Some(input.key.clone()),
+            upload_id: Some(upload.to_string()),
+            checksum_algorithm: checksum
+                .as_ref()
+                .map(|checksum| ChecksumAlgorithm::from_static(checksum.algorithm.name())),
+            checksum_type: checksum.as_ref().map(Kept::put_type),
+            ..CreateMultipartUploadOutput::default()
+        }))
+    }
+
+    pub(super) async fn abort_upload(
+        &self,
+        request: S3Request<AbortMultipartUploadInput>,
+    ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
+        let input = &request.input;
+        super::refuse([("a condition on the time of an upload", input.if_match_initiated_time.is_some())])?;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let upload = upload_id(&input.upload_id)?;
+        self.sal.abort_upload(&asked.bucket, &input.key, upload).await.map_err(error::upload)?;
+        Ok(S3Response::new(AbortMultipartUploadOutput::default()))
+    }
+
+    pub(super) async fn complete(
+        &self,
+        request: S3Request<CompleteMultipartUploadInput>,
+    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+        let input = &request.input;
+        refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
+        let asked =
+            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let id = upload_id(&input.upload_id)?;
+        let named =
+            input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref()).unwrap_or_default();
+        if named.is_empty() {
+            return Err(s3_error!(MalformedXML, "an object has one part at least"));
+        }
+        let upload = match self.sal.upload(&asked.bucket, &input.key, id).await {
+            Err(failure) if failure.kind() == ErrorKind::NotFound => {
+                return self.completed_before(&asked, input, id).await;
+            }
+            upload => upload.map_err(error::upload)?,
+        };
+        let parts = chosen(named, &self.all_parts(&asked, &input.key, id).await?)?;
+        let size_bytes: u64 = parts.iter().map(|(_, part)| part.size_bytes()).sum();
+        if input.mpu_object_size.is_some_and(|size| u64::try_from(size) != Ok(size_bytes)) {
+            return Err(s3_error!(InvalidRequest, "x-amz-mp-object-size is not the size of the parts"));
+        }
+        let etag = etag_of_parts(parts.iter().map(|(_, part)| part.etag.as_str()))?;
+        let checksum = checksum(&upload, &parts, input)?;
+        let mut attributes: Attributes = upload.attributes;
+        attributes.remove(names::CHECKSUM);
+        if let Some(checksum) = &checksum {
+            checksum.put(&mut attributes);
+        }
+        let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        let refs: Vec<PartRef> =
+            parts.iter().map(|(number, part)| PartRef { number: *number, write: part.write }).collect();
+        let finish = Finish { etag: etag.clone(), attributes, condition };
+        let completed = self.sal.complete_upload(&asked.bucket, &input.key, id, &refs, finish).await;
+        let version = completed.map_err(|failure| match failure.kind() {
+            // A part was replaced since it was looked up.
+            ErrorKind::InvalidArgument => s3_error!(InvalidPart),
+            // Of an object that must be there the condition says so, not the upload.
+            ErrorKind::NotFound if input.if_match.is_some() => error::object(failure),
+            _ => error::upload(failure),
+        })?;
+        Ok(S3Response::new(told(&asked, input, version, &etag, checksum.as_ref())))
+    }
+
+    /// What a repetition of what succeeded is answered.
+    async fn completed_before(
+        &self,
+        asked: &Asked,
+        input: &CompleteMultipartUploadInput,
+        upload: Id,
+    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+        match self.sal.object(&asked.bucket, &input.key, None).await {
+            Ok(object) if object.write == upload && !object.marker => {
+                let kept = Kept::of(&object.attributes);
+                Ok(S3Response::new(told(asked, input, object.version, &object.etag, kept.as_ref())))
+            }
+            Err(failure) if failure.kind() != ErrorKind::NotFound => Err(error::upload(failure)),
+            _ => Err(s3_error!(NoSuchUpload)),
+        }
+    }
+
+    async fn all_parts(&self, asked: &Asked, key: &str, upload: Id) -> S3Result<BTreeMap<u16, Part>> {
+        let mut all = BTreeMap::new();
+        loop {
+            let after = all.last_key_value().map_or(0, |(number, _)| *number);
+            let page = self.sal.list_parts(&asked.bucket, key, upload, after, PAGE).await;
+            let (page, more) = page.map_err(error::upload)?;
+            let last = page.is_empty();
+            all.extend(page);
+            if !more || last {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+fn told(
+    asked: &Asked,
+    input: &CompleteMultipartUploadInput,
+    version: VersionId,
+    etag: &str,
+    checksum: Option<&Kept>,
+) -> CompleteMultipartUploadOutput {
+    let mut output = CompleteMultipartUploadOutput {
+        bucket: Some(input.bucket.clone()),
+        key: Some(input.key.clone()),
+        location: Some(format!("/{}/{}", input.bucket, input.key)),
+        e_tag: Some(told_etag(etag)),
+        version_id: told_version(asked.bucket.versioning, version),
+        checksum_type: checksum.map(|kept| ChecksumType::from_static(kept.kind.name())),
+        ..CompleteMultipartUploadOutput::default()
+    };
+    tell!(output, checksum);
+    output
+}
+
+/// The parts that are named, in the order of their numbers.
+fn chosen(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u16, Part)>> {
+    // Before anything is said about single parts.
+    if !named.is_sorted_by(|one, next| one.part_number < next.part_number) {
+        return Err(s3_error!(InvalidPartOrder));
+    }
+    let mut parts: Vec<(u16, Part)> = Vec::with_capacity(named.len());
+    for (index, named_part) in named.iter().enumerate() {
+        let number = named_part.part_number.ok_or_else(|| s3_error!(MalformedXML))?;
+        let number = super::parts::number(number)?;
+        let part = all.get(&number).ok_or_else(|| s3_error!(InvalidPart))?;
+        if named_part.e_tag.as_ref().is_none_or(|etag| etag.value() != part.etag) {
+            return Err(s3_error!(InvalidPart));
+        }
+        let declared = declared!(named_part);
+        let kept = Kept::of(&part.attributes);
+        if let Some((algorithm, value)) = declared
+            && kept.as_ref().and_then(|kept| kept.value_of(algorithm)) != Some(value)
+        {
+            return Err(s3_error!(InvalidPart, "a part has another checksum"));
+        }
+        if index + 1 < named.len() && part.size_bytes() < PART_BYTES_MIN {
+            return Err(s3_error!(EntityTooSmall));
+        }
+        parts.push((number, part.clone()));
+    }
+    Ok(parts)
+}
+
+/// The checksum of the whole, compared with what the client says.
+fn checksum(
+    upload: &Upload,
+    parts: &[(u16, Part)],
+    input: &CompleteMultipartUploadInput,
+) -> S3Result<Option<Kept>> {
+    let kept: Vec<(Option<Kept>, u64)> =
+        parts.iter().map(|(_, part)| (Kept::of(&part.attributes), part.size_bytes())).collect();
+    let wanted = wanted_checksum(upload);
+    let kind = input.checksum_type.as_ref().map(|kind| Kind::parse(kind.as_str())).transpose()?;
+    let computed = match wanted {
+        Some(WantedChecksum { algorithm, kind: begun }) => {
+            if kind.is_some_and(|kind| kind != begun) {
+                return Err(s3_error!(InvalidRequest, "the upload was begun with another checksum type"));
+            }
+            Some(of_parts(algorithm, begun, &kept)?)
+        }
+        // Nobody asked for one: it is told if the parts have one of which that of the whole follows.
+        None => {
+            let same = |algorithm: Algorithm| {
+                kept.iter().all(|(kept, _)| kept.as_ref().is_some_and(|kept| kept.algorithm == algorithm))
+            };
+            let algorithm = ALGORITHMS.into_iter().find(|algorithm| same(*algorithm));
+            let algorithm = algorithm.filter(|algorithm| algorithm.kinds().contains(&Kind::FullObject));
+            algorithm.map(|algorithm| of_parts(algorithm, Kind::FullObject, &kept)).transpose()?
+        }
+    };
+    if let Some((algorithm, said)) = declared!(input) {
+        let found = computed.as_ref().and_then(|computed| computed.value_of(algorithm));
+        // The number of parts behind a composite one may be left out.
+        let same = found.is_some_and(|found| found == said || found.split('-').next() == Some(said.as_str()));
+        if !same {
+            return Err(s3_error!(BadDigest, "the checksum is not that of the object"));
+        }
+    }
+    Ok(computed)
+}

@@ -1,0 +1,69 @@
+//! `benthic-s3`: the verb `s3` of `benthic`, in a program of its own.
+
+mod commands;
+
+use benthic_cli::Global;
+use benthic_cli::output::Output;
+use benthic_cli::store::Session;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// S3 over the objects of a store.
+#[derive(Parser)]
+#[command(
+    name = "benthic-s3",
+    bin_name = "benthic",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve S3, and administer its accounts, keys and buckets
+    #[command(after_help = commands::EXAMPLES)]
+    S3(commands::S3Args),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return benthic_cli::refuse(&error),
+    };
+    let session = Session::new(cli.global.store, Output::new(cli.global.json), benthic_classes::registry());
+    benthic_cli::run_to_end(session, cli.global.verbose, async |session| match cli.command {
+        Command::S3(args) => commands::run(args, session).await,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_has_help_with_an_example() {
+        fn check(command: &clap::Command, path: &str) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example") && help.contains(path), "{path}: {help:?}");
+            assert!(command.get_about().is_some(), "{path} says what it does");
+            for option in command.get_arguments() {
+                assert!(option.get_help().is_some(), "{path}: {} is documented", option.get_id());
+            }
+            for inner in command.get_subcommands() {
+                check(inner, &format!("{path} {}", inner.get_name()));
+            }
+        }
+        let command = Cli::command();
+        command.clone().debug_assert();
+        for inner in command.get_subcommands() {
+            check(inner, &format!("benthic {}", inner.get_name()));
+        }
+    }
+}

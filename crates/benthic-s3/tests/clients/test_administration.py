@@ -1,0 +1,88 @@
+"""The verbs of `benthic s3` beside a gateway that runs, and its end."""
+
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+
+import pytest
+
+
+def test_the_sealing_key_is_not_in_the_store(own_gateway):
+    path = pathlib.Path(own_gateway.key_file)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    key = path.read_text().strip().encode()
+    secret = own_gateway.secret_key.encode()
+    own_gateway.stop()
+    for file in (own_gateway.dir / "store").rglob("*"):
+        if file.is_file():
+            data = file.read_bytes()
+            assert key not in data and secret not in data
+    log = (own_gateway.dir / "gateway.log").read_bytes()
+    assert secret not in log and key not in log
+    own_gateway.start()
+
+
+def test_keys_are_made_suspended_and_removed(gateway):
+    gateway.run("account", "create", "lab")
+    gateway.run("user", "create", "lab/ada")
+    key = gateway.run("key", "create", "lab/ada")[0]
+    access_key = key["access_key"]
+    shown = gateway.run("key", "show", access_key)[0]
+    assert shown["account"] == "lab" and "secret_key" not in shown
+    client = gateway.client(access_key, key["secret_key"])
+    assert client.list_buckets()["Buckets"] == []
+    gateway.run("key", "rm", access_key)
+    assert access_key not in [found["access_key"] for found in gateway.run("key", "ls")]
+    second = gateway.run("key", "create", "lab/ada")[0]
+    gateway.run("key", "suspend", second["access_key"])
+    refused = gateway.client(second["access_key"], second["secret_key"])
+    with pytest.raises(refused.exceptions.ClientError, match="InvalidAccessKeyId"):
+        refused.list_buckets()
+    gateway.run("key", "rm", second["access_key"])
+    gateway.run("user", "rm", "lab/ada")
+    gateway.run("account", "rm", "lab")
+
+
+def test_usage_quota_and_check(gateway, s3, bucket, code_of):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"x" * 1_000)
+    s3.put_object(Bucket=bucket, Key="b", Body=b"x" * 2_000)
+    used = gateway.run("usage", bucket)[0]
+    assert (used["objects"], used["bytes"]) == (2, 3_000)
+    gateway.run("quota", bucket, "--bytes-max", "4000")
+    put = lambda size: s3.put_object(Bucket=bucket, Key="c", Body=b"x" * size)
+    assert code_of(put, 1_001) == ("QuotaExceeded", 403)
+    put(1_000)
+    gateway.run("quota", bucket, "--none")
+    put(10_000)
+    assert gateway.run("bucket", "check", bucket)[0]["findings"] == []
+    assert bucket in [found["bucket"] for found in gateway.run("bucket", "ls")]
+    assert gateway.run("bucket", "stat", bucket)[0]["usage"]["objects"] == 3
+    assert gateway.run("gc", "status")[0]["entries"] >= 1
+    gateway.run("gc", "run")
+
+
+def test_a_gateway_starts_again(own_gateway):
+    s3 = own_gateway.client()
+    s3.create_bucket(Bucket="kept")
+    s3.put_object(Bucket="kept", Key="a", Body=b"data" * 10_000)
+    own_gateway.kill()
+    own_gateway.start()
+    assert own_gateway.client().get_object(Bucket="kept", Key="a")["Body"].read() == b"data" * 10_000
+    assert own_gateway.run("bucket", "check", "kept")[0]["findings"] == []
+
+
+def test_another_sealing_key_is_refused(own_gateway):
+    own_gateway.stop()
+    pathlib.Path(own_gateway.key_file).write_text("0" * 64 + "\n")
+    refused = subprocess.run(
+        own_gateway.command(["s3", "serve", "--listen", "127.0.0.1:0", "--pool", own_gateway.pool]),
+        capture_output=True, text=True, timeout=60,
+    )
+    assert refused.returncode == 8 and "sealing-key" in refused.stderr
+    pathlib.Path(own_gateway.key_file).unlink()
+    own_gateway.options = ()
+    own_gateway.process = subprocess.Popen([sys.executable, "-c", "pass"])
+
+

@@ -1,0 +1,162 @@
+"""What no client should send: the right error, and nothing stored."""
+
+import datetime
+import hashlib
+import http.client
+import re
+import socket
+import urllib.parse
+
+import botocore.auth
+import botocore.awsrequest
+import botocore.credentials
+import pytest
+
+
+def signed(gateway, method, path, body=b"", headers=None, access_key=None, secret_key=None):
+    """The head of a request, signed."""
+    given = {"x-amz-content-sha256": hashlib.sha256(body).hexdigest(), **(headers or {})}
+    request = botocore.awsrequest.AWSRequest(method=method, url=gateway.url + path, data=body, headers=given)
+    keys = botocore.credentials.Credentials(access_key or gateway.access_key, secret_key or gateway.secret_key)
+    botocore.auth.S3SigV4Auth(keys, "s3", "us-east-1").add_auth(request)
+    return dict(request.headers.items())
+
+
+def send(gateway, method, path, body=b"", headers=None):
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(gateway.url).netloc, timeout=30)
+    connection.request(method, path, body=body, headers=headers or {})
+    answer = connection.getresponse()
+    text = answer.read()
+    code = re.search(rb"<Code>(.*?)</Code>", text)
+    return answer.status, code.group(1).decode() if code else text
+
+
+def nothing_is_there(s3, bucket):
+    return "Contents" not in s3.list_objects_v2(Bucket=bucket)
+
+
+def test_a_signed_request_is_taken(gateway, s3, bucket):
+    path = f"/{bucket}/a"
+    assert send(gateway, "PUT", path, b"data", signed(gateway, "PUT", path, b"data"))[0] == 200
+    assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"data"
+
+
+@pytest.mark.parametrize(
+    "change, expected",
+    [
+        ({"Authorization": "nonsense"}, (400, "InvalidRequest")),
+        ({"x-amz-date": "20200101T000000Z"}, None),
+        ({"x-amz-acl": "public-read"}, (403, "AccessDenied")),
+        ({"x-amz-copy-source": "/some/where"}, (403, "AccessDenied")),
+    ],
+)
+def test_a_head_that_was_changed(gateway, s3, bucket, change, expected):
+    path = f"/{bucket}/a"
+    answer = send(gateway, "PUT", path, b"data", signed(gateway, "PUT", path, b"data") | change)
+    assert answer == expected if expected else answer[0] in (400, 403)
+    assert nothing_is_there(s3, bucket)
+
+
+def test_wrong_keys(gateway, s3, bucket):
+    path = f"/{bucket}/a"
+    secret = "x" + gateway.secret_key[1:] if gateway.secret_key[0] != "x" else "y" + gateway.secret_key[1:]
+    wrong = signed(gateway, "PUT", path, b"data", secret_key=secret)
+    assert send(gateway, "PUT", path, b"data", wrong) == (403, "SignatureDoesNotMatch")
+    for unknown in ("BNAAAAAAAAAAAAAAAAAA", "A", "B" * 1_000):
+        wrong = signed(gateway, "PUT", path, b"data", access_key=unknown)
+        assert send(gateway, "PUT", path, b"data", wrong) == (403, "InvalidAccessKeyId")
+    assert send(gateway, "PUT", path, b"other", signed(gateway, "PUT", path, b"data"))[0] == 400
+    assert send(gateway, "PUT", path + "b", b"data", signed(gateway, "PUT", path, b"data")) == (403, "SignatureDoesNotMatch")
+    assert nothing_is_there(s3, bucket)
+
+
+def test_a_body_that_ends_too_early(gateway, s3, bucket):
+    path = f"/{bucket}/a"
+    head = signed(gateway, "PUT", path, b"data" * 1_000, {"Content-Length": "4000"})
+    address = urllib.parse.urlsplit(gateway.url)
+    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+        lines = [f"PUT {path} HTTP/1.1", f"Host: {address.netloc}", *(f"{name}: {value}" for name, value in head.items())]
+        connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode() + b"data" * 500)
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(65_536)
+    assert nothing_is_there(s3, bucket)
+
+
+def test_presigned_urls(gateway, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"data")
+    url = s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "a"}, ExpiresIn=60)
+    path = url.removeprefix(gateway.url)
+    assert send(gateway, "GET", path) == (200, b"data")
+    assert send(gateway, "PUT", path, b"x")[1] == "SignatureDoesNotMatch"
+    assert send(gateway, "GET", path.replace("/a?", "/b?"))[1] == "SignatureDoesNotMatch"
+    assert send(gateway, "GET", path.replace("X-Amz-Expires=60", "X-Amz-Expires=600"))[1] == "SignatureDoesNotMatch"
+    put = s3.generate_presigned_url("put_object", {"Bucket": bucket, "Key": "b"}, ExpiresIn=60).removeprefix(gateway.url)
+    unsigned = {"x-amz-copy-source": f"/{bucket}/a"}
+    assert send(gateway, "PUT", put, b"", unsigned) == (403, "AccessDenied")
+    assert send(gateway, "PUT", put, b"", {"x-amz-tagging": "a=b"}) == (403, "AccessDenied")
+    assert send(gateway, "PUT", put, b"new")[0] == 200
+
+
+def test_an_expired_url(gateway, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"data")
+    request = botocore.awsrequest.AWSRequest(method="GET", url=f"{gateway.url}/{bucket}/a")
+    auth = botocore.auth.S3SigV4QueryAuth(
+        botocore.credentials.Credentials(gateway.access_key, gateway.secret_key), "s3", "us-east-1", expires=60
+    )
+    earlier = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(minutes=5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.auth, "get_current_datetime", lambda *_, **__: earlier.replace(tzinfo=None))
+        auth.add_auth(request)
+    assert earlier.strftime("%Y%m%dT%H%M") in request.url
+    assert send(gateway, "GET", request.url.removeprefix(gateway.url)) == (403, "AccessDenied")
+
+
+@pytest.mark.parametrize(
+    "query, body",
+    [("delete", b"<Delete><Object><Key>a</Key>"), ("delete", b"no xml"), ("delete", b"<Delete></Delete>"),
+     ("uploads=&uploadId=x", b""), ("delete", b"<!DOCTYPE a [<!ENTITY b 'c'>]><Delete><Object><Key>&b;</Key></Object></Delete>")],
+)
+def test_documents_that_make_no_sense(gateway, s3, bucket, query, body):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"data")
+    path = f"/{bucket}?{query}"
+    status, _ = send(gateway, "POST", path, body, signed(gateway, "POST", path, body))
+    assert status in (400, 501)
+    assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"data"
+
+
+def test_names_of_buckets(gateway):
+    for name in ("A", "ab", "a..b", "-ab", "a_b", "x" * 64, "192.168.0.1"):
+        assert send(gateway, "PUT", f"/{name}", b"", signed(gateway, "PUT", f"/{name}")) == (400, "InvalidBucketName")
+
+
+def test_heads_have_a_limit(gateway, bucket):
+    assert send(gateway, "GET", f"/{bucket}", headers={"x-long": "x" * 100_000})[0] == 431
+    assert send(gateway, "GET", f"/{bucket}", headers={f"x-{number}": "x" for number in range(200)})[0] == 431
+
+
+def test_two_length_headers_and_none(gateway, s3, bucket):
+    path = f"/{bucket}/a"
+    head = signed(gateway, "PUT", path, b"data")
+    address = urllib.parse.urlsplit(gateway.url)
+    for extra in (["Content-Length: 4", "Content-Length: 5"], ["Content-Length: x"], ["Content-Length: -1"]):
+        with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+            lines = [f"PUT {path} HTTP/1.1", f"Host: {address.netloc}", *extra]
+            lines += [f"{name}: {value}" for name, value in head.items() if name.lower() != "content-length"]
+            connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode() + b"data")
+            assert b" 400 " in connection.recv(65_536).split(b"\r\n")[0]
+    assert nothing_is_there(s3, bucket)
+
+
+@pytest.mark.parametrize("body, key", [(b"", "a"), (b"data", "x" * 1_025)])
+def test_who_waits_in_vain_to_go_on_is_hung_up_on(gateway, bucket, body, key):
+    """botocore takes the next answer on such a connection for a part of this one."""
+    path = f"/{bucket}/{key}"
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(gateway.url).netloc, timeout=30)
+    connection.putrequest("PUT", path, skip_accept_encoding=True)
+    head = signed(gateway, "PUT", path, body) | {"Expect": "100-continue", "Content-Length": str(len(body))}
+    for name, value in head.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    assert answer.status == (200 if not body else 400)
+    assert answer.getheader("connection") == "close"

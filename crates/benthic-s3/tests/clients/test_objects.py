@@ -1,0 +1,158 @@
+"""Objects: written, read, deleted, copied."""
+
+import hashlib
+
+import pytest
+
+DATA = bytes(range(256)) * 1_000
+
+
+def names(page):
+    return [entry["Key"] for entry in page.get("Contents", [])]
+
+
+@pytest.mark.parametrize("size", [0, 1, 4_096, 70_000, 5_000_000, 20_000_000])
+def test_what_is_written_is_read(s3, bucket, size):
+    data = (DATA * (size // len(DATA) + 1))[:size]
+    put = s3.put_object(Bucket=bucket, Key="a", Body=data, ContentType="text/x", Metadata={"who": "ada"})
+    assert put["ETag"] == f'"{hashlib.md5(data).hexdigest()}"'
+    got = s3.get_object(Bucket=bucket, Key="a")
+    assert got["Body"].read() == data
+    head = s3.head_object(Bucket=bucket, Key="a")
+    for answer in (got, head):
+        assert (answer["ContentLength"], answer["ETag"]) == (size, put["ETag"])
+        assert (answer["ContentType"], answer["Metadata"]) == ("text/x", {"who": "ada"})
+
+
+@pytest.mark.parametrize(
+    "key", ["a/../b", "..", "/", "//x//", "a b+c%d&e", "ü/日本/😀", "x" * 1024, "a\tb", "~", ".", "a/./b", "?x=y#z"]
+)
+def test_keys_are_data(s3, bucket, key):
+    s3.put_object(Bucket=bucket, Key=key, Body=key.encode())
+    assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == key.encode()
+    assert names(s3.list_objects_v2(Bucket=bucket)) == [key]
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": key})
+    assert s3.get_object(Bucket=bucket, Key="copy")["Body"].read() == key.encode()
+    s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key}, {"Key": "copy"}]})
+    assert names(s3.list_objects_v2(Bucket=bucket)) == []
+
+
+def test_a_key_has_a_limit(s3, bucket, code_of):
+    assert code_of(s3.put_object, Bucket=bucket, Key="x" * 1025, Body=b"") == ("KeyTooLongError", 400)
+
+
+def test_ranges(s3, bucket, code_of):
+    s3.put_object(Bucket=bucket, Key="a", Body=DATA)
+    for header, start, end in [("0-0", 0, 1), ("10-19", 10, 20), ("255990-", 255_990, 256_000), ("-5", 255_995, 256_000),
+                               ("100-999999999", 100, 256_000), ("-999999999", 0, 256_000)]:
+        got = s3.get_object(Bucket=bucket, Key="a", Range=f"bytes={header}")
+        assert got["Body"].read() == DATA[start:end]
+        assert got["ContentRange"] == f"bytes {start}-{end - 1}/{len(DATA)}"
+        assert got["ResponseMetadata"]["HTTPStatusCode"] == 206
+    assert code_of(s3.get_object, Bucket=bucket, Key="a", Range="bytes=256000-") == ("InvalidRange", 416)
+
+
+def test_preconditions(s3, bucket, code_of):
+    etag = s3.put_object(Bucket=bucket, Key="a", Body=b"1")["ETag"]
+    modified = s3.head_object(Bucket=bucket, Key="a")["LastModified"]
+    get = lambda **given: s3.get_object(Bucket=bucket, Key="a", **given)
+    assert get(IfMatch=etag)["Body"].read() == b"1"
+    assert get(IfNoneMatch='"other"')["Body"].read() == b"1"
+    assert get(IfUnmodifiedSince=modified)["Body"].read() == b"1"
+    assert code_of(get, IfMatch='"other"') == ("PreconditionFailed", 412)
+    assert code_of(get, IfNoneMatch=etag) == ("304", 304)
+    assert code_of(get, IfModifiedSince=modified) == ("304", 304)
+
+
+def test_conditional_writes(s3, bucket, code_of):
+    put = lambda **given: s3.put_object(Bucket=bucket, Key="a", Body=b"2", **given)
+    assert code_of(put, IfMatch='"x"') == ("NoSuchKey", 404)
+    etag = put(IfNoneMatch="*")["ETag"]
+    assert code_of(put, IfNoneMatch="*") == ("PreconditionFailed", 412)
+    assert code_of(put, IfMatch='"x"') == ("PreconditionFailed", 412)
+    put(IfMatch=etag)
+    assert code_of(s3.delete_object, Bucket=bucket, Key="a", IfMatch='"x"') == ("PreconditionFailed", 412)
+    s3.delete_object(Bucket=bucket, Key="a", IfMatch=etag)
+    assert code_of(s3.get_object, Bucket=bucket, Key="a") == ("NoSuchKey", 404)
+
+
+def test_deleting_many(s3, bucket):
+    for number in range(30):
+        s3.put_object(Bucket=bucket, Key=f"k{number:02}", Body=b"x")
+    objects = [{"Key": f"k{number:02}"} for number in range(25)] + [{"Key": "missing"}]
+    answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": objects})
+    assert len(answer["Deleted"]) == 26 and "Errors" not in answer
+    assert names(s3.list_objects_v2(Bucket=bucket)) == [f"k{number}" for number in range(25, 30)]
+    quiet = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "k25"}], "Quiet": True})
+    assert "Deleted" not in quiet
+
+
+def test_copies(s3, bucket, code_of):
+    s3.put_object(Bucket=bucket, Key="a", Body=DATA, ContentType="text/x", Metadata={"m": "1"}, Tagging="t=1")
+    source = {"Bucket": bucket, "Key": "a"}
+    s3.copy_object(Bucket=bucket, Key="b", CopySource=source)
+    copy = s3.get_object(Bucket=bucket, Key="b")
+    assert (copy["Body"].read(), copy["ContentType"], copy["Metadata"]) == (DATA, "text/x", {"m": "1"})
+    assert s3.get_object_tagging(Bucket=bucket, Key="b")["TagSet"] == [{"Key": "t", "Value": "1"}]
+    s3.copy_object(Bucket=bucket, Key="b", CopySource=source, MetadataDirective="REPLACE", Metadata={"m": "2"})
+    assert s3.head_object(Bucket=bucket, Key="b")["Metadata"] == {"m": "2"}
+    assert code_of(s3.copy_object, Bucket=bucket, Key="a", CopySource=source) == ("InvalidRequest", 400)
+    s3.copy_object(Bucket=bucket, Key="a", CopySource=source, MetadataDirective="REPLACE", Metadata={})
+    s3.delete_object(Bucket=bucket, Key="a")
+    assert s3.get_object(Bucket=bucket, Key="b")["Body"].read() == DATA
+    missing = {"Bucket": bucket, "Key": "a"}
+    assert code_of(s3.copy_object, Bucket=bucket, Key="c", CopySource=missing) == ("NoSuchKey", 404)
+    copy = lambda **given: s3.copy_object(Bucket=bucket, Key="c", CopySource={"Bucket": bucket, "Key": "b"}, **given)
+    assert code_of(copy, CopySourceIfMatch='"x"') == ("PreconditionFailed", 412)
+
+
+def test_tags(s3, bucket, code_of):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"x", Tagging="b=2&a=1%20%2B")
+    pairs = lambda: {tag["Key"]: tag["Value"] for tag in s3.get_object_tagging(Bucket=bucket, Key="a")["TagSet"]}
+    assert pairs() == {"a": "1 +", "b": "2"}
+    assert s3.get_object(Bucket=bucket, Key="a")["TagCount"] == 2
+    tag = lambda tags: s3.put_object_tagging(Bucket=bucket, Key="a", Tagging={"TagSet": tags})
+    tag([{"Key": "c", "Value": ""}])
+    assert pairs() == {"c": ""}
+    twice = [{"Key": "c", "Value": "1"}, {"Key": "c", "Value": "2"}]
+    assert code_of(tag, twice) == ("InvalidTag", 400)
+    assert code_of(tag, [{"Key": str(n), "Value": ""} for n in range(11)])[1] == 400
+    s3.delete_object_tagging(Bucket=bucket, Key="a")
+    assert pairs() == {}
+
+
+@pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])
+def test_checksums_are_kept(s3, bucket, algorithm):
+    field = f"Checksum{algorithm}"
+    put = s3.put_object(Bucket=bucket, Key="a", Body=DATA, ChecksumAlgorithm=algorithm)
+    head = s3.head_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")
+    asked = s3.get_object_attributes(Bucket=bucket, Key="a", ObjectAttributes=["Checksum", "ObjectSize", "ETag"])
+    assert put[field] == head[field] == asked["Checksum"][field]
+    assert (head["ChecksumType"], asked["ObjectSize"]) == ("FULL_OBJECT", len(DATA))
+    assert s3.get_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")["Body"].read() == DATA
+    assert field not in s3.head_object(Bucket=bucket, Key="a")
+
+
+def test_wrong_checksums_store_nothing(s3, bucket, code_of):
+    put = lambda **given: s3.put_object(Bucket=bucket, Key="a", Body=b"data", **given)
+    assert code_of(put, ChecksumSHA256="n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=") == ("BadDigest", 400)
+    assert code_of(put, ChecksumCRC32="AAAAAA==") == ("BadDigest", 400)
+    assert code_of(put, ChecksumCRC32="AAAA")[0] == "InvalidRequest"
+    assert code_of(put, ContentMD5="1B2M2Y8AsgTpgAmY7PhCfg==") == ("BadDigest", 400)
+    assert code_of(put, ContentMD5="AAAA") == ("InvalidDigest", 400)
+    assert code_of(s3.head_object, Bucket=bucket, Key="a") == ("404", 404)
+
+
+def test_metadata_has_a_limit(s3, bucket, code_of):
+    put = lambda size: s3.put_object(Bucket=bucket, Key="a", Body=b"", Metadata={"a": "x" * size})
+    put(2_047)
+    assert code_of(put, 2_048) == ("MetadataTooLarge", 400)
+
+
+def test_what_is_not_there_says_so(s3, bucket, code_of):
+    put = lambda **given: s3.put_object(Bucket=bucket, Key="a", Body=b"", **given)
+    assert code_of(put, ServerSideEncryption="AES256") == ("NotImplemented", 501)
+    assert code_of(put, StorageClass="GLACIER") == ("InvalidStorageClass", 400)
+    assert code_of(s3.get_bucket_policy, Bucket=bucket)[0] == "NotImplemented"
+    assert code_of(s3.put_object_legal_hold, Bucket=bucket, Key="a", LegalHold={"Status": "ON"})[0] == "NotImplemented"
+    assert code_of(s3.head_object, Bucket=bucket, Key="a") == ("404", 404)
