@@ -145,13 +145,24 @@ async fn two_clients_share_what_an_osd_takes() {
 
     let (one, other) = tokio::join!(ask(&stores[0], SQL), ask(&stores[1], SQL));
     assert_eq!((&one, &other), (&alone, &alone));
+    // An OSD that is busy refuses, and then an object runs here, unless that is seen to be slower. How it goes is a matter of
+    // moments: both clients ask until each went every way.
     let explain = format!("EXPLAIN ANALYZE {SQL}");
-    let (one, other) = tokio::join!(ask(&stores[0], &explain), ask(&stores[1], &explain));
-    for plan in [one, other] {
-        let plan = support::rows(&plan).join("\n");
-        for name in ["refused_busy", "objects_pushed", "objects_pulled"] {
-            assert!(metric(&plan, name) > 0, "{name}: {plan}");
+    const WAYS: [&str; 3] = ["refused_busy", "objects_pushed", "objects_pulled"];
+    let mut counts = [[0; WAYS.len()]; 2];
+    for _ in 0..60 {
+        let (one, other) = tokio::join!(ask(&stores[0], &explain), ask(&stores[1], &explain));
+        for (counts, plan) in counts.iter_mut().zip([one, other]) {
+            let plan = support::rows(&plan).join("\n");
+            let [refused, pushed, pulled] = WAYS.map(|name| metric(&plan, name));
+            assert_eq!(pushed + pulled, 12, "{plan}");
+            for (count, more) in counts.iter_mut().zip([refused, pushed, pulled]) {
+                *count += more;
+            }
         }
-        assert_eq!(metric(&plan, "objects_pushed") + metric(&plan, "objects_pulled"), 12, "{plan}");
+        if counts.as_flattened().iter().all(|&count| count > 0) {
+            return;
+        }
     }
+    panic!("{WAYS:?} of both clients: {counts:?}");
 }
