@@ -85,7 +85,7 @@ test-here: toolchain
 	@echo "==> tests"
 	$(CARGO) test --release $(WITHOUT_PYTHON)
 
-# The Python package, in an environment of its own. It is built as `pip install ./python` builds it: what of the query engine is
+# The Python package, in an environment of its own. It is built as `pip install .` builds it: what of the query engine is
 # compiled already is not compiled again.
 PYTHON := python3
 PYTHON_ENV := target/python-env
@@ -93,8 +93,7 @@ PYTHON_RUN := $(CURDIR)/$(PYTHON_ENV)/bin/python
 
 python: toolchain python-env ## build the Python package and install it in target/python-env
 	@echo "==> building the Python package"
-	PATH="$(CURDIR)/$(PYTHON_ENV)/bin:$$PATH" $(PYTHON_RUN) -m pip install -q --no-build-isolation --no-deps --force-reinstall \
-		./python
+	PATH="$(CURDIR)/$(PYTHON_ENV)/bin:$$PATH" $(PYTHON_RUN) -m pip install -q --no-build-isolation --no-deps --force-reinstall .
 
 python-env: python-packages
 	@[ -x $(PYTHON_ENV)/bin/pip ] || { echo "==> making $(PYTHON_ENV)"; $(PYTHON) -m venv --clear $(PYTHON_ENV); }

@@ -17,7 +17,7 @@ def test_the_surface_is_typed():
     assert (package / "py.typed").is_file()
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--cache-dir", ROOT / "target/mypy"],
-        cwd=ROOT / "python",
+        cwd=ROOT,
         capture_output=True,
         text=True,
     )
