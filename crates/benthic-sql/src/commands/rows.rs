@@ -1,6 +1,6 @@
 //! Printing rows.
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, RecordBatch};
 use arrow::csv;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::writer::StreamWriter;
@@ -16,6 +16,7 @@ use benthic_sql::errors::told;
 use benthic_sql::work::Work;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::LogicalPlan;
 use futures::TryStreamExt;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
@@ -56,8 +57,13 @@ pub async fn print(
             batches.push(batch);
         }
         drop(rows);
-        let table = pretty_format_batches_with_schema(schema, &batches);
-        out.exact(format!("{}\n", table.map_err(|error| failed(error.into()))?).as_bytes())?;
+        let text = if *schema == *LogicalPlan::explain_schema() {
+            plans(&batches)
+        } else {
+            let table = pretty_format_batches_with_schema(schema, &batches);
+            format!("{}\n", table.map_err(|error| failed(error.into()))?)
+        };
+        out.exact(text.as_bytes())?;
         return Ok(batches.iter().map(RecordBatch::num_rows).sum());
     }
     let mut encoder = Encoder::new(format, schema).map_err(failed)?;
@@ -70,6 +76,20 @@ pub async fn print(
     drop(rows);
     out.exact(&encoder.finish().map_err(failed)?)?;
     Ok(count)
+}
+
+/// What EXPLAIN answers, without a table around it: its lines are long.
+fn plans(batches: &[RecordBatch]) -> String {
+    let plans = batches.iter().filter_map(|batch| {
+        let (kinds, plans) =
+            (batch.column(0).as_string_opt::<i32>()?, batch.column(1).as_string_opt::<i32>()?);
+        Some(kinds.iter().flatten().zip(plans.iter().flatten()))
+    });
+    plans
+        .flatten()
+        .map(|(kind, plan)| format!("{kind}\n{}\n", plan.trim_end()))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// How long it is waited for rows before the progress is shown, and then between two looks.

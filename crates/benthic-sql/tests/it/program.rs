@@ -71,6 +71,9 @@ fn the_way_is_shown_and_chosen() {
         let plan = ok(&home, &["--pushdown", pushdown, sql]);
         assert!(!plan.contains("objects_pushed") && plan.contains("bytes_scanned"), "{plan}");
     }
+    let plan = ok(&home, &["EXPLAIN SELECT id FROM object WHERE quantity > 30"]);
+    assert!(plan.starts_with("logical_plan\n") && plan.contains("\n\nphysical_plan\n"), "{plan}");
+    assert!(!plan.contains('|'), "{plan}");
 }
 
 #[test]
