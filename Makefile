@@ -12,7 +12,7 @@ DEMO_SQL_DIR := target/demo-sql
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql s3 test-s3 ceph ceph-packages python python-env python-packages test test-all test-here test-python test-ceph \
-	test-long bench bench-ceph bench-table fuzz fmt deny clean-demo toolchain
+	test-long bench bench-ceph bench-s3 bench-table fuzz fmt deny clean-demo toolchain
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -171,6 +171,16 @@ bench-table: toolchain ceph-packages python-env ## measure tables and SQL agains
 	@mkdir -p $(BENCH_DIR)
 	TMPDIR=$(BENCH_DIR) $(CARGO) bench --profile release $(WITHOUT_PYTHON) --bench table -- \
 		--benthic $(CURDIR)/target/release/benthic --python $(PYTHON_RUN) --out $(CURDIR)/target/bench-table $(ARGS)
+
+VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+bench-s3: s3 ceph ## measure the S3 gateway against radosgw and versitygw; ARGS='ceph --size "64 KiB"' for a part; results in target/bench-s3
+	@[ -x target/bench-s3/versitygw ] || { \
+		command -v go >/dev/null || { echo "Go is missing, which builds versitygw: install it and run make again" >&2; exit 1; }; \
+		echo "==> building versitygw"; GOBIN=$(CURDIR)/target/bench-s3 go install $(VERSITYGW); }
+	@mkdir -p $(BENCH_DIR)
+	ulimit -n 8192; TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release \
+		--manifest-path bench/s3/Cargo.toml -- $(ARGS)
 
 # What is looked for is panics and broken promises, for which stable Rust does; no code of ours that runs here is `unsafe`. What
 # the fuzzer finds worth keeping goes to target/fuzz, not among the inputs that git has.

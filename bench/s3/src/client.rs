@@ -1,0 +1,107 @@
+//! One connection to a server, kept open.
+
+use crate::Outcome;
+use crate::sign::Signer;
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{HeaderMap, Request};
+use hyper_util::rt::TokioIo;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+
+/// Whom requests go to, and as whom.
+pub struct Target {
+    /// Address and port.
+    pub host: String,
+    /// Of its requests.
+    pub signer: Signer,
+}
+
+/// A connection, made when it is first needed and again when the server closed it.
+pub struct Client {
+    target: Rc<Target>,
+    sender: Option<SendRequest<Full<Bytes>>>,
+}
+
+/// An answer, all of it.
+pub struct Answer {
+    /// From the request to the answer's head.
+    pub first_byte: Duration,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// What came.
+    pub body: Bytes,
+}
+
+impl Client {
+    /// Not connected yet.
+    pub fn new(target: &Rc<Target>) -> Client {
+        Client { target: Rc::clone(target), sender: None }
+    }
+
+    /// Sends a request and takes the whole answer, which must be of success.
+    pub async fn call(&mut self, method: &str, path: &str, arguments: &str, body: Bytes) -> Outcome<Answer> {
+        let mut parts = Vec::new();
+        let (first_byte, headers) =
+            self.stream(method, path, arguments, body, |part| parts.push(part)).await?;
+        let body = match parts.len() {
+            1 => parts.remove(0),
+            _ => parts
+                .iter()
+                .fold(BytesMut::new(), |mut all, part| {
+                    all.extend_from_slice(part);
+                    all
+                })
+                .freeze(),
+        };
+        Ok(Answer { first_byte, headers, body })
+    }
+
+    /// Sends a request and gives the answer's body piece by piece. Gives the time to its first byte.
+    pub async fn stream(
+        &mut self,
+        method: &str,
+        path: &str,
+        arguments: &str,
+        body: Bytes,
+        mut take: impl FnMut(Bytes),
+    ) -> Outcome<(Duration, HeaderMap)> {
+        let uri = self.target.signer.target(method, path, arguments);
+        let request = Request::builder().method(method).uri(uri).header("host", &self.target.host);
+        let request = request.body(Full::new(body))?;
+        let started_at = Instant::now();
+        let answer = self.sender().await?.send_request(request).await?;
+        let (head, mut body) = answer.into_parts();
+        let mut first_byte = None;
+        let mut text = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(part) = frame?.into_data() else { continue };
+            first_byte.get_or_insert_with(|| started_at.elapsed());
+            match head.status.is_success() {
+                true => take(part),
+                false => text.extend_from_slice(&part),
+            }
+        }
+        if head.status.is_success() {
+            return Ok((first_byte.unwrap_or_else(|| started_at.elapsed()), head.headers));
+        }
+        Err(format!("{method} {path}: {}: {}", head.status, String::from_utf8_lossy(&text)).into())
+    }
+
+    async fn sender(&mut self) -> Outcome<&mut SendRequest<Full<Bytes>>> {
+        let is_usable = match &mut self.sender {
+            Some(sender) => sender.ready().await.is_ok(),
+            None => false,
+        };
+        if !is_usable {
+            let stream = TcpStream::connect(&self.target.host).await?;
+            stream.set_nodelay(true)?;
+            let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+            tokio::task::spawn_local(connection);
+            self.sender = Some(sender);
+        }
+        self.sender.as_mut().ok_or_else(|| "not connected".into())
+    }
+}

@@ -1,0 +1,108 @@
+//! Lists of a bucket with very many keys.
+
+use crate::client::Client;
+use crate::load::{Until, run as load};
+use crate::servers::{Server, path};
+use crate::{Outcome, Setting};
+use bench_report::sections::{Aim, Row, Section};
+use bytes::Bytes;
+use std::time::{Duration, Instant};
+
+/// Connections that fill a bucket.
+const CONNECTIONS: u64 = 64;
+/// Keys in a "directory".
+const KEYS_EACH: u64 = 100;
+
+/// Puts keys of a byte each below `prefix`, so many in each "directory".
+pub async fn fill(server: &Server, keys: u64, prefix: &str) -> Outcome {
+    let until = Until { seconds: f64::INFINITY, count: keys };
+    load(&server.target, CONNECTIONS, until, async |client, number| {
+        let key = format!("{prefix}/{:06}/{:03}", number / KEYS_EACH, number % KEYS_EACH);
+        Ok(client.call("PUT", &path(&key), "", Bytes::from_static(b"x")).await?.first_byte)
+    })
+    .await?;
+    Ok(())
+}
+
+/// One page of at most a thousand: the time to its first byte, what it has, and what the next one begins with.
+pub async fn page(
+    client: &mut Client,
+    prefix: &str,
+    delimiter: Option<&str>,
+    token: Option<&str>,
+) -> Outcome<(Duration, u64, Option<String>)> {
+    let mut arguments = String::new();
+    if let Some(token) = token {
+        arguments.push_str(&format!("continuation-token={}&", escaped(token)));
+    }
+    if let Some(delimiter) = delimiter {
+        arguments.push_str(&format!("delimiter={}&", escaped(delimiter)));
+    }
+    arguments.push_str(&format!("list-type=2&max-keys=1000&prefix={}", escaped(prefix)));
+    let bucket = path("");
+    let answer = client.call("GET", bucket.trim_end_matches('/'), &arguments, Bytes::new()).await?;
+    let text = std::str::from_utf8(&answer.body)?;
+    let count =
+        element(text, "KeyCount").ok_or_else(|| format!("a list without a count: {text}"))?.parse()?;
+    Ok((answer.first_byte, count, element(text, "NextContinuationToken").map(str::to_owned)))
+}
+
+/// What is in the first element of this name.
+pub fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
+    Some(rest.split_once(&format!("</{name}>"))?.0)
+}
+
+/// As it stands in a query.
+pub fn escaped(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                char::from(byte).to_string()
+            }
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+/// Fills a bucket and lists all of it, page by page.
+pub async fn run(setting: &Setting, server: &Server) -> Outcome<Section> {
+    let started_at = Instant::now();
+    fill(server, setting.keys, "all").await?;
+    let fill_seconds = started_at.elapsed().as_secs_f64();
+    let mut rows = vec![Row::alone(
+        format!("PUT of {} keys of a byte, {CONNECTIONS} connections", setting.keys),
+        "/s",
+        vec![setting.keys as f64 / fill_seconds],
+        Aim::None,
+    )];
+    for (what, delimiter, wanted) in [
+        ("a page of a thousand keys", None, setting.keys),
+        ("a page of a thousand \"directories\"", Some("/"), setting.keys.div_ceil(KEYS_EACH)),
+    ] {
+        let mut milliseconds = Vec::new();
+        for _ in 0..setting.rounds {
+            let mut client = server.client();
+            let (mut token, mut count, mut pages) = (None, 0, 0);
+            let started_at = Instant::now();
+            loop {
+                let (_, more, next) = page(&mut client, "all/", delimiter, token.as_deref()).await?;
+                (count, pages, token) = (count + more, pages + 1, next);
+                if token.is_none() {
+                    break;
+                }
+            }
+            if count != wanted {
+                return Err(format!("{count} of {wanted} are listed").into());
+            }
+            milliseconds.push(started_at.elapsed().as_secs_f64() * 1_000.0 / f64::from(pages));
+        }
+        rows.push(Row::alone(what, "ms", milliseconds, Aim::None));
+    }
+    rows.push(Row::alone("most memory of the gateway", "MiB", vec![server.resident_max_mib()?], Aim::None));
+    let note = format!(
+        "An embedded store: {} keys in one bucket, {KEYS_EACH} in a \"directory\"; all of it is listed.",
+        setting.keys
+    );
+    Ok(Section { title: "A bucket of very many keys", note, rows })
+}

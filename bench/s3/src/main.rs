@@ -1,0 +1,161 @@
+//! The S3 gateway against others, over HTTP: radosgw on the same cluster, versitygw on the same disk. `make bench-s3` builds
+//! what it needs and runs it.
+//!
+//! The sides run in turns in one run of this program, and the tables have medians. Requests are presigned URLs from a load
+//! generator of our own, on this machine, which checks every answer.
+
+mod client;
+mod cluster;
+mod listing;
+mod load;
+mod memory;
+mod objects;
+mod servers;
+mod sign;
+
+use bench_report::sections::{Report, Section};
+use bench_report::{machine, tables};
+use clap::Parser;
+use servers::Server;
+use std::cell::Cell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub use bench_report::Outcome;
+
+#[derive(Parser)]
+struct Args {
+    /// What to measure; all if none is named
+    #[arg(value_name = "SECTION", value_parser = ["ceph", "disk", "memory", "listing"])]
+    sections: Vec<String>,
+    /// The gateway, with `benthic` beside it
+    #[arg(long, value_name = "FILE", default_value = "target/release/benthic-s3")]
+    benthic_s3: PathBuf,
+    /// The reference on a directory
+    #[arg(long, value_name = "FILE", default_value = "target/bench-s3/versitygw")]
+    versitygw: PathBuf,
+    /// Where the results go, and the data while it runs
+    #[arg(long, value_name = "DIR", default_value = "target/bench-s3")]
+    out: PathBuf,
+    /// How often everything is measured
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Objects of what size; all if none is named
+    #[arg(long, value_name = "SIZE", value_parser = objects::SIZES.map(|size| size.name))]
+    size: Vec<String>,
+    /// Keys in the bucket of "listing"
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    keys: u64,
+    /// Little of the work, to try the benchmark itself
+    #[arg(long)]
+    quick: bool,
+}
+
+/// What every section is told.
+pub struct Setting {
+    pub benthic_s3: PathBuf,
+    pub versitygw: PathBuf,
+    /// For data and logs.
+    pub dir: PathBuf,
+    pub rounds: usize,
+    /// Of objects; all if there are none.
+    pub sizes: Vec<String>,
+    pub keys: u64,
+    pub quick: bool,
+    number: Cell<u64>,
+}
+
+impl Setting {
+    /// For names that must be new.
+    pub fn next_number(&self) -> u64 {
+        self.number.replace(self.number.get() + 1)
+    }
+
+    /// The store of an embedded engine, and a directory for others.
+    pub fn embedded(&self, dir: &Path) -> (String, PathBuf) {
+        (format!("file:{}", dir.join("store").display()), dir.join("files"))
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let all = async { run(Args::parse()).await };
+    match tokio::task::LocalSet::new().run_until(all).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: Args) -> Outcome {
+    fs::create_dir_all(&args.out)?;
+    let dir = fs::canonicalize(&args.out)?.join("work");
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir)?;
+    let setting = Setting {
+        benthic_s3: fs::canonicalize(&args.benthic_s3)?,
+        versitygw: fs::canonicalize(&args.versitygw)?,
+        dir,
+        rounds: if args.quick { 1 } else { args.rounds as usize },
+        sizes: args.size,
+        keys: if args.quick { 10_000 } else { args.keys },
+        quick: args.quick,
+        number: Cell::new(std::process::id().into()),
+    };
+    let conditions = machine::describe(&setting.dir, "Ceph", "radosgw")?;
+    let mut report = Report::new("The S3 gateway against others", conditions, setting.rounds, setting.quick);
+    for name in ["disk", "listing", "memory", "ceph"] {
+        if !args.sections.is_empty() && !args.sections.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        eprintln!("==> {name}");
+        for section in sections(&setting, name).await.map_err(|error| format!("{name}: {error}"))? {
+            println!("{}", section.table().markdown());
+            report.sections.push((name, section));
+        }
+    }
+    fs::remove_dir_all(&setting.dir)?;
+    tables::write(&args.out, &report.markdown(), &report.to_json(), &report.html())
+}
+
+async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
+    let (store, files) = setting.embedded(&setting.dir);
+    match name {
+        "disk" => {
+            let ours = async || Server::benthic(setting, &store).await;
+            let others = async || Server::versitygw(setting, &files).await;
+            let note = "An embedded store against versitygw on a directory of the same disk. What we acknowledge survives a power cut; \
+                versitygw syncs nothing.";
+            let mut sections = objects::run(setting, objects::ON_A_DIRECTORY, note, ours, others).await?;
+            // Where a sync costs nothing, both do the same.
+            let memory = Path::new("/dev/shm").join(format!("benthic-bench-s3-{}", setting.next_number()));
+            let (store, files) = setting.embedded(&memory);
+            fs::create_dir_all(&memory)?;
+            let ours = async || Server::benthic(setting, &store).await;
+            let others = async || Server::versitygw(setting, &files).await;
+            let note = "The same on a file system in memory, where a sync costs nothing: both keep the same promise.";
+            let measured = objects::run(setting, objects::IN_MEMORY, note, ours, others).await;
+            fs::remove_dir_all(&memory)?;
+            sections.extend(measured?);
+            Ok(sections)
+        }
+        "listing" => Ok(vec![listing::run(setting, &Server::benthic(setting, &store).await?).await?]),
+        "memory" => {
+            let ours = Server::benthic(setting, &store).await?;
+            let others = Server::versitygw(setting, &files).await?;
+            Ok(vec![memory::run(setting, &ours, &others).await?])
+        }
+        _ => {
+            let cluster = cluster::Cluster::up(setting)?;
+            let (store, conf) = (cluster.store(), cluster.conf());
+            let ours = async || Server::benthic(setting, &store).await;
+            let others = async || Server::radosgw(setting, &conf).await;
+            let note = "On one cluster of three OSDs, pools of the same number of copies. What is acknowledged is on all of its OSDs, \
+                on both sides.";
+            objects::run(setting, objects::ON_CEPH, note, ours, others).await
+        }
+    }
+}

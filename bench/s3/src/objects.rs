@@ -1,0 +1,278 @@
+//! Objects of several sizes: written, read and deleted by several numbers of connections.
+
+use crate::client::{Answer, Client};
+use crate::load::{Load, Until, run as load};
+use crate::servers::{Server, path};
+use crate::{Outcome, Setting, listing};
+use bench_report::sections::{Aim, Row, Section};
+use bench_report::stats::noise;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const CONNECTIONS: [u64; 3] = [1, 16, 64];
+/// What is measured.
+pub const SIZES: [Size; 4] = [
+    Size { name: "4 KiB", size_bytes: 4 << 10, connections_max: 64 },
+    Size { name: "64 KiB", size_bytes: 64 << 10, connections_max: 64 },
+    Size { name: "1 MiB", size_bytes: 1 << 20, connections_max: 64 },
+    Size { name: "64 MiB", size_bytes: 64 << 20, connections_max: 16 },
+];
+const SECONDS_EACH: f64 = 2.0;
+/// Bytes that one load writes at most, so that they fit.
+const WRITTEN_MAX_BYTES: u64 = 1 << 30;
+const PARTS: u64 = 8;
+const PART_BYTES: usize = 8 << 20;
+const LISTED_KEYS: u64 = 5_000;
+
+/// What is wanted where, and how the tables are called.
+#[derive(Clone, Copy)]
+pub struct Engine {
+    titles: [&'static str; SIZES.len() + 2],
+    is_aimed_at: bool,
+    is_ceph: bool,
+}
+
+/// Over a cluster.
+pub const ON_CEPH: Engine = Engine {
+    titles: [
+        "Ceph: objects of 4 KiB",
+        "Ceph: objects of 64 KiB",
+        "Ceph: objects of 1 MiB",
+        "Ceph: objects of 64 MiB",
+        "Ceph: 64 MiB in 8 parts",
+        "Ceph: lists of a thousand keys",
+    ],
+    is_aimed_at: true,
+    is_ceph: true,
+};
+
+/// On a disk.
+pub const ON_A_DIRECTORY: Engine = Engine {
+    titles: [
+        "Disk: objects of 4 KiB",
+        "Disk: objects of 64 KiB",
+        "Disk: objects of 1 MiB",
+        "Disk: objects of 64 MiB",
+        "Disk: 64 MiB in 8 parts",
+        "Disk: lists of a thousand keys",
+    ],
+    is_aimed_at: false,
+    is_ceph: false,
+};
+
+/// On a file system in memory.
+pub const IN_MEMORY: Engine = Engine {
+    titles: [
+        "Memory: objects of 4 KiB",
+        "Memory: objects of 64 KiB",
+        "Memory: objects of 1 MiB",
+        "Memory: objects of 64 MiB",
+        "Memory: 64 MiB in 8 parts",
+        "Memory: lists of a thousand keys",
+    ],
+    is_aimed_at: true,
+    is_ceph: false,
+};
+
+/// Of objects.
+pub struct Size {
+    /// As it is named in tables and arguments.
+    pub name: &'static str,
+    size_bytes: usize,
+    connections_max: u64,
+}
+
+/// Of one table, in the order in which they were first measured.
+#[derive(Default)]
+struct Values {
+    names: Vec<(String, &'static str, Aim)>,
+    by_name: BTreeMap<String, [Vec<f64>; 2]>,
+}
+
+impl Values {
+    fn add(&mut self, side: usize, name: String, unit: &'static str, aim: Aim, value: f64) {
+        if !self.by_name.contains_key(&name) {
+            self.names.push((name.clone(), unit, aim));
+        }
+        self.by_name.entry(name).or_default()[side].push(value);
+    }
+
+    fn into_section(self, title: &'static str, note: &str) -> Section {
+        let row = |(name, unit, aim): &(String, &'static str, Aim)| {
+            let [ours, others] = &self.by_name[name];
+            Row::compared(name.clone(), unit, ours, others, *aim)
+        };
+        Section { title, note: note.to_owned(), rows: self.names.iter().map(row).collect() }
+    }
+}
+
+impl Engine {
+    fn rate(self, size_bytes: usize) -> Aim {
+        match (self.is_aimed_at, self.is_ceph, size_bytes >> 10) {
+            (true, false, _) | (true, true, 65_536) => Aim::OfReference(1.0),
+            (true, true, 64) => Aim::OfReference(1.5),
+            _ => Aim::None,
+        }
+    }
+
+    fn time(self, size_bytes: usize) -> Aim {
+        let is_aimed_at = self.is_aimed_at && self.is_ceph && size_bytes == 64 << 10;
+        if is_aimed_at { Aim::AtMostOfReference(1.0) } else { Aim::None }
+    }
+}
+
+/// Measures two servers, which are started anew for every round.
+pub async fn run(
+    setting: &Setting,
+    engine: Engine,
+    note: &str,
+    ours: impl AsyncFn() -> Outcome<Server>,
+    others: impl AsyncFn() -> Outcome<Server>,
+) -> Outcome<Vec<Section>> {
+    let mut tables: [Values; SIZES.len() + 2] = Default::default();
+    let mut note = note.to_owned();
+    for round in 0..setting.rounds {
+        let servers = [ours().await?, others().await?];
+        if round == 0 {
+            note.push_str(&format!(" Reference: {}.", servers[1].name));
+        }
+        // What is made at the first use, pools of radosgw among it.
+        for server in &servers {
+            objects(setting, server, &Bytes::from_static(b"x"), CONNECTIONS[1]).await?;
+        }
+        for (size, values) in SIZES.iter().zip(&mut tables) {
+            if !setting.sizes.is_empty() && !setting.sizes.iter().any(|name| name == size.name) {
+                continue;
+            }
+            let content = Bytes::from(noise(size.size_bytes));
+            for connections in CONNECTIONS.into_iter().filter(|&count| count <= size.connections_max) {
+                for side in sides(round) {
+                    eprintln!("round {} {} {} x {connections}", round + 1, servers[side].name, size.name);
+                    let [put, get, delete] = objects(setting, &servers[side], &content, connections).await?;
+                    let rate = engine.rate(size.size_bytes);
+                    let time = engine.time(size.size_bytes);
+                    let name = |what: &str| format!("{what}, {connections} connections");
+                    values.add(side, name("PUT"), "/s", rate, put.per_second());
+                    values.add(side, name("PUT p99"), "ms", time, put.p99_ms());
+                    values.add(side, name("GET"), "/s", rate, get.per_second());
+                    values.add(side, name("GET first byte p50"), "ms", Aim::None, get.first_byte_ms(50));
+                    values.add(side, name("GET first byte p99"), "ms", Aim::None, get.first_byte_ms(99));
+                    values.add(side, name("GET p99"), "ms", time, get.p99_ms());
+                    values.add(side, name("DELETE"), "/s", Aim::None, delete.per_second());
+                }
+            }
+        }
+        let [.., parts_values, list_values] = &mut tables;
+        for connections in [1, 4] {
+            for side in sides(round) {
+                let load = uploads(setting, &servers[side], connections).await?;
+                let name = format!("uploads, {connections} connections");
+                let wanted = engine.rate(64 << 20);
+                parts_values.add(side, name, "MiB/s", wanted, load.per_second() * 64.0);
+            }
+        }
+        for server in &servers {
+            listing::fill(server, LISTED_KEYS, "listed").await?;
+        }
+        for connections in [1, 16] {
+            for side in sides(round) {
+                let until = until(setting, 1);
+                let pages = load(&servers[side].target, connections, until, async |client, _| {
+                    Ok(listing::page(client, "listed/", None, None).await?.0)
+                })
+                .await?;
+                let name = |what: &str| format!("{what}, {connections} connections");
+                list_values.add(side, name("LIST"), "/s", Aim::None, pages.per_second());
+                list_values.add(side, name("LIST p99"), "ms", Aim::None, pages.p99_ms());
+            }
+        }
+    }
+    Ok(tables
+        .into_iter()
+        .zip(engine.titles)
+        .filter(|(values, _)| !values.names.is_empty())
+        .map(|(values, title)| values.into_section(title, &note))
+        .collect())
+}
+
+/// Each side goes first in every other round.
+fn sides(round: usize) -> [usize; 2] {
+    if round.is_multiple_of(2) { [0, 1] } else { [1, 0] }
+}
+
+fn until(setting: &Setting, size_bytes: usize) -> Until {
+    let seconds = if setting.quick { SECONDS_EACH / 10.0 } else { SECONDS_EACH };
+    Until { seconds, count: WRITTEN_MAX_BYTES / size_bytes as u64 }
+}
+
+/// Writes objects, reads them, deletes them.
+async fn objects(
+    setting: &Setting,
+    server: &Server,
+    content: &Bytes,
+    connections: u64,
+) -> Outcome<[Load; 3]> {
+    let prefix = format!("p{}", setting.next_number());
+    let key = |number: u64| path(&format!("{prefix}/{number:08}"));
+    let until = until(setting, content.len());
+    let put = load(&server.target, connections, until, async |client, number| {
+        Ok(client.call("PUT", &key(number), "", content.clone()).await?.first_byte)
+    })
+    .await?;
+    let get = load(&server.target, connections, until, async |client, number| {
+        get(client, &key(number % put.count), content).await
+    })
+    .await?;
+    let all = Until { seconds: f64::INFINITY, count: put.count };
+    let delete = load(&server.target, connections, all, async |client, number| {
+        Ok(client.call("DELETE", &key(number), "", Bytes::new()).await?.first_byte)
+    })
+    .await?;
+    Ok([put, get, delete])
+}
+
+/// Reads an object and compares every byte.
+async fn get(client: &mut Client, path: &str, content: &Bytes) -> Outcome<Duration> {
+    let mut offset = 0;
+    let mut is_right = true;
+    let (first_byte, _) = client
+        .stream("GET", path, "", Bytes::new(), |part| {
+            is_right &= content.get(offset..offset + part.len()) == Some(&part[..]);
+            offset += part.len();
+        })
+        .await?;
+    if is_right && offset == content.len() {
+        Ok(first_byte)
+    } else {
+        Err(format!("{path} has other bytes").into())
+    }
+}
+
+/// Uploads in parts.
+async fn uploads(setting: &Setting, server: &Server, connections: u64) -> Outcome<Load> {
+    let part = Bytes::from(noise(PART_BYTES));
+    let prefix = format!("u{}", setting.next_number());
+    let until = until(setting, PART_BYTES * PARTS as usize);
+    load(&server.target, connections, until, async |client, number| {
+        let path = path(&format!("{prefix}/{number:08}"));
+        let created = client.call("POST", &path, "uploads=", Bytes::new()).await?;
+        let id = between(&created, "UploadId")?;
+        let mut parts = String::new();
+        for number in 1..=PARTS {
+            let arguments = format!("partNumber={number}&uploadId={}", listing::escaped(&id));
+            let answer = client.call("PUT", &path, &arguments, part.clone()).await?;
+            let tag = answer.headers.get("etag").ok_or("a part has no ETag")?.to_str()?;
+            parts.push_str(&format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"));
+        }
+        let parts = format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>");
+        let arguments = format!("uploadId={}", listing::escaped(&id));
+        Ok(client.call("POST", &path, &arguments, parts.into()).await?.first_byte)
+    })
+    .await
+}
+
+fn between(answer: &Answer, name: &str) -> Outcome<String> {
+    let text = std::str::from_utf8(&answer.body)?;
+    Ok(listing::element(text, name).ok_or_else(|| format!("no {name} in {text}"))?.to_owned())
+}

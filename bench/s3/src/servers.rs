@@ -1,0 +1,180 @@
+//! The gateways that are measured, as programs of their own.
+
+use crate::client::{Client, Target};
+use crate::sign::Signer;
+use crate::{Outcome, Setting};
+use bytes::Bytes;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+const KEY: &str = "BENCHMARKBENCHMARK00";
+const SECRET: &str = "secretsecretsecretsecretsecretsecret0000";
+const START_MAX: Duration = Duration::from_secs(60);
+/// Whose store this program starts and removes.
+const BUCKET: &str = "bench";
+
+/// A gateway that runs, with a bucket; stopped when it is dropped.
+pub struct Server {
+    /// For whoever reads the results.
+    pub name: &'static str,
+    /// Where its requests go.
+    pub target: Rc<Target>,
+    child: Child,
+    /// What takes its data away, once it is stopped.
+    clean: Vec<Command>,
+}
+
+impl Server {
+    /// Ours, over a store.
+    pub async fn benthic(setting: &Setting, store: &str) -> Outcome<Server> {
+        let pool = format!("bench-s3-{}", setting.next_number());
+        let mut command = Command::new(&setting.benthic_s3);
+        command.args(["--store", store, "--json", "s3", "serve", "--listen", "127.0.0.1:0", "--pool", &pool]);
+        command.arg("--sealing-key").arg(setting.dir.join("sealing.key"));
+        let mut child = command.stdout(Stdio::piped()).stderr(log(setting, "benthic-s3")?).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or("it has no output")?).read_line(&mut line)?;
+        let told: serde_json::Value = serde_json::from_str(&line)?;
+        let text = |name: &str| told[name].as_str().ok_or_else(|| format!("it tells no {name}: {line}"));
+        let host = text("url")?.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let mut remove = Command::new(setting.benthic_s3.with_file_name("benthic"));
+        remove.args(["--store", store, "pool", "rm", &pool]);
+        let keys = (text("access_key")?, text("secret_key")?);
+        Server::new("benthic", host, keys, child, vec![remove]).await
+    }
+
+    /// Ceph's own, over a cluster.
+    pub async fn radosgw(setting: &Setting, conf: &Path) -> Outcome<Server> {
+        let host = free_address()?;
+        let mut command = Command::new("radosgw");
+        command.arg("-f").arg("--conf").arg(conf).args([
+            "--name",
+            "client.admin",
+            "--debug-rgw",
+            "0",
+            "--log-file",
+        ]);
+        command.arg(setting.dir.join("radosgw.log"));
+        command.args(["--rgw-frontends", &format!("beast endpoint={host}")]);
+        let log = log(setting, "radosgw")?;
+        let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        let admin = |arguments: &[&str]| {
+            let mut command = Command::new("radosgw-admin");
+            command.arg("--conf").arg(conf).args(["--name", "client.admin"]).args(arguments);
+            command
+        };
+        let clean = vec![
+            admin(&["bucket", "rm", "--bucket", BUCKET, "--purge-objects", "--bypass-gc"]),
+            admin(&["gc", "process", "--include-all"]),
+        ];
+        let user = ["user", "create", "--uid", "bench", "--display-name", "bench"];
+        let keys = ["--access-key", KEY, "--secret-key", SECRET];
+        // The user may be there from the round before.
+        run(admin(&user).args(keys)).or_else(|_| run(&mut admin(&["user", "info", "--uid", "bench"])))?;
+        Server::new("radosgw", host, (KEY, SECRET), child, clean).await
+    }
+
+    /// versitygw, over a directory.
+    pub async fn versitygw(setting: &Setting, dir: &Path) -> Outcome<Server> {
+        let host = free_address()?;
+        fs::create_dir_all(dir)?;
+        let mut command = Command::new(&setting.versitygw);
+        command.args([
+            "--port",
+            &host,
+            "--access",
+            KEY,
+            "--secret",
+            SECRET,
+            "--keep-alive",
+            "--quiet",
+            "posix",
+        ]);
+        let log = log(setting, "versitygw")?;
+        let child = command.arg(dir).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        let mut remove = Command::new("rm");
+        remove.arg("-rf").arg(dir);
+        Server::new("versitygw", host, (KEY, SECRET), child, vec![remove]).await
+    }
+
+    async fn new(
+        name: &'static str,
+        host: String,
+        (access_key, secret_key): (&str, &str),
+        child: Child,
+        clean: Vec<Command>,
+    ) -> Outcome<Server> {
+        let signer = Signer::new(&host, access_key, secret_key)?;
+        let server = Server { name, target: Rc::new(Target { host, signer }), child, clean };
+        let started_at = Instant::now();
+        loop {
+            let made = server.client().call("PUT", &format!("/{BUCKET}"), "", Bytes::new()).await;
+            match made {
+                Ok(_) => return Ok(server),
+                Err(error) if started_at.elapsed() > START_MAX => return Err(error),
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    /// A new connection.
+    pub fn client(&self) -> Client {
+        Client::new(&self.target)
+    }
+
+    /// Its memory now, in MiB.
+    pub fn resident_mib(&self) -> Outcome<f64> {
+        self.status_mib("VmRSS:")
+    }
+
+    /// The most memory that it ever had, in MiB.
+    pub fn resident_max_mib(&self) -> Outcome<f64> {
+        self.status_mib("VmHWM:")
+    }
+
+    fn status_mib(&self, name: &str) -> Outcome<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("it ended")?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? / 1_024.0)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = self.child.wait();
+        for command in &mut self.clean {
+            if let Err(error) = run(command) {
+                eprintln!("{error}");
+            }
+        }
+    }
+}
+
+/// The path of an object.
+pub fn path(key: &str) -> String {
+    format!("/{BUCKET}/{key}")
+}
+
+fn free_address() -> Outcome<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
+fn log(setting: &Setting, name: &str) -> Outcome<File> {
+    let path: PathBuf = setting.dir.join(format!("{name}.log"));
+    Ok(File::options().create(true).append(true).open(path)?)
+}
+
+/// Runs a program to its end.
+pub fn run(command: &mut Command) -> Outcome {
+    let output = command.stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr)).into())
+}
