@@ -11,8 +11,9 @@ use futures::stream::{FuturesOrdered, StreamExt};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Largest piece.
-const PIECE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// The first piece is small, so that the first byte comes soon; each is twice as large as the one before.
+const PIECE_BYTES_FIRST: u64 = 256 * 1024;
+const PIECE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
 pub(super) struct PoolReader {
     pool: Arc<dyn Pool>,
@@ -43,6 +44,8 @@ struct Pieces {
     /// Bytes before what is wanted, from the next segment on.
     skip_bytes: u64,
     left_bytes: u64,
+    /// Of the next piece, at most.
+    piece_bytes: u64,
 }
 
 impl Iterator for Pieces {
@@ -56,7 +59,8 @@ impl Iterator for Pieces {
                 let chunk_bytes = u64::from(segment.chunk_bytes.max(1));
                 let offset_bytes = range.start % chunk_bytes;
                 let len_bytes =
-                    (chunk_bytes - offset_bytes).min(range.end - range.start).min(PIECE_BYTES_MAX);
+                    (chunk_bytes - offset_bytes).min(range.end - range.start).min(self.piece_bytes);
+                self.piece_bytes = (self.piece_bytes * 2).min(PIECE_BYTES_MAX);
                 let chunk = u32::try_from(range.start / chunk_bytes).ok()?;
                 range.start += len_bytes;
                 return Some(Piece { write: segment.write, chunk, offset_bytes, len_bytes });
@@ -80,6 +84,7 @@ fn pieces(manifest: &Manifest, range: Range<u64>) -> Pieces {
         now: None,
         skip_bytes: range.start,
         left_bytes: range.end - range.start,
+        piece_bytes: PIECE_BYTES_FIRST,
     }
 }
 
