@@ -130,7 +130,7 @@ impl Gateway {
         wants: Wants,
     ) -> S3Result<Asked> {
         let caller = caller(request);
-        let bucket = self.sal.bucket(name).await.map_err(error::bucket)?;
+        let bucket = self.lookups.get(name).await.map_err(error::bucket)?;
         if expected_owner.is_some_and(|owner| owner != bucket.owner) {
             return Err(s3_error!(AccessDenied));
         }

@@ -16,6 +16,7 @@ mod error;
 pub mod http;
 pub mod identity;
 mod list;
+pub mod lookups;
 pub mod metrics;
 mod objects;
 mod parts;
@@ -64,6 +65,7 @@ mod names {
 /// The operations of S3.
 pub struct Gateway {
     sal: Arc<dyn Sal>,
+    lookups: Arc<lookups::Lookups<Bucket>>,
     metrics: Arc<metrics::Metrics>,
     environment: Environment,
     region: String,
@@ -77,7 +79,14 @@ impl Gateway {
         environment: Environment,
         region: String,
     ) -> Gateway {
-        Gateway { sal, metrics, environment, region }
+        let lookups = {
+            let sal = Arc::clone(&sal);
+            lookups::Lookups::new(move |name| {
+                let sal = Arc::clone(&sal);
+                async move { sal.bucket(&name).await }
+            })
+        };
+        Gateway { sal, lookups, metrics, environment, region }
     }
 
     /// Changes a bucket's record, again if somebody else does so at the same time.

@@ -1,0 +1,43 @@
+use benthic_core::{Error, ErrorKind};
+use benthic_s3::gateway::lookups::Lookups;
+use futures::future::join_all;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_share_a_lookup_and_nobody_sees_the_past() {
+    let (now, reads) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let read = {
+        let (now, reads) = (Arc::clone(&now), Arc::clone(&reads));
+        move |_| {
+            let (now, reads) = (Arc::clone(&now), Arc::clone(&reads));
+            async move {
+                reads.fetch_add(1, SeqCst);
+                let found = now.load(SeqCst);
+                tokio::task::yield_now().await;
+                Ok(found)
+            }
+        }
+    };
+    let lookups = Lookups::new(read);
+    let clients = (0..64).map(|_| {
+        let (lookups, now) = (Arc::clone(&lookups), Arc::clone(&now));
+        tokio::spawn(async move {
+            for _ in 0..100 {
+                let written = now.fetch_add(1, SeqCst) + 1;
+                assert!(lookups.get("b").await.unwrap() >= written);
+            }
+        })
+    });
+    join_all(clients).await.into_iter().for_each(|client| client.unwrap());
+    assert!(reads.load(SeqCst) < 64 * 100 / 2, "{reads:?}");
+    assert!(lookups.is_idle());
+}
+
+#[tokio::test]
+async fn an_error_is_everybodys_own() {
+    let lookups =
+        Lookups::<()>::new(async |name| Err(Error::new(ErrorKind::NotFound, "not there").with("name", name)));
+    let found = join_all(["a", "b", "a"].map(|name| lookups.get(name))).await;
+    assert!(found.iter().all(|found| found.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound)));
+}
