@@ -140,7 +140,8 @@ fn meant(method: &str, parts: &mut Parts<'_>) -> Bytes {
         "put" => {
             let body =
                 Body { manifest: Manifest { shared, segments: segment.into_iter().collect() }, attributes };
-            index::Put { times, write, key, condition, mode, etag, body }.encode()
+            let reserve = (flag & 8 == 8).then_some(index::Reserve { write: other, expires_ms: now_ms + 4 });
+            index::Put { times, write, key, condition, mode, etag, body, reserve }.encode()
         }
         "delete" => index::Delete { times, write, key, version: named, condition, mode }.encode(),
         "set_attributes" => {

@@ -3,10 +3,10 @@
 use super::codec::{Version, Wire};
 use super::keys;
 use super::shard::{Shard, add, conflict, not_found, subtract};
-use super::state::{Body, Current, Head};
+use super::state::{Body, Current, Head, Intent, Write};
 use super::wire::{
-    ATTRIBUTES_BYTES_MAX, BODY_INLINE_BYTES_MAX, Condition, Delete, Get, Mode, Put, SetAttributes, Times,
-    check_attributes, check_etag, check_key,
+    ATTRIBUTES_BYTES_MAX, BODY_INLINE_BYTES_MAX, Condition, Delete, Get, Mode, Put, Reserve, SetAttributes,
+    Times, check_attributes, check_etag, check_key,
 };
 use benthic_core::{MethodContext, Result};
 
@@ -25,6 +25,12 @@ pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
     check_condition(&input.condition, current.as_ref().map(|current| &current.head))?;
     let new = New { write: input.write, etag: input.etag, body: Some(input.body) };
     install(&mut shard, &input.key, current, new, input.mode, &input.times)?;
+    if let Some(Reserve { write, expires_ms }) = input.reserve {
+        if shard.get::<Write>(&keys::write(write))?.is_some() {
+            return Err(conflict("the write that is to be reserved is known"));
+        }
+        shard.set(keys::write(write), &Write::Intent(Intent { expires_ms, chunks: 1, shared: None }));
+    }
     shard.finish()
 }
 

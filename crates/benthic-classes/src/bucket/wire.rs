@@ -91,6 +91,17 @@ crate::wire! {
         pub etag: String,
         /// The rest.
         pub body: Body,
+        /// One more intent to note, for another write.
+        pub reserve: Option<Reserve>,
+    }
+
+    /// An intent that nobody needs yet: of a write of one data object.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Reserve {
+        /// The write.
+        pub write: Id,
+        /// When it may be given up, in milliseconds since 1970 (UTC).
+        pub expires_ms: u64,
     }
 
     /// Of `delete`.

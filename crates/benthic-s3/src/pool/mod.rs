@@ -14,6 +14,7 @@ mod layout;
 mod list;
 mod objects;
 mod reader;
+mod reserved;
 mod uploads;
 mod writer;
 
@@ -21,6 +22,7 @@ use crate::environment::Environment;
 use crate::sal::{Capabilities, Sal};
 use benthic_core::{Pool, Result, WriteOp};
 use layout::Names;
+use reserved::Reserved;
 use std::sync::Arc;
 
 /// The namespace of the index, if nobody says another.
@@ -69,6 +71,7 @@ pub struct PoolSal {
     data: Arc<dyn Pool>,
     names: Names,
     options: Options,
+    reserved: Arc<Reserved>,
 }
 
 impl PoolSal {
@@ -80,11 +83,16 @@ impl PoolSal {
     pub async fn open(index: Arc<dyn Pool>, data: Arc<dyn Pool>, options: Options) -> Result<PoolSal> {
         let names = Names { namespace: options.namespace.clone() };
         index.write(&names.directory()?, WriteOp::new().create(false)).await?;
-        Ok(PoolSal { index, data, names, options })
+        Ok(PoolSal { index, data, names, options, reserved: Arc::default() })
     }
 
     fn now_ms(&self) -> u64 {
         self.options.environment.now_ms()
+    }
+
+    /// By the clock that never goes back.
+    fn monotonic_ms(&self) -> u64 {
+        self.options.environment.clock.monotonic_ms()
     }
 }
 

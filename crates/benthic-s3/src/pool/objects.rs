@@ -2,6 +2,7 @@
 
 use super::call::{REPEATED, done_anyway};
 use super::reader::PoolReader;
+use super::reserved::Intent;
 use super::writer::PoolWriter;
 use super::{PoolSal, layout};
 use crate::sal::{
@@ -11,7 +12,7 @@ use crate::sal::{
 use async_trait::async_trait;
 use benthic_classes::bucket::codec::Id;
 use benthic_classes::bucket::state::{Body, Group, Head, Release};
-use benthic_classes::bucket::wire::{self, Begin, Get, Put, SetAttributes, Share, Sweep, Unshare};
+use benthic_classes::bucket::wire::{self, Begin, Get, Put, Reserve, SetAttributes, Share, Sweep, Unshare};
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use std::ops::Range;
 
@@ -28,6 +29,14 @@ impl PoolSal {
         let size_bytes = manifest.size_bytes();
         let needs_intent = !manifest.segments.is_empty();
         let shard = self.shard_of(bucket, key)?;
+        let begun_ms = self.monotonic_ms();
+        let reserve = match needs_intent && self.reserved.is_wanted(&shard, begun_ms) {
+            true => Some(Reserve {
+                write: self.options.environment.draw_id()?,
+                expires_ms: self.now_ms().saturating_add(self.options.lease_ms),
+            }),
+            false => None,
+        };
         let put = Put {
             times: self.times(),
             write,
@@ -36,10 +45,14 @@ impl PoolSal {
             mode: bucket.versioning,
             etag: finish.etag,
             body: Body { manifest, attributes: finish.attributes },
+            reserve,
         };
         match self.call_open(bucket, &shard, "put", &put).await {
             Err(error) if needs_intent => return Err(self.explain(&shard, write, error).await),
             result => result?,
+        }
+        if let Some(Reserve { write, .. }) = reserve {
+            self.reserved.keep(&shard, Intent { write, begun_ms });
         }
         let version = self.written_version(bucket, &shard, write).await.map_err(done_anyway)?;
         Ok(Written { version, size_bytes, write })

@@ -63,18 +63,24 @@ impl PoolWriter {
         })
     }
 
-    fn monotonic_ms(&self) -> u64 {
-        self.sal.options.environment.clock.monotonic_ms()
-    }
-
     /// Sees to it that the intent is stored, speaks of so many data objects, and lives on.
     async fn hold_lease(&mut self, chunks: u32) -> Result<()> {
-        let now_ms = self.monotonic_ms();
+        let now_ms = self.sal.monotonic_ms();
         let lease_ms = self.sal.options.lease_ms;
         let known = self.size_bytes_known.map(|size| size.div_ceil(u64::from(self.chunk_bytes)));
         let known = known.and_then(|known| u32::try_from(known).ok());
         let (method, wanted) = match &self.lease {
-            None => ("begin", chunks.max(known.unwrap_or(CHUNKS_FIRST))),
+            None => {
+                let wanted = chunks.max(known.unwrap_or(CHUNKS_FIRST));
+                if wanted == 1
+                    && let Some(intent) = self.sal.reserved.take(&self.shard, now_ms, lease_ms / 4)
+                {
+                    self.write = intent.write;
+                    self.lease = Some(Lease { begun_ms: intent.begun_ms, chunks: 1 });
+                    return Ok(());
+                }
+                ("begin", wanted)
+            }
             Some(lease) => {
                 let age_ms = now_ms.saturating_sub(lease.begun_ms);
                 if age_ms >= lease_ms {

@@ -40,6 +40,11 @@ impl Fate {
         self.done.load(Ordering::SeqCst) <= self.dies_after
     }
 
+    /// Operations so far.
+    pub fn operations(&self) -> u64 {
+        self.done.load(Ordering::SeqCst)
+    }
+
     /// Whether the next operation is the last one, and whether it works.
     fn turn(&self) -> Turn {
         let before = self.done.fetch_add(1, Ordering::SeqCst);

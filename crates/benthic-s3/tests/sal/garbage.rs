@@ -7,7 +7,8 @@ use futures::executor::block_on;
 pub fn what_was_replaced_is_removed_after_its_time(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", &data(1, 5 << 20));
-    case.put(&bucket, "k", b"2");
+    // By a gateway that has not written there before, and so reserves nothing.
+    super::put(case.another().as_ref(), &bucket, "k", b"2", super::finish(b"2")).unwrap();
     let pending = block_on(case.sal.pending()).unwrap();
     assert_eq!((pending.entries, pending.due_entries, pending.outcomes, pending.writes), (1, 0, 2, 0));
     case.clock.advance_ms(GRACE_MS - 1);
@@ -20,6 +21,35 @@ pub fn what_was_replaced_is_removed_after_its_time(case: &Case) {
     assert_eq!(case.data_objects(&bucket).len(), 1);
     assert_eq!(block_on(case.sal.collect()).unwrap(), Collected::default());
     case.finish(&[&bucket]);
+}
+
+pub fn a_shard_that_is_written_often_saves_a_call(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let fate = Fate::new(u64::MAX, Last::Refused);
+    let sal = case.on(&Dying::pools(&case.pools, &fate)).unwrap();
+    let operations = |data: &[u8]| {
+        let before = fate.operations();
+        super::put(sal.as_ref(), &bucket, "k", data, super::finish(data)).unwrap();
+        fate.operations() - before
+    };
+    // Intent, data, key; from the third on, the intent was noted by the one before.
+    assert_eq!([1, 2, 3, 4].map(|number| operations(&[number])), [3, 3, 2, 2]);
+    assert_eq!(operations(&data(1, 5 << 20)), 4, "that is not for a write of several data objects");
+    // An intent that would expire soon is not used, and goes.
+    case.clock.advance_ms(LEASE_MS / 4);
+    assert_eq!([5, 6, 7].map(|number| operations(&[number])), [3, 3, 2]);
+    case.clock.advance_ms(LEASE_MS * 3 / 4);
+    assert_eq!(block_on(case.sal.collect()).unwrap().expired_writes, 2);
+    // Somebody whose clock is ahead gives it up: the write fails, and leaves nothing.
+    assert_eq!([8, 9].map(|number| operations(&[number])), [3, 3]);
+    block_on(case.ahead_of(2 * LEASE_MS).collect()).unwrap();
+    let failed = super::put(sal.as_ref(), &bucket, "k", b"10", super::finish(b"10"));
+    assert_eq!(kind(failed), ErrorKind::Unavailable);
+    assert_eq!(case.get(&bucket, "k"), [9]);
+    assert_eq!(case.data_objects(&bucket).len(), 11);
+    assert_eq!(operations(b"11"), 3);
+    case.finish(&[&bucket]);
+    assert_eq!(case.data_objects(&bucket).len(), 1);
 }
 
 pub fn outcomes_are_forgotten(case: &Case) {

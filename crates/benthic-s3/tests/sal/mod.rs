@@ -379,6 +379,7 @@ macro_rules! sal_suite {
             }
             garbage {
                 what_was_replaced_is_removed_after_its_time
+                a_shard_that_is_written_often_saves_a_call
                 outcomes_are_forgotten
                 a_bucket_that_was_not_finished_is_removed
                 clocks_that_differ_lose_nothing
