@@ -6,6 +6,9 @@ import random
 import uuid
 
 import pytest
+
+pytest.register_assert_rewrite("gateway", "load")
+
 from gateway import CEPH, running
 
 NUMBERS = itertools.count()
@@ -63,3 +66,8 @@ def code_of():
         return answer["Error"]["Code"], answer["ResponseMetadata"]["HTTPStatusCode"]
 
     return code_of
+
+
+def pytest_collection_modifyitems(items):
+    """What is about the others comes last."""
+    items.sort(key=lambda item: item.name == "test_the_table_is_of_this_run")

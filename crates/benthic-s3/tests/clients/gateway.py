@@ -12,6 +12,7 @@ import uuid
 import boto3
 import botocore.config
 import pytest
+from operations import note_answer
 
 PROGRAMS = pathlib.Path(__file__).parents[4] / "target" / "release"
 CEPH = pytest.param("ceph", marks=pytest.mark.ceph)
@@ -80,7 +81,7 @@ class Gateway:
         """The names of all objects that the store has for this gateway."""
         command = [str(PROGRAMS / "benthic"), "--store", self.store, "--json", "ls", self.pool, "--all-namespaces", "--hidden"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-        return [json.loads(line)["name"] for line in done.stdout.splitlines()]
+        return [json.loads(line)["object"] for line in done.stdout.splitlines()]
 
     def check(self, bucket, expected):
         """That a bucket's index is sound, and its sums are those of what clients see."""
@@ -98,21 +99,24 @@ class Gateway:
         other.key_file, other.access_key, other.secret_key = self.key_file, self.access_key, self.secret_key
         return other.start()
 
-    def client(self, access_key=None, secret_key=None, **options):
+    def client(self, access_key=None, secret_key=None, verify=None, **options):
         config = botocore.config.Config(
             s3={"addressing_style": "path"},
             signature_version="s3v4",
             retries={"max_attempts": 1, "mode": "standard"},
             **options,
         )
-        return boto3.client(
+        made = boto3.client(
             "s3",
             endpoint_url=self.url,
             region_name="us-east-1",
             aws_access_key_id=access_key or self.access_key,
             aws_secret_access_key=secret_key or self.secret_key,
             config=config,
+            verify=verify,
         )
+        made.meta.events.register("after-call.s3", note_answer)
+        return made
 
     def environment(self):
         """What programs of others take."""
