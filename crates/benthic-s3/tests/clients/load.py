@@ -16,6 +16,9 @@ PART_BYTES = 5 << 20
 SIZES = [20, 4_096, 70_000, 300_000]
 KEYS = 16
 THREADS = 6
+UNANSWERED = (
+    botocore.exceptions.HTTPClientError, botocore.exceptions.ConnectionError, botocore.exceptions.IncompleteReadError,
+)
 STAMP = re.compile(rb"([0-9]{9}) ([0-9]{8});")
 
 
@@ -122,16 +125,17 @@ class Load:
     def check_versions(self, client):
         """That every version that was acknowledged is there, and each that is there is somebody's, whole."""
         pages = list(client.get_paginator("list_object_versions").paginate(Bucket=self.bucket))
-        versions = {entry["VersionId"]: entry for page in pages for entry in page.get("Versions", [])}
-        markers = {entry["VersionId"] for page in pages for entry in page.get("DeleteMarkers", [])}
+        name = lambda entry: (entry["Key"], entry["VersionId"])
+        versions = {name(entry): entry for page in pages for entry in page.get("Versions", [])}
+        markers = {name(entry) for page in pages for entry in page.get("DeleteMarkers", [])}
         for write in self.writes.values():
             if write.is_acknowledged:
-                assert write.version in (markers if write.deletes else versions), write
-        for version, entry in versions.items():
-            got = client.get_object(Bucket=self.bucket, Key=entry["Key"], VersionId=version)
-            write = self._identify(entry["Key"], got)
+                assert (write.key, write.version) in (markers if write.deletes else versions), write
+        for (key, version), entry in versions.items():
+            got = client.get_object(Bucket=self.bucket, Key=key, VersionId=version)
+            write = self._identify(key, got)
             assert entry["ETag"] == got["ETag"] and write.version in (version, None)
-        return {"versions": len(versions), "bytes": sum(entry["Size"] for entry in versions.values())}
+        return {"versions": len(versions), "delete_markers": len(markers), "bytes": sum(entry["Size"] for entry in versions.values())}
 
     def empty(self, client):
         """Removes all that is in the bucket, uploads too; those that are over are not there."""
@@ -154,7 +158,7 @@ class Load:
                 self._count("acknowledged")
             except botocore.exceptions.ClientError as error:
                 self._refused(error.response)
-            except (botocore.exceptions.HTTPClientError, botocore.exceptions.ConnectionError) as error:
+            except UNANSWERED as error:
                 self._count("failed")
                 if "connection" not in self.errors_allowed:
                     self._surprise(error)
