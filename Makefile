@@ -122,13 +122,14 @@ test-s3: s3 python-env s3-packages ## prove what the S3 gateway promises, with c
 	cd crates/benthic-s3/tests/clients && $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
 
 s3-packages:
-	@command -v rclone >/dev/null || { \
-		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-		command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
-			echo "rclone is missing: install it and run make again" >&2; exit 1; }; \
-		echo "==> installing rclone with apt"; \
-		$$sudo apt-get update -q && \
-		$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends rclone; }
+	@missing=; for program in openssl rclone; do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
+		echo "install these and run make again:$$missing" >&2; exit 1; }; \
+	echo "==> installing with apt:$$missing"; \
+	$$sudo apt-get update -q && \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing
 
 # What cargo builds for fewer packages can have other features, and then nearly everything compiles again.
 WITHOUT_PYTHON := --workspace --exclude benthic-python

@@ -5,15 +5,17 @@ import subprocess
 import sys
 
 import pytest
+from operations import noted
 
 
-def program(gateway, dir, *command):
+def program(gateway, dir, name, *command):
     """A program that is run with more arguments, and gives what it prints."""
 
     def run(*args):
         command_line = [*command, *args]
-        done = subprocess.run(command_line, capture_output=True, env=gateway.environment(), cwd=dir, timeout=300, check=False)
-        assert done.returncode == 0, done.stderr.decode()
+        with noted(gateway, name):
+            done = subprocess.run(command_line, capture_output=True, env=gateway.environment(), cwd=dir, timeout=300, check=False)
+            assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
 
     return run
@@ -21,7 +23,7 @@ def program(gateway, dir, *command):
 
 @pytest.fixture
 def aws(gateway, tmp_path):
-    return program(gateway, tmp_path, f"{sys.prefix}/bin/aws")
+    return program(gateway, tmp_path, "aws", f"{sys.prefix}/bin/aws")
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def rclone(gateway, tmp_path):
     # A remote without a name: its options are those of the environment.
     options = ["--s3-provider", "Other", "--s3-env-auth", "--s3-endpoint", gateway.url, "--s3-region", "us-east-1"]
     options += ["--s3-upload-cutoff", "8M", "--s3-chunk-size", "5M"]
-    return program(gateway, tmp_path, found, "--config", "", "--retries", "1", *options)
+    return program(gateway, tmp_path, "rclone", found, "--config", "", "--retries", "1", *options)
 
 
 def make_tree(tree):
@@ -105,7 +107,12 @@ def test_rclone_makes_and_removes_buckets(rclone):
     assert "made-by-rclone" not in rclone("lsd", ":s3:")
 
 
-def test_pyarrow_reads_and_writes(gateway, s3, bucket):
+def test_pyarrow_reads_and_writes(gateway, bucket):
+    with noted(gateway, "pyarrow"):
+        read_and_write_with_pyarrow(gateway, bucket)
+
+
+def read_and_write_with_pyarrow(gateway, bucket):
     import pyarrow
     import pyarrow.fs
     import pyarrow.parquet
