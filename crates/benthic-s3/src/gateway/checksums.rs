@@ -205,9 +205,15 @@ impl Document {
     ///
     /// # Errors
     /// As [`Verifier::new`].
-    pub fn of(method: &Method, query: &str, is_bucket: bool, headers: &HeaderMap) -> Option<S3Result<Document>> {
-        let has =
-            |names: &[&str]| query.split('&').any(|pair| names.contains(&pair.split('=').next().unwrap_or(pair)));
+    pub fn of(
+        method: &Method,
+        query: &str,
+        is_bucket: bool,
+        headers: &HeaderMap,
+    ) -> Option<S3Result<Document>> {
+        let has = |names: &[&str]| {
+            query.split('&').any(|pair| names.contains(&pair.split('=').next().unwrap_or(pair)))
+        };
         let is_list = *method == Method::POST && has(&["uploadId"]);
         let is_document = match *method {
             Method::PUT => is_bucket || has(&["acl", "cors", "tagging", "versioning"]),
@@ -224,7 +230,8 @@ impl Document {
         let checksum = one(ALGORITHMS.map(|algorithm| (algorithm, said(algorithm))));
         let verifier = checksum.and_then(|checksum| {
             let content_md5 = value("content-md5");
-            let declared = Declared { content_md5, checksum, algorithm: None, trailers: None, len_bytes: None };
+            let declared =
+                Declared { content_md5, checksum, algorithm: None, trailers: None, len_bytes: None };
             Verifier::new(declared, None, headers)
         });
         let sha256_wanted = sha256.filter(|sha256| sha256.len() == 64);

@@ -70,6 +70,8 @@ def test_a_gateway_is_killed_under_load(engine, tmp_path, seed):
 
 def test_all_is_collected_under_load(engine, tmp_path, seed):
     """Requests may fail that way, and what was acknowledged stays."""
+    if engine == "ceph" and not LONG:
+        pytest.skip("takes minutes on a cluster")
     with running(engine, tmp_path) as gateway:
         client = gateway.client(max_pool_connections=20)
         allowed = ["connection", 500, 503]

@@ -5,6 +5,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 import urllib.parse
 
 import boto3
@@ -58,9 +59,8 @@ def test_tls_takes_files_that_make_sense(certificate, own_gateway):
     cert, key = certificate
     assert "--tls-key" in refused(own_gateway, "--tls-cert", cert)
     for given in [(key, key), (cert, cert), (own_gateway.key_file, key), (cert, own_gateway.key_file), (cert, "missing")]:
-        assert f"path={given[0]}" in (said := refused(own_gateway, "--tls-cert", given[0], "--tls-key", given[1])) or (
-            f"path={given[1]}" in said
-        )
+        said = refused(own_gateway, "--tls-cert", given[0], "--tls-key", given[1])
+        assert f"path={given[0]}" in said or f"path={given[1]}" in said
 
 
 @pytest.fixture
@@ -151,8 +151,9 @@ def test_who_takes_nothing_is_hung_up_on(hasty):
     with connect(hasty) as stream:
         stream.sendall(head_text(hasty, "GET", "/slow/large", signed(hasty, "GET", "/slow/large")))
         # Nothing is read until the gateway has no connection any longer but the one that asks.
+        until = time.monotonic() + 60
         while b"benthic_s3_connections 1\n" not in request(hasty, "GET", "/-/metrics")[2]:
-            assert hasty.process.poll() is None
+            assert time.monotonic() < until
         taken = 0
         try:
             while data := stream.recv(1 << 20):
