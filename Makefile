@@ -11,8 +11,8 @@ DEMO_DIR := target/demo
 DEMO_SQL_DIR := target/demo-sql
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 test-s3 ceph ceph-packages python python-env python-packages test test-all test-here test-python test-ceph \
-	test-long bench bench-ceph bench-s3 bench-table fuzz fmt deny clean-demo toolchain
+.PHONY: help demo demo-sql s3 test-s3 ceph ceph-packages python python-env python-packages s3-packages test test-all test-here \
+	test-python test-ceph test-long bench bench-ceph bench-s3 bench-table fuzz fmt deny clean-demo toolchain
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -113,12 +113,22 @@ test-python: python ## prove what the Python package promises
 	@echo "==> tests of the Python package"
 	cd python && $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
 
-test-s3: s3 python-env ## prove what the S3 gateway promises, with clients of others
+test-s3: s3 python-env s3-packages ## prove what the S3 gateway promises, with clients of others
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
 		$(CARGO) clippy --release $(GATEWAY) --bin benthic-s3 --test gateway -- -D warnings; fi
 	$(CARGO) test --release $(GATEWAY) --bin benthic-s3 --test gateway
 	@echo "==> tests of the S3 gateway"
 	cd crates/benthic-s3/tests/clients && $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
+
+s3-packages:
+	@missing=; for program in openssl rclone; do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
+		echo "install these and run make again:$$missing" >&2; exit 1; }; \
+	echo "==> installing with apt:$$missing"; \
+	$$sudo apt-get update -q && \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing
 
 # What cargo builds for fewer packages can have other features, and then nearly everything compiles again.
 WITHOUT_PYTHON := --workspace --exclude benthic-python
@@ -129,7 +139,7 @@ TREE := $(firstword $(shell pwd | cksum))
 TEST_DIR := $(or $(TMPDIR),/tmp)/benthic-test-$(TREE)
 BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
-test-ceph: toolchain ceph-packages python s3 ## prove what takes a real Ceph cluster, which it starts and removes
+test-ceph: toolchain ceph-packages python s3 s3-packages ## prove what takes a real Ceph cluster, which it starts and removes
 	$(CARGO) build --release $(WITHOUT_PYTHON) --lib --bins --examples
 	@echo "==> tests on a real Ceph cluster"
 	@benthic=target/release/benthic; \

@@ -32,7 +32,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match commands::config::parse::<Cli>(std::env::args_os().collect()) {
         Ok(cli) => cli,
         Err(error) => return benthic_cli::refuse(&error),
     };

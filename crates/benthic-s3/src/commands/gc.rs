@@ -4,11 +4,17 @@ use super::Place;
 use benthic_cli::exit::Outcome;
 use benthic_cli::store::Session;
 use benthic_cli::units::count;
-use benthic_s3::sal::Garbage;
+use benthic_core::{Clock, Result, SystemClock};
+use benthic_s3::sal::{Collected, Garbage};
+use benthic_s3::{Environment, Options, PoolSal};
 use clap::Subcommand;
 use serde_json::json;
+use std::sync::Arc;
 
 pub const EXAMPLES: &str = "Examples:\n  benthic s3 gc status\n  benthic s3 gc run";
+
+/// Most collections of one command. What a copy of a copy refers to is free two collections after its last reference.
+const COLLECTIONS_MAX: usize = 8;
 
 /// The verbs of `benthic s3 gc`.
 #[derive(Subcommand)]
@@ -18,12 +24,61 @@ pub enum GcCommand {
         Example:\n  benthic s3 gc status")]
     Status,
     /// Collect what may be collected now; every gateway does so once a minute
-    #[command(after_help = "Example:\n  benthic s3 gc run")]
-    Run,
+    #[command(after_help = "Examples:\n  benthic s3 gc run\n  benthic s3 gc run --all")]
+    Run {
+        /// What is not due yet too, when the space is needed at once: of requests that run now, writes and reads may fail
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+/// The clock of a later time, at which all that waits now is due.
+struct Later {
+    clock: SystemClock,
+    by_ms: u64,
+}
+
+impl Clock for Later {
+    fn unix_ns(&self) -> u64 {
+        self.clock.unix_ns().saturating_add(self.by_ms.saturating_mul(1_000_000))
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.clock.monotonic_ms()
+    }
+}
+
+/// A driver that waits for nobody.
+fn impatient() -> Options {
+    let options = Options::default();
+    let by_ms = options.lease_ms + options.grace_ms + options.outcome_ms;
+    let clock = Arc::new(Later { clock: SystemClock::default(), by_ms });
+    Options { grace_ms: 0, environment: Environment { clock, ..options.environment }, ..options }
+}
+
+/// Collects until nothing is left that this driver may collect.
+async fn collect_all(sal: &PoolSal) -> Result<Collected> {
+    let mut done = Collected::default();
+    for _ in 0..COLLECTIONS_MAX {
+        let more = sal.collect().await?;
+        if more == Collected::default() {
+            break;
+        }
+        done.expired_writes += more.expired_writes;
+        done.forgotten_outcomes += more.forgotten_outcomes;
+        done.entries += more.entries;
+        done.data_objects += more.data_objects;
+        done.buckets += more.buckets;
+    }
+    Ok(done)
 }
 
 pub async fn run(command: GcCommand, place: &Place, session: &Session) -> Outcome {
-    let sal = place.open(session, false).await?;
+    let options = match command {
+        GcCommand::Run { all: true } => impatient(),
+        _ => Options::default(),
+    };
+    let sal = place.open_with(session, false, options).await?;
     match command {
         GcCommand::Status => {
             let pending = sal.pending().await?;
@@ -45,8 +100,8 @@ pub async fn run(command: GcCommand, place: &Place, session: &Session) -> Outcom
                 })
             })
         }
-        GcCommand::Run => {
-            let done = sal.collect().await?;
+        GcCommand::Run { all } => {
+            let done = if all { collect_all(&sal).await? } else { sal.collect().await? };
             let text = format!(
                 "removed {} of {}, gave up {}, forgot {}, cleared {}",
                 count(done.data_objects, "data object"),

@@ -2,6 +2,7 @@
 
 mod account;
 mod bucket;
+pub mod config;
 mod gc;
 mod key;
 mod quota;
@@ -96,12 +97,16 @@ pub async fn run(args: S3Args, session: &Session) -> Outcome {
 impl Place {
     /// Opens what is there; makes the pools if `create`.
     async fn open(&self, session: &Session, create: bool) -> Result<PoolSal> {
+        self.open_with(session, create, Options::default()).await
+    }
+
+    async fn open_with(&self, session: &Session, create: bool, options: Options) -> Result<PoolSal> {
         let index = session.pool_or_create(&self.pool, create).await?;
         let data = match &self.data_pool {
             Some(pool) => session.pool_or_create(pool, create).await?,
             None => Arc::clone(&index),
         };
-        PoolSal::open(index, data, Options::default()).await
+        PoolSal::open(index, data, options).await
     }
 
     /// The accounts, users and keys, without secrets.

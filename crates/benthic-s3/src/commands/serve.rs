@@ -35,9 +35,14 @@ reaches the port.
 Examples:
   benthic s3 serve
   benthic s3 serve --listen 0.0.0.0:9000 --domain s3.example.org --tls-cert cert.pem --tls-key key.pem
+  benthic s3 serve --config s3.toml
   benthic --store ceph: s3 serve --pool s3.index --data-pool s3.data"
 )]
 pub struct ServeArgs {
+    /// A TOML file with options, by their names without the dashes; options that are given win
+    #[arg(long, value_name = "FILE")]
+    #[allow(dead_code, reason = "the file is read before the options are, which it is a part of")]
+    config: Option<PathBuf>,
     /// Address and port; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
     listen: SocketAddr,
@@ -56,7 +61,7 @@ pub struct ServeArgs {
     /// Connections at once; more wait
     #[arg(long, value_name = "COUNT", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     connections_max: u32,
-    /// Seconds after which a client that sends nothing is given up
+    /// Seconds after which a client that sends nothing, or takes nothing of an answer, is given up
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     timeout: u64,
     /// Seconds between two collections of garbage; 0 for none

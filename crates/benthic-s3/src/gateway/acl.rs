@@ -54,7 +54,8 @@ fn canned(policy: &AccessControlPolicy, owner: &str) -> S3Result<&'static str> {
         return Err(s3_error!(AccessDenied));
     }
     let mut canned = "private";
-    for grant in policy.grants.iter().flatten() {
+    let grants = policy.grants.as_ref().ok_or_else(|| s3_error!(MalformedACLError))?;
+    for grant in grants {
         let permission = grant.permission.as_ref().map(Permission::as_str);
         let grantee = grant.grantee.as_ref().ok_or_else(|| s3_error!(MalformedACLError))?;
         match (grantee.id.as_deref(), grantee.uri.as_deref(), permission) {

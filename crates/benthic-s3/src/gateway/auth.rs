@@ -41,7 +41,7 @@ impl S3Auth for Auth {
 impl S3Access for Access {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         let operation = context.s3_op().name();
-        self.metrics.operation(operation_label(operation));
+        self.metrics.operation(operation);
         let caller = match context.credentials() {
             Some(credentials) => {
                 let key = self.identities.known_key(&credentials.access_key).await.map_err(unknown)?;
@@ -58,44 +58,6 @@ impl S3Access for Access {
 /// The store failed, or the sealing key is wrong: not the client's doing.
 fn unknown(error: benthic_core::Error) -> s3s::S3Error {
     error::bucket(error.with_kind(benthic_core::ErrorKind::Internal))
-}
-
-/// Operations that are counted by name.
-const COUNTED: [&str; 30] = [
-    "AbortMultipartUpload",
-    "CompleteMultipartUpload",
-    "CopyObject",
-    "CreateBucket",
-    "CreateMultipartUpload",
-    "DeleteBucket",
-    "DeleteObject",
-    "DeleteObjectTagging",
-    "DeleteObjects",
-    "GetBucketAcl",
-    "GetBucketCors",
-    "GetBucketLocation",
-    "GetBucketTagging",
-    "GetBucketVersioning",
-    "GetObject",
-    "GetObjectAcl",
-    "GetObjectAttributes",
-    "GetObjectTagging",
-    "HeadBucket",
-    "HeadObject",
-    "ListBuckets",
-    "ListMultipartUploads",
-    "ListObjectVersions",
-    "ListObjects",
-    "ListObjectsV2",
-    "ListParts",
-    "PostObject",
-    "PutObject",
-    "UploadPart",
-    "UploadPartCopy",
-];
-
-fn operation_label(name: &str) -> &'static str {
-    COUNTED.iter().find(|counted| **counted == name).copied().unwrap_or("other")
 }
 
 /// Who makes a request.

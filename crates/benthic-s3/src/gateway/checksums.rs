@@ -4,6 +4,7 @@ use super::names;
 use super::seal::hex;
 use crate::sal::Attributes;
 use bytes::Bytes;
+use hyper::{HeaderMap, Method};
 use s3s::checksum::ChecksumHasher;
 use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
 use s3s::dto::{ChecksumAlgorithm, ChecksumType};
@@ -191,6 +192,68 @@ pub(super) struct Verifier {
     in_trailer: bool,
 }
 
+/// Verifies a document by what its head says of it. The crate of the protocol looks at one checksum of these, and calls it our failure
+/// if that is another.
+pub(super) struct Document {
+    verifier: Verifier,
+    sha256: Sha256,
+    sha256_wanted: Option<String>,
+}
+
+impl Document {
+    /// Nothing for a request that has none. In pieces it has its checksums in them.
+    ///
+    /// # Errors
+    /// As [`Verifier::new`].
+    pub fn of(
+        method: &Method,
+        query: &str,
+        is_bucket: bool,
+        headers: &HeaderMap,
+    ) -> Option<S3Result<Document>> {
+        let has = |names: &[&str]| {
+            query.split('&').any(|pair| names.contains(&pair.split('=').next().unwrap_or(pair)))
+        };
+        let is_list = *method == Method::POST && has(&["uploadId"]);
+        let is_document = match *method {
+            Method::PUT => is_bucket || has(&["acl", "cors", "tagging", "versioning"]),
+            Method::POST => is_list || has(&["delete"]),
+            _ => false,
+        };
+        let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let sha256 = value("x-amz-content-sha256");
+        if !is_document || sha256.as_ref().is_some_and(|sha256| sha256.starts_with("STREAMING-")) {
+            return None;
+        }
+        // Beside a list of parts the checksum is that of the object.
+        let said = |algorithm: Algorithm| value(algorithm.header()).filter(|_| !is_list);
+        let checksum = one(ALGORITHMS.map(|algorithm| (algorithm, said(algorithm))));
+        let verifier = checksum.and_then(|checksum| {
+            let content_md5 = value("content-md5");
+            let declared =
+                Declared { content_md5, checksum, algorithm: None, trailers: None, len_bytes: None };
+            Verifier::new(declared, None, headers)
+        });
+        let sha256_wanted = sha256.filter(|sha256| sha256.len() == 64);
+        Some(verifier.map(|verifier| Document { verifier, sha256: Sha256::new(), sha256_wanted }))
+    }
+
+    pub fn update(&mut self, data: &[u8]) {
+        self.verifier.update(data);
+        self.sha256.update(data);
+    }
+
+    /// # Errors
+    /// `BadDigest`, or that the checksum that was signed is another.
+    pub fn finish(self) -> S3Result<()> {
+        let sha256 = hex(&self.sha256.finalize());
+        if self.sha256_wanted.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&sha256)) {
+            return Err(super::error::other_payload());
+        }
+        self.verifier.finish().map(drop)
+    }
+}
+
 /// What was computed.
 pub(super) struct Verified {
     /// Of the data.
@@ -201,11 +264,7 @@ pub(super) struct Verified {
 impl Verifier {
     /// # Errors
     /// `InvalidDigest`, `InvalidRequest` for what no data could have.
-    pub fn new(
-        declared: Declared,
-        wanted: Option<Algorithm>,
-        headers: &hyper::HeaderMap,
-    ) -> S3Result<Verifier> {
+    pub fn new(declared: Declared, wanted: Option<Algorithm>, headers: &HeaderMap) -> S3Result<Verifier> {
         let md5_wanted = declared.content_md5.as_deref().map(parse_md5).transpose()?;
         let in_trailer = trailer_algorithm(headers);
         if let Some((algorithm, value)) = &declared.checksum
@@ -276,7 +335,7 @@ impl Verifier {
 }
 
 /// The algorithm of the checksum that is announced to stand behind the data.
-fn trailer_algorithm(headers: &hyper::HeaderMap) -> Option<Algorithm> {
+fn trailer_algorithm(headers: &HeaderMap) -> Option<Algorithm> {
     let announced = headers.get("x-amz-trailer")?.to_str().ok()?;
     let mut names = announced.split(',').map(str::trim);
     names.find_map(|name| {

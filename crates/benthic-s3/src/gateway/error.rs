@@ -6,6 +6,7 @@ use s3s::{S3Error, S3ErrorCode, StdError};
 
 /// Codes of S3 that the protocol's crate has no name for.
 const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+const STORE_FULL: &str = "InsufficientStorage";
 const PAYLOAD_HASH_MISMATCH: &str = "XAmzContentSHA256Mismatch";
 
 /// Of what the SAL speaks when it says that something is not there.
@@ -47,6 +48,7 @@ pub(super) fn upload(error: Error) -> S3Error {
 fn coded(code: S3ErrorCode) -> S3Error {
     let status = match &code {
         S3ErrorCode::Custom(name) if *name == QUOTA_EXCEEDED => Some(StatusCode::FORBIDDEN),
+        S3ErrorCode::Custom(name) if *name == STORE_FULL => Some(StatusCode::INSUFFICIENT_STORAGE),
         S3ErrorCode::Custom(_) => Some(StatusCode::BAD_REQUEST),
         _ => None,
     };
@@ -73,9 +75,12 @@ fn code(error: &Error, subject: Subject) -> S3ErrorCode {
         ErrorKind::PermissionDenied => S3ErrorCode::AccessDenied,
         ErrorKind::Unavailable => S3ErrorCode::ServiceUnavailable,
         ErrorKind::Busy => S3ErrorCode::SlowDown,
-        // A bucket's quota names the bucket; what else is over a limit is the request's size, or the store is full.
+        // A bucket's quota names the bucket, and a full disk, pool or cluster says so; what else is over a limit is the request's size.
         ErrorKind::LimitExceeded if error.context().any(|(key, _)| key == "bucket") => {
             S3ErrorCode::Custom(QUOTA_EXCEEDED.into())
+        }
+        ErrorKind::LimitExceeded if error.to_string().contains(" is full; ") => {
+            S3ErrorCode::Custom(STORE_FULL.into())
         }
         ErrorKind::LimitExceeded => S3ErrorCode::EntityTooLarge,
         ErrorKind::Corrupt | ErrorKind::ClassFailed | ErrorKind::OutcomeUnknown | ErrorKind::Internal => {
@@ -86,6 +91,11 @@ fn code(error: &Error, subject: Subject) -> S3ErrorCode {
 
 fn code_is_the_clients(code: &S3ErrorCode) -> bool {
     matches!(code, S3ErrorCode::InvalidArgument | S3ErrorCode::EntityTooLarge | S3ErrorCode::NotImplemented)
+}
+
+/// The body is not the one whose checksum was signed.
+pub(super) fn other_payload() -> S3Error {
+    coded(S3ErrorCode::Custom(PAYLOAD_HASH_MISMATCH.into()))
 }
 
 /// What went wrong with the body of a request while it was read.

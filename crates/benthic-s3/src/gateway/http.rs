@@ -2,10 +2,13 @@
 
 use super::Gateway;
 use super::auth::{Access, Auth};
+use super::checksums::Document;
 use super::cors::Question;
+use super::forms;
+use super::hosts::Hosts;
 use super::identity::Identities;
 use super::metrics::Metrics;
-use super::patience::Patient;
+use super::patience::{Fate, Patient, Taken};
 use crate::environment::Environment;
 use crate::sal::Sal;
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -17,12 +20,11 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use s3s::config::{S3Config, StaticConfigProvider};
-use s3s::host::MultiDomain;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{Body, HttpError};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -49,7 +51,7 @@ pub struct Limits {
     pub connections_max: usize,
     /// How long a connection may be idle, and a request's head take.
     pub idle_timeout: Duration,
-    /// How long a client that sends a body may send nothing.
+    /// How long a client that sends a body may send nothing, and one that gets an answer take nothing.
     pub body_timeout: Duration,
 }
 
@@ -66,7 +68,7 @@ pub struct Server {
     sal: Arc<dyn Sal>,
     metrics: Arc<Metrics>,
     environment: Environment,
-    domains: Vec<String>,
+    hosts: Hosts,
     limits: Limits,
 }
 
@@ -98,13 +100,11 @@ impl Server {
         config.sig_v4_allowed_services = vec!["s3".to_owned()];
         config.enable_sig_v2 = false;
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+        let hosts = Hosts::new(&domains)?;
         if !domains.is_empty() {
-            let host = MultiDomain::new(&domains).map_err(|error| {
-                Error::new(ErrorKind::InvalidArgument, "this is no domain").with_source(error)
-            })?;
-            builder.set_host(host);
+            builder.set_host(hosts.clone());
         }
-        Ok(Server { service: builder.build(), sal, metrics, environment, domains, limits })
+        Ok(Server { service: builder.build(), sal, metrics, environment, hosts, limits })
     }
 
     /// What is counted.
@@ -167,6 +167,7 @@ impl Server {
         watcher: hyper_util::server::graceful::Watcher,
     ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
         stream.set_nodelay(true)?;
+        let stream = Taken::new(stream, self.limits.body_timeout);
         match tls {
             None => self.speak(stream, peer, watcher).await,
             Some(tls) => {
@@ -225,12 +226,26 @@ impl Server {
         }
         let patience = self.limits.body_timeout;
         let expects = request.headers().contains_key(EXPECT);
-        let asked = Arc::new(AtomicBool::new(false));
-        let request =
-            request.map(|body| Body::http_body_unsync(Patient::new(body, patience, Arc::clone(&asked))));
+        let fate = Arc::new(Fate::default());
+        let query = request.uri().query().unwrap_or_default();
+        let is_bucket = query.is_empty() && self.is_bucket(&request);
+        let document = Document::of(request.method(), query, is_bucket, request.headers());
+        let is_form = forms::is_form(request.method(), request.headers());
+        let request = request
+            .map(|body| Body::http_body_unsync(Patient::new(body, patience, document, Arc::clone(&fate))));
         let mut answer = self.service.call(request).await?;
+        // To the crate of the protocol a document that cannot be read is our failure.
+        if answer.status().is_server_error()
+            && let Some(wrong) = fate.take_wrong()
+            && let Ok(told) = wrong.to_http_response()
+        {
+            answer = told;
+        }
+        if is_form {
+            answer = forms::answer(answer).await;
+        }
         // Nobody told this client to go on. Some take what they did not wait for as part of the next answer.
-        if expects && !asked.load(Relaxed) {
+        if expects && !fate.was_asked() {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if let (Some(question), Some(bucket)) = (question, bucket)
@@ -272,13 +287,19 @@ impl Server {
 
     /// The bucket that a request is about, before its domain or first in its path.
     fn bucket_of(&self, request: &Request<Incoming>) -> Option<String> {
-        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-        let before =
-            self.domains.iter().find_map(|domain| host.strip_suffix(domain.as_str())?.strip_suffix('.'));
         let first = || request.uri().path().split('/').nth(1).filter(|bucket| !bucket.is_empty());
-        before.or_else(first).map(str::to_owned)
+        self.hosts.bucket(host_of(request)).or_else(|| first().map(str::to_owned))
     }
+
+    /// Whether a request is about a bucket and no key.
+    fn is_bucket(&self, request: &Request<Incoming>) -> bool {
+        let path = request.uri().path().trim_start_matches('/').trim_end_matches('/');
+        path.is_empty() || (!path.contains('/') && self.hosts.bucket(host_of(request)).is_none())
+    }
+}
+
+fn host_of(request: &Request<Incoming>) -> &str {
+    request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
 }
 
 /// Counts while it lives.

@@ -12,7 +12,7 @@ const BOUNDS_MS: [u64; 10] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_0
 /// Counters since the start.
 #[derive(Default)]
 pub struct Metrics {
-    operations: Mutex<BTreeMap<&'static str, u64>>,
+    operations: Mutex<BTreeMap<String, u64>>,
     answers: Mutex<BTreeMap<u16, u64>>,
     /// Connections that are open.
     pub connections: AtomicU64,
@@ -31,9 +31,13 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Counts an operation, whose name is one of a fixed set.
-    pub fn operation(&self, name: &'static str) {
-        *self.operations.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += 1;
+    /// Counts an operation, whose name is one of those that the protocol has, and not the client's.
+    pub fn operation(&self, name: &str) {
+        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        match operations.get_mut(name) {
+            Some(count) => *count += 1,
+            None => drop(operations.insert(name.to_owned(), 1)),
+        }
     }
 
     /// Counts an answer, and the time to its first byte.

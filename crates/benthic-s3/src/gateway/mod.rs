@@ -13,6 +13,8 @@ mod cors;
 mod delete;
 mod download;
 mod error;
+mod forms;
+mod hosts;
 pub mod http;
 pub mod identity;
 mod list;

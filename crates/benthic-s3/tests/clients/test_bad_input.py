@@ -1,9 +1,7 @@
 """What no client should send: the right error, and nothing stored."""
 
 import datetime
-import hashlib
 import http.client
-import re
 import socket
 import urllib.parse
 
@@ -11,28 +9,7 @@ import botocore.auth
 import botocore.awsrequest
 import botocore.credentials
 import pytest
-
-
-def signed(gateway, method, path, body=b"", headers=None, access_key=None, secret_key=None):
-    """The head of a request, signed."""
-    given = {"x-amz-content-sha256": hashlib.sha256(body).hexdigest(), **(headers or {})}
-    request = botocore.awsrequest.AWSRequest(method=method, url=gateway.url + path, data=body, headers=given)
-    keys = botocore.credentials.Credentials(access_key or gateway.access_key, secret_key or gateway.secret_key)
-    botocore.auth.S3SigV4Auth(keys, "s3", "us-east-1").add_auth(request)
-    return dict(request.headers.items())
-
-
-def send(gateway, method, path, body=b"", headers=None):
-    connection = http.client.HTTPConnection(urllib.parse.urlsplit(gateway.url).netloc, timeout=30)
-    connection.request(method, path, body=body, headers=headers or {})
-    answer = connection.getresponse()
-    text = answer.read()
-    code = re.search(rb"<Code>(.*?)</Code>", text)
-    return answer.status, code.group(1).decode() if code else text
-
-
-def nothing_is_there(s3, bucket):
-    return "Contents" not in s3.list_objects_v2(Bucket=bucket)
+from raw import nothing_is_there, send, signed
 
 
 def test_a_signed_request_is_taken(gateway, s3, bucket):

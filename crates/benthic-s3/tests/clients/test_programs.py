@@ -1,37 +1,59 @@
 """Programs of others, as people run them."""
 
+import shutil
 import subprocess
 import sys
 
 import pytest
+from operations import noted
+
+
+def program(gateway, dir, name, *command):
+    """A program that is run with more arguments, and gives what it prints."""
+
+    def run(*args):
+        command_line = [*command, *args]
+        with noted(gateway, name):
+            done = subprocess.run(command_line, capture_output=True, env=gateway.environment(), cwd=dir, timeout=300, check=False)
+            assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    return run
 
 
 @pytest.fixture
 def aws(gateway, tmp_path):
-    program = f"{sys.prefix}/bin/aws"
-
-    def aws(*args, check=True):
-        done = subprocess.run(
-            [program, *args], capture_output=True, env=gateway.environment(), cwd=tmp_path, timeout=300, check=False
-        )
-        assert not check or done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode()
-
-    return aws
+    return program(gateway, tmp_path, "aws", f"{sys.prefix}/bin/aws")
 
 
-def test_aws_copies_and_synchronises(aws, s3, bucket, tmp_path):
-    tree = tmp_path / "tree"
+@pytest.fixture
+def rclone(gateway, tmp_path):
+    found = shutil.which("rclone")
+    assert found, "rclone is missing: `make test-s3` installs it where it can"
+    # A remote without a name: its options are those of the environment.
+    options = ["--s3-provider", "Other", "--s3-env-auth", "--s3-endpoint", gateway.url, "--s3-region", "us-east-1"]
+    options += ["--s3-upload-cutoff", "8M", "--s3-chunk-size", "5M"]
+    return program(gateway, tmp_path, "rclone", found, "--config", "", "--retries", "1", *options)
+
+
+def make_tree(tree):
+    """Files, and one of them needs parts."""
     for name, size in [("a.txt", 10), ("dir/b.bin", 100_000), ("dir/ü c", 0), ("large", 20 << 20)]:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
+
+
+def files_of(tree):
+    return {str(file.relative_to(tree)): file.read_bytes() for file in tree.rglob("*") if file.is_file()}
+
+
+def test_aws_copies_and_synchronises(aws, s3, bucket, tmp_path):
+    make_tree(tmp_path / "tree")
     aws("s3", "cp", "tree/large", f"s3://{bucket}/one")
     aws("s3", "sync", "tree", f"s3://{bucket}/tree")
     assert aws("s3", "sync", "tree", f"s3://{bucket}/tree") == ""
     aws("s3", "sync", f"s3://{bucket}/tree", "back")
-    for file in tree.rglob("*"):
-        if file.is_file():
-            assert (tmp_path / "back" / file.relative_to(tree)).read_bytes() == file.read_bytes()
+    assert files_of(tmp_path / "back") == files_of(tmp_path / "tree")
     assert "a.txt" in aws("s3", "ls", f"s3://{bucket}/tree/")
     aws("s3", "mv", f"s3://{bucket}/one", f"s3://{bucket}/two")
     aws("s3", "cp", f"s3://{bucket}/two", f"s3://{bucket}/three")
@@ -46,7 +68,51 @@ def test_aws_makes_and_removes_buckets(aws):
     assert "made-by-aws" not in aws("s3", "ls")
 
 
-def test_pyarrow_reads_and_writes(gateway, s3, bucket):
+def test_rclone_copies_checks_and_synchronises(rclone, s3, bucket, tmp_path):
+    tree = tmp_path / "tree"
+    make_tree(tree)
+    rclone("copy", "tree", f":s3:{bucket}/tree")
+    assert s3.head_object(Bucket=bucket, Key="tree/large")["ETag"].endswith('-4"')
+    rclone("check", "--checksum", "tree", f":s3:{bucket}/tree")
+    rclone("check", "--download", "tree", f":s3:{bucket}/tree")
+    listed = rclone("lsf", "-R", "--files-only", "--format", "sp", f":s3:{bucket}/tree").splitlines()
+    assert sorted(listed) == sorted(f"{len(data)};{name}" for name, data in files_of(tree).items())
+    assert rclone("lsd", f":s3:{bucket}/tree").split()[-1] == "dir"
+    (tree / "a.txt").write_bytes(b"changed")
+    (tree / "dir/b.bin").unlink()
+    (tree / "new").write_bytes(b"new")
+    rclone("sync", "--checksum", "tree", f":s3:{bucket}/tree")
+    rclone("sync", f":s3:{bucket}/tree", "back")
+    assert files_of(tmp_path / "back") == files_of(tree)
+    rclone("copyto", f":s3:{bucket}/tree/large", f":s3:{bucket}/copy")
+    rclone("moveto", f":s3:{bucket}/copy", f":s3:{bucket}/moved")
+    assert rclone("cat", f":s3:{bucket}/tree/a.txt") == "changed"
+    rclone("deletefile", f":s3:{bucket}/moved")
+    rclone("delete", f":s3:{bucket}/tree")
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+
+
+def test_rclone_notices_what_is_damaged(rclone, s3, bucket, tmp_path):
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/a").write_bytes(b"right")
+    s3.put_object(Bucket=bucket, Key="a", Body=b"wrong")
+    with pytest.raises(AssertionError, match="differ"):
+        rclone("check", "--checksum", "tree", f":s3:{bucket}")
+
+
+def test_rclone_makes_and_removes_buckets(rclone):
+    rclone("mkdir", ":s3:made-by-rclone")
+    assert "made-by-rclone" in rclone("lsd", ":s3:")
+    rclone("rmdir", ":s3:made-by-rclone")
+    assert "made-by-rclone" not in rclone("lsd", ":s3:")
+
+
+def test_pyarrow_reads_and_writes(gateway, bucket):
+    with noted(gateway, "pyarrow"):
+        read_and_write_with_pyarrow(gateway, bucket)
+
+
+def read_and_write_with_pyarrow(gateway, bucket):
     import pyarrow
     import pyarrow.fs
     import pyarrow.parquet

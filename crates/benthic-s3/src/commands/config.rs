@@ -1,0 +1,89 @@
+//! `benthic s3 serve --config FILE`: options from a TOML file, by the names that they have on the command line, where they win.
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use toml::de::{DeTable, DeValue};
+
+/// Most bytes of a file of options.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What is said on the command line, and in the file that it names.
+///
+/// # Errors
+/// What clap refuses; a file that cannot be read or has what is no option.
+pub fn parse<C: Parser>(mut args: Vec<OsString>) -> Result<C, clap::Error> {
+    let mut command = C::command();
+    let matches = command.try_get_matches_from_mut(&args)?;
+    let s3 = matches.subcommand_matches("s3");
+    let serve = s3.and_then(|s3| s3.subcommand_matches("serve"));
+    if let Some((serve, path)) = serve.and_then(|serve| Some((serve, serve.get_one::<PathBuf>("config")?))) {
+        match more(&command, serve, path) {
+            Ok(more) => args.extend(more),
+            Err(message) => {
+                let message = format!("{message} path={}", path.display());
+                return Err(command.error(ErrorKind::ValueValidation, message));
+            }
+        }
+    }
+    C::try_parse_from(args)
+}
+
+/// The arguments that a file stands for, without those that were given already.
+fn more(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<OsString>, String> {
+    let options = options(command);
+    let mut args = Vec::new();
+    let text = read(path)?;
+    let table = DeTable::parse(&text)
+        .map_err(|error| format!("the file of options is no TOML: {}", error.message()))?;
+    for (key, value) in table.get_ref() {
+        let key = key.get_ref();
+        let option = options.iter().find(|option| option.get_long() == Some(key.as_ref()));
+        let Some(option) = option else {
+            let known: Vec<&str> = options.iter().filter_map(|option| option.get_long()).collect();
+            return Err(format!("no option has this name; there are {} key={key}", known.join(", ")));
+        };
+        let source = given.value_source(option.get_id().as_str());
+        if matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
+            continue;
+        }
+        let values: Vec<&DeValue<'_>> = match value.get_ref() {
+            DeValue::Array(values) if matches!(option.get_action(), ArgAction::Append) => {
+                values.iter().map(|value| value.get_ref()).collect()
+            }
+            value => vec![value],
+        };
+        for value in values {
+            let value = match value {
+                DeValue::String(text) => text.to_string(),
+                DeValue::Integer(number) => number.to_string(),
+                _ => return Err(format!("an option is a string or a whole number key={key}")),
+            };
+            args.push(format!("--{key}={value}").into());
+        }
+    }
+    Ok(args)
+}
+
+/// The options of `benthic s3 serve` that take a value.
+fn options(command: &Command) -> Vec<&Arg> {
+    let s3 = command.find_subcommand("s3");
+    let serve = s3.and_then(|s3| s3.find_subcommand("serve"));
+    let arguments = serve.into_iter().flat_map(Command::get_arguments);
+    let takes_value = |option: &&Arg| matches!(option.get_action(), ArgAction::Set | ArgAction::Append);
+    arguments.filter(takes_value).filter(|option| option.get_id() != "config").collect()
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
+    read.map_err(|error| format!("cannot read the file of options: {error}"))?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("the file of options is too large size_bytes_max={FILE_BYTES_MAX}"));
+    }
+    Ok(text)
+}

@@ -1,0 +1,32 @@
+//! Forms: where the crate of the protocol answers otherwise than S3.
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use hyper::{Method, Response, StatusCode};
+use s3s::Body;
+
+/// Whether a request is a form.
+pub(super) fn is_form(method: &Method, headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes()).unwrap_or_default();
+    method == Method::POST && kind.starts_with(b"multipart/form-data")
+}
+
+/// The answer to a form. What its policy does not allow is forbidden; the crate calls it a policy that makes no sense.
+pub(super) async fn answer(answer: Response<Body>) -> Response<Body> {
+    if answer.status() != StatusCode::BAD_REQUEST {
+        return answer;
+    }
+    let (mut parts, body) = answer.into_parts();
+    // It is a document that the crate made, and so is whole and small.
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let text = String::from_utf8_lossy(&body);
+    let code = "<Code>InvalidPolicyDocument</Code>";
+    if !text.contains(code) || !text.contains("<Message>Policy condition") {
+        return Response::from_parts(parts, Body::from(body));
+    }
+    let text = text.replace(code, "<Code>AccessDenied</Code>");
+    parts.status = StatusCode::FORBIDDEN;
+    parts.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from(Bytes::from(text)))
+}

@@ -1,0 +1,150 @@
+"""The gateway as a program of its own, over HTTP, on each engine; and clients of it."""
+
+import contextlib
+import json
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import uuid
+
+import boto3
+import botocore.config
+import pytest
+from operations import note_answer
+
+PROGRAMS = pathlib.Path(__file__).parents[4] / "target" / "release"
+CEPH = pytest.param("ceph", marks=pytest.mark.ceph)
+LONG = os.environ.get("BENTHIC_TEST_LONG") == "1"
+
+
+def free_port():
+    """One that no client is given by the kernel while a gateway is away from it."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+class Gateway:
+    """A gateway that runs, and the key of its first start."""
+
+    def __init__(self, store, dir, pool, *options):
+        self.store = store
+        self.dir = dir
+        self.pool = pool
+        self.key_file = str(dir / "sealing.key")
+        self.options = options
+        self.process = None
+        self.listen = f"127.0.0.1:{free_port()}"
+        self.access_key = self.secret_key = None
+
+    def start(self):
+        args = ["s3", "serve", "--listen", self.listen, "--pool", self.pool, *self.options]
+        log = open(self.dir / "gateway.log", "a")
+        self.process = subprocess.Popen(self.command(args), stdout=subprocess.PIPE, stderr=log)
+        line = self.process.stdout.readline()
+        assert line, (self.dir / "gateway.log").read_text()
+        told = json.loads(line)
+        self.url = told["url"]
+        if told["access_key"]:
+            self.access_key, self.secret_key = told["access_key"], told["secret_key"]
+        return self
+
+    def stop(self):
+        """As Ctrl-C does; nothing if it does not run."""
+        self.process.terminate()
+        self.process.wait(30)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(30)
+
+    def command(self, args):
+        return [str(PROGRAMS / "benthic-s3"), "--store", self.store, "--json", *args, "--sealing-key", self.key_file]
+
+    def spawn(self, *args):
+        """Starts a verb beside the gateway."""
+        args = ["s3", args[0], "--pool", self.pool, *args[1:]]
+        return subprocess.Popen(self.command(args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def run(self, *args):
+        """Runs a verb beside the gateway, and gives its lines."""
+        verb = self.spawn(*args)
+        out, err = verb.communicate(timeout=120)
+        assert verb.returncode == 0, out + err
+        return [json.loads(line) for line in out.splitlines()]
+
+    def objects(self):
+        """The names of all objects that the store has for this gateway."""
+        command = [str(PROGRAMS / "benthic"), "--store", self.store, "--json", "ls", self.pool, "--all-namespaces", "--hidden"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        return [json.loads(line)["object"] for line in done.stdout.splitlines()]
+
+    def check(self, bucket, expected):
+        """That a bucket's index is sound, and its sums are those of what clients see."""
+        found = self.run("bucket", "check", bucket)[0]
+        assert found["findings"] == []
+        assert {name: found["usage"][name] for name in expected} == expected
+        used = self.run("usage", bucket)[0]
+        assert {name: used[name] for name in expected} == expected
+
+    def beside(self):
+        """Another gateway over the same store."""
+        dir = self.dir / f"beside-{uuid.uuid4().hex[:8]}"
+        dir.mkdir()
+        other = Gateway(self.store, dir, self.pool, *self.options)
+        other.key_file, other.access_key, other.secret_key = self.key_file, self.access_key, self.secret_key
+        return other.start()
+
+    def client(self, access_key=None, secret_key=None, verify=None, **options):
+        config = botocore.config.Config(
+            s3={"addressing_style": "path"},
+            signature_version="s3v4",
+            retries={"max_attempts": 1, "mode": "standard"},
+            **options,
+        )
+        made = boto3.client(
+            "s3",
+            endpoint_url=self.url,
+            region_name="us-east-1",
+            aws_access_key_id=access_key or self.access_key,
+            aws_secret_access_key=secret_key or self.secret_key,
+            config=config,
+            verify=verify,
+        )
+        made.meta.events.register("after-call.s3", note_answer)
+        return made
+
+    def environment(self):
+        """What programs of others take."""
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.dir),
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+        }
+
+
+def store_of(engine, dir):
+    if engine == "file":
+        return f"file:{dir}/store"
+    conf = os.environ.get("BENTHIC_TEST_CEPH_CONF")
+    assert conf, "this test takes a real Ceph cluster; `make test` starts one"
+    return f"ceph:?conf={conf}"
+
+
+@contextlib.contextmanager
+def running(engine, dir, *options):
+    gateway = Gateway(store_of(engine, dir), dir, f"s3-{uuid.uuid4().hex[:12]}", *options).start()
+    try:
+        yield gateway
+    finally:
+        gateway.stop()
+        if engine == "ceph":
+            command = [str(PROGRAMS / "benthic"), "--store", gateway.store, "pool", "rm", gateway.pool]
+            subprocess.run(command, check=True, capture_output=True)

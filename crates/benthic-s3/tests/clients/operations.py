@@ -1,0 +1,103 @@
+"""Which operations of S3 the tests ran, with which client; and the table of it in docs/reference/s3.md.
+
+`python operations.py` writes the table of what the last whole run of the tests recorded in target/s3-operations.json.
+"""
+
+import collections
+import contextlib
+import json
+import pathlib
+import re
+import textwrap
+import urllib.request
+
+import botocore.session
+
+ROOT = pathlib.Path(__file__).parents[4]
+RECORD = ROOT / "target" / "s3-operations.json"
+PAGE = ROOT / "docs" / "reference" / "s3.md"
+SERVICE = ROOT / "crates" / "benthic-s3" / "src" / "gateway" / "service.rs"
+# What it asks for differs from version to version; the others come from python/requirements-test.txt.
+RCLONE = "rclone v1.60."
+BEGIN, END = "<!-- The tests make this table. -->\n", "<!-- The end of the table. -->\n"
+
+NOTES = {
+    "CompleteMultipartUpload": "If-Match, If-None-Match; checksums, composite and of the whole; a repetition succeeds",
+    "CopyObject": "data are shared; conditions on source and target; up to 5 GiB",
+    "CreateBucket": "canned ACL, tags",
+    "CreateMultipartUpload": "checksum algorithm and type",
+    "DeleteObject": "versions; If-Match",
+    "DeleteObjects": "entity tags as conditions",
+    "GetBucketAcl": "`private` and `public-read`",
+    "GetBucketVersioning": "no MFA delete",
+    "GetObject": "ranges, part numbers, versions, conditions, checksums",
+    "GetObjectAcl": "`private` and `public-read`",
+    "ListBuckets": "the caller's own",
+    "ListObjectVersions": "`version-id-marker` is what a listing said",
+    "ListObjects": "prefix, delimiter, markers, `encoding-type=url`",
+    "ListObjectsV2": "prefix, delimiter, markers, `encoding-type=url`",
+    "PostObject": "forms with a policy",
+    "PutBucketAcl": "`private` and `public-read`",
+    "PutBucketCors": "with preflight requests",
+    "PutBucketVersioning": "no MFA delete",
+    "PutObject": "If-Match, If-None-Match; metadata, tags, canned ACL; checksums in head and trailer, Content-MD5",
+    "PutObjectAcl": "`private` and `public-read`",
+}
+
+record = collections.defaultdict(set)
+
+
+def note_answer(model, http_response, **_):
+    """Takes what botocore says after a call."""
+    if http_response.status_code < 300:
+        record[model.name].add("boto3")
+
+
+def begun(gateway):
+    """How often each operation was begun, as the gateway tells."""
+    with urllib.request.urlopen(f"{gateway.url}/-/metrics") as answer:
+        found = re.findall(r'operations_total\{operation="(\w+)"\} (\d+)', answer.read().decode())
+    return collections.Counter({name: int(count) for name, count in found})
+
+
+@contextlib.contextmanager
+def noted(gateway, client):
+    """Notes what a client did that tells no names of operations; not what failed."""
+    before = begun(gateway)
+    yield
+    for name in begun(gateway) - before:
+        record[name].add(client)
+
+
+def all_operations():
+    """Those of S3, and those that the gateway has."""
+    model = botocore.session.get_session().get_service_model("s3")
+    there = set(re.findall(r"^    \w+: (\w+)Input -> ", SERVICE.read_text(), re.MULTILINE)) | {"PostObject"}
+    # Lambda functions call this one, of a host of their own.
+    names = {*model.operation_names, *there} - {"WriteGetObjectResponse"}
+    return sorted(names), there
+
+
+def table(recorded):
+    names, there = all_operations()
+    lines = ["| operation | what of it | tested with |", "| --- | --- | --- |"]
+    row = lambda name: f"| {name} | {NOTES.get(name, '')} | {', '.join(recorded.get(name, []))} |".replace("|  |", "| |")
+    lines += [row(name) for name in names if name in there]
+    missing = ", ".join(name for name in names if name not in there)
+    text = f"These answer `NotImplemented` (501), and the tests ask for each: {missing}."
+    return "\n".join(lines) + "\n\n" + textwrap.fill(text, 140) + "\n"
+
+
+def page(recorded):
+    before, rest = PAGE.read_text().split(BEGIN)
+    return before + BEGIN + "\n" + table(recorded) + "\n" + END + rest.split(END)[1]
+
+
+def save():
+    recorded = {name: sorted(clients) for name, clients in sorted(record.items())}
+    RECORD.write_text(json.dumps(recorded, indent=1) + "\n")
+    return recorded
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(json.loads(RECORD.read_text())))

@@ -1,0 +1,126 @@
+"""Objects that browsers send: forms with a policy."""
+
+import base64
+import hashlib
+import json
+import re
+import uuid
+
+import pytest
+from raw import nothing_is_there, request
+
+
+def form(fields, data, name="picture.png"):
+    """A form's body and the header that goes with it."""
+    boundary = uuid.uuid4().hex
+    parts = [f'--{boundary}\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n' for key, value in fields.items()]
+    parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\nContent-Type: image/png\r\n\r\n')
+    body = "".join(parts).encode() + data + f"\r\n--{boundary}--\r\n".encode()
+    return body, {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+
+
+def post(gateway, bucket, fields, data=b"data", **given):
+    body, headers = form(fields, data, **given)
+    status, headers, text = request(gateway, "POST", f"/{bucket}", body, headers)
+    code = re.search(rb"<Code>(.*?)</Code>", text)
+    return status, code.group(1).decode() if code else text, headers
+
+
+@pytest.fixture
+def policy(s3, bucket):
+    """The fields of a form that may be posted."""
+
+    def policy(key="a", fields=None, conditions=None, expires=60):
+        fields = fields or {}
+        conditions = [{name: value} for name, value in fields.items()] + (conditions or [])
+        return s3.generate_presigned_post(bucket, key, Fields=fields, Conditions=conditions, ExpiresIn=expires)["fields"]
+
+    return policy
+
+
+def test_a_form_makes_an_object(gateway, s3, bucket, policy):
+    fields = policy(fields={"Content-Type": "text/x", "x-amz-meta-who": "ada", "Cache-Control": "max-age=5"})
+    status, text, _ = post(gateway, bucket, fields, b"data" * 50_000)
+    assert (status, text) == (204, b"")
+    got = s3.get_object(Bucket=bucket, Key="a")
+    assert got["Body"].read() == b"data" * 50_000
+    assert (got["ContentType"], got["Metadata"], got["CacheControl"]) == ("text/x", {"who": "ada"}, "max-age=5")
+    assert got["ETag"] == f'"{hashlib.md5(b"data" * 50_000).hexdigest()}"'
+
+
+def test_a_key_may_have_the_files_name(gateway, s3, bucket, policy):
+    assert post(gateway, bucket, policy(key="dir/${filename}"), name="ü b.png")[0] == 204
+    assert s3.get_object(Bucket=bucket, Key="dir/ü b.png")["Body"].read() == b"data"
+
+
+def test_what_a_form_is_answered(gateway, s3, bucket, policy):
+    status, text, _ = post(gateway, bucket, policy(fields={"success_action_status": "201"}))
+    assert status == 201
+    assert f"<Bucket>{bucket}</Bucket>".encode() in text and b"<Key>a</Key>" in text and b"<ETag>" in text
+    assert post(gateway, bucket, policy(fields={"success_action_status": "200"}))[0] == 200
+    there = "http://example.org/done"
+    status, _, headers = post(gateway, bucket, policy(fields={"success_action_redirect": there}))
+    assert status == 303
+    assert headers["location"].startswith(there) and f"bucket={bucket}" in headers["location"] and "key=a" in headers["location"]
+
+
+@pytest.mark.parametrize(
+    "change, expected",
+    [
+        ({"key": "b"}, (403, "AccessDenied")),
+        ({"x-amz-meta-more": "1"}, (403, "AccessDenied")),
+        ({"acl": "public-read"}, (403, "AccessDenied")),
+        ({"x-amz-signature": "0" * 64}, (403, "SignatureDoesNotMatch")),
+        ({"policy": base64.b64encode(b'{"expiration": "2100-01-01T00:00:00Z", "conditions": []}').decode()},
+         (400, "InvalidPolicyDocument")),
+        ({"policy": "no policy"}, (400, None)),
+        ({"x-amz-credential": "nobody"}, (400, None)),
+        ({"policy": None}, (400, None)),
+        ({"x-amz-signature": None}, (403, None)),
+        ({"key": None}, (400, None)),
+    ],
+)
+def test_a_form_that_was_changed(gateway, s3, bucket, policy, change, expected):
+    fields = {name: value for name, value in (policy() | change).items() if value is not None}
+    status, code, _ = post(gateway, bucket, fields)
+    assert (status, code) == expected if expected[1] else status in (400, 403), (status, code)
+    assert nothing_is_there(s3, bucket)
+
+
+def test_conditions_of_a_policy(gateway, s3, bucket, policy):
+    sizes = policy(conditions=[["content-length-range", 2, 10]])
+    assert post(gateway, bucket, sizes, b"x")[:2] == (400, "EntityTooSmall")
+    assert post(gateway, bucket, sizes, b"x" * 11)[:2] == (400, "EntityTooLarge")
+    images = policy(key="user/${filename}", conditions=[["starts-with", "$Content-Type", "image/"]])
+    assert post(gateway, bucket, images | {"Content-Type": "text/html"})[:2] == (403, "AccessDenied")
+    assert post(gateway, bucket, policy(expires=-60))[:2] == (403, "AccessDenied")
+    assert nothing_is_there(s3, bucket)
+    assert post(gateway, bucket, sizes, b"x" * 10)[0] == 204
+    assert post(gateway, bucket, images | {"Content-Type": "image/gif"}, name="b")[0] == 204
+    assert s3.head_object(Bucket=bucket, Key="user/b")["ContentType"] == "image/gif"
+
+
+def test_a_policy_of_another_bucket(gateway, s3, bucket, policy):
+    other = f"{bucket}-other"
+    s3.create_bucket(Bucket=other)
+    assert post(gateway, other, policy())[0] == 403
+    assert nothing_is_there(s3, other)
+
+
+def test_forms_that_are_none(gateway, s3, bucket, policy):
+    fields = policy()
+    body, headers = form(fields, b"data")
+    for wrong in (body[: len(body) // 2], body[:-40], b"", b"no form", body.replace(b'name="file"', b'name="other"')):
+        status, _, _ = request(gateway, "POST", f"/{bucket}", wrong, headers)
+        assert status == 400
+    assert request(gateway, "POST", f"/{bucket}", body, {"Content-Type": "multipart/form-data"})[0] == 400
+    assert request(gateway, "POST", f"/{bucket}", body, {"Content-Type": "text/plain"})[0] in (400, 403, 405, 501)
+    assert json.loads(base64.b64decode(fields["policy"]))["conditions"]
+    assert nothing_is_there(s3, bucket)
+
+
+def test_a_form_without_a_policy(gateway, s3, bucket):
+    assert post(gateway, bucket, {"key": "a"})[:2] == (403, "AccessDenied")
+    s3.put_bucket_acl(Bucket=bucket, ACL="public-read")
+    assert post(gateway, bucket, {"key": "a"})[:2] == (403, "AccessDenied")
+    assert nothing_is_there(s3, bucket)
