@@ -105,13 +105,33 @@ impl Gateway {
         }
     }
 
-    /// An object that the caller may read. That there is none is told to those only who may list the bucket.
-    pub(super) async fn readable(&self, asked: &Asked, key: &str, version: Option<&str>) -> S3Result<Object> {
+    /// A bucket, and an object in it that the caller may read. That there is none is told to those only who may list the bucket.
+    ///
+    /// The object is looked up while the bucket is, in the bucket as it was last seen: that is the same bucket nearly always.
+    pub(super) async fn asked_to_read<T>(
+        &self,
+        request: &S3Request<T>,
+        (name, expected_owner): (&str, Option<&str>),
+        (key, version): (&str, Option<&str>),
+    ) -> S3Result<(Asked, Object)> {
         let version = version.map(super::objects::version).transpose()?;
         let subject = if version.is_some() { error::Subject::Version } else { error::Subject::Object };
-        match self.sal.object(&asked.bucket, key, version).await {
-            Ok(object) if asked.is_owner() || super::acl::is_public(&object.attributes) => Ok(object),
-            Ok(object) if object.marker && asked.lists() => Ok(object),
+        let seen = self.lookups.seen(name);
+        let early = async {
+            let seen = seen.as_ref()?;
+            Some((seen.id, self.sal.object(seen, key, version).await))
+        };
+        let (asked, early) = futures::join!(self.asked(request, name, expected_owner, Wants::Read), early);
+        let asked = asked?;
+        let found = match early {
+            Some((id, found)) if id == asked.bucket.id => found,
+            _ => self.sal.object(&asked.bucket, key, version).await,
+        };
+        match found {
+            Ok(object) if asked.is_owner() || super::acl::is_public(&object.attributes) => {
+                Ok((asked, object))
+            }
+            Ok(object) if object.marker && asked.lists() => Ok((asked, object)),
             Err(failure) if failure.kind() != benthic_core::ErrorKind::NotFound || asked.lists() => {
                 Err(error::s3_error(failure, subject))
             }

@@ -2,7 +2,7 @@
 
 use super::names;
 use super::seal::hex;
-use crate::sal::Attributes;
+use crate::sal::{Attributes, Part};
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
 use s3s::checksum::ChecksumHasher;
@@ -35,6 +35,10 @@ pub(super) struct Kept {
     /// In base64; of a composite one with the number of parts behind it.
     pub value: String,
 }
+
+/// Most bytes of the checksums of an object's parts that are kept: of 10,000 parts those of four bytes. With them and all that a client
+/// may add, attributes are below their limit.
+const PART_CHECKSUMS_BYTES_MAX: usize = 40_000;
 
 pub(super) const ALGORITHMS: [Algorithm; 5] =
     [Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Crc64Nvme, Algorithm::Sha1, Algorithm::Sha256];
@@ -389,6 +393,26 @@ pub(super) fn of_parts(algorithm: Algorithm, kind: Kind, parts: &[(Option<Kept>,
         }
     };
     Ok(Kept { algorithm, kind, value })
+}
+
+/// Keeps the checksums of parts beside that of the whole, if they are not too many.
+pub(super) fn put_of_parts(attributes: &mut Attributes, whole: &Kept, parts: &[(u16, Part)]) {
+    let value = |part: &Part| unbase64(&Kept::of(&part.attributes)?.value_of(whole.algorithm)?);
+    let values: Option<Vec<Vec<u8>>> = parts.iter().map(|(_, part)| value(part)).collect();
+    if let Some(values) = values.map(|values| values.concat())
+        && values.len() <= PART_CHECKSUMS_BYTES_MAX
+    {
+        attributes.insert(names::PART_CHECKSUMS.to_owned(), Bytes::from(values));
+    }
+}
+
+/// The checksum of one of an object's parts, which are counted from 0.
+pub(super) fn of_part(attributes: &Attributes, index: usize, count: usize) -> Option<Kept> {
+    let whole = Kept::of(attributes)?;
+    let len = len_bytes(whole.algorithm);
+    let values = attributes.get(names::PART_CHECKSUMS).filter(|values| values.len() == count * len)?;
+    let value = base64(values.get(index * len..(index + 1) * len)?);
+    Some(Kept { value, ..whole })
 }
 
 fn combined(algorithm: Algorithm, values: &[(Vec<u8>, u64)]) -> S3Result<String> {

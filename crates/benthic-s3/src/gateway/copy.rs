@@ -58,8 +58,9 @@ impl Gateway {
         let CopySource::Bucket { bucket, key, version_id } = wanted.source else {
             return Err(s3_error!(NotImplemented, "access points are not implemented"));
         };
-        let asked = self.asked(request, bucket, wanted.expected_owner, Wants::Read).await?;
-        let object = self.readable(&asked, key, version_id.as_deref()).await?;
+        let (asked, object) = self
+            .asked_to_read(request, (bucket, wanted.expected_owner), (key, version_id.as_deref()))
+            .await?;
         if object.marker && version_id.is_some() {
             return Err(s3_error!(InvalidRequest, "a delete marker cannot be copied"));
         }
@@ -116,7 +117,8 @@ impl Gateway {
         }
         let mut attributes = attributes(&source.attributes, given, replaces, replaces_tags);
         let wanted = algorithm(input.checksum_algorithm.as_ref().map(|algorithm| algorithm.as_str()))?;
-        let kept = match (Kept::of(&source.attributes), wanted) {
+        let of_source = Kept::of(&source.attributes);
+        let kept = match (of_source.clone(), wanted) {
             (Some(kept), Some(wanted)) if kept.algorithm != wanted => {
                 Some(self.sum(&from, &source, wanted).await?)
             }
@@ -125,6 +127,10 @@ impl Gateway {
         };
         if let Some(kept) = &kept {
             kept.put(&mut attributes);
+        }
+        if kept == of_source {
+            let of_parts = source.attributes.get_key_value(names::PART_CHECKSUMS);
+            attributes.extend(of_parts.map(|(name, value)| (name.clone(), value.clone())));
         }
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let finish = Finish { etag: source.etag.clone(), attributes, condition };
@@ -177,6 +183,7 @@ fn attributes(source: &Attributes, mut given: Attributes, replaces: bool, replac
         copied
     };
     attributes.remove(names::CHECKSUM);
+    attributes.remove(names::PART_CHECKSUMS);
     let tags = if replaces_tags { tags } else { source.get(names::TAGS).cloned() };
     attributes.extend(tags.map(|tags| (names::TAGS.to_owned(), tags)));
     attributes

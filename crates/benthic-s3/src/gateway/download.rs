@@ -1,7 +1,6 @@
 //! GetObject, HeadObject, GetObjectAttributes.
 
-use super::auth::Wants;
-use super::checksums::{Kept, Kind, tell};
+use super::checksums::{Kept, Kind, of_part, tell};
 use super::objects::{
     Preconditions, metadata, refuse_customer_keys, refuse_marker, text, told_etag, told_version,
 };
@@ -29,13 +28,24 @@ struct Wanted {
     range: Range<u64>,
     /// As the header has it, if it is not all.
     content_range: Option<String>,
-    parts_count: Option<i32>,
+    /// Of an object in parts, if a part is asked for: which, from 0, and of how many.
+    part: Option<(usize, usize)>,
+}
+
+impl Wanted {
+    /// The checksum that is told: of the whole, or of a part.
+    fn checksum(&self, object: &Object) -> Option<Kept> {
+        match self.part {
+            Some((index, count)) => of_part(&object.attributes, index, count),
+            None => Kept::of(&object.attributes).filter(|_| self.content_range.is_none()),
+        }
+    }
 }
 
 fn wanted(object: &Object, range: Option<&s3s::dto::Range>, part: Option<i32>) -> S3Result<Wanted> {
     let size = object.size_bytes;
-    let all = Wanted { range: object.all(), content_range: None, parts_count: None };
-    let (range, parts_count) = match (range, part) {
+    let all = Wanted { range: object.all(), content_range: None, part: None };
+    let (range, part) = match (range, part) {
         (Some(_), Some(_)) => return Err(s3_error!(InvalidRequest, "a range or a part, not both")),
         (None, None) => return Ok(all),
         (Some(_), None) if size == 0 && !matches!(range, Some(s3s::dto::Range::Int { .. })) => {
@@ -45,15 +55,15 @@ fn wanted(object: &Object, range: Option<&s3s::dto::Range>, part: Option<i32>) -
         (None, Some(part)) => {
             let parts = parts(object);
             let index = usize::try_from(part).ok().and_then(|part| part.checked_sub(1));
-            let range = index.and_then(|index| parts.get(index)).ok_or_else(|| s3_error!(InvalidPart))?;
-            (range.clone(), is_multipart(object).then_some(parts.len() as i32))
+            let index = index.filter(|index| *index < parts.len()).ok_or_else(|| s3_error!(InvalidPart))?;
+            (parts[index].clone(), is_multipart(object).then_some((index, parts.len())))
         }
     };
     if range.is_empty() {
-        return Ok(Wanted { range, content_range: None, parts_count });
+        return Ok(Wanted { range, content_range: None, part });
     }
     let content_range = Some(format!("bytes {}-{}/{size}", range.start, range.end - 1));
-    Ok(Wanted { range, content_range, parts_count })
+    Ok(Wanted { range, content_range, part })
 }
 
 fn is_multipart(object: &Object) -> bool {
@@ -78,12 +88,12 @@ fn parts(object: &Object) -> Vec<Range<u64>> {
 macro_rules! told_object {
     ($output:ident, $object:expr, $wanted:expr, $mode:expr, $with_checksum:expr) => {{
         let (object, wanted, attributes) = (&$object, &$wanted, &$object.attributes);
-        let kept = Kept::of(attributes).filter(|_| $with_checksum && wanted.content_range.is_none());
+        let kept = wanted.checksum(object).filter(|_| $with_checksum);
         let mut output = $output {
             accept_ranges: Some("bytes".to_owned()),
             content_length: i64::try_from(wanted.range.end - wanted.range.start).ok(),
             content_range: wanted.content_range.clone(),
-            parts_count: wanted.parts_count,
+            parts_count: wanted.part.and_then(|(_, count)| i32::try_from(count).ok()),
             e_tag: Some(told_etag(&object.etag)),
             last_modified: Some(timestamp(object.modified_ms)),
             version_id: told_version($mode, object.version),
@@ -127,9 +137,9 @@ macro_rules! looked_up {
     ($self:expr, $request:expr) => {{
         let input = &$request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let owner = input.expected_bucket_owner.as_deref();
-        let asked = $self.asked(&$request, &input.bucket, owner, Wants::Read).await?;
-        let object = $self.readable(&asked, &input.key, input.version_id.as_deref()).await?;
+        let bucket = (input.bucket.as_str(), input.expected_bucket_owner.as_deref());
+        let object = (input.key.as_str(), input.version_id.as_deref());
+        let (asked, object) = $self.asked_to_read(&$request, bucket, object).await?;
         refuse_marker(&object, input.version_id.is_some())?;
         let conditions = Preconditions {
             if_match: input.if_match.as_ref(),
@@ -198,9 +208,9 @@ impl Gateway {
     ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::Read).await?;
-        let object = self.readable(&asked, &input.key, input.version_id.as_deref()).await?;
+        let bucket = (input.bucket.as_str(), input.expected_bucket_owner.as_deref());
+        let object = (input.key.as_str(), input.version_id.as_deref());
+        let (asked, object) = self.asked_to_read(&request, bucket, object).await?;
         refuse_marker(&object, input.version_id.is_some())?;
         // One header may name several.
         let names = || input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
@@ -258,10 +268,15 @@ fn page_of_parts(object: &Object, max: Option<i32>, marker: Option<i32>) -> GetO
         .enumerate()
         .skip(marker)
         .take(max)
-        .map(|(index, range)| ObjectPart {
-            part_number: i32::try_from(index + 1).ok(),
-            size: i64::try_from(range.end - range.start).ok(),
-            ..ObjectPart::default()
+        .map(|(index, range)| {
+            let mut part = ObjectPart {
+                part_number: i32::try_from(index + 1).ok(),
+                size: i64::try_from(range.end - range.start).ok(),
+                ..ObjectPart::default()
+            };
+            let kept = of_part(&object.attributes, index, all.len());
+            tell!(part, kept.as_ref());
+            part
         })
         .collect();
     let end = marker.saturating_add(page.len());
@@ -271,8 +286,8 @@ fn page_of_parts(object: &Object, max: Option<i32>, marker: Option<i32>) -> GetO
         max_parts: i32::try_from(max).ok(),
         next_part_number_marker: i32::try_from(end).ok(),
         part_number_marker: i32::try_from(marker).ok(),
-        // Only the parts of an object with a composite checksum are told one by one.
-        parts: composite.then_some(page),
+        // Only the parts of an object that was to have a checksum are told one by one.
+        parts: (composite || object.attributes.contains_key(names::PART_CHECKSUMS)).then_some(page),
         total_parts_count: i32::try_from(all.len()).ok(),
     }
 }

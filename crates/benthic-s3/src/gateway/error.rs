@@ -22,11 +22,15 @@ pub(super) enum Subject {
 pub(super) fn s3_error(error: Error, subject: Subject) -> S3Error {
     let code = code(&error, subject);
     let told = code_is_the_clients(&code);
+    let is_full = matches!(&code, S3ErrorCode::Custom(name) if *name == STORE_FULL);
     let mut answer = coded(code);
     if told {
         answer.set_message(error.to_string());
     } else {
         tracing::warn!(%error, "a request failed");
+    }
+    if is_full {
+        answer.set_message("the store is full");
     }
     answer.set_source(Box::new(error));
     answer

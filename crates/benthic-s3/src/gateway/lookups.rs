@@ -18,7 +18,11 @@ type Lookup<T> = Shared<BoxFuture<'static, Option<T>>>;
 pub struct Lookups<T> {
     read: Read<T>,
     by_name: Mutex<HashMap<String, UnderWay<T>>>,
+    seen: Mutex<HashMap<String, T>>,
 }
+
+/// Most names of which is known what was seen last.
+const SEEN_MAX: usize = 10_000;
 
 struct UnderWay<T> {
     asking: Lookup<T>,
@@ -32,12 +36,21 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
     where
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        Arc::new(Lookups { read: Box::new(move |name| read(name).boxed()), by_name: Mutex::default() })
+        Arc::new(Lookups {
+            read: Box::new(move |name| read(name).boxed()),
+            by_name: Mutex::default(),
+            seen: Mutex::default(),
+        })
     }
 
     /// Whether nobody waits.
     pub fn is_idle(&self) -> bool {
         self.by_name.lock().is_empty()
+    }
+
+    /// What was read last, if it is known: it may have changed since.
+    pub fn seen(&self, name: &str) -> Option<T> {
+        self.seen.lock().get(name).cloned()
     }
 
     /// What is read now, or a little later.
@@ -80,8 +93,22 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
         }
     }
 
+    fn note(&self, name: &str, found: Option<&T>) {
+        let mut seen = self.seen.lock();
+        match found {
+            None => drop(seen.remove(name)),
+            Some(found) => {
+                if seen.len() >= SEEN_MAX && !seen.contains_key(name) {
+                    seen.clear();
+                }
+                seen.insert(name.to_owned(), found.clone());
+            }
+        }
+    }
+
     async fn ask(self: Arc<Lookups<T>>, name: String) -> Option<T> {
         let found = (self.read)(name.clone()).await.ok();
+        self.note(&name, found.as_ref());
         let mut by_name = self.by_name.lock();
         if by_name.get(&name).is_some_and(|under_way| under_way.next.is_none()) {
             by_name.remove(&name);

@@ -52,6 +52,8 @@ mod names {
     pub const CORS: &str = "cors";
     /// Of an object: algorithm, kind and value of its checksum. Of an upload: algorithm and kind. Of a part: as an object.
     pub const CHECKSUM: &str = "checksum";
+    /// Of an object whose upload was begun with a checksum: those of its parts, as bytes, one behind the other.
+    pub const PART_CHECKSUMS: &str = "checksums-of-parts";
     /// Before the names of a user's metadata.
     pub const METADATA: &str = "meta:";
     /// Headers that an object is given and answered with.

@@ -1,7 +1,9 @@
 //! CreateMultipartUpload, CompleteMultipartUpload, AbortMultipartUpload.
 
 use super::auth::{Asked, Wants};
-use super::checksums::{ALGORITHMS, Algorithm, Kept, Kind, declared, etag_of_parts, of_parts, tell};
+use super::checksums::{
+    ALGORITHMS, Algorithm, Kept, Kind, declared, etag_of_parts, of_parts, put_of_parts, tell,
+};
 use super::objects::{condition, given, refuse_customer_keys, told_etag, told_version};
 use super::{Gateway, error, names};
 use crate::sal::{Attributes, Finish, Id, Part, PartRef, Upload, VersionId};
@@ -126,10 +128,14 @@ impl Gateway {
         }
         let etag = etag_of_parts(parts.iter().map(|(_, part)| part.etag.as_str()))?;
         let checksum = checksum(&upload, &parts, input)?;
+        let was_wanted = wanted_checksum(&upload).is_some();
         let mut attributes: Attributes = upload.attributes;
         attributes.remove(names::CHECKSUM);
         if let Some(checksum) = &checksum {
             checksum.put(&mut attributes);
+            if was_wanted {
+                put_of_parts(&mut attributes, checksum, &parts);
+            }
         }
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let refs: Vec<PartRef> =

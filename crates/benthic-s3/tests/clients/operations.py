@@ -31,6 +31,7 @@ NOTES = {
     "GetBucketAcl": "`private` and `public-read`",
     "GetBucketVersioning": "no MFA delete",
     "GetObject": "ranges, part numbers, versions, conditions, checksums",
+    "GetObjectAttributes": "parts with their checksums",
     "GetObjectAcl": "`private` and `public-read`",
     "ListBuckets": "the caller's own",
     "ListObjectVersions": "`version-id-marker` is what a listing said",

@@ -121,6 +121,17 @@ def test_checksums_of_parts(s3, bucket, algorithm, kind):
     else:
         assert done[field].endswith("-2")
     assert s3.head_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")[field] == done[field]
+    told = s3.get_object_attributes(Bucket=bucket, Key="a", ObjectAttributes=["ObjectParts"], MaxParts=1)["ObjectParts"]
+    assert (told["TotalPartsCount"], told["IsTruncated"]) == (2, True)
+    rest = {"MaxParts": 5, "PartNumberMarker": told["NextPartNumberMarker"]}
+    more = s3.get_object_attributes(Bucket=bucket, Key="a", ObjectAttributes=["ObjectParts"], **rest)["ObjectParts"]
+    sums = [(part["PartNumber"], part["Size"], part[field]) for part in told["Parts"] + more["Parts"]]
+    assert sums == [(part["PartNumber"], size, part[field]) for part, size in zip(parts, (len(PART), 3))]
+    for number, part in enumerate(parts, 1):
+        for call in (s3.head_object, s3.get_object):
+            assert call(Bucket=bucket, Key="a", PartNumber=number, ChecksumMode="ENABLED")[field] == part[field]
+        assert field not in s3.head_object(Bucket=bucket, Key="a", PartNumber=number)
+    s3.get_object(Bucket=bucket, Key="a", PartNumber=1, ChecksumMode="ENABLED")["Body"].read()
 
 
 def test_completing_has_conditions(s3, bucket, code_of):
@@ -131,3 +142,19 @@ def test_completing_has_conditions(s3, bucket, code_of):
     etag = s3.head_object(Bucket=bucket, Key="a")["ETag"]
     complete(s3, bucket, upload, parts, IfMatch=etag)
     assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"new"
+
+
+def test_a_copy_has_the_checksums_of_its_parts(s3, bucket):
+    upload = begin(s3, bucket, ChecksumAlgorithm="CRC32", ChecksumType="COMPOSITE")
+    parts = []
+    for number, data in ((1, PART), (2, b"end")):
+        given = {"UploadId": upload, "PartNumber": number, "Body": data, "ChecksumAlgorithm": "CRC32"}
+        answer = s3.upload_part(Bucket=bucket, Key="a", **given)
+        parts.append({"PartNumber": number, "ETag": answer["ETag"], "ChecksumCRC32": answer["ChecksumCRC32"]})
+    complete(s3, bucket, upload, parts)
+    source = {"Bucket": bucket, "Key": "a"}
+    head = lambda key: s3.head_object(Bucket=bucket, Key=key, PartNumber=2, ChecksumMode="ENABLED")
+    s3.copy_object(Bucket=bucket, Key="same", CopySource=source)
+    assert head("same")["ChecksumCRC32"] == parts[1]["ChecksumCRC32"]
+    s3.copy_object(Bucket=bucket, Key="other", CopySource=source, ChecksumAlgorithm="CRC32C")
+    assert not [field for field in head("other") if field.startswith("ChecksumCRC")]
