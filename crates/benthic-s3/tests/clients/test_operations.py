@@ -1,6 +1,7 @@
 """The table of operations in the reference is true."""
 
 import subprocess
+import sys
 
 import botocore
 import botocore.session
@@ -51,5 +52,5 @@ def test_the_table_is_of_this_run(request):
     recorded = operations.save()
     assert not [name for name in THERE if name not in recorded], "each operation is tested with some client"
     assert operations.PAGE.read_text() == operations.page(recorded), (
-        f"the table is out of date; `python {operations.__file__}` makes it anew"
+        f"the table is out of date; `{sys.executable} {operations.__file__}` makes it anew"
     )
