@@ -65,6 +65,11 @@ impl Reserved {
         intents.retain(|intent| now_ms.saturating_sub(intent.begun_ms) < age_max_ms);
         intents.pop()
     }
+
+    /// Forgets a shard's: one of them was given up, and then the others were probably too.
+    pub fn forget(&self, shard: &ObjectId) {
+        self.shards.lock().remove(shard);
+    }
 }
 
 #[cfg(test)]
@@ -97,6 +102,9 @@ mod tests {
         assert_eq!(reserved.take(&shard(0), 100, 100).map(|intent| intent.write), Some(Id([1; 16])));
         assert!(reserved.take(&shard(0), 101, 100).is_none());
         assert!(reserved.take(&shard(0), 50, 100).is_none());
+        reserved.keep(&shard(0), Intent { write: Id([2; 16]), begun_ms: 1 });
+        reserved.forget(&shard(0));
+        assert!(reserved.take(&shard(0), 2, 100).is_none());
     }
 
     #[test]

@@ -228,6 +228,7 @@ impl Writer for PoolWriter {
             Err(kind) => {
                 self.give_up().await;
                 if kind == ErrorKind::Unavailable {
+                    self.sal.reserved.forget(&self.shard);
                     self.remove_chunks().await;
                 }
             }

@@ -43,7 +43,7 @@ const FORBIDDEN: [(&str, &[&str]); 2] =
 const UNSAFE_MAY_BE_IN: [&str; 2] = ["crates/benthic-rados/", "crates/benthic-cls"];
 
 /// What the root holds.
-const ROOT: [&str; 19] = [
+const ROOT: [&str; 20] = [
     ".ci",
     ".gitignore",
     "ARCHITECTURE.md",
@@ -61,6 +61,7 @@ const ROOT: [&str; 19] = [
     "docs",
     "examples",
     "fuzz",
+    "pyproject.toml",
     "python",
     "rustfmt.toml",
 ];
