@@ -29,14 +29,14 @@ impl RadosStore {
         answered.await.map_err(|error| error.with("command", prefix))
     }
 
-    /// Asks the active manager something that changes nothing.
+    /// Asks the active manager something that changes nothing and has an answer.
     ///
     /// # Errors
-    /// As [`ask_monitors`](RadosStore::ask_monitors); `Unavailable` also if no manager is active, or it hangs.
+    /// As [`ask_monitors`](RadosStore::ask_monitors); `Unavailable` also if no manager is active, or it hangs, or ends meanwhile.
     pub async fn ask_manager(&self, question: Value) -> Result<Answer> {
         let prefix = prefix(&question);
         let answered = self.run(move |shared| {
-            answer(shared.cluster.command(Daemons::Manager, &c_string(question.to_string())?, &[]))
+            answered(answer(shared.cluster.command(Daemons::Manager, &c_string(question.to_string())?, &[]))?)
         });
         answered.await.map_err(|error| of_manager(error).with("command", prefix))
     }
@@ -67,6 +67,14 @@ fn answer((result, status): (std::result::Result<Vec<u8>, i32>, String)) -> Resu
     }
 }
 
+/// A manager that ends while it is asked seems to succeed, and says nothing.
+fn answered(answer: Answer) -> Result<Answer> {
+    if answer.output.is_empty() {
+        return Err(Error::new(ErrorKind::Unavailable, "the manager's answer is empty: it may have ended"));
+    }
+    Ok(answer)
+}
+
 /// The monitors answer in time where a manager does not: somebody has to look after that one.
 fn of_manager(error: Error) -> Error {
     let message = match error.kind() {
@@ -81,7 +89,7 @@ fn of_manager(error: Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{answer, of_manager};
+    use super::{answer, answered, of_manager};
     use benthic_core::ErrorKind;
     use benthic_core::error::errno;
 
@@ -92,6 +100,9 @@ mod tests {
         let late = of_manager(late);
         assert_eq!(late.kind(), ErrorKind::Unavailable);
         assert!(late.message().contains("ceph mgr fail"), "{late}");
+        let nothing = answered(answer((Ok(Vec::new()), String::new())).unwrap()).unwrap_err();
+        assert!(of_manager(nothing).message().contains("ceph mgr fail"));
+        assert!(answered(answer((Ok(vec![b'1']), String::new())).unwrap()).is_ok());
         let refused = of_manager(answer((Err(errno::EACCES), "access denied".to_owned())).unwrap_err());
         assert!(
             refused.kind() == ErrorKind::PermissionDenied && refused.message().contains("mgr caps"),
