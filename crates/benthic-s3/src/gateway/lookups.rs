@@ -1,6 +1,6 @@
 //! Records that are read once for all requests that wait for one at the same time.
 
-use benthic_core::Result;
+use benthic_core::{Error, ErrorKind, Result};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 type Read<T> = Box<dyn Fn(String) -> BoxFuture<'static, Result<T>> + Send + Sync>;
-/// Gives nothing if it failed: who waits reads for itself then.
-type Lookup<T> = Shared<BoxFuture<'static, Option<T>>>;
+type Found<T> = Result<T, Arc<Error>>;
+type Lookup<T> = Shared<BoxFuture<'static, Found<T>>>;
 
 /// Lookups that are under way, by the name of what is read.
 ///
@@ -58,10 +58,8 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
     /// # Errors
     /// As of what reads.
     pub async fn get(self: &Arc<Lookups<T>>, name: &str) -> Result<T> {
-        match self.join(name).await {
-            Some(found) => Ok(found),
-            None => (self.read)(name.to_owned()).await,
-        }
+        let found = self.join(name).await;
+        found.map_err(|error| Error::new(error.kind(), error.message().to_owned()).with_source(error))
     }
 
     /// The lookup that begins next.
@@ -76,7 +74,7 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
         let next = under_way.next.get_or_insert_with(|| {
             let (lookups, name) = (Arc::clone(self), name.to_owned());
             started(async move {
-                before.await;
+                let _ = before.await;
                 lookups.begin(&name);
                 lookups.ask(name).await
             })
@@ -106,9 +104,9 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
         }
     }
 
-    async fn ask(self: Arc<Lookups<T>>, name: String) -> Option<T> {
-        let found = (self.read)(name.clone()).await.ok();
-        self.note(&name, found.as_ref());
+    async fn ask(self: Arc<Lookups<T>>, name: String) -> Found<T> {
+        let found = (self.read)(name.clone()).await.map_err(Arc::new);
+        self.note(&name, found.as_ref().ok());
         let mut by_name = self.by_name.lock();
         if by_name.get(&name).is_some_and(|under_way| under_way.next.is_none()) {
             by_name.remove(&name);
@@ -118,7 +116,8 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
 }
 
 /// Runs to its end, whoever waits for it.
-fn started<T: Clone + Send + 'static>(lookup: impl Future<Output = Option<T>> + Send + 'static) -> Lookup<T> {
+fn started<T: Clone + Send + 'static>(lookup: impl Future<Output = Found<T>> + Send + 'static) -> Lookup<T> {
     let task = tokio::spawn(lookup);
-    async move { task.await.unwrap_or_default() }.boxed().shared()
+    let ended = |error| Arc::new(Error::new(ErrorKind::Internal, "a lookup ended early").with_source(error));
+    async move { task.await.unwrap_or_else(|error| Err(ended(error))) }.boxed().shared()
 }

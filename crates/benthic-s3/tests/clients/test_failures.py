@@ -164,6 +164,7 @@ def test_a_full_disk(small_disk, code_of):
 
 
 @pytest.mark.ceph
+@pytest.mark.skipif(not LONG, reason="waits minutes for time-outs")
 def test_a_cluster_that_goes_away(tmp_path):
     """Requests end with an error that says so, nothing of them is half there, and all goes on when the cluster is back."""
     with running("ceph", tmp_path) as gateway:
