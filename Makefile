@@ -10,6 +10,22 @@ SCALE ?= 0.5
 DEMO_DIR := target/demo
 DEMO_SQL_DIR := target/demo-sql
 
+# What of Debian's packages is missing is installed: $(call apt,PACKAGES)
+define apt
+missing=; for package in $(1); do \
+	dpkg-query -W -f '$${db:Status-Abbrev}' $$package 2>/dev/null | grep -q '^ii' || missing="$$missing $$package"; \
+done; \
+if [ -n "$$missing" ]; then \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
+		echo "this takes Debian's apt, and root or sudo; without them install these and run make again:$$missing" >&2; \
+		exit 1; }; \
+	echo "==> installing with apt:$$missing"; \
+	$$sudo apt-get update -q && \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; \
+fi
+endef
+
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql s3 test-s3 ceph ceph-packages python python-env python-packages s3-packages test test-all test-here \
 	test-python test-ceph test-long bench bench-ceph bench-s3 bench-table fuzz fmt deny clean-demo toolchain
@@ -53,16 +69,7 @@ ceph: toolchain ## install Debian's Ceph packages and build the class library
 	$(CARGO) build --release -p benthic-cli -p benthic-cls-library
 
 ceph-packages:
-	@missing=; for package in $(CEPH_PACKAGES); do \
-		dpkg-query -W -f '$${db:Status-Abbrev}' $$package 2>/dev/null | grep -q '^ii' || missing="$$missing $$package"; \
-	done; \
-	if [ -z "$$missing" ]; then echo "==> Ceph's packages are installed"; exit 0; fi; \
-	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
-		echo "cannot install Ceph here: it takes Debian's apt, and root or sudo; missing:$$missing" >&2; exit 1; }; \
-	echo "==> installing Ceph with apt (about a minute):$$missing"; \
-	$$sudo apt-get update -q && \
-	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing
+	@$(call apt,$(CEPH_PACKAGES))
 
 test: toolchain ## prove everything that this machine can prove, on a real Ceph cluster too
 	@if $(MAKE) --no-print-directory ceph-packages; then $(MAKE) --no-print-directory test-all; \
@@ -103,11 +110,7 @@ python-env: python-packages
 
 python-packages:
 	@$(PYTHON) -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-		command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
-			echo "Python 3.11 or newer with venv is missing: install it and run make again" >&2; exit 1; }; \
-		echo "==> installing python3-venv with apt"; \
-		$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends python3-venv; }
+		echo "==> Python 3.11 or newer with venv is missing"; $(call apt,python3-venv); }
 
 test-python: python ## prove what the Python package promises
 	@echo "==> tests of the Python package"
@@ -121,14 +124,7 @@ test-s3: s3 python-env s3-packages ## prove what the S3 gateway promises, with c
 	cd crates/benthic-s3/tests/clients && $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
 
 s3-packages:
-	@missing=; for program in openssl rclone; do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
-	if [ -z "$$missing" ]; then exit 0; fi; \
-	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
-		echo "install these and run make again:$$missing" >&2; exit 1; }; \
-	echo "==> installing with apt:$$missing"; \
-	$$sudo apt-get update -q && \
-	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing
+	@command -v openssl >/dev/null && command -v rclone >/dev/null || { $(call apt,openssl rclone); }
 
 # What cargo builds for fewer packages can have other features, and then nearly everything compiles again.
 WITHOUT_PYTHON := --workspace --exclude benthic-python
@@ -158,19 +154,11 @@ test-ceph: toolchain ceph-packages python s3 s3-packages ## prove what takes a r
 		$(PYTHON_RUN) -P -m pytest -q -m ceph)
 
 bench: toolchain ## measure the embedded engine against fio and others; results in target/bench
-	@command -v fio >/dev/null || { \
-		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-		command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
-			echo "fio is missing: install it and run make again" >&2; exit 1; }; \
-		echo "==> installing fio with apt"; \
-		$$sudo apt-get update -q && \
-		$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends fio; }
+	@command -v fio >/dev/null || { $(call apt,fio); }
 	CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/embedded/Cargo.toml -- --ten-million
 
 bench-ceph: ceph ## measure on real Ceph clusters; results in target/bench-ceph
-	@dpkg-query -W -f '$${db:Status-Abbrev}' libssl-dev 2>/dev/null | grep -q '^ii' || { \
-		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; echo "==> installing libssl-dev with apt"; \
-		$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends libssl-dev; }
+	@$(call apt,libssl-dev)
 	@mkdir -p target/bench-ceph $(BENCH_DIR)
 	g++ -std=c++17 -O2 -Wall -Wextra -Werror -shared -fPIC -isystem /usr/include/rados \
 		bench/ceph/cls_plainmd5.cc -lcrypto -o target/bench-ceph/libcls_plainmd5.so
@@ -198,7 +186,7 @@ FUZZ := CARGO_TARGET_DIR=$(CURDIR)/target/fuzz $(CARGO) fuzz
 FUZZ_TARGETS := $(or $(TARGET),$(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs))))
 
 fuzz: toolchain ## give every decoder bytes that a fuzzer makes up; TARGET=name for one, SECONDS=60 for each
-	@command -v c++ >/dev/null || { echo "a C++ compiler (c++) is missing: install g++ and run make again" >&2; exit 1; }
+	@command -v c++ >/dev/null || { $(call apt,g++); }
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || { \
 		echo "==> installing cargo-fuzz (minutes)"; $(CARGO) install --locked cargo-fuzz; }
 	$(FUZZ) build --fuzz-dir fuzz --sanitizer none $(TARGET)
@@ -230,9 +218,4 @@ toolchain:
 	@found=$$($(CARGO) --version | cut -d' ' -f2); \
 	printf '%s\n' $(RUST_WANTED) $$found | sort -CV || { \
 		echo "Rust $$found is too old: install $(RUST_WANTED) or newer ('rustup update') and run make again" >&2; exit 1; }
-	@command -v cc >/dev/null || { \
-		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-		command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
-			echo "a C linker (cc) is missing: install gcc and the C library's headers, run make again" >&2; exit 1; }; \
-		echo "==> no C linker: installing gcc and libc6-dev with apt"; \
-		$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends gcc libc6-dev; }
+	@command -v cc >/dev/null || { echo "==> no C linker"; $(call apt,gcc libc6-dev); }

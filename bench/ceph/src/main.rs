@@ -11,9 +11,10 @@ mod rados_bench;
 mod report;
 mod small_calls;
 
+use bench_report::cluster::Cluster;
 use bench_report::{machine, tables};
 use clap::Parser;
-use cluster::Cluster;
+use cluster::{connect, install};
 use report::Report;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,8 +63,8 @@ async fn run(args: Args) -> Outcome {
         Report::new(machine::describe(&std::env::temp_dir(), "Ceph", "ceph-osd")?, args.rounds, args.quick);
     {
         let near = Cluster::up(&args.benthic, "near", &["--osds", "3"])?;
-        near.install(&args.plain_class)?;
-        let store = near.connect().await?;
+        install(&near, &args.plain_class)?;
+        let store = connect(&near).await?;
         report.near = experiment::run(&*store, args.rounds, args.quick, true).await?;
         report.pool_digest = pool_digest::run(&*store, args.rounds, args.quick).await?;
         report.small_calls = small_calls::run(&*store, args.quick).await?;
@@ -73,7 +74,7 @@ async fn run(args: Args) -> Outcome {
     if !args.no_far {
         let sites = ["--osds", "3", "--sites", "far", "--rtt-ms", FAR_RTT_MS];
         let far = Cluster::up(&args.benthic, "far", &sites)?;
-        let store = far.connect().await?;
+        let store = connect(&far).await?;
         report.far_round_trip_ms = Some(small_calls::round_trip_ms(&*store).await?);
         report.far = experiment::run(&*store, args.rounds.min(3), args.quick, false).await?;
     }

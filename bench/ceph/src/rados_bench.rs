@@ -1,7 +1,7 @@
 //! `benthic bench` against `rados bench`: same pool, same object size, same number of operations in flight, same time.
 
 use crate::Outcome;
-use crate::cluster::Cluster;
+use bench_report::cluster::Cluster;
 use bench_report::stats::median;
 use serde_json::{Value, json};
 use std::process::Command;

@@ -5,7 +5,6 @@
 //! generator of our own, on this machine, which checks every answer.
 
 mod client;
-mod cluster;
 mod listing;
 mod load;
 mod memory;
@@ -13,6 +12,7 @@ mod objects;
 mod servers;
 mod sign;
 
+use bench_report::cluster::Cluster;
 use bench_report::sections::{Report, Section};
 use bench_report::{machine, tables};
 use clap::Parser;
@@ -149,7 +149,8 @@ async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
             Ok(vec![memory::run(setting, &ours, &others).await?])
         }
         _ => {
-            let cluster = cluster::Cluster::up(setting)?;
+            let benthic = setting.benthic_s3.with_file_name("benthic");
+            let cluster = Cluster::up(&benthic, "s3", &["--osds", "3"])?;
             let (store, conf) = (cluster.store(), cluster.conf());
             let ours = async || Server::benthic(setting, &store).await;
             let others = async || Server::radosgw(setting, &conf).await;

@@ -69,12 +69,16 @@ fn dropped_futures_harm_nothing() {
         ),
     )
     .unwrap();
+    // A thread that does not run for a while may find its operation done already.
+    let (mut reads_dropped, mut writes_dropped) = (0, 0);
     for round in 0..50 {
         let read = ReadOp::new().read(0, 1 << 20).list_xattrs().omap_range(None, "", 10).stat();
-        assert!(own.pool.read(&id("o"), read).now_or_never().is_none(), "round {round}");
+        reads_dropped += i32::from(own.pool.read(&id("o"), read).now_or_never().is_none());
         let write = WriteOp::new().write_full(data.clone());
-        assert!(own.pool.write(&id(&round.to_string()), write).now_or_never().is_none(), "round {round}");
+        writes_dropped +=
+            i32::from(own.pool.write(&id(&round.to_string()), write).now_or_never().is_none());
     }
+    assert!(reads_dropped > 25 && writes_dropped > 25, "{reads_dropped} reads, {writes_dropped} writes");
     assert_eq!(block_on(own.pool.read_range(&id("o"), 0, 2 << 20)).unwrap(), data);
     // What was sent happens, waited for or not: operations on one object keep their order.
     let sizes = block_on(join_all(
@@ -92,7 +96,8 @@ fn a_store_may_go_before_its_operations() {
     for round in 0..20 {
         let store = connect();
         let pool = block_on(store.open_pool(own.pool.name())).unwrap();
-        assert!(pool.write_full(&id(&round.to_string()), vec![1; 1 << 20]).now_or_never().is_none());
+        // As a rule it is on its way still: what is dropped here is the last handle.
+        let _ = pool.write_full(&id(&round.to_string()), vec![1; 1 << 20]).now_or_never();
     }
     let written = |round: i32| kind(block_on(own.pool.stat(&id(&round.to_string())))).is_none();
     let started = Instant::now();

@@ -1,8 +1,9 @@
 //! Single calls of a fragment, and the memory of the OSDs that run them.
 
 use crate::Args;
-use crate::cluster::{Cluster, pool};
+use crate::cluster::{connect, osd_mib, pool};
 use bench_report::Outcome;
+use bench_report::cluster::Cluster;
 use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::{median, seconds};
 use benthic_core::{ClassCall, ObjectId, Pool, ReadOp};
@@ -31,7 +32,7 @@ const CALLS: usize = 300;
 const AT_ONCE: usize = 8;
 
 pub async fn run(args: &Args, near: &Cluster) -> Outcome<Section> {
-    let store = near.connect().await?;
+    let store = connect(near).await?;
     let pool = pool(&store, POOL).await?;
     let (_, rows) = tpch::tables(args.scale.min(0.1)).into_iter().last().ok_or("no lineitem")?;
     let schema = rows.schema();
@@ -46,7 +47,7 @@ pub async fn run(args: &Args, near: &Cluster) -> Outcome<Section> {
     let nothing = envelope(&schema, "l_orderkey", Operator::Lt, ScalarValue::Int64(Some(0)))?;
     let some = envelope(&schema, "l_partkey", Operator::LtEq, ScalarValue::Int64(Some(200)))?;
 
-    let before_mib = near.osd_mib()?;
+    let before_mib = osd_mib(near)?;
     let started_at = Instant::now();
     call(&pool, object, &nothing).await?;
     let first_s = seconds(started_at);
@@ -70,7 +71,7 @@ pub async fn run(args: &Args, near: &Cluster) -> Outcome<Section> {
         .buffer_unordered(AT_ONCE)
         .try_collect::<Vec<()>>()
         .await?;
-    let after_mib = near.osd_mib()?;
+    let after_mib = osd_mib(near)?;
     Ok(Section {
         title: "Single calls of a fragment",
         note: format!(

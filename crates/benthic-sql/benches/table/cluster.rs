@@ -1,78 +1,33 @@
-//! A cluster of this benchmark's own, by the `benthic` program.
+//! What is asked of this benchmark's clusters.
 
 use bench_report::Outcome;
+use bench_report::cluster::Cluster;
 use benthic_core::{ErrorKind, Pool, Store};
 use benthic_rados::{Options, RadosStore};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// A running cluster, removed when it is dropped.
-pub struct Cluster {
-    benthic: PathBuf,
-    /// Its directory.
-    pub dir: PathBuf,
+/// Connects, with the classes that its OSDs have in the library of this build.
+pub async fn connect(cluster: &Cluster) -> Outcome<Arc<dyn Store>> {
+    let conf = cluster.conf();
+    let options = Options { classes: benthic_classes::registry(), ..Options::default() };
+    Ok(tokio::task::spawn_blocking(move || RadosStore::connect(Some(&conf), None, options)).await??)
 }
 
-impl Cluster {
-    /// Starts a new one in the directory for temporary files, where paths are short enough for sockets. What a killed run
-    /// left there goes first.
-    pub fn up(benthic: &Path, name: &str, args: &[&str]) -> Outcome<Cluster> {
-        let dir = std::env::temp_dir().join(format!("benthic-bench-{name}"));
-        let cluster = Cluster { benthic: fs::canonicalize(benthic)?, dir };
-        if cluster.dir.join("benthic-cluster.json").exists() {
-            cluster.remove()?;
-        }
-        ran(cluster.program().args(["cluster", "up"]).args(args).arg("--dir").arg(&cluster.dir))?;
-        Ok(cluster)
-    }
-
-    /// The program, on this cluster.
-    pub fn program(&self) -> Command {
-        let mut command = Command::new(&self.benthic);
-        command.env("BENTHIC_STORE", format!("ceph:?conf={}", self.conf().display()));
-        command
-    }
-
-    fn conf(&self) -> PathBuf {
-        self.dir.join("ceph.conf")
-    }
-
-    /// Connects, with the classes that its OSDs have in the library of this build.
-    pub async fn connect(&self) -> Outcome<Arc<dyn Store>> {
-        let conf = self.conf();
-        let options = Options { classes: benthic_classes::registry(), ..Options::default() };
-        Ok(tokio::task::spawn_blocking(move || RadosStore::connect(Some(&conf), None, options)).await??)
-    }
-
-    /// Resident memory of its OSDs, on average.
-    pub fn osd_mib(&self) -> Outcome<f64> {
-        let output = self.program().args(["--json", "cluster", "status", "--dir"]).arg(&self.dir).output()?;
-        let status: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-        let mut all_mib = Vec::new();
-        for daemon in status["daemons"].as_array().into_iter().flatten() {
-            if daemon["name"].as_str().is_some_and(|name| name.starts_with("osd")) {
-                let process = fs::read_to_string(format!("/proc/{}/status", daemon["pid"]))?;
-                let resident = process.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-                let kib = resident.and_then(|text| text.trim().trim_end_matches(" kB").parse::<f64>().ok());
-                all_mib.push(kib.ok_or("an OSD has no resident memory")? / 1024.0);
-            }
-        }
-        Ok(all_mib.iter().sum::<f64>() / all_mib.len().max(1) as f64)
-    }
-
-    fn remove(&self) -> Outcome {
-        ran(self.program().args(["cluster", "down", "--remove", "--dir"]).arg(&self.dir))
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        if let Err(error) = self.remove() {
-            eprintln!("the cluster could not be removed: {error}");
+/// Resident memory of its OSDs, on average.
+pub fn osd_mib(cluster: &Cluster) -> Outcome<f64> {
+    let output = cluster.benthic(["--json", "cluster", "status", "--dir"]).arg(cluster.dir()).output()?;
+    let status: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let mut all_mib = Vec::new();
+    for daemon in status["daemons"].as_array().into_iter().flatten() {
+        if daemon["name"].as_str().is_some_and(|name| name.starts_with("osd")) {
+            let process = fs::read_to_string(format!("/proc/{}/status", daemon["pid"]))?;
+            let resident = process.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+            let kib = resident.and_then(|text| text.trim().trim_end_matches(" kB").parse::<f64>().ok());
+            all_mib.push(kib.ok_or("an OSD has no resident memory")? / 1024.0);
         }
     }
+    Ok(all_mib.iter().sum::<f64>() / all_mib.len().max(1) as f64)
 }
 
 /// Makes and opens a pool.
@@ -81,10 +36,4 @@ pub async fn pool(store: &Arc<dyn Store>, name: &str) -> Outcome<Arc<dyn Pool>> 
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error.into()),
         _ => Ok(store.open_pool(name).await?),
     }
-}
-
-/// Runs a program to its end; what it prints goes to this program's standard error.
-pub fn ran(command: &mut Command) -> Outcome {
-    let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status()?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}").into()) }
 }

@@ -1,8 +1,8 @@
 //! Loading files with the program.
 
 use crate::Args;
-use crate::cluster::ran;
 use bench_report::Outcome;
+use bench_report::cluster;
 use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::seconds;
 use benthic_sql::experiment::tpch;
@@ -19,20 +19,19 @@ pub fn run(args: &Args) -> Outcome<Section> {
     let work = tempfile::Builder::new().prefix("benthic-bench-").tempdir()?;
     let (parquet, csv) = (work.path().join("lineitem.parquet"), work.path().join("lineitem.csv"));
     let rows = write(args.scale.min(0.5), &parquet, &csv)?;
+    let benthic = |command: [&str; 2]| {
+        let mut program = Command::new(&args.benthic);
+        program.env("BENTHIC_STORE", format!("file:{}", work.path().join("store").display())).args(command);
+        program
+    };
+    cluster::run(benthic(["pool", "create"]).arg("load"))?;
     let mut measured = Vec::new();
     for (what, file) in [("Parquet", &parquet), ("CSV", &csv)] {
         let size_mib = fs::metadata(file)?.len() as f64 / (1024.0 * 1024.0);
         let (mut rows_per_s, mut mib_per_s) = (Vec::new(), Vec::new());
         for round in 0..args.rounds.min(3) {
-            let mut program = Command::new(&args.benthic);
-            program.env("BENTHIC_STORE", format!("file:{}", work.path().join("store").display()));
-            if round == 0 && what == "Parquet" {
-                ran(program.args(["pool", "create", "load"]))?;
-                program = Command::new(&args.benthic);
-                program.env("BENTHIC_STORE", format!("file:{}", work.path().join("store").display()));
-            }
             let started_at = Instant::now();
-            ran(program.args(["table", "create"]).arg(format!("load/{what}{round}")).arg(file))?;
+            cluster::run(benthic(["table", "create"]).arg(format!("load/{what}{round}")).arg(file))?;
             let took_s = seconds(started_at);
             rows_per_s.push(rows as f64 / took_s / 1e6);
             mib_per_s.push(size_mib / took_s);

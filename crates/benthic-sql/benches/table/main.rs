@@ -15,10 +15,10 @@ mod rows;
 mod shares;
 mod tpch;
 
+use bench_report::cluster::Cluster;
 use bench_report::sections::{Report, Section};
 use bench_report::{Outcome, machine, tables};
 use clap::Parser;
-use cluster::Cluster;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

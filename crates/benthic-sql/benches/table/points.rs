@@ -1,11 +1,12 @@
 //! Single rows of a table of a thousand objects, and of one of a hundred thousand.
 
 use crate::Args;
-use crate::cluster::{Cluster, pool};
+use crate::cluster::{connect, pool};
 use crate::rows::ours;
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use bench_report::Outcome;
+use bench_report::cluster::Cluster;
 use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::{median, seconds};
 use benthic_core::{Pool, Store};
@@ -33,7 +34,7 @@ pub async fn run(args: &Args, near: &Cluster) -> Outcome<Section> {
     let mut measured = Vec::new();
     for (what, store, pushdown, aim_ms) in [
         ("embedded", here, Pushdown::Never, 5.0),
-        ("Ceph on this machine", near.connect().await?, Pushdown::Auto, 10.0),
+        ("Ceph on this machine", connect(near).await?, Pushdown::Auto, 10.0),
     ] {
         append(&table(&pool(&store, POOL).await?, "points").await?, 0..rows).await?;
         let session = SqlSession::new(store, Settings { pushdown, ..Settings::default() });

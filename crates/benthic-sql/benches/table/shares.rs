@@ -1,8 +1,8 @@
 //! Shares of lineitem, from a few rows to all, beside the objects, here, and as it seems better: `benthic table demo`.
 
 use crate::Args;
-use crate::cluster::Cluster;
 use bench_report::Outcome;
+use bench_report::cluster::Cluster;
 use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::median;
 use serde_json::Value;
@@ -18,8 +18,7 @@ struct Runs {
 }
 
 pub fn run(args: &Args, cluster: &Cluster, is_far: bool) -> Outcome<Section> {
-    let mut demo = cluster.program();
-    demo.args(["--json", "table", "demo", "--scale", &args.scale.to_string(), "--rounds"]);
+    let mut demo = cluster.benthic(["--json", "table", "demo", "--scale", &args.scale.to_string(), "--rounds"]);
     demo.arg(args.rounds.to_string()).arg("--report");
     demo.arg(args.out.join(if is_far { "far.html" } else { "near.html" }));
     let output = demo.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
