@@ -28,7 +28,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql s3 test-s3 ceph ceph-packages python python-env python-packages s3-packages test test-all test-here \
-	test-python test-ceph test-long bench bench-ceph bench-s3 bench-table fuzz fmt deny clean-demo toolchain
+	test-python test-ceph test-long bench bench-ceph bench-s3 bench-service bench-table fuzz fmt deny clean-demo toolchain
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -163,6 +163,11 @@ bench-ceph: ceph ## measure on real Ceph clusters; results in target/bench-ceph
 	g++ -std=c++17 -O2 -Wall -Wextra -Werror -shared -fPIC -isystem /usr/include/rados \
 		bench/ceph/cls_plainmd5.cc -lcrypto -o target/bench-ceph/libcls_plainmd5.so
 	TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/ceph/Cargo.toml
+
+bench-service: ceph ## measure sites and very many tiny objects on Ceph; ARGS='sites --quick' for a part; results in target/bench-service
+	@mkdir -p $(BENCH_DIR)
+	TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release \
+		--manifest-path bench/service/Cargo.toml -- $(ARGS)
 
 bench-table: toolchain ceph-packages python-env ## measure tables and SQL against others; ARGS='near --quick' for a part; results in target/bench-table
 	$(CARGO) build --release $(WITHOUT_PYTHON) --lib --bins --bench table

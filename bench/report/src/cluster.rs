@@ -46,6 +46,22 @@ impl Cluster {
         format!("ceph:?conf={}", self.conf().display())
     }
 
+    /// Resident memory of its OSDs, on average.
+    pub fn osd_mib(&self) -> Outcome<f64> {
+        let output = self.benthic(["--json", "cluster", "status", "--dir"]).arg(&self.dir).output()?;
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        let mut all_mib = Vec::new();
+        for daemon in status["daemons"].as_array().into_iter().flatten() {
+            if daemon["name"].as_str().is_some_and(|name| name.starts_with("osd")) {
+                let process = fs::read_to_string(format!("/proc/{}/status", daemon["pid"]))?;
+                let resident = process.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+                let kib = resident.and_then(|text| text.trim().trim_end_matches(" kB").parse::<f64>().ok());
+                all_mib.push(kib.ok_or("an OSD has no resident memory")? / 1024.0);
+            }
+        }
+        Ok(all_mib.iter().sum::<f64>() / all_mib.len().max(1) as f64)
+    }
+
     fn remove(&self) -> Outcome {
         run(self.benthic(["cluster", "down", "--remove", "--dir"]).arg(&self.dir))
     }

@@ -186,11 +186,11 @@ impl Report {
     pub fn to_json(&self) -> Value {
         let sections = self.sections.iter().map(|(name, section)| {
             let rows: Vec<Value> = section.rows.iter().map(Row::to_json).collect();
-            ((*name).to_owned(), Value::Array(rows))
+            json!({ "section": name, "title": section.title, "rows": rows })
         });
         json!({
             "conditions": conditions_json(&self.conditions),
-            "sections": Value::Object(sections.collect()),
+            "sections": sections.collect::<Vec<_>>(),
         })
     }
 

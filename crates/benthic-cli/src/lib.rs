@@ -14,6 +14,7 @@ mod jobs;
 pub mod local;
 pub mod noise;
 pub mod output;
+mod places;
 pub mod progress;
 pub mod store;
 pub mod transfer;

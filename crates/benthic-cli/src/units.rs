@@ -3,33 +3,33 @@
 use std::path::Path;
 
 const KIB: u64 = 1024;
-const SUFFIXES: [(&str, u64); 7] = [
+const SUFFIXES: [(&str, u64); 9] = [
     ("KiB", KIB),
     ("MiB", KIB * KIB),
     ("GiB", KIB * KIB * KIB),
+    ("TiB", KIB * KIB * KIB * KIB),
     ("K", KIB),
     ("M", KIB * KIB),
     ("G", KIB * KIB * KIB),
+    ("T", KIB * KIB * KIB * KIB),
     ("B", 1),
 ];
 
-/// Parses `4096`, `64KiB`, `4MiB` or `1GiB`; `K`, `M` and `G` are the same units. For clap.
+/// Parses `4096`, `64KiB`, `4MiB` or `1GiB`; `K`, `M`, `G` and `T` are the same units. For clap.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, unit) = SUFFIXES
         .iter()
         .find_map(|(suffix, unit)| text.strip_suffix(suffix).map(|digits| (digits, *unit)))
         .unwrap_or((text, 1));
-    digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(unit))
-        .ok_or_else(|| "a size is a number with nothing, B, K, KiB, M, MiB, G or GiB behind it".to_owned())
+    digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(|| {
+        "a size is a number with nothing, B, K, KiB, M, MiB, G, GiB, T or TiB behind it".to_owned()
+    })
 }
 
 /// `1.5 MiB`.
 #[expect(clippy::cast_precision_loss, reason = "for the eye")]
 pub fn size(len_bytes: u64) -> String {
-    match SUFFIXES[..3].iter().rev().find(|(_, unit)| len_bytes >= *unit) {
+    match SUFFIXES[..4].iter().rev().find(|(_, unit)| len_bytes >= *unit) {
         Some((suffix, unit)) => format!("{:.1} {suffix}", len_bytes as f64 / *unit as f64),
         None => format!("{len_bytes} B"),
     }

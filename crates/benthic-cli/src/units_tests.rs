@@ -2,14 +2,16 @@ use super::{count, hex, no_control, one_line, one_line_bytes, parse_hex, parse_s
 
 #[test]
 fn sizes_parse_and_print() {
-    for (text, len_bytes) in [("0", 0), ("7B", 7), ("4KiB", 4096), ("64K", 65_536), ("1GiB", 1 << 30)] {
+    for (text, len_bytes) in
+        [("0", 0), ("7B", 7), ("4KiB", 4096), ("64K", 65_536), ("1GiB", 1 << 30), ("2T", 2 << 40)]
+    {
         assert_eq!(parse_size(text), Ok(len_bytes), "{text}");
     }
-    for text in ["", "KiB", "1kb", "-1", "1.5MiB", "99999999999GiB"] {
+    for text in ["", "KiB", "1kb", "-1", "1.5MiB", "99999999999GiB", "99999999TiB"] {
         assert!(parse_size(text).is_err(), "{text}");
     }
     assert_eq!((size(0), size(1023)), ("0 B".to_owned(), "1023 B".to_owned()));
-    assert_eq!((size(1536), size(3 << 30)), ("1.5 KiB".to_owned(), "3.0 GiB".to_owned()));
+    assert_eq!((size(1536), size(3 << 40)), ("1.5 KiB".to_owned(), "3.0 TiB".to_owned()));
 }
 
 #[test]

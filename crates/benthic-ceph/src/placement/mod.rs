@@ -10,6 +10,7 @@ pub mod lint;
 pub mod plan;
 pub mod preview;
 pub mod rule;
+pub mod simulate;
 pub mod snapshot;
 pub mod spread;
 pub mod text;

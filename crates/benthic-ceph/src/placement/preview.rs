@@ -12,12 +12,15 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-const PROGRAMS: [(&str, &str); 2] = [("crushtool", "ceph-base"), ("osdmaptool", "ceph-base")];
+pub(super) const PROGRAMS: [(&str, &str); 2] = [("crushtool", "ceph-base"), ("osdmaptool", "ceph-base")];
 /// What a map of a thousand OSDs takes is a few seconds.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The OSDs of each placement group, the primary first.
 pub type Mappings = BTreeMap<String, Vec<i32>>;
+
+/// The OSDs that a rule chooses for each input, the primary first.
+pub type Mapping = Vec<Vec<i32>>;
 
 /// Copies of a cluster's maps.
 #[derive(Debug)]
@@ -58,10 +61,8 @@ impl Preview {
     ///
     /// # Errors
     /// As [`text`](Preview::text).
-    pub fn compile(&mut self, text: &str) -> Result<Vec<u8>> {
-        let (source, compiled) = (self.file("txt"), self.file("crush"));
-        write(&source, text.as_bytes())?;
-        tools::run(tools::bare("crushtool").arg("-c").arg(&source).arg("-o").arg(&compiled), LIMIT)?;
+    pub fn compile(&self, text: &str) -> Result<Vec<u8>> {
+        let compiled = compile(self.dir.path(), text)?;
         fs::read(&compiled).map_err(|error| cannot("read", &compiled, error))
     }
 
@@ -103,16 +104,8 @@ impl Preview {
         replicas: usize,
         inputs: u32,
         weights: &[(i32, f64)],
-    ) -> Result<Vec<Vec<i32>>> {
-        let mut command: Command = tools::bare("crushtool");
-        command.arg("-i").arg(self.crush()).args(["--test", "--show-mappings", "--min-x", "0", "--max-x"]);
-        command.arg((inputs.saturating_sub(1)).to_string()).arg("--rule").arg(rule.to_string());
-        command.arg("--num-rep").arg(replicas.to_string());
-        for (osd, weight) in weights {
-            command.arg("--weight").arg(osd.to_string()).arg(weight.to_string());
-        }
-        let shown = tools::run(&mut command, LIMIT)?;
-        Ok(shown.lines().filter(|line| line.starts_with("CRUSH rule")).filter_map(osds).collect())
+    ) -> Result<Mapping> {
+        map_inputs(&self.crush(), rule, replicas, inputs, None, weights)
     }
 
     fn osdmap(&self) -> PathBuf {
@@ -127,6 +120,38 @@ impl Preview {
         self.files += 1;
         self.dir.path().join(format!("{}.{kind}", self.files))
     }
+}
+
+/// Compiles the text of a CRUSH map into a file in the directory.
+pub(super) fn compile(dir: &Path, text: &str) -> Result<PathBuf> {
+    let (source, compiled) = (dir.join("compiled.txt"), dir.join("compiled.crush"));
+    write(&source, text.as_bytes())?;
+    tools::run(tools::bare("crushtool").arg("-c").arg(&source).arg("-o").arg(&compiled), LIMIT)?;
+    Ok(compiled)
+}
+
+/// What a rule of a map chooses for the inputs 0 to `inputs` - 1: those of the placement groups of a pool, if there is one. OSDs that do
+/// not take all that CRUSH gives them are named with what they take.
+pub(super) fn map_inputs(
+    crush: &Path,
+    rule: i64,
+    replicas: usize,
+    inputs: u32,
+    pool: Option<u32>,
+    weights: &[(i32, f64)],
+) -> Result<Mapping> {
+    let mut command: Command = tools::bare("crushtool");
+    command.arg("-i").arg(crush).args(["--test", "--show-mappings", "--min-x", "0", "--max-x"]);
+    command.arg((inputs.saturating_sub(1)).to_string()).arg("--rule").arg(rule.to_string());
+    command.arg("--num-rep").arg(replicas.to_string());
+    if let Some(pool) = pool {
+        command.arg("--pool-id").arg(pool.to_string());
+    }
+    for (osd, weight) in weights {
+        command.arg("--weight").arg(osd.to_string()).arg(weight.to_string());
+    }
+    let shown = tools::run(&mut command, LIMIT)?;
+    Ok(shown.lines().filter(|line| line.starts_with("CRUSH rule")).filter_map(osds).collect())
 }
 
 /// The lines `1.2f [3,1,2] 3` of what osdmaptool prints, with tabs between. It prints some of it more than once.

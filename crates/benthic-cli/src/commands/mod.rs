@@ -12,6 +12,7 @@ pub mod get;
 pub mod ls;
 pub mod omap;
 pub mod other;
+pub mod pgs;
 pub mod placement;
 pub mod pool;
 pub mod put;
@@ -46,6 +47,7 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
         Command::Exec(args) => exec::run(args, session).await,
         Command::Class(command) => class::run(command, session).await,
         Command::Cluster(command) => cluster::run(command, session).await,
+        Command::Pgs(command) => pgs::run(command, session).await,
         Command::Placement(command) => placement::run(command, session).await,
         Command::Bench(command) => bench::run(command, session).await,
         Command::Scrub(args) => scrub::run(args, session).await,

@@ -123,6 +123,8 @@ fn the_primaries_of_a_pool_go_to_a_site_and_back() {
     }
     printed(&sites.run(&["lint"]), &["lint"]);
 
+    placement_groups_are_counted(&sites);
+    what_each_site_sees_is_measured(&sites);
     plans_that_cannot_be(&sites);
     a_map_that_changed_is_not_touched(&sites);
     applied_and_undone(&sites);
@@ -132,6 +134,79 @@ fn the_primaries_of_a_pool_go_to_a_site_and_back() {
     home.ok(&["cluster", "kill", "mgr.a"]);
     let error = sites.fails(9, &["show"]);
     assert!(error.contains("the manager did not answer") && error.contains("ceph mgr"), "{error}");
+}
+
+fn placement_groups_are_counted(sites: &Sites<'_>) {
+    let before = sites.crush_version();
+    let pgs = |args: &[&str]| sites.home.run(&[&["--json", "--store", &sites.store, "pgs"], args].concat());
+    let checked = pgs(&["check"]);
+    let report: Value = serde_json::from_slice(checked.stdout.trim_ascii()).unwrap();
+    let group = &report["groups"][0];
+    let of =
+        |name: &str| group["pools"].as_array().unwrap().iter().find(|pool| pool["pool"] == name).unwrap();
+    assert_eq!(
+        (&group["osds"], &of("near")["pg_num"], &of("near")["replicas"]),
+        (&json!(6), &json!(32), &json!(3))
+    );
+    // Two pools of 32 and the manager's own on six OSDs.
+    let per_osd = group["replicas_per_osd"].as_f64().unwrap();
+    assert!((32.0..34.0).contains(&per_osd), "{report}");
+    let checks: Vec<_> =
+        report["findings"].as_array().unwrap().iter().map(|finding| &finding["check"]).collect();
+    assert!(checks.contains(&&json!("few")) && !checks.contains(&&json!("many")), "{report}");
+    assert_eq!(checked.status.code(), Some(1));
+
+    let suggested = crate::support::json_lines(&pgs(&["suggest", "--share", "near=90"]).stdout);
+    let near = suggested.iter().find(|pool| pool["pool"] == "near").unwrap();
+    assert_eq!(
+        (&near["pg_num"], &near["suggested"]),
+        (&json!(32), &json!(128)),
+        "180 fit, and 128 is the power below"
+    );
+    let args = ["suggest", "--share", "near=90", "--share", "other=20"];
+    assert!(failed(&pgs(&args), 6).contains("110%"));
+    assert!(failed(&pgs(&["suggest", "--share", "far=1"]), 3).contains("no such pool"));
+    failed(&pgs(&["suggest", "--share", "near"]), 2);
+    assert_eq!(sites.crush_version(), before);
+}
+
+fn what_each_site_sees_is_measured(sites: &Sites<'_>) {
+    let seen = sites.ok(&["measure", "--pool", "other", "--from", "um,wsu", "--seconds", "1"]);
+    let places = seen["places"].as_array().unwrap();
+    assert_eq!(places.iter().map(|place| &place["place"]).collect::<Vec<_>>(), ["um", "wsu"]);
+    for place in places {
+        for name in ["read_4_kib_ms", "write_4_kib_ms", "read_4_mib_mib_per_s", "write_4_mib_mib_per_s"] {
+            assert!(place[name].as_f64().is_some_and(|value| value > 0.0), "{name}: {seen}");
+        }
+        // A write waits for replicas at other sites, 10 ms away.
+        assert!(place["write_4_kib_ms"].as_f64().unwrap() >= 10.0, "{seen}");
+    }
+    let left = || sites.home.ok(&["--store", &sites.store, "ls", "other", "--all-namespaces"]);
+    assert_eq!(left(), "", "nothing is left");
+
+    let bench =
+        |args: &[&str]| sites.home.run(&[&["--json", "--store", &sites.store, "bench"], args].concat());
+    let from = ["--from", "um,msu,wsu", "--count", "20"];
+    let write = [&["write", "other", "--size", "4KiB", "--keep", "--label", "kept"], &from[..]].concat();
+    let sums = |output: &Output, args: &[&str]| -> Value {
+        serde_json::from_str(printed(output, args).trim()).unwrap()
+    };
+    let together = sums(&bench(&write), &write);
+    let sum: f64 = together["places"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|place| place["operations_per_s"].as_f64())
+        .sum();
+    assert!((together["operations_per_s"].as_f64().unwrap() - sum).abs() < 1e-6, "{together}");
+    assert_eq!(left().lines().count(), 60, "each place wrote its own");
+    let seq = ["seq", "other", "--label", "kept", "--from", "um,wsu"];
+    let read = sums(&bench(&seq), &seq);
+    assert!(read["places"].as_array().unwrap().iter().all(|place| place["operations"] == 60), "{read}");
+    assert!(failed(&bench(&["seq", "other", "--label", "none"]), 3).contains("nothing to read"));
+    let error = failed(&bench(&["seq", "other", "--from", "um,mars"]), 9);
+    assert!(error.contains("mars"), "{error}");
+    assert!(failed(&bench(&["seq", "other", "--from", "um,um"]), 6).contains("once"));
 }
 
 fn plans_that_cannot_be(sites: &Sites<'_>) {
@@ -278,4 +353,54 @@ fn one_site_is_no_choice() {
     assert!(error.contains("only one site"), "{error}");
     let error = home.fails(7, &["--store", "mem:", "placement", "show"]);
     assert!(error.contains("--store ceph:"), "{error}");
+}
+
+/// The cluster of CERN's size that the published numbers are of.
+#[test]
+fn a_cluster_that_does_not_exist_is_simulated() {
+    let home = Home::bare();
+    let shape =
+        ["--rooms", "2", "--racks", "12", "--hosts", "48", "--osds-per-host", "24", "--pg-num", "38400"];
+    let changes = ["--add-host", "--lose", "osd", "--lose", "rack", "--report", "report.html"];
+    let simulate = [&["--json", "placement", "simulate"], &shape[..], &changes].concat();
+    let found: Value = serde_json::from_str(home.ok(&simulate).trim()).unwrap();
+    assert_eq!((&found["osds"], &found["load"]["domain"]), (&json!(1_152), &json!("rack")));
+    let spread = &found["distribution"];
+    assert_eq!((&spread["mean"], &spread["incomplete"]), (&json!(100.0), &json!(0)));
+    let by_replicas = found["osds_by_replicas"].as_array().unwrap();
+    let number = |value: &Value| value.as_u64().unwrap();
+    assert_eq!(by_replicas.iter().map(|bin| number(&bin[1])).sum::<u64>(), 1_152);
+    assert_eq!(by_replicas.iter().map(|bin| number(&bin[0]) * number(&bin[1])).sum::<u64>(), 3 * 38_400);
+    let change = |what: &str| {
+        found["changes"].as_array().unwrap().iter().find(|change| change["what"] == what).unwrap()
+    };
+    let (grown, osd, rack) = (change("1 host more"), change("an OSD lost"), change("a rack lost"));
+    let share = |change: &Value, name: &str| change[name].as_f64().unwrap();
+    assert!((share(grown, "ideal_share") - 24.0 / 1_176.0).abs() < 1e-9, "{grown}");
+    assert!((0.0204..0.06).contains(&share(grown, "moved_share")), "{grown}");
+    assert_eq!((&grown["after"]["incomplete"], &rack["after"]["incomplete"]), (&json!(0), &json!(0)));
+    assert!(share(rack, "moved_share") >= share(rack, "ideal_share") * 0.99, "{rack}");
+    assert!(share(rack, "hours") > 0.0 && number(&osd["moved"]) < number(&rack["moved"]), "{rack} {osd}");
+    // Different sets of three OSDs, of all that there are.
+    let three = &found["losses"][0];
+    let sets = 1_152.0 * 1_151.0 * 1_150.0 / 6.0;
+    assert_eq!(three["failed_osds"], 3);
+    assert!(
+        three["chance"].as_f64().unwrap() <= 38_400.0 / sets
+            && three["chance"].as_f64().unwrap() > 38_000.0 / sets
+    );
+    let page = fs::read_to_string(home.path("report.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("1152 OSDs"), "{page}");
+    let again: Value = serde_json::from_str(home.ok(&simulate).trim()).unwrap();
+    assert_eq!(again, found, "CRUSH knows no chance");
+
+    let refused = |args: &[&str]| home.fails(6, &[&["placement", "simulate"], args].concat());
+    assert!(refused(&["--hosts", "2", "--osds-per-host", "4"]).contains("--domain"));
+    assert!(
+        refused(&["--hosts", "4", "--racks", "5", "--osds-per-host", "4"]).contains("as many hosts as racks")
+    );
+    assert!(refused(&["--hosts", "90000", "--osds-per-host", "90000"]).contains("OSDs"));
+    assert!(
+        refused(&["--hosts", "3", "--osds-per-host", "4", "--lose", "rack"]).contains("all of the cluster")
+    );
 }

@@ -75,8 +75,7 @@ fn dropped_futures_harm_nothing() {
         let read = ReadOp::new().read(0, 1 << 20).list_xattrs().omap_range(None, "", 10).stat();
         reads_dropped += i32::from(own.pool.read(&id("o"), read).now_or_never().is_none());
         let write = WriteOp::new().write_full(data.clone());
-        writes_dropped +=
-            i32::from(own.pool.write(&id(&round.to_string()), write).now_or_never().is_none());
+        writes_dropped += i32::from(own.pool.write(&id(&round.to_string()), write).now_or_never().is_none());
     }
     assert!(reads_dropped > 25 && writes_dropped > 25, "{reads_dropped} reads, {writes_dropped} writes");
     assert_eq!(block_on(own.pool.read_range(&id("o"), 0, 2 << 20)).unwrap(), data);

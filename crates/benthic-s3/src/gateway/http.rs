@@ -186,7 +186,8 @@ impl Server {
         let server = Arc::clone(self);
         let service = service_fn(move |request| {
             let server = Arc::clone(&server);
-            async move { server.answer(request).await }
+            // In a box: a connection that waits for its next request has no room for one.
+            Box::pin(async move { server.answer(request).await })
         });
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())

@@ -130,6 +130,14 @@ impl PoolWriter {
         Ok(())
     }
 
+    /// The size of the data object that is gathered next; nothing if that is not known.
+    fn next_bytes(&self) -> usize {
+        let left = self.size_bytes_known.map(|known| known.saturating_sub(self.size_bytes));
+        let chunk_bytes = u64::from(self.chunk_bytes);
+        let next = left.unwrap_or(if self.chunks > 0 { chunk_bytes } else { 0 }).min(chunk_bytes);
+        usize::try_from(next).unwrap_or(0)
+    }
+
     async fn finish_data(&mut self) -> Result<Option<Segment>> {
         if !self.gathered.is_empty() {
             let data = self.gathered.split().freeze();
@@ -208,8 +216,8 @@ impl Writer for PoolWriter {
                 self.write_next(data.split_to(chunk_bytes)).await?;
                 continue;
             }
-            if self.gathered.is_empty() && self.chunks > 0 {
-                self.gathered.reserve(chunk_bytes);
+            if self.gathered.is_empty() {
+                self.gathered.reserve(self.next_bytes());
             }
             let room = chunk_bytes - self.gathered.len();
             self.gathered.extend_from_slice(&data.split_to(room.min(data.len())));

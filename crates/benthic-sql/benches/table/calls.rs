@@ -1,7 +1,7 @@
 //! Single calls of a fragment, and the memory of the OSDs that run them.
 
 use crate::Args;
-use crate::cluster::{connect, osd_mib, pool};
+use crate::cluster::{connect, pool};
 use bench_report::Outcome;
 use bench_report::cluster::Cluster;
 use bench_report::sections::{Aim, Row, Section};
@@ -47,7 +47,7 @@ pub async fn run(args: &Args, near: &Cluster) -> Outcome<Section> {
     let nothing = envelope(&schema, "l_orderkey", Operator::Lt, ScalarValue::Int64(Some(0)))?;
     let some = envelope(&schema, "l_partkey", Operator::LtEq, ScalarValue::Int64(Some(200)))?;
 
-    let before_mib = osd_mib(near)?;
+    let before_mib = near.osd_mib()?;
     let started_at = Instant::now();
     call(&pool, object, &nothing).await?;
     let first_s = seconds(started_at);
@@ -71,7 +71,7 @@ pub async fn run(args: &Args, near: &Cluster) -> Outcome<Section> {
         .buffer_unordered(AT_ONCE)
         .try_collect::<Vec<()>>()
         .await?;
-    let after_mib = osd_mib(near)?;
+    let after_mib = near.osd_mib()?;
     Ok(Section {
         title: "Single calls of a fragment",
         note: format!(

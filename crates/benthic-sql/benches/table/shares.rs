@@ -18,7 +18,8 @@ struct Runs {
 }
 
 pub fn run(args: &Args, cluster: &Cluster, is_far: bool) -> Outcome<Section> {
-    let mut demo = cluster.benthic(["--json", "table", "demo", "--scale", &args.scale.to_string(), "--rounds"]);
+    let mut demo =
+        cluster.benthic(["--json", "table", "demo", "--scale", &args.scale.to_string(), "--rounds"]);
     demo.arg(args.rounds.to_string()).arg("--report");
     demo.arg(args.out.join(if is_far { "far.html" } else { "near.html" }));
     let output = demo.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;

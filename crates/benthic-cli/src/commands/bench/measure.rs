@@ -2,6 +2,7 @@
 
 use crate::exit::Outcome;
 use crate::interrupt;
+use crate::places::Places;
 use crate::progress::Progress;
 use crate::units;
 use benthic_core::{Error, ErrorKind, Result};
@@ -30,12 +31,37 @@ pub struct Load {
     /// Operations at once
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..))]
     in_flight: u16,
+    /// Write objects, or read only those, whose names have this in them: apart from what others write
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true, value_parser = label)]
+    pub label: String,
+    /// Where it runs.
+    #[command(flatten)]
+    pub places: Places,
+}
+
+/// Names of objects are taken apart at their hyphens.
+fn label(text: &str) -> std::result::Result<String, String> {
+    if text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        Ok(text.to_owned())
+    } else {
+        Err("a label has up to 64 letters and digits".to_owned())
+    }
 }
 
 impl Load {
     /// Operations at once.
     pub fn in_flight(&self) -> usize {
         self.in_flight.into()
+    }
+
+    /// The arguments that ask for the same of one place.
+    pub fn args(&self, label: &str) -> Vec<String> {
+        let (how, much) = match self.count {
+            Some(count) => ("--count", count.to_string()),
+            None => ("--seconds", self.seconds.to_string()),
+        };
+        let in_flight = self.in_flight.to_string();
+        [&self.pool, how, &much, "--in-flight", &in_flight, "--label", label].map(ToOwned::to_owned).into()
     }
 }
 

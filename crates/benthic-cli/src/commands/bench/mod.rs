@@ -1,6 +1,7 @@
 //! `benthic bench write|seq|rand|exec`.
 
 mod measure;
+mod together;
 
 use crate::commands::class;
 use crate::exit::{Failure, Outcome};
@@ -17,7 +18,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub const EXAMPLES: &str = "Examples:\n  benthic bench write scratch --size 64KiB --seconds 5 --keep\n  \
-    benthic bench rand scratch --in-flight 32\n  benthic bench exec scratch --class digest --method md5";
+    benthic bench rand scratch --in-flight 32\n  benthic bench write scratch --from um,msu,wsu --store ceph:\n  benthic bench exec scratch --class digest --method md5";
 
 /// Where the objects of benchmarks are.
 const NAMESPACE: &str = "benthic-bench";
@@ -90,6 +91,9 @@ pub struct ExecArgs {
 }
 
 pub async fn run(command: BenchCommand, session: &Session) -> Outcome {
+    if !command.load().places.from.is_empty() {
+        return together::run(&command, session).await;
+    }
     match command {
         BenchCommand::Write(args) => write(args, session).await,
         BenchCommand::Seq(args) => read("seq", &args.load, session).await,
@@ -98,18 +102,28 @@ pub async fn run(command: BenchCommand, session: &Session) -> Outcome {
     }
 }
 
+impl BenchCommand {
+    fn load(&self) -> &Load {
+        match self {
+            BenchCommand::Write(args) => &args.load,
+            BenchCommand::Seq(args) | BenchCommand::Rand(args) => &args.load,
+            BenchCommand::Exec(args) => &args.load,
+        }
+    }
+}
+
 async fn write(args: WriteArgs, session: &Session) -> Outcome {
     let pool = session.pool_or_create(&args.load.pool, args.create_pool).await?;
     let payload = payload(args.size)?;
     let purpose = if args.keep { "kept" } else { "temp" };
     let op = {
-        let pool = Arc::clone(&pool);
+        let (pool, label) = (Arc::clone(&pool), &args.load.label);
         move |index: u64| {
             let (pool, data) = (Arc::clone(&pool), piece(&payload, index, args.size));
             async move {
                 let write = WriteOp::new().write_full(data);
                 let write = if args.buffered { write.buffered() } else { write };
-                pool.write(&object(args.size, purpose, index)?, write).await?;
+                pool.write(&object(args.size, purpose, label, index)?, write).await?;
                 Ok(Some(args.size))
             }
         }
@@ -118,7 +132,8 @@ async fn write(args: WriteArgs, session: &Session) -> Outcome {
     let measured =
         measure("write", &args.load, op, async || if args.buffered { store.flush().await } else { Ok(()) })
             .await?;
-    let cleared = if args.keep { Ok(()) } else { clear(&pool, args.size, measured.started).await };
+    let cleared =
+        if args.keep { Ok(()) } else { clear(&pool, args.size, &args.load.label, measured.started).await };
     let told = tell("write", &args.load, &measured, session, args.size, args.buffered);
     cleared?;
     told
@@ -127,7 +142,8 @@ async fn write(args: WriteArgs, session: &Session) -> Outcome {
 async fn read(what: &'static str, load: &Load, session: &Session) -> Outcome {
     let pool = session.pool(&load.pool).await?;
     let listed = jobs::objects(Arc::clone(&pool), Namespaces::One(NAMESPACE.to_owned()), String::new());
-    let objects: Vec<ObjectId> = listed.try_collect().await?;
+    let labelled = listed.try_filter(|object| std::future::ready(is_labelled(object, &load.label)));
+    let objects: Vec<ObjectId> = labelled.try_collect().await?;
     if objects.is_empty() {
         return Err(Error::new(
             ErrorKind::NotFound,
@@ -162,7 +178,7 @@ async fn exec(args: ExecArgs, session: &Session) -> Outcome {
     let pool = session.pool_or_create(&args.load.pool, args.create_pool).await?;
     let payload = payload(args.size)?;
     let objects: Vec<ObjectId> = (0..args.load.in_flight() as u64)
-        .map(|index| object(args.size, "exec", index))
+        .map(|index| object(args.size, "exec", &args.load.label, index))
         .collect::<Result<_>>()?;
     for (index, object) in (0..).zip(&objects) {
         pool.write_full(object, piece(&payload, index, args.size)).await?;
@@ -190,10 +206,10 @@ async fn exec(args: ExecArgs, session: &Session) -> Outcome {
 }
 
 /// Removes what a write benchmark wrote and need not keep, also after a signal.
-async fn clear(pool: &Arc<dyn Pool>, size_bytes: u64, count: u64) -> Result<()> {
+async fn clear(pool: &Arc<dyn Pool>, size_bytes: u64, label: &str, count: u64) -> Result<()> {
     let removals = stream::iter(0..count).map(|index| {
         let pool = Arc::clone(pool);
-        async move { gone(pool.remove(&object(size_bytes, "temp", index)?).await) }
+        async move { gone(pool.remove(&object(size_bytes, "temp", label, index)?).await) }
     });
     removals.buffer_unordered(64).try_collect().await
 }
@@ -206,9 +222,27 @@ fn gone(removed: Result<()>) -> Result<()> {
 }
 
 /// The name tells the size, so that a read can check its length, and the purpose (kept, temp or exec), so that no
-/// benchmark removes what another kept.
-fn object(size_bytes: u64, purpose: &str, index: u64) -> Result<ObjectId> {
-    ObjectId::in_namespace(NAMESPACE, format!("{size_bytes}-{purpose}-{index:010}"))
+/// benchmark removes what another kept; and whose it is, if somebody said that.
+fn object(size_bytes: u64, purpose: &str, label: &str, index: u64) -> Result<ObjectId> {
+    let label = if label.is_empty() { String::new() } else { format!("{label}-") };
+    ObjectId::in_namespace(NAMESPACE, format!("{size_bytes}-{purpose}-{label}{index:010}"))
+}
+
+/// Whether an object's label begins with this.
+fn is_labelled(object: &ObjectId, label: &str) -> bool {
+    label.is_empty()
+        || object
+            .name()
+            .splitn(3, '-')
+            .nth(2)
+            .is_some_and(|rest| rest.contains('-') && rest.starts_with(label))
+}
+
+/// Removes all objects whose labels begin with this.
+pub async fn remove(pool: &Arc<dyn Pool>, label: &str) -> Result<()> {
+    let listed = jobs::objects(Arc::clone(pool), Namespaces::One(NAMESPACE.to_owned()), String::new());
+    let labelled = listed.try_filter(|object| std::future::ready(is_labelled(object, label)));
+    labelled.try_for_each_concurrent(64, |object| async move { gone(pool.remove(&object).await) }).await
 }
 
 fn size_of(object: &ObjectId) -> Result<u64> {

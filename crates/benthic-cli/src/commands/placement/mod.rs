@@ -1,9 +1,11 @@
-//! `benthic placement show|lint|plan|apply|undo`.
+//! `benthic placement show|lint|plan|apply|undo|measure|simulate`.
 
 mod apply;
 mod lint;
+mod measure;
 mod plan;
 mod show;
+mod simulate;
 
 use crate::exit::Outcome;
 use crate::store::Session;
@@ -32,6 +34,10 @@ pub enum PlacementCommand {
     Apply(apply::ApplyArgs),
     /// Undo a plan: give the pool its old rule back, and wait until its data are back
     Undo(apply::UndoArgs),
+    /// Measure reads and writes of a pool from several sites
+    Measure(measure::MeasureArgs),
+    /// Tell how a cluster that does not exist would spread its data, what moves and what failing disks take
+    Simulate(simulate::SimulateArgs),
 }
 
 pub async fn run(command: PlacementCommand, session: &Session) -> Outcome {
@@ -41,13 +47,15 @@ pub async fn run(command: PlacementCommand, session: &Session) -> Outcome {
         PlacementCommand::Plan(args) => plan::run(args, session).await,
         PlacementCommand::Apply(args) => apply::run(args, session).await,
         PlacementCommand::Undo(args) => apply::undo(args, session).await,
+        PlacementCommand::Measure(args) => measure::run(args, session).await,
+        PlacementCommand::Simulate(args) => simulate::run(args, session).await,
     }
 }
 
 /// The cluster that the store is in.
-async fn cluster(session: &Session) -> Result<Arc<RadosStore>> {
+pub(super) async fn cluster(session: &Session) -> Result<Arc<RadosStore>> {
     session.rados().await?.ok_or_else(|| {
-        let message = "only a Ceph cluster has sites; name one with --store ceph:";
+        let message = "only a Ceph cluster has placement groups; name one with --store ceph:";
         Error::new(ErrorKind::Unsupported, message).with("store", session.uri())
     })
 }

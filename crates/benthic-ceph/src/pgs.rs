@@ -1,0 +1,399 @@
+//! How many placement groups pools have, and how many they should: replicas on each OSD, shares of the data, the memory that recovery
+//! takes, and what Ceph's autoscaler would do.
+
+use crate::placement::crush::{CrushMap, Rule};
+use crate::placement::snapshot::{Pool, Snapshot, parse};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_rados::RadosStore;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an OSD should have: replicas of placement groups, from and to.
+pub const REPLICAS_PER_OSD: (f64, f64) = (50.0, 100.0);
+/// Fewer placement groups than this leave most OSDs without any.
+const PG_NUM_MIN: u32 = 8;
+/// A pool has too few if its share of the replicas is so many times less than of the data.
+const SHARE_RATIO: f64 = 4.0;
+/// Pools with less of the data than this do not matter to their OSDs' balance.
+const SHARE_MIN: f64 = 0.1;
+/// Below this the shares of the data say nothing yet.
+const DATA_MIN_BYTES: u64 = 1 << 30;
+/// The most that an OSD may have above the mean, before the balancer should be looked at.
+const UNEVEN_RATIO: f64 = 1.5;
+/// What an entry of a placement group's log takes in an OSD's memory, as `dump_mempools` of 16.2.15 tells (`osd_pglog`) for names of
+/// objects of about 40 bytes.
+const LOG_ENTRY_BYTES: u64 = 512;
+
+/// What the cluster says.
+#[derive(Debug)]
+pub struct State {
+    /// Pools, OSDs, CRUSH and placement groups.
+    pub snapshot: Snapshot,
+    /// What each pool occupies on all of its OSDs together.
+    pub used_bytes: BTreeMap<i64, u64>,
+    /// What the autoscaler says, or why it says nothing.
+    pub autoscaler: Result<Vec<Scaled>>,
+    /// Settings of OSDs.
+    pub settings: Settings,
+}
+
+/// What the autoscaler would do with a pool.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Scaled {
+    /// The pool.
+    #[serde(rename(deserialize = "pool_name"))]
+    pub pool: String,
+    /// Where it would end.
+    #[serde(rename(deserialize = "pg_num_final"))]
+    pub pg_num: u32,
+    /// Whether it is far enough from there to act.
+    pub would_adjust: bool,
+    /// `on`, `warn` or `off`.
+    #[serde(rename(deserialize = "pg_autoscale_mode"))]
+    pub mode: String,
+    /// The share of the space that it goes by.
+    #[serde(rename(deserialize = "capacity_ratio"))]
+    pub share: f64,
+}
+
+/// Settings of OSDs that decide how much memory recovery takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `osd_memory_target`.
+    pub memory_target_bytes: u64,
+    /// `osd_max_pg_log_entries`: what a placement group keeps while it is degraded.
+    pub log_entries_max: u64,
+    /// `mon_max_pg_per_osd`: with more, no pool is created.
+    pub replicas_per_osd_max: u64,
+}
+
+/// What is found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Pools, by the OSDs that they may use.
+    pub groups: Vec<Group>,
+    /// What is not as it should be.
+    pub findings: Vec<Finding>,
+}
+
+/// Pools that may use the same OSDs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Group {
+    /// OSDs that run and take data.
+    pub osds: usize,
+    /// Replicas of placement groups on each, on average.
+    pub replicas_per_osd: f64,
+    /// Replicas on the OSD with the fewest.
+    pub least: usize,
+    /// Replicas on the OSD with the most.
+    pub most: usize,
+    /// What the logs of placement groups take of that OSD's memory once all are degraded for long.
+    pub recovery_bytes: u64,
+    /// The pools.
+    pub pools: Vec<PoolShare>,
+}
+
+/// A pool among those of its OSDs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PoolShare {
+    /// Its name.
+    pub pool: String,
+    /// Its placement groups.
+    pub pg_num: u32,
+    /// Replicas, or chunks, of each.
+    pub replicas: usize,
+    /// Its share of the group's data; what was asked for, if it was.
+    pub data_share: f64,
+    /// Its share of the group's replicas of placement groups.
+    pub replica_share: f64,
+    /// How many placement groups it should have.
+    pub suggested: u32,
+    /// What the autoscaler would do.
+    pub autoscaler: Option<Scaled>,
+}
+
+/// What is not as it should be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// What was checked.
+    pub check: Check,
+    /// The pools that it is about.
+    pub pools: Vec<String>,
+    /// What is found, and what to do.
+    pub message: String,
+}
+
+/// What is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Check {
+    /// An OSD has fewer replicas than it should: data are spread badly.
+    Few,
+    /// An OSD has more replicas than it should: peering and recovery take long, and memory.
+    Many,
+    /// An OSD has more replicas than the cluster allows.
+    Limit,
+    /// A pool's placement groups are not a power of two: some are twice as large as others.
+    PowerOfTwo,
+    /// A pool has much of the data and few of the replicas: its placement groups are large, and OSDs fill unevenly.
+    Share,
+    /// Some OSD has many more replicas than the mean.
+    Uneven,
+    /// The logs take more memory in recovery than OSDs have.
+    Memory,
+    /// The autoscaler is going to change a pool by itself.
+    Autoscaler,
+}
+
+impl State {
+    /// Asks the cluster. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`Snapshot::read`].
+    pub async fn read(store: &RadosStore) -> Result<State> {
+        let snapshot = Snapshot::read(store).await?;
+        let usage = store.ask_monitors(json!({ "prefix": "df", "format": "json" })).await?;
+        let question = json!({ "prefix": "osd pool autoscale-status", "format": "json" });
+        let autoscaler = store.ask_manager(question).await.and_then(|answer| parse(&answer.output));
+        let number = async |who: &str, key: &str, default: u64| -> Result<u64> {
+            let question = json!({ "prefix": "config get", "who": who, "key": key });
+            match store.ask_monitors(question).await {
+                Ok(answer) => Ok(String::from_utf8_lossy(&answer.output).trim().parse().unwrap_or(default)),
+                Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
+                // Who may not read settings is told of the usual ones.
+                Err(_) => Ok(default),
+            }
+        };
+        let settings = Settings {
+            memory_target_bytes: number("osd", "osd_memory_target", 4 << 30).await?,
+            log_entries_max: number("osd", "osd_max_pg_log_entries", 10_000).await?,
+            replicas_per_osd_max: number("mon", "mon_max_pg_per_osd", 250).await?,
+        };
+        Ok(State { snapshot, used_bytes: used_bytes(&usage.output)?, autoscaler, settings })
+    }
+}
+
+fn used_bytes(usage: &[u8]) -> Result<BTreeMap<i64, u64>> {
+    #[derive(Deserialize)]
+    struct Usage {
+        pools: Vec<Value>,
+    }
+    let usage: Usage = parse(usage)?;
+    let used = |pool: &Value| Some((pool["id"].as_i64()?, pool["stats"]["bytes_used"].as_u64()?));
+    Ok(usage.pools.iter().filter_map(used).collect())
+}
+
+/// Judges what the cluster says. `asked` are shares of the data that pools are going to have, from 0 to 1: for the others remains
+/// what these leave, by what they have now.
+///
+/// # Errors
+/// `NotFound` if a pool that was named does not exist; `InvalidArgument` if what was asked is more than all.
+pub fn judge(state: &State, asked: &BTreeMap<String, f64>) -> Result<Report> {
+    for name in asked.keys() {
+        state.snapshot.pool(name)?;
+    }
+    let mut groups: BTreeMap<BTreeSet<i32>, Vec<&Pool>> = BTreeMap::new();
+    for pool in &state.snapshot.map.pools {
+        let rule = state.snapshot.crush.rule(pool.crush_rule);
+        let osds = rule.map(|rule| osds_of(&state.snapshot.crush, rule)).unwrap_or_default();
+        groups.entry(osds).or_default().push(pool);
+    }
+    let mut report = Report { groups: Vec::new(), findings: Vec::new() };
+    for (osds, pools) in &groups {
+        let group = group(state, osds, pools, asked)?;
+        report.findings.extend(findings(&group, &state.settings));
+        report.groups.push(group);
+    }
+    Ok(report)
+}
+
+/// All OSDs that a rule can choose.
+fn osds_of(crush: &CrushMap, rule: &Rule) -> BTreeSet<i32> {
+    let is_of = |osd: &i32, class: Option<&str>| {
+        let device = crush.devices.iter().find(|device| device.id == *osd);
+        class.is_none_or(|class| device.is_some_and(|device| device.class.as_deref() == Some(class)))
+    };
+    crush
+        .takes(rule)
+        .flat_map(|(bucket, class)| {
+            crush.osds_below(bucket).into_keys().filter(move |osd| is_of(osd, class)).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn group(
+    state: &State,
+    osds: &BTreeSet<i32>,
+    pools: &[&Pool],
+    asked: &BTreeMap<String, f64>,
+) -> Result<Group> {
+    let missing: BTreeSet<i32> = state.snapshot.missing(osds).collect();
+    let mut on_osd: BTreeMap<i32, usize> = osds.difference(&missing).map(|osd| (*osd, 0)).collect();
+    for pg in pools.iter().flat_map(|pool| state.snapshot.pgs_of(pool)) {
+        for osd in pg.holders() {
+            if let Some(count) = on_osd.get_mut(&osd) {
+                *count += 1;
+            }
+        }
+    }
+    let wanted: usize = pools.iter().map(|pool| pool.pg_num as usize * pool.size).sum();
+    let (least, most) =
+        (on_osd.values().min().copied().unwrap_or(0), on_osd.values().max().copied().unwrap_or(0));
+    let replicas_per_osd = wanted as f64 / on_osd.len().max(1) as f64;
+    let is_fair = (REPLICAS_PER_OSD.0..=REPLICAS_PER_OSD.1).contains(&replicas_per_osd);
+    let scaled = |pool: &Pool| {
+        let scaled = state.autoscaler.as_ref().ok()?;
+        scaled.iter().find(|scaled| scaled.pool == pool.name).cloned()
+    };
+    let shares = shares(state, pools, asked)?;
+    let pools = pools.iter().zip(shares).map(|(pool, data_share)| {
+        let fitting = fitting(on_osd.len(), data_share, pool.size);
+        PoolShare {
+            pool: pool.name.clone(),
+            pg_num: pool.pg_num,
+            replicas: pool.size,
+            data_share,
+            replica_share: (pool.pg_num as usize * pool.size) as f64 / wanted.max(1) as f64,
+            suggested: if is_fair && is_near(pool.pg_num, fitting) { pool.pg_num } else { fitting },
+            autoscaler: scaled(pool),
+        }
+    });
+    Ok(Group {
+        osds: on_osd.len(),
+        replicas_per_osd,
+        least,
+        most,
+        recovery_bytes: most as u64 * state.settings.log_entries_max * LOG_ENTRY_BYTES,
+        pools: pools.collect(),
+    })
+}
+
+/// The share of the data of each pool, which together are 1.
+fn shares(state: &State, pools: &[&Pool], asked: &BTreeMap<String, f64>) -> Result<Vec<f64>> {
+    let given = |pool: &Pool| asked.get(&pool.name).copied();
+    let sum: f64 = pools.iter().filter_map(|pool| given(pool)).sum();
+    if sum > 1.0 + 1e-9 {
+        let names: Vec<&str> =
+            pools.iter().filter(|pool| given(pool).is_some()).map(|pool| pool.name.as_str()).collect();
+        let message =
+            format!("pools that share their OSDs cannot have {:.0}% of the data together", sum * 100.0);
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with("pools", names.join(",")));
+    }
+    let used = |pool: &Pool| state.used_bytes.get(&pool.id).copied().unwrap_or(0);
+    let others: Vec<&&Pool> = pools.iter().filter(|pool| given(pool).is_none()).collect();
+    let all: u64 = others.iter().map(|pool| used(pool)).sum();
+    let left = (1.0 - sum).max(0.0);
+    Ok(pools
+        .iter()
+        .map(|pool| match given(pool) {
+            Some(share) => share,
+            None if all < DATA_MIN_BYTES => left / others.len() as f64,
+            None => left * used(pool) as f64 / all as f64,
+        })
+        .collect())
+}
+
+/// The power of two that gives OSDs at most what they should have, and more than half of it.
+fn fitting(osds: usize, share: f64, replicas: usize) -> u32 {
+    let ideal = osds as f64 * REPLICAS_PER_OSD.1 * share / replicas.max(1) as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "cut off, and within the bounds"
+    )]
+    let ideal = ideal.min(f64::from(1_u32 << 30)) as u32;
+    (1 << ideal.max(1).ilog2()).max(PG_NUM_MIN)
+}
+
+/// Whether a change would gain less than it moves.
+fn is_near(pg_num: u32, fitting: u32) -> bool {
+    pg_num.is_power_of_two() && pg_num <= fitting * 2 && fitting <= pg_num * 2
+}
+
+fn findings(group: &Group, settings: &Settings) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let all = || group.pools.iter().map(|pool| pool.pool.clone()).collect::<Vec<_>>();
+    let mut add = |check, pools, message| found.push(Finding { check, pools, message });
+    let (few, many) = REPLICAS_PER_OSD;
+    let per_osd = group.replicas_per_osd;
+    if group.most as u64 > settings.replicas_per_osd_max {
+        let message = format!(
+            "an OSD has {} replicas of placement groups, and the cluster allows {} (mon_max_pg_per_osd): new pools are refused, and \
+             placement groups may stay inactive after a failure",
+            group.most, settings.replicas_per_osd_max
+        );
+        add(Check::Limit, all(), message);
+    } else if per_osd > many {
+        let message = format!(
+            "{per_osd:.0} replicas an OSD, and {many:.0} are enough: more take memory and make failures last longer; \
+             `benthic pgs suggest` tells which pools have too many"
+        );
+        add(Check::Many, all(), message);
+    }
+    if per_osd < few {
+        let message = format!(
+            "{per_osd:.0} replicas an OSD, and {few:.0} to {many:.0} spread the data well; `benthic pgs suggest` tells which pools \
+             have too few"
+        );
+        add(Check::Few, all(), message);
+    }
+    if group.most as f64 > UNEVEN_RATIO * per_osd && per_osd >= 1.0 {
+        let message = format!(
+            "an OSD has {} replicas and the mean is {per_osd:.0}: it is full first; `ceph balancer on` evens this out",
+            group.most
+        );
+        add(Check::Uneven, all(), message);
+    }
+    if group.recovery_bytes > settings.memory_target_bytes {
+        let message = format!(
+            "the logs of {} placement groups take up to {} MiB of an OSD's memory in a long recovery, more than osd_memory_target ({} MiB); \
+             fewer placement groups, or a lower osd_max_pg_log_entries",
+            group.most,
+            group.recovery_bytes >> 20,
+            settings.memory_target_bytes >> 20
+        );
+        add(Check::Memory, all(), message);
+    }
+    for pool in &group.pools {
+        let name = || vec![pool.pool.clone()];
+        if !pool.pg_num.is_power_of_two() {
+            let message = format!(
+                "{} placement groups: some are twice as large as others; `ceph osd pool set {:?} pg_num {}` makes it a power of two",
+                pool.pg_num,
+                pool.pool,
+                pool.pg_num.next_power_of_two()
+            );
+            add(Check::PowerOfTwo, name(), message);
+        }
+        let is_large = pool.data_share >= SHARE_MIN && group.pools.len() > 1;
+        if is_large && pool.replica_share * SHARE_RATIO < pool.data_share {
+            let message = format!(
+                "{:.0}% of the data in {:.0}% of the replicas: its placement groups are large, and OSDs fill unevenly; \
+                 {} would fit",
+                pool.data_share * 100.0,
+                pool.replica_share * 100.0,
+                pool.suggested
+            );
+            add(Check::Share, name(), message);
+        }
+        if let Some(scaled) =
+            pool.autoscaler.as_ref().filter(|scaled| scaled.would_adjust && scaled.mode == "on")
+        {
+            let message = format!(
+                "the autoscaler is going to change {} placement groups to {}, for it sees {:.1}% of the space used; \
+                 `ceph osd pool set {:?} pg_autoscale_mode warn` makes it ask first",
+                pool.pg_num,
+                scaled.pg_num,
+                scaled.share * 100.0,
+                pool.pool
+            );
+            add(Check::Autoscaler, name(), message);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "pgs_tests.rs"]
+mod tests;

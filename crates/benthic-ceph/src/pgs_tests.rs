@@ -1,0 +1,133 @@
+use super::{Check, REPLICAS_PER_OSD, Report, Scaled, Settings, State, fitting, is_near, judge, used_bytes};
+use crate::placement::crush::CrushMap;
+use crate::placement::snapshot::{OsdMap, Pg, Snapshot, parse};
+use benthic_core::{Error, ErrorKind};
+use std::collections::BTreeMap;
+
+/// Dumps of a cluster of three sites with two OSDs each, which has the pools `device_health_metrics` and `near`.
+fn state(pg_nums: &[(&str, u32)]) -> State {
+    let mut map: OsdMap = parse(include_bytes!("placement/testdata/osds.json")).unwrap();
+    let pool = map.pools.pop().unwrap();
+    map.pools.clear();
+    let mut pgs = Vec::new();
+    for (id, (name, pg_num)) in (1..).zip(pg_nums) {
+        let mut one = pool.clone();
+        (one.id, one.name, one.pg_num) = (id, (*name).to_owned(), *pg_num);
+        map.pools.push(one);
+        pgs.extend((0..*pg_num).map(|number| Pg {
+            pgid: format!("{id}.{number:x}"),
+            state: "active+clean".to_owned(),
+            up: Vec::new(),
+            acting: (0..3).map(|replica| ((number + replica * 2) % 6).cast_signed()).collect(),
+            acting_primary: 0,
+        }));
+    }
+    let crush = CrushMap::parse(include_bytes!("placement/testdata/crush.json")).unwrap();
+    let settings =
+        Settings { memory_target_bytes: 4 << 30, log_entries_max: 10_000, replicas_per_osd_max: 250 };
+    let autoscaler = Err(Error::new(ErrorKind::Unavailable, "no manager"));
+    State { snapshot: Snapshot { map, crush, pgs }, used_bytes: BTreeMap::new(), autoscaler, settings }
+}
+
+fn judged(state: &State) -> (Report, Vec<Check>) {
+    let report = judge(state, &BTreeMap::new()).unwrap();
+    let checks = report.findings.iter().map(|finding| finding.check).collect();
+    (report, checks)
+}
+
+#[test]
+fn what_is_well_is_left_alone() {
+    let (report, checks) = judged(&state(&[("a", 128), ("b", 32)]));
+    assert_eq!(checks, []);
+    let [group] = &report.groups[..] else { panic!("{report:?}") };
+    assert_eq!((group.osds, group.least, group.most), (6, 79, 81));
+    assert!((group.replicas_per_osd - 80.0).abs() < 0.1, "{group:?}");
+    // Neither holds any data yet, so both get half of the space.
+    assert_eq!(group.pools.iter().map(|pool| pool.suggested).collect::<Vec<_>>(), [128, 64]);
+}
+
+#[test]
+fn too_few_too_many_and_crooked_numbers_are_told() {
+    assert_eq!(judged(&state(&[("a", 8)])).1, [Check::Few, Check::Uneven]);
+    assert_eq!(judged(&state(&[("a", 256)])).1, [Check::Many]);
+    assert_eq!(judged(&state(&[("a", 512)])).1, [Check::Limit]);
+    assert_eq!(judged(&state(&[("a", 150)])).1, [Check::PowerOfTwo]);
+    let mut small = state(&[("a", 128)]);
+    small.settings.memory_target_bytes = 256 << 20;
+    assert_eq!(judged(&small).1, [Check::Memory]);
+    assert_eq!(judged(&state(&[])).1, []);
+}
+
+#[test]
+fn much_data_in_few_placement_groups_is_told() {
+    let mut state = state(&[("large", 8), ("small", 128)]);
+    state.used_bytes = [(1, 90 << 30), (2, 10 << 30)].into();
+    let (report, checks) = judged(&state);
+    assert_eq!(checks, [Check::Share]);
+    assert_eq!(report.findings[0].pools, ["large"]);
+    assert!(report.findings[0].message.contains("128 would fit"), "{report:?}");
+    // Hardly any data yet: nobody knows what the shares will be.
+    state.used_bytes = [(1, 90 << 10), (2, 10 << 10)].into();
+    assert_eq!(judged(&state).0.groups[0].pools[0].data_share, 0.5);
+}
+
+#[test]
+fn what_the_autoscaler_is_going_to_do_is_told() {
+    let mut state = state(&[("a", 128)]);
+    let scaled = |mode: &str, would_adjust| Scaled {
+        pool: "a".to_owned(),
+        pg_num: 32,
+        would_adjust,
+        mode: mode.to_owned(),
+        share: 0.001,
+    };
+    for (mode, would_adjust, expected) in [
+        ("on", true, vec![Check::Autoscaler]),
+        ("on", false, vec![]),
+        ("warn", true, vec![]),
+        ("off", true, vec![]),
+    ] {
+        state.autoscaler = Ok(vec![scaled(mode, would_adjust)]);
+        assert_eq!(judged(&state).1, expected, "{mode} {would_adjust}");
+    }
+}
+
+#[test]
+fn shares_can_be_asked_for() {
+    let mut state = state(&[("a", 32), ("b", 32), ("c", 32)]);
+    state.used_bytes = [(1, 0), (2, 30 << 30), (3, 10 << 30)].into();
+    let shares = |asked: &[(&str, f64)]| {
+        let asked = asked.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
+        judge(&state, &asked)
+            .map(|report| report.groups[0].pools.iter().map(|pool| pool.data_share).collect::<Vec<_>>())
+    };
+    assert_eq!(shares(&[("a", 0.6)]).unwrap(), [0.6, 0.30000000000000004, 0.1]);
+    assert_eq!(shares(&[("a", 0.5), ("b", 0.25), ("c", 0.25)]).unwrap(), [0.5, 0.25, 0.25]);
+    assert_eq!(shares(&[("a", 0.6), ("b", 0.6)]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(shares(&[("d", 0.6)]).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// Whatever the shares: at most what OSDs should have, and more than half of it where there is room for it.
+#[test]
+fn suggestions_are_powers_of_two_that_fit() {
+    for osds in [3_usize, 7, 48, 1_152] {
+        for replicas in [1, 2, 3, 6] {
+            for share in [1.0, 0.77, 0.5, 0.1, 0.001, 0.0] {
+                let pg_num = fitting(osds, share, replicas);
+                assert!(pg_num.is_power_of_two());
+                let per_osd = f64::from(pg_num) * replicas as f64 / osds as f64;
+                let fits =
+                    per_osd <= REPLICAS_PER_OSD.1 * share && per_osd * 2.0 > REPLICAS_PER_OSD.1 * share;
+                assert!(fits || pg_num == 8, "{osds} {replicas} {share}: {pg_num}");
+            }
+        }
+    }
+    assert!(is_near(64, 128) && is_near(128, 64) && !is_near(64, 256) && !is_near(96, 128));
+}
+
+#[test]
+fn what_pools_use_is_read() {
+    let usage = br#"{"stats":{},"pools":[{"name":"a","id":3,"stats":{"bytes_used":7}},{"name":"b","id":4,"stats":{}}]}"#;
+    assert_eq!(used_bytes(usage).unwrap(), [(3, 7)].into());
+    assert_eq!(used_bytes(b"nonsense").unwrap_err().kind(), ErrorKind::Unsupported);
+}

@@ -1,0 +1,436 @@
+//! Clusters that do not exist: where CRUSH would put their data, what moves when they change, what failing disks take.
+//!
+//! Placement is computed by Ceph's own `crushtool` on a map that is written for it. All OSDs have the same size, no OSD has a weight of
+//! its own and the balancer has done nothing: that is what a new cluster starts from.
+
+use super::preview::{Mapping, PROGRAMS, compile, map_inputs};
+use crate::local::tools;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use tempfile::TempDir;
+
+/// Limits of what is simulated: beyond them the tools take minutes and gigabytes.
+const OSDS_MAX: u32 = 20_000;
+const PGS_MAX: u32 = 1 << 20;
+const REPLICAS_MAX: usize = 10;
+/// The share of its space at which an OSD takes no more writes (`mon_osd_full_ratio`).
+pub const FULL_RATIO: f64 = 0.95;
+
+/// Buckets of a CRUSH tree, from a host up, and the number of their type in the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// A single disk.
+    Osd,
+    /// A host with its OSDs.
+    Host,
+    /// A rack of hosts.
+    Rack,
+    /// A room of racks.
+    Room,
+}
+
+impl Level {
+    /// As CRUSH calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Osd => "osd",
+            Level::Host => "host",
+            Level::Rack => "rack",
+            Level::Room => "room",
+        }
+    }
+}
+
+/// A cluster: how many there are of everything, dealt out evenly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Shape {
+    /// Rooms below the root.
+    pub rooms: u32,
+    /// Racks in all rooms together.
+    pub racks: u32,
+    /// Hosts in all racks together.
+    pub hosts: u32,
+    /// OSDs of each host.
+    pub osds_per_host: u32,
+}
+
+/// A pool that has the cluster to itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Load {
+    /// Placement groups.
+    pub pg_num: u32,
+    /// Replicas of each.
+    pub replicas: usize,
+    /// No two replicas are in one bucket of this level.
+    pub domain: Level,
+    /// The size of an OSD.
+    pub osd_bytes: f64,
+    /// The share of all OSDs together that is used.
+    pub fill: f64,
+    /// What a disk reads and writes for recovery, together.
+    pub rate_bytes_per_s: f64,
+}
+
+/// What happens to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// So many hosts more, in the racks that have the fewest.
+    AddHosts(u32),
+    /// The first bucket of this level is lost for good, and its OSDs are out.
+    Lose(Level),
+}
+
+/// How evenly placement groups are spread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Distribution {
+    /// Replicas on an OSD, on average.
+    pub mean: f64,
+    /// Their standard deviation.
+    pub deviation: f64,
+    /// Replicas on the OSD that has the fewest.
+    pub least: u32,
+    /// Replicas on the OSD that has the most.
+    pub most: u32,
+    /// The share of the fullest OSD that is used.
+    pub fullest_fill: f64,
+    /// The share of all OSDs together that is used when the fullest takes no more: what the cluster can really hold.
+    pub full_at_fill: f64,
+    /// Placement groups that CRUSH found too few OSDs for.
+    pub incomplete: usize,
+    /// OSDs, by how many replicas they have.
+    #[serde(skip)]
+    pub osds_by_replicas: Vec<(u32, u32)>,
+}
+
+/// What a change moves.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Movement {
+    /// OSDs that are new, or lost.
+    pub osds_changed: u32,
+    /// Replicas that get another OSD.
+    pub moved: u64,
+    /// Their share of all replicas.
+    pub moved_share: f64,
+    /// The least share with which all OSDs are equally full again.
+    pub ideal_share: f64,
+    /// Their size.
+    pub moved_bytes: f64,
+    /// What the busiest disk reads and writes for it.
+    pub busiest_osd_bytes: f64,
+    /// How long that takes: nothing is done before.
+    pub hours: f64,
+    /// How the replicas are spread then.
+    pub after: Distribution,
+}
+
+/// What disks take with them that fail together, before anything is recovered.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Loss {
+    /// Disks, any of them.
+    pub failed_osds: u32,
+    /// The chance that some placement group loses all of its replicas.
+    pub chance: f64,
+    /// How many do, on average.
+    pub pgs_lost: f64,
+}
+
+/// The cluster as it is, ready for changes.
+pub struct Simulation {
+    shape: Shape,
+    load: Load,
+    before: Mapping,
+    dir: TempDir,
+}
+
+impl Simulation {
+    /// Computes where everything is.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there cannot be such a cluster, or no such placement on it; `Unavailable` if Ceph's tools are not
+    /// installed, or fail.
+    pub fn new(shape: Shape, load: Load) -> Result<Simulation> {
+        check(&shape, &load)?;
+        tools::require_helpers(&PROGRAMS[..1], "what CRUSH does is computed by Ceph's own tool")?;
+        let dir = TempDir::new().map_err(|error| {
+            Error::io(Action::Admin, "cannot make a directory for temporary files", error)
+                .with_kind(ErrorKind::Unavailable)
+        })?;
+        let mut simulation = Simulation { shape, load, before: Mapping::new(), dir };
+        simulation.before = simulation.map(&simulation.shape, simulation.shape.hosts, 0..0)?;
+        Ok(simulation)
+    }
+
+    /// How the replicas are spread.
+    pub fn distribution(&self) -> Distribution {
+        self.spread(&self.before, 0..self.shape.osds())
+    }
+
+    /// What a change moves.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`].
+    pub fn change(&self, change: Change) -> Result<Movement> {
+        let osds = self.shape.osds();
+        let (after, lost, alive) = match change {
+            Change::AddHosts(count) => {
+                let hosts = self.shape.hosts.saturating_add(count);
+                let grown = Shape { hosts, ..self.shape.clone() };
+                check(&grown, &self.load)?;
+                let after = self.map(&self.shape, hosts, 0..0)?;
+                (after, 0..0, 0..grown.osds())
+            }
+            Change::Lose(level) => {
+                let lost = 0..self.shape.osds_of_first(level);
+                if lost.end == osds {
+                    let message = "that would be all of the cluster";
+                    return Err(invalid(message).with("lost", level.name()));
+                }
+                (self.map(&self.shape, self.shape.hosts, lost.clone())?, lost.clone(), lost.end..osds)
+            }
+        };
+        let (moved, busiest) = moves(&self.before, &after, &lost, alive.end);
+        let all = f64::from(self.load.pg_num) * self.load.replicas as f64;
+        let changed = if lost.is_empty() { alive.end - osds } else { lost.end };
+        let of = if lost.is_empty() { alive.end } else { osds };
+        let busiest_osd_bytes = busiest as f64 * self.replica_bytes();
+        Ok(Movement {
+            osds_changed: changed,
+            moved,
+            moved_share: moved as f64 / all,
+            ideal_share: f64::from(changed) / f64::from(of),
+            moved_bytes: moved as f64 * self.replica_bytes(),
+            busiest_osd_bytes,
+            hours: busiest_osd_bytes / self.load.rate_bytes_per_s / 3_600.0,
+            after: self.spread(&after, alive),
+        })
+    }
+
+    /// What 1 to `failed_max` disks take that fail together. Where there are as many as replicas the chance is exact; with more it takes
+    /// the placement groups' losses to be independent of each other.
+    pub fn losses(&self, failed_max: u32) -> Vec<Loss> {
+        let sets: BTreeSet<Vec<i32>> = self.before.iter().map(|osds| sorted(osds)).collect();
+        let mut sizes = sets.iter().map(Vec::len).collect::<Vec<_>>();
+        sizes.sort_unstable();
+        let osds = self.shape.osds();
+        (1..=failed_max.min(osds))
+            .map(|failed| {
+                let expected: f64 = sizes.iter().map(|size| all_fail(*size, failed, osds)).sum();
+                let pgs_lost = self.before.iter().map(|held| all_fail(held.len(), failed, osds)).sum();
+                let exact = sizes.first().is_some_and(|least| failed as usize <= *least);
+                let chance = if exact { expected.min(1.0) } else { -(-expected).exp_m1() };
+                Loss { failed_osds: failed, chance, pgs_lost }
+            })
+            .collect()
+    }
+
+    fn map(&self, shape: &Shape, hosts: u32, out: std::ops::Range<u32>) -> Result<Mapping> {
+        let text = map_text(shape, hosts, self.load.domain);
+        let compiled = compile(self.dir.path(), &text)?;
+        let weights: Vec<(i32, f64)> = out.map(|osd| (osd.cast_signed(), 0.0)).collect();
+        map_inputs(&compiled, 0, self.load.replicas, self.load.pg_num, Some(1), &weights)
+    }
+
+    fn replica_bytes(&self) -> f64 {
+        let used = f64::from(self.shape.osds()) * self.load.osd_bytes * self.load.fill;
+        used / (f64::from(self.load.pg_num) * self.load.replicas as f64)
+    }
+
+    fn spread(&self, mapping: &Mapping, osds: std::ops::Range<u32>) -> Distribution {
+        let mut counts = vec![0_u32; osds.end as usize];
+        for osd in mapping.iter().flatten().filter_map(|osd| usize::try_from(*osd).ok()) {
+            counts[osd] += 1;
+        }
+        let counts = &counts[osds.start as usize..];
+        let number = counts.len() as f64;
+        let mean = counts.iter().map(|count| f64::from(*count)).sum::<f64>() / number;
+        let square = |count: &u32| (f64::from(*count) - mean).powi(2);
+        let deviation = (counts.iter().map(square).sum::<f64>() / number).sqrt();
+        let most = counts.iter().copied().max().unwrap_or(0);
+        let mut osds_by_replicas = std::collections::BTreeMap::new();
+        for count in counts {
+            *osds_by_replicas.entry(*count).or_insert(0_u32) += 1;
+        }
+        Distribution {
+            mean,
+            deviation,
+            least: counts.iter().copied().min().unwrap_or(0),
+            most,
+            fullest_fill: f64::from(most) * self.replica_bytes() / self.load.osd_bytes,
+            full_at_fill: FULL_RATIO * mean / f64::from(most.max(1)),
+            incomplete: mapping.iter().filter(|held| held.len() < self.load.replicas).count(),
+            osds_by_replicas: osds_by_replicas.into_iter().collect(),
+        }
+    }
+}
+
+impl Shape {
+    /// All OSDs.
+    pub fn osds(&self) -> u32 {
+        self.hosts * self.osds_per_host
+    }
+
+    /// How many buckets of a level there are.
+    pub fn count(&self, level: Level) -> u32 {
+        match level {
+            Level::Osd => self.osds(),
+            Level::Host => self.hosts,
+            Level::Rack => self.racks,
+            Level::Room => self.rooms,
+        }
+    }
+
+    /// The OSDs below the first bucket of a level, which are the first OSDs.
+    fn osds_of_first(&self, level: Level) -> u32 {
+        let racks = match level {
+            Level::Osd => return 1,
+            Level::Host => return self.osds_per_host,
+            Level::Rack => 1,
+            Level::Room => (0..self.racks).filter(|rack| self.room_of(*rack) == 0).count(),
+        };
+        let hosts = (0..self.hosts).filter(|host| (self.rack_of(*host) as usize) < racks).count();
+        u32::try_from(hosts).unwrap_or(u32::MAX).saturating_mul(self.osds_per_host)
+    }
+
+    fn room_of(&self, rack: u32) -> u32 {
+        dealt(rack, self.racks, self.rooms)
+    }
+
+    /// Hosts beyond the shape's own go to the racks that have the fewest, in turn.
+    fn rack_of(&self, host: u32) -> u32 {
+        if host < self.hosts {
+            return dealt(host, self.hosts, self.racks);
+        }
+        let mut sizes = vec![0_u32; self.racks as usize];
+        for host in 0..self.hosts {
+            sizes[dealt(host, self.hosts, self.racks) as usize] += 1;
+        }
+        let mut order: Vec<u32> = (0..self.racks).collect();
+        order.sort_by_key(|rack| (sizes[*rack as usize], *rack));
+        order[((host - self.hosts) % self.racks) as usize]
+    }
+}
+
+/// The group of an item, of neighbours dealt out in groups whose sizes differ by one at most.
+fn dealt(item: u32, items: u32, groups: u32) -> u32 {
+    u32::try_from(u64::from(item) * u64::from(groups) / u64::from(items)).unwrap_or(0)
+}
+
+/// The chance that so many of the disks, failing together, are all that a placement group has.
+fn all_fail(replicas: usize, failed: u32, osds: u32) -> f64 {
+    if replicas == 0 {
+        return 0.0;
+    }
+    (0..replicas).map(|i| (f64::from(failed) - i as f64).max(0.0) / (f64::from(osds) - i as f64)).product()
+}
+
+fn sorted(osds: &[i32]) -> Vec<i32> {
+    let mut osds = osds.to_vec();
+    osds.sort_unstable();
+    osds
+}
+
+/// How many replicas get another OSD, and how many the busiest OSD reads or writes for that: what is missing comes from the first
+/// replica that is left.
+fn moves(before: &Mapping, after: &Mapping, lost: &std::ops::Range<u32>, osds: u32) -> (u64, u64) {
+    let (mut moved, mut work) = (0, vec![0_u64; osds as usize]);
+    let is_left = |osd: &&i32| !u32::try_from(**osd).is_ok_and(|osd| lost.contains(&osd));
+    for (old, new) in before.iter().zip(after) {
+        let source = old.iter().find(is_left);
+        for osd in new.iter().filter(|osd| !old.contains(osd)) {
+            moved += 1;
+            for osd in [Some(osd), source].into_iter().flatten().filter_map(|osd| usize::try_from(*osd).ok())
+            {
+                work[osd] += 1;
+            }
+        }
+    }
+    (moved, work.into_iter().max().unwrap_or(0))
+}
+
+fn check(shape: &Shape, load: &Load) -> Result<()> {
+    let Shape { rooms, racks, hosts, osds_per_host } = *shape;
+    if rooms == 0 || osds_per_host == 0 || racks < rooms || hosts < racks {
+        let message = "there is at least one room, as many racks as rooms, as many hosts as racks, and an OSD in each host";
+        return Err(invalid(message).with("rooms", rooms).with("racks", racks).with("hosts", hosts));
+    }
+    if hosts.checked_mul(osds_per_host).is_none_or(|osds| osds > OSDS_MAX) {
+        return Err(invalid(format!("at most {OSDS_MAX} OSDs are simulated"))
+            .with("hosts", hosts)
+            .with("osds_per_host", osds_per_host));
+    }
+    if !(1..=PGS_MAX).contains(&load.pg_num) || !(1..=REPLICAS_MAX).contains(&load.replicas) {
+        let message =
+            format!("there are 1 to {PGS_MAX} placement groups with 1 to {REPLICAS_MAX} replicas each");
+        return Err(invalid(message).with("pg_num", load.pg_num).with("replicas", load.replicas));
+    }
+    if load.domain == Level::Osd || (shape.count(load.domain) as usize) < load.replicas {
+        let (count, name) = (shape.count(load.domain), load.domain.name());
+        let message =
+            format!("{} replicas cannot all be in different {name}s; name another --domain", load.replicas);
+        return Err(invalid(message).with(name, count));
+    }
+    if !(load.osd_bytes >= 1.0 && load.rate_bytes_per_s >= 1.0 && (0.0..=1.0).contains(&load.fill)) {
+        return Err(invalid("an OSD has a size and a rate, and its fill is between 0 and 1"));
+    }
+    Ok(())
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message.into())
+}
+
+/// The map as `crushtool` reads it, with the tunables of a new cluster ("jewel"). A bucket keeps its number when hosts are added, for
+/// CRUSH chooses by number.
+fn map_text(shape: &Shape, hosts: u32, domain: Level) -> String {
+    let mut text = String::from(
+        "tunable choose_local_tries 0\ntunable choose_local_fallback_tries 0\ntunable choose_total_tries 50\n\
+         tunable chooseleaf_descend_once 1\ntunable chooseleaf_vary_r 1\ntunable chooseleaf_stable 1\n\
+         tunable straw_calc_version 1\ntunable allowed_bucket_algs 54\n",
+    );
+    let osds = shape.osds_per_host;
+    for osd in 0..hosts * osds {
+        let _ = writeln!(text, "device {osd} osd.{osd}");
+    }
+    text.push_str("type 0 osd\ntype 1 host\ntype 2 rack\ntype 3 room\ntype 4 root\n");
+    let mut bucket = |kind: &str, name: &str, id: u32, items: &[(String, u32)]| {
+        let _ = writeln!(text, "{kind} {name} {{\n\tid -{id}\n\talg straw2\n\thash 0");
+        for (item, weight) in items {
+            let _ = writeln!(text, "\titem {item} weight {weight}.0");
+        }
+        text.push_str("}\n");
+    };
+    let rack_of: Vec<u32> = (0..hosts).map(|host| shape.rack_of(host)).collect();
+    let (first_rack, first_host) = (2 + shape.rooms, 2 + shape.rooms + shape.racks);
+    for host in 0..hosts {
+        let items: Vec<_> = (host * osds..(host + 1) * osds).map(|osd| (format!("osd.{osd}"), 1)).collect();
+        bucket("host", &format!("host{host}"), first_host + host, &items);
+    }
+    let hosts_in = |rack: u32| (0..hosts).filter(|host| rack_of[*host as usize] == rack).collect();
+    let in_rack: Vec<Vec<u32>> = (0..shape.racks).map(hosts_in).collect();
+    let rack_weight = |rack: u32| in_rack[rack as usize].len() as u32 * osds;
+    for rack in 0..shape.racks {
+        let items: Vec<_> = in_rack[rack as usize].iter().map(|host| (format!("host{host}"), osds)).collect();
+        bucket("rack", &format!("rack{rack}"), first_rack + rack, &items);
+    }
+    let racks_in = |room: u32| (0..shape.racks).filter(move |rack| shape.room_of(*rack) == room);
+    for room in 0..shape.rooms {
+        let items: Vec<_> = racks_in(room).map(|rack| (format!("rack{rack}"), rack_weight(rack))).collect();
+        bucket("room", &format!("room{room}"), 2 + room, &items);
+    }
+    let rooms = (0..shape.rooms).map(|room| (format!("room{room}"), racks_in(room).map(rack_weight).sum()));
+    bucket("root", "default", 1, &rooms.collect::<Vec<_>>());
+    let _ = writeln!(
+        text,
+        "rule simulated {{\n\tid 0\n\ttype replicated\n\tmin_size 1\n\tmax_size 10\n\tstep take default\n\t\
+         step chooseleaf firstn 0 type {}\n\tstep emit\n}}",
+        domain.name()
+    );
+    text
+}
+
+#[cfg(test)]
+#[path = "simulate_tests.rs"]
+mod tests;

@@ -1,0 +1,75 @@
+//! A benchmark from several places at once.
+
+use super::BenchCommand;
+use crate::exit::Outcome;
+use crate::store::Session;
+use crate::units;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+pub async fn run(command: &BenchCommand, session: &Session) -> Outcome {
+    let places = &command.load().places;
+    places.check()?;
+    // What is wrong for all places is told once. Nothing is written yet.
+    session.pool(&command.load().pool).await?;
+    let found = places.run_all(session, |place| args(command, place)).await?;
+    let rows: Vec<(&String, &Value)> = places.from.iter().zip(&found).collect();
+    let sum = |name: &str| found.iter().filter_map(|value| value[name].as_f64()).sum::<f64>();
+    let (mib_per_s, operations_per_s) = (sum("mib_per_s"), sum("operations_per_s"));
+    let mut text =
+        format!("{:<16} {:>12} {:>14} {:>12} {:>12}", "from", "MiB/s", "operations/s", "p50 ms", "p99 ms");
+    let number = |value: &Value, name: &str| value[name].as_f64().unwrap_or(f64::NAN);
+    for (place, value) in &rows {
+        let of = |name| number(value, name);
+        let _ = write!(
+            text,
+            "\n{:<16} {:>12.1} {:>14.1} {:>12.3} {:>12.3}",
+            units::one_line(place),
+            of("mib_per_s"),
+            of("operations_per_s"),
+            of("latency_ms_p50"),
+            of("latency_ms_p99")
+        );
+    }
+    let _ = write!(text, "\n{:<16} {mib_per_s:>12.1} {operations_per_s:>14.1}", "together");
+    session.out.result(text, || {
+        let places = rows.iter().map(|(place, value)| {
+            let mut value = (*value).clone();
+            value["place"] = json!(place);
+            value
+        });
+        json!({
+            "mib_per_s": mib_per_s,
+            "operations_per_s": operations_per_s,
+            "places": places.collect::<Vec<_>>(),
+        })
+    })
+}
+
+/// What each place is asked: the same, with names of its own for what it writes.
+fn args(command: &BenchCommand, place: &str) -> Vec<String> {
+    let load = command.load();
+    let own = || format!("{}{}", load.label, place.replace(|c: char| !c.is_ascii_alphanumeric(), ""));
+    let mut args = vec!["bench".to_owned()];
+    let mut add = |what: &str, label: &str, more: Vec<String>| {
+        args.push(what.to_owned());
+        args.extend(load.args(label));
+        args.extend(more);
+    };
+    let size = |size_bytes: u64| vec!["--size".to_owned(), size_bytes.to_string()];
+    match command {
+        BenchCommand::Write(write) => {
+            let flags = [(write.buffered, "--buffered"), (write.keep, "--keep")];
+            let flags = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag.to_owned());
+            add("write", &own(), size(write.size).into_iter().chain(flags).collect());
+        }
+        BenchCommand::Seq(_) => add("seq", &load.label, Vec::new()),
+        BenchCommand::Rand(_) => add("rand", &load.label, Vec::new()),
+        BenchCommand::Exec(exec) => {
+            let call = [("--class", &exec.class), ("--method", &exec.method), ("--input", &exec.input)];
+            let call = call.into_iter().flat_map(|(option, value)| [option.to_owned(), value.clone()]);
+            add("exec", &own(), size(exec.size).into_iter().chain(call).collect());
+        }
+    }
+    args
+}

@@ -1,0 +1,170 @@
+//! `benthic pgs check|suggest`.
+
+use crate::commands::placement::cluster;
+use crate::exit::{Failure, Outcome};
+use crate::store::Session;
+use crate::units;
+use benthic_ceph::pgs::{Group, PoolShare, REPLICAS_PER_OSD, Report, State, judge};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+pub const EXAMPLES: &str = "Each replica of a placement group costs its OSD memory and peering after a failure, and too few of them \
+    spread the data badly: 50 to 100 an OSD are right. Nothing is changed.\n\n\
+    Examples:\n  benthic pgs check --store ceph:\n  \
+    benthic pgs suggest --share photos=80 --store ceph:";
+
+/// The commands on placement groups.
+#[derive(Subcommand)]
+pub enum PgsCommand {
+    /// Check how many placement groups pools have, and what the autoscaler is going to do
+    #[command(after_help = "What is found is listed, and the exit status is then 1.\n\nExample:\n  \
+        benthic pgs check --store ceph:")]
+    Check(CheckArgs),
+    /// Suggest how many placement groups pools should have
+    #[command(
+        after_help = "A pool's share of its OSDs is its share of their data, unless --share tells what it is going to be. Where \
+        OSDs have 50 to 100 replicas and a pool is within a factor of two, it stays as it is.\n\nExample:\n  \
+        benthic pgs suggest --share photos=80 --store ceph:"
+    )]
+    Suggest(SuggestArgs),
+}
+
+/// Arguments of `benthic pgs check`.
+#[derive(Args)]
+pub struct CheckArgs {}
+
+/// Arguments of `benthic pgs suggest`.
+#[derive(Args)]
+pub struct SuggestArgs {
+    /// The share of the data that a pool is going to have, in per cent
+    #[arg(long, value_name = "POOL=PERCENT", value_parser = share)]
+    share: Vec<(String, f64)>,
+}
+
+pub async fn run(command: PgsCommand, session: &Session) -> Outcome {
+    match command {
+        PgsCommand::Check(_) => check(session).await,
+        PgsCommand::Suggest(args) => suggest(args, session).await,
+    }
+}
+
+fn share(text: &str) -> Result<(String, f64), String> {
+    let (pool, percent) = text.rsplit_once('=').ok_or("a share is POOL=PERCENT, such as photos=80")?;
+    let percent =
+        percent.trim_end_matches('%').parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    Ok((pool.to_owned(), percent.ok_or("a share is between 0 and 100 per cent")? / 100.0))
+}
+
+async fn check(session: &Session) -> Outcome {
+    let store = cluster(session).await?;
+    let state = State::read(&store).await?;
+    let report = judge(&state, &BTreeMap::new())?;
+    if let Err(error) = &state.autoscaler {
+        session.out.warning(format_args!("the autoscaler was not asked: {error}"));
+    }
+    session.out.result(describe(&report), || json!(report))?;
+    match report.findings.len() {
+        0 => Ok(()),
+        found => Err(Failure::Some { failed: found as u64, of: found as u64 }),
+    }
+}
+
+fn describe(report: &Report) -> String {
+    let mut text = String::new();
+    for group in &report.groups {
+        let _ = writeln!(text, "{}", summary(group));
+        let _ = writeln!(
+            text,
+            "  {:<28} {:>7} {:>9} {:>8} {:>9}  autoscaler",
+            "pool", "pg_num", "replicas", "of data", "of these"
+        );
+        for pool in &group.pools {
+            let scaled = match &pool.autoscaler {
+                Some(scaled) => format!("{}, to {}", scaled.mode, scaled.pg_num),
+                None => "unknown".to_owned(),
+            };
+            let _ = writeln!(
+                text,
+                "  {:<28} {:>7} {:>9} {:>7.1}% {:>8.1}%  {scaled}",
+                units::one_line(&pool.pool),
+                pool.pg_num,
+                pool.replicas,
+                pool.data_share * 100.0,
+                pool.replica_share * 100.0
+            );
+        }
+    }
+    for finding in &report.findings {
+        let check = json!(finding.check);
+        let pools = finding.pools.iter().map(|pool| units::one_line(pool)).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "{}: {pools}: {}", check.as_str().unwrap_or_default(), finding.message);
+    }
+    if report.findings.is_empty() {
+        text.push_str("nothing found");
+    }
+    text.trim_end().to_owned()
+}
+
+fn summary(group: &Group) -> String {
+    format!(
+        "{}: {:.0} replicas each ({} to {}, {:.0} to {:.0} are right); their logs take up to {} of an OSD in recovery",
+        units::count(group.osds as u64, "OSD"),
+        group.replicas_per_osd,
+        group.least,
+        group.most,
+        REPLICAS_PER_OSD.0,
+        REPLICAS_PER_OSD.1,
+        units::size(group.recovery_bytes)
+    )
+}
+
+async fn suggest(args: SuggestArgs, session: &Session) -> Outcome {
+    let store = cluster(session).await?;
+    let report = judge(&State::read(&store).await?, &args.share.into_iter().collect())?;
+    for group in &report.groups {
+        session.out.note(summary(group))?;
+        for pool in &group.pools {
+            session.out.result(suggestion(pool), || {
+                json!({
+                    "pool": pool.pool,
+                    "pg_num": pool.pg_num,
+                    "suggested": pool.suggested,
+                    "data_share": pool.data_share,
+                })
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// A line that a shell can run.
+fn suggestion(pool: &PoolShare) -> String {
+    let share = format!("{:.1}% of the data", pool.data_share * 100.0);
+    let name = units::one_line(&pool.pool);
+    if pool.suggested == pool.pg_num {
+        return format!("# {name}: {} placement groups are right for {share}", pool.pg_num);
+    }
+    // A name that does not keep to its line is for a person to type.
+    let comment = if name == pool.pool { "" } else { "# " };
+    let quoted = name.replace('\'', "'\\''");
+    format!(
+        "{comment}ceph osd pool set '{quoted}' pg_num {}   # {} now, {share}",
+        pool.suggested, pool.pg_num
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn shares_parse() {
+        assert_eq!(share("a=b=25"), Ok(("a=b".to_owned(), 0.25)));
+        assert_eq!(share("a=12.5%"), Ok(("a".to_owned(), 0.125)));
+        for text in ["a", "a=", "a=-1", "a=101", "a=NaN", "a=x"] {
+            assert!(share(text).is_err(), "{text}");
+        }
+    }
+}

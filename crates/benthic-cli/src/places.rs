@@ -1,0 +1,146 @@
+//! This program at several places: sites of a local cluster, or hosts that something like ssh reaches.
+
+use crate::store::{Session, blocking};
+use benthic_core::{Action, Error, ErrorKind, Result, StoreUri};
+use clap::Args;
+use futures::future::try_join_all;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// More at once are more than one person's terminal needs.
+const PLACES_MAX: usize = 64;
+
+/// Where to run.
+#[derive(Args)]
+pub struct Places {
+    /// Run at these places, separated by commas: sites of the local cluster, unless --via reaches others
+    #[arg(long, value_name = "SITE,…", value_delimiter = ',')]
+    pub from: Vec<String>,
+    /// How to reach a place, such as 'ssh {}': the words before the command, with the place for {}
+    #[arg(long, value_name = "COMMAND", requires = "from")]
+    pub via: Option<String>,
+}
+
+impl Places {
+    /// Refuses what cannot be places.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn check(&self) -> Result<()> {
+        let mut sorted: Vec<&str> = self.from.iter().map(String::as_str).collect();
+        sorted.sort_unstable();
+        let wrong = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message.to_owned()));
+        if sorted.len() > PLACES_MAX {
+            return wrong("these are more than 64 places");
+        }
+        if sorted.windows(2).any(|pair| pair[0] == pair[1])
+            || sorted.first().is_some_and(|place| place.is_empty())
+        {
+            return wrong("--from names each place once, with commas between");
+        }
+        if self.via.as_ref().is_some_and(|via| !via.contains("{}")) {
+            return wrong("--via has {} where the place goes, such as 'ssh {}'");
+        }
+        Ok(())
+    }
+
+    /// Runs this program at all places at once and returns what each printed.
+    ///
+    /// # Errors
+    /// `Unavailable` if it fails anywhere, with what it said. The others run to their end.
+    pub async fn run_all(&self, session: &Session, args: impl Fn(&str) -> Vec<String>) -> Result<Vec<Value>> {
+        try_join_all(self.from.iter().map(|place| self.run(place, session, args(place)))).await
+    }
+
+    /// Runs this program at a place and returns the last line that it printed.
+    ///
+    /// # Errors
+    /// As [`run_all`](Places::run_all).
+    pub async fn run(&self, place: &str, session: &Session, args: Vec<String>) -> Result<Value> {
+        let mut words = match &self.via {
+            Some(via) => via.split_whitespace().map(|word| word.replace("{}", place)).collect(),
+            None => at_site(place, session)?,
+        };
+        let is_remote = self.via.is_some();
+        let program = if is_remote { "benthic".to_owned() } else { this_program()? };
+        let own = [program, "--json".to_owned(), "--store".to_owned(), session.uri().to_owned()];
+        let is_shell = words.first().is_some_and(|word| word == "ssh" || word.ends_with("/ssh"));
+        // A shell at the other end takes the words apart again.
+        words.extend(own.into_iter().chain(args).map(|word| if is_shell { quoted(&word) } else { word }));
+        let place = place.to_owned();
+        blocking(move || run(&words).map_err(|error| error.with("place", place))).await
+    }
+}
+
+/// The words that run a command at a site of the local cluster that the store is in.
+fn at_site(site: &str, session: &Session) -> Result<Vec<String>> {
+    let StoreUri::Ceph { conf, .. } = session.uri().parse()? else {
+        let message =
+            "only a Ceph cluster has sites; name one with --store ceph:, or reach the places with --via";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("store", session.uri()));
+    };
+    let conf = conf.or_else(|| std::env::var_os("CEPH_CONF").map(PathBuf::from));
+    let mut words = vec![this_program()?, "cluster".to_owned(), "at".to_owned(), site.to_owned()];
+    if let Some(dir) = conf.as_deref().and_then(|conf| conf.parent()) {
+        words.extend(["--dir".to_owned(), dir.to_string_lossy().into_owned()]);
+    }
+    words.push("--".to_owned());
+    Ok(words)
+}
+
+fn this_program() -> Result<String> {
+    let program = std::env::current_exe()
+        .map_err(|error| Error::io(Action::Admin, "cannot tell where this program is", error))?;
+    Ok(program.to_string_lossy().into_owned())
+}
+
+fn run(words: &[String]) -> Result<Value> {
+    let (program, args) = words.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+    let unavailable = |message: String| Error::new(ErrorKind::Unavailable, message);
+    let output = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| unavailable(format!("cannot run {program}")).with_source(error))?;
+    let last =
+        |text: &[u8]| String::from_utf8_lossy(text).trim().lines().last().unwrap_or_default().to_owned();
+    if !output.status.success() {
+        let said = last(&output.stderr);
+        let said = serde_json::from_str::<Value>(&said)
+            .ok()
+            .and_then(|value| Some(value.get("message").or(value.get("error"))?.as_str()?.to_owned()))
+            .unwrap_or(said);
+        return Err(unavailable(format!("it failed there: {said}")));
+    }
+    serde_json::from_str(&last(&output.stdout))
+        .map_err(|error| unavailable("it printed no result there".to_owned()).with_source(error))
+}
+
+/// A word that a shell leaves alone.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Places, quoted};
+
+    fn places(from: &[&str], via: Option<&str>) -> Places {
+        Places { from: from.iter().map(ToString::to_string).collect(), via: via.map(ToOwned::to_owned) }
+    }
+
+    #[test]
+    fn what_cannot_be_places_is_refused() {
+        assert!(places(&["um", "msu"], Some("ssh {}")).check().is_ok());
+        for (from, via) in [(vec!["um", "um"], None), (vec!["", "um"], None), (vec!["um"], Some("ssh um"))] {
+            assert!(places(&from, via).check().is_err(), "{from:?} {via:?}");
+        }
+        assert!(places(&vec!["x"; 65], None).check().is_err());
+    }
+
+    #[test]
+    fn a_shell_leaves_words_alone() {
+        assert_eq!(quoted("ceph:?conf=/x y&id='a'"), "'ceph:?conf=/x y&id='\\''a'\\'''");
+    }
+}
