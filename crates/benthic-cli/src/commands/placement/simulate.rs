@@ -219,10 +219,11 @@ fn spread(findings: &Findings) -> String {
 fn moved(movement: &Movement) -> String {
     let after = &movement.after;
     let mut text = format!(
-        "{} of the replicas move ({} of at least {}), {}; {} until the busiest disk has read and written {}. Then the fullest OSD is {} full",
+        "{} of the replicas move (at least {} would have to), {} of {}; {} until the busiest disk has read and written {}. Then the \
+         fullest OSD is {} full",
         percent(movement.moved_share),
-        units::count(movement.moved, "replica"),
         percent(movement.ideal_share),
+        units::count(movement.moved, "replica"),
         bytes(movement.moved_bytes),
         duration(movement.hours),
         bytes(movement.busiest_osd_bytes),
