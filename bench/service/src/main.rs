@@ -60,7 +60,8 @@ fn run(args: &Args) -> Outcome {
     std::fs::create_dir_all(&args.out)?;
     let conditions = machine::describe(&std::env::temp_dir(), "Ceph", "ceph-osd")?;
     let mut report = Report::new("Running the service", conditions, args.rounds, args.quick);
-    let is_wanted = |name: &str| args.sections.is_empty() || args.sections.iter().any(|section| section == name);
+    let is_wanted =
+        |name: &str| args.sections.is_empty() || args.sections.iter().any(|section| section == name);
     let mut add = |name: &'static str, sections: Vec<Section>| {
         for section in sections {
             println!("{}", section.table().markdown());
@@ -93,7 +94,8 @@ pub fn ask(cluster: &Cluster, args: &[&str]) -> Outcome<Value> {
 
 /// What Ceph's own program prints.
 pub fn ceph(cluster: &Cluster, args: &[&str]) -> Outcome<Value> {
-    let printed = output(Command::new("ceph").arg("--conf").arg(cluster.conf()).args(args).args(["-f", "json"]))?;
+    let printed =
+        output(Command::new("ceph").arg("--conf").arg(cluster.conf()).args(args).args(["-f", "json"]))?;
     Ok(serde_json::from_str(printed.trim()).unwrap_or(Value::Null))
 }
 
@@ -118,7 +120,8 @@ pub fn wait_until_clean(cluster: &Cluster) -> Outcome {
         pause(Duration::from_millis(500));
         let stat = ceph(cluster, &["pg", "stat"])?;
         let states = stat["pg_summary"]["num_pg_by_state"].as_array().cloned().unwrap_or_default();
-        let is_clean = |state: &Value| state["name"].as_str().is_some_and(|name| name.starts_with("active+clean"));
+        let is_clean =
+            |state: &Value| state["name"].as_str().is_some_and(|name| name.starts_with("active+clean"));
         if !states.is_empty() && states.iter().all(is_clean) {
             return Ok(());
         }

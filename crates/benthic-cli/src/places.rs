@@ -1,11 +1,12 @@
 //! This program at several places: sites of a local cluster, or hosts that something like ssh reaches.
 
 use crate::store::{Session, blocking};
+use benthic_ceph::local::Cluster;
 use benthic_core::{Action, Error, ErrorKind, Result, StoreUri};
 use clap::Args;
 use futures::future::try_join_all;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// More at once are more than one person's terminal needs.
@@ -58,13 +59,17 @@ impl Places {
     /// # Errors
     /// As [`run_all`](Places::run_all).
     pub async fn run(&self, place: &str, session: &Session, args: Vec<String>) -> Result<Value> {
-        let mut words = match &self.via {
-            Some(via) => via.split_whitespace().map(|word| word.replace("{}", place)).collect(),
-            None => at_site(place, session)?,
+        let (mut words, program, store) = match &self.via {
+            Some(via) => {
+                let words: Vec<_> = via.split_whitespace().map(|word| word.replace("{}", place)).collect();
+                (words, "benthic".to_owned(), session.uri().to_owned())
+            }
+            None => {
+                let (words, store) = at_site(place, session)?;
+                (words, this_program()?, store)
+            }
         };
-        let is_remote = self.via.is_some();
-        let program = if is_remote { "benthic".to_owned() } else { this_program()? };
-        let own = [program, "--json".to_owned(), "--store".to_owned(), session.uri().to_owned()];
+        let own = [program, "--json".to_owned(), "--store".to_owned(), store];
         let is_shell = words.first().is_some_and(|word| word == "ssh" || word.ends_with("/ssh"));
         // A shell at the other end takes the words apart again.
         words.extend(own.into_iter().chain(args).map(|word| if is_shell { quoted(&word) } else { word }));
@@ -73,20 +78,22 @@ impl Places {
     }
 }
 
-/// The words that run a command at a site of the local cluster that the store is in.
-fn at_site(site: &str, session: &Session) -> Result<Vec<String>> {
-    let StoreUri::Ceph { conf, .. } = session.uri().parse()? else {
-        let message =
-            "only a Ceph cluster has sites; name one with --store ceph:, or reach the places with --via";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("store", session.uri()));
+/// The words that run a command at a site of the local cluster that the store is in, and the store as clients there name it.
+fn at_site(site: &str, session: &Session) -> Result<(Vec<String>, String)> {
+    let unsupported =
+        |message: &str| Error::new(ErrorKind::Unsupported, message).with("store", session.uri());
+    let StoreUri::Ceph { conf, id, read_near } = session.uri().parse()? else {
+        return Err(unsupported("only a Ceph cluster has sites; name one with --store ceph:"));
     };
     let conf = conf.or_else(|| std::env::var_os("CEPH_CONF").map(PathBuf::from));
-    let mut words = vec![this_program()?, "cluster".to_owned(), "at".to_owned(), site.to_owned()];
-    if let Some(dir) = conf.as_deref().and_then(|conf| conf.parent()) {
-        words.extend(["--dir".to_owned(), dir.to_string_lossy().into_owned()]);
-    }
-    words.push("--".to_owned());
-    Ok(words)
+    let dir = conf.as_deref().and_then(Path::parent);
+    let dir = dir.ok_or_else(|| {
+        unsupported("which cluster is it? name its configuration, or reach places with --via")
+    })?;
+    let conf = Some(Cluster::open(dir)?.conf_at(site)?);
+    let program = this_program()?;
+    let words = [&program, "cluster", "at", site, "--dir", &dir.to_string_lossy(), "--"];
+    Ok((words.map(ToOwned::to_owned).into(), StoreUri::Ceph { conf, id, read_near }.to_string()))
 }
 
 fn this_program() -> Result<String> {

@@ -60,6 +60,16 @@ impl Cluster {
         Ok(layout::site_conf(&self.dir, site))
     }
 
+    /// The configuration of clients at a site, which says where they are.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such site, `InvalidArgument` if there are none.
+    pub fn conf_at(&self, site: &str) -> Result<PathBuf> {
+        let sites = self.marker.sites.as_ref().ok_or_else(wan::no_sites)?;
+        sites.find(site)?;
+        Ok(layout::site_conf(&self.dir, site))
+    }
+
     /// The networks of all sites, and the numbers of these.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = (usize, Namespace)> {
         let namespaces =
