@@ -16,6 +16,7 @@ pub mod noise;
 pub mod output;
 pub mod progress;
 pub mod store;
+mod striped;
 pub mod transfer;
 pub mod units;
 
@@ -73,7 +74,7 @@ pub fn run_to_end(session: Session, verbose: u8, command: impl AsyncFnOnce(&Sess
             failure.status()
         }
     };
-    if session.is_ceph() {
+    if session.used_ceph() {
         drop(session);
         benthic_rados::end_process(status);
     }

@@ -85,7 +85,7 @@ pub fn check_size(len_bytes: u64) -> Result<()> {
     if len_bytes <= limits::OBJECT_BYTES_MAX {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::LimitExceeded, "an object holds at most 128 MiB; split the data over several")
+    Err(Error::new(ErrorKind::LimitExceeded, "an object holds at most 128 MiB; `benthic cp --stripe` spreads a file over several")
         .with("len_bytes_max", limits::OBJECT_BYTES_MAX))
 }
 
