@@ -56,16 +56,12 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
     let is_hidden =
         |object: &ObjectId| args.all_namespaces && !args.hidden && is_reserved_namespace(object.namespace());
     let listed = jobs::objects(Arc::clone(&pool), namespaces, args.prefix);
-    let shown = listed
-        .try_filter(|object| std::future::ready(!is_hidden(object)))
-        .try_filter_map(|object| std::future::ready(if args.stripe { striped::whole_of(object) } else { Ok(Some(object)) }));
+    let shown = listed.try_filter(|object| std::future::ready(!is_hidden(object))).try_filter_map(|object| {
+        std::future::ready(if args.stripe { striped::whole_of(object) } else { Ok(Some(object)) })
+    });
     let locks = Locks::of(session);
     let look = |object| look(Arc::clone(&pool), object, args.long, args.stripe.then_some(locks));
-    let mut rows = shown.map(look).buffered(if args.long {
-        STATS_AT_ONCE
-    } else {
-        1
-    });
+    let mut rows = shown.map(look).buffered(if args.long { STATS_AT_ONCE } else { 1 });
     while let Some(row) = rows.next().await {
         interrupt::check()?;
         // Removed since it was listed.

@@ -11,9 +11,7 @@ use serde_json::{Value, json};
 
 /// Arguments of `benthic stat`.
 #[derive(Args)]
-#[command(
-    after_help = "Examples:\n  benthic stat photos/cat.jpg\n  benthic stat --stripe data/run42.root"
-)]
+#[command(after_help = "Examples:\n  benthic stat photos/cat.jpg\n  benthic stat --stripe data/run42.root")]
 pub struct StatArgs {
     /// The object is striped: one of `benthic cp --stripe` or `rados --striper`
     #[arg(long)]

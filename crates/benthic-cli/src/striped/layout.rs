@@ -144,8 +144,7 @@ impl Layout {
         let in_set = size_bytes.saturating_sub(set.saturating_mul(self.set_bytes())).min(self.set_bytes());
         let stripe_bytes = self.stripe_unit * self.stripe_count;
         let (stripes, tail_bytes) = (in_set / stripe_bytes, in_set % stripe_bytes);
-        stripes * self.stripe_unit
-            + tail_bytes.saturating_sub(place * self.stripe_unit).min(self.stripe_unit)
+        stripes * self.stripe_unit + tail_bytes.saturating_sub(place * self.stripe_unit).min(self.stripe_unit)
     }
 
     /// The ranges of the file that a piece holds, in its order. Ranges that follow each other are one.

@@ -21,9 +21,8 @@ fn place(layout: Layout, offset_bytes: u64) -> (u64, u64) {
 fn the_pieces_of_the_documented_example() {
     // Ceph's "Architecture, data striping": units 0 to 15 in the first set of four objects, unit 16 in object 4.
     let four = layout(4, 1, 4);
-    let extents = |piece| -> Vec<u64> {
-        four.extents(32, piece).iter().map(|extent| extent.offset_bytes).collect()
-    };
+    let extents =
+        |piece| -> Vec<u64> { four.extents(32, piece).iter().map(|extent| extent.offset_bytes).collect() };
     assert_eq!(extents(0), [0, 4, 8, 12]);
     assert_eq!(extents(3), [3, 7, 11, 15]);
     assert_eq!(extents(4), [16, 20, 24, 28]);
@@ -44,7 +43,11 @@ fn every_byte_is_in_one_place_and_that_is_the_documented_one() {
                 for Extent { offset_bytes, len_bytes } in layout.extents(size_bytes, piece) {
                     for at in offset_bytes..offset_bytes + len_bytes {
                         let slot = &mut seen[usize::try_from(at).unwrap()];
-                        assert_eq!(slot.replace((piece, in_piece)), None, "{layout} size {size_bytes} byte {at}");
+                        assert_eq!(
+                            slot.replace((piece, in_piece)),
+                            None,
+                            "{layout} size {size_bytes} byte {at}"
+                        );
                         in_piece += 1;
                     }
                 }
@@ -64,10 +67,7 @@ fn every_byte_is_in_one_place_and_that_is_the_documented_one() {
 fn a_piece_that_takes_no_turns_is_one_range() {
     let plain = Layout::choose(10 * MIB, None, Some(64 * 1024), None).unwrap();
     assert_eq!((plain.object_size, plain.stripe_unit, plain.stripe_count), (4 * MIB, 64 * 1024, 1));
-    assert_eq!(
-        plain.extents(10 * MIB, 2),
-        [Extent { offset_bytes: 8 * MIB, len_bytes: 2 * MIB }]
-    );
+    assert_eq!(plain.extents(10 * MIB, 2), [Extent { offset_bytes: 8 * MIB, len_bytes: 2 * MIB }]);
 }
 
 #[test]
@@ -77,7 +77,8 @@ fn the_layout_is_chosen_by_size() {
     for (size_bytes, object_size) in
         [(0, 4), (16 * gib, 4), (16 * gib + 1, 8), (64 * gib, 16), (128 * gib, 32), (1024 * gib, 32)]
     {
-        let expected = Layout { object_size: object_size * MIB, stripe_unit: object_size * MIB, stripe_count: 1 };
+        let expected =
+            Layout { object_size: object_size * MIB, stripe_unit: object_size * MIB, stripe_count: 1 };
         assert_eq!(chosen(size_bytes), expected, "{size_bytes}");
     }
     let turns = Layout::choose(gib, None, None, Some(4)).unwrap();
@@ -102,7 +103,11 @@ fn what_libradosstriper_would_not_take_is_refused() {
         (k64, k64, Some(0)),
     ] {
         let found = kind(object_size, stripe_unit, stripe_count);
-        assert_eq!(found, Some(ErrorKind::InvalidArgument), "{object_size:?} {stripe_unit:?} {stripe_count:?}");
+        assert_eq!(
+            found,
+            Some(ErrorKind::InvalidArgument),
+            "{object_size:?} {stripe_unit:?} {stripe_count:?}"
+        );
     }
     assert_eq!(kind(Some(PIECE_BYTES_MAX + 64 * 1024), None, None), Some(ErrorKind::LimitExceeded));
     assert_eq!(kind(k64, k64, Some(1025)), Some(ErrorKind::LimitExceeded));

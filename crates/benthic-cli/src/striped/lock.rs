@@ -150,7 +150,10 @@ impl Watch {
         if !self.0.load(Ordering::Relaxed) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Conflict, "the lock of the striped object was taken away; repeat the command"))
+        Err(Error::new(
+            ErrorKind::Conflict,
+            "the lock of the striped object was taken away; repeat the command",
+        ))
     }
 }
 

@@ -237,16 +237,17 @@ impl State {
             stripe_unit: part(STRIPE_UNIT_XATTR)?,
             stripe_count: part(STRIPE_COUNT_XATTR)?,
         };
-        layout.check().map_err(|error| Error::new(ErrorKind::Corrupt, error.message()).with("layout", layout))?;
+        layout
+            .check()
+            .map_err(|error| Error::new(ErrorKind::Corrupt, error.message()).with("layout", layout))?;
         let size_bytes = number(size).filter(|size_bytes| layout.pieces(*size_bytes) <= layout::PIECES_MAX);
         let size_bytes = size_bytes.ok_or_else(|| {
             Error::new(ErrorKind::Corrupt, "the size is no number, or one of too many pieces")
                 .with("attribute", SIZE_XATTR)
         })?;
         let note: Option<Note> = xattrs.get(NOTE_XATTR).and_then(|value| serde_json::from_slice(value).ok());
-        let note = note.filter(|note| {
-            note.size_bytes == size_bytes && note.pieces == layout.pieces(size_bytes)
-        });
+        let note =
+            note.filter(|note| note.size_bytes == size_bytes && note.pieces == layout.pieces(size_bytes));
         Ok(State::Whole { layout, size_bytes, note })
     }
 }

@@ -43,7 +43,9 @@ impl Part {
             Err(error) => return Err(failed(target)(error)),
         };
         let Some(name) = target.file_name() else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "this names no file").with("path", target.display()));
+            return Err(
+                Error::new(ErrorKind::InvalidArgument, "this names no file").with("path", target.display())
+            );
         };
         let path = target.with_file_name(format!(".{}.benthic-part", name.to_string_lossy()));
         let was_there = match fs::symlink_metadata(&path) {

@@ -2,7 +2,7 @@
 
 use super::lock::Lock;
 use super::part::Part;
-use super::{NOTE_XATTR, Note, PIECE_XATTR, Striped, digest, digest_of_all, each, window};
+use super::{Note, PIECE_XATTR, Striped, digest, digest_of_all, each, window};
 use crate::exit::Outcome;
 use crate::progress::Progress;
 use crate::store::blocking;
@@ -169,7 +169,9 @@ impl Reading {
     async fn is_stored(&self, seen: &[Seen]) -> Result<bool> {
         let object = self.at.piece(0)?;
         let (stat, version) = self.at.pool.stat(&object).await?;
-        let Some(first) = seen.first().filter(|_| stat.size_bytes == self.size_bytes) else { return Ok(false) };
+        let Some(first) = seen.first().filter(|_| stat.size_bytes == self.size_bytes) else {
+            return Ok(false);
+        };
         match xxh3_beside(&*self.at.pool, &object, version).await {
             Ok(beside) => Ok(beside == first.read),
             // Where nothing can be computed, what another program changed cannot be told from damage.
@@ -263,7 +265,8 @@ async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -
         return Err(Error::new(ErrorKind::Conflict, message).with("object", &reading.at.object).into());
     }
     // The time of the file is known only if the content is that of the file.
-    let noted = reading.note.as_ref().filter(|_| checked != Checked::Lengths).map(|note| note.modified_unix_ns);
+    let noted =
+        reading.note.as_ref().filter(|_| checked != Checked::Lengths).map(|note| note.modified_unix_ns);
     let modified = noted.or_else(|| i64::try_from(stat.modified_unix_ns).ok());
     let Some(part) = Arc::into_inner(part) else {
         return Err(Error::new(ErrorKind::Internal, "a job still has the file").into());
@@ -304,4 +307,3 @@ pub async fn open(at: Striped, check: bool, lock_wait: Duration) -> Result<(Lock
         }
     }
 }
-

@@ -17,10 +17,11 @@ use std::time::Duration;
 /// # Errors
 /// `NotFound` if the first object is missing; `Busy`; as [`benthic_core::Pool::write`].
 pub async fn remove(at: &Striped, jobs: usize, lock_wait: Duration) -> Outcome<u64> {
-    let lock = Lock::take(at, Mode::Exclusive, false, lock_wait).await.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => at.no_first_object().with_source(error),
-        _ => error,
-    })?;
+    let lock =
+        Lock::take(at, Mode::Exclusive, false, lock_wait).await.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => at.no_first_object().with_source(error),
+            _ => error,
+        })?;
     match remove_others(at, jobs).await {
         Ok(pieces) => {
             lock.remove_object(WriteOp::new()).await?;

@@ -21,9 +21,7 @@ use crate::transfer::xxh3_beside;
 use benthic_classes::digest::Algorithm;
 use benthic_classes::digest::client::hash_here;
 use benthic_classes::lock::wire::Mode;
-use benthic_core::{
-    Action, Compare, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp,
-};
+use benthic_core::{Action, Compare, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp};
 use bytes::Bytes;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -59,7 +57,8 @@ impl SourceFile {
         // Before it is opened: that of a pipe waits for a writer.
         let metadata = std::fs::metadata(path).map_err(failed)?;
         if !metadata.is_file() {
-            let message = "only a regular file is striped; `benthic put` reads pipes, `benthic cp -r` directories";
+            let message =
+                "only a regular file is striped; `benthic put` reads pipes, `benthic cp -r` directories";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
         }
         Ok(SourceFile {
@@ -156,12 +155,7 @@ impl Source {
 /// # Errors
 /// `Busy`; `Conflict` if somebody else wrote to it, or the source changed, meanwhile; `Corrupt` if what arrived is not what was
 /// sent; as [`Pool::write`]. The striped object is then incomplete, which nobody reads, and the same copy goes on.
-pub async fn store(
-    source: Source,
-    to: &Striped,
-    layout: Layout,
-    options: Options,
-) -> Outcome<Copied> {
+pub async fn store(source: Source, to: &Striped, layout: Layout, options: Options) -> Outcome<Copied> {
     let size_bytes = source.size_bytes();
     let pieces = layout.pieces(size_bytes);
     // The longest name is found to be too long before anything is done.
@@ -267,7 +261,8 @@ async fn complete(
     };
     at.pool.write(&at.piece(0)?, op).await.map(|_| ()).map_err(|error| match error.kind() {
         ErrorKind::Conflict | ErrorKind::NotFound => {
-            let message = "somebody else wrote to the striped object, or removed it, meanwhile; repeat the command";
+            let message =
+                "somebody else wrote to the striped object, or removed it, meanwhile; repeat the command";
             Error::new(ErrorKind::Conflict, message).with_source(error)
         }
         _ => error,
@@ -275,9 +270,9 @@ async fn complete(
 }
 
 fn encode(value: &impl serde::Serialize) -> Result<Bytes> {
-    serde_json::to_vec(value).map(Bytes::from).map_err(|error| {
-        Error::new(ErrorKind::Internal, "cannot write the attribute").with_source(error)
-    })
+    serde_json::to_vec(value)
+        .map(Bytes::from)
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the attribute").with_source(error))
 }
 
 /// The job of one piece.
@@ -330,9 +325,7 @@ async fn is_stored(pool: &dyn Pool, object: &ObjectId, len_bytes: u64, digest: &
         return Ok(false);
     };
     let is_kept = xattrs.get(PIECE_XATTR).is_some_and(|kept| kept == digest.as_bytes());
-    Ok(is_kept
-        && stat.size_bytes == len_bytes
-        && digest_of(pool, object, reply.version).await? == digest)
+    Ok(is_kept && stat.size_bytes == len_bytes && digest_of(pool, object, reply.version).await? == digest)
 }
 
 /// The digest of a piece, beside it, or here where the pool runs no classes.

@@ -92,7 +92,10 @@ fn what_rados_wrote_is_read_here() {
     pool.home.file("f", &data);
     pool.striper(&["put", "theirs", "f"]);
     let stat = pool.ours(&["stat", "--stripe", &pool.at("theirs")]).remove(0);
-    assert_eq!((&stat["size_bytes"], &stat["pieces"], &stat["xxh3"]), (&json!(data.len()), &json!(3), &Value::Null));
+    assert_eq!(
+        (&stat["size_bytes"], &stat["pieces"], &stat["xxh3"]),
+        (&json!(data.len()), &json!(3), &Value::Null)
+    );
     assert_eq!(pool.ours(&["ls", "--stripe", &pool.name])[0]["object"], "theirs");
     let fetched = pool.ours(&["cp", "--stripe", &pool.at("theirs"), "./back"]).remove(0);
     assert_eq!(fetched["checked"], "lengths");

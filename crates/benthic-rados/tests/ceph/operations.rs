@@ -137,7 +137,14 @@ fn a_class_of_ceph_that_has_the_name_of_ours_has_a_prefix() {
     assert_eq!(kind(missing), Some(ErrorKind::NotFound));
     block_on(own.pool.write(&id("o"), lock())).unwrap();
     let mut rados = Command::new("rados");
-    rados.arg("--conf").arg(crate::support::conf()).args(["--pool", own.pool.name(), "lock", "info", "o", "l"]);
+    rados.arg("--conf").arg(crate::support::conf()).args([
+        "--pool",
+        own.pool.name(),
+        "lock",
+        "info",
+        "o",
+        "l",
+    ]);
     let listed = String::from_utf8(rados.output().unwrap().stdout).unwrap();
     assert!(listed.contains("exclusive"), "{listed}");
     assert_eq!(kind(block_on(own.pool.write(&id("o"), lock()))), Some(ErrorKind::AlreadyExists));

@@ -83,7 +83,8 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
             }
             if args.stripe.has_layout() {
                 return Err(Failure::Usage(
-                    "a striped object keeps its layout; for another one, fetch it to a file and store that".to_owned(),
+                    "a striped object keeps its layout; for another one, fetch it to a file and store that"
+                        .to_owned(),
                 ));
             }
             match destination(&args, session).await? {
@@ -98,7 +99,9 @@ async fn destination(args: &CpArgs, session: &Session) -> Outcome<Destination> {
     let text = args.destination.as_str();
     if args.stripe.to_store.is_some() {
         if plan::is_path(text) {
-            return Err(Failure::Usage(format!("with --to-store the destination is POOL/OBJECT got={text:?}")));
+            return Err(Failure::Usage(format!(
+                "with --to-store the destination is POOL/OBJECT got={text:?}"
+            )));
         }
         return Ok(Destination::Object(plan::target(text, text)?));
     }
@@ -112,13 +115,7 @@ async fn destination(args: &CpArgs, session: &Session) -> Outcome<Destination> {
     Ok(Destination::Path(PathBuf::from(text)))
 }
 
-async fn upload(
-    path: &Path,
-    source: &str,
-    args: &CpArgs,
-    options: Options,
-    session: &Session,
-) -> Outcome {
+async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, session: &Session) -> Outcome {
     let target = plan::target(source, &args.destination)?;
     commands::check_writable(&target.namespace)?;
     let name = path.file_name().and_then(|name| name.to_str());
@@ -217,7 +214,8 @@ fn check_layout(reading: &Reading) -> benthic_core::Result<Layout> {
     if reading.layout.object_size <= PIECE_BYTES_MAX {
         return Ok(reading.layout);
     }
-    let message = "its objects are larger than 32 MiB; fetch it to a file, and store that with another layout";
+    let message =
+        "its objects are larger than 32 MiB; fetch it to a file, and store that with another layout";
     Err(Error::new(ErrorKind::Unsupported, message).with("layout", reading.layout))
 }
 
