@@ -12,7 +12,7 @@ DEMO_SQL_DIR := target/demo-sql
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql s3 test-s3 ceph ceph-packages python python-env python-packages s3-packages test test-all test-here \
-	test-python test-ceph test-long bench bench-ceph bench-s3 bench-table fuzz fmt deny clean-demo toolchain
+	test-python test-ceph test-long bench bench-ceph bench-stripe bench-s3 bench-table fuzz fmt deny clean-demo toolchain
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -175,6 +175,10 @@ bench-ceph: ceph ## measure on real Ceph clusters; results in target/bench-ceph
 	g++ -std=c++17 -O2 -Wall -Wextra -Werror -shared -fPIC -isystem /usr/include/rados \
 		bench/ceph/cls_plainmd5.cc -lcrypto -o target/bench-ceph/libcls_plainmd5.so
 	TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/ceph/Cargo.toml
+
+bench-stripe: ceph ## measure striped copies against rados --striper; ROUNDS=3 MIB=256
+	@mkdir -p $(BENCH_DIR)
+	TMPDIR=$(BENCH_DIR) bench/ceph/striped.sh
 
 bench-table: toolchain ceph-packages python-env ## measure tables and SQL against others; ARGS='near --quick' for a part; results in target/bench-table
 	$(CARGO) build --release $(WITHOUT_PYTHON) --lib --bins --bench table

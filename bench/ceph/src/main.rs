@@ -10,7 +10,6 @@ mod pool_digest;
 mod rados_bench;
 mod report;
 mod small_calls;
-mod striped;
 
 use bench_report::{machine, tables};
 use clap::Parser;
@@ -41,9 +40,6 @@ struct Args {
     /// A hundredth of the work, to try the benchmark itself
     #[arg(long)]
     quick: bool,
-    /// Only striped copies
-    #[arg(long)]
-    striped: bool,
     /// Leave out the cluster with a delay, which takes root
     #[arg(long)]
     no_far: bool,
@@ -66,33 +62,22 @@ async fn run(args: Args) -> Outcome {
         Report::new(machine::describe(&std::env::temp_dir(), "Ceph", "ceph-osd")?, args.rounds, args.quick);
     {
         let near = Cluster::up(&args.benthic, "near", &["--osds", "3"])?;
-        report.striped.extend(striped::run(&near, "loopback", args.rounds, args.quick)?);
-        if !args.striped {
-            all_but_striped(&near, &args, &mut report).await?;
-        }
+        near.install(&args.plain_class)?;
+        let store = near.connect().await?;
+        report.near = experiment::run(&*store, args.rounds, args.quick, true).await?;
+        report.pool_digest = pool_digest::run(&*store, args.rounds, args.quick).await?;
+        report.small_calls = small_calls::run(&*store, args.quick).await?;
+        drop(store);
+        report.rados_bench = rados_bench::run(&near, args.rounds, args.quick)?;
     }
     if !args.no_far {
         let sites = ["--osds", "3", "--sites", "far", "--rtt-ms", FAR_RTT_MS];
         let far = Cluster::up(&args.benthic, "far", &sites)?;
-        report.striped.extend(striped::run(&far, "10 ms away", args.rounds.min(3), args.quick)?);
         let store = far.connect().await?;
         report.far_round_trip_ms = Some(small_calls::round_trip_ms(&*store).await?);
-        if !args.striped {
-            report.far = experiment::run(&*store, args.rounds.min(3), args.quick, false).await?;
-        }
+        report.far = experiment::run(&*store, args.rounds.min(3), args.quick, false).await?;
     }
     let markdown = report.markdown();
     println!("{markdown}");
     tables::write(&args.out, &markdown, &report.to_json(), &report.html())
-}
-
-async fn all_but_striped(near: &Cluster, args: &Args, report: &mut Report) -> Outcome {
-    near.install(&args.plain_class)?;
-    let store = near.connect().await?;
-    report.near = experiment::run(&*store, args.rounds, args.quick, true).await?;
-    report.pool_digest = pool_digest::run(&*store, args.rounds, args.quick).await?;
-    report.small_calls = small_calls::run(&*store, args.quick).await?;
-    drop(store);
-    report.rados_bench = rados_bench::run(near, args.rounds, args.quick)?;
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! The results as tables, as JSON, and as a page with charts.
 
-use crate::{experiment, pool_digest::PoolDigest, rados_bench, small_calls::SmallCalls, striped};
+use crate::{experiment, pool_digest::PoolDigest, rados_bench, small_calls::SmallCalls};
 use bench_report::html::{Bar, chart, page};
 use bench_report::tables::{Conditions, Table, conditions_html, conditions_json, markdown};
 use serde_json::{Value, json};
@@ -14,7 +14,6 @@ pub struct Report {
     pub pool_digest: PoolDigest,
     pub small_calls: SmallCalls,
     pub rados_bench: Vec<rados_bench::Row>,
-    pub striped: Vec<striped::Row>,
     /// Of the cluster with a delay, if there was one.
     pub far_round_trip_ms: Option<f64>,
     pub far: Vec<experiment::Row>,
@@ -30,22 +29,17 @@ impl Report {
             pool_digest: PoolDigest { objects: 0, rows: Vec::new() },
             small_calls: SmallCalls { calls: 0, read_ms: 0.0, say_ms: 0.0, compute_ms: 0.0 },
             rados_bench: Vec::new(),
-            striped: Vec::new(),
             far_round_trip_ms: None,
             far: Vec::new(),
         }
     }
 
     fn tables(&self) -> Vec<Table> {
-        if self.near.is_empty() {
-            return vec![striped::table(&self.striped)];
-        }
         let mut tables = vec![
             self.experiment("The published experiment".to_owned(), &self.near),
             self.whole_pool(),
             self.calls(),
             self.bench(),
-            striped::table(&self.striped),
         ];
         if let Some(ms) = self.far_round_trip_ms {
             let title = format!("The published experiment, {ms:.1} ms between client and OSDs");
@@ -170,7 +164,6 @@ impl Report {
             "far_experiment": rows(&self.far),
             "pool_digest": self.pool_digest.to_json(),
             "small_calls": self.small_calls.to_json(),
-            "striped": self.striped.iter().map(striped::Row::to_json).collect::<Vec<_>>(),
             "bench": self.rados_bench.iter().map(rados_bench::Row::to_json).collect::<Vec<_>>(),
         })
     }
