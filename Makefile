@@ -28,7 +28,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql s3 test-s3 ceph ceph-packages python python-env python-packages s3-packages test test-all test-here \
-	test-python test-ceph test-long bench bench-ceph bench-s3 bench-service bench-table fuzz fmt deny clean-demo toolchain
+	test-python test-ceph test-long bench bench-ceph bench-stripe bench-s3 bench-service bench-table fuzz fmt deny clean-demo toolchain
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -168,6 +168,10 @@ bench-service: ceph ## measure sites and very many tiny objects on Ceph; ARGS='s
 	@mkdir -p $(BENCH_DIR)
 	TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release \
 		--manifest-path bench/service/Cargo.toml -- $(ARGS)
+
+bench-stripe: ceph ## measure striped copies against rados --striper; ROUNDS=3 MIB=256
+	@mkdir -p $(BENCH_DIR)
+	TMPDIR=$(BENCH_DIR) bench/ceph/striped.sh
 
 bench-table: toolchain ceph-packages python-env ## measure tables and SQL against others; ARGS='near --quick' for a part; results in target/bench-table
 	$(CARGO) build --release $(WITHOUT_PYTHON) --lib --bins --bench table

@@ -17,6 +17,7 @@ pub mod output;
 mod places;
 pub mod progress;
 pub mod store;
+mod striped;
 pub mod transfer;
 pub mod units;
 
@@ -74,7 +75,7 @@ pub fn run_to_end(session: Session, verbose: u8, command: impl AsyncFnOnce(&Sess
             failure.status()
         }
     };
-    if session.is_ceph() {
+    if session.used_ceph() {
         drop(session);
         benthic_rados::end_process(status);
     }

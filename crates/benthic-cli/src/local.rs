@@ -85,8 +85,11 @@ pub fn check_size(len_bytes: u64) -> Result<()> {
     if len_bytes <= limits::OBJECT_BYTES_MAX {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::LimitExceeded, "an object holds at most 128 MiB; split the data over several")
-        .with("len_bytes_max", limits::OBJECT_BYTES_MAX))
+    Err(Error::new(
+        ErrorKind::LimitExceeded,
+        "an object holds at most 128 MiB; `benthic cp --stripe` spreads a file over several",
+    )
+    .with("len_bytes_max", limits::OBJECT_BYTES_MAX))
 }
 
 /// When a file was last changed, in nanoseconds since 1970.

@@ -6,6 +6,7 @@ use benthic_embedded::{EmbeddedStore, MemStore, Options, Salvaged};
 use benthic_rados::RadosStore;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use strsim::levenshtein;
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
@@ -21,6 +22,8 @@ pub struct Session {
     uri: String,
     classes: ClassRegistry,
     opened: OnceCell<Opened>,
+    /// Whether a cluster was used beside it.
+    beside_ceph: AtomicBool,
     /// Where results go.
     pub out: Output,
 }
@@ -60,7 +63,19 @@ impl Session {
         if uri.is_empty() && std::env::var_os("BENTHIC_STORE").is_some_and(|value| value.is_empty()) {
             DEFAULT_URI.clone_into(&mut uri);
         }
-        Session { uri, classes, opened: OnceCell::new(), out }
+        Session { uri, classes, opened: OnceCell::new(), beside_ceph: AtomicBool::new(false), out }
+    }
+
+    /// A session on another store, with the same classes.
+    pub fn beside(&self, uri: String) -> Session {
+        let session = Session::new(uri, Output::new(self.out.is_json()), self.classes.clone());
+        self.beside_ceph.fetch_or(session.is_ceph(), Ordering::Relaxed);
+        session
+    }
+
+    /// Whether librados may have been used.
+    pub fn used_ceph(&self) -> bool {
+        self.is_ceph() || self.beside_ceph.load(Ordering::Relaxed)
     }
 
     /// The URI as the user gave it.

@@ -156,6 +156,10 @@ pub const CEPH_CLASSES: [&str; 28] = [
     "version",
 ];
 
+/// What stands before the name of one of [`CEPH_CLASSES`] where a class of ours has the same one: `ceph.lock` is Ceph's `lock`, on
+/// every engine, and `lock` is ours. Engines without Ceph's classes do not know it.
+pub const CEPH_CLASS_PREFIX: &str = "ceph.";
+
 /// Whether a library may be called so: lower-case letters, digits and `_`, at most 64, and none of [`CEPH_CLASSES`].
 pub const fn is_library_name(name: &str) -> bool {
     let name = name.as_bytes();

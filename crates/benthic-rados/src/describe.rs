@@ -3,7 +3,8 @@
 //! A class `mydigest` that is not of this build is that of the library `mydigest_1`; `mydigest_2` is that of the library
 //! `mydigest_2`, its next wire version. The library is asked ([`DESCRIBE`]) in the OSD that has the object, and its answer
 //! is remembered for a while. A class that no library has goes to the OSDs as it is: it is one of Ceph's own. Those of
-//! this build come first: `hello` and `lock` are ours, `benthic_1` has them, and who needs Ceph's calls librados.
+//! this build come first: `hello` and `lock` are ours, `benthic_1` has them; Ceph's are `ceph.hello` and `ceph.lock`
+//! ([`CEPH_CLASS_PREFIX`]).
 
 use crate::errors::c_string;
 use crate::ffi::{self, IoCtx, StepOutput};
@@ -12,7 +13,7 @@ use crate::pool::lost;
 use crate::store::{RadosStore, Shared, ask};
 use crate::write::refused;
 use benthic_core::error::errno;
-use benthic_core::names::CEPH_CLASSES;
+use benthic_core::names::{CEPH_CLASS_PREFIX, CEPH_CLASSES};
 use benthic_core::{
     Action, ClassCall, ClassInfo, Error, ErrorKind, LibraryInfo, MethodFlags, MethodInfo, ObjectId, Result,
 };
@@ -73,7 +74,7 @@ impl Libraries {
         class: &str,
         method: Option<&str>,
     ) -> Result<()> {
-        if CEPH_CLASSES.contains(&class) || !self.is_due(class, method) {
+        if is_of_ceph(class) || !self.is_due(class, method) {
             return Ok(());
         }
         let (library, name) = library_of(class);
@@ -141,6 +142,11 @@ fn flags(method: &MethodInfo) -> Option<MethodFlags> {
         (false, true) => Some(MethodFlags::WRITE),
         (false, false) => None,
     }
+}
+
+/// Whether a class is known to be one of Ceph's own, so that no library is asked for it.
+fn is_of_ceph(class: &str) -> bool {
+    CEPH_CLASSES.contains(&class) || class.starts_with(CEPH_CLASS_PREFIX)
 }
 
 /// The library that has a class which is not of this build, and what the class is called in it.

@@ -5,6 +5,7 @@ use crate::ffi::IoCtx;
 use crate::store::Shared;
 use crate::{listing, read, write};
 use async_trait::async_trait;
+use benthic_core::names::CEPH_CLASS_PREFIX;
 use benthic_core::{
     ClassCall, Error, ErrorKind, ListPage, ListRequest, MethodFlags, ObjectId, Pool, ReadOp, ReadOutput,
     ReadReply, Result, WriteOp, WriteReply, WriteStep,
@@ -213,7 +214,8 @@ impl RadosPool {
             let method = c_string(format!("{}.{}", found.class.name, call.method))?;
             return Ok((c_string(found.library.as_str())?, method));
         }
-        Ok((c_string(call.class.as_str())?, c_string(call.method.as_str())?))
+        let class = call.class.strip_prefix(CEPH_CLASS_PREFIX).unwrap_or(&call.class);
+        Ok((c_string(class)?, c_string(call.method.as_str())?))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::exit::{Failure, Outcome};
 use crate::local::NewFile;
 use crate::output::object_fields;
 use crate::store::{Session, blocking};
+use crate::striped::explain;
 use crate::transfer::Download;
 use crate::{commands, interrupt};
 use benthic_core::{ErrorKind, ObjectAddress, Pool};
@@ -34,7 +35,9 @@ pub async fn run(args: GetArgs, session: &Session) -> Outcome {
         return print(&*pool, &address, session).await;
     }
     // Asked before the file is begun: a missing object is the likelier mistake.
-    pool.stat(&address.object).await?;
+    if let Err(error) = pool.stat(&address.object).await {
+        return Err(explain(error, pool, &address.object, "cp").await.into());
+    }
     let path = args.file.clone();
     let mut file = blocking(move || NewFile::create(&path)).await?;
     let mut attempt = 1;

@@ -3,6 +3,8 @@
 use crate::exit::{Failure, Outcome};
 use crate::output::object_fields;
 use crate::store::Session;
+use crate::striped::lock::Locks;
+use crate::striped::{self, Striped};
 use crate::{interrupt, jobs, units};
 use benthic_core::names::is_reserved_namespace;
 use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result, Stat};
@@ -19,7 +21,7 @@ const STATS_AT_ONCE: usize = 32;
 #[command(
     after_help = "The order is the store's. Control characters in names are shown escaped; --json has names \
     exactly.\n\n\
-    Examples:\n  benthic ls photos\n  benthic ls photos:2026 --prefix cats/ --long"
+    Examples:\n  benthic ls photos\n  benthic ls photos:2026 --prefix cats/ --long\n  benthic ls --stripe data"
 )]
 pub struct LsArgs {
     /// The pool, or POOL:NAMESPACE
@@ -33,6 +35,9 @@ pub struct LsArgs {
     /// With --all-namespaces: those of tables and the like, too
     #[arg(long, requires = "all_namespaces")]
     hidden: bool,
+    /// Striped objects only, by their names; with --long, those that are incomplete have no size
+    #[arg(long)]
+    stripe: bool,
     /// Size and time, too
     #[arg(short, long)]
     long: bool,
@@ -51,12 +56,12 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
     let is_hidden =
         |object: &ObjectId| args.all_namespaces && !args.hidden && is_reserved_namespace(object.namespace());
     let listed = jobs::objects(Arc::clone(&pool), namespaces, args.prefix);
-    let shown = listed.try_filter(|object| std::future::ready(!is_hidden(object)));
-    let mut rows = shown.map(|object| look(Arc::clone(&pool), object, args.long)).buffered(if args.long {
-        STATS_AT_ONCE
-    } else {
-        1
+    let shown = listed.try_filter(|object| std::future::ready(!is_hidden(object))).try_filter_map(|object| {
+        std::future::ready(if args.stripe { striped::whole_of(object) } else { Ok(Some(object)) })
     });
+    let locks = Locks::of(session);
+    let look = |object| look(Arc::clone(&pool), object, args.long, args.stripe.then_some(locks));
+    let mut rows = shown.map(look).buffered(if args.long { STATS_AT_ONCE } else { 1 });
     while let Some(row) = rows.next().await {
         interrupt::check()?;
         // Removed since it was listed.
@@ -68,6 +73,7 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
         };
         let line = match stat {
             Some(stat) => format!("{:>12} {} {shown}", stat.size_bytes, units::utc(stat.modified_unix_ns)),
+            None if args.stripe && args.long => format!("{:>12} {:20} {shown}", "incomplete", ""),
             None => shown,
         };
         session.out.result(line, || {
@@ -92,14 +98,20 @@ fn address(text: &str) -> Result<PoolAddress> {
         .with("got", text))
 }
 
+/// An object, and size and time if `long`; those of a striped object if there are `locks`. Nothing if it is gone.
 async fn look(
     pool: Arc<dyn Pool>,
     object: Result<ObjectId>,
     long: bool,
+    locks: Option<Locks>,
 ) -> Result<Option<(ObjectId, Option<Stat>)>> {
     let object = object?;
     if !long {
         return Ok(Some((object, None)));
+    }
+    if let Some(locks) = locks {
+        let at = Striped { pool, object: object.clone(), locks };
+        return Ok(at.look().await?.map(|head| (object, head.stat_of_file())));
     }
     match pool.stat(&object).await {
         Ok((stat, _)) => Ok(Some((object, Some(stat)))),

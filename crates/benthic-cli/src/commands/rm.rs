@@ -1,18 +1,30 @@
 //! `benthic rm`.
 
-use crate::exit::Outcome;
+use crate::exit::{Failure, Outcome};
 use crate::jobs::Failures;
 use crate::store::Session;
-use crate::{commands, interrupt};
+use crate::striped::lock::{Locks, WAIT_DEFAULT_S};
+use crate::striped::{Striped, explain, remove};
+use crate::{commands, interrupt, jobs};
 use benthic_core::{ObjectAddress, Result};
 use clap::Args;
 use serde_json::Value;
+use std::time::Duration;
 
 /// Arguments of `benthic rm`.
 #[derive(Args)]
-#[command(after_help = "A missing object is an error; the others are removed all the same.\n\n\
-    Example:\n  benthic rm photos/cat.jpg photos/dog.jpg")]
+#[command(
+    after_help = "A missing object is an error; the others are removed all the same. A striped object that is \
+    incomplete, because a copy to it or its removal was interrupted, is removed too.\n\n\
+    Examples:\n  benthic rm photos/cat.jpg photos/dog.jpg\n  benthic rm --stripe data/run42.root"
+)]
 pub struct RmArgs {
+    /// The objects are striped: those of `benthic cp --stripe` or `rados --striper`; all their pieces are removed
+    #[arg(long)]
+    stripe: bool,
+    /// With --stripe: how long others that work on the same striped object are waited for [default: 30]
+    #[arg(long, value_name = "SECONDS", requires = "stripe")]
+    lock_wait: Option<u64>,
     /// The objects: POOL/OBJECT or POOL:NAMESPACE/OBJECT
     #[arg(required = true, value_name = "OBJECT")]
     objects: Vec<String>,
@@ -23,15 +35,16 @@ pub async fn run(args: RmArgs, session: &Session) -> Outcome {
     let addresses: Vec<ObjectAddress> =
         args.objects.iter().map(|text| address(text)).collect::<Result<_>>()?;
     if let [address] = addresses.as_slice() {
-        remove(session, address).await?;
+        remove(session, address, &args).await?;
         return tell(session, address);
     }
     let mut failures = Failures::default();
     for address in &addresses {
         interrupt::check()?;
-        match remove(session, address).await {
+        match remove(session, address, &args).await {
             Ok(()) => tell(session, address)?,
-            Err(error) => failures.push(address.to_string(), error),
+            Err(Failure::Error(error)) => failures.push(address.to_string(), error),
+            Err(failure) => return Err(failure),
         }
     }
     failures.finish(&session.out, addresses.len() as u64)
@@ -44,8 +57,17 @@ fn address(text: &str) -> Result<ObjectAddress> {
     Ok(address)
 }
 
-async fn remove(session: &Session, address: &ObjectAddress) -> Result<()> {
-    session.pool(&address.pool).await?.remove(&address.object).await
+async fn remove(session: &Session, address: &ObjectAddress, args: &RmArgs) -> Outcome {
+    let (pool, object) = (session.pool(&address.pool).await?, address.object.clone());
+    if args.stripe {
+        let at = Striped { pool, object, locks: Locks::of(session) };
+        let lock_wait = Duration::from_secs(args.lock_wait.unwrap_or(WAIT_DEFAULT_S));
+        return remove::remove(&at, jobs::default_jobs(), lock_wait).await.map(|_| ());
+    }
+    match pool.remove(&object).await {
+        Err(error) => Err(explain(error, pool, &object, "rm").await.into()),
+        Ok(()) => Ok(()),
+    }
 }
 
 fn tell(session: &Session, address: &ObjectAddress) -> Outcome {

@@ -2,21 +2,34 @@
 
 use crate::exit::Outcome;
 use crate::store::Session;
+use crate::striped::lock::Locks;
+use crate::striped::{Striped, explain};
 use crate::{commands, units};
+use benthic_core::ObjectAddress;
 use clap::Args;
 use serde_json::{Value, json};
 
 /// Arguments of `benthic stat`.
 #[derive(Args)]
-#[command(after_help = "Example:\n  benthic stat photos/cat.jpg")]
+#[command(after_help = "Examples:\n  benthic stat photos/cat.jpg\n  benthic stat --stripe data/run42.root")]
 pub struct StatArgs {
+    /// The object is striped: one of `benthic cp --stripe` or `rados --striper`
+    #[arg(long)]
+    stripe: bool,
     /// The object: POOL/OBJECT or POOL:NAMESPACE/OBJECT
     object: String,
 }
 
 pub async fn run(args: StatArgs, session: &Session) -> Outcome {
     let (pool, address) = commands::locate(session, &args.object).await?;
-    let (stat, version) = pool.stat(&address.object).await?;
+    if args.stripe {
+        let at = Striped { pool, object: address.object.clone(), locks: Locks::of(session) };
+        return stat_striped(&at, &address, session).await;
+    }
+    let (stat, version) = match pool.stat(&address.object).await {
+        Err(error) => return Err(explain(error, pool, &address.object, "stat").await.into()),
+        found => found?,
+    };
     let text = format!(
         "{} {} size_bytes={} modified={} version={version}",
         units::one_line(&address.to_string()),
@@ -29,6 +42,32 @@ pub async fn run(args: StatArgs, session: &Session) -> Outcome {
         fields.insert("size_bytes".to_owned(), json!(stat.size_bytes));
         fields.insert("modified_unix_ns".to_owned(), json!(stat.modified_unix_ns));
         fields.insert("version".to_owned(), json!(version));
+        Value::Object(fields)
+    })
+}
+
+async fn stat_striped(at: &Striped, address: &ObjectAddress, session: &Session) -> Outcome {
+    let (layout, size_bytes, note, stat) = at.look_whole().await?;
+    let modified_unix_ns = note.as_ref().and_then(|note| u64::try_from(note.modified_unix_ns).ok());
+    let modified_unix_ns = modified_unix_ns.unwrap_or(stat.modified_unix_ns);
+    let pieces = layout.pieces(size_bytes);
+    let text = format!(
+        "{} {} size_bytes={size_bytes} modified={} pieces={pieces} object_size={} stripe_unit={} stripe_count={} xxh3={}",
+        units::one_line(&address.to_string()),
+        units::size(size_bytes),
+        units::utc(modified_unix_ns),
+        layout.object_size,
+        layout.stripe_unit,
+        layout.stripe_count,
+        note.as_ref().map_or("none", |note| &note.xxh3),
+    );
+    session.out.result(text, || {
+        let mut fields = commands::address_fields(address);
+        fields.insert("size_bytes".to_owned(), json!(size_bytes));
+        fields.insert("modified_unix_ns".to_owned(), json!(modified_unix_ns));
+        fields.insert("pieces".to_owned(), json!(pieces));
+        fields.insert("layout".to_owned(), json!(layout));
+        fields.insert("xxh3".to_owned(), json!(note.map(|note| note.xxh3)));
         Value::Object(fields)
     })
 }

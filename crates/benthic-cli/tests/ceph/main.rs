@@ -12,5 +12,6 @@ mod failures;
 mod neighbours;
 mod placement;
 mod sites;
+mod stripe;
 mod support;
 mod tour;

@@ -16,6 +16,7 @@ mod other;
 mod pictures;
 mod pools;
 mod process;
+mod stripe;
 mod support;
 mod tour;
 mod values;

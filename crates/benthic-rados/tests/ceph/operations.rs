@@ -8,6 +8,7 @@ use benthic_rados::{Options, RadosStore};
 use futures::FutureExt;
 use futures::future::{join_all, try_join_all};
 use std::collections::BTreeSet;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// More replicas than there are OSDs: no placement group serves.
@@ -124,6 +125,35 @@ fn native_classes_are_called_by_their_names() {
     let error = block_on(own.pool.exec(&id("o"), missing)).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("osd_class_dir"), "{error}");
+}
+
+/// `lock` is ours, and `ceph.lock` is Ceph's, which other programs of Ceph see.
+#[test]
+fn a_class_of_ceph_that_has_the_name_of_ours_has_a_prefix() {
+    let own = OwnPool::new("prefix");
+    let string =
+        |text: &str| [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], text.as_bytes()].concat();
+    // Version and length of the whole; name, exclusive, cookie, no tag and description, for ever, no flags.
+    let fields = [string("l"), vec![1], string("c"), string(""), string(""), vec![0; 8], vec![0]].concat();
+    let input = [&[1, 1][..], &u32::try_from(fields.len()).unwrap().to_le_bytes(), &fields].concat();
+    let lock = || WriteOp::new().exec("ceph.lock", "lock", input.clone());
+    let missing = block_on(own.pool.write(&id("o"), lock().assert_exists()));
+    assert_eq!(kind(missing), Some(ErrorKind::NotFound));
+    block_on(own.pool.write(&id("o"), lock())).unwrap();
+    let mut rados = Command::new("rados");
+    rados.arg("--conf").arg(crate::support::conf()).args([
+        "--pool",
+        own.pool.name(),
+        "lock",
+        "info",
+        "o",
+        "l",
+    ]);
+    let listed = String::from_utf8(rados.output().unwrap().stdout).unwrap();
+    assert!(listed.contains("exclusive"), "{listed}");
+    assert_eq!(kind(block_on(own.pool.write(&id("o"), lock()))), Some(ErrorKind::AlreadyExists));
+    let ours = ClassCall { class: "lock".into(), method: "list".into(), input: "".into() };
+    assert_eq!(block_on(own.pool.exec(&id("o"), ours)).unwrap(), "[]");
 }
 
 /// A token is a place in the cluster's order, not in a client's memory.

@@ -1,7 +1,8 @@
-//! `benthic cp`: what is copied is planned in [`plan`], and moved by [`upload`] and [`download`].
+//! `benthic cp`: what is copied is planned in [`plan`], and moved by [`upload`] and [`download`], or by [`stripe`].
 
 pub mod download;
 pub mod plan;
+pub mod stripe;
 pub mod upload;
 
 use crate::commands;
@@ -14,6 +15,7 @@ use benthic_core::ObjectId;
 use clap::Args;
 use plan::Side;
 use serde_json::{Value, json};
+use stripe::StripeArgs;
 
 /// Arguments of `benthic cp`.
 #[derive(Args)]
@@ -32,17 +34,26 @@ Again: every object made from a file has the attribute benthic.source with the f
 time and XXH3 digest. A file whose size and time are the same is not copied again; --checksum compares the \
 contents instead. What was copied is checked: the digest is computed again, beside the object.
 
+Large files: --stripe spreads one file over many objects, NAME.0000000000000000 and so on, in the layout of \
+libradosstriper: what it writes, `rados --striper` reads, and the other way round. It also copies such a \
+striped object to a file, or to another pool (POOL/NAME POOL2/NAME), which with --to-store is one of another \
+store. A copy that fails or is killed leaves a striped object that nobody reads; the same command goes on \
+with it, and `benthic rm --stripe` removes it. What had the name before is gone once the copy begins. A \
+fetched file appears under its name when it is complete; until then it is .NAME.benthic-part.
+
 With --json there is a line for every file as soon as it is stored durably. Failures are listed at the end.
 
 Examples:
   benthic cp cat.jpg photos/cats/
   benthic cp -r ./holiday photos/2026
-  benthic cp -r photos/2026 ./back")]
+  benthic cp -r photos/2026 ./back
+  benthic cp --stripe run42.root data/
+  benthic cp --stripe data/run42.root archive/run42.root --to-store file:./archive")]
 pub struct CpArgs {
     /// Copy directories, or all objects below a prefix
     #[arg(short, long)]
     recursive: bool,
-    /// Copies at once [default: two a core, 8 to 16]
+    /// Copies at once; with --stripe, objects at once [default: two a core, 8 to 16; with --stripe 16]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// Compare contents, not size and time, to find what is copied already
@@ -54,6 +65,8 @@ pub struct CpArgs {
     /// Create the pool of the destination, and the store, if they do not exist
     #[arg(long)]
     create_pool: bool,
+    #[command(flatten)]
+    stripe: StripeArgs,
     /// Files, directories, or objects
     #[arg(required = true, value_name = "SRC")]
     sources: Vec<String>,
@@ -137,6 +150,9 @@ impl<'a> Tally<'a> {
 }
 
 pub async fn run(args: CpArgs, session: &Session) -> Outcome {
+    if args.stripe.stripe {
+        return stripe::run(args, session).await;
+    }
     let options = Options {
         jobs: args.jobs.unwrap_or_else(jobs::default_jobs),
         checksum: args.checksum,

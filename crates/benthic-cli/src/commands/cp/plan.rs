@@ -52,12 +52,12 @@ pub enum Side {
 }
 
 /// Whether the text can only be a path.
-fn is_path(text: &str) -> bool {
+pub(super) fn is_path(text: &str) -> bool {
     matches!(text, "." | "..") || ["/", "./", "../"].iter().any(|start| text.starts_with(start))
 }
 
 /// Whether the text can only be an address: a pool ends at the first `:`.
-fn is_address(text: &str) -> bool {
+pub(super) fn is_address(text: &str) -> bool {
     !is_path(text) && text.split('/').next().is_some_and(|pool| pool.contains(':'))
 }
 

@@ -1,0 +1,265 @@
+//! `benthic cp --stripe`: one file and many objects.
+
+use super::CpArgs;
+use super::plan::{self, Side, Target};
+use crate::commands;
+use crate::exit::{Failure, Outcome};
+use crate::output::{Output, object_fields};
+use crate::store::{Session, blocking};
+use crate::striped::layout::{Layout, PIECE_BYTES_MAX};
+use crate::striped::lock::{Locks, WAIT_DEFAULT_S};
+use crate::striped::read::{self, Checked, Copied, Options, Reading};
+use crate::striped::write::{self, Source, SourceFile};
+use crate::striped::{State, Striped};
+use crate::units;
+use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId};
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Pieces under way if the user does not say: as many as `rados bench` has.
+const JOBS_DEFAULT: usize = 16;
+
+/// Options of `benthic cp` for striped objects.
+#[derive(Args)]
+pub struct StripeArgs {
+    /// Copy one file to many objects that make a striped object, such a one to a file, or one to another
+    #[arg(long, conflicts_with = "recursive")]
+    pub stripe: bool,
+    /// With --stripe: bytes that are together in an object, a multiple of 64 KiB [default: all of the object]
+    #[arg(long, value_name = "SIZE", requires = "stripe", value_parser = units::parse_size)]
+    stripe_unit: Option<u64>,
+    /// With --stripe: objects that get a unit in turns [default: 1]
+    #[arg(long, value_name = "N", requires = "stripe")]
+    stripe_count: Option<u64>,
+    /// With --stripe: size of the objects, at most 32 MiB [default: 4 MiB, more for files over 16 GiB]
+    #[arg(long, value_name = "SIZE", requires = "stripe", value_parser = units::parse_size)]
+    object_size: Option<u64>,
+    /// With --stripe: the store of the destination, if it is another one
+    #[arg(long, value_name = "URI", requires = "stripe")]
+    to_store: Option<String>,
+    /// With --stripe: how long others that work on the same striped object are waited for [default: 30]
+    #[arg(long, value_name = "SECONDS", requires = "stripe")]
+    lock_wait: Option<u64>,
+}
+
+impl StripeArgs {
+    fn has_layout(&self) -> bool {
+        self.stripe_unit.is_some() || self.stripe_count.is_some() || self.object_size.is_some()
+    }
+}
+
+/// Where an argument leads.
+enum Destination {
+    Path(PathBuf),
+    Object(Target),
+}
+
+pub async fn run(args: CpArgs, session: &Session) -> Outcome {
+    let [source] = args.sources.as_slice() else {
+        return Err(Failure::Usage("--stripe takes one source, a file or a striped object".to_owned()));
+    };
+    let options = Options {
+        jobs: args.jobs.unwrap_or(JOBS_DEFAULT),
+        checksum: args.checksum,
+        check: !args.no_check,
+        lock_wait: Duration::from_secs(args.stripe.lock_wait.unwrap_or(WAIT_DEFAULT_S)),
+    };
+    match plan::side(&args.sources)? {
+        Side::Paths(paths) => {
+            if args.stripe.to_store.is_some() {
+                return Err(Failure::Usage(
+                    "--to-store is for copies from object to object; --store names the store of a file's copy".to_owned(),
+                ));
+            }
+            let Some(path) = paths.first() else { return Ok(()) };
+            upload(path, source, &args, options, session).await
+        }
+        Side::Objects(sources) => {
+            let Some(from) = sources.first() else { return Ok(()) };
+            if from.is_directory() {
+                return Err(Failure::Usage(format!("name a striped object got={source:?}")));
+            }
+            if args.stripe.has_layout() {
+                return Err(Failure::Usage(
+                    "a striped object keeps its layout; for another one, fetch it to a file and store that"
+                        .to_owned(),
+                ));
+            }
+            match destination(&args, session).await? {
+                Destination::Path(path) => download(from, path, &args, options, session).await,
+                Destination::Object(to) => copy(from, &to, &args, options, session).await,
+            }
+        }
+    }
+}
+
+async fn destination(args: &CpArgs, session: &Session) -> Outcome<Destination> {
+    let text = args.destination.as_str();
+    if args.stripe.to_store.is_some() {
+        if plan::is_path(text) {
+            return Err(Failure::Usage(format!(
+                "with --to-store the destination is POOL/OBJECT got={text:?}"
+            )));
+        }
+        return Ok(Destination::Object(plan::target(text, text)?));
+    }
+    if plan::is_path(text) {
+        return Ok(Destination::Path(PathBuf::from(text)));
+    }
+    let pool = text.split('/').next().unwrap_or(text);
+    if plan::is_address(text) || session.store().await?.list_pools().await?.iter().any(|name| name == pool) {
+        return Ok(Destination::Object(plan::target(text, text)?));
+    }
+    Ok(Destination::Path(PathBuf::from(text)))
+}
+
+async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, session: &Session) -> Outcome {
+    let target = plan::target(source, &args.destination)?;
+    commands::check_writable(&target.namespace)?;
+    let name = path.file_name().and_then(|name| name.to_str());
+    let object = named(&target, name)?;
+    let path_to_open = path.to_owned();
+    let file = blocking(move || SourceFile::open(&path_to_open)).await?;
+    let StripeArgs { object_size, stripe_unit, stripe_count, .. } = args.stripe;
+    let layout = Layout::choose(file.size_bytes(), object_size, stripe_unit, stripe_count)?;
+    let pool = session
+        .pool_or_create(&target.pool, args.create_pool)
+        .await
+        .map_err(|error| plan::explain_missing_pool(error, &args.sources))?;
+    let to = Striped { pool, object, locks: Locks::of(session) };
+    let stored = store(Source::File(file), &to, layout, options, session).await?;
+    tell(session, &to, ("path", path.to_string_lossy().into_owned()), &stored)
+}
+
+/// Stores, and says what is left if that fails.
+async fn store(
+    source: Source,
+    to: &Striped,
+    layout: Layout,
+    options: Options,
+    session: &Session,
+) -> Outcome<Copied> {
+    let stored = write::store(source, to, layout, options).await;
+    let begun = |state: &State| matches!(state, State::Begun(_) | State::Bare);
+    if stored.is_err() && to.look().await.is_ok_and(|head| head.is_some_and(|head| begun(&head.state))) {
+        let address = address(to);
+        session.out.warning(format_args!(
+            "{address} is incomplete, and nobody reads it: the same command goes on, `benthic rm --stripe {address}` \
+             removes it"
+        ));
+    }
+    stored
+}
+
+async fn download(
+    from: &Target,
+    path: PathBuf,
+    args: &CpArgs,
+    options: Options,
+    session: &Session,
+) -> Outcome {
+    if args.create_pool {
+        return Err(Failure::Usage("--create-pool is for copies to a pool".to_owned()));
+    }
+    let object = named(from, None)?;
+    let is_directory = args.destination.ends_with('/') || path.is_dir();
+    let path = if is_directory {
+        plan::local_path(&path, object.name().rsplit('/').next().unwrap_or_default())?
+    } else {
+        path
+    };
+    let pool = session.pool(&from.pool).await?;
+    let from = Striped { pool, object, locks: Locks::of(session) };
+    let fetched = read::fetch(from.clone(), &path, options).await?;
+    warn_of_no_digest(&session.out, &fetched);
+    tell(session, &from, ("path", path.to_string_lossy().into_owned()), &fetched)
+}
+
+async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, session: &Session) -> Outcome {
+    commands::check_writable(&to.namespace)?;
+    let object = named(from, None)?;
+    let object_there = named(to, object.name().rsplit('/').next())?;
+    let other = args.stripe.to_store.as_ref().map(|uri| session.beside(uri.clone()));
+    let there = other.as_ref().unwrap_or(session);
+    if other.is_none() && (&from.pool, &object) == (&to.pool, &object_there) {
+        return Err(Failure::Usage("source and destination are the same striped object".to_owned()));
+    }
+    let from = Striped { pool: session.pool(&from.pool).await?, object, locks: Locks::of(session) };
+    let copied = async {
+        let pool = there.pool_or_create(&to.pool, args.create_pool).await?;
+        let to = Striped { pool, object: object_there, locks: Locks::of(there) };
+        let (lock, reading) = read::open(from.clone(), options.check, options.lock_wait).await?;
+        let copied = match check_layout(&reading) {
+            Ok(layout) => store(Source::Striped(reading), &to, layout, options, session).await,
+            Err(error) => Err(error.into()),
+        };
+        lock.release().await;
+        Ok::<_, Failure>((to, copied?))
+    }
+    .await;
+    let closed = match &other {
+        Some(other) => other.close().await,
+        None => Ok(()),
+    };
+    let (to, copied) = copied?;
+    closed?;
+    warn_of_no_digest(&session.out, &copied);
+    tell(session, &to, ("from", address(&from)), &copied)
+}
+
+/// Whether pieces of this layout can be written.
+fn check_layout(reading: &Reading) -> benthic_core::Result<Layout> {
+    if reading.layout.object_size <= PIECE_BYTES_MAX {
+        return Ok(reading.layout);
+    }
+    let message =
+        "its objects are larger than 32 MiB; fetch it to a file, and store that with another layout";
+    Err(Error::new(ErrorKind::Unsupported, message).with("layout", reading.layout))
+}
+
+/// The object that a target means; `name` is for one that names only where.
+fn named(target: &Target, name: Option<&str>) -> Outcome<ObjectId> {
+    let name = match name {
+        Some(name) if target.is_directory() => target.prefix.clone() + name,
+        None if target.is_directory() => {
+            let message = "the file's name is not UTF-8; give the object a name";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+        }
+        _ => target.prefix.clone(),
+    };
+    Ok(ObjectId::in_namespace(target.namespace.clone(), name)?)
+}
+
+fn address(at: &Striped) -> String {
+    ObjectAddress { pool: at.pool.name().to_owned(), object: at.object.clone() }.to_string()
+}
+
+fn warn_of_no_digest(out: &Output, copied: &Copied) {
+    if copied.checked == Checked::Lengths {
+        out.warning(
+            "there is no checksum, because another program wrote this; every piece is as long as it should be",
+        );
+    }
+}
+
+fn tell(session: &Session, at: &Striped, other: (&str, String), copied: &Copied) -> Outcome {
+    let Copied { size_bytes, pieces, pieces_kept, unchanged, checked } = *copied;
+    let text = if unchanged {
+        format!("unchanged: {}", units::size(size_bytes))
+    } else {
+        let kept = if pieces_kept > 0 { format!(", {pieces_kept} were there") } else { String::new() };
+        format!("copied {} in {}{kept}", units::size(size_bytes), units::count(pieces, "piece"))
+    };
+    session.out.result(text, || {
+        let mut fields = object_fields(at.pool.name(), &at.object);
+        fields.insert(other.0.to_owned(), json!(other.1));
+        fields.insert("size_bytes".to_owned(), json!(size_bytes));
+        fields.insert("status".to_owned(), json!(if unchanged { "unchanged" } else { "copied" }));
+        fields.insert("pieces".to_owned(), json!(pieces));
+        fields.insert("pieces_kept".to_owned(), json!(pieces_kept));
+        fields.insert("checked".to_owned(), json!(checked.name()));
+        Value::Object(fields)
+    })
+}

@@ -1,0 +1,263 @@
+//! The lock of a striped object, on its first object: libradosstriper's, with a lease.
+//!
+//! Who reads holds it shared, who writes or removes holds it exclusively, and so does libradosstriper, whose writers hold it
+//! shared among themselves. On Ceph it is one of Ceph's class `lock`, which that library uses; engines that do not have it
+//! have ours. Ours and those of libradosstriper exclude each other; a lease more is what lets a killed copy go on soon.
+
+use super::{Striped, unique};
+use crate::interrupt;
+use crate::store::Session;
+use benthic_classes::lock::wire::{Input, Mode};
+use benthic_core::names::CEPH_CLASS_PREFIX;
+use benthic_core::{ClassCall, Error, ErrorKind, Result, WriteOp, WriteStep};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// libradosstriper's name for it.
+const NAME: &str = "striper.lock";
+/// What libradosstriper tags a shared lock with; those with another tag exclude each other. An exclusive one has none.
+const SHARED_TAG: &str = "Tag";
+
+/// How long the lock outlives its holder. A copy that was killed is waited for so long.
+const LEASE: Duration = Duration::from_secs(20);
+/// How often it is renewed.
+const RENEWAL: Duration = Duration::from_secs(5);
+/// Between attempts to get it.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a lock is waited for if the user does not say: longer than a lease.
+pub const WAIT_DEFAULT_S: u64 = 30;
+
+/// Whose class has the locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locks {
+    /// Ceph's.
+    Ceph,
+    /// Ours.
+    Own,
+}
+
+/// A held lock, renewed until it is released.
+pub struct Lock {
+    at: Striped,
+    cookie: String,
+    lost: Arc<AtomicBool>,
+    stop: oneshot::Sender<()>,
+    renewing: JoinHandle<()>,
+}
+
+impl Lock {
+    /// Takes the lock; waits for others up to `wait`, or until a signal. An exclusive one makes the first object if `create`,
+    /// otherwise it must be there.
+    ///
+    /// # Errors
+    /// `Busy` when the time is over; `NotFound` if the first object is missing; as [`benthic_core::Pool::write`].
+    pub async fn take(at: &Striped, mode: Mode, create: bool, wait: Duration) -> Result<Lock> {
+        let cookie = unique();
+        let object = at.piece(0)?;
+        let op = |renew: bool| {
+            let op = WriteOp::new();
+            let mut op = if create && !renew { op } else { op.assert_exists() };
+            op.steps.push(WriteStep::Exec(at.locks.acquire(mode, &cookie, LEASE)));
+            op
+        };
+        let began = Instant::now();
+        loop {
+            match at.pool.write(&object, op(false)).await {
+                Ok(_) => break,
+                Err(error) if error.kind() != ErrorKind::Busy => return Err(error),
+                Err(error) if began.elapsed() >= wait || interrupt::is_set() => {
+                    let message = "others work on this striped object; wait, or say how long with --lock-wait. On a cluster \
+                        `rados lock info OBJECT striper.lock` shows who, and `rados lock break` ends what a killed program left";
+                    let error = Error::new(ErrorKind::Busy, message).with_source(error);
+                    return Err(error.with("pool", at.pool.name()).with("object", &object));
+                }
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+        let lost = Arc::new(AtomicBool::new(false));
+        let (stop, mut stopped) = oneshot::channel();
+        let renewal = op(true);
+        let (pool, is_lost) = (Arc::clone(&at.pool), Arc::clone(&lost));
+        let renewing = tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = &mut stopped => return,
+                    () = tokio::time::sleep(RENEWAL) => {}
+                }
+                // Whatever else fails may pass, and the next attempt comes before the lease ends.
+                if let Err(error) = pool.write(&object, renewal.clone()).await
+                    && matches!(error.kind(), ErrorKind::Busy | ErrorKind::NotFound | ErrorKind::Conflict)
+                {
+                    is_lost.store(true, Ordering::Relaxed);
+                    return;
+                }
+            }
+        });
+        Ok(Lock { at: at.clone(), cookie, lost, stop, renewing })
+    }
+
+    /// A handle for jobs to ask whether it is still held.
+    pub fn watch(&self) -> Watch {
+        Watch(Arc::clone(&self.lost))
+    }
+
+    /// Ends the renewals, and returns when none is under way.
+    async fn stop(self) -> (Striped, String) {
+        // The task may have ended by itself.
+        let _ = self.stop.send(());
+        let _ = self.renewing.await;
+        (self.at, self.cookie)
+    }
+
+    /// Lets go of it. If that fails, its lease ends.
+    pub async fn release(self) {
+        let (at, cookie) = self.stop().await;
+        let mut op = WriteOp::new().assert_exists();
+        op.steps.push(WriteStep::Exec(at.locks.release(&cookie)));
+        let released = match at.piece(0) {
+            Ok(object) => at.pool.write(&object, op).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = released {
+            tracing::info!("the lock is free when its lease ends: {error}");
+        }
+    }
+
+    /// Removes the first object, and the lock with it.
+    ///
+    /// # Errors
+    /// As [`benthic_core::Pool::write`].
+    pub async fn remove_object(self, op: WriteOp) -> Result<()> {
+        let (at, _) = self.stop().await;
+        at.pool.write(&at.piece(0)?, op.remove()).await.map(|_| ())
+    }
+}
+
+/// Tells whether a lock is still held.
+#[derive(Clone)]
+pub struct Watch(Arc<AtomicBool>);
+
+impl Watch {
+    /// Fails if the lock is no longer held.
+    ///
+    /// # Errors
+    /// `Conflict`.
+    pub fn check(&self) -> Result<()> {
+        if !self.0.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Conflict,
+            "the lock of the striped object was taken away; repeat the command",
+        ))
+    }
+}
+
+impl Locks {
+    /// Those of the store of a session.
+    pub fn of(session: &Session) -> Locks {
+        if session.is_ceph() { Locks::Ceph } else { Locks::Own }
+    }
+
+    /// Takes the lock, or renews it.
+    fn acquire(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
+        match self {
+            Locks::Own => {
+                let input = Input {
+                    mode: Some(mode),
+                    lease_ms: u64::try_from(lease.as_millis()).ok(),
+                    ..own_input(cookie)
+                };
+                call("lock", "acquire", input.encode().into_bytes())
+            }
+            Locks::Ceph => {
+                let (kind, tag) = match mode {
+                    Mode::Exclusive => (1, ""),
+                    Mode::Shared => (2, SHARED_TAG),
+                };
+                let seconds = u32::try_from(lease.as_secs()).unwrap_or(u32::MAX);
+                let fields = [
+                    string(NAME),
+                    vec![kind],
+                    string(cookie),
+                    string(tag),
+                    string("benthic"),
+                    seconds.to_le_bytes().to_vec(),
+                    // Nanoseconds of the lease.
+                    0_u32.to_le_bytes().to_vec(),
+                    // The same holder may renew it.
+                    vec![1],
+                ];
+                call(&format!("{CEPH_CLASS_PREFIX}lock"), "lock", versioned(&fields.concat()))
+            }
+        }
+    }
+
+    fn release(self, cookie: &str) -> ClassCall {
+        match self {
+            Locks::Own => call("lock", "release", own_input(cookie).encode().into_bytes()),
+            Locks::Ceph => {
+                let fields = [string(NAME), string(cookie)].concat();
+                call(&format!("{CEPH_CLASS_PREFIX}lock"), "unlock", versioned(&fields))
+            }
+        }
+    }
+}
+
+fn own_input(cookie: &str) -> Input {
+    Input {
+        name: NAME.to_owned(),
+        owner: "benthic".to_owned(),
+        cookie: Some(cookie.to_owned()),
+        mode: None,
+        lease_ms: None,
+    }
+}
+
+fn call(class: &str, method: &str, input: Vec<u8>) -> ClassCall {
+    ClassCall { class: class.to_owned(), method: method.to_owned(), input: input.into() }
+}
+
+/// A string as Ceph encodes it.
+fn string(text: &str) -> Vec<u8> {
+    let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    [&len.to_le_bytes()[..], text.as_bytes()].concat()
+}
+
+/// A structure as Ceph encodes it: its version, the oldest that understands it, the length, and the fields.
+fn versioned(fields: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(fields.len()).unwrap_or(u32::MAX);
+    [&[1, 1][..], &len.to_le_bytes(), fields].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LEASE, Locks, Mode};
+
+    /// Written down from Ceph's encoding rules.
+    #[test]
+    fn calls_of_the_class_of_ceph_are_encoded_as_it_decodes_them() {
+        let call = Locks::Ceph.acquire(Mode::Shared, "c1", LEASE);
+        let expected = [
+            &[1, 1, 50, 0, 0, 0][..],
+            b"\x0c\0\0\0striper.lock",
+            &[2],
+            b"\x02\0\0\0c1",
+            b"\x03\0\0\0Tag",
+            b"\x07\0\0\0benthic",
+            &[20, 0, 0, 0, 0, 0, 0, 0],
+            &[1],
+        ]
+        .concat();
+        assert_eq!((call.class.as_str(), call.method.as_str()), ("ceph.lock", "lock"));
+        assert_eq!(call.input[6..].len(), usize::from(call.input[2]));
+        assert_eq!(call.input, expected);
+        let call = Locks::Ceph.release("c1");
+        assert_eq!(call.method, "unlock");
+        assert_eq!(call.input, [&[1, 1, 22, 0, 0, 0][..], b"\x0c\0\0\0striper.lock\x02\0\0\0c1"].concat());
+    }
+}

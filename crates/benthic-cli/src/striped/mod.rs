@@ -1,0 +1,321 @@
+//! Striped objects: a file in many objects, in libradosstriper's own layout, so that `rados --striper` reads what is written
+//! here and the other way round. docs/formats.md has the names and attributes, and the order of writes.
+//!
+//! [`layout`] is the arithmetic, [`lock`] the lock that all who work on a striped object take; [`write`] and [`read`] move
+//! the pieces, [`part`] is the file that a download fills.
+
+pub mod layout;
+pub mod lock;
+pub mod part;
+pub mod read;
+pub mod remove;
+pub mod write;
+
+use crate::exit::Outcome;
+use crate::jobs;
+use crate::transfer::misfit;
+use benthic_classes::digest::{Algorithm, Hasher};
+use benthic_core::{Clock, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, Stat, SystemClock};
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use layout::Layout;
+use lock::Locks;
+use serde::{Deserialize, Serialize};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What the names of first objects end with.
+pub const FIRST_SUFFIX: &str = ".0000000000000000";
+
+const OBJECT_SIZE_XATTR: &str = "striper.layout.object_size";
+const STRIPE_UNIT_XATTR: &str = "striper.layout.stripe_unit";
+const STRIPE_COUNT_XATTR: &str = "striper.layout.stripe_count";
+/// The size of the file. Without it nobody reads the striped object.
+const SIZE_XATTR: &str = "striper.size";
+/// Of a first object without a size: what is begun, as [`Begun`].
+const BEGUN_XATTR: &str = "benthic.begun";
+/// Of a first object: what the file was, as [`Note`].
+const NOTE_XATTR: &str = "benthic.striped";
+/// Of every piece: the XXH3 digest of what it holds.
+const PIECE_XATTR: &str = "benthic.piece";
+
+/// Memory for pieces that are under way.
+const WINDOW_BYTES: u64 = 256 * 1024 * 1024;
+
+/// A striped object by its name.
+#[derive(Clone)]
+pub struct Striped {
+    /// The pool.
+    pub pool: Arc<dyn Pool>,
+    /// The name without the numbers of the pieces.
+    pub object: ObjectId,
+    /// How it is locked there.
+    pub locks: Locks,
+}
+
+/// What is known of the file that a striped object was made of: the value of [`NOTE_XATTR`], as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Size of the file.
+    pub size_bytes: u64,
+    /// Its modification time, in nanoseconds since 1970 (UTC).
+    pub modified_unix_ns: i64,
+    /// How many pieces there are.
+    pub pieces: u64,
+    /// The XXH3 digest of the pieces' digests, see [`digest_of_all`].
+    pub xxh3: String,
+}
+
+/// What is being written or removed, or was when somebody was interrupted: the value of [`BEGUN_XATTR`], as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    /// Whoever began it; another value each time.
+    pub run: String,
+    /// No piece from this number on is there.
+    pub pieces: u64,
+}
+
+/// What the first object says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// There is a striped object.
+    Whole {
+        /// How it is cut.
+        layout: Layout,
+        /// Size of the file.
+        size_bytes: u64,
+        /// What is known of the file; nothing if another program wrote it, or changed its size since.
+        note: Option<Note>,
+    },
+    /// It is incomplete.
+    Begun(Begun),
+    /// The first object has neither size nor note.
+    Bare,
+}
+
+/// The first object.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// What it says.
+    pub state: State,
+    /// Its own size and time.
+    pub stat: Stat,
+}
+
+impl Head {
+    /// Size and time of the file; nothing if the striped object is incomplete.
+    pub fn stat_of_file(&self) -> Option<Stat> {
+        let State::Whole { size_bytes, note, .. } = &self.state else { return None };
+        let modified = note.as_ref().and_then(|note| u64::try_from(note.modified_unix_ns).ok());
+        Some(Stat {
+            size_bytes: *size_bytes,
+            modified_unix_ns: modified.unwrap_or(self.stat.modified_unix_ns),
+        })
+    }
+}
+
+/// The striped object whose first object this is; nothing if it is none.
+///
+/// # Errors
+/// None that is possible: a part of a name is a name.
+pub fn whole_of(object: ObjectId) -> Result<Option<ObjectId>> {
+    match object.name().strip_suffix(FIRST_SUFFIX) {
+        Some(name) if !name.is_empty() => ObjectId::in_namespace(object.namespace(), name).map(Some),
+        _ => Ok(None),
+    }
+}
+
+impl Striped {
+    /// The object that a piece is in.
+    ///
+    /// # Errors
+    /// `LimitExceeded` if the name gets too long.
+    pub fn piece(&self, piece: u64) -> Result<ObjectId> {
+        ObjectId::in_namespace(self.object.namespace(), format!("{}.{piece:016x}", self.object.name()))
+    }
+
+    /// What the first object says; nothing if there is none.
+    ///
+    /// # Errors
+    /// `Corrupt` for attributes that are no layout; as [`Pool::read`].
+    pub async fn look(&self) -> Result<Option<Head>> {
+        let reply = match self.pool.read(&self.piece(0)?, ReadOp::new().stat().list_xattrs()).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            reply => reply?,
+        };
+        let [ReadOutput::Stat(stat), ReadOutput::Xattrs(xattrs)] = reply.outputs.as_slice() else {
+            return Err(misfit());
+        };
+        Ok(Some(Head { state: State::parse(xattrs)?, stat: *stat }))
+    }
+
+    /// What the first object says, which must be there and say that the striped object is whole.
+    ///
+    /// # Errors
+    /// `NotFound`; as [`Striped::look`].
+    pub async fn look_whole(&self) -> Result<(Layout, u64, Option<Note>, Stat)> {
+        match self.look().await? {
+            Some(Head { state: State::Whole { layout, size_bytes, note }, stat }) => {
+                Ok((layout, size_bytes, note, stat))
+            }
+            Some(Head { state: State::Begun(_), .. }) => Err(self.missing(
+                "this striped object is incomplete: a copy to it, or its removal, goes on or was interrupted; the same copy \
+                 completes it, `benthic rm --stripe` removes it",
+            )),
+            Some(_) => Err(self.missing(
+                "the first object has no striper.size, so this is no striped object, or not yet; `benthic rm --stripe` \
+                 removes the pieces",
+            )),
+            None => Err(self.no_first_object()),
+        }
+    }
+
+    fn no_first_object(&self) -> Error {
+        self.missing("no striped object has this name; `benthic ls --stripe` lists those that are there")
+    }
+
+    fn missing(&self, message: &str) -> Error {
+        Error::new(ErrorKind::NotFound, message).with("pool", self.pool.name()).with("object", &self.object)
+    }
+
+    /// No piece from this number on is there.
+    async fn pieces_of(&self, state: &State) -> Result<u64> {
+        match state {
+            State::Whole { layout, size_bytes, .. } => Ok(layout.pieces(*size_bytes)),
+            State::Begun(begun) => Ok(begun.pieces.max(1)),
+            // As libradosstriper counts them.
+            State::Bare => {
+                let mut pieces = 1;
+                while is_there(&*self.pool, &self.piece(pieces)?).await? {
+                    pieces += 1;
+                }
+                Ok(pieces)
+            }
+        }
+    }
+}
+
+/// If an object is missing because it is striped, the error says which `verb` means those.
+pub async fn explain(error: Error, pool: Arc<dyn Pool>, object: &ObjectId, verb: &str) -> Error {
+    let first = ObjectId::in_namespace(object.namespace(), format!("{}{FIRST_SUFFIX}", object.name()));
+    let is_striped = match first {
+        Ok(first) if error.kind() == ErrorKind::NotFound => is_there(&*pool, &first).await.unwrap_or(false),
+        _ => false,
+    };
+    if is_striped {
+        error.with("hint", format_args!("a striped object has this name: `benthic {verb} --stripe`"))
+    } else {
+        error
+    }
+}
+
+async fn is_there(pool: &dyn Pool, object: &ObjectId) -> Result<bool> {
+    match pool.stat(object).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl State {
+    fn parse(xattrs: &BTreeMap<String, Bytes>) -> Result<State> {
+        let Some(size) = xattrs.get(SIZE_XATTR) else {
+            let begun = xattrs.get(BEGUN_XATTR).and_then(|value| serde_json::from_slice(value).ok());
+            return Ok(begun.map_or(State::Bare, State::Begun));
+        };
+        let part = |name: &str| {
+            let value = xattrs.get(name);
+            value.and_then(|value| number(value)).ok_or_else(|| {
+                Error::new(ErrorKind::Corrupt, "the first object has no such attribute with a number in it")
+                    .with("attribute", name)
+            })
+        };
+        let layout = Layout {
+            object_size: part(OBJECT_SIZE_XATTR)?,
+            stripe_unit: part(STRIPE_UNIT_XATTR)?,
+            stripe_count: part(STRIPE_COUNT_XATTR)?,
+        };
+        layout
+            .check()
+            .map_err(|error| Error::new(ErrorKind::Corrupt, error.message()).with("layout", layout))?;
+        let size_bytes = number(size).filter(|size_bytes| layout.pieces(*size_bytes) <= layout::PIECES_MAX);
+        let size_bytes = size_bytes.ok_or_else(|| {
+            Error::new(ErrorKind::Corrupt, "the size is no number, or one of too many pieces")
+                .with("attribute", SIZE_XATTR)
+        })?;
+        let note: Option<Note> = xattrs.get(NOTE_XATTR).and_then(|value| serde_json::from_slice(value).ok());
+        let note =
+            note.filter(|note| note.size_bytes == size_bytes && note.pieces == layout.pieces(size_bytes));
+        Ok(State::Whole { layout, size_bytes, note })
+    }
+}
+
+/// A number as libradosstriper writes it.
+fn number(value: &[u8]) -> Option<u64> {
+    std::str::from_utf8(value).ok()?.parse().ok().filter(|number| i64::try_from(*number).is_ok())
+}
+
+/// The XXH3 digest of bytes.
+fn digest(data: &[u8]) -> String {
+    let mut hasher = Hasher::new(Algorithm::Xxh3);
+    hasher.update(data);
+    hasher.finish()
+}
+
+/// The digest of a file: XXH3 of its pieces' digests in their order, each as 32 hexadecimal digits and a line end.
+fn digest_of_all<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hasher = Hasher::new(Algorithm::Xxh3);
+    for digest in digests {
+        hasher.update(digest.as_bytes());
+        hasher.update(b"\n");
+    }
+    hasher.finish()
+}
+
+/// Something that no other run has.
+fn unique() -> String {
+    format!("{}.{}", std::process::id(), SystemClock::default().unix_ns())
+}
+
+/// As many jobs as memory has room for pieces.
+pub fn window(jobs: usize, layout: Layout) -> usize {
+    let room = usize::try_from(WINDOW_BYTES / layout.object_size.max(1)).unwrap_or(1);
+    jobs.clamp(1, room.max(1))
+}
+
+/// Runs a job for every piece, `jobs` at a time. After the first failure, and after a signal, no further one starts, and it
+/// returns when those that run have ended.
+async fn each<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
+    pieces: Range<u64>,
+    jobs: usize,
+    job: impl Fn(u64) -> F,
+    mut done: impl FnMut(u64, T),
+) -> Outcome {
+    let has_failed = Cell::new(false);
+    let failure = RefCell::new(None);
+    let items = stream::iter(pieces).take_while(|_| std::future::ready(!has_failed.get())).map(Ok);
+    let numbered = |piece| {
+        let job = job(piece);
+        async move { (piece, job.await) }
+    };
+    let ended = jobs::run(items, jobs, numbered, |(piece, result): (u64, Result<T>)| {
+        match result {
+            Ok(result) => done(piece, result),
+            Err(error) => {
+                has_failed.set(true);
+                failure.borrow_mut().get_or_insert(error.with("piece", piece));
+            }
+        }
+        Ok(())
+    })
+    .await;
+    match failure.into_inner() {
+        Some(error) => Err(error.into()),
+        None => ended,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! The file that a download fills, piece by piece in any order. All of it blocks.
+//!
+//! It is `.NAME.benthic-part` beside the file that it becomes. Where the pieces have digests, it stays when the download does not
+//! come to its end, and the next one fetches only what it lacks.
+
+use super::layout::{Extent, Layout};
+use super::{Note, digest, digest_of_all};
+use crate::local;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// A file that is filled.
+pub struct Part {
+    file: File,
+    path: PathBuf,
+    target: PathBuf,
+    was_begun: bool,
+    stays: bool,
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |error| Error::io(Action::Admin, "cannot write the file", error).with("path", path.display())
+}
+
+impl Part {
+    /// Begins a file, or goes on with one that `resumable` allows to go on with. What has the name now stays until
+    /// [`Part::finish`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no file; `Busy` if another program fills it; those of the file system.
+    pub fn open(target: &Path, size_bytes: u64, resumable: bool) -> Result<Part> {
+        let target = match fs::metadata(target) {
+            Ok(metadata) if metadata.is_file() => fs::canonicalize(target).map_err(failed(target))?,
+            Ok(_) => {
+                let message = "a striped object goes to a file, and this is something else";
+                return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", target.display()));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => target.to_owned(),
+            Err(error) => return Err(failed(target)(error)),
+        };
+        let Some(name) = target.file_name() else {
+            return Err(
+                Error::new(ErrorKind::InvalidArgument, "this names no file").with("path", target.display())
+            );
+        };
+        let path = target.with_file_name(format!(".{}.benthic-part", name.to_string_lossy()));
+        let was_there = match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_file() => true,
+            Ok(_) => {
+                let message = "this is in the way of a download and no file; remove it";
+                return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+            }
+            Err(_) => false,
+        };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).truncate(false);
+        let file = options.create(was_there).create_new(!was_there).open(&path).map_err(failed(&path))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::new(ErrorKind::Busy, "another program fetches this file")
+                    .with("path", target.display()));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(&path)(error)),
+        }
+        if !(was_there && resumable) {
+            file.set_len(0).map_err(failed(&path))?;
+        }
+        file.set_len(size_bytes).map_err(failed(&path))?;
+        Ok(Part { file, path, target, was_begun: was_there && resumable, stays: resumable })
+    }
+
+    /// Whether something may be in it already.
+    pub fn was_begun(&self) -> bool {
+        self.was_begun
+    }
+
+    /// Reads a piece.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn read(&self, extents: &[Extent]) -> Result<Vec<u8>> {
+        gather(&self.file, extents).map_err(failed(&self.path))
+    }
+
+    /// Writes a piece, which has as many bytes as its extents.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write(&self, extents: &[Extent], mut data: &[u8]) -> Result<()> {
+        for extent in extents {
+            let len = usize::try_from(extent.len_bytes).unwrap_or(usize::MAX).min(data.len());
+            let (now, rest) = data.split_at(len);
+            self.file.write_all_at(now, extent.offset_bytes).map_err(failed(&self.path))?;
+            data = rest;
+        }
+        Ok(())
+    }
+
+    /// Gives the file its modification time, if it is to have one, and its name.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn finish(mut self, modified_unix_ns: Option<i64>) -> Result<()> {
+        if let Some(modified_unix_ns) = modified_unix_ns {
+            let distance = Duration::from_nanos(modified_unix_ns.unsigned_abs());
+            let modified = if modified_unix_ns < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance };
+            self.file.set_modified(modified).map_err(failed(&self.path))?;
+        }
+        fs::rename(&self.path, &self.target).map_err(failed(&self.target))?;
+        self.stays = true;
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.stays {
+            // Nobody can be told.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Reads ranges of a file, one behind the other.
+///
+/// # Errors
+/// Those of the file system; `UnexpectedEof` behind the end.
+pub fn gather(file: &File, extents: &[Extent]) -> io::Result<Vec<u8>> {
+    let len_bytes: u64 = extents.iter().map(|extent| extent.len_bytes).sum();
+    let mut data = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
+    let mut at = 0;
+    for extent in extents {
+        let end = at + usize::try_from(extent.len_bytes).unwrap_or(usize::MAX);
+        file.read_exact_at(&mut data[at..end], extent.offset_bytes)?;
+        at = end;
+    }
+    Ok(data)
+}
+
+/// Whether a file is what was copied, by its size and time, or by its content if `checksum`.
+///
+/// # Errors
+/// Those of the file system.
+pub fn is_there(path: &Path, layout: Layout, note: &Note, checksum: bool) -> Result<bool> {
+    let Ok(metadata) = fs::metadata(path) else { return Ok(false) };
+    if !metadata.is_file() || metadata.len() != note.size_bytes {
+        return Ok(false);
+    }
+    if !checksum {
+        return Ok(local::modified_unix_ns(&metadata) == note.modified_unix_ns);
+    }
+    let unreadable =
+        |error| Error::io(Action::Admin, "cannot read the file", error).with("path", path.display());
+    let file = File::open(path).map_err(unreadable)?;
+    let mut digests = Vec::new();
+    for piece in 0..note.pieces {
+        digests.push(digest(&gather(&file, &layout.extents(note.size_bytes, piece)).map_err(unreadable)?));
+    }
+    Ok(digest_of_all(digests.iter().map(String::as_str)) == note.xxh3)
+}

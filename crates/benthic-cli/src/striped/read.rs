@@ -1,0 +1,309 @@
+//! From a striped object: its pieces, and whether they are what was stored.
+
+use super::lock::Lock;
+use super::part::Part;
+use super::{Note, PIECE_XATTR, Striped, digest, digest_of_all, each, window};
+use crate::exit::Outcome;
+use crate::progress::Progress;
+use crate::store::blocking;
+use crate::transfer::{misfit, xxh3_beside};
+use benthic_classes::lock::wire::Mode;
+use benthic_core::{Error, ErrorKind, ReadOp, ReadOutput, Result};
+use bytes::{Bytes, BytesMut};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How much one operation reads.
+const RANGE_BYTES: u64 = 32 * 1024 * 1024;
+
+/// A striped object that is read.
+#[derive(Clone)]
+pub struct Reading {
+    /// What is read.
+    pub at: Striped,
+    /// How it is cut.
+    pub layout: super::Layout,
+    /// Size of the file.
+    pub size_bytes: u64,
+    /// What is known of the file.
+    pub note: Option<Note>,
+    /// Whether it is checked.
+    pub check: bool,
+}
+
+/// What is left of a piece when its bytes are where they go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The digest of what was read.
+    pub read: String,
+    /// The digest that was kept with the piece, if one was.
+    pub kept: Option<String>,
+}
+
+/// What a check of everything found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// It is what was copied.
+    Digest,
+    /// Another program wrote it, so there is no digest; every piece is as long as it should be.
+    Lengths,
+    /// The user wanted none.
+    No,
+}
+
+impl Checked {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Checked::Digest => "digest",
+            Checked::Lengths => "lengths",
+            Checked::No => "no",
+        }
+    }
+}
+
+impl Reading {
+    /// Pieces to read.
+    pub fn pieces(&self) -> u64 {
+        self.layout.pieces(self.size_bytes)
+    }
+
+    /// What was kept with a piece, before it is read.
+    ///
+    /// # Errors
+    /// As [`benthic_core::Pool::read`].
+    pub async fn kept(&self, piece: u64) -> Result<Option<String>> {
+        match self.at.pool.read(&self.at.piece(piece)?, ReadOp::new().list_xattrs()).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            reply => match reply?.outputs.as_slice() {
+                [ReadOutput::Xattrs(xattrs)] => Ok(xattrs.get(PIECE_XATTR).and_then(|value| text(value))),
+                _ => Err(misfit()),
+            },
+        }
+    }
+
+    /// A piece, one version of it.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is missing or too short, unless it is not to be checked: then there are zeros, as libradosstriper reads
+    /// them; as [`benthic_core::Pool::read`].
+    pub async fn piece(&self, piece: u64) -> Result<(Bytes, Seen)> {
+        let (object, len_bytes) = (self.at.piece(piece)?, self.layout.piece_len(self.size_bytes, piece));
+        let first_bytes = len_bytes.min(RANGE_BYTES);
+        let op = ReadOp::new().list_xattrs().read(0, first_bytes);
+        let mut data;
+        let mut kept = None;
+        match self.at.pool.read(&object, op).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => data = Bytes::new(),
+            reply => {
+                let reply = reply?;
+                let [ReadOutput::Xattrs(xattrs), ReadOutput::Data(first)] = reply.outputs.as_slice() else {
+                    return Err(misfit());
+                };
+                kept = xattrs.get(PIECE_XATTR).and_then(|value| text(value));
+                data = first.clone();
+                if data.len() as u64 == first_bytes && first_bytes < len_bytes {
+                    let mut whole = BytesMut::from(&data[..]);
+                    while (whole.len() as u64) < len_bytes {
+                        let offset_bytes = whole.len() as u64;
+                        let op = ReadOp::new().assert_version(reply.version);
+                        let op = op.read(offset_bytes, (len_bytes - offset_bytes).min(RANGE_BYTES));
+                        let next = self.at.pool.read(&object, op).await?;
+                        let [ReadOutput::Data(next)] = next.outputs.as_slice() else { return Err(misfit()) };
+                        if next.is_empty() {
+                            break;
+                        }
+                        whole.extend_from_slice(next);
+                    }
+                    data = whole.freeze();
+                }
+            }
+        }
+        if (data.len() as u64) < len_bytes {
+            if self.check {
+                let message = "a piece is missing or too short: the striped object is damaged, or it was written with gaps; \
+                    --no-check reads zeros there";
+                return Err(Error::new(ErrorKind::Corrupt, message)
+                    .with("object", &object)
+                    .with("len_bytes", data.len())
+                    .with("expected_bytes", len_bytes));
+            }
+            let mut filled = BytesMut::from(&data[..]);
+            filled.resize(usize::try_from(len_bytes).unwrap_or(usize::MAX), 0);
+            data = filled.freeze();
+        }
+        let (data, read) = blocking(move || {
+            let read = digest(&data);
+            Ok((data, read))
+        })
+        .await?;
+        Ok((data, Seen { read, kept }))
+    }
+
+    /// Judges what was read of all pieces, in their order.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is not what was stored.
+    pub async fn judge(&self, seen: &[Seen]) -> Result<Checked> {
+        if !self.check {
+            return Ok(Checked::No);
+        }
+        let Some(note) = &self.note else { return Ok(Checked::Lengths) };
+        if digest_of_all(seen.iter().map(|seen| seen.read.as_str())) == note.xxh3 {
+            return Ok(Checked::Digest);
+        }
+        let differs = |seen: &Seen| seen.kept.as_ref() != Some(&seen.read);
+        let wrong = seen.iter().position(differs).unwrap_or(0);
+        // Other programs that replace a striped object keep the attributes of the first piece, and remove the others.
+        let others_replaced = seen.iter().skip(1).all(|seen| seen.kept.is_none());
+        if others_replaced && (seen.len() > 1 || self.is_stored(seen).await?) {
+            return Ok(Checked::Lengths);
+        }
+        let message = "a piece is not what was stored with the others: it is damaged, or another program changed it; \
+            --no-check reads it as it is";
+        Err(Error::new(ErrorKind::Corrupt, message).with("object", self.at.piece(wrong as u64)?))
+    }
+
+    /// Whether the only piece that was read is what is stored, computed beside it.
+    async fn is_stored(&self, seen: &[Seen]) -> Result<bool> {
+        let object = self.at.piece(0)?;
+        let (stat, version) = self.at.pool.stat(&object).await?;
+        let Some(first) = seen.first().filter(|_| stat.size_bytes == self.size_bytes) else {
+            return Ok(false);
+        };
+        match xxh3_beside(&*self.at.pool, &object, version).await {
+            Ok(beside) => Ok(beside == first.read),
+            // Where nothing can be computed, what another program changed cannot be told from damage.
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn text(value: &[u8]) -> Option<String> {
+    std::str::from_utf8(value).ok().map(str::to_owned)
+}
+
+/// What a copy did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// Size of the file.
+    pub size_bytes: u64,
+    /// Pieces.
+    pub pieces: u64,
+    /// Those that were there before.
+    pub pieces_kept: u64,
+    /// Whether all was there before, and nothing was done.
+    pub unchanged: bool,
+    /// What was checked.
+    pub checked: Checked,
+}
+
+/// How a copy is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Pieces at once, as far as memory has room.
+    pub jobs: usize,
+    /// Whether contents are compared to find what is copied already, instead of size and time.
+    pub checksum: bool,
+    /// Whether what was copied is checked.
+    pub check: bool,
+    /// How long others that hold the lock are waited for.
+    pub lock_wait: Duration,
+}
+
+/// Fetches a striped object into a file, which appears under its name when it is complete.
+///
+/// # Errors
+/// `NotFound`, `Busy`, `Corrupt`; `Conflict` if it was changed meanwhile; those of the file system.
+pub async fn fetch(at: Striped, path: &Path, options: Options) -> Outcome<Copied> {
+    let (layout, size_bytes, note, _) = at.look_whole().await?;
+    if let Some(note) = note.clone() {
+        let (path, checksum) = (path.to_owned(), options.checksum);
+        if blocking(move || super::part::is_there(&path, layout, &note, checksum)).await? {
+            let pieces = layout.pieces(size_bytes);
+            let checked = if options.checksum { Checked::Digest } else { Checked::No };
+            return Ok(Copied { size_bytes, pieces, pieces_kept: pieces, unchanged: true, checked });
+        }
+    }
+    let lock = Lock::take(&at, Mode::Shared, false, options.lock_wait).await?;
+    let fetched = fetch_locked(&lock, at, path, options).await;
+    lock.release().await;
+    fetched
+}
+
+async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -> Outcome<Copied> {
+    let (layout, size_bytes, note, stat) = at.look_whole().await?;
+    let reading = Reading { at, layout, size_bytes, note, check: options.check };
+    let progress = Progress::bytes("copying", size_bytes);
+    let (target, resumable) = (path.to_owned(), reading.note.is_some());
+    let part = Arc::new(blocking(move || Part::open(&target, size_bytes, resumable)).await?);
+    let pieces = reading.pieces();
+    let mut seen = vec![None; usize::try_from(pieces).unwrap_or(0)];
+    let mut pieces_kept = 0;
+    let job = |piece| {
+        let (reading, part, watch) = (reading.clone(), Arc::clone(&part), lock.watch());
+        async move {
+            watch.check()?;
+            fetch_piece(&reading, part, piece).await
+        }
+    };
+    each(0..pieces, window(options.jobs, layout), job, |piece, (found, was_there)| {
+        progress.advance(layout.piece_len(size_bytes, piece));
+        pieces_kept += u64::from(was_there);
+        if let Some(slot) = usize::try_from(piece).ok().and_then(|piece| seen.get_mut(piece)) {
+            *slot = Some(found);
+        }
+    })
+    .await?;
+    let seen: Vec<Seen> = seen.into_iter().flatten().collect();
+    let checked = reading.judge(&seen).await?;
+    let (layout_now, size_now, note_now, _) = reading.at.look_whole().await?;
+    if (layout_now, size_now, &note_now) != (layout, size_bytes, &reading.note) {
+        let message = "the striped object was changed while it was read; repeat the command";
+        return Err(Error::new(ErrorKind::Conflict, message).with("object", &reading.at.object).into());
+    }
+    // The time of the file is known only if the content is that of the file.
+    let noted =
+        reading.note.as_ref().filter(|_| checked != Checked::Lengths).map(|note| note.modified_unix_ns);
+    let modified = noted.or_else(|| i64::try_from(stat.modified_unix_ns).ok());
+    let Some(part) = Arc::into_inner(part) else {
+        return Err(Error::new(ErrorKind::Internal, "a job still has the file").into());
+    };
+    blocking(move || part.finish(modified)).await?;
+    Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: false, checked })
+}
+
+/// Brings a piece into the file, and says whether it was there.
+async fn fetch_piece(reading: &Reading, part: Arc<Part>, piece: u64) -> Result<(Seen, bool)> {
+    let extents = reading.layout.extents(reading.size_bytes, piece);
+    if part.was_begun()
+        && let Some(kept) = reading.kept(piece).await?
+    {
+        let (part, extents) = (Arc::clone(&part), extents.clone());
+        let here = blocking(move || Ok(digest(&part.read(&extents)?))).await?;
+        if here == kept {
+            return Ok((Seen { read: here, kept: Some(kept) }, true));
+        }
+    }
+    let (data, seen) = reading.piece(piece).await?;
+    blocking(move || part.write(&extents, &data)).await?;
+    Ok((seen, false))
+}
+
+/// Opens a striped object to be copied elsewhere, under a shared lock.
+///
+/// # Errors
+/// As [`fetch`].
+pub async fn open(at: Striped, check: bool, lock_wait: Duration) -> Result<(Lock, Reading)> {
+    at.look_whole().await?;
+    let lock = Lock::take(&at, Mode::Shared, false, lock_wait).await?;
+    match at.look_whole().await {
+        Ok((layout, size_bytes, note, _)) => Ok((lock, Reading { at, layout, size_bytes, note, check })),
+        Err(error) => {
+            lock.release().await;
+            Err(error)
+        }
+    }
+}

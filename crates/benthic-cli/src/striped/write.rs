@@ -1,0 +1,339 @@
+//! To a striped object: from a file, or from another striped object.
+//!
+//! The order, under the exclusive lock: the first object loses `striper.size` and gets the note of what is begun; the pieces
+//! are written, each by one operation with its digest; those that the object before had beyond them are removed; the first
+//! object gets layout, size and the note of the file, and loses the other note, on condition that this is still this run's.
+//! Until then nobody reads it, and whoever is killed before leaves what the next run goes on with.
+
+use super::layout::Layout;
+use super::lock::{Lock, Watch};
+use super::part::gather;
+use super::read::{Checked, Copied, Options, Reading, Seen};
+use super::{
+    BEGUN_XATTR, Begun, NOTE_XATTR, Note, OBJECT_SIZE_XATTR, PIECE_XATTR, SIZE_XATTR, STRIPE_COUNT_XATTR,
+    STRIPE_UNIT_XATTR, State, Striped, digest, digest_of_all, each, remove, unique, window,
+};
+use crate::exit::Outcome;
+use crate::local;
+use crate::progress::Progress;
+use crate::store::blocking;
+use crate::transfer::xxh3_beside;
+use benthic_classes::digest::Algorithm;
+use benthic_classes::digest::client::hash_here;
+use benthic_classes::lock::wire::Mode;
+use benthic_core::{Action, Compare, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp};
+use bytes::Bytes;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// What is copied.
+#[derive(Clone)]
+pub enum Source {
+    /// A file.
+    File(SourceFile),
+    /// Another striped object.
+    Striped(Reading),
+}
+
+/// A file as it was when it was opened.
+#[derive(Clone)]
+pub struct SourceFile {
+    file: Arc<File>,
+    path: PathBuf,
+    size_bytes: u64,
+    modified_unix_ns: i64,
+}
+
+impl SourceFile {
+    /// Opens a file. Blocks.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no regular file; those of the file system.
+    pub fn open(path: &Path) -> Result<SourceFile> {
+        let failed =
+            |error| Error::io(Action::Admin, "cannot read the file", error).with("path", path.display());
+        // Before it is opened: that of a pipe waits for a writer.
+        let metadata = std::fs::metadata(path).map_err(failed)?;
+        if !metadata.is_file() {
+            let message =
+                "only a regular file is striped; `benthic put` reads pipes, `benthic cp -r` directories";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+        }
+        Ok(SourceFile {
+            file: Arc::new(File::open(path).map_err(failed)?),
+            path: path.to_owned(),
+            size_bytes: metadata.len(),
+            modified_unix_ns: local::modified_unix_ns(&metadata),
+        })
+    }
+
+    /// Its size.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Fails if the file is no longer as it was. Blocks.
+    fn check(&self) -> Result<()> {
+        let metadata = self.file.metadata().map_err(|error| {
+            Error::io(Action::Admin, "cannot read the file", error).with("path", self.path.display())
+        })?;
+        if (metadata.len(), local::modified_unix_ns(&metadata)) == (self.size_bytes, self.modified_unix_ns) {
+            return Ok(());
+        }
+        let message = "the file changed while it was read; repeat the command";
+        Err(Error::new(ErrorKind::Conflict, message).with("path", self.path.display()))
+    }
+}
+
+impl Source {
+    /// Size of the file.
+    pub fn size_bytes(&self) -> u64 {
+        match self {
+            Source::File(file) => file.size_bytes,
+            Source::Striped(reading) => reading.size_bytes,
+        }
+    }
+
+    fn modified_unix_ns(&self) -> Option<i64> {
+        match self {
+            Source::File(file) => Some(file.modified_unix_ns),
+            Source::Striped(reading) => reading.note.as_ref().map(|note| note.modified_unix_ns),
+        }
+    }
+
+    /// Whether this is what a note tells of, as far as the user wants to know.
+    fn is_noted(&self, note: &Note, layout: Layout, noted_layout: Layout, checksum: bool) -> bool {
+        match self {
+            Source::File(file) => {
+                !checksum
+                    && (note.size_bytes, note.modified_unix_ns) == (file.size_bytes, file.modified_unix_ns)
+            }
+            Source::Striped(reading) => {
+                !checksum && layout == noted_layout && reading.note.as_ref() == Some(note)
+            }
+        }
+    }
+
+    async fn piece(&self, layout: Layout, piece: u64) -> Result<(Bytes, Seen)> {
+        match self {
+            Source::Striped(reading) => reading.piece(piece).await,
+            Source::File(file) => {
+                let (file, extents) = (file.clone(), layout.extents(file.size_bytes, piece));
+                blocking(move || match gather(&file.file, &extents) {
+                    Ok(data) => {
+                        let read = digest(&data);
+                        Ok((data.into(), Seen { kept: None, read }))
+                    }
+                    Err(error) => {
+                        file.check()?;
+                        Err(Error::io(Action::Admin, "cannot read the file", error)
+                            .with("path", file.path.display()))
+                    }
+                })
+                .await
+            }
+        }
+    }
+
+    /// Fails if what was read is not what there is.
+    async fn judge(&self, seen: &[Seen]) -> Result<Checked> {
+        match self {
+            Source::Striped(reading) => reading.judge(seen).await,
+            Source::File(file) => {
+                let file = file.clone();
+                blocking(move || file.check()).await?;
+                Ok(Checked::Digest)
+            }
+        }
+    }
+}
+
+/// Copies a file or a striped object to a striped object. What had the name before is gone from the beginning of the copy on.
+///
+/// # Errors
+/// `Busy`; `Conflict` if somebody else wrote to it, or the source changed, meanwhile; `Corrupt` if what arrived is not what was
+/// sent; as [`Pool::write`]. The striped object is then incomplete, which nobody reads, and the same copy goes on.
+pub async fn store(source: Source, to: &Striped, layout: Layout, options: Options) -> Outcome<Copied> {
+    let size_bytes = source.size_bytes();
+    let pieces = layout.pieces(size_bytes);
+    // The longest name is found to be too long before anything is done.
+    to.piece(pieces)?;
+    if let Some(head) = to.look().await?
+        && let State::Whole { layout: noted_layout, note: Some(note), .. } = head.state
+        && source.is_noted(&note, layout, noted_layout, options.checksum)
+    {
+        let checked = Checked::No;
+        return Ok(Copied { size_bytes, pieces, pieces_kept: pieces, unchanged: true, checked });
+    }
+    let lock = Lock::take(to, Mode::Exclusive, true, options.lock_wait).await?;
+    let stored = store_locked(&lock, source, to, layout, options).await;
+    lock.release().await;
+    stored
+}
+
+async fn store_locked(
+    lock: &Lock,
+    source: Source,
+    to: &Striped,
+    layout: Layout,
+    options: Options,
+) -> Outcome<Copied> {
+    let size_bytes = source.size_bytes();
+    let pieces = layout.pieces(size_bytes);
+    let Some(head) = to.look().await? else {
+        let message = "the first object was removed under the lock; repeat the command";
+        return Err(Error::new(ErrorKind::Conflict, message).with("object", &to.object).into());
+    };
+    let pieces_before = to.pieces_of(&head.state).await?;
+    // The first object is there because it holds the lock.
+    let may_be_there = pieces_before > 1 || head.stat.size_bytes > 0;
+    let begun = begin(to, pieces.max(pieces_before)).await?;
+    let progress = Progress::bytes("copying", size_bytes);
+    let mut seen = vec![None; usize::try_from(pieces).unwrap_or(0)];
+    let mut pieces_kept = 0;
+    // What is checked is no longer in memory, so as many more may be.
+    let jobs = window(options.jobs, layout);
+    let room = Arc::new(Semaphore::new(jobs));
+    let job = |piece| {
+        let writing = Writing {
+            room: Arc::clone(&room),
+            source: source.clone(),
+            to: to.clone(),
+            layout,
+            check: options.check,
+            may_be_there: may_be_there && piece < pieces_before,
+            watch: lock.watch(),
+        };
+        async move { writing.piece(piece).await }
+    };
+    each(0..pieces, if options.check { 2 * jobs } else { jobs }, job, |piece, (found, was_there)| {
+        progress.advance(layout.piece_len(size_bytes, piece));
+        pieces_kept += u64::from(was_there);
+        if let Some(slot) = usize::try_from(piece).ok().and_then(|piece| seen.get_mut(piece)) {
+            *slot = Some(found);
+        }
+    })
+    .await?;
+    let seen: Vec<Seen> = seen.into_iter().flatten().collect();
+    let checked = source.judge(&seen).await?;
+    remove::pieces(to, pieces..pieces_before, options.jobs).await?;
+    let note = source.modified_unix_ns().map(|modified_unix_ns| Note {
+        size_bytes,
+        modified_unix_ns,
+        pieces,
+        xxh3: digest_of_all(seen.iter().map(|seen| seen.read.as_str())),
+    });
+    complete(to, &begun, layout, size_bytes, note.as_ref()).await?;
+    Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: false, checked })
+}
+
+/// Makes a striped object incomplete, so that nobody reads it, and notes how many pieces may be there.
+///
+/// # Errors
+/// As [`Pool::write`].
+pub async fn begin(at: &Striped, pieces: u64) -> Result<Bytes> {
+    let begun = encode(&Begun { run: unique(), pieces })?;
+    let op = WriteOp::new().assert_exists().set_xattr(BEGUN_XATTR, begun.clone());
+    at.pool.write(&at.piece(0)?, op.remove_xattr(SIZE_XATTR).remove_xattr(NOTE_XATTR)).await?;
+    Ok(begun)
+}
+
+/// Makes it whole, unless somebody else began something meanwhile.
+async fn complete(
+    at: &Striped,
+    begun: &Bytes,
+    layout: Layout,
+    size_bytes: u64,
+    note: Option<&Note>,
+) -> Result<()> {
+    let op = WriteOp::new().cmp_xattr(BEGUN_XATTR, Compare::Eq, begun.clone());
+    let op = op
+        .set_xattr(OBJECT_SIZE_XATTR, layout.object_size.to_string())
+        .set_xattr(STRIPE_UNIT_XATTR, layout.stripe_unit.to_string())
+        .set_xattr(STRIPE_COUNT_XATTR, layout.stripe_count.to_string())
+        .set_xattr(SIZE_XATTR, size_bytes.to_string())
+        .remove_xattr(BEGUN_XATTR);
+    let op = match note {
+        Some(note) => op.set_xattr(NOTE_XATTR, encode(note)?),
+        None => op,
+    };
+    at.pool.write(&at.piece(0)?, op).await.map(|_| ()).map_err(|error| match error.kind() {
+        ErrorKind::Conflict | ErrorKind::NotFound => {
+            let message =
+                "somebody else wrote to the striped object, or removed it, meanwhile; repeat the command";
+            Error::new(ErrorKind::Conflict, message).with_source(error)
+        }
+        _ => error,
+    })
+}
+
+fn encode(value: &impl serde::Serialize) -> Result<Bytes> {
+    serde_json::to_vec(value)
+        .map(Bytes::from)
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the attribute").with_source(error))
+}
+
+/// The job of one piece.
+struct Writing {
+    room: Arc<Semaphore>,
+    source: Source,
+    to: Striped,
+    layout: Layout,
+    check: bool,
+    may_be_there: bool,
+    watch: Watch,
+}
+
+impl Writing {
+    /// Brings a piece to its place, and says whether it was there.
+    async fn piece(self, piece: u64) -> Result<(Seen, bool)> {
+        let (object, pool) = (self.to.piece(piece)?, &*self.to.pool);
+        // It is never closed.
+        let in_memory = self.room.acquire().await;
+        let (data, seen) = self.source.piece(self.layout, piece).await?;
+        if self.may_be_there && is_stored(pool, &object, data.len() as u64, &seen.read).await? {
+            return Ok((seen, true));
+        }
+        self.watch.check()?;
+        let op = WriteOp::new().write_full(data).set_xattr(PIECE_XATTR, seen.read.clone());
+        let version = pool.write(&object, op).await?.version;
+        drop(in_memory);
+        if self.check {
+            let stored = digest_of(pool, &object, version).await?;
+            if stored != seen.read {
+                let message = "what is stored is not what was read; copy it again";
+                return Err(Error::new(ErrorKind::Corrupt, message)
+                    .with("object", &object)
+                    .with("stored", stored)
+                    .with("read", &seen.read));
+            }
+        }
+        Ok((seen, false))
+    }
+}
+
+/// Whether a piece is there already: by its length, the digest that was kept with it, and the one computed beside it, because
+/// other programs write to a piece and leave its attribute.
+async fn is_stored(pool: &dyn Pool, object: &ObjectId, len_bytes: u64, digest: &str) -> Result<bool> {
+    let reply = match pool.read(object, ReadOp::new().stat().list_xattrs()).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        reply => reply?,
+    };
+    let [ReadOutput::Stat(stat), ReadOutput::Xattrs(xattrs)] = reply.outputs.as_slice() else {
+        return Ok(false);
+    };
+    let is_kept = xattrs.get(PIECE_XATTR).is_some_and(|kept| kept == digest.as_bytes());
+    Ok(is_kept && stat.size_bytes == len_bytes && digest_of(pool, object, reply.version).await? == digest)
+}
+
+/// The digest of a piece, beside it, or here where the pool runs no classes.
+async fn digest_of(pool: &dyn Pool, object: &ObjectId, version: u64) -> Result<String> {
+    match xxh3_beside(pool, object, version).await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            hash_here(pool, object, Algorithm::Xxh3).await
+        }
+        digest => digest.map_err(|error| error.with("while", "checking")),
+    }
+}

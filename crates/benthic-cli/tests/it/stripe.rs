@@ -1,0 +1,316 @@
+//! cp --stripe, and what goes with it.
+
+use crate::support::{Home, json_lines, pattern};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::process::{Child, Stdio};
+
+const KIB: usize = 1024;
+const UNIT: usize = 64 * KIB;
+
+/// Three pieces of two units each take turns.
+const TURNS: [&str; 4] = ["--object-size=128KiB", "--stripe-unit=64KiB", "--stripe-count=3", "--stripe"];
+/// Pieces of one unit.
+const SMALL: [&str; 2] = ["--object-size=64KiB", "--stripe"];
+
+fn cp(home: &Home, options: &[&str], words: &[&str]) -> Value {
+    home.json(&[&["cp"], options, words].concat()).remove(0)
+}
+
+fn names(home: &Home) -> Vec<String> {
+    let mut names: Vec<String> = home.ok(&["ls", "p"]).lines().map(str::to_owned).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn files_of_sizes_around_every_border_come_back() {
+    let home = Home::with_pool();
+    let set = 6 * UNIT;
+    let around = |size: usize| [size - 1, size, size + 1];
+    let borders = [UNIT, 2 * UNIT, 3 * UNIT, 4 * UNIT, set, set + UNIT, 2 * set].map(around);
+    for size in [0, 1].into_iter().chain(borders.into_iter().flatten()) {
+        let data = pattern(size);
+        home.file("f", &data);
+        let stored = cp(&home, &TURNS, &["f", "p/f"]);
+        // In whole sets three pieces, in the last one as many as it has units, but three at most.
+        let pieces = (size / set * 3 + (size % set).div_ceil(UNIT).min(3)).max(1);
+        assert_eq!((&stored["pieces"], &stored["size_bytes"]), (&json!(pieces), &json!(size)), "size {size}");
+        assert_eq!(names(&home).len(), pieces, "size {size}");
+        let fetched = cp(&home, &["--stripe"], &["p/f", "./back"]);
+        assert_eq!(
+            (&fetched["checked"], &fetched["pieces"]),
+            (&json!("digest"), &json!(pieces)),
+            "size {size}"
+        );
+        assert!(home.read("back") == data, "size {size}");
+        let stat = home.json(&["stat", "--stripe", "p/f"]).remove(0);
+        assert_eq!((&stat["size_bytes"], &stat["pieces"]), (&json!(size), &json!(pieces)));
+    }
+}
+
+#[test]
+fn the_layout_is_that_of_libradosstriper() {
+    let home = Home::with_pool();
+    let data = pattern(8 * UNIT + 5);
+    home.file("f", &data);
+    cp(&home, &TURNS, &["f", "p/d/f"]);
+    let unit = |index: usize| &data[index * UNIT..data.len().min((index + 1) * UNIT)];
+    let piece = |number: usize| home.run(&["get", &format!("p/d/f.{number:016x}"), "-"]).stdout;
+    assert!(piece(0) == [unit(0), unit(3)].concat());
+    assert!(piece(1) == [unit(1), unit(4)].concat());
+    assert!(piece(2) == [unit(2), unit(5)].concat());
+    assert!(piece(3) == unit(6) && piece(4) == unit(7) && piece(5) == unit(8));
+    let attribute = |name: &str| home.ok(&["xattr", "get", "p/d/f.0000000000000000", name]);
+    assert_eq!(attribute("striper.size"), data.len().to_string());
+    assert_eq!(attribute("striper.layout.object_size"), "131072");
+    assert_eq!(attribute("striper.layout.stripe_unit"), "65536");
+    assert_eq!(attribute("striper.layout.stripe_count"), "3");
+    assert_eq!(home.ok(&["ls", "--stripe", "p"]), "d/f\n");
+    assert!(home.ok(&["ls", "--stripe", "--long", "p"]).contains(&format!("{} ", data.len())));
+}
+
+#[test]
+fn only_what_changed_is_copied_again() {
+    let home = Home::with_pool();
+    let mut data = pattern(10 * UNIT);
+    home.file("f", &data);
+    assert_eq!(cp(&home, &SMALL, &["f", "p/"])["status"], "copied");
+    assert_eq!(cp(&home, &SMALL, &["f", "p/"])["status"], "unchanged");
+    let again = cp(&home, &[&SMALL[..], &["--checksum"]].concat(), &["f", "p/"]);
+    assert_eq!((&again["status"], &again["pieces_kept"]), (&json!("copied"), &json!(10)));
+    data[3 * UNIT] ^= 1;
+    data.truncate(6 * UNIT);
+    home.file("f", &data);
+    let changed = cp(&home, &SMALL, &["f", "p/"]);
+    assert_eq!((&changed["pieces"], &changed["pieces_kept"]), (&json!(6), &json!(5)));
+    assert_eq!(names(&home).len(), 6, "what the longer file had more is gone");
+    cp(&home, &["--stripe"], &["p/f", "./back"]);
+    assert!(home.read("back") == data);
+    assert_eq!(cp(&home, &["--stripe"], &["p/f", "./back"])["status"], "unchanged");
+    assert_eq!(cp(&home, &["--stripe", "--checksum"], &["p/f", "./back"])["status"], "unchanged");
+}
+
+/// A copy that is killed when some pieces are there.
+fn killed_copy(home: &Home) {
+    let args = [&["cp", "--jobs=1"], &SMALL[..], &["f", "p/f"]].concat();
+    let mut copy: Child = home.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !home.run(&["stat", "p/f.0000000000000008"]).status.success() {
+        assert!(copy.try_wait().unwrap().is_none(), "it runs");
+    }
+    copy.kill().unwrap();
+    copy.wait().unwrap();
+}
+
+#[test]
+fn a_killed_copy_is_not_seen_and_goes_on() {
+    let home = Home::with_pool();
+    let data = pattern(1500 * UNIT);
+    home.file("f", &data);
+    killed_copy(&home);
+    let error = home.fails_with("not_found", &["cp", "--stripe", "p/f", "./back"]);
+    assert!(error["message"].as_str().unwrap().contains("incomplete"), "{error}");
+    assert!(!home.path("back").exists());
+    home.fails_with("not_found", &["stat", "--stripe", "p/f"]);
+    assert!(home.ok(&["ls", "--stripe", "--long", "p"]).contains("incomplete"));
+    let stored = cp(&home, &SMALL, &["f", "p/f"]);
+    let kept = stored["pieces_kept"].as_u64().unwrap();
+    assert!((8..1500).contains(&kept), "{stored}");
+    cp(&home, &["--stripe"], &["p/f", "./back"]);
+    assert!(home.read("back") == data);
+}
+
+#[test]
+fn what_a_killed_copy_left_is_removed() {
+    let home = Home::with_pool();
+    home.file("f", pattern(1500 * UNIT));
+    killed_copy(&home);
+    home.ok(&["rm", "--stripe", "p/f"]);
+    assert_eq!(names(&home), [""; 0]);
+    home.fails_with("not_found", &["rm", "--stripe", "p/f"]);
+}
+
+#[test]
+fn a_download_goes_on_where_it_was_killed() {
+    let home = Home::with_pool();
+    let data = pattern(5 * UNIT + 9);
+    home.file("f", &data);
+    cp(&home, &SMALL, &["f", "p/f"]);
+    let mut part = data.clone();
+    part[2 * UNIT..3 * UNIT].fill(0);
+    home.file(".back.benthic-part", &part);
+    let fetched = cp(&home, &["--stripe"], &["p/f", "./back"]);
+    assert_eq!(fetched["pieces_kept"], 5);
+    assert!(home.read("back") == data && !home.path(".back.benthic-part").exists());
+    let modified = |name: &str| fs::metadata(home.path(name)).unwrap().modified().unwrap();
+    assert_eq!(modified("back"), modified("f"));
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let home = Home::with_pool();
+    let data = pattern(4 * UNIT);
+    home.file("f", &data);
+    home.file("other", pattern(UNIT + 1).split_off(1));
+    cp(&home, &SMALL, &["f", "p/f"]);
+    home.ok(&["put", "p/f.0000000000000002", "other"]);
+    let error = home.fails_with("corrupt", &["cp", "--stripe", "p/f", "./back"]);
+    assert!(error["context"]["object"].as_str().unwrap().ends_with(".0000000000000002"), "{error}");
+    assert!(!home.path("back").exists());
+    home.fails_with("corrupt", &["cp", "--stripe", "p/f", "p/copy"]);
+    home.fails_with("not_found", &["stat", "--stripe", "p/copy"]);
+    // The same file heals it: what does not have its digest any more is copied again.
+    let healed = cp(&home, &[&SMALL[..], &["--checksum"]].concat(), &["f", "p/f"]);
+    assert_eq!(healed["pieces_kept"], 3);
+    assert_eq!(cp(&home, &["--stripe"], &["p/f", "./back"])["checked"], "digest");
+    assert!(home.read("back") == data);
+
+    home.ok(&["rm", "p/f.0000000000000001"]);
+    let error = home.fails_with("corrupt", &["cp", "--stripe", "p/f", "./gap"]);
+    assert!(error["message"].as_str().unwrap().contains("missing or too short"), "{error}");
+    assert_eq!(cp(&home, &["--stripe", "--no-check"], &["p/f", "./gap"])["checked"], "no");
+    let gap = [&data[..UNIT], &vec![0; UNIT], &data[2 * UNIT..]].concat();
+    assert!(home.read("gap") == gap);
+}
+
+/// As `rados --striper put` leaves it.
+fn of_another_program(home: &Home, name: &str, pieces: &[&[u8]]) {
+    let size: usize = pieces.iter().map(|piece| piece.len()).sum();
+    for (number, piece) in pieces.iter().enumerate() {
+        home.file("piece", piece);
+        home.ok(&["put", &format!("p/{name}.{number:016x}"), "piece"]);
+    }
+    let values = [("layout.object_size", UNIT), ("layout.stripe_unit", UNIT), ("layout.stripe_count", 1)];
+    for (attribute, value) in values.into_iter().chain([("size", size)]) {
+        let first = format!("p/{name}.0000000000000000");
+        home.ok(&["xattr", "set", &first, &format!("striper.{attribute}"), &value.to_string()]);
+    }
+}
+
+#[test]
+fn what_another_program_wrote_has_no_checksum_and_that_is_said() {
+    let home = Home::with_pool();
+    let data = pattern(2 * UNIT + 3);
+    of_another_program(&home, "f", &[&data[..UNIT], &data[UNIT..2 * UNIT], &data[2 * UNIT..]]);
+    let run = home.run(&["--json", "cp", "--stripe", "p/f", "./back"]);
+    assert_eq!(json_lines(&run.stdout)[0]["checked"], "lengths");
+    assert!(String::from_utf8(run.stderr).unwrap().contains("no checksum"));
+    assert!(home.read("back") == data);
+    // A copy of it has one, of what was read.
+    assert_eq!(cp(&home, &["--stripe"], &["p/f", "p/copy"])["checked"], "lengths");
+    assert_eq!(cp(&home, &["--stripe"], &["p/copy", "./again"])["size_bytes"], data.len());
+    assert!(home.read("again") == data);
+
+    of_another_program(&home, "short", &[&data[..UNIT], &data[..3], &data[..3]]);
+    home.ok(&["xattr", "set", "p/short.0000000000000000", "striper.size", &(2 * UNIT).to_string()]);
+    home.fails_with("corrupt", &["cp", "--stripe", "p/short", "./short"]);
+    home.ok(&["xattr", "set", "p/short.0000000000000000", "striper.layout.stripe_unit", "0"]);
+    home.fails_with("corrupt", &["cp", "--stripe", "p/short", "./short"]);
+    home.ok(&["xattr", "set", "p/short.0000000000000000", "striper.size", "many"]);
+    home.fails_with("corrupt", &["stat", "--stripe", "p/short"]);
+    home.ok(&["rm", "--stripe", "p/short"]);
+    assert!(names(&home).iter().all(|name| !name.starts_with("short")));
+}
+
+#[test]
+fn copies_between_pools_and_stores_keep_the_layout() {
+    let home = Home::with_pool();
+    let data = pattern(7 * UNIT + 1);
+    home.file("f", &data);
+    cp(&home, &TURNS, &["f", "p/f"]);
+    home.ok(&["pool", "create", "q"]);
+    let layout =
+        |args: &[&str]| home.json(&[args, &["stat", "--stripe", "q/f"]].concat()).remove(0)["layout"].clone();
+    assert_eq!(cp(&home, &["--stripe"], &["p/f", "q/"])["checked"], "digest");
+    assert_eq!(layout(&[])["stripe_count"], 3);
+    assert_eq!(cp(&home, &["--stripe"], &["p/f", "q/f"])["status"], "unchanged");
+    cp(&home, &["--stripe", "--create-pool", "--to-store=file:other"], &["p/f", "q/f"]);
+    assert_eq!(layout(&["--store=file:other"]), layout(&[]));
+    home.ok(&["--store=file:other", "cp", "--stripe", "q/f", "./back"]);
+    assert!(home.read("back") == data);
+    let modified = |name: &str| fs::metadata(home.path(name)).unwrap().modified().unwrap();
+    assert_eq!(modified("back"), modified("f"), "the time of the file goes along");
+}
+
+#[test]
+fn others_that_hold_the_lock_are_respected() {
+    let home = Home::with_pool();
+    home.file("f", pattern(3 * UNIT));
+    home.file("g", pattern(UNIT));
+    cp(&home, &SMALL, &["f", "p/f"]);
+    let held = |mode: &str| {
+        format!(r#"{{"name":"striper.lock","owner":"ada","cookie":"1","mode":"{mode}","lease_ms":600000}}"#)
+    };
+    let first = "p/f.0000000000000000";
+    home.ok(&["exec", first, "lock", "acquire", &held("shared")]);
+    cp(&home, &["--stripe", "--lock-wait=0"], &["p/f", "./back"]);
+    assert!(home.read("back") == home.read("f"));
+    home.fails_with("busy", &["cp", "--stripe", "--lock-wait=0", "g", "p/f"]);
+    home.fails_with("busy", &["rm", "--stripe", "--lock-wait=0", "p/f"]);
+    home.ok(&["exec", first, "lock", "release", r#"{"name":"striper.lock","owner":"ada","cookie":"1"}"#]);
+    home.ok(&["exec", first, "lock", "acquire", &held("exclusive")]);
+    home.fails_with("busy", &["cp", "--stripe", "--lock-wait=0", "p/f", "./again"]);
+    assert!(!home.path("again").exists());
+    assert_eq!(home.json(&["stat", "--stripe", "p/f"])[0]["size_bytes"], 3 * UNIT, "nothing was done");
+    home.ok(&["exec", first, "lock", "break", r#"{"name":"striper.lock","owner":"ada"}"#]);
+    home.ok(&["rm", "--stripe", "--lock-wait=0", "p/f"]);
+    assert_eq!(names(&home), [""; 0]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_and_changes_nothing() {
+    let home = Home::with_pool();
+    home.file("f", "x");
+    home.file("g", "x");
+    for args in [
+        &["cp", "--stripe-unit=64KiB", "f", "p/f"][..],
+        &["cp", "--stripe", "-r", "f", "p/f"],
+        &["cp", "--stripe", "f", "g", "p/"],
+        &["cp", "--stripe", "f", "./g"],
+        &["cp", "--stripe", "--to-store=file:x", "f", "p/f"],
+        &["cp", "--stripe", "--to-store=file:x", "p/f", "./f"],
+        &["cp", "--stripe", "--stripe-count=2", "p/f", "./back"],
+        &["cp", "--stripe", "--create-pool", "p/f", "./back"],
+        &["cp", "--stripe", "p/f", "p/f"],
+        &["cp", "--stripe", "p/", "./back"],
+        &["cp", "--stripe", "--object-size=huge", "f", "p/f"],
+        &["rm", "--lock-wait=1", "p/f"],
+    ] {
+        home.fails(2, args);
+    }
+    let long = format!("p/{}", "n".repeat(2040));
+    for (kind, args) in [
+        ("invalid_argument", &["--stripe-unit=1000", "f", "p/f"][..]),
+        ("invalid_argument", &["--object-size=0", "f", "p/f"][..]),
+        ("invalid_argument", &["--object-size=64KiB", "--stripe-unit=128KiB", "f", "p/f"][..]),
+        ("invalid_argument", &["--stripe-count=0", "f", "p/f"][..]),
+        ("limit_exceeded", &["--object-size=64MiB", "f", "p/f"][..]),
+        ("limit_exceeded", &["f", &long][..]),
+        ("invalid_argument", &[".", "p/f"][..]),
+        ("not_found", &["./missing", "p/f"][..]),
+        ("not_found", &["p/missing", "./back"][..]),
+        ("not_found", &["f", "nowhere/f"][..]),
+        ("permission_denied", &["f", "p:benthic.tables/f"][..]),
+    ] {
+        home.fails_with(kind, &[&["cp", "--stripe"], args].concat());
+    }
+    assert_eq!(home.ok(&["ls", "--all-namespaces", "--hidden", "p"]), "");
+    assert!(!home.path("back").exists() && !home.path("x").exists());
+}
+
+#[test]
+fn single_object_verbs_say_that_an_object_is_striped() {
+    let home = Home::with_pool();
+    File::create(home.path("huge")).unwrap().set_len(128 * 1024 * 1024 + 1).unwrap();
+    assert!(home.fails(1, &["cp", "huge", "p/huge"]).contains("cp --stripe"));
+    assert_eq!(cp(&home, &["--stripe"], &["huge", "p/huge"])["pieces"], 33);
+    for (args, hint) in [
+        (&["stat", "p/huge"][..], "benthic stat --stripe"),
+        (&["rm", "p/huge"][..], "benthic rm --stripe"),
+        (&["get", "p/huge", "out"][..], "benthic cp --stripe"),
+    ] {
+        assert!(home.fails_with("not_found", args)["context"]["hint"].as_str().unwrap().contains(hint));
+    }
+    home.ok(&["rm", "--stripe", "p/huge"]);
+    assert_eq!(names(&home), [""; 0]);
+}
