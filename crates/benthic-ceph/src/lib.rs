@@ -2,8 +2,10 @@
 //!
 //! [`local`] starts a real cluster on this machine, for development and tests. [`classes`] puts libraries of classes
 //! where OSDs find them. Both know Ceph by its programs and their documented output only. [`placement`] shows where the
-//! primaries of a pool are and brings them to a site; it asks any cluster through `benthic-rados`.
+//! primaries of a pool are and brings them to a site, [`health`] tells how a cluster is and what to do about it; both ask any
+//! cluster through `benthic-rados`.
 
 pub mod classes;
+pub mod health;
 pub mod local;
 pub mod placement;

@@ -1,8 +1,8 @@
 //! The command line: global options and the list of commands. Each command's own arguments are in its file.
 
 use crate::commands::{
-    bench, class, cluster, completions, cp, demo, exec, fsck, get, ls, omap, other, placement, pool, put, rm,
-    scrub, stat, xattr,
+    bench, class, cluster, completions, cp, demo, exec, exporter, fsck, get, health, ls, omap, other,
+    placement, pool, put, rm, scrub, stat, xattr,
 };
 use crate::exit;
 use crate::store::DEFAULT_URI;
@@ -112,6 +112,10 @@ pub enum Command {
     /// Show where pools of a Ceph cluster are, and bring their primaries to a site
     #[command(subcommand, after_help = placement::EXAMPLES)]
     Placement(placement::PlacementCommand),
+    /// Tell how a Ceph cluster is, why, and what to do about it
+    Health(health::HealthArgs),
+    /// Serve how a Ceph cluster is to Prometheus
+    Exporter(exporter::ExporterArgs),
     /// Measure throughput and latency
     #[command(subcommand, after_help = bench::EXAMPLES)]
     Bench(bench::BenchCommand),

@@ -219,7 +219,7 @@ pub(super) fn parse_pgs(dump: &[u8]) -> Result<Vec<Pg>> {
     Ok(dump.pg_stats)
 }
 
-pub(super) fn parse<T: DeserializeOwned>(answer: &[u8]) -> Result<T> {
+pub(crate) fn parse<T: DeserializeOwned>(answer: &[u8]) -> Result<T> {
     serde_json::from_slice(answer).map_err(|error| {
         Error::new(ErrorKind::Unsupported, "the cluster's answer is not understood").with_source(error)
     })
