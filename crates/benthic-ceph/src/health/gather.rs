@@ -143,7 +143,13 @@ impl Round<'_> {
             Ok(answer) => Some(answer.output),
             Err(error) => {
                 self.monitors_silent = error.kind() == ErrorKind::Unavailable;
-                self.miss(what, told(&error), true);
+                let why = match error.kind() {
+                    ErrorKind::PermissionDenied => {
+                        "the monitors refused; the client's caps need `mon 'allow r'`".to_owned()
+                    }
+                    _ => told(&error),
+                };
+                self.miss(what, why, true);
                 None
             }
         }

@@ -125,7 +125,8 @@ fn is_settling(snapshot: &Snapshot) -> bool {
 }
 
 fn is_stale(snapshot: &Snapshot) -> bool {
-    snapshot.manager_silent.is_some() || snapshot.manager.as_ref().is_none_or(|manager| !manager.available)
+    let gone = snapshot.manager.as_ref().is_some_and(|manager| !manager.available);
+    gone || snapshot.manager_silent.is_some() || snapshot.fsid.is_empty()
 }
 
 /// 100 if Ceph calls itself healthy, else the share of placement groups that take I/O, rounded down.

@@ -140,7 +140,8 @@ async fn libraries(store: &RadosStore, unix_s: u64) -> Libraries {
     for name in LIBRARIES {
         let answers = ask_osds(store, &up, name).await;
         let library = library(name, &answers);
-        if !library.silent.is_empty() {
+        // Without any placement group there is nothing to ask through, and nothing to call.
+        if !library.silent.is_empty() && up.iter().any(|osd| osd.place.is_some()) {
             let error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
             let why = error.map(|error| error.message().to_owned()).unwrap_or_default();
             libraries.missing = missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()));
