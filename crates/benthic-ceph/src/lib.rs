@@ -2,10 +2,12 @@
 //!
 //! [`local`] starts a real cluster on this machine, for development and tests. [`classes`] puts libraries of classes
 //! where OSDs find them. Both know Ceph by its programs and their documented output only. [`placement`] shows where the
-//! primaries of a pool are and brings them to a site, and [`pgs`] how many placement groups pools should have; they ask any
+//! primaries of a pool are and brings them to a site, [`pgs`] how many placement groups pools should have, and [`health`]
+//! how a cluster is and what to do about it; they ask any
 //! cluster through `benthic-rados`.
 
 pub mod classes;
+pub mod health;
 pub mod local;
 pub mod pgs;
 pub mod placement;

@@ -1,8 +1,8 @@
 //! The command line: global options and the list of commands. Each command's own arguments are in its file.
 
 use crate::commands::{
-    bench, class, cluster, completions, cp, demo, exec, fsck, get, ls, omap, other, pgs, placement, pool,
-    put, rm, scrub, stat, xattr,
+    bench, class, cluster, completions, cp, demo, exec, exporter, fsck, get, health, ls, omap, other, pgs,
+    placement, pool, put, rm, scrub, stat, xattr,
 };
 use crate::exit;
 use crate::store::DEFAULT_URI;
@@ -115,6 +115,10 @@ pub enum Command {
     /// Check and suggest how many placement groups pools of a Ceph cluster have
     #[command(subcommand, after_help = pgs::EXAMPLES)]
     Pgs(pgs::PgsCommand),
+    /// Tell how a Ceph cluster is, why, and what to do about it
+    Health(health::HealthArgs),
+    /// Serve how a Ceph cluster is to Prometheus
+    Exporter(exporter::ExporterArgs),
     /// Measure throughput and latency
     #[command(subcommand, after_help = bench::EXAMPLES)]
     Bench(bench::BenchCommand),

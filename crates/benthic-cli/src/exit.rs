@@ -1,6 +1,7 @@
 //! How a command ends, and every exit status of `benthic`.
 
 use crate::interrupt;
+use benthic_ceph::health::report::Verdict;
 use benthic_core::Error;
 use benthic_core::error::ERROR_TABLE;
 use std::fmt;
@@ -11,6 +12,12 @@ pub const OK: u8 = 0;
 pub const SOME_FAILED: u8 = 1;
 /// The arguments make no command.
 pub const USAGE: u8 = 2;
+/// `benthic health --exit-status`: the cluster works with less than it should have.
+pub const DEGRADED: u8 = 20;
+/// The same: the next failure may stop the cluster or lose data.
+pub const AT_RISK: u8 = 21;
+/// The same: reads or writes wait.
+pub const DOWN: u8 = 22;
 /// Ctrl-C: 128 and the number of the signal, as shells have it.
 pub const INTERRUPTED: u8 = 130;
 /// A termination signal.
@@ -30,6 +37,8 @@ pub enum Failure {
         /// Of how many.
         of: u64,
     },
+    /// A cluster that is not healthy, which was told.
+    Verdict(Verdict),
     /// Ctrl-C or a termination signal.
     Interrupted,
     /// Whoever read the output has seen enough: a quiet end.
@@ -46,6 +55,7 @@ impl Failure {
             Failure::Error(error) => error.kind().row().exit_status,
             Failure::Usage(_) => USAGE,
             Failure::Some { .. } => SOME_FAILED,
+            Failure::Verdict(verdict) => verdict_status(*verdict).0,
             Failure::Interrupted => interrupt::exit_status(),
             Failure::ClosedPipe => OK,
         }
@@ -57,6 +67,7 @@ impl Failure {
             Failure::Error(error) => error.kind().row().name,
             Failure::Usage(_) => "usage",
             Failure::Some { .. } => "some_failed",
+            Failure::Verdict(verdict) => verdict_status(*verdict).1,
             Failure::Interrupted => "interrupted",
             Failure::ClosedPipe => "closed_pipe",
         }
@@ -75,9 +86,20 @@ impl fmt::Display for Failure {
             Failure::Error(error) => error.fmt(f),
             Failure::Usage(message) => f.write_str(message),
             Failure::Some { failed, of } => write!(f, "{failed} of {of} failed"),
+            Failure::Verdict(verdict) => write!(f, "the cluster is {}", verdict.words()),
             Failure::Interrupted => f.write_str("interrupted"),
             Failure::ClosedPipe => f.write_str("the output was closed"),
         }
+    }
+}
+
+/// The exit status that tells a verdict, and its name in the table.
+fn verdict_status(verdict: Verdict) -> (u8, &'static str) {
+    match verdict {
+        Verdict::Healthy => (OK, "ok"),
+        Verdict::Degraded => (DEGRADED, "degraded"),
+        Verdict::AtRisk => (AT_RISK, "at_risk"),
+        Verdict::Down => (DOWN, "down"),
     }
 }
 
@@ -86,7 +108,8 @@ fn statuses() -> Vec<(u8, &'static str)> {
     let own = [(OK, "ok"), (SOME_FAILED, "some_failed"), (USAGE, "usage")];
     let signals = [(INTERRUPTED, "interrupted"), (TERMINATED, "interrupted")];
     let kinds = ERROR_TABLE.iter().map(|row| (row.exit_status, row.name));
-    own.into_iter().chain(kinds).chain(signals).collect()
+    let verdicts = Verdict::ALL[1..].iter().map(|verdict| verdict_status(*verdict));
+    own.into_iter().chain(kinds).chain(verdicts).chain(signals).collect()
 }
 
 /// The exit statuses for `--help`.

@@ -85,7 +85,7 @@ impl Output {
     /// Tells why the command failed.
     pub fn failure(&self, failure: &Failure) {
         match failure {
-            Failure::ClosedPipe => {}
+            Failure::ClosedPipe | Failure::Verdict(_) => {}
             Failure::Error(error) => self.error(error, None),
             _ => error_line(self.json, failure, failure.kind_name(), Map::new()),
         }

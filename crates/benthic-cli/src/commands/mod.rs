@@ -7,8 +7,10 @@ pub mod completions;
 pub mod cp;
 pub mod demo;
 pub mod exec;
+pub mod exporter;
 pub mod fsck;
 pub mod get;
+pub mod health;
 pub mod ls;
 pub mod omap;
 pub mod other;
@@ -49,6 +51,8 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
         Command::Cluster(command) => cluster::run(command, session).await,
         Command::Pgs(command) => pgs::run(command, session).await,
         Command::Placement(command) => placement::run(command, session).await,
+        Command::Health(args) => health::run(args, session).await,
+        Command::Exporter(args) => exporter::run(args, session).await,
         Command::Bench(command) => bench::run(command, session).await,
         Command::Scrub(args) => scrub::run(args, session).await,
         Command::Fsck(args) => fsck::run(&args, session).await,

@@ -9,6 +9,7 @@ mod classes;
 mod cluster;
 mod demo;
 mod failures;
+mod health;
 mod neighbours;
 mod placement;
 mod sites;

@@ -51,7 +51,7 @@ fn summary(class: &ClassInfo) -> Value {
 }
 
 /// What every OSD answered about one library, by the number of the OSD.
-type Answers = Vec<(i64, Result<Option<LibraryInfo>>)>;
+pub type Answers = Vec<(i64, Result<Option<LibraryInfo>>)>;
 
 async fn in_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome {
     let named = !args.library.is_empty();
@@ -59,7 +59,7 @@ async fn in_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome
     let (libraries, osds) = futures::join!(installed, rados.osds());
     let osds = osds?;
     for library in libraries {
-        let answers = ask(rados, &osds, &library).await;
+        let answers = ask_osds(rados, &osds, &library).await;
         let nobody_has_it = answers.iter().all(|(_, answer)| matches!(answer, Ok(None)));
         if nobody_has_it && !named && library != CLASS_LIBRARY {
             // It is there for an OSD to load, but it is not one of ours.
@@ -89,7 +89,8 @@ async fn installed_here(uri: &str) -> Vec<String> {
     libraries
 }
 
-async fn ask(rados: &RadosStore, osds: &[Osd], library: &str) -> Answers {
+/// Asks each of these OSDs for a library. Takes 5 s for every 64 that do not answer.
+pub async fn ask_osds(rados: &RadosStore, osds: &[Osd], library: &str) -> Answers {
     let questions = osds.iter().map(|osd| async move {
         let answer = tokio::time::timeout(ANSWER_LIMIT, rados.library_on(osd, library)).await;
         let late = |_| Err(Error::new(ErrorKind::Unavailable, "it did not answer in time"));

@@ -4,6 +4,8 @@ mod install;
 mod ls;
 mod new;
 
+pub use ls::{Answers, ask_osds};
+
 use crate::exit::Outcome;
 use crate::store::{Session, nearest};
 use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, MethodInfo, ObjectId, Result};

@@ -1,0 +1,139 @@
+//! Ceph's own checks: what ceph-mixin calls the alert, how bad it is here, and what to do about it.
+
+use super::report::Severity;
+
+/// A check of Ceph's that an alert of ceph-mixin stands for.
+pub struct Known {
+    /// Ceph's code.
+    pub code: &'static str,
+    /// The alert.
+    pub alert: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Whether I/O waits or fails.
+    pub stops_io: bool,
+    /// What to do next.
+    pub next: &'static str,
+}
+
+const fn known(code: &'static str, alert: &'static str, severity: Severity, next: &'static str) -> Known {
+    Known { code, alert, severity, stops_io: false, next }
+}
+
+const fn stops(code: &'static str, alert: &'static str, next: &'static str) -> Known {
+    Known { code, alert, severity: Severity::Error, stops_io: true, next }
+}
+
+const DETAIL: &str = "`ceph health detail` says more";
+const SPACE: &str = "`ceph osd df` shows which; add OSDs, bring those that are down back, or remove data";
+const SCRUB: &str =
+    "`ceph pg scrub PG` and `ceph pg deep-scrub PG` start one; a window or `noscrub` may be in the way";
+
+use Severity::{Error, Warning};
+
+/// Those that are not looked at more closely elsewhere.
+pub const KNOWN: [Known; 33] = [
+    known("MON_DISK_CRIT", "CephMonDiskspaceCritical", Error, "make room on that monitor's disk"),
+    known("MON_DISK_LOW", "CephMonDiskspaceLow", Warning, "make room on that monitor's disk"),
+    known("MON_CLOCK_SKEW", "CephMonClockSkew", Warning, "look at chrony or ntpd on the monitors' hosts"),
+    known(
+        "OSD_HOST_DOWN",
+        "CephOSDHostDown",
+        Warning,
+        "look at the host; `ceph osd tree down` shows what is down",
+    ),
+    known("OSD_NEARFULL", "CephOSDNearFull", Warning, SPACE),
+    known("OSD_BACKFILLFULL", "CephOSDBackfillFull", Warning, SPACE),
+    stops("OSD_FULL", "CephOSDFull", SPACE),
+    known(
+        "OSD_TOO_MANY_REPAIRS",
+        "CephOSDTooManyRepairs",
+        Warning,
+        "the disk may be failing: look at its SMART values",
+    ),
+    known(
+        "OSD_SLOW_PING_TIME_FRONT",
+        "CephOSDTimeoutsPublicNetwork",
+        Warning,
+        "look for loss and load on the public network",
+    ),
+    known(
+        "OSD_SLOW_PING_TIME_BACK",
+        "CephOSDTimeoutsClusterNetwork",
+        Warning,
+        "look for loss and load on the cluster network",
+    ),
+    known("BLUESTORE_DISK_SIZE_MISMATCH", "CephOSDInternalDiskSizeMismatch", Warning, "make the OSD anew"),
+    known(
+        "BLUESTORE_SPURIOUS_READ_ERRORS",
+        "CephOSDReadErrors",
+        Warning,
+        "the disk may be failing: look at its SMART values",
+    ),
+    known(
+        "DEVICE_HEALTH",
+        "CephDeviceFailurePredicted",
+        Warning,
+        "take the OSD out, let it drain, replace the disk",
+    ),
+    known(
+        "DEVICE_HEALTH_TOOMANY",
+        "CephDeviceFailurePredictionTooHigh",
+        Error,
+        "add OSDs, then replace the disks one by one",
+    ),
+    known(
+        "DEVICE_HEALTH_IN_USE",
+        "CephDeviceFailureRelocationIncomplete",
+        Warning,
+        "make room for what is to leave the disk",
+    ),
+    known("MDS_DAMAGE", "CephFilesystemDamaged", Error, DETAIL),
+    stops("MDS_ALL_DOWN", "CephFilesystemOffline", "start a metadata server"),
+    known("FS_DEGRADED", "CephFilesystemDegraded", Error, "`ceph fs status` shows which rank failed"),
+    known("MDS_UP_LESS_THAN_MAX", "CephFilesystemMDSRanksLow", Warning, "start more metadata servers"),
+    known(
+        "MDS_INSUFFICIENT_STANDBY",
+        "CephFilesystemInsufficientStandby",
+        Warning,
+        "start more metadata servers",
+    ),
+    known("FS_WITH_FAILED_MDS", "CephFilesystemFailureNoStandby", Error, "start a metadata server"),
+    stops("MDS_HEALTH_READ_ONLY", "CephFilesystemReadOnly", DETAIL),
+    known(
+        "RECENT_MGR_MODULE_CRASH",
+        "CephMgrModuleCrash",
+        Warning,
+        "`ceph crash ls` names it, `ceph crash archive ID` acknowledges it",
+    ),
+    known(
+        "RECENT_CRASH",
+        "CephDaemonCrash",
+        Warning,
+        "`ceph crash ls` names it, `ceph crash archive ID` acknowledges it",
+    ),
+    known("PG_RECOVERY_FULL", "CephPGRecoveryAtRisk", Error, SPACE),
+    known("PG_BACKFILL_FULL", "CephPGBackfillAtRisk", Error, SPACE),
+    known("PG_NOT_SCRUBBED", "CephPGNotScrubbed", Warning, SCRUB),
+    known("PG_NOT_DEEP_SCRUBBED", "CephPGNotDeepScrubbed", Warning, SCRUB),
+    known(
+        "TOO_MANY_PGS",
+        "CephPGsHighPerOSD",
+        Warning,
+        "`ceph osd pool autoscale-status` shows which pools have too many",
+    ),
+    stops("POOL_FULL", "CephPoolFull", "raise the pool's quota, add OSDs, or remove data"),
+    known("POOL_BACKFILLFULL", "CephPoolBackfillFull", Warning, SPACE),
+    known("POOL_NEAR_FULL", "CephPoolNearFull", Warning, "raise the pool's quota, add OSDs, or remove data"),
+    known(
+        "SLOW_OPS",
+        "CephSlowOps",
+        Warning,
+        "`ceph daemon osd.N dump_ops_in_flight` on the host of an OSD that is named tells what they wait for",
+    ),
+];
+
+/// What is known of a check.
+pub fn find(code: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.code == code)
+}

@@ -1,0 +1,256 @@
+//! Asking a cluster how it is. Nothing is changed, and what does not answer is noted, not waited for twice.
+
+use super::answers::{Latencies, Manager, Pgs, Status, Usages};
+use super::snapshot::{Missing, Snapshot};
+use crate::placement::crush::CrushMap;
+use crate::placement::lint::{self, Check, lint};
+use crate::placement::preview::Preview;
+use crate::placement::snapshot::{self as placement, parse};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_rados::RadosStore;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long one question may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// Of larger clusters the placement groups are not asked one by one: each takes some 3 KB in the manager's answer.
+pub const PGS_MAX: u64 = 50_000;
+
+/// Asks one cluster, again and again if need be, and remembers what would be a waste to ask every time.
+pub struct Gatherer {
+    store: Arc<RadosStore>,
+    /// The manager of this epoch did not answer.
+    silent: Option<(u64, String)>,
+    /// What is wrong with rules, and what it depends on.
+    rules: Option<(String, Vec<lint::Finding>)>,
+}
+
+/// What one round of questions has found so far.
+struct Round<'a> {
+    store: &'a RadosStore,
+    snapshot: Snapshot,
+    /// Whether a monitor failed to answer: the others are not waited for one by one.
+    monitors_silent: bool,
+}
+
+impl Gatherer {
+    /// Asks this cluster.
+    pub fn new(store: Arc<RadosStore>) -> Gatherer {
+        Gatherer { store, silent: None, rules: None }
+    }
+
+    /// Asks all that there is. Takes tens of milliseconds where all answer, and half a minute at most where nobody does.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if the client may not even ask the monitors for their status. Monitors that do not answer are no error:
+    /// that is how the cluster is.
+    pub async fn read(&mut self, now_unix_s: u64) -> Result<Snapshot> {
+        let store = Arc::clone(&self.store);
+        let snapshot = Snapshot { now_unix_s, ..Snapshot::default() };
+        let mut round = Round { store: &store, snapshot, monitors_silent: false };
+        if let Some(status) = round.status().await? {
+            round.snapshot.fsid = status.fsid;
+            round.snapshot.digest = Some(status.pgmap);
+        }
+        let health = json!({ "prefix": "health", "detail": "detail" });
+        round.snapshot.health = round.monitors("Ceph's own checks", health).await;
+        round.snapshot.quorum = round.monitors("the quorum", prefix("quorum_status")).await;
+        round.snapshot.clocks = round.monitors("the monitors' clocks", prefix("time-sync-status")).await;
+        round.snapshot.manager = round.monitors("the manager", prefix("mgr stat")).await;
+        let dump = round.ask_monitors("pools and OSDs", prefix("osd dump")).await;
+        round.snapshot.map = dump.as_deref().and_then(|dump| round.parsed("pools and OSDs", dump));
+        round.snapshot.tree = round.monitors("the CRUSH tree", prefix("osd tree")).await;
+        round.snapshot.versions = round.monitors("the daemons' versions", prefix("versions")).await;
+        self.ask_manager(&mut round).await;
+        if let Some(dump) = dump {
+            self.try_rules(&mut round, &dump).await;
+        }
+        Ok(round.snapshot)
+    }
+
+    async fn ask_manager(&mut self, round: &mut Round<'_>) {
+        const WHAT: &str = "placement groups one by one, usage and latency of OSDs";
+        let manager = round.snapshot.manager.clone().unwrap_or_default();
+        let epoch = manager.epoch;
+        if let Some(why) = absent(&manager, round.snapshot.manager.is_some()) {
+            return round.miss(WHAT, why, true);
+        }
+        // A question that is not answered holds a thread until it is; the same manager is not asked again.
+        if let Some((_, why)) = self.silent.as_ref().filter(|(silent, _)| *silent == epoch) {
+            round.snapshot.manager_silent = Some(why.clone());
+            return round.miss(WHAT, why, true);
+        }
+        self.silent = None;
+        if let Err(error) = round.manager().await {
+            let why = told(&error);
+            if error.kind() == ErrorKind::Unavailable {
+                self.silent = Some((epoch, why.clone()));
+                round.snapshot.manager_silent = Some(why.clone());
+            }
+            round.miss(WHAT, why, true);
+        }
+    }
+
+    /// Rules are tried with Ceph's tools, which takes long on a large map: only when something has changed.
+    async fn try_rules(&mut self, round: &mut Round<'_>, dump: &[u8]) {
+        const WHAT: &str = "what CRUSH rules choose";
+        let Some(map) = round.parsed::<placement::OsdMap>(WHAT, dump) else { return };
+        let pools: Vec<_> =
+            map.pools.iter().map(|pool| (pool.id, &pool.name, pool.size, pool.crush_rule)).collect();
+        let osds: Vec<_> = map.osds.iter().map(|osd| (osd.id, osd.weight)).collect();
+        let key = format!("{} {pools:?} {osds:?}", map.crush_version);
+        if self.rules.as_ref().is_none_or(|(known, _)| *known != key) {
+            self.rules = None;
+            match rules(round.store, map).await {
+                Ok(findings) => self.rules = Some((key, findings)),
+                // Without Ceph's tools on this machine the rest is still told.
+                Err(error) => round.miss(WHAT, told(&error), false),
+            }
+        }
+        round.snapshot.rules = self.rules.as_ref().map(|(_, findings)| findings.clone());
+    }
+}
+
+impl Round<'_> {
+    async fn status(&mut self) -> Result<Option<Status>> {
+        match limited(self.store.ask_monitors(with_format(prefix("status")))).await {
+            Ok(answer) => Ok(self.parsed("the status", &answer.output)),
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                self.monitors_silent = true;
+                self.miss("all that the monitors know", told(&error), true);
+                Ok(None)
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                let message = "the monitors refuse to tell how the cluster is; the client's caps need `mon 'allow r' mgr 'allow r'`";
+                Err(Error::new(ErrorKind::PermissionDenied, message).with_source(error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn monitors<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Option<T> {
+        let answer = self.ask_monitors(what, question).await?;
+        self.parsed(what, &answer)
+    }
+
+    async fn ask_monitors(&mut self, what: &str, question: Value) -> Option<Vec<u8>> {
+        if self.monitors_silent {
+            return None;
+        }
+        match limited(self.store.ask_monitors(with_format(question))).await {
+            Ok(answer) => Some(answer.output),
+            Err(error) => {
+                self.monitors_silent = error.kind() == ErrorKind::Unavailable;
+                let why = match error.kind() {
+                    ErrorKind::PermissionDenied => {
+                        "the monitors refused; the client's caps need `mon 'allow r'`".to_owned()
+                    }
+                    _ => told(&error),
+                };
+                self.miss(what, why, true);
+                None
+            }
+        }
+    }
+
+    /// What only the manager knows.
+    async fn manager(&mut self) -> Result<()> {
+        let pgs = self.snapshot.digest.as_ref().map_or(0, |digest| digest.num_pgs);
+        if pgs <= PGS_MAX {
+            let question = json!({ "prefix": "pg dump", "dumpcontents": ["pgs"] });
+            let answer: Option<Pgs> = self.of_manager("placement groups one by one", question).await?;
+            match answer {
+                Some(pgs) if pgs.pg_ready => self.snapshot.pgs = Some(pgs.pg_stats),
+                Some(_) => {
+                    let why =
+                        "the manager has just started and has not heard of all yet; look again in a minute";
+                    self.miss("placement groups one by one", why, false);
+                }
+                None => {}
+            }
+        } else {
+            let why = format!("there are more than {PGS_MAX}; the sums are told");
+            self.miss("placement groups one by one, and how long ago they were scrubbed", why, false);
+        }
+        let usages: Option<Usages> = self.of_manager("usage of OSDs", prefix("osd df")).await?;
+        self.snapshot.usage = usages.map(|usages| usages.nodes);
+        let latencies: Option<Latencies> = self.of_manager("latency of OSDs", prefix("osd perf")).await?;
+        self.snapshot.latencies = latencies.map(Latencies::of_osds);
+        Ok(())
+    }
+
+    async fn of_manager<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Result<Option<T>> {
+        let answer = limited(self.store.ask_manager(with_format(question))).await.map_err(of_manager)?;
+        Ok(self.parsed(what, &answer.output))
+    }
+
+    fn parsed<T: DeserializeOwned>(&mut self, what: &str, answer: &[u8]) -> Option<T> {
+        match parse(answer) {
+            Ok(parsed) => Some(parsed),
+            Err(error) => {
+                self.miss(what, told(&error), true);
+                None
+            }
+        }
+    }
+
+    fn miss(&mut self, what: &str, why: impl Into<String>, hurts: bool) {
+        self.snapshot.missing.push(Missing { what: what.to_owned(), why: why.into(), hurts });
+    }
+}
+
+/// Why a manager need not be asked.
+fn absent(manager: &Manager, is_known: bool) -> Option<&'static str> {
+    match (is_known, manager.available) {
+        (false, _) => Some("no monitor tells whether there is a manager"),
+        (true, false) => Some("no manager is active; start one, and look into its log if it does not stay"),
+        (true, true) => None,
+    }
+}
+
+/// What is wrong with rules, without what placement groups tell better.
+async fn rules(store: &RadosStore, map: placement::OsdMap) -> Result<Vec<lint::Finding>> {
+    let crush = limited(store.ask_monitors(with_format(prefix("osd crush dump")))).await?;
+    let preview = limited(Preview::read(store)).await?;
+    let snapshot = placement::Snapshot { map, crush: CrushMap::parse(&crush.output)?, pgs: Vec::new() };
+    let tried = tokio::task::spawn_blocking(move || lint(&snapshot, &preview)).await;
+    let findings =
+        tried.map_err(|panic| Error::new(ErrorKind::Internal, "a task panicked").with_source(panic))??;
+    Ok(findings.into_iter().filter(|finding| finding.check != Check::Undersized).collect())
+}
+
+async fn limited<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
+    match tokio::time::timeout(ANSWER_LIMIT, question).await {
+        Ok(answer) => answer,
+        Err(late) => Err(Error::new(ErrorKind::Unavailable, "no answer in time")
+            .with_source(late)
+            .with("limit_s", ANSWER_LIMIT.as_secs())),
+    }
+}
+
+fn of_manager(error: Error) -> Error {
+    if error.kind() != ErrorKind::Unavailable {
+        return error;
+    }
+    let message = "the manager does not answer; `ceph mgr stat` names it, and `ceph mgr fail` lets another one take over";
+    Error::new(ErrorKind::Unavailable, message)
+}
+
+fn prefix(prefix: &str) -> Value {
+    json!({ "prefix": prefix })
+}
+
+fn with_format(mut question: Value) -> Value {
+    question["format"] = json!("json");
+    question
+}
+
+/// An error in a line.
+fn told(error: &Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{}: {source}", error.message()),
+        None => error.message().to_owned(),
+    }
+}

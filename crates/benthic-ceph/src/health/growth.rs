@@ -1,0 +1,223 @@
+//! How fast the fullest OSD fills. A cluster keeps no record of that, so it takes readings at different times.
+
+use super::answers::Usage;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+/// Readings that are kept: a month of one an hour.
+pub const READINGS_MAX: usize = 720;
+/// How long ago the oldest reading must be for a trend.
+pub const SPAN_S_MIN: u64 = 3_600;
+/// Readings closer than this say nothing new to a file.
+const APART_S_MIN: u64 = 3_600;
+/// What a file may be: readings with room to spare.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+const DAY_S: f64 = 86_400.0;
+
+/// How full the fullest OSD was.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// When.
+    pub unix_s: u64,
+    /// Which OSD it was.
+    pub osd: i32,
+    /// The share of it that was used, 0 to 1.
+    pub used: f64,
+}
+
+/// When the fullest OSD is full.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Growth {
+    /// There are too few readings, or they are too close to each other.
+    Unknown,
+    /// It does not fill.
+    None,
+    /// In so many days, if it goes on so.
+    Days(f64),
+}
+
+/// The fullest of OSDs.
+pub fn fullest(usage: &[Usage], now_unix_s: u64) -> Option<Reading> {
+    let shares = usage.iter().filter_map(|usage| Some((usage.share()?, usage.id)));
+    let (used, osd) = shares.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    Some(Reading { unix_s: now_unix_s, osd, used })
+}
+
+/// When the fullest OSD reaches `full` (0 to 1), by the line through all readings.
+#[expect(clippy::cast_precision_loss, reason = "seconds of some years")]
+pub fn growth(history: &[Reading], now: Reading, full: f64) -> Growth {
+    let past = history.iter().filter(|reading| reading.unix_s < now.unix_s);
+    let Some(oldest_s) = past.clone().map(|reading| reading.unix_s).min() else { return Growth::Unknown };
+    if now.unix_s - oldest_s < SPAN_S_MIN {
+        return Growth::Unknown;
+    }
+    let points: Vec<(f64, f64)> = past
+        .chain([&now])
+        .map(|reading| ((reading.unix_s - oldest_s) as f64 / DAY_S, reading.used))
+        .collect();
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
+    let (day, used) = (mean(|point| point.0), mean(|point| point.1));
+    let over = points.iter().map(|point| (point.0 - day) * (point.1 - used)).sum::<f64>();
+    let slope = over / points.iter().map(|point| (point.0 - day).powi(2)).sum::<f64>();
+    if !slope.is_finite() || slope <= 0.0 {
+        return Growth::None;
+    }
+    Growth::Days(((full - now.used) / slope).max(0.0))
+}
+
+/// Adds a reading to those of one run, and drops the oldest over the bound.
+pub fn keep(history: &mut Vec<Reading>, reading: Reading) {
+    history.push(reading);
+    if history.len() > READINGS_MAX {
+        // Every other one goes, so that the span stays.
+        let mut index = 0;
+        history.retain(|_| {
+            index += 1;
+            index % 2 == 1
+        });
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    fsid: String,
+    #[serde(flatten)]
+    reading: Reading,
+}
+
+/// The readings of a cluster in a file, one JSON object a line; none if there is no file yet.
+///
+/// # Errors
+/// `InvalidArgument` for a file that is something else or of another cluster, `LimitExceeded` for one that is too large, and what
+/// the file system says.
+pub fn read(file: &Path, fsid: &str) -> Result<Vec<Reading>> {
+    let cannot =
+        |error| Error::io(Action::Admin, "the history cannot be read", error).with("file", file.display());
+    match fs::metadata(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(cannot(error)),
+        Ok(metadata) if !metadata.is_file() => return Err(no_history(file)),
+        Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
+            let message = "the history is larger than any that is written here; name another file";
+            return Err(Error::new(ErrorKind::LimitExceeded, message)
+                .with("file", file.display())
+                .with("size_bytes_max", FILE_BYTES_MAX));
+        }
+        Ok(_) => {}
+    }
+    let text = fs::read(file).map_err(cannot)?;
+    let text = String::from_utf8(text).map_err(|_| no_history(file))?;
+    let mut readings = Vec::new();
+    for line in text.lines() {
+        let line: Line = serde_json::from_str(line).map_err(|_| no_history(file))?;
+        if line.fsid != fsid {
+            let message = "this is the history of another cluster; name another file";
+            return Err(Error::new(ErrorKind::InvalidArgument, message)
+                .with("file", file.display())
+                .with("fsid", line.fsid));
+        }
+        readings.push(line.reading);
+    }
+    Ok(readings)
+}
+
+/// Writes a reading to a file that [`read`] accepted, unless the last one is younger than an hour; tells whether it was written. The
+/// file is replaced as a whole, and has at most [`READINGS_MAX`] readings.
+///
+/// # Errors
+/// What the file system says.
+pub fn write(file: &Path, fsid: &str, history: &[Reading], reading: Reading) -> Result<bool> {
+    if history.last().is_some_and(|last| reading.unix_s < last.unix_s.saturating_add(APART_S_MIN)) {
+        return Ok(false);
+    }
+    let cannot =
+        |error| Error::io(Action::Admin, "the history cannot be written", error).with("file", file.display());
+    let dir = match file.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let mut temporary = tempfile::NamedTempFile::new_in(dir).map_err(cannot)?;
+    let kept = &history[history.len().saturating_sub(READINGS_MAX - 1)..];
+    for reading in kept.iter().chain([&reading]) {
+        let line = Line { fsid: fsid.to_owned(), reading: *reading };
+        let line = serde_json::to_string(&line).map_err(|error| cannot(error.into()))?;
+        writeln!(temporary, "{line}").map_err(cannot)?;
+    }
+    temporary.persist(file).map_err(|error| cannot(error.error))?;
+    Ok(true)
+}
+
+fn no_history(file: &Path) -> Error {
+    let message = "this is no history of `benthic health`; name another file, which it makes";
+    Error::new(ErrorKind::InvalidArgument, message).with("file", file.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Growth, READINGS_MAX, Reading, growth, keep, read, write};
+    use benthic_core::ErrorKind;
+
+    const HOUR_S: u64 = 3_600;
+
+    fn at(hour: u64, used: f64) -> Reading {
+        Reading { unix_s: 1_000_000 + hour * HOUR_S, osd: 1, used }
+    }
+
+    #[test]
+    fn a_line_through_the_readings_tells_when_an_osd_is_full() {
+        let history = [at(0, 0.50), at(24, 0.51), at(48, 0.52)];
+        let Growth::Days(days) = growth(&history, at(72, 0.53), 0.95) else { panic!("it grows") };
+        assert!((days - 42.0).abs() < 0.01, "{days}");
+        assert_eq!(growth(&history, at(72, 0.40), 0.95), Growth::None);
+        assert!(matches!(growth(&history, at(72, 0.99), 0.95), Growth::Days(days) if days == 0.0));
+    }
+
+    #[test]
+    fn without_time_between_readings_nothing_is_claimed() {
+        assert_eq!(growth(&[], at(1, 0.5), 0.95), Growth::Unknown);
+        let minute = Reading { unix_s: at(1, 0.4).unix_s - 60, ..at(0, 0.4) };
+        assert_eq!(growth(&[minute], at(1, 0.5), 0.95), Growth::Unknown);
+        assert_eq!(growth(&[at(9, 0.4)], at(1, 0.5), 0.95), Growth::Unknown, "the clock was set back");
+    }
+
+    #[test]
+    fn a_file_keeps_a_bounded_history_of_one_cluster() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("history");
+        assert_eq!(read(&file, "a").unwrap(), []);
+        for hour in 0..READINGS_MAX as u64 + 5 {
+            let history = read(&file, "a").unwrap();
+            write(&file, "a", &history, at(hour, 0.5)).unwrap();
+        }
+        let history = read(&file, "a").unwrap();
+        assert_eq!((history.len(), history[0]), (READINGS_MAX, at(5, 0.5)));
+        let soon = Reading { unix_s: history[READINGS_MAX - 1].unix_s + 60, ..at(0, 0.9) };
+        write(&file, "a", &history, soon).unwrap();
+        assert_eq!(read(&file, "a").unwrap(), history, "a minute later is no reading of its own");
+        assert_eq!(read(&file, "b").unwrap_err().kind(), ErrorKind::InvalidArgument, "of another cluster");
+    }
+
+    #[test]
+    fn a_file_that_is_something_else_is_refused_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("notes");
+        std::fs::write(&file, "milk\n").unwrap();
+        assert_eq!(read(&file, "a").unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(std::fs::read(&file).unwrap(), b"milk\n");
+        assert_eq!(read(dir.path(), "a").unwrap_err().kind(), ErrorKind::InvalidArgument);
+        std::fs::write(&file, vec![b'\n'; 2 * 1024 * 1024]).unwrap();
+        assert_eq!(read(&file, "a").unwrap_err().kind(), ErrorKind::LimitExceeded);
+    }
+
+    #[test]
+    fn readings_of_one_run_stay_bounded_and_keep_their_span() {
+        let mut history = Vec::new();
+        for hour in 0..5_000 {
+            keep(&mut history, at(hour, 0.5));
+        }
+        assert!(history.len() <= READINGS_MAX && history[0] == at(0, 0.5));
+    }
+}

@@ -1,0 +1,73 @@
+//! This client: what a small write and read showed, what it may use, and what it could not see.
+
+use super::Scene;
+use crate::health::report::{Finding, Severity};
+
+/// A probe that takes longer is felt by people.
+const PROBE_MS_MAX: f64 = 1_000.0;
+/// Threads that librados and whoever uses it start, with room to spare.
+const THREADS_NEEDED: u64 = 256;
+/// Files that a client has open besides its connections.
+const FILES_NEEDED: u64 = 256;
+
+pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(probe(scene));
+    findings.extend(limits(scene));
+    findings.extend(unseen(scene));
+    findings
+}
+
+fn probe(scene: &Scene<'_>) -> Option<Finding> {
+    let probe = scene.snapshot.probe.as_ref()?;
+    let pool = &probe.pool;
+    if let Some(error) = &probe.error {
+        let what = format!("the probe in pool {pool} failed ({}): {}", error.step, error.message);
+        let which = [pool.clone()];
+        return Some(if error.of_cluster {
+            let next = "look at the placement groups of the pool: `ceph pg ls-by-pool POOL`";
+            let finding = Finding::new("BenthicProbeFailed", Severity::Error, what, next).of(which);
+            if error.step == "remove" { finding } else { finding.stops_io() }
+        } else {
+            let next = "give the client OSD caps `allow rwx pool=POOL`, or leave --probe-pool out";
+            Finding::new("BenthicProbeRefused", Severity::Warning, what, next).of(which)
+        });
+    }
+    let slowest = [probe.write_ms, probe.read_ms].into_iter().flatten().max_by(f64::total_cmp)?;
+    if slowest <= PROBE_MS_MAX {
+        return None;
+    }
+    let what = format!("a write or read of 4 KiB in pool {pool} took {slowest:.0} ms");
+    let next = "`ceph osd perf` shows slow disks, `ceph health detail` slow operations and networks";
+    Some(Finding::new("BenthicProbeSlow", Severity::Warning, what, next).of([pool.clone()]))
+}
+
+/// A client of a large cluster has two connections to each OSD, and stalls where it may not open one.
+fn limits(scene: &Scene<'_>) -> Option<Finding> {
+    let limits = scene.snapshot.limits.as_ref()?;
+    let osds = scene.map.map_or(0, |map| map.osds.len() as u64);
+    let needed = 2 * osds + FILES_NEEDED;
+    let mut low = Vec::new();
+    if let Some(max) = limits.open_files_max.filter(|max| *max < needed) {
+        low.push(format!("{max} open files, and a client of {osds} OSDs may need {needed}"));
+    }
+    if let Some(max) = limits.threads_max.filter(|max| *max < limits.threads.saturating_add(THREADS_NEEDED)) {
+        low.push(format!("{max} threads, of which {} are in use", limits.threads));
+    }
+    let what = format!("clients that this user starts here may have {}", low.join("; "));
+    let next = "raise `ulimit -n` and `ulimit -u`, or LimitNOFILE and LimitNPROC of the service";
+    (!low.is_empty()).then(|| Finding::new("BenthicClientLimits", Severity::Warning, what, next).of(low))
+}
+
+fn unseen(scene: &Scene<'_>) -> Option<Finding> {
+    let missing = &scene.snapshot.missing;
+    if missing.is_empty() || scene.snapshot.fsid.is_empty() {
+        return None;
+    }
+    let severity =
+        if missing.iter().any(|missing| missing.hurts) { Severity::Warning } else { Severity::Info };
+    let which: Vec<String> = missing.iter().map(|missing| missing.what.clone()).collect();
+    let what = format!("not seen: {}", which.join("; "));
+    let next = missing.iter().map(|missing| missing.why.as_str()).collect::<Vec<_>>().join("; ");
+    Some(Finding::new("BenthicNotSeen", severity, what, next).of(which))
+}

@@ -1,0 +1,216 @@
+//! Monitors, the manager and OSDs: which run, what they run, and whether their clocks agree.
+
+use super::{Scene, osd_names, several};
+use crate::health::report::{Finding, Severity};
+use crate::health::snapshot::Library;
+use std::collections::BTreeSet;
+
+/// More than Ceph lets monitors' clocks differ without a word.
+const SKEW_S_MAX: f64 = 0.05;
+/// The share of OSDs above which ceph-mixin has an alert of its own.
+const DOWN_PERCENT_HIGH: usize = 10;
+/// A disk that takes longer to make a write durable holds up all who write.
+const COMMIT_MS_MAX: u64 = 1_000;
+
+pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
+    let mut findings = monitors(scene);
+    findings.extend(clocks(scene));
+    findings.extend(manager(scene));
+    findings.extend(osds(scene));
+    findings.extend(slow_disks(scene));
+    findings.extend(versions(scene));
+    findings.extend(scene.snapshot.libraries.iter().flatten().filter_map(library));
+    findings
+}
+
+fn monitors(scene: &Scene<'_>) -> Vec<Finding> {
+    if scene.snapshot.fsid.is_empty() {
+        let what = "no monitor answers: nothing is known, and no client can connect";
+        let next = "look at the network and at the monitors' logs; more than half of them must run";
+        return vec![Finding::new("BenthicMonNoAnswer", Severity::Error, what, next).stops_io()];
+    }
+    let Some(quorum) = &scene.snapshot.quorum else { return Vec::new() };
+    let all: Vec<&String> = quorum.monmap.mons.iter().map(|mon| &mon.name).collect();
+    let absent: Vec<String> = all
+        .iter()
+        .filter(|name| !quorum.quorum_names.contains(name))
+        .map(|name| format!("mon.{name}"))
+        .collect();
+    if all.len() == 1 {
+        let what = "there is one monitor: the cluster stops with it";
+        let next = "a cluster that matters has three or five";
+        return vec![Finding::new("BenthicMonAlone", Severity::Info, what, next)];
+    }
+    if absent.is_empty() {
+        return Vec::new();
+    }
+    let down = absent.join(", ");
+    let next = "start them, and look into their logs if they do not join";
+    let needed = all.len() / 2 + 1;
+    let finding = if all.len() - absent.len() <= needed {
+        let what = format!("{down} out of quorum: the next monitor that is lost stops the cluster");
+        Finding::new("CephMonDownQuorumAtRisk", Severity::Error, what, next)
+    } else {
+        Finding::new("CephMonDown", Severity::Warning, format!("{down} out of quorum"), next)
+    };
+    vec![finding.check("MON_DOWN").of(absent)]
+}
+
+/// The largest difference; `None` if there is nothing to compare.
+pub(super) fn clock_skew_s(scene: &Scene<'_>) -> Option<f64> {
+    let skews = scene.snapshot.clocks.as_ref()?.time_skew_status.values();
+    skews.map(|skew| skew.skew_s.abs()).max_by(f64::total_cmp)
+}
+
+pub(super) fn clocks_are_off(scene: &Scene<'_>) -> bool {
+    clocks(scene).is_some()
+}
+
+fn clocks(scene: &Scene<'_>) -> Option<Finding> {
+    let clocks = scene.snapshot.clocks.as_ref()?;
+    let off = clocks.time_skew_status.iter().filter(|(_, skew)| {
+        skew.skew_s.abs() > SKEW_S_MAX || !(skew.health.is_empty() || skew.health == "HEALTH_OK")
+    });
+    let off: Vec<String> = off.map(|(name, _)| format!("mon.{name}")).collect();
+    if off.is_empty() {
+        return None;
+    }
+    let what = format!(
+        "the clocks of {} differ from the leader's by up to {:.0} ms",
+        off.join(", "),
+        1_000.0 * clock_skew_s(scene).unwrap_or_default()
+    );
+    let next = "look at chrony or ntpd on the monitors' hosts";
+    let finding = Finding::new("CephMonClockSkew", Severity::Warning, what, next).of(off);
+    Some(finding.check("MON_CLOCK_SKEW"))
+}
+
+fn manager(scene: &Scene<'_>) -> Option<Finding> {
+    let manager = scene.snapshot.manager.as_ref()?;
+    let stale = "what is told of placement groups, usage and latency is old or missing";
+    if !manager.available {
+        let what = format!("no manager is active: {stale}");
+        let next = "start a manager, and look into its log if it does not stay";
+        return Some(Finding::new("BenthicMgrDown", Severity::Error, what, next).check("MGR_DOWN"));
+    }
+    if scene.snapshot.manager_silent.is_some() {
+        let what = format!("mgr.{} does not answer: {stale}", manager.active_name);
+        let next = "`ceph mgr fail` lets another one take over; look into the log of this one";
+        return Some(Finding::new("BenthicMgrSilent", Severity::Error, what, next));
+    }
+    let what = "no manager stands by: statistics stop with the one that runs";
+    let next = "start a second manager on another host";
+    (manager.num_standby == 0).then(|| Finding::new("BenthicMgrAlone", Severity::Info, what, next))
+}
+
+fn osds(scene: &Scene<'_>) -> Vec<Finding> {
+    let Some(map) = scene.map else { return Vec::new() };
+    let mut findings = Vec::new();
+    let (down, all) = (&scene.down.osds, map.osds.len());
+    if !down.is_empty() {
+        let names = osd_names(down);
+        let told = format!("{} of {} down", several(down.len() as u64, "OSD"), all);
+        let next = "look at the hosts and the OSDs' logs; `ceph osd tree down` shows where they are";
+        let finding = if scene.down.planned {
+            let what = format!("{told}, and noout is set: taken for planned work");
+            let next = "start them again and `ceph osd unset noout` when the work is done";
+            Finding::new("CephOSDDown", Severity::Info, what, next)
+        } else if 100 * down.len() >= DOWN_PERCENT_HIGH * all {
+            Finding::new("CephOSDDownHigh", Severity::Error, told, next)
+        } else {
+            Finding::new("CephOSDDown", Severity::Warning, told, next)
+        };
+        findings.push(finding.check("OSD_DOWN").of(names));
+    }
+    let out: Vec<i32> =
+        map.osds.iter().filter(|osd| !osd.is_up() && !osd.is_in()).map(|osd| osd.id).collect();
+    if !out.is_empty() {
+        let what =
+            format!("{} down and out: their data are made anew elsewhere", several(out.len() as u64, "OSD"));
+        let next = "replace them, or remove them with `ceph osd purge`";
+        findings.push(Finding::new("BenthicOSDOut", Severity::Info, what, next).of(osd_names(&out)));
+    }
+    if map.osds.is_empty() {
+        let what = "there are no OSDs";
+        findings.push(Finding::new("BenthicNoOSDs", Severity::Error, what, "add some").stops_io());
+    }
+    findings
+}
+
+fn slow_disks(scene: &Scene<'_>) -> Option<Finding> {
+    let latencies = scene.snapshot.latencies.iter().flatten();
+    let slow = latencies.filter(|latency| latency.stats.commit_latency_ms > COMMIT_MS_MAX);
+    let slow: Vec<i32> = slow.map(|latency| latency.id).collect();
+    let what = format!(
+        "{} longer than {COMMIT_MS_MAX} ms to make a write durable",
+        match slow.len() {
+            1 => "1 OSD takes".to_owned(),
+            count => format!("{count} OSDs take"),
+        }
+    );
+    let next = "look at the disks (iostat, SMART values); `ceph osd perf` shows all";
+    (!slow.is_empty())
+        .then(|| Finding::new("BenthicOSDSlowDisk", Severity::Warning, what, next).of(osd_names(&slow)))
+}
+
+/// Ceph calls a cluster healthy whose daemons differ, as it is during an upgrade; one that stopped half-way looks the same.
+fn versions(scene: &Scene<'_>) -> Option<Finding> {
+    let versions = scene.snapshot.versions.as_ref()?;
+    let all: BTreeSet<&String> = versions
+        .iter()
+        .filter(|(kind, _)| *kind != "overall")
+        .flat_map(|(_, counts)| counts.keys())
+        .collect();
+    if all.len() < 2 {
+        return None;
+    }
+    let each: Vec<String> = versions
+        .iter()
+        .filter(|(kind, _)| *kind != "overall")
+        .flat_map(|(kind, counts)| counts.iter().map(move |(version, count)| (kind, version, count)))
+        .map(|(kind, version, count)| format!("{count} {kind} {}", number(version)))
+        .collect();
+    let what = format!("daemons run {} versions: {}", all.len(), each.join(", "));
+    let next = "finish the upgrade; `ceph versions` counts them, `ceph tell osd.N version` asks one";
+    let finding = Finding::new("BenthicVersionsDiffer", Severity::Warning, what, next).of(each);
+    Some(if scene.check("DAEMON_OLD_VERSION").is_some() {
+        finding.check("DAEMON_OLD_VERSION")
+    } else {
+        finding
+    })
+}
+
+/// `16.2.15` of `ceph version 16.2.15 (…) pacific (stable)`.
+pub(super) fn number(version: &str) -> &str {
+    version.split(' ').nth(2).unwrap_or(version)
+}
+
+fn library(library: &Library) -> Option<Finding> {
+    let name = &library.name;
+    if library.builds.len() > 1 {
+        let each = library.builds.iter().map(|build| format!("{} in {}", build.build, ids(&build.osds)));
+        let each: Vec<String> = each.collect();
+        let what =
+            format!("OSDs run different builds of {name}, and may answer differently: {}", each.join("; "));
+        let next = "`benthic class install` puts one build everywhere; an OSD loads it when it starts";
+        return Some(Finding::new("BenthicClassBuildsDiffer", Severity::Warning, what, next).of(each));
+    }
+    if library.builds.is_empty() || library.without.is_empty() {
+        return None;
+    }
+    let what = format!(
+        "{name} is not in {}: calls fail, or run on the client, for objects there",
+        ids(&library.without)
+    );
+    let next = "`benthic class install --print` tells how to install it there";
+    let which = library.without.iter().map(|osd| format!("osd.{osd}"));
+    Some(Finding::new("BenthicClassMissing", Severity::Warning, what, next).of(which))
+}
+
+fn ids(osds: &[i64]) -> String {
+    const SHOWN_MAX: usize = 8;
+    let shown: Vec<String> = osds.iter().take(SHOWN_MAX).map(|osd| format!("osd.{osd}")).collect();
+    let more =
+        if osds.len() > SHOWN_MAX { format!(" and {} more", osds.len() - SHOWN_MAX) } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}

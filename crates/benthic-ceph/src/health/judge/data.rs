@@ -1,0 +1,165 @@
+//! Pools, flags, rules and space.
+
+use super::{Scene, several};
+use crate::health::answers::Pool;
+use crate::health::growth::{self, Growth};
+use crate::health::report::{Finding, Severity};
+use crate::placement::lint::Check;
+
+/// What people set during work on a cluster.
+const PLANNED_FLAGS: [&str; 11] = [
+    "noout",
+    "norebalance",
+    "nobackfill",
+    "norecover",
+    "noscrub",
+    "nodeep-scrub",
+    "noin",
+    "noup",
+    "nosnaptrim",
+    "notieragent",
+    "noautoscale",
+];
+/// What stops clients.
+const PAUSE_FLAGS: [&str; 3] = ["pause", "pauserd", "pausewr"];
+/// ceph-mixin looks as far ahead.
+const FULL_DAYS_SOON: f64 = 5.0;
+const FULL_DAYS_AHEAD: f64 = 30.0;
+
+pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
+    let mut findings = flags(scene);
+    findings.extend(pools(scene));
+    findings.extend(rules(scene));
+    findings.extend(full_soon(scene));
+    findings
+}
+
+fn flags(scene: &Scene<'_>) -> Vec<Finding> {
+    let Some(map) = scene.map else { return Vec::new() };
+    let mut findings = Vec::new();
+    let set = |of: &[&str]| -> Vec<String> {
+        map.flags_set.iter().filter(|flag| of.contains(&flag.as_str())).cloned().collect()
+    };
+    let paused = set(&PAUSE_FLAGS);
+    if !paused.is_empty() {
+        let what = format!("{} set: clients wait", paused.join(", "));
+        let finding = Finding::new("BenthicPaused", Severity::Error, what, "`ceph osd unpause`");
+        findings.push(finding.stops_io().check("OSDMAP_FLAGS").of(paused));
+    }
+    let blind = set(&["nodown"]);
+    if !blind.is_empty() {
+        let what = "nodown is set: an OSD that dies is not noticed, and clients wait for it";
+        let finding = Finding::new("BenthicNodown", Severity::Warning, what, "`ceph osd unset nodown`");
+        findings.push(finding.check("OSDMAP_FLAGS").of(blind));
+    }
+    let mut planned = set(&PLANNED_FLAGS);
+    let nodes = map.crush_node_flags.iter().chain(&map.device_class_flags);
+    planned.extend(nodes.flat_map(|(node, flags)| flags.iter().map(move |flag| format!("{flag} on {node}"))));
+    for osd in &map.osds {
+        let flags = osd.state.iter().filter(|word| PLANNED_FLAGS.contains(&word.as_str()));
+        planned.extend(flags.map(|flag| format!("{flag} on osd.{}", osd.id)));
+    }
+    if !planned.is_empty() {
+        let what = format!("{} set: somebody is at work on the cluster", shortened(&planned));
+        let next = "`ceph osd unset FLAG` when the work is done";
+        findings.push(
+            Finding::new("BenthicFlagsSet", Severity::Info, what, next).check("OSDMAP_FLAGS").of(planned),
+        );
+    }
+    findings
+}
+
+fn pools(scene: &Scene<'_>) -> Vec<Finding> {
+    let Some(map) = scene.map else { return Vec::new() };
+    let names = |of: &dyn Fn(&Pool) -> bool| -> Vec<String> {
+        map.pools.iter().filter(|pool| of(pool)).map(|pool| pool.name.clone()).collect()
+    };
+    let mut findings = Vec::new();
+    let single = names(&|pool| pool.is_replicated() && pool.size == 1);
+    if !single.is_empty() {
+        let muted = scene.check("POOL_NO_REDUNDANCY").is_some_and(|check| check.muted);
+        let severity = if muted { Severity::Info } else { Severity::Error };
+        let what = format!("{} one replica only: a disk that is lost takes data with it", have(&single));
+        let next = "`ceph osd pool set POOL size 3`, unless the data can be made again";
+        let finding = Finding::new("BenthicPoolOneReplica", severity, what, next).check("POOL_NO_REDUNDANCY");
+        findings.push(finding.of(single));
+    }
+    let least = |pool: &Pool| match map.erasure_code_profiles.get(&pool.erasure_code_profile) {
+        Some(profile) if !pool.is_replicated() => profile.get("k").and_then(|k| k.parse().ok()).unwrap_or(0),
+        _ => 1,
+    };
+    let brave = names(&|pool| pool.size > least(pool) && pool.min_size > 0 && pool.min_size <= least(pool));
+    if !brave.is_empty() {
+        let what = format!(
+            "{} a min_size that takes writes with nothing to spare: the next failure loses what was acknowledged",
+            have(&brave)
+        );
+        let next = "`ceph osd pool set POOL min_size N`: 2 for replicas, k + 1 for an erasure code";
+        findings.push(Finding::new("BenthicPoolMinSize", Severity::Warning, what, next).of(brave));
+    }
+    let resizing = names(&Pool::is_resizing);
+    if !resizing.is_empty() {
+        let what = format!("{} their number of placement groups changed", have(&resizing));
+        let next = "nothing; `ceph osd pool get POOL pg_num` shows where it is";
+        findings.push(Finding::new("BenthicPgNumChanging", Severity::Info, what, next).of(resizing));
+    }
+    findings
+}
+
+fn have(pools: &[String]) -> String {
+    let verb = if pools.len() == 1 { "has" } else { "have" };
+    format!("{} ({}) {verb}", several(pools.len() as u64, "pool"), shortened(pools))
+}
+
+fn shortened(names: &[String]) -> String {
+    const SHOWN_MAX: usize = 8;
+    let shown = names[..names.len().min(SHOWN_MAX)].join(", ");
+    if names.len() > SHOWN_MAX { format!("{shown} and {} more", names.len() - SHOWN_MAX) } else { shown }
+}
+
+/// Rules are tried, whatever the placement groups are like now.
+fn rules(scene: &Scene<'_>) -> Vec<Finding> {
+    let finding = |found: &crate::placement::lint::Finding| {
+        let (name, severity) = match found.check {
+            Check::RepeatsOsd => ("BenthicRuleRepeatsOSD", Severity::Error),
+            Check::TooFewOsds => ("BenthicRuleTooFewOSDs", Severity::Warning),
+            Check::OverlappingRoots => ("BenthicRuleOverlappingRoots", Severity::Info),
+            Check::Undersized => return None,
+        };
+        // Nobody's data are where a rule without pools would put them.
+        let severity = if found.pools.is_empty() { Severity::Info } else { severity };
+        let pools = if found.pools.is_empty() { "no pool".to_owned() } else { shortened(&found.pools) };
+        let what = format!("rule {} ({pools}): {}", found.rule, found.message);
+        let next = "`benthic placement lint` shows all; `ceph osd pool set POOL crush_rule RULE` gives a pool another rule";
+        Some(Finding::new(name, severity, what, next).of(found.pools.clone()))
+    };
+    scene.snapshot.rules.iter().flatten().filter_map(finding).collect()
+}
+
+pub(super) fn growth(scene: &Scene<'_>) -> Growth {
+    let usage = scene.snapshot.usage.as_ref();
+    let now = usage.and_then(|usage| growth::fullest(usage, scene.snapshot.now_unix_s));
+    match (now, scene.map) {
+        (Some(now), Some(map)) if map.full_ratio > 0.0 => {
+            growth::growth(&scene.snapshot.history, now, map.full_ratio)
+        }
+        _ => Growth::Unknown,
+    }
+}
+
+fn full_soon(scene: &Scene<'_>) -> Option<Finding> {
+    let Growth::Days(days) = growth(scene) else { return None };
+    let now = growth::fullest(scene.snapshot.usage.as_ref()?, scene.snapshot.now_unix_s)?;
+    if days > FULL_DAYS_AHEAD {
+        return None;
+    }
+    let severity = if days <= FULL_DAYS_SOON { Severity::Warning } else { Severity::Info };
+    let what = format!(
+        "osd.{} is the fullest at {:.1}% and takes no writes in {days:.1} days if it goes on so; then all pools on it stop",
+        now.osd,
+        100.0 * now.used
+    );
+    let next = "add OSDs, remove data, or let the balancer even them out (`ceph balancer status`)";
+    let which = [format!("osd.{}", now.osd)];
+    Some(Finding::new("BenthicOSDFullSoon", severity, what, next).of(which))
+}

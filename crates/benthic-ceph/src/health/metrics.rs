@@ -1,0 +1,191 @@
+//! The same report for Prometheus, in its text format. What Ceph's own exporter tells too has its name and its labels;
+//! what it does not begins with `benthic_`.
+
+use super::report::{OsdNumbers, Report, Verdict};
+use std::fmt::{Display, Write};
+
+/// The media type of the text.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A metric: its name and what it is.
+pub struct Metric {
+    /// The name.
+    pub name: &'static str,
+    help: &'static str,
+}
+
+const fn metric(name: &'static str, help: &'static str) -> Metric {
+    Metric { name, help }
+}
+
+/// Every metric, in the order in which they are written.
+pub const METRICS: [Metric; 33] = [
+    metric("benthic_health_verdict", "0 healthy, 1 degraded, 2 at risk, 3 down"),
+    metric(
+        "benthic_health_finding",
+        "1 for each finding; severity is info, warning or error, and stops_io is 0 or 1",
+    ),
+    metric("benthic_health_missing", "What could not be seen: how many things"),
+    metric("benthic_health_stale", "1 if what the manager reports is old because there is none that answers"),
+    metric("benthic_health_read_unixtime_seconds", "When the cluster was looked at"),
+    metric(
+        "benthic_availability_percent",
+        "100 if Ceph calls itself healthy, else the share of placement groups that take I/O",
+    ),
+    metric("ceph_health_status", "What Ceph says of itself: 0 HEALTH_OK, 1 HEALTH_WARN, 2 HEALTH_ERR"),
+    metric("ceph_health_detail", "1 for each of Ceph's own checks that does not hold"),
+    metric("ceph_mon_quorum_status", "1 if the monitor is in the quorum"),
+    metric("benthic_mon_clock_skew_seconds", "The largest difference between monitors' clocks"),
+    metric("benthic_mgr_available", "1 if a manager is active"),
+    metric("benthic_mgr_standby", "Managers that would take over"),
+    metric("ceph_osd_up", "1 if the monitors take the OSD for running"),
+    metric("ceph_osd_in", "1 if data are to be on the OSD"),
+    metric("ceph_osd_stat_bytes", "The OSD's space"),
+    metric("ceph_osd_stat_bytes_used", "Of it used"),
+    metric("ceph_osd_commit_latency_ms", "What the OSD's disk takes to make a write durable"),
+    metric("ceph_osd_apply_latency_ms", "What the OSD's disk takes to make a write readable"),
+    metric("ceph_pool_metadata", "1 for each pool, with its name"),
+    metric("ceph_pg_total", "Placement groups of the pool"),
+    metric("ceph_pg_active", "Of them, those that take I/O"),
+    metric("benthic_pgs", "Placement groups by state"),
+    metric("ceph_cluster_total_bytes", "Raw space"),
+    metric("ceph_cluster_total_used_bytes", "Of it used"),
+    metric("ceph_num_objects_degraded", "Replicas that are missing"),
+    metric("ceph_num_objects_misplaced", "Replicas that are elsewhere than they are to be"),
+    metric("ceph_num_objects_unfound", "Objects whose latest version no OSD that is up has"),
+    metric("ceph_healthcheck_slow_ops", "Operations that wait for longer than Ceph's complaint time"),
+    metric(
+        "benthic_osd_full_in_days",
+        "When the fullest OSD takes no writes if it goes on as it did; absent if that is not known",
+    ),
+    metric("benthic_probe_write_seconds", "What writing a small object took"),
+    metric("benthic_probe_read_seconds", "What reading it took"),
+    metric(
+        "benthic_scrubbed_days_ago",
+        "Days since the placement group that waits longest was scrubbed; kind is shallow or deep",
+    ),
+    metric("benthic_class_build", "OSDs that run the build of the library of classes"),
+];
+
+/// The text of one metric after the other.
+struct Text {
+    out: String,
+    samples: Vec<(&'static str, String)>,
+}
+
+impl Text {
+    fn add(&mut self, name: &'static str, labels: &[(&str, &str)], value: impl Display) {
+        debug_assert!(METRICS.iter().any(|metric| metric.name == name), "{name}");
+        let mut line = name.to_owned();
+        for (index, (label, value)) in labels.iter().enumerate() {
+            let _ = write!(line, "{}{label}=\"{}\"", if index == 0 { '{' } else { ',' }, escaped(value));
+        }
+        line.push_str(if labels.is_empty() { "" } else { "}" });
+        let _ = write!(line, " {value}");
+        self.samples.push((name, line));
+    }
+
+    fn some(&mut self, name: &'static str, labels: &[(&str, &str)], value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.add(name, labels, value);
+        }
+    }
+
+    /// All samples of a metric stand together, as the format wants it.
+    fn finish(mut self) -> String {
+        for metric in &METRICS {
+            let mut own = self.samples.iter().filter(|(name, _)| *name == metric.name).peekable();
+            if own.peek().is_some() {
+                let _ = writeln!(self.out, "# HELP {0} {1}\n# TYPE {0} gauge", metric.name, metric.help);
+            }
+            for (_, line) in own {
+                self.out.push_str(line);
+                self.out.push('\n');
+            }
+        }
+        self.out
+    }
+}
+
+/// A pool may be called anything.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// The report for Prometheus.
+pub fn text(report: &Report) -> String {
+    let mut text = Text { out: String::new(), samples: Vec::new() };
+    let numbers = &report.numbers;
+    let verdict = Verdict::ALL.iter().position(|verdict| *verdict == report.verdict).unwrap_or_default();
+    text.add("benthic_health_verdict", &[], verdict);
+    for finding in &report.findings {
+        let stops = u8::from(finding.stops_io).to_string();
+        let labels =
+            [("name", finding.name.as_str()), ("severity", finding.severity.word()), ("stops_io", &stops)];
+        // Two findings of one name, such as two rules, are one sample.
+        if !text
+            .samples
+            .iter()
+            .any(|(_, line)| line.contains(&format!("{{name=\"{}\"", escaped(&finding.name))))
+        {
+            text.add("benthic_health_finding", &labels, 1);
+        }
+    }
+    text.add("benthic_health_missing", &[], report.missing.len());
+    text.add("benthic_health_stale", &[], u8::from(report.is_stale));
+    text.add("benthic_health_read_unixtime_seconds", &[], report.unix_s);
+    text.some("benthic_availability_percent", &[], report.availability_percent);
+    let status = ["HEALTH_OK", "HEALTH_WARN", "HEALTH_ERR"];
+    let status = report.ceph.as_ref().and_then(|ceph| status.iter().position(|status| status == ceph));
+    text.some("ceph_health_status", &[], status);
+    for (name, severity) in &report.checks {
+        text.add("ceph_health_detail", &[("name", name), ("severity", severity)], 1);
+    }
+    for (name, in_quorum) in &numbers.monitors {
+        text.add("ceph_mon_quorum_status", &[("ceph_daemon", &format!("mon.{name}"))], u8::from(*in_quorum));
+    }
+    text.some("benthic_mon_clock_skew_seconds", &[], numbers.clock_skew_ms_max.map(|ms| ms / 1_000.0));
+    text.add("benthic_mgr_available", &[], u8::from(numbers.manager.is_some()));
+    text.add("benthic_mgr_standby", &[], numbers.managers_standby);
+    numbers.osds.iter().for_each(|osd| of_osd(&mut text, osd));
+    for pool in &numbers.pools {
+        let id = pool.id.to_string();
+        text.add("ceph_pool_metadata", &[("pool_id", &id), ("name", &pool.pool)], 1);
+        text.add("ceph_pg_total", &[("pool_id", &id)], pool.pgs);
+        text.some("ceph_pg_active", &[("pool_id", &id)], pool.pgs_taking_io);
+    }
+    for (state, count) in &numbers.pgs_by_state {
+        text.add("benthic_pgs", &[("state", state)], count);
+    }
+    text.some("ceph_cluster_total_bytes", &[], numbers.total_bytes);
+    text.some("ceph_cluster_total_used_bytes", &[], numbers.used_bytes);
+    text.some("ceph_num_objects_degraded", &[], numbers.degraded_objects);
+    text.some("ceph_num_objects_misplaced", &[], numbers.misplaced_objects);
+    text.some("ceph_num_objects_unfound", &[], numbers.unfound_objects);
+    text.some("ceph_healthcheck_slow_ops", &[], numbers.slow_operations);
+    text.some("benthic_osd_full_in_days", &[], numbers.full_in_days);
+    if let Some(probe) = &numbers.probe {
+        text.some("benthic_probe_write_seconds", &[], probe.write_ms.map(|ms| ms / 1_000.0));
+        text.some("benthic_probe_read_seconds", &[], probe.read_ms.map(|ms| ms / 1_000.0));
+    }
+    text.some("benthic_scrubbed_days_ago", &[("kind", "shallow")], numbers.scrubbed_days_ago_max);
+    text.some("benthic_scrubbed_days_ago", &[("kind", "deep")], numbers.deep_scrubbed_days_ago_max);
+    for library in &numbers.libraries {
+        for build in &library.builds {
+            let labels = [("library", library.name.as_str()), ("build", build.build.as_str())];
+            text.add("benthic_class_build", &labels, build.osds.len());
+        }
+    }
+    text.finish()
+}
+
+fn of_osd(text: &mut Text, osd: &OsdNumbers) {
+    let name = format!("osd.{}", osd.osd);
+    let labels = [("ceph_daemon", name.as_str())];
+    text.add("ceph_osd_up", &labels, u8::from(osd.up));
+    text.add("ceph_osd_in", &labels, u8::from(osd.takes_data));
+    text.some("ceph_osd_stat_bytes", &labels, osd.total_bytes);
+    text.some("ceph_osd_stat_bytes_used", &labels, osd.used_bytes);
+    text.some("ceph_osd_commit_latency_ms", &labels, osd.commit_latency_ms);
+    text.some("ceph_osd_apply_latency_ms", &labels, osd.apply_latency_ms);
+}

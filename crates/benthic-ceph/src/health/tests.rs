@@ -1,0 +1,581 @@
+//! Judging over what a real cluster (16.2.15) answered: three OSDs on one host, pools with hostile names. What a test changes in
+//! it by hand is what it is about.
+
+use super::answers::{Health, Latencies, Pgs, Skew, Status, Usages};
+use super::growth::Reading;
+use super::judge::judge;
+use super::limits::Limits;
+use super::metrics::{self, METRICS};
+use super::report::{Finding, Report, Severity, Verdict};
+use super::snapshot::{Library, Missing, OsdBuild, Probe, ProbeError, Snapshot};
+use super::{checks, stamp};
+use crate::placement::lint;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::fs;
+
+/// What a cluster answered once.
+fn recorded(name: &str) -> Snapshot {
+    let file = format!("{}/src/health/testdata/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let all: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    fn answer<T: DeserializeOwned>(all: &Value, question: &str) -> Option<T> {
+        all.get(question).map(|answer| serde_json::from_value(answer.clone()).unwrap())
+    }
+    let status: Status = answer(&all, "status").unwrap();
+    Snapshot {
+        now_unix_s: all["now_unix_s"].as_u64().unwrap(),
+        fsid: status.fsid,
+        digest: Some(status.pgmap),
+        health: answer(&all, "health detail"),
+        quorum: answer(&all, "quorum_status"),
+        clocks: answer(&all, "time-sync-status"),
+        manager: answer(&all, "mgr stat"),
+        map: answer(&all, "osd dump"),
+        tree: answer(&all, "osd tree"),
+        versions: answer(&all, "versions"),
+        usage: answer::<Usages>(&all, "osd df").map(|usages| usages.nodes),
+        latencies: answer::<Latencies>(&all, "osd perf").map(Latencies::of_osds),
+        pgs: answer::<Pgs>(&all, "pg dump").map(|pgs| pgs.pg_stats),
+        rules: Some(Vec::new()),
+        ..Snapshot::default()
+    }
+}
+
+fn set_check(snapshot: &mut Snapshot, code: &str, severity: &str, message: &str) {
+    let health: &mut Health = snapshot.health.as_mut().unwrap();
+    health.status = severity.to_owned();
+    let check = json!({ "severity": severity, "summary": { "message": message, "count": 1 } });
+    health.checks.insert(code.to_owned(), serde_json::from_value(check).unwrap());
+}
+
+fn found<'a>(report: &'a Report, name: &str) -> Option<&'a Finding> {
+    report.findings.iter().find(|finding| finding.name == name)
+}
+
+#[track_caller]
+fn finds(report: &Report, name: &str, severity: Severity) {
+    let told: Vec<_> = report.findings.iter().map(|finding| (&finding.name, finding.severity)).collect();
+    let finding = found(report, name).unwrap_or_else(|| panic!("{name} is not among {told:?}"));
+    assert_eq!(finding.severity, severity, "{finding:?}");
+    assert!(
+        !finding.what.is_empty() && !finding.next.is_empty() && !finding.what.contains('\n'),
+        "{finding:?}"
+    );
+}
+
+#[track_caller]
+fn only_information(report: &Report) {
+    let alarms: Vec<_> = report.findings.iter().filter(|finding| finding.severity > Severity::Info).collect();
+    assert!(alarms.is_empty() && report.verdict == Verdict::Healthy, "{alarms:?}");
+}
+
+#[test]
+fn a_healthy_cluster_is_healthy_whatever_its_pools_are_called() {
+    let report = judge(&recorded("healthy"));
+    only_information(&report);
+    assert_eq!((report.availability_percent, report.ceph.as_deref()), (Some(100.0), Some("HEALTH_OK")));
+    assert!(!report.is_stale && report.missing.is_empty());
+    let numbers = &report.numbers;
+    let names: Vec<&str> = numbers.pools.iter().map(|pool| pool.pool.as_str()).collect();
+    for name in ["test", "all", "a\"b", "it's", "$(id)", "..", "new\nline", "a,b", "{\"a\":1}", "-x"] {
+        assert!(names.contains(&name), "{name:?} is not among {names:?}");
+    }
+    assert_eq!(numbers.monitors.get("a"), Some(&true));
+    assert_eq!((numbers.manager.as_deref(), numbers.managers_standby), (Some("a"), 0));
+    assert!(numbers.osds.len() == 3 && numbers.osds.iter().all(|osd| osd.up && osd.takes_data));
+    assert!(numbers.fullest_percent.unwrap() > 1.0 && numbers.commit_latency_ms_max.unwrap() < 1_000);
+    assert_eq!((numbers.growth, numbers.full_in_days), ("not_known", None));
+    assert!(numbers.scrubbed_days_ago_max.is_some() && numbers.deep_scrubbed_days_ago_max.is_some());
+    assert_eq!(numbers.versions.values().sum::<u64>(), 5);
+}
+
+#[test]
+fn a_rule_that_repeats_an_osd_is_a_risk_though_ceph_is_healthy() {
+    let mut snapshot = recorded("repeating");
+    assert_eq!(snapshot.health.as_ref().unwrap().status, "HEALTH_OK");
+    let report = judge(&snapshot);
+    finds(&report, "BenthicPGsDegraded", Severity::Warning);
+    assert!(found(&report, "BenthicPGsDegraded").unwrap().what.contains("though Ceph calls itself healthy"));
+    assert_eq!((report.verdict, report.availability_percent), (Verdict::Degraded, Some(100.0)));
+    let rule = |check, pools: &[&str]| lint::Finding {
+        check,
+        rule: "naive".to_owned(),
+        pools: pools.iter().map(ToString::to_string).collect(),
+        message: "two of them on one OSD".to_owned(),
+    };
+    snapshot.rules = Some(vec![rule(lint::Check::RepeatsOsd, &["fresh"])]);
+    let report = judge(&snapshot);
+    finds(&report, "BenthicRuleRepeatsOSD", Severity::Error);
+    assert_eq!(report.verdict, Verdict::AtRisk);
+    snapshot.rules = Some(vec![rule(lint::Check::RepeatsOsd, &[])]);
+    finds(&judge(&snapshot), "BenthicRuleRepeatsOSD", Severity::Info);
+}
+
+#[test]
+fn an_osd_that_is_down_is_told_with_what_it_stops() {
+    let mut snapshot = recorded("down");
+    let report = judge(&snapshot);
+    finds(&report, "CephOSDDownHigh", Severity::Error);
+    finds(&report, "CephPGsInactive", Severity::Error);
+    finds(&report, "BenthicPGsDegraded", Severity::Warning);
+    assert_eq!(found(&report, "CephOSDDownHigh").unwrap().which, ["osd.1"]);
+    assert_eq!(report.verdict, Verdict::Down);
+    let (all, taking) = (report.numbers.pgs.unwrap(), report.numbers.pgs_taking_io.unwrap());
+    assert!(taking < all);
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    let share = 100.0 * taking as f64 / all as f64;
+    assert!((report.availability_percent.unwrap() - share).abs() < 0.01, "{report:?}");
+    // Where there are more OSDs it is the usual alert.
+    let map = snapshot.map.as_mut().unwrap();
+    let mut more = map.osds[0].clone();
+    for id in 3..20 {
+        more.id = id;
+        map.osds.push(more.clone());
+    }
+    let report = judge(&snapshot);
+    finds(&report, "CephOSDDown", Severity::Warning);
+    assert!(found(&report, "CephOSDDownHigh").is_none());
+}
+
+#[test]
+fn planned_work_under_noout_is_no_alarm_until_io_stops() {
+    let mut snapshot = recorded("noout");
+    let report = judge(&snapshot);
+    finds(&report, "CephOSDDown", Severity::Info);
+    finds(&report, "BenthicFlagsSet", Severity::Info);
+    finds(&report, "BenthicPGsDegraded", Severity::Info);
+    finds(&report, "CephPGsInactive", Severity::Error);
+    assert_eq!(report.verdict, Verdict::Down, "what takes no I/O is an alarm, whoever planned it");
+    for pg in snapshot.pgs.as_mut().unwrap().iter_mut().filter(|pg| pg.state.contains("peered")) {
+        pg.state = "active+undersized".to_owned();
+        pg.acting = vec![0, 2];
+    }
+    only_information(&judge(&snapshot));
+    // The same for one host only, and not for several.
+    let map = snapshot.map.as_mut().unwrap();
+    map.flags_set.retain(|flag| flag != "noout");
+    map.crush_node_flags.insert("vm".to_owned(), vec!["noout".to_owned()]);
+    only_information(&judge(&snapshot));
+    let tree = snapshot.tree.as_mut().unwrap();
+    tree.nodes.iter_mut().find(|node| node.name == "vm").unwrap().name = "other".to_owned();
+    finds(&judge(&snapshot), "CephOSDDownHigh", Severity::Error);
+}
+
+#[test]
+fn placement_groups_that_peer_after_a_change_are_no_outage_until_they_stay_so() {
+    let mut snapshot = recorded("out");
+    let check = snapshot.health.as_ref().unwrap().checks.contains_key("PG_AVAILABILITY");
+    assert!(check, "Ceph itself tells an outage here");
+    let report = judge(&snapshot);
+    only_information(&report);
+    finds(&report, "BenthicPGsPeering", Severity::Info);
+    finds(&report, "BenthicFlagsSet", Severity::Info);
+    assert_eq!(report.availability_percent, Some(0.0), "the number is what it is");
+    snapshot.now_unix_s += 120;
+    let report = judge(&snapshot);
+    finds(&report, "CephPGsInactive", Severity::Error);
+    assert_eq!(report.verdict, Verdict::Down);
+}
+
+#[test]
+fn recovery_with_all_osds_up_is_information_unless_it_stands_still() {
+    let mut snapshot = recorded("recovering");
+    let report = judge(&snapshot);
+    only_information(&report);
+    finds(&report, "BenthicPGsDegraded", Severity::Info);
+    snapshot.now_unix_s += 600;
+    for pg in snapshot.pgs.as_mut().unwrap() {
+        pg.state = "active+undersized+degraded+remapped+backfilling".to_owned();
+        pg.acting = vec![0, 2];
+    }
+    only_information(&judge(&snapshot));
+    snapshot.map.as_mut().unwrap().flags_set.push("nobackfill".to_owned());
+    finds(&judge(&snapshot), "BenthicPGsDegraded", Severity::Warning);
+    snapshot.map.as_mut().unwrap().flags_set.retain(|flag| flag != "nobackfill");
+    for pg in snapshot.pgs.as_mut().unwrap() {
+        pg.state = "active+undersized".to_owned();
+    }
+    finds(&judge(&snapshot), "BenthicPGsDegraded", Severity::Warning);
+}
+
+#[test]
+fn data_that_move_and_a_pool_that_is_split_are_information() {
+    let mut snapshot = recorded("healthy");
+    for pg in snapshot.pgs.as_mut().unwrap() {
+        pg.state = "active+remapped+backfill_wait".to_owned();
+    }
+    snapshot.digest.as_mut().unwrap().misplaced_objects = 70;
+    set_check(&mut snapshot, "OBJECT_MISPLACED", "HEALTH_WARN", "70/100 objects misplaced");
+    snapshot.map.as_mut().unwrap().pools[1].pg_num_target = Some(64);
+    let report = judge(&snapshot);
+    only_information(&report);
+    finds(&report, "BenthicPGsMoving", Severity::Info);
+    finds(&report, "BenthicPgNumChanging", Severity::Info);
+    assert_eq!(found(&report, "BenthicPgNumChanging").unwrap().which, ["test"]);
+}
+
+#[test]
+fn without_a_manager_what_the_monitors_know_is_told_and_what_is_old_is_called_so() {
+    let mut snapshot = recorded("no-manager");
+    snapshot.missing.push(Missing {
+        what: "placement groups one by one".to_owned(),
+        why: "no manager is active".to_owned(),
+        hurts: true,
+    });
+    let report = judge(&snapshot);
+    finds(&report, "BenthicMgrDown", Severity::Error);
+    finds(&report, "BenthicNotSeen", Severity::Warning);
+    assert!(report.is_stale && report.verdict == Verdict::AtRisk);
+    let numbers = &report.numbers;
+    assert!(numbers.osds.len() == 3 && numbers.osds.iter().all(|osd| osd.up));
+    assert!(numbers.pgs.unwrap() > 0 && numbers.pools.iter().all(|pool| pool.pgs_taking_io.is_none()));
+    assert!(numbers.fullest_osd.is_none() && numbers.scrubbed_days_ago_max.is_none());
+    assert!(found(&report, "MGR_DOWN").is_none(), "it is told once");
+}
+
+#[test]
+fn a_manager_that_hangs_is_told_from_one_that_is_not_there() {
+    let mut snapshot = recorded("healthy");
+    snapshot.manager_silent = Some("the manager does not answer".to_owned());
+    let report = judge(&snapshot);
+    finds(&report, "BenthicMgrSilent", Severity::Error);
+    assert!(report.is_stale);
+}
+
+#[test]
+fn what_only_this_machine_lacks_does_not_hurt_the_cluster() {
+    let mut snapshot = recorded("healthy");
+    let missing = |hurts| Missing { what: "rules".to_owned(), why: "no crushtool".to_owned(), hurts };
+    snapshot.missing = vec![missing(false)];
+    finds(&judge(&snapshot), "BenthicNotSeen", Severity::Info);
+    snapshot.missing.push(missing(true));
+    finds(&judge(&snapshot), "BenthicNotSeen", Severity::Warning);
+}
+
+#[test]
+fn monitors_out_of_quorum_are_a_risk_where_none_is_to_spare() {
+    let mut snapshot = recorded("healthy");
+    let mon = snapshot.quorum.as_ref().unwrap().monmap.mons[0].clone();
+    let grow = |snapshot: &mut Snapshot, names: &[&str], within: usize| {
+        let quorum = snapshot.quorum.as_mut().unwrap();
+        quorum.monmap.mons = names
+            .iter()
+            .map(|name| {
+                let mut mon = mon.clone();
+                mon.name = (*name).to_owned();
+                mon
+            })
+            .collect();
+        quorum.quorum_names = names[..within].iter().map(ToString::to_string).collect();
+        judge(snapshot)
+    };
+    finds(&grow(&mut snapshot, &["a"], 1), "BenthicMonAlone", Severity::Info);
+    only_information(&grow(&mut snapshot, &["a", "b", "c"], 3));
+    finds(&grow(&mut snapshot, &["a", "b", "c"], 2), "CephMonDownQuorumAtRisk", Severity::Error);
+    finds(&grow(&mut snapshot, &["a", "b", "c", "d", "e"], 4), "CephMonDown", Severity::Warning);
+    finds(&grow(&mut snapshot, &["a", "b", "c", "d", "e"], 3), "CephMonDownQuorumAtRisk", Severity::Error);
+    let report = judge(&Snapshot::default());
+    finds(&report, "BenthicMonNoAnswer", Severity::Error);
+    assert_eq!((report.verdict, report.availability_percent), (Verdict::Down, None));
+}
+
+#[test]
+fn clocks_that_differ_are_told_once() {
+    let mut snapshot = recorded("healthy");
+    let skew = |skew_s, health: &str| Skew { skew_s, health: health.to_owned() };
+    let clocks = snapshot.clocks.as_mut().unwrap();
+    clocks.time_skew_status.insert("a".to_owned(), skew(0.0, "HEALTH_OK"));
+    clocks.time_skew_status.insert("b".to_owned(), skew(-0.01, "HEALTH_OK"));
+    assert_eq!(judge(&snapshot).numbers.clock_skew_ms_max, Some(10.0));
+    only_information(&judge(&snapshot));
+    snapshot.clocks.as_mut().unwrap().time_skew_status.insert("c".to_owned(), skew(-2.0, "HEALTH_WARN"));
+    set_check(&mut snapshot, "MON_CLOCK_SKEW", "HEALTH_WARN", "clock skew detected on mon.c");
+    let report = judge(&snapshot);
+    finds(&report, "CephMonClockSkew", Severity::Warning);
+    assert_eq!(report.findings.iter().filter(|finding| finding.name == "CephMonClockSkew").count(), 1);
+    assert_eq!(found(&report, "CephMonClockSkew").unwrap().which, ["mon.c"]);
+}
+
+#[test]
+fn pools_that_a_single_failure_hurts_are_told() {
+    let mut snapshot = recorded("healthy");
+    let pools = &mut snapshot.map.as_mut().unwrap().pools;
+    pools[1].size = 1;
+    pools[2].min_size = 1;
+    let report = judge(&snapshot);
+    finds(&report, "BenthicPoolOneReplica", Severity::Error);
+    finds(&report, "BenthicPoolMinSize", Severity::Warning);
+    assert_eq!(found(&report, "BenthicPoolOneReplica").unwrap().which, ["test"]);
+    assert_eq!(found(&report, "BenthicPoolMinSize").unwrap().which, ["a\"b"]);
+    // Who muted Ceph's own check knows.
+    set_check(&mut snapshot, "POOL_NO_REDUNDANCY", "HEALTH_WARN", "1 pool(s) have no replicas configured");
+    finds(&judge(&snapshot), "BenthicPoolOneReplica", Severity::Error);
+    snapshot.health.as_mut().unwrap().checks.get_mut("POOL_NO_REDUNDANCY").unwrap().muted = true;
+    finds(&judge(&snapshot), "BenthicPoolOneReplica", Severity::Info);
+}
+
+#[test]
+fn an_erasure_code_needs_one_chunk_more_than_its_data() {
+    let coded = |min_size: usize| {
+        let mut snapshot = recorded("healthy");
+        let pool = json!({ "pool": 99, "pool_name": "coded", "type": 3, "size": 4, "min_size": min_size, "crush_rule": 1,
+            "pg_num": 1, "erasure_code_profile": "default" });
+        snapshot.map.as_mut().unwrap().pools.push(serde_json::from_value(pool).unwrap());
+        judge(&snapshot)
+    };
+    only_information(&coded(3));
+    finds(&coded(2), "BenthicPoolMinSize", Severity::Warning);
+}
+
+#[test]
+fn the_last_copy_is_a_risk() {
+    let mut snapshot = recorded("down");
+    for pg in snapshot.pgs.as_mut().unwrap() {
+        pg.state = "active+undersized+degraded".to_owned();
+        pg.acting.truncate(1);
+    }
+    finds(&judge(&snapshot), "BenthicPGsLastCopy", Severity::Error);
+}
+
+#[test]
+fn daemons_and_classes_that_differ_are_told_though_ceph_is_healthy() {
+    let mut snapshot = recorded("healthy");
+    let old = "ceph version 16.2.11 (3cf40e2dca667f68c6ce3ff5cd94f01e711af894) pacific (stable)";
+    snapshot.versions.as_mut().unwrap().get_mut("osd").unwrap().insert(old.to_owned(), 1);
+    let build = |build: &str, osds: &[i64]| OsdBuild { build: build.to_owned(), osds: osds.to_vec() };
+    let library =
+        |builds, without| Library { name: "benthic_1".to_owned(), builds, without, silent: Vec::new() };
+    snapshot.libraries = Some(vec![library(vec![build("1", &[0, 1]), build("2", &[2])], vec![])]);
+    let report = judge(&snapshot);
+    finds(&report, "BenthicVersionsDiffer", Severity::Warning);
+    finds(&report, "BenthicClassBuildsDiffer", Severity::Warning);
+    assert!(found(&report, "BenthicVersionsDiffer").unwrap().what.contains("1 osd 16.2.11"), "{report:?}");
+    assert_eq!((report.verdict, report.ceph.as_deref()), (Verdict::Degraded, Some("HEALTH_OK")));
+    snapshot.libraries = Some(vec![library(vec![build("1", &[0, 1])], vec![2])]);
+    finds(&judge(&snapshot), "BenthicClassMissing", Severity::Warning);
+    snapshot.libraries = Some(vec![library(vec![build("1", &[0, 1, 2])], vec![])]);
+    assert!(judge(&snapshot).findings.iter().all(|finding| !finding.name.starts_with("BenthicClass")));
+}
+
+#[test]
+fn lost_and_damaged_objects_are_told() {
+    let mut snapshot = recorded("healthy");
+    snapshot.digest.as_mut().unwrap().unfound_objects = 3;
+    set_check(&mut snapshot, "OBJECT_UNFOUND", "HEALTH_WARN", "3/90 objects unfound (3.333%)");
+    set_check(&mut snapshot, "PG_DAMAGED", "HEALTH_ERR", "Possible data damage: 1 pg recovery_unfound");
+    let report = judge(&snapshot);
+    finds(&report, "CephObjectMissing", Severity::Error);
+    assert!(found(&report, "CephPGsDamaged").is_none(), "unfound is no damage");
+    assert_eq!(report.verdict, Verdict::Down, "reads of these objects wait");
+    let mut snapshot = recorded("healthy");
+    let pg = &mut snapshot.pgs.as_mut().unwrap()[0];
+    pg.state = "active+clean+inconsistent".to_owned();
+    let pgid = pg.pgid.clone();
+    let report = judge(&snapshot);
+    finds(&report, "CephPGsDamaged", Severity::Error);
+    assert_eq!(
+        (report.verdict, &found(&report, "CephPGsDamaged").unwrap().which[0]),
+        (Verdict::AtRisk, &pgid)
+    );
+}
+
+#[test]
+fn flags_that_stop_or_blind_are_more_than_planned_work() {
+    let with = |flag: &str| {
+        let mut snapshot = recorded("healthy");
+        snapshot.map.as_mut().unwrap().flags_set.push(flag.to_owned());
+        set_check(&mut snapshot, "OSDMAP_FLAGS", "HEALTH_WARN", &format!("{flag} flag(s) set"));
+        judge(&snapshot)
+    };
+    for flag in ["noout", "norebalance", "nobackfill", "norecover", "noscrub", "nodeep-scrub", "noin"] {
+        only_information(&with(flag));
+        finds(&with(flag), "BenthicFlagsSet", Severity::Info);
+    }
+    finds(&with("nodown"), "BenthicNodown", Severity::Warning);
+    assert_eq!(with("pauserd").verdict, Verdict::Down);
+}
+
+#[test]
+fn an_osd_that_fills_is_told_before_it_is_full() {
+    let mut snapshot = recorded("healthy");
+    let used = |usage: &mut super::answers::Usage, share: u64| usage.used_kib = usage.total_kib / 100 * share;
+    used(&mut snapshot.usage.as_mut().unwrap()[1], 80);
+    let now_unix_s = snapshot.now_unix_s;
+    let before = |days: u64, used| Reading { unix_s: now_unix_s - days * 86_400, osd: 1, used };
+    snapshot.history = vec![before(2, 0.70), before(1, 0.75)];
+    let report = judge(&snapshot);
+    finds(&report, "BenthicOSDFullSoon", Severity::Warning);
+    let days = report.numbers.full_in_days.unwrap();
+    assert!((days - 3.0).abs() < 0.1 && report.numbers.growth == "growing", "{days}");
+    snapshot.history = vec![before(20, 0.78), before(10, 0.79)];
+    assert!(found(&judge(&snapshot), "BenthicOSDFullSoon").is_none(), "there are months left");
+    snapshot.history = vec![before(1, 0.9)];
+    assert_eq!(judge(&snapshot).numbers.growth, "not_growing");
+}
+
+#[test]
+fn a_probe_tells_an_outage_from_a_lack_of_caps() {
+    let with = |write_ms, error: Option<(&str, bool)>| {
+        let mut snapshot = recorded("healthy");
+        let error = error.map(|(step, of_cluster)| ProbeError {
+            step: step.to_owned(),
+            message: "no OSD answered in time".to_owned(),
+            of_cluster,
+        });
+        snapshot.probe = Some(Probe { pool: "test".to_owned(), write_ms, read_ms: Some(0.5), error });
+        judge(&snapshot)
+    };
+    only_information(&with(Some(2.0), None));
+    finds(&with(Some(2_000.0), None), "BenthicProbeSlow", Severity::Warning);
+    finds(&with(None, Some(("write", false))), "BenthicProbeRefused", Severity::Warning);
+    finds(&with(None, Some(("write", true))), "BenthicProbeFailed", Severity::Error);
+    assert_eq!(with(None, Some(("write", true))).verdict, Verdict::Down);
+    assert_eq!(with(Some(2.0), Some(("remove", true))).verdict, Verdict::AtRisk);
+}
+
+#[test]
+fn limits_that_a_client_of_all_osds_would_meet_are_told() {
+    let with = |open_files_max, threads_max| {
+        let mut snapshot = recorded("healthy");
+        snapshot.limits = Some(Limits { open_files_max, threads_max, threads: 500 });
+        judge(&snapshot)
+    };
+    only_information(&with(Some(1_024), Some(4_096)));
+    only_information(&with(None, None));
+    finds(&with(Some(256), None), "BenthicClientLimits", Severity::Warning);
+    finds(&with(None, Some(700)), "BenthicClientLimits", Severity::Warning);
+}
+
+#[test]
+fn disks_that_are_slow_are_told() {
+    let mut snapshot = recorded("healthy");
+    snapshot.latencies.as_mut().unwrap()[0].stats.commit_latency_ms = 3_000;
+    finds(&judge(&snapshot), "BenthicOSDSlowDisk", Severity::Warning);
+}
+
+#[test]
+fn every_check_of_cephs_is_told_by_the_name_of_its_alert_or_by_its_own() {
+    for known in &checks::KNOWN {
+        let mut snapshot = recorded("healthy");
+        set_check(&mut snapshot, known.code, "HEALTH_WARN", "5 slow ops, oldest one blocked for 33 sec");
+        let report = judge(&snapshot);
+        finds(&report, known.alert, known.severity);
+        let finding = found(&report, known.alert).unwrap();
+        assert_eq!((finding.check.as_deref(), finding.stops_io), (Some(known.code), known.stops_io));
+        assert_eq!(report.numbers.slow_operations, Some(if known.code == "SLOW_OPS" { 5 } else { 0 }));
+        snapshot.health.as_mut().unwrap().checks.get_mut(known.code).unwrap().muted = true;
+        only_information(&judge(&snapshot));
+    }
+    let mut snapshot = recorded("healthy");
+    set_check(&mut snapshot, "FROM_THE_FUTURE", "HEALTH_ERR", "something new");
+    finds(&judge(&snapshot), "FROM_THE_FUTURE", Severity::Error);
+    set_check(&mut snapshot, "FROM_THE_FUTURE", "HEALTH_WARN", "something new");
+    finds(&judge(&snapshot), "FROM_THE_FUTURE", Severity::Warning);
+    let mut snapshot = recorded("healthy");
+    set_check(
+        &mut snapshot,
+        "POOL_APP_NOT_ENABLED",
+        "HEALTH_WARN",
+        "1 pool(s) do not have an application enabled",
+    );
+    only_information(&judge(&snapshot));
+}
+
+#[test]
+fn the_worst_comes_first() {
+    let report = judge(&recorded("down"));
+    let verdicts: Vec<Verdict> = report.findings.iter().map(Finding::verdict).collect();
+    assert!(verdicts.is_sorted_by(|a, b| a >= b), "{verdicts:?}");
+    assert_eq!(verdicts.first(), Some(&report.verdict));
+}
+
+#[test]
+fn metrics_are_prometheus_text_whatever_pools_are_called() {
+    let mut snapshot = recorded("down");
+    snapshot.probe = Some(Probe { pool: "p".to_owned(), write_ms: Some(2.0), read_ms: None, error: None });
+    let text = metrics::text(&judge(&snapshot));
+    let mut seen: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# ") {
+            let name = rest.split(' ').nth(1).unwrap();
+            assert!(METRICS.iter().any(|metric| metric.name == name), "{line}");
+            if rest.starts_with("HELP") {
+                assert!(!seen.contains(&name), "{name} stands together");
+                seen.push(name);
+            }
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        assert!(value.parse::<f64>().is_ok_and(f64::is_finite), "{line}");
+        let name = series.split('{').next().unwrap();
+        assert_eq!(seen.last(), Some(&name), "{line}");
+        assert!(!series.contains('{') || series.ends_with("\"}"), "{line}");
+    }
+    assert!(text.contains(r#"ceph_pool_metadata{pool_id="3",name="a\"b"} 1"#), "{text}");
+    assert!(text.contains(r#"name="new\nline"} 1"#), "{text}");
+    assert!(text.contains("benthic_health_verdict 3\n") && text.contains("ceph_health_status 1\n"), "{text}");
+    assert!(text.contains("ceph_osd_up{ceph_daemon=\"osd.1\"} 0\n"), "{text}");
+    assert!(text.contains("ceph_health_detail{name=\"OSD_DOWN\",severity=\"HEALTH_WARN\"} 1\n"), "{text}");
+    assert!(text.contains("benthic_probe_write_seconds 0.002\n") && !text.contains("probe_read"), "{text}");
+    // Where nothing is known, nothing is made up.
+    let text = metrics::text(&judge(&Snapshot::default()));
+    assert!(text.contains("benthic_health_verdict 3\n") && !text.contains("ceph_"), "{text}");
+}
+
+#[test]
+fn times_of_ceph_are_understood() {
+    let snapshot = recorded("healthy");
+    let map = snapshot.map.unwrap();
+    assert!(stamp::unix_s(&map.last_up_change).is_some(), "{}", map.last_up_change);
+    for pg in snapshot.pgs.unwrap() {
+        assert!(stamp::unix_s(&pg.last_change).is_some() && stamp::unix_s(&pg.last_scrub_stamp).is_some());
+    }
+}
+
+fn guide(name: &str) -> String {
+    fs::read_to_string(format!("{}/../../docs/guide/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// The words of a text that begin with a prefix.
+fn words<'a>(text: &'a str, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+    let is_other = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    text.split(is_other).filter(move |word| word.starts_with(prefix) && word.len() > prefix.len())
+}
+
+#[test]
+fn every_alert_is_about_a_metric_that_exists() {
+    let rules = guide("health-alerts.yml");
+    let expressions: Vec<&str> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("expr: ")).collect();
+    assert_eq!(expressions.len(), rules.matches("- alert: ").count());
+    for expression in expressions {
+        let mut about = 0;
+        for word in words(expression, "benthic_").chain(words(expression, "ceph_")) {
+            assert!(METRICS.iter().any(|metric| metric.name == word), "{word} in {expression}");
+            about += 1;
+        }
+        assert!(about > 0, "{expression}");
+    }
+}
+
+#[test]
+fn the_guide_explains_every_finding() {
+    let guide = guide("health.md");
+    let sources = [
+        include_str!("judge/client.rs"),
+        include_str!("judge/daemons.rs"),
+        include_str!("judge/data.rs"),
+        include_str!("judge/pgs.rs"),
+    ];
+    let mut names = 0;
+    for source in sources {
+        for literal in source.split('"').skip(1).step_by(2) {
+            let is_name = literal.starts_with("Benthic") || literal.starts_with("Ceph");
+            if is_name && !literal.contains(' ') {
+                assert!(guide.contains(&format!("`{literal}`")), "{literal}");
+                names += 1;
+            }
+        }
+    }
+    assert!(names > 30, "{names}");
+}

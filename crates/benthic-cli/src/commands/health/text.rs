@@ -1,0 +1,206 @@
+//! A report for people.
+
+use crate::units;
+use benthic_ceph::health::report::{Finding, Numbers, Report, Severity};
+use benthic_ceph::health::snapshot::Library;
+use std::fmt::Write;
+
+/// Of what a finding names, so many are shown.
+const WHICH_SHOWN: usize = 8;
+
+/// The verdict, the numbers in a line each, and the findings.
+pub fn page(report: &Report) -> String {
+    let mut page = String::new();
+    let mut line = |name: &str, text: String| {
+        let _ = writeln!(page, "{name:<13} {}", units::no_control(&text));
+    };
+    let numbers = &report.numbers;
+    line("verdict", verdict(report));
+    line(
+        "availability",
+        match report.availability_percent {
+            Some(percent) => format!("{percent}%"),
+            None => "not known".to_owned(),
+        },
+    );
+    if !report.fsid.is_empty() {
+        line("monitors", monitors(numbers));
+        line("manager", manager(numbers));
+        line("OSDs", osds(numbers));
+        line("PGs", pgs(report));
+        line("objects", objects(numbers));
+        line("space", space(numbers));
+        line("latency", latency(numbers));
+        line("scrubs", scrubs(numbers));
+        line("versions", versions(numbers));
+        line("classes", classes(&numbers.libraries));
+    }
+    line("client", client(numbers));
+    for finding in &report.findings {
+        page.push('\n');
+        page.push_str(&describe(finding));
+    }
+    page.trim_end().to_owned()
+}
+
+fn verdict(report: &Report) -> String {
+    let counted = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Info, "note")];
+    let counts: Vec<String> = counted
+        .into_iter()
+        .map(|(severity, noun)| (report.count(severity) as u64, noun))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, noun)| units::count(count, noun))
+        .collect();
+    let counts = if counts.is_empty() { "nothing found".to_owned() } else { counts.join(", ") };
+    let ceph = report.ceph.as_ref().map(|ceph| format!("; Ceph says {ceph}")).unwrap_or_default();
+    format!("{}: {counts}{ceph}", report.verdict.words())
+}
+
+fn monitors(numbers: &Numbers) -> String {
+    let within: Vec<&str> =
+        numbers.monitors.iter().filter(|(_, within)| **within).map(|(name, _)| name.as_str()).collect();
+    let mut text =
+        format!("{} of {} in quorum ({})", within.len(), numbers.monitors.len(), within.join(", "));
+    if let Some(skew_ms) = numbers.clock_skew_ms_max {
+        let _ = write!(text, ", clocks within {skew_ms:.1} ms");
+    }
+    text
+}
+
+fn manager(numbers: &Numbers) -> String {
+    let standby = match numbers.managers_standby {
+        0 => "none stands by".to_owned(),
+        1 => "1 stands by".to_owned(),
+        count => format!("{count} stand by"),
+    };
+    match &numbers.manager {
+        Some(name) => format!("{name}, {standby}"),
+        None => "none is active".to_owned(),
+    }
+}
+
+fn osds(numbers: &Numbers) -> String {
+    let up = numbers.osds.iter().filter(|osd| osd.up).count();
+    let within = numbers.osds.iter().filter(|osd| osd.takes_data).count();
+    format!("{up} up, {within} in, of {}", numbers.osds.len())
+}
+
+fn pgs(report: &Report) -> String {
+    let numbers = &report.numbers;
+    let Some(all) = numbers.pgs else { return "not known".to_owned() };
+    let mut states: Vec<(&String, &u64)> = numbers.pgs_by_state.iter().collect();
+    states.sort_by(|a, b| b.1.cmp(a.1));
+    let states: Vec<String> = states.into_iter().map(|(state, count)| format!("{count} {state}")).collect();
+    let stale = if report.is_stale { " (old: no manager answers)" } else { "" };
+    format!("{all}: {}{stale}", states.join(", "))
+}
+
+fn objects(numbers: &Numbers) -> String {
+    let count = |count: Option<u64>| count.map_or("?".to_owned(), |count| count.to_string());
+    format!(
+        "{}; replicas: {} degraded, {} misplaced; {} unfound; {} slow operations",
+        count(numbers.objects),
+        count(numbers.degraded_objects),
+        count(numbers.misplaced_objects),
+        count(numbers.unfound_objects),
+        count(numbers.slow_operations)
+    )
+}
+
+fn space(numbers: &Numbers) -> String {
+    let mut text = match (numbers.used_bytes, numbers.total_bytes) {
+        (Some(used), Some(total)) => format!("{} of {} used", units::size(used), units::size(total)),
+        _ => return "not known".to_owned(),
+    };
+    if let (Some(osd), Some(percent)) = (numbers.fullest_osd, numbers.fullest_percent) {
+        let _ = write!(text, "; the fullest is osd.{osd} at {percent:.1}%");
+        match (numbers.growth, numbers.full_in_days) {
+            (_, Some(days)) => {
+                let _ = write!(text, ", full in {days:.1} days if it goes on so");
+            }
+            ("not_growing", _) => text.push_str(", which does not grow"),
+            _ => text.push_str(
+                ", when it is full is not known: that takes readings an hour apart (--history FILE)",
+            ),
+        }
+    }
+    text
+}
+
+fn latency(numbers: &Numbers) -> String {
+    let disks = match numbers.commit_latency_ms_max {
+        Some(ms) => format!("the slowest disk commits in {ms} ms"),
+        None => "disks not known".to_owned(),
+    };
+    let probe = match &numbers.probe {
+        None => "no probe (--probe-pool POOL)".to_owned(),
+        Some(probe) => {
+            let ms = |ms: Option<f64>| ms.map_or("failed".to_owned(), |ms| format!("{ms:.1} ms"));
+            format!("probe in {}: write {}, read {}", probe.pool, ms(probe.write_ms), ms(probe.read_ms))
+        }
+    };
+    format!("{disks}; {probe}")
+}
+
+fn scrubs(numbers: &Numbers) -> String {
+    match (numbers.scrubbed_days_ago_max, numbers.deep_scrubbed_days_ago_max) {
+        (Some(shallow), Some(deep)) => {
+            format!("the oldest {shallow:.1} days ago, of all bytes {deep:.1} days ago")
+        }
+        _ => "not known".to_owned(),
+    }
+}
+
+fn versions(numbers: &Numbers) -> String {
+    let number = |version: &str| version.split(' ').nth(2).unwrap_or(version).to_owned();
+    let each: Vec<String> =
+        numbers.versions.iter().map(|(version, count)| format!("{} ({count})", number(version))).collect();
+    if each.is_empty() { "not known".to_owned() } else { each.join(", ") }
+}
+
+fn classes(libraries: &[Library]) -> String {
+    let each = libraries.iter().map(|library| {
+        let builds: Vec<String> = library
+            .builds
+            .iter()
+            .map(|build| format!("{} in {}", build.build, osds_of(&build.osds)))
+            .collect();
+        format!("{} {}", library.name, builds.join(", "))
+    });
+    let each: Vec<String> = each.collect();
+    if each.is_empty() { "none of Benthic's in the OSDs".to_owned() } else { each.join("; ") }
+}
+
+fn osds_of(osds: &[i64]) -> String {
+    units::count(osds.len() as u64, "OSD")
+}
+
+fn client(numbers: &Numbers) -> String {
+    let Some(limits) = &numbers.client else { return "not known".to_owned() };
+    let max = |max: Option<u64>| max.map_or("any number of".to_owned(), |max| max.to_string());
+    format!(
+        "may have {} open files and {} threads ({} in use)",
+        max(limits.open_files_max),
+        max(limits.threads_max),
+        limits.threads
+    )
+}
+
+fn describe(finding: &Finding) -> String {
+    let stops = if finding.stops_io { ", stops I/O" } else { "" };
+    let mut text = format!(
+        "{}{stops}: {}: {}\n",
+        finding.severity.word(),
+        finding.name,
+        units::no_control(&finding.what)
+    );
+    let unsaid: Vec<&str> =
+        finding.which.iter().map(String::as_str).filter(|which| !finding.what.contains(which)).collect();
+    if !unsaid.is_empty() {
+        let shown = unsaid[..unsaid.len().min(WHICH_SHOWN)].join(", ");
+        let more = if unsaid.len() > WHICH_SHOWN { ", …" } else { "" };
+        let _ = writeln!(text, "  which: {}{more}", units::no_control(&shown));
+    }
+    let _ = writeln!(text, "  next: {}", units::no_control(&finding.next));
+    text
+}

@@ -1,0 +1,169 @@
+//! Looking at a cluster, once or again and again: what its monitors and its manager say, what runs in its OSDs, a probe.
+
+use super::LookArgs;
+use super::probe::Prober;
+use crate::commands::class::{Answers, ask_osds};
+use crate::output::Output;
+use crate::store::{Session, blocking};
+use benthic_ceph::health::gather::Gatherer;
+use benthic_ceph::health::growth::{self, Reading};
+use benthic_ceph::health::judge::judge;
+use benthic_ceph::health::limits::Limits;
+use benthic_ceph::health::report::Report;
+use benthic_ceph::health::snapshot::{Library, Missing, OsdBuild, Snapshot};
+use benthic_core::{Clock, Result, SystemClock};
+use benthic_rados::{CLASS_LIBRARY, RadosStore};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Libraries of Benthic's: those that no OSD has are not told of.
+const LIBRARIES: [&str; 2] = [CLASS_LIBRARY, "table_1"];
+/// An OSD loads a library when it starts: that need not be asked at every look.
+const LIBRARIES_HOLD_S: u64 = 60;
+
+/// Looks at one cluster.
+pub struct Watcher {
+    store: Arc<RadosStore>,
+    gatherer: Gatherer,
+    clock: SystemClock,
+    prober: Option<Prober>,
+    libraries: Option<Libraries>,
+    /// Readings of the fullest OSD: of the file if there is one, else of this run.
+    history: Vec<Reading>,
+    file: Option<PathBuf>,
+    file_is_read: bool,
+}
+
+/// What runs in the OSDs, and when that was asked.
+struct Libraries {
+    unix_s: u64,
+    found: Vec<Library>,
+    missing: Option<Missing>,
+}
+
+impl Watcher {
+    /// Looks at this cluster.
+    ///
+    /// # Errors
+    /// Those of opening the pool of the probe; nothing else is asked yet.
+    pub async fn new(store: Arc<RadosStore>, args: LookArgs, session: &Session) -> Result<Watcher> {
+        let prober = match &args.probe_pool {
+            Some(pool) => Some(Prober::new(session.pool(pool).await?)?),
+            None => None,
+        };
+        Ok(Watcher {
+            gatherer: Gatherer::new(Arc::clone(&store)),
+            store,
+            clock: SystemClock::default(),
+            prober,
+            libraries: None,
+            history: Vec::new(),
+            file: args.history,
+            file_is_read: false,
+        })
+    }
+
+    /// Looks once.
+    ///
+    /// # Errors
+    /// As [`Gatherer::read`]; those of reading the history.
+    pub async fn look(&mut self, session: &Session) -> Result<Report> {
+        let now_unix_s = self.clock.unix_ns() / 1_000_000_000;
+        let mut snapshot = self.gatherer.read(now_unix_s).await?;
+        if !snapshot.fsid.is_empty() {
+            self.ask_osds(&mut snapshot).await;
+            if let Some(prober) = &mut self.prober {
+                snapshot.probe = Some(prober.probe().await);
+            }
+            self.read_history(&snapshot.fsid).await?;
+        }
+        snapshot.limits = blocking(|| Ok(Limits::read())).await.ok();
+        snapshot.history.clone_from(&self.history);
+        let report = judge(&snapshot);
+        self.keep_reading(snapshot, &session.out).await;
+        Ok(report)
+    }
+
+    async fn ask_osds(&mut self, snapshot: &mut Snapshot) {
+        let now_unix_s = snapshot.now_unix_s;
+        let holds = |known: &Libraries| now_unix_s.saturating_sub(known.unix_s) < LIBRARIES_HOLD_S;
+        if !self.libraries.as_ref().is_some_and(holds) {
+            self.libraries = Some(libraries(&self.store, now_unix_s).await);
+        }
+        if let Some(known) = &self.libraries {
+            snapshot.libraries = Some(known.found.clone());
+            snapshot.missing.extend(known.missing.clone());
+        }
+    }
+
+    async fn read_history(&mut self, fsid: &str) -> Result<()> {
+        if let Some(file) = self.file.clone().filter(|_| !self.file_is_read) {
+            let fsid = fsid.to_owned();
+            self.history = blocking(move || growth::read(&file, &fsid)).await?;
+            self.file_is_read = true;
+        }
+        Ok(())
+    }
+
+    async fn keep_reading(&mut self, snapshot: Snapshot, out: &Output) {
+        let usage = snapshot.usage.as_ref();
+        let Some(reading) = usage.and_then(|usage| growth::fullest(usage, snapshot.now_unix_s)) else {
+            return;
+        };
+        let Some(file) = self.file.clone() else { return growth::keep(&mut self.history, reading) };
+        let history = self.history.clone();
+        let fsid = snapshot.fsid;
+        match blocking(move || growth::write(&file, &fsid, &history, reading)).await {
+            Ok(true) => growth::keep(&mut self.history, reading),
+            Ok(false) => {}
+            // What was seen is told all the same.
+            Err(error) => out.warning(&error),
+        }
+    }
+}
+
+async fn libraries(store: &RadosStore, unix_s: u64) -> Libraries {
+    let mut libraries = Libraries { unix_s, found: Vec::new(), missing: None };
+    let missing = |why: String| {
+        Some(Missing { what: "libraries of classes in the OSDs".to_owned(), why, hurts: false })
+    };
+    let osds = match store.osds().await {
+        Ok(osds) => osds,
+        Err(error) => {
+            libraries.missing = missing(error.message().to_owned());
+            return libraries;
+        }
+    };
+    // Those that are down are told of already.
+    let up: Vec<_> = osds.into_iter().filter(|osd| osd.up).collect();
+    for name in LIBRARIES {
+        let answers = ask_osds(store, &up, name).await;
+        let library = library(name, &answers);
+        // Without any placement group there is nothing to ask through, and nothing to call.
+        if !library.silent.is_empty() && up.iter().any(|osd| osd.place.is_some()) {
+            let error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
+            let why = error.map(|error| error.message().to_owned()).unwrap_or_default();
+            libraries.missing = missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()));
+        }
+        if !library.builds.is_empty() {
+            libraries.found.push(library);
+        }
+    }
+    libraries
+}
+
+fn library(name: &str, answers: &Answers) -> Library {
+    let mut library = Library { name: name.to_owned(), ..Library::default() };
+    let mut builds: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for (osd, answer) in answers {
+        match answer {
+            Ok(Some(info)) => builds.entry(&info.build).or_default().push(*osd),
+            Ok(None) => library.without.push(*osd),
+            Err(_) => library.silent.push(*osd),
+        }
+    }
+    let build = |(build, osds): (&str, Vec<i64>)| OsdBuild { build: build.to_owned(), osds };
+    library.builds = builds.into_iter().map(build).collect();
+    library
+}

@@ -1,0 +1,321 @@
+//! How a cluster is told to be while it is hurt, while somebody works on it, and while parts of it do not answer.
+
+use crate::support::{
+    CLUSTER_DIR, Home, Removed, daemon, failed, json_lines, printed, shared_store, status, wait_for,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Output, Stdio};
+
+/// The published probe ends on the first of these.
+const HOSTILE_POOLS: [&str; 11] =
+    ["test", "all", "a\"b", "it's", "$(id)", "..", "new\nline", "ü {}", "a,b", "{\"a\":1}", "-x"];
+/// What a loaded machine may show at any time.
+const OF_THE_MACHINE: [&str; 5] = [
+    "BenthicOSDSlowDisk",
+    "BenthicProbeSlow",
+    "CephOSDTimeoutsClusterNetwork",
+    "CephOSDTimeoutsPublicNetwork",
+    "CephSlowOps",
+];
+
+/// A cluster in the directory of a test, and its clients.
+struct Patient<'a> {
+    home: &'a Home,
+    conf: String,
+    store: String,
+}
+
+impl Patient<'_> {
+    fn run(&self, args: &[&str]) -> Output {
+        self.home.run(&[&["--json", "--store", &self.store, "health"], args].concat())
+    }
+
+    fn look(&self, args: &[&str]) -> Value {
+        json_lines(printed(&self.run(args), args).as_bytes()).remove(0)
+    }
+
+    fn ceph(&self, args: &[&str]) -> String {
+        printed(&Command::new("ceph").args(["--conf", &self.conf]).args(args).output().unwrap(), args)
+    }
+
+    /// Looks until a report is as it is to be.
+    fn wait(&self, what: &str, args: &[&str], is_so: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        wait_for(what, || {
+            last = self.look(args);
+            is_so(&last)
+        });
+        last
+    }
+
+    fn wait_healthy(&self) -> Value {
+        self.wait("a healthy verdict", &[], |report| report["verdict"] == "healthy")
+    }
+
+    fn add_client(&self, name: &str, caps: &[&str]) -> Patient<'_> {
+        let key = self.ceph(&[&["auth", "get-or-create", name], caps].concat());
+        let keyring = self.conf.replace("ceph.conf", "keyring");
+        fs::write(&keyring, fs::read_to_string(&keyring).unwrap() + "\n" + &key).unwrap();
+        Patient { store: format!("{}&id={name}", self.store), conf: self.conf.clone(), home: self.home }
+    }
+}
+
+fn finding<'a>(report: &'a Value, name: &str) -> Option<&'a Value> {
+    report["findings"].as_array().unwrap().iter().find(|finding| finding["name"] == name)
+}
+
+fn is(report: &Value, name: &str, severity: &str) -> bool {
+    finding(report, name).is_some_and(|finding| finding["severity"] == severity)
+}
+
+#[track_caller]
+fn no_alarm(report: &Value) {
+    let findings = report["findings"].as_array().unwrap().iter();
+    let alarms: Vec<_> = findings
+        .filter(|finding| finding["severity"] != "info")
+        .filter(|finding| !OF_THE_MACHINE.contains(&finding["name"].as_str().unwrap()))
+        .collect();
+    assert!(alarms.is_empty(), "{alarms:?} in {report}");
+}
+
+#[test]
+fn a_cluster_is_told_as_it_is() {
+    let home = Home::bare();
+    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    home.ok(&["cluster", "up", "--osds", "3"]);
+    let conf = home.path("benthic-cluster").canonicalize().unwrap().join("ceph.conf");
+    let conf = conf.to_str().unwrap().to_owned();
+    let patient = Patient { home: &home, store: format!("ceph:?conf={conf}"), conf };
+
+    healthy_with_hostile_names(&patient);
+    what_a_client_may_not_ask(&patient);
+    a_rule_that_repeats_an_osd(&patient);
+    a_pool_that_is_split(&patient);
+    work_under_noout(&patient);
+    osds_that_die(&patient);
+    looking_again(&patient);
+    exported(&patient);
+    a_manager_that_hangs_and_goes(&patient);
+    no_monitor(&patient);
+}
+
+fn healthy_with_hostile_names(patient: &Patient<'_>) {
+    for pool in HOSTILE_POOLS {
+        patient.ceph(&["osd", "pool", "create", "--", pool, "4"]);
+    }
+    patient.wait_healthy();
+    let report =
+        patient.wait("a healthy probe", &["--probe-pool", "test"], |report| report["verdict"] == "healthy");
+    assert_eq!((&report["ceph"].as_str().is_some(), &report["is_stale"]), (&true, &json!(false)), "{report}");
+    assert_eq!(report["availability_percent"], 100.0);
+    let numbers = &report["numbers"];
+    let pools: Vec<&str> =
+        numbers["pools"].as_array().unwrap().iter().map(|pool| pool["pool"].as_str().unwrap()).collect();
+    for pool in HOSTILE_POOLS {
+        assert!(pools.contains(&pool), "{pool:?} is not among {pools:?}");
+    }
+    assert!(numbers["probe"]["write_ms"].is_number() && numbers["probe"]["read_ms"].is_number(), "{report}");
+    assert_eq!(numbers["libraries"][0]["name"], "benthic_1", "{report}");
+    assert!(is(&report, "BenthicMonAlone", "info") && is(&report, "BenthicMgrAlone", "info"), "{report}");
+    let left = ["--store", &patient.store, "ls", "test", "--all-namespaces", "--hidden"];
+    assert_eq!(patient.home.ok(&left), "", "the probe leaves nothing");
+    let page = patient.home.ok(&["--store", &patient.store, "health"]);
+    assert!(
+        page.starts_with("verdict       healthy: ") && page.contains("\nOSDs          3 up, 3 in, of 3\n"),
+        "{page}"
+    );
+    let error = patient.home.fails(3, &["--store", &patient.store, "health", "--probe-pool", "tset"]);
+    assert!(error.contains("did you mean \"test\"?"), "{error}");
+    let notes = patient.home.file("notes", "milk\n");
+    let error = failed(&patient.run(&["--history", notes.to_str().unwrap()]), 6);
+    assert!(error.contains("no history") && fs::read(notes).unwrap() == b"milk\n", "{error}");
+    let history = patient.home.path("history");
+    for _ in 0..2 {
+        patient.look(&["--history", history.to_str().unwrap()]);
+    }
+    assert_eq!(json_lines(&fs::read(history).unwrap()).len(), 1, "one reading an hour");
+}
+
+fn what_a_client_may_not_ask(patient: &Patient<'_>) {
+    let blind = patient.add_client("client.blind", &["mon", "allow r"]);
+    let report = blind.look(&[]);
+    assert_eq!((&report["verdict"], &report["numbers"]["osds"][2]["up"]), (&json!("degraded"), &json!(true)));
+    assert!(
+        is(&report, "BenthicNotSeen", "warning") && report["missing"].to_string().contains("mgr caps"),
+        "{report}"
+    );
+    let probing = blind.look(&["--probe-pool", "test"]);
+    assert!(is(&probing, "BenthicProbeRefused", "warning"), "{probing}");
+    let watching = patient.add_client("client.watching", &["mon", "allow r", "mgr", "allow r"]);
+    no_alarm(&watching.look(&[]));
+    let nobody = patient.add_client("client.nobody", &["mon", "allow service osd r"]);
+    let error = failed(&nobody.run(&[]), 8);
+    assert!(error.contains("mon 'allow r' mgr 'allow r'"), "{error}");
+}
+
+fn a_rule_that_repeats_an_osd(patient: &Patient<'_>) {
+    let (map, text) = (patient.home.path("crush"), patient.home.path("crush.txt"));
+    let (map, text) = (map.to_str().unwrap(), text.to_str().unwrap());
+    patient.ceph(&["osd", "getcrushmap", "-o", map]);
+    let crushtool = |args: &[&str]| printed(&Command::new("crushtool").args(args).output().unwrap(), args);
+    crushtool(&["-d", map, "-o", text]);
+    let steps = "step take default\nstep choose firstn 1 type osd\nstep emit\nstep take default\n\
+        step choose firstn -1 type osd\nstep emit";
+    let rule = format!("rule naive {{\nid 9\ntype replicated\nmin_size 1\nmax_size 10\n{steps}\n}}\n");
+    fs::write(text, fs::read_to_string(text).unwrap() + &rule).unwrap();
+    crushtool(&["-c", text, "-o", map]);
+    patient.ceph(&["osd", "setcrushmap", "-i", map]);
+    // No pool has it yet.
+    let report = patient.look(&[]);
+    assert!(is(&report, "BenthicRuleRepeatsOSD", "info"), "{report}");
+    patient.ceph(&["osd", "pool", "create", "fresh", "8", "8", "replicated", "naive"]);
+    patient.ceph(&["osd", "pool", "application", "enable", "fresh", "benthic"]);
+    let report = patient.wait("undersized placement groups", &[], |report| {
+        is(report, "BenthicRuleRepeatsOSD", "error") && is(report, "BenthicPGsDegraded", "warning")
+    });
+    assert_eq!((&report["verdict"], &report["availability_percent"]), (&json!("at_risk"), &json!(100.0)));
+    assert!(!report["checks"].to_string().contains("PG_"), "Ceph says nothing of it: {report}");
+    assert_eq!(patient.run(&["--exit-status"]).status.code(), Some(21));
+    patient.ceph(&["osd", "pool", "delete", "fresh", "fresh", "--yes-i-really-really-mean-it"]);
+    patient.ceph(&["osd", "crush", "rule", "rm", "naive"]);
+    patient.wait_healthy();
+    assert_eq!(patient.run(&["--exit-status"]).status.code(), Some(0));
+}
+
+/// At no moment of a planned change there is an alarm.
+fn a_pool_that_is_split(patient: &Patient<'_>) {
+    let bench = ["bench", "write", "all", "--size", "64KiB", "--count", "200", "--keep"];
+    patient.home.ok(&[&["--store", &patient.store], &bench[..]].concat());
+    patient.ceph(&["osd", "pool", "set", "all", "pg_num", "16"]);
+    patient.wait("the pool to be split", &[], |report| {
+        no_alarm(report);
+        let pool =
+            report["numbers"]["pools"].as_array().unwrap().iter().find(|pool| pool["pool"] == "all").unwrap();
+        pool["pgs"] == 16 && pool["pgs_taking_io"] == 16 && finding(report, "BenthicPgNumChanging").is_none()
+    });
+    patient.ceph(&["osd", "set", "norebalance"]);
+    let report = patient.look(&[]);
+    no_alarm(&report);
+    assert!(is(&report, "BenthicFlagsSet", "info") && report["ceph"] == "HEALTH_WARN", "{report}");
+    patient.ceph(&["osd", "unset", "norebalance"]);
+}
+
+fn work_under_noout(patient: &Patient<'_>) {
+    patient.ceph(&["osd", "set", "noout"]);
+    patient.home.ok(&["cluster", "kill", "osd.1"]);
+    let report = patient.wait("an OSD that is down", &[], |report| {
+        no_alarm(report);
+        is(report, "CephOSDDown", "info") && is(report, "BenthicPGsDegraded", "info")
+    });
+    assert_eq!(finding(&report, "CephOSDDown").unwrap()["which"], json!(["osd.1"]));
+    patient.ceph(&["osd", "unset", "noout"]);
+    let report = patient.look(&[]);
+    assert!(
+        is(&report, "CephOSDDownHigh", "error") && is(&report, "BenthicPGsDegraded", "warning"),
+        "{report}"
+    );
+    assert_eq!((&report["verdict"], &report["availability_percent"]), (&json!("at_risk"), &json!(100.0)));
+}
+
+fn osds_that_die(patient: &Patient<'_>) {
+    patient.home.ok(&["cluster", "kill", "osd.2"]);
+    let report = patient.wait("placement groups that take no I/O", &[], |report| report["verdict"] == "down");
+    assert!(finding(&report, "CephPGsInactive").unwrap()["stops_io"] == true, "{report}");
+    assert!(report["availability_percent"].as_f64().unwrap() < 100.0, "{report}");
+    let run = patient.run(&["--exit-status", "--probe-pool", "test"]);
+    assert_eq!((run.status.code(), run.stderr.as_slice()), (Some(22), &b""[..]));
+    let report = json_lines(&run.stdout).remove(0);
+    assert!(is(&report, "BenthicProbeFailed", "error"), "{report}");
+    for osd in ["osd.1", "osd.2"] {
+        patient.home.ok(&["cluster", "start", osd]);
+    }
+    patient.wait("recovery", &[], |report| {
+        let settled = report["verdict"] == "healthy";
+        settled
+            && report["numbers"]["pgs_by_state"]
+                .as_object()
+                .unwrap()
+                .keys()
+                .all(|state| state.starts_with("active+clean"))
+    });
+}
+
+fn looking_again(patient: &Patient<'_>) {
+    let run = patient.run(&["--watch", "--interval", "1", "--count", "2"]);
+    let reports = json_lines(printed(&run, &["--watch"]).as_bytes());
+    assert_eq!(reports.len(), 2);
+    assert!(reports[0]["unix_s"].as_u64() < reports[1]["unix_s"].as_u64());
+}
+
+fn exported(patient: &Patient<'_>) {
+    let args = ["--json", "--store", &patient.store, "exporter", "--listen", "127.0.0.1:0"];
+    let mut exporter = patient.home.command(&args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(exporter.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let url = serde_json::from_str::<Value>(&line).unwrap()["url"].as_str().unwrap().to_owned();
+    let address = url.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap().to_owned();
+    let ask = |head: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.write_all(format!("{head} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = ask("GET /metrics");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("text/plain; version=0.0.4"), "{answer}");
+    assert!(answer.contains("ceph_osd_up{ceph_daemon=\"osd.2\"} 1\n"), "{answer}");
+    assert!(
+        answer.contains("name=\"new\\nline\"} 1\n") && answer.contains("\nbenthic_health_verdict "),
+        "{answer}"
+    );
+    assert!(ask("GET /-/health").ends_with("\r\n\r\nok\n"));
+    assert!(ask("GET /").starts_with("HTTP/1.1 404 "));
+    assert!(ask("POST /metrics").starts_with("HTTP/1.1 405 "));
+    kill_process(Pid::from_child(&exporter), Signal::TERM).unwrap();
+    assert_eq!(exporter.wait().unwrap().code(), Some(143));
+}
+
+fn a_manager_that_hangs_and_goes(patient: &Patient<'_>) {
+    let pid = daemon(&status(patient.home), "mgr.a")["pid"].as_u64().unwrap();
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let report = patient.look(&[]);
+    kill_process(pid, Signal::CONT).unwrap();
+    // A machine that is slow has the monitors notice first.
+    assert!(is(&report, "BenthicMgrSilent", "error") || is(&report, "BenthicMgrDown", "error"), "{report}");
+    told_without_a_manager(&report);
+    patient.wait_healthy();
+
+    patient.home.ok(&["cluster", "kill", "mgr.a"]);
+    let report = patient.wait("the monitors to notice", &[], |report| is(report, "BenthicMgrDown", "error"));
+    told_without_a_manager(&report);
+    assert_eq!(patient.run(&["--exit-status"]).status.code(), Some(21));
+    patient.home.ok(&["cluster", "start", "mgr.a"]);
+    patient.wait_healthy();
+}
+
+fn told_without_a_manager(report: &Value) {
+    assert_eq!((&report["verdict"], &report["is_stale"]), (&json!("at_risk"), &json!(true)), "{report}");
+    let numbers = &report["numbers"];
+    assert_eq!((numbers["osds"].as_array().unwrap().len(), &numbers["monitors"]["a"]), (3, &json!(true)));
+    assert!(numbers["pgs"].as_u64().unwrap() > 0 && numbers["fullest_osd"].is_null(), "{report}");
+    assert!(report["missing"][0]["what"].as_str().unwrap().contains("usage"), "{report}");
+}
+
+fn no_monitor(patient: &Patient<'_>) {
+    patient.home.ok(&["cluster", "kill", "mon.a"]);
+    let error = failed(&patient.run(&["--exit-status"]), 9);
+    assert!(error.contains("monitor"), "{error}");
+}
+
+#[test]
+fn a_store_in_a_directory_has_tools_of_its_own() {
+    let home = Home::with_pool();
+    let error = home.fails(7, &["health"]);
+    assert!(error.contains("benthic fsck") && error.contains("--store ceph:"), "{error}");
+    home.fails(2, &["--store", "ceph:", "health", "--count", "2"]);
+}
