@@ -1,6 +1,6 @@
 //! Very many tiny objects on Ceph.
 
-use crate::{Args, Outcome, ask, ceph, create_pool, output, pause, wait_until_clean};
+use crate::{Args, Outcome, ask, ceph, create_pool, output, pause, recover_without_pauses, wait_until_clean};
 use bench_report::cluster::Cluster;
 use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::seconds;
@@ -27,8 +27,7 @@ pub fn run(args: &Args) -> Outcome<Section> {
     let listed_per_s = args.objects as f64 / seconds(started_at);
 
     eprintln!("    recovering an OSD");
-    // For disks that turn the default waits 0.1 s between objects, and 0.025 s if their log is on another.
-    ceph(&cluster, &["config", "set", "osd", "osd_recovery_sleep", "0"])?;
+    recover_without_pauses(&cluster)?;
     ceph(&cluster, &["config", "set", "osd", "osd_max_backfills", "4"])?;
     let of_osd = ceph(&cluster, &["pg", "ls-by-osd", "osd.3"])?;
     let held: f64 = of_osd["pg_stats"]
@@ -50,7 +49,7 @@ pub fn run(args: &Args) -> Outcome<Section> {
         note: format!(
             "`benthic bench write --size 0 --count {count} --in-flight 64` into a pool of 128 placement groups with 3 replicas on 4 OSDs, \
              which share this machine with the client. An OSD is then out for good, and its {held:.0} objects are copied to the other three \
-             (osd_recovery_sleep 0, 4 backfills at once)."
+             (osd_recovery_sleep_hdd 0, 4 backfills at once)."
         ),
         rows: vec![
             alone("made", "objects/s", made_per_s),

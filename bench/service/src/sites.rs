@@ -1,6 +1,6 @@
 //! Primaries at the site of their readers, before and after, on three sites with 10 ms between them.
 
-use crate::{Args, Outcome, ask, ceph, create_pool, output, pause, wait_until_clean};
+use crate::{Args, Outcome, ask, ceph, create_pool, output, pause, recover_without_pauses, wait_until_clean};
 use bench_report::cluster::Cluster;
 use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::seconds;
@@ -119,6 +119,7 @@ fn measure_localized(cluster: &Cluster, args: &Args) -> Outcome<Vec<f64>> {
 
 /// A site goes while a client at another writes, and comes back.
 fn lose_a_site(cluster: &Cluster, args: &Args) -> Outcome<Section> {
+    recover_without_pauses(cluster)?;
     let (count, during_s) = if args.quick { ("200", "20") } else { ("2000", "90") };
     ask(cluster, &["bench", "write", POOL, "--size", "4KiB", "--count", count, "--keep", "--label", "kept"])?;
     let dir = cluster.dir().to_string_lossy().into_owned();
@@ -149,7 +150,7 @@ fn lose_a_site(cluster: &Cluster, args: &Args) -> Outcome<Section> {
         title: "A site lost and healed",
         note: format!(
             "A client at um writes for {during_s} s, 4 in flight; 5 s after it began, msu is cut off, and comes back when it has ended. \
-             All objects are read then, and compared by length."
+             All objects are read then, and compared by length. osd_recovery_sleep_hdd is 0."
         ),
         rows: vec![
             alone("the longest that a write waited", "s", number(place, "latency_ms_max")? / 1e3, Aim::None),
