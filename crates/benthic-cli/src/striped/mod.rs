@@ -41,8 +41,8 @@ const NOTE_XATTR: &str = "benthic.striped";
 /// Of every piece: the XXH3 digest of what it holds.
 const PIECE_XATTR: &str = "benthic.piece";
 
-/// Memory for pieces that are under way.
-const WINDOW_BYTES: u64 = 256 * 1024 * 1024;
+/// Memory for pieces that are on their way; as much again for those that have arrived and are not yet written.
+const WINDOW_BYTES: u64 = 128 * 1024 * 1024;
 
 /// A striped object by its name.
 #[derive(Clone)]

@@ -1,5 +1,6 @@
 //! From a striped object: its pieces, and whether they are what was stored.
 
+use super::layout::Layout;
 use super::lock::Lock;
 use super::part::Part;
 use super::{Note, PIECE_XATTR, Striped, digest, digest_of_all, each, window};
@@ -8,11 +9,12 @@ use crate::progress::Progress;
 use crate::store::blocking;
 use crate::transfer::{misfit, xxh3_beside};
 use benthic_classes::lock::wire::Mode;
-use benthic_core::{Error, ErrorKind, ReadOp, ReadOutput, Result};
+use benthic_core::{Error, ErrorKind, ReadOp, ReadOutput, Result, Stat};
 use bytes::{Bytes, BytesMut};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// How much one operation reads.
 const RANGE_BYTES: u64 = 32 * 1024 * 1024;
@@ -23,13 +25,15 @@ pub struct Reading {
     /// What is read.
     pub at: Striped,
     /// How it is cut.
-    pub layout: super::Layout,
+    pub layout: Layout,
     /// Size of the file.
     pub size_bytes: u64,
     /// What is known of the file.
     pub note: Option<Note>,
     /// Whether it is checked.
     pub check: bool,
+    /// Pieces that are on their way at once.
+    room: Arc<Semaphore>,
 }
 
 /// What is left of a piece when its bytes are where they go.
@@ -64,6 +68,12 @@ impl Checked {
 }
 
 impl Reading {
+    fn new(at: Striped, whole: (Layout, u64, Option<Note>, Stat), options: Options) -> Reading {
+        let (layout, size_bytes, note, _) = whole;
+        let room = Arc::new(Semaphore::new(window(options.jobs, layout)));
+        Reading { at, layout, size_bytes, note, check: options.check, room }
+    }
+
     /// Pieces to read.
     pub fn pieces(&self) -> u64 {
         self.layout.pieces(self.size_bytes)
@@ -91,6 +101,8 @@ impl Reading {
     pub async fn piece(&self, piece: u64) -> Result<(Bytes, Seen)> {
         let (object, len_bytes) = (self.at.piece(piece)?, self.layout.piece_len(self.size_bytes, piece));
         let first_bytes = len_bytes.min(RANGE_BYTES);
+        // It is never closed.
+        let on_its_way = self.room.acquire().await;
         let op = ReadOp::new().list_xattrs().read(0, first_bytes);
         let mut data;
         let mut kept = None;
@@ -120,6 +132,7 @@ impl Reading {
                 }
             }
         }
+        drop(on_its_way);
         if (data.len() as u64) < len_bytes {
             if self.check {
                 let message = "a piece is missing or too short: the striped object is damaged, or it was written with gaps; \
@@ -234,8 +247,9 @@ pub async fn fetch(at: Striped, path: &Path, options: Options) -> Outcome<Copied
 }
 
 async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -> Outcome<Copied> {
-    let (layout, size_bytes, note, stat) = at.look_whole().await?;
-    let reading = Reading { at, layout, size_bytes, note, check: options.check };
+    let whole = at.look_whole().await?;
+    let (layout, size_bytes, stat) = (whole.0, whole.1, whole.3);
+    let reading = Reading::new(at, whole, options);
     let progress = Progress::bytes("copying", size_bytes);
     let (target, resumable) = (path.to_owned(), reading.note.is_some());
     let part = Arc::new(blocking(move || Part::open(&target, size_bytes, resumable)).await?);
@@ -249,7 +263,8 @@ async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -
             fetch_piece(&reading, part, piece).await
         }
     };
-    each(0..pieces, window(options.jobs, layout), job, |piece, (found, was_there)| {
+    // What has arrived is hashed and written while others are on their way.
+    each(0..pieces, 2 * window(options.jobs, layout), job, |piece, (found, was_there)| {
         progress.advance(layout.piece_len(size_bytes, piece));
         pieces_kept += u64::from(was_there);
         if let Some(slot) = usize::try_from(piece).ok().and_then(|piece| seen.get_mut(piece)) {
@@ -296,11 +311,11 @@ async fn fetch_piece(reading: &Reading, part: Arc<Part>, piece: u64) -> Result<(
 ///
 /// # Errors
 /// As [`fetch`].
-pub async fn open(at: Striped, check: bool, lock_wait: Duration) -> Result<(Lock, Reading)> {
+pub async fn open(at: Striped, options: Options) -> Result<(Lock, Reading)> {
     at.look_whole().await?;
-    let lock = Lock::take(&at, Mode::Shared, false, lock_wait).await?;
+    let lock = Lock::take(&at, Mode::Shared, false, options.lock_wait).await?;
     match at.look_whole().await {
-        Ok((layout, size_bytes, note, _)) => Ok((lock, Reading { at, layout, size_bytes, note, check })),
+        Ok(whole) => Ok((lock, Reading::new(at, whole, options))),
         Err(error) => {
             lock.release().await;
             Err(error)

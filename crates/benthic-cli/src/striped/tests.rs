@@ -99,7 +99,7 @@ async fn a_copy_that_is_killed_at_any_write_is_not_seen_and_goes_on() {
                     assert_eq!(data.len() as u64, size_bytes, "{what}");
                     assert!(data == if stop > 2 { &new_data[..] } else { &old_data[..] }, "{what}");
                 }
-                Some(_) => assert!(read::open(sound.clone(), true, Duration::ZERO).await.is_err(), "{what}"),
+                Some(_) => assert!(read::open(sound.clone(), OPTIONS).await.is_err(), "{what}"),
                 None => assert!(stop == 0, "{what}"),
             }
             let is_done = copied.is_ok();

@@ -190,7 +190,7 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
     let copied = async {
         let pool = there.pool_or_create(&to.pool, args.create_pool).await?;
         let to = Striped { pool, object: object_there, locks: Locks::of(there) };
-        let (lock, reading) = read::open(from.clone(), options.check, options.lock_wait).await?;
+        let (lock, reading) = read::open(from.clone(), options).await?;
         let copied = match check_layout(&reading) {
             Ok(layout) => store(Source::Striped(reading), &to, layout, options, session).await,
             Err(error) => Err(error.into()),
