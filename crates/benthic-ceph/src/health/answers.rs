@@ -401,11 +401,20 @@ impl Pg {
         self.pgid.split_once('.')?.0.parse().ok()
     }
 
-    /// The OSDs that serve it, each once.
+    /// The OSDs that serve it, each counted once.
     pub fn holders(&self) -> usize {
-        let mut osds: Vec<i32> = self.acting.iter().copied().filter(|osd| (0..NONE).contains(osd)).collect();
-        osds.sort_unstable();
-        osds.dedup();
-        osds.len()
+        distinct(&self.acting)
     }
+
+    /// The OSDs that CRUSH finds for it, each counted once.
+    pub fn chosen(&self) -> usize {
+        distinct(&self.up)
+    }
+}
+
+fn distinct(osds: &[i32]) -> usize {
+    let mut osds: Vec<i32> = osds.iter().copied().filter(|osd| (0..NONE).contains(osd)).collect();
+    osds.sort_unstable();
+    osds.dedup();
+    osds.len()
 }

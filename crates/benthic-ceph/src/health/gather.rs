@@ -41,7 +41,8 @@ impl Gatherer {
         Gatherer { store, silent: None, rules: None }
     }
 
-    /// Asks all that there is. Takes tens of milliseconds where all answer, and half a minute at most where nobody does.
+    /// Asks all that there is. Takes tens of milliseconds where all answer, and about ten seconds where nobody does; trying the
+    /// rules of a large map takes longer, once after each change of it.
     ///
     /// # Errors
     /// `PermissionDenied` if the client may not even ask the monitors for their status. Monitors that do not answer are no error:

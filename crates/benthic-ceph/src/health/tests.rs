@@ -162,6 +162,18 @@ fn planned_work_under_noout_is_no_alarm_until_io_stops() {
 }
 
 #[test]
+fn what_somebody_muted_is_information_unless_io_stops() {
+    let mut snapshot = recorded("down");
+    for code in ["OSD_DOWN", "PG_DEGRADED", "PG_AVAILABILITY"] {
+        snapshot.health.as_mut().unwrap().checks.get_mut(code).unwrap().muted = true;
+    }
+    let report = judge(&snapshot);
+    finds(&report, "CephOSDDownHigh", Severity::Info);
+    finds(&report, "BenthicPGsDegraded", Severity::Info);
+    finds(&report, "CephPGsInactive", Severity::Error);
+}
+
+#[test]
 fn placement_groups_that_peer_after_a_change_are_no_outage_until_they_stay_so() {
     let mut snapshot = recorded("out");
     let check = snapshot.health.as_ref().unwrap().checks.contains_key("PG_AVAILABILITY");
@@ -194,6 +206,18 @@ fn recovery_with_all_osds_up_is_information_unless_it_stands_still() {
     snapshot.map.as_mut().unwrap().flags_set.retain(|flag| flag != "nobackfill");
     for pg in snapshot.pgs.as_mut().unwrap() {
         pg.state = "active+undersized".to_owned();
+    }
+    finds(&judge(&snapshot), "BenthicPGsDegraded", Severity::Warning);
+    // It began a moment ago, unless CRUSH finds too few OSDs.
+    let stamp = "2026-11-23T07:40:00.000000+0000";
+    snapshot.now_unix_s = stamp::unix_s(stamp).unwrap() + 5;
+    for pg in snapshot.pgs.as_mut().unwrap() {
+        pg.last_change = stamp.to_owned();
+        pg.up = vec![0, 1, 2];
+    }
+    only_information(&judge(&snapshot));
+    for pg in snapshot.pgs.as_mut().unwrap() {
+        pg.up = vec![2, 2, 1];
     }
     finds(&judge(&snapshot), "BenthicPGsDegraded", Severity::Warning);
 }

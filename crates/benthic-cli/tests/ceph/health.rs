@@ -108,8 +108,10 @@ fn healthy_with_hostile_names(patient: &Patient<'_>) {
         patient.ceph(&["osd", "pool", "create", "--", pool, "4"]);
     }
     patient.wait_healthy();
-    let report =
-        patient.wait("a healthy probe", &["--probe-pool", "test"], |report| report["verdict"] == "healthy");
+    let report = patient.wait("a healthy probe", &["--probe-pool", "test"], |report| {
+        // OSDs of a loaded machine may take long to tell of their classes.
+        report["verdict"] == "healthy" && report["numbers"]["libraries"][0]["name"] == "benthic_1"
+    });
     assert_eq!((&report["ceph"].as_str().is_some(), &report["is_stale"]), (&true, &json!(false)), "{report}");
     assert_eq!(report["availability_percent"], 100.0);
     let numbers = &report["numbers"];
@@ -119,7 +121,6 @@ fn healthy_with_hostile_names(patient: &Patient<'_>) {
         assert!(pools.contains(&pool), "{pool:?} is not among {pools:?}");
     }
     assert!(numbers["probe"]["write_ms"].is_number() && numbers["probe"]["read_ms"].is_number(), "{report}");
-    assert_eq!(numbers["libraries"][0]["name"], "benthic_1", "{report}");
     assert!(is(&report, "BenthicMonAlone", "info") && is(&report, "BenthicMgrAlone", "info"), "{report}");
     let left = ["--store", &patient.store, "ls", "test", "--all-namespaces", "--hidden"];
     assert_eq!(patient.home.ok(&left), "", "the probe leaves nothing");
@@ -182,8 +183,7 @@ fn a_rule_that_repeats_an_osd(patient: &Patient<'_>) {
     assert_eq!(patient.run(&["--exit-status"]).status.code(), Some(21));
     patient.ceph(&["osd", "pool", "delete", "fresh", "fresh", "--yes-i-really-really-mean-it"]);
     patient.ceph(&["osd", "crush", "rule", "rm", "naive"]);
-    patient.wait_healthy();
-    assert_eq!(patient.run(&["--exit-status"]).status.code(), Some(0));
+    wait_for("a healthy verdict", || patient.run(&["--exit-status"]).status.code() == Some(0));
 }
 
 /// At no moment of a planned change there is an alarm.

@@ -77,12 +77,10 @@ fn pools(scene: &Scene<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let single = names(&|pool| pool.is_replicated() && pool.size == 1);
     if !single.is_empty() {
-        let muted = scene.check("POOL_NO_REDUNDANCY").is_some_and(|check| check.muted);
-        let severity = if muted { Severity::Info } else { Severity::Error };
         let what = format!("{} one replica only: a disk that is lost takes data with it", have(&single));
         let next = "`ceph osd pool set POOL size 3`, unless the data can be made again";
-        let finding = Finding::new("BenthicPoolOneReplica", severity, what, next).check("POOL_NO_REDUNDANCY");
-        findings.push(finding.of(single));
+        let finding = Finding::new("BenthicPoolOneReplica", Severity::Error, what, next).of(single);
+        findings.push(finding.check("POOL_NO_REDUNDANCY"));
     }
     let least = |pool: &Pool| match map.erasure_code_profiles.get(&pool.erasure_code_profile) {
         Some(profile) if !pool.is_replicated() => profile.get("k").and_then(|k| k.parse().ok()).unwrap_or(0),

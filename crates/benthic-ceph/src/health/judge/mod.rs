@@ -77,6 +77,7 @@ pub fn judge(snapshot: &Snapshot) -> Report {
     findings.extend(data::findings(&scene));
     findings.extend(client::findings(&scene));
     findings.extend(others(&scene));
+    findings.iter_mut().for_each(|finding| heed_mute(&scene, finding));
     let key = |finding: &Finding| (finding.verdict(), finding.severity);
     findings.sort_by(|a, b| key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name)));
     let verdict = findings.iter().map(Finding::verdict).max().unwrap_or(Verdict::Healthy);
@@ -112,6 +113,15 @@ impl<'a> Scene<'a> {
     /// Seconds since a time that Ceph wrote; `None` for never, and for what is yet to come.
     fn age_s(&self, stamp: &str) -> Option<u64> {
         self.snapshot.now_unix_s.checked_sub(unix_s(stamp)?)
+    }
+}
+
+/// Whoever muted a check of Ceph's knows of it, unless clients wait.
+fn heed_mute(scene: &Scene<'_>, finding: &mut Finding) {
+    let check = finding.check.as_ref().and_then(|code| scene.check(code));
+    if check.is_some_and(|check| check.muted) && finding.severity > Severity::Info && !finding.stops_io {
+        finding.severity = Severity::Info;
+        finding.what.push_str(" (muted)");
     }
 }
 

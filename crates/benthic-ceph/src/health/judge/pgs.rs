@@ -155,16 +155,20 @@ fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
     let stuck = Chosen::of(not_taking().filter(|group| !is_passing(group)));
     let mut findings = Vec::new();
     if stuck.count > 0 {
-        let what = format!("{} take no reads and writes", stuck.told());
+        let what = format!("{} without reads and writes", stuck.told());
         let next = "bring the OSDs back that are down (`ceph osd tree down`); `ceph pg PG query` tells what a group waits for";
         let finding = Finding::new("CephPGsInactive", Severity::Error, what, next);
         findings.push(stuck.finding(finding).stops_io().check("PG_AVAILABILITY"));
     } else if passing.count > 0 {
-        let what = format!("{} are finding out what they have, and take I/O in a moment", passing.told());
+        let what = format!("{} peering: without I/O for a moment", passing.told());
         let next = "nothing; this is what a change of OSDs or pools looks like for some seconds";
         findings.push(passing.finding(Finding::new("BenthicPGsPeering", Severity::Info, what, next)));
     }
     findings
+}
+
+fn pools<'a>(scene: &Scene<'a>) -> BTreeMap<i64, &'a Pool> {
+    scene.map.into_iter().flat_map(|map| &map.pools).map(|pool| (pool.id, pool)).collect()
 }
 
 /// Those that take I/O with fewer replicas than they should have.
@@ -175,7 +179,15 @@ fn with_less(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let stands_still = scene.has_flag("norecover") || scene.has_flag("nobackfill");
-    let on_its_way = less().all(Group::is_moving) || scene.is_settling;
+    let pools = pools(scene);
+    let begins = |group: &Group<'_>| {
+        // What CRUSH finds too few OSDs for stays as it is; the rest begins to move in a moment.
+        let Some(pg) = group.pg else { return false };
+        let pool = pg.pool().and_then(|id| pools.get(&id));
+        pool.is_some_and(|pool| pg.chosen() >= pool.size)
+            && scene.age_s(&pg.last_change).is_none_or(|age_s| age_s < PEERING_S)
+    };
+    let on_its_way = scene.is_settling || less().all(|group| group.is_moving() || begins(group));
     let missing = match scene.snapshot.digest.as_ref().map_or(0, |digest| digest.degraded_objects) {
         0 => String::new(),
         objects => format!("; {} missing", several(objects, "replica")),
@@ -184,37 +196,37 @@ fn with_less(scene: &Scene<'_>) -> Option<Finding> {
     let (severity, what, next) = if scene.down.planned && !scene.down.osds.is_empty() {
         (
             Severity::Info,
-            format!("{} have fewer OSDs than they should while noout is set{missing}", all.told()),
+            format!("{} with too few OSDs while noout is set{missing}", all.told()),
             "start the OSDs again and `ceph osd unset noout` when the work is done",
         )
     } else if scene.all_up() && on_its_way && !stands_still {
         (
             Severity::Info,
-            format!("{} are being made whole, all OSDs are up{missing}", all.told()),
+            format!("{} being made whole, with all OSDs up{missing}", all.told()),
             "nothing; `benthic health --watch` shows how it goes on",
         )
     } else if scene.all_up() && stands_still {
         (
             Severity::Warning,
-            format!("{} are not made whole because norecover or nobackfill is set{missing}", all.told()),
+            format!("{} not made whole because norecover or nobackfill is set{missing}", all.told()),
             "`ceph osd unset norecover` and `ceph osd unset nobackfill`",
         )
     } else if scene.all_up() && silent {
         (
             Severity::Warning,
-            format!("{} have fewer OSDs than they should, though Ceph calls itself healthy", all.told()),
+            format!("{} with too few OSDs, though Ceph calls itself healthy", all.told()),
             "`benthic placement lint` looks for a rule that finds too few OSDs, or one of them twice",
         )
     } else if scene.all_up() {
         (
             Severity::Warning,
-            format!("{} have fewer OSDs than they should though all are up{missing}", all.told()),
+            format!("{} with too few OSDs though all are up{missing}", all.told()),
             "`benthic placement lint` looks for a rule that finds too few OSDs",
         )
     } else {
         (
             Severity::Warning,
-            format!("{} have fewer OSDs than they should{missing}", all.told()),
+            format!("{} with too few OSDs{missing}", all.told()),
             "bring the OSDs back that are down, or let Ceph make the data anew elsewhere",
         )
     };
@@ -224,7 +236,7 @@ fn with_less(scene: &Scene<'_>) -> Option<Finding> {
 
 /// Those that the next failure of an OSD would lose data of.
 fn last_copies(scene: &Scene<'_>) -> Option<Finding> {
-    let pools: BTreeMap<i64, &Pool> = scene.map?.pools.iter().map(|pool| (pool.id, pool)).collect();
+    let pools = pools(scene);
     let needed = |pool: &Pool| match scene.map?.erasure_code_profiles.get(&pool.erasure_code_profile) {
         Some(profile) if !pool.is_replicated() => profile.get("k")?.parse::<usize>().ok(),
         _ => Some(1),
@@ -242,7 +254,7 @@ fn last_copies(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let severity = if scene.down.planned { Severity::Warning } else { Severity::Error };
-    let what = format!("{} have one copy left: the next OSD that is lost takes data with it", last.told());
+    let what = format!("{} with one copy left: the next OSD that is lost takes data with it", last.told());
     let next = "bring the OSDs back that are down, before anything else";
     Some(last.finding(Finding::new("BenthicPGsLastCopy", severity, what, next)))
 }
@@ -259,7 +271,7 @@ fn moving(scene: &Scene<'_>) -> Option<Finding> {
         return None;
     }
     let misplaced = scene.snapshot.digest.as_ref().map_or(0, |digest| digest.misplaced_objects);
-    let what = format!("{} are moving to other OSDs; {} to go", moving.told(), several(misplaced, "replica"));
+    let what = format!("{} moving to other OSDs, {} to go", moving.told(), several(misplaced, "replica"));
     let next = "nothing; every replica is there until its new one is";
     Some(moving.finding(Finding::new("BenthicPGsMoving", Severity::Info, what, next)))
 }
