@@ -1,8 +1,6 @@
 //! How a cluster is told to be while it is hurt, while somebody works on it, and while parts of it do not answer.
 
-use crate::support::{
-    CLUSTER_DIR, Home, Removed, daemon, failed, json_lines, printed, shared_store, status, wait_for,
-};
+use crate::support::{CLUSTER_DIR, Home, Removed, daemon, failed, json_lines, printed, status, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
