@@ -4,7 +4,7 @@ use crate::exit::{Failure, Outcome};
 use crate::output::object_fields;
 use crate::store::Session;
 use crate::striped::lock::Locks;
-use crate::striped::{self, Striped};
+use crate::striped::{self, State, Striped};
 use crate::{interrupt, jobs, units};
 use benthic_core::names::is_reserved_namespace;
 use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result, Stat};
@@ -35,7 +35,7 @@ pub struct LsArgs {
     /// With --all-namespaces: those of tables and the like, too
     #[arg(long, requires = "all_namespaces")]
     hidden: bool,
-    /// Striped objects only, by their names; with --long, those that are incomplete have no size
+    /// Striped objects only, by their names; with --long, instead of a size it says which are incomplete or damaged
     #[arg(long)]
     stripe: bool,
     /// Size and time, too
@@ -65,22 +65,28 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
     while let Some(row) = rows.next().await {
         interrupt::check()?;
         // Removed since it was listed.
-        let Some((object, stat)) = row? else { continue };
+        let Some((object, found)) = row? else { continue };
         let shown = if args.all_namespaces {
             units::one_line(&ObjectAddress { pool: name.clone(), object: object.clone() }.to_string())
         } else {
             units::one_line(object.name())
         };
-        let line = match stat {
-            Some(stat) => format!("{:>12} {} {shown}", stat.size_bytes, units::utc(stat.modified_unix_ns)),
-            None if args.stripe && args.long => format!("{:>12} {:20} {shown}", "incomplete", ""),
-            None => shown,
+        let line = match found {
+            Found::Stat(stat) => {
+                format!("{:>12} {} {shown}", stat.size_bytes, units::utc(stat.modified_unix_ns))
+            }
+            Found::Without(state) => format!("{:>12} {:20} {shown}", state.replace('_', " "), ""),
+            Found::Name => shown,
         };
         session.out.result(line, || {
             let mut fields = object_fields(&name, &object);
-            if let Some(stat) = stat {
-                fields.insert("size_bytes".to_owned(), json!(stat.size_bytes));
-                fields.insert("modified_unix_ns".to_owned(), json!(stat.modified_unix_ns));
+            match found {
+                Found::Stat(stat) => {
+                    fields.insert("size_bytes".to_owned(), json!(stat.size_bytes));
+                    fields.insert("modified_unix_ns".to_owned(), json!(stat.modified_unix_ns));
+                }
+                Found::Without(state) => _ = fields.insert("state".to_owned(), json!(state)),
+                Found::Name => {}
             }
             Value::Object(fields)
         })?;
@@ -98,23 +104,46 @@ fn address(text: &str) -> Result<PoolAddress> {
         .with("got", text))
 }
 
+/// What is shown of an object beside its name.
+#[derive(Clone, Copy)]
+enum Found {
+    /// Nothing.
+    Name,
+    /// Size and time.
+    Stat(Stat),
+    /// Why a striped object has neither.
+    Without(&'static str),
+}
+
 /// An object, and size and time if `long`; those of a striped object if there are `locks`. Nothing if it is gone.
 async fn look(
     pool: Arc<dyn Pool>,
     object: Result<ObjectId>,
     long: bool,
     locks: Option<Locks>,
-) -> Result<Option<(ObjectId, Option<Stat>)>> {
+) -> Result<Option<(ObjectId, Found)>> {
     let object = object?;
     if !long {
-        return Ok(Some((object, None)));
+        return Ok(Some((object, Found::Name)));
     }
     if let Some(locks) = locks {
         let at = Striped { pool, object: object.clone(), locks };
-        return Ok(at.look().await?.map(|head| (object, head.stat_of_file())));
+        let found = match at.look().await {
+            Err(error) if error.kind() == ErrorKind::Corrupt => Found::Without("damaged"),
+            head => match head? {
+                None => return Ok(None),
+                Some(head) => match (head.stat_of_file(), head.state) {
+                    (Some(stat), _) => Found::Stat(stat),
+                    (None, State::Begun(_)) => Found::Without("incomplete"),
+                    // Not yet or no longer a striped object of another program, or none at all.
+                    (None, _) => Found::Without("no_size"),
+                },
+            },
+        };
+        return Ok(Some((object, found)));
     }
     match pool.stat(&object).await {
-        Ok((stat, _)) => Ok(Some((object, Some(stat)))),
+        Ok((stat, _)) => Ok(Some((object, Found::Stat(stat)))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

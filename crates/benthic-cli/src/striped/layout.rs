@@ -4,6 +4,7 @@
 //! The file is cut into units. `stripe_count` objects get one unit after the other in turns until each has `object_size`
 //! bytes; then the next `stripe_count` objects are filled. Each of these objects is called a piece here.
 
+use benthic_core::limits::OBJECT_BYTES_MAX;
 use benthic_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -92,13 +93,13 @@ impl Layout {
                 "--stripe-unit and --object-size are multiples of 64 KiB, and not 0",
             );
         }
-        self.check()?;
         if self.object_size > PIECE_BYTES_MAX || self.stripe_count > STRIPE_COUNT_MAX {
             return refuse(
                 ErrorKind::LimitExceeded,
                 "--object-size is at most 32 MiB, --stripe-count at most 1024",
             );
         }
+        self.check()?;
         if self.pieces(size_bytes) > PIECES_MAX {
             return refuse(
                 ErrorKind::LimitExceeded,
@@ -108,21 +109,21 @@ impl Layout {
         Ok(())
     }
 
-    /// Checks what was read: that it is a layout at all.
+    /// Checks what was read: that it is a layout that libradosstriper takes, and that a piece of it can be an object.
     ///
     /// # Errors
     /// `InvalidArgument`.
     pub fn check(self) -> Result<()> {
         let sound = self.stripe_unit > 0
-            && self.stripe_count > 0
-            && self.object_size > 0
-            && self.object_size.is_multiple_of(self.stripe_unit)
-            && [self.object_size, self.stripe_unit, self.stripe_count].iter().all(|part| *part < 1 << 31);
+            && self.stripe_unit.is_multiple_of(UNIT_STEP_BYTES)
+            && (1..1 << 31).contains(&self.stripe_count)
+            && (1..=OBJECT_BYTES_MAX).contains(&self.object_size)
+            && self.object_size.is_multiple_of(self.stripe_unit);
         if sound {
             return Ok(());
         }
-        let message =
-            "this is no layout: an object has a whole number of units, and no part is 0, or 2 GiB and more";
+        let message = "this is no layout: units are multiples of 64 KiB, an object has a whole number of them and at most \
+            128 MiB, and the stripe count is not 0, or 2^31 and more";
         Err(Error::new(ErrorKind::InvalidArgument, message).with("layout", self))
     }
 

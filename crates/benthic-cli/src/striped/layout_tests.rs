@@ -2,9 +2,7 @@ use super::{Extent, Layout, MIB, PIECE_BYTES_MAX};
 use benthic_core::ErrorKind;
 
 fn layout(object_size: u64, stripe_unit: u64, stripe_count: u64) -> Layout {
-    let layout = Layout { object_size, stripe_unit, stripe_count };
-    layout.check().unwrap();
-    layout
+    Layout { object_size, stripe_unit, stripe_count }
 }
 
 /// Where a byte is, as Ceph's documentation on striping computes it: piece and offset in it.
@@ -113,4 +111,31 @@ fn what_libradosstriper_would_not_take_is_refused() {
     assert_eq!(kind(k64, k64, Some(1025)), Some(ErrorKind::LimitExceeded));
     let many = Layout::choose(1 << 40, k64, None, None).map_err(|error| error.kind());
     assert_eq!(many, Err(ErrorKind::LimitExceeded));
+}
+
+#[test]
+fn what_no_program_could_have_written_is_no_layout() {
+    let unit = 64 * 1024;
+    for (object_size, stripe_unit, stripe_count) in
+        [(unit, unit, 1), (128 * MIB, unit, 1), (128 * MIB, MIB, (1 << 31) - 1)]
+    {
+        let layout = layout(object_size, stripe_unit, stripe_count);
+        layout.check().unwrap();
+        assert!(layout.extents(u64::MAX >> 1, 0).len() <= 2048, "{layout}");
+    }
+    for (object_size, stripe_unit, stripe_count) in [
+        (2048 * MIB, 1, 2),
+        (2048 * MIB, 2048 * MIB, 1),
+        (128 * MIB + unit, unit, 1),
+        (unit, 1, 1),
+        (unit, unit / 2, 1),
+        (3 * unit, 2 * unit, 1),
+        (unit, unit, 0),
+        (unit, unit, 1 << 31),
+        (0, unit, 1),
+        (unit, 0, 1),
+    ] {
+        let layout = layout(object_size, stripe_unit, stripe_count);
+        assert_eq!(layout.check().map_err(|error| error.kind()), Err(ErrorKind::InvalidArgument), "{layout}");
+    }
 }

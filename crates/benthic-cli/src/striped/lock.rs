@@ -11,15 +11,18 @@ use benthic_classes::lock::wire::{Input, Mode};
 use benthic_core::names::CEPH_CLASS_PREFIX;
 use benthic_core::{ClassCall, Error, ErrorKind, Result, WriteOp, WriteStep};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// libradosstriper's name for it.
 const NAME: &str = "striper.lock";
 /// What libradosstriper tags a shared lock with; those with another tag exclude each other. An exclusive one has none.
 const SHARED_TAG: &str = "Tag";
+
+/// Ceph's flags of a lock: who holds it may renew it; only who holds it gets it.
+const MAY_RENEW: u8 = 1;
+const MUST_RENEW: u8 = 2;
 
 /// How long the lock outlives its holder. A copy that was killed is waited for so long.
 const LEASE: Duration = Duration::from_secs(20);
@@ -43,8 +46,9 @@ pub enum Locks {
 /// A held lock, renewed until it is released.
 pub struct Lock {
     at: Striped,
+    mode: Mode,
     cookie: String,
-    lost: Arc<AtomicBool>,
+    held: watch::Receiver<Option<Instant>>,
     stop: oneshot::Sender<()>,
     renewing: JoinHandle<()>,
 }
@@ -58,16 +62,12 @@ impl Lock {
     pub async fn take(at: &Striped, mode: Mode, create: bool, wait: Duration) -> Result<Lock> {
         let cookie = unique();
         let object = at.piece(0)?;
-        let op = |renew: bool| {
-            let op = WriteOp::new();
-            let mut op = if create && !renew { op } else { op.assert_exists() };
-            op.steps.push(WriteStep::Exec(at.locks.acquire(mode, &cookie, LEASE)));
-            op
-        };
         let began = Instant::now();
-        loop {
-            match at.pool.write(&object, op(false)).await {
-                Ok(_) => break,
+        let asked = loop {
+            let asked = Instant::now();
+            let op = if create { WriteOp::new() } else { WriteOp::new().assert_exists() };
+            match at.pool.write(&object, with_call(op, at.locks.acquire(mode, &cookie, LEASE))).await {
+                Ok(_) => break asked,
                 Err(error) if error.kind() != ErrorKind::Busy => return Err(error),
                 Err(error) if began.elapsed() >= wait || interrupt::is_set() => {
                     let message = "others work on this striped object; wait, or say how long with --lock-wait. On a cluster \
@@ -77,32 +77,48 @@ impl Lock {
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
-        }
-        let lost = Arc::new(AtomicBool::new(false));
+        };
+        let (renewed, held) = watch::channel(Some(asked));
         let (stop, mut stopped) = oneshot::channel();
-        let renewal = op(true);
-        let (pool, is_lost) = (Arc::clone(&at.pool), Arc::clone(&lost));
+        let renewal = with_call(WriteOp::new().assert_exists(), at.locks.renew(mode, &cookie, LEASE));
+        let pool = Arc::clone(&at.pool);
         let renewing = tokio::spawn(async move {
             loop {
                 tokio::select! {
                     _ = &mut stopped => return,
                     () = tokio::time::sleep(RENEWAL) => {}
                 }
-                // Whatever else fails may pass, and the next attempt comes before the lease ends.
-                if let Err(error) = pool.write(&object, renewal.clone()).await
-                    && matches!(error.kind(), ErrorKind::Busy | ErrorKind::NotFound | ErrorKind::Conflict)
-                {
-                    is_lost.store(true, Ordering::Relaxed);
-                    return;
+                let asked = Instant::now();
+                match pool.write(&object, renewal.clone()).await {
+                    Ok(_) => _ = renewed.send(Some(asked)),
+                    Err(error) if is_loss(&error) => {
+                        _ = renewed.send(None);
+                        return;
+                    }
+                    // Whatever else fails may pass, and the next attempt comes before the lease ends.
+                    Err(_) => {}
                 }
             }
         });
-        Ok(Lock { at: at.clone(), cookie, lost, stop, renewing })
+        Ok(Lock { at: at.clone(), mode, cookie, held, stop, renewing })
     }
 
     /// A handle for jobs to ask whether it is still held.
     pub fn watch(&self) -> Watch {
-        Watch(Arc::clone(&self.lost))
+        Watch(self.held.clone())
+    }
+
+    /// Writes to the first object if the lock is still held, in one operation, and renews it.
+    ///
+    /// # Errors
+    /// `Conflict` if it is not; as [`benthic_core::Pool::write`].
+    pub async fn write_held(&self, op: WriteOp) -> Result<()> {
+        let mut held =
+            with_call(WriteOp::new().assert_exists(), self.at.locks.renew(self.mode, &self.cookie, LEASE));
+        held.guards.extend(op.guards);
+        held.steps.extend(op.steps);
+        let written = self.at.pool.write(&self.at.piece(0)?, held).await;
+        written.map(|_| ()).map_err(|error| if is_loss(&error) { lost().with_source(error) } else { error })
     }
 
     /// Ends the renewals, and returns when none is under way.
@@ -127,34 +143,49 @@ impl Lock {
         }
     }
 
-    /// Removes the first object, and the lock with it.
+    /// Removes the first object, and the lock with it, if the guards of `op` hold.
     ///
     /// # Errors
-    /// As [`benthic_core::Pool::write`].
+    /// `Conflict` if they do not; as [`benthic_core::Pool::write`].
     pub async fn remove_object(self, op: WriteOp) -> Result<()> {
         let (at, _) = self.stop().await;
-        at.pool.write(&at.piece(0)?, op.remove()).await.map(|_| ())
+        let removed = at.pool.write(&at.piece(0)?, op.remove()).await;
+        removed.map(|_| ()).map_err(|error| if is_loss(&error) { lost().with_source(error) } else { error })
     }
 }
 
-/// Tells whether a lock is still held.
+/// Tells whether a lock is still held: when the last renewal that succeeded was asked for, or nothing if it was lost.
 #[derive(Clone)]
-pub struct Watch(Arc<AtomicBool>);
+pub struct Watch(watch::Receiver<Option<Instant>>);
 
 impl Watch {
-    /// Fails if the lock is no longer held.
+    /// Fails if the lock is no longer held, or may not be because its lease has ended.
     ///
     /// # Errors
     /// `Conflict`.
     pub fn check(&self) -> Result<()> {
-        if !self.0.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::Conflict,
-            "the lock of the striped object was taken away; repeat the command",
-        ))
+        if is_held(*self.0.borrow(), Instant::now()) { Ok(()) } else { Err(lost()) }
     }
+}
+
+fn is_held(renewed: Option<Instant>, now: Instant) -> bool {
+    renewed.is_some_and(|renewed| now.saturating_duration_since(renewed) < LEASE)
+}
+
+/// Whether an operation that needs the lock failed because it is not held.
+fn is_loss(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Busy | ErrorKind::NotFound | ErrorKind::Conflict)
+}
+
+fn lost() -> Error {
+    let message =
+        "the lock of the striped object was lost: its lease ended, or it was taken away; repeat the command";
+    Error::new(ErrorKind::Conflict, message)
+}
+
+fn with_call(mut op: WriteOp, call: ClassCall) -> WriteOp {
+    op.steps.push(WriteStep::Exec(call));
+    op
 }
 
 impl Locks {
@@ -163,37 +194,19 @@ impl Locks {
         if session.is_ceph() { Locks::Ceph } else { Locks::Own }
     }
 
-    /// Takes the lock, or renews it.
+    /// Takes the lock, also from itself: the attempt before may have arrived though it seemed not to.
     fn acquire(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
         match self {
-            Locks::Own => {
-                let input = Input {
-                    mode: Some(mode),
-                    lease_ms: u64::try_from(lease.as_millis()).ok(),
-                    ..own_input(cookie)
-                };
-                call("lock", "acquire", input.encode().into_bytes())
-            }
-            Locks::Ceph => {
-                let (kind, tag) = match mode {
-                    Mode::Exclusive => (1, ""),
-                    Mode::Shared => (2, SHARED_TAG),
-                };
-                let seconds = u32::try_from(lease.as_secs()).unwrap_or(u32::MAX);
-                let fields = [
-                    string(NAME),
-                    vec![kind],
-                    string(cookie),
-                    string(tag),
-                    string("benthic"),
-                    seconds.to_le_bytes().to_vec(),
-                    // Nanoseconds of the lease.
-                    0_u32.to_le_bytes().to_vec(),
-                    // The same holder may renew it.
-                    vec![1],
-                ];
-                call(&format!("{CEPH_CLASS_PREFIX}lock"), "lock", versioned(&fields.concat()))
-            }
+            Locks::Own => call("lock", "acquire", own_lease(Some(mode), cookie, lease)),
+            Locks::Ceph => ceph_lock(mode, cookie, lease, MAY_RENEW),
+        }
+    }
+
+    /// Begins the lease anew, of a lock that is held; what was lost stays lost.
+    fn renew(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
+        match self {
+            Locks::Own => call("lock", "renew", own_lease(None, cookie, lease)),
+            Locks::Ceph => ceph_lock(mode, cookie, lease, MUST_RENEW),
         }
     }
 
@@ -206,6 +219,31 @@ impl Locks {
             }
         }
     }
+}
+
+fn ceph_lock(mode: Mode, cookie: &str, lease: Duration, flags: u8) -> ClassCall {
+    let (kind, tag) = match mode {
+        Mode::Exclusive => (1, ""),
+        Mode::Shared => (2, SHARED_TAG),
+    };
+    let seconds = u32::try_from(lease.as_secs()).unwrap_or(u32::MAX);
+    let fields = [
+        string(NAME),
+        vec![kind],
+        string(cookie),
+        string(tag),
+        string("benthic"),
+        seconds.to_le_bytes().to_vec(),
+        // Nanoseconds of the lease.
+        0_u32.to_le_bytes().to_vec(),
+        vec![flags],
+    ];
+    call(&format!("{CEPH_CLASS_PREFIX}lock"), "lock", versioned(&fields.concat()))
+}
+
+fn own_lease(mode: Option<Mode>, cookie: &str, lease: Duration) -> Vec<u8> {
+    let lease_ms = u64::try_from(lease.as_millis()).ok();
+    Input { mode, lease_ms, ..own_input(cookie) }.encode().into_bytes()
 }
 
 fn own_input(cookie: &str) -> Input {
@@ -236,7 +274,8 @@ fn versioned(fields: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LEASE, Locks, Mode};
+    use super::{LEASE, Locks, Mode, is_held};
+    use std::time::{Duration, Instant};
 
     /// Written down from Ceph's encoding rules.
     #[test]
@@ -256,8 +295,20 @@ mod tests {
         assert_eq!((call.class.as_str(), call.method.as_str()), ("ceph.lock", "lock"));
         assert_eq!(call.input[6..].len(), usize::from(call.input[2]));
         assert_eq!(call.input, expected);
+        let renewal = Locks::Ceph.renew(Mode::Shared, "c1", LEASE);
+        assert_eq!(renewal.method, "lock");
+        assert_eq!(renewal.input[..expected.len() - 1], expected[..expected.len() - 1]);
+        assert_eq!(renewal.input.last(), Some(&2), "only a lock that is held is renewed");
         let call = Locks::Ceph.release("c1");
         assert_eq!(call.method, "unlock");
         assert_eq!(call.input, [&[1, 1, 22, 0, 0, 0][..], b"\x0c\0\0\0striper.lock\x02\0\0\0c1"].concat());
+    }
+    #[test]
+    fn a_lock_is_held_until_the_lease_of_its_last_renewal_ends() {
+        let renewed = Instant::now();
+        assert!(is_held(Some(renewed), renewed));
+        assert!(is_held(Some(renewed), renewed + LEASE - Duration::from_millis(1)));
+        assert!(!is_held(Some(renewed), renewed + LEASE));
+        assert!(!is_held(None, renewed));
     }
 }

@@ -91,7 +91,7 @@ pub enum State {
     },
     /// It is incomplete.
     Begun(Begun),
-    /// The first object has neither size nor note.
+    /// The first object has neither size nor note, or no note that can be.
     Bare,
 }
 
@@ -100,6 +100,8 @@ pub enum State {
 pub struct Head {
     /// What it says.
     pub state: State,
+    /// Whether it has an attribute of libradosstriper, or one of ours. Without any it may be an object of something else.
+    pub is_marked: bool,
     /// Its own size and time.
     pub stat: Stat,
 }
@@ -148,7 +150,7 @@ impl Striped {
         let [ReadOutput::Stat(stat), ReadOutput::Xattrs(xattrs)] = reply.outputs.as_slice() else {
             return Err(misfit());
         };
-        Ok(Some(Head { state: State::parse(xattrs)?, stat: *stat }))
+        Ok(Some(Head { state: State::parse(xattrs)?, is_marked: has_mark(xattrs), stat: *stat }))
     }
 
     /// What the first object says, which must be there and say that the striped object is whole.
@@ -164,9 +166,12 @@ impl Striped {
                 "this striped object is incomplete: a copy to it, or its removal, goes on or was interrupted; the same copy \
                  completes it, `benthic rm --stripe` removes it",
             )),
+            Some(Head { is_marked: true, .. }) => Err(self.missing(
+                "the first object has no striper.size: another program copies to this striped object or removes it, or was \
+                 interrupted; `benthic rm --stripe` removes the pieces",
+            )),
             Some(_) => Err(self.missing(
-                "the first object has no striper.size, so this is no striped object, or not yet; `benthic rm --stripe` \
-                 removes the pieces",
+                "an object has the name of a striped object's first one, but none of its attributes, so this is something else",
             )),
             None => Err(self.no_first_object()),
         }
@@ -201,7 +206,9 @@ impl Striped {
 pub async fn explain(error: Error, pool: Arc<dyn Pool>, object: &ObjectId, verb: &str) -> Error {
     let first = ObjectId::in_namespace(object.namespace(), format!("{}{FIRST_SUFFIX}", object.name()));
     let is_striped = match first {
-        Ok(first) if error.kind() == ErrorKind::NotFound => is_there(&*pool, &first).await.unwrap_or(false),
+        Ok(first) if error.kind() == ErrorKind::NotFound => {
+            matches!(is_marked(&*pool, &first).await, Ok(Some(true)))
+        }
         _ => false,
     };
     if is_striped {
@@ -209,6 +216,22 @@ pub async fn explain(error: Error, pool: Arc<dyn Pool>, object: &ObjectId, verb:
     } else {
         error
     }
+}
+
+/// Whether an object has an attribute of libradosstriper, or one of ours; nothing if it is missing.
+async fn is_marked(pool: &dyn Pool, object: &ObjectId) -> Result<Option<bool>> {
+    let reply = match pool.read(object, ReadOp::new().list_xattrs()).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        reply => reply?,
+    };
+    match reply.outputs.as_slice() {
+        [ReadOutput::Xattrs(xattrs)] => Ok(Some(has_mark(xattrs))),
+        _ => Err(misfit()),
+    }
+}
+
+fn has_mark(xattrs: &BTreeMap<String, Bytes>) -> bool {
+    xattrs.keys().any(|name| name.starts_with("striper.") || name.starts_with("benthic."))
 }
 
 async fn is_there(pool: &dyn Pool, object: &ObjectId) -> Result<bool> {
@@ -223,12 +246,16 @@ impl State {
     fn parse(xattrs: &BTreeMap<String, Bytes>) -> Result<State> {
         let Some(size) = xattrs.get(SIZE_XATTR) else {
             let begun = xattrs.get(BEGUN_XATTR).and_then(|value| serde_json::from_slice(value).ok());
+            let begun = begun.filter(|begun: &Begun| begun.pieces <= layout::PIECES_MAX);
             return Ok(begun.map_or(State::Bare, State::Begun));
+        };
+        let damaged = |message: &str| {
+            Error::new(ErrorKind::Corrupt, format!("{message}; `benthic rm --stripe` removes it"))
         };
         let part = |name: &str| {
             let value = xattrs.get(name);
             value.and_then(|value| number(value)).ok_or_else(|| {
-                Error::new(ErrorKind::Corrupt, "the first object has no such attribute with a number in it")
+                damaged("the first object of the striped object has no such attribute with a number in it")
                     .with("attribute", name)
             })
         };
@@ -237,12 +264,10 @@ impl State {
             stripe_unit: part(STRIPE_UNIT_XATTR)?,
             stripe_count: part(STRIPE_COUNT_XATTR)?,
         };
-        layout
-            .check()
-            .map_err(|error| Error::new(ErrorKind::Corrupt, error.message()).with("layout", layout))?;
+        layout.check().map_err(|error| damaged(error.message()).with("layout", layout))?;
         let size_bytes = number(size).filter(|size_bytes| layout.pieces(*size_bytes) <= layout::PIECES_MAX);
         let size_bytes = size_bytes.ok_or_else(|| {
-            Error::new(ErrorKind::Corrupt, "the size is no number, or one of too many pieces")
+            damaged("the size of the striped object is no number, or one of too many pieces")
                 .with("attribute", SIZE_XATTR)
         })?;
         let note: Option<Note> = xattrs.get(NOTE_XATTR).and_then(|value| serde_json::from_slice(value).ok());

@@ -101,7 +101,8 @@ impl Part {
         Ok(())
     }
 
-    /// Gives the file its modification time, if it is to have one, and its name.
+    /// Gives the file its modification time, if it is to have one, and its name, when all of it is on the disk: a crash of the
+    /// machine leaves no file of this name that is not whole.
     ///
     /// # Errors
     /// Those of the file system.
@@ -111,9 +112,12 @@ impl Part {
             let modified = if modified_unix_ns < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance };
             self.file.set_modified(modified).map_err(failed(&self.path))?;
         }
+        self.file.sync_all().map_err(failed(&self.path))?;
         fs::rename(&self.path, &self.target).map_err(failed(&self.target))?;
         self.stays = true;
-        Ok(())
+        let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new("."));
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed(directory))
     }
 }
 

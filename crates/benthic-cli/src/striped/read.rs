@@ -163,19 +163,28 @@ impl Reading {
             return Ok(Checked::No);
         }
         let Some(note) = &self.note else { return Ok(Checked::Lengths) };
-        if digest_of_all(seen.iter().map(|seen| seen.read.as_str())) == note.xxh3 {
+        if digest_of_seen(seen) == note.xxh3 {
             return Ok(Checked::Digest);
         }
         let differs = |seen: &Seen| seen.kept.as_ref() != Some(&seen.read);
         let wrong = seen.iter().position(differs).unwrap_or(0);
-        // Other programs that replace a striped object keep the attributes of the first piece, and remove the others.
-        let others_replaced = seen.iter().skip(1).all(|seen| seen.kept.is_none());
-        if others_replaced && (seen.len() > 1 || self.is_stored(seen).await?) {
+        // Other programs that replace a striped object keep the attributes of the first piece, and remove the others. Where
+        // there are no others, a first piece that has its own digest is not theirs, but one of another copy of ours.
+        let others_replaced = match seen {
+            [only] => differs(only) && self.is_stored(seen).await?,
+            seen => seen.iter().skip(1).all(|seen| seen.kept.is_none()),
+        };
+        if others_replaced {
             return Ok(Checked::Lengths);
         }
         let message = "a piece is not what was stored with the others: it is damaged, or another program changed it; \
             --no-check reads it as it is";
         Err(Error::new(ErrorKind::Corrupt, message).with("object", self.at.piece(wrong as u64)?))
+    }
+
+    /// What is known of the file, if what was read is that file: `xxh3` is the digest of all of it.
+    pub fn noted(&self, xxh3: &str) -> Option<&Note> {
+        self.note.as_ref().filter(|note| note.xxh3 == xxh3)
     }
 
     /// Whether the only piece that was read is what is stored, computed beside it.
@@ -192,6 +201,11 @@ impl Reading {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The digest of all that was read.
+pub fn digest_of_seen(seen: &[Seen]) -> String {
+    digest_of_all(seen.iter().map(|seen| seen.read.as_str()))
 }
 
 fn text(value: &[u8]) -> Option<String> {
@@ -250,17 +264,49 @@ async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -
     let whole = at.look_whole().await?;
     let (layout, size_bytes, stat) = (whole.0, whole.1, whole.3);
     let reading = Reading::new(at, whole, options);
-    let progress = Progress::bytes("copying", size_bytes);
     let (target, resumable) = (path.to_owned(), reading.note.is_some());
     let part = Arc::new(blocking(move || Part::open(&target, size_bytes, resumable)).await?);
     let pieces = reading.pieces();
+    let (mut seen, mut pieces_kept) = fetch_pieces(lock, &reading, &part, options, part.was_begun()).await?;
+    // Other programs that change a piece leave the digest that was kept with it, so what was here may be of the file before.
+    if pieces_kept > 0 && reading.noted(&digest_of_seen(&seen)).is_none() {
+        (seen, pieces_kept) = fetch_pieces(lock, &reading, &part, options, false).await?;
+    }
+    let checked = reading.judge(&seen).await?;
+    let (layout_now, size_now, note_now, _) = reading.at.look_whole().await?;
+    if (layout_now, size_now, &note_now) != (layout, size_bytes, &reading.note) {
+        let message = "the striped object was changed while it was read; repeat the command";
+        return Err(Error::new(ErrorKind::Conflict, message).with("object", &reading.at.object).into());
+    }
+    // The time of the file is known only if the content is that of the file.
+    let noted = reading.noted(&digest_of_seen(&seen));
+    let modified =
+        noted.map(|note| note.modified_unix_ns).or_else(|| i64::try_from(stat.modified_unix_ns).ok());
+    let Some(part) = Arc::into_inner(part) else {
+        return Err(Error::new(ErrorKind::Internal, "a job still has the file").into());
+    };
+    blocking(move || part.finish(modified)).await?;
+    Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: false, checked })
+}
+
+/// Brings all pieces into the file, those that may be there already too unless `resumes`. Returns what is left of them, and how
+/// many were there.
+async fn fetch_pieces(
+    lock: &Lock,
+    reading: &Reading,
+    part: &Arc<Part>,
+    options: Options,
+    resumes: bool,
+) -> Outcome<(Vec<Seen>, u64)> {
+    let (layout, size_bytes, pieces) = (reading.layout, reading.size_bytes, reading.pieces());
+    let progress = Progress::bytes("copying", size_bytes);
     let mut seen = vec![None; usize::try_from(pieces).unwrap_or(0)];
     let mut pieces_kept = 0;
     let job = |piece| {
-        let (reading, part, watch) = (reading.clone(), Arc::clone(&part), lock.watch());
+        let (reading, part, watch) = (reading.clone(), Arc::clone(part), lock.watch());
         async move {
             watch.check()?;
-            fetch_piece(&reading, part, piece).await
+            fetch_piece(&reading, part, piece, resumes).await
         }
     };
     // What has arrived is hashed and written while others are on their way.
@@ -272,30 +318,13 @@ async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -
         }
     })
     .await?;
-    let seen: Vec<Seen> = seen.into_iter().flatten().collect();
-    let checked = reading.judge(&seen).await?;
-    let (layout_now, size_now, note_now, _) = reading.at.look_whole().await?;
-    if (layout_now, size_now, &note_now) != (layout, size_bytes, &reading.note) {
-        let message = "the striped object was changed while it was read; repeat the command";
-        return Err(Error::new(ErrorKind::Conflict, message).with("object", &reading.at.object).into());
-    }
-    // The time of the file is known only if the content is that of the file.
-    let noted =
-        reading.note.as_ref().filter(|_| checked != Checked::Lengths).map(|note| note.modified_unix_ns);
-    let modified = noted.or_else(|| i64::try_from(stat.modified_unix_ns).ok());
-    let Some(part) = Arc::into_inner(part) else {
-        return Err(Error::new(ErrorKind::Internal, "a job still has the file").into());
-    };
-    blocking(move || part.finish(modified)).await?;
-    Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: false, checked })
+    Ok((seen.into_iter().flatten().collect(), pieces_kept))
 }
 
 /// Brings a piece into the file, and says whether it was there.
-async fn fetch_piece(reading: &Reading, part: Arc<Part>, piece: u64) -> Result<(Seen, bool)> {
+async fn fetch_piece(reading: &Reading, part: Arc<Part>, piece: u64, resumes: bool) -> Result<(Seen, bool)> {
     let extents = reading.layout.extents(reading.size_bytes, piece);
-    if part.was_begun()
-        && let Some(kept) = reading.kept(piece).await?
-    {
+    if resumes && let Some(kept) = reading.kept(piece).await? {
         let (part, extents) = (Arc::clone(&part), extents.clone());
         let here = blocking(move || Ok(digest(&part.read(&extents)?))).await?;
         if here == kept {

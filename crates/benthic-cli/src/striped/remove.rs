@@ -1,10 +1,11 @@
 //! Removing a striped object.
 
-use super::lock::Lock;
-use super::{Striped, each, write};
+use super::lock::{Lock, Watch};
+use super::{BEGUN_XATTR, Head, State, Striped, each, is_marked, write};
 use crate::exit::Outcome;
 use benthic_classes::lock::wire::Mode;
-use benthic_core::{ErrorKind, WriteOp};
+use benthic_core::{Compare, Error, ErrorKind, Result, WriteOp};
+use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +16,21 @@ use std::time::Duration;
 /// Returns how many pieces it had at most.
 ///
 /// # Errors
-/// `NotFound` if the first object is missing; `Busy`; as [`benthic_core::Pool::write`].
+/// `NotFound` if the first object is missing; `InvalidArgument` if the objects of the name are those of something else; `Busy`;
+/// `Conflict` if somebody else wrote to it meanwhile; as [`benthic_core::Pool::write`].
 pub async fn remove(at: &Striped, jobs: usize, lock_wait: Duration) -> Outcome<u64> {
+    // Before the lock, which is an attribute of the first object.
+    if let Some(head) = look(at).await? {
+        check_striped(at, &head).await?;
+    }
     let lock =
         Lock::take(at, Mode::Exclusive, false, lock_wait).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound => at.no_first_object().with_source(error),
             _ => error,
         })?;
-    match remove_others(at, jobs).await {
-        Ok(pieces) => {
-            lock.remove_object(WriteOp::new()).await?;
+    match remove_others(&lock, at, jobs).await {
+        Ok((pieces, begun)) => {
+            lock.remove_object(WriteOp::new().cmp_xattr(BEGUN_XATTR, Compare::Eq, begun)).await?;
             Ok(pieces)
         }
         Err(failure) => {
@@ -34,23 +40,48 @@ pub async fn remove(at: &Striped, jobs: usize, lock_wait: Duration) -> Outcome<u
     }
 }
 
-async fn remove_others(at: &Striped, jobs: usize) -> Outcome<u64> {
-    // What cannot be understood has as many pieces as can be found.
-    let state = match at.look().await {
-        Err(error) if error.kind() == ErrorKind::Corrupt => super::State::Bare,
-        head => head?.map_or(super::State::Bare, |head| head.state),
-    };
-    let count = at.pieces_of(&state).await?;
-    write::begin(at, count).await?;
-    pieces(at, 1..count, jobs).await?;
-    Ok(count)
+/// Removes all but the first object, and returns how many there were at most and what is noted in it.
+async fn remove_others(lock: &Lock, at: &Striped, jobs: usize) -> Outcome<(u64, Bytes)> {
+    let head = look(at).await?;
+    if let Some(head) = &head {
+        check_striped(at, head).await?;
+    }
+    let count = at.pieces_of(&head.map_or(State::Bare, |head| head.state)).await?;
+    let begun = write::begin(lock, count).await?;
+    pieces(at, 1..count, jobs, &lock.watch()).await?;
+    Ok((count, begun))
 }
 
-/// Removes pieces, as far as they are there.
-pub async fn pieces(at: &Striped, pieces: Range<u64>, jobs: usize) -> Outcome {
+/// The first object. Nothing also if it cannot be understood: then it has as many pieces as can be found.
+async fn look(at: &Striped) -> Result<Option<Head>> {
+    match at.look().await {
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
+        head => head,
+    }
+}
+
+/// Fails if the objects of this name are not those of a striped object: other programs give objects such names too, as that
+/// of the images of block devices does, `rbd_data.ID.%016x`.
+async fn check_striped(at: &Striped, head: &Head) -> Result<()> {
+    // An empty object may be what a program left that was killed when it had taken the lock.
+    let is_other = !head.is_marked
+        && (head.stat.size_bytes > 0 || is_marked(&*at.pool, &at.piece(1)?).await? == Some(false));
+    if !is_other {
+        return Ok(());
+    }
+    let message = "these objects have the names of a striped object's pieces and none of its attributes, so they are something \
+        else, as an image's data; `benthic rm` removes them one by one";
+    Err(Error::new(ErrorKind::InvalidArgument, message)
+        .with("pool", at.pool.name())
+        .with("object", at.piece(0)?))
+}
+
+/// Removes pieces, as far as they are there and while the lock is held.
+pub async fn pieces(at: &Striped, pieces: Range<u64>, jobs: usize, watch: &Watch) -> Outcome {
     let job = |piece| {
-        let (pool, object) = (Arc::clone(&at.pool), at.piece(piece));
+        let (pool, object, watch) = (Arc::clone(&at.pool), at.piece(piece), watch.clone());
         async move {
+            watch.check()?;
             match pool.remove(&object?).await {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
                 _ => Ok(()),

@@ -2,7 +2,7 @@ use super::layout::Layout;
 use super::lock::Locks;
 use super::read::{self, Checked, Copied, Options};
 use super::write::{Source, SourceFile, store};
-use super::{BEGUN_XATTR, State, Striped, remove};
+use super::{BEGUN_XATTR, PIECE_XATTR, State, Striped, digest, remove};
 use crate::exit::{Failure, Outcome};
 use crate::faulty::Faulty;
 use benthic_classes::lock::client::break_lock;
@@ -211,4 +211,104 @@ async fn a_file_that_changes_while_it_is_copied_is_not_taken_for_one() {
     let to = at(Arc::new(pool));
     assert_eq!(put(&to, &path).await, Err(ErrorKind::Conflict));
     assert!(matches!(to.look().await.unwrap().unwrap().state, State::Begun(_)));
+}
+
+/// A pool with a whole striped object, where `meanwhile` happens to the first object before the operation that `is_it` means.
+async fn taken_over(
+    path: &Path,
+    is_it: impl Fn(&WriteStep) -> bool + Send + Sync + 'static,
+    meanwhile: impl Fn(&dyn Pool, &ObjectId) + Send + Sync + 'static,
+) -> Striped {
+    let armed = Arc::new(AtomicUsize::new(0));
+    let is_armed = Arc::clone(&armed);
+    let pool = Faulty::pool(move |_, op, sound| {
+        if op.steps.iter().any(&is_it) && is_armed.swap(0, Ordering::SeqCst) == 1 {
+            meanwhile(sound, &ObjectId::new("f.0000000000000000").unwrap());
+        }
+        Ok(op)
+    })
+    .await;
+    let to = at(Arc::new(pool));
+    put(&to, path).await.unwrap();
+    armed.store(1, Ordering::SeqCst);
+    to
+}
+
+fn take_lock_away(sound: &dyn Pool, first: &ObjectId) {
+    block_on(break_lock(sound, first, "striper.lock", "benthic", None)).unwrap();
+}
+
+#[tokio::test]
+async fn a_removal_that_lost_the_striped_object_leaves_what_another_copy_made_of_it() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 2 * UNIT);
+    let to = taken_over(
+        &path,
+        |step| matches!(step, WriteStep::Remove),
+        |sound, first| {
+            // The first to be removed is the second piece: by then somebody else has begun.
+            let theirs = WriteOp::new().set_xattr(BEGUN_XATTR, r#"{"run":"theirs","pieces":2}"#);
+            block_on(sound.write(first, theirs)).unwrap();
+        },
+    )
+    .await;
+    assert_eq!(kind(remove::remove(&to, 1, Duration::ZERO).await), Err(ErrorKind::Conflict));
+    assert!(matches!(to.look().await.unwrap().unwrap().state, State::Begun(begun) if begun.run == "theirs"));
+}
+
+#[tokio::test]
+async fn nothing_begins_when_the_lock_was_lost() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 2 * UNIT);
+    let other = file(here.path(), "other", 2, 3 * UNIT);
+    let begins = |step: &WriteStep| matches!(step, WriteStep::SetXattr { name, .. } if name == BEGUN_XATTR);
+    let to = taken_over(&path, begins, take_lock_away).await;
+    assert_eq!(kind(remove::remove(&to, 1, Duration::ZERO).await), Err(ErrorKind::Conflict));
+    assert!(content(&to, here.path()).await == std::fs::read(&path).unwrap());
+    let to = taken_over(&path, begins, take_lock_away).await;
+    assert_eq!(put(&to, &other).await, Err(ErrorKind::Conflict));
+    assert!(content(&to, here.path()).await == std::fs::read(&path).unwrap());
+}
+
+#[tokio::test]
+async fn a_piece_of_another_copy_is_not_taken_for_a_file_of_another_program() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, UNIT);
+    let (pool, _) = killed_at(usize::MAX, None).await;
+    let to = at(pool);
+    put(&to, &path).await.unwrap();
+    // As a program leaves it that goes on with its only piece after another one has completed its copy.
+    let late = vec![9; usize::try_from(UNIT).unwrap()];
+    let op = WriteOp::new().set_xattr(PIECE_XATTR, digest(&late)).write_full(late.clone());
+    to.pool.write(&to.piece(0).unwrap(), op).await.unwrap();
+    let back = here.path().join("back");
+    assert_eq!(kind(read::fetch(to.clone(), &back, OPTIONS).await), Err(ErrorKind::Corrupt));
+    // As `rados --striper put` leaves it: the attributes are those of the file before.
+    let theirs = vec![5; usize::try_from(UNIT).unwrap()];
+    to.pool.write(&to.piece(0).unwrap(), WriteOp::new().write(0, theirs.clone())).await.unwrap();
+    let fetched = kind(read::fetch(to, &back, OPTIONS).await).unwrap();
+    assert_eq!((fetched.checked, fetched.pieces_kept), (Checked::Lengths, 0));
+    assert!(std::fs::read(&back).unwrap() == theirs);
+}
+
+#[test]
+fn what_is_begun_has_no_more_pieces_than_a_file_can_have() {
+    let state = |begun: &'static str| {
+        let xattrs = [(BEGUN_XATTR.to_owned(), Bytes::from_static(begun.as_bytes()))];
+        State::parse(&xattrs.into()).unwrap()
+    };
+    assert!(matches!(state(r#"{"run":"1","pieces":4194304}"#), State::Begun(_)));
+    assert_eq!(state(r#"{"run":"1","pieces":4194305}"#), State::Bare);
+    assert_eq!(state(r#"{"run":"1","pieces":18446744073709551615}"#), State::Bare);
+}
+
+#[tokio::test]
+async fn an_upload_that_is_not_checked_says_so() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 2 * UNIT);
+    let (pool, _) = killed_at(usize::MAX, None).await;
+    let source = Source::File(SourceFile::open(&path).unwrap());
+    let unchecked = Options { check: false, ..OPTIONS };
+    let stored = kind(store(source, &at(pool), LAYOUT, unchecked).await).unwrap();
+    assert_eq!(stored.checked, Checked::No);
 }

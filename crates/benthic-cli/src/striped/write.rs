@@ -8,10 +8,10 @@
 use super::layout::Layout;
 use super::lock::{Lock, Watch};
 use super::part::gather;
-use super::read::{Checked, Copied, Options, Reading, Seen};
+use super::read::{Checked, Copied, Options, Reading, Seen, digest_of_seen};
 use super::{
     BEGUN_XATTR, Begun, NOTE_XATTR, Note, OBJECT_SIZE_XATTR, PIECE_XATTR, SIZE_XATTR, STRIPE_COUNT_XATTR,
-    STRIPE_UNIT_XATTR, State, Striped, digest, digest_of_all, each, remove, unique, window,
+    STRIPE_UNIT_XATTR, State, Striped, digest, each, remove, unique, window,
 };
 use crate::exit::Outcome;
 use crate::local;
@@ -96,10 +96,11 @@ impl Source {
         }
     }
 
-    fn modified_unix_ns(&self) -> Option<i64> {
+    /// The time of the file that was read, if what was read is that file: `xxh3` is the digest of all of it.
+    fn modified_unix_ns(&self, xxh3: &str) -> Option<i64> {
         match self {
             Source::File(file) => Some(file.modified_unix_ns),
-            Source::Striped(reading) => reading.note.as_ref().map(|note| note.modified_unix_ns),
+            Source::Striped(reading) => reading.noted(xxh3).map(|note| note.modified_unix_ns),
         }
     }
 
@@ -189,7 +190,7 @@ async fn store_locked(
     let pieces_before = to.pieces_of(&head.state).await?;
     // The first object is there because it holds the lock.
     let may_be_there = pieces_before > 1 || head.stat.size_bytes > 0;
-    let begun = begin(to, pieces.max(pieces_before)).await?;
+    let begun = begin(lock, pieces.max(pieces_before)).await?;
     let progress = Progress::bytes("copying", size_bytes);
     let mut seen = vec![None; usize::try_from(pieces).unwrap_or(0)];
     let mut pieces_kept = 0;
@@ -218,25 +219,25 @@ async fn store_locked(
     .await?;
     let seen: Vec<Seen> = seen.into_iter().flatten().collect();
     let checked = source.judge(&seen).await?;
-    remove::pieces(to, pieces..pieces_before, options.jobs).await?;
-    let note = source.modified_unix_ns().map(|modified_unix_ns| Note {
-        size_bytes,
-        modified_unix_ns,
-        pieces,
-        xxh3: digest_of_all(seen.iter().map(|seen| seen.read.as_str())),
-    });
+    // Of what is stored, nothing was checked.
+    let checked = if options.check { checked } else { Checked::No };
+    remove::pieces(to, pieces..pieces_before, options.jobs, &lock.watch()).await?;
+    let xxh3 = digest_of_seen(&seen);
+    let modified_unix_ns = source.modified_unix_ns(&xxh3);
+    let note = modified_unix_ns.map(|modified_unix_ns| Note { size_bytes, modified_unix_ns, pieces, xxh3 });
     complete(to, &begun, layout, size_bytes, note.as_ref()).await?;
     Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: false, checked })
 }
 
-/// Makes a striped object incomplete, so that nobody reads it, and notes how many pieces may be there.
+/// Makes a striped object incomplete, so that nobody reads it, and notes how many pieces may be there. Returns the note, which
+/// is there as long as nobody else begins something.
 ///
 /// # Errors
-/// As [`Pool::write`].
-pub async fn begin(at: &Striped, pieces: u64) -> Result<Bytes> {
+/// As [`Lock::write_held`].
+pub async fn begin(lock: &Lock, pieces: u64) -> Result<Bytes> {
     let begun = encode(&Begun { run: unique(), pieces })?;
-    let op = WriteOp::new().assert_exists().set_xattr(BEGUN_XATTR, begun.clone());
-    at.pool.write(&at.piece(0)?, op.remove_xattr(SIZE_XATTR).remove_xattr(NOTE_XATTR)).await?;
+    let op = WriteOp::new().set_xattr(BEGUN_XATTR, begun.clone());
+    lock.write_held(op.remove_xattr(SIZE_XATTR).remove_xattr(NOTE_XATTR)).await?;
     Ok(begun)
 }
 

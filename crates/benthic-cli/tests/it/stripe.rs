@@ -213,6 +213,73 @@ fn what_another_program_wrote_has_no_checksum_and_that_is_said() {
 }
 
 #[test]
+fn objects_of_something_else_are_left_alone() {
+    let home = Home::with_pool();
+    home.file("data", pattern(UNIT));
+    File::create(home.path("empty")).unwrap();
+    for (name, first) in [("rbd_data.1", "data"), ("rbd_data.2", "empty")] {
+        home.ok(&["put", &format!("p/{name}.0000000000000000"), first]);
+        home.ok(&["put", &format!("p/{name}.0000000000000001"), "data"]);
+        let before = home.json(&["stat", &format!("p/{name}.0000000000000000")]);
+        let error = home.fails_with("invalid_argument", &["rm", "--stripe", &format!("p/{name}")]);
+        assert!(error["message"].as_str().unwrap().contains("something else"), "{error}");
+        let after = home.json(&["stat", &format!("p/{name}.0000000000000000")]);
+        assert_eq!(before, after, "not even a lock");
+    }
+    home.ok(&["put", "p/rbd_data.3.0000000000000001", "data"]);
+    home.fails_with("not_found", &["rm", "--stripe", "p/rbd_data.3"]);
+    assert_eq!(names(&home).len(), 5);
+    let error = home.fails_with("not_found", &["stat", "--stripe", "p/rbd_data.1"]);
+    assert!(!error["message"].as_str().unwrap().contains("rm --stripe"), "{error}");
+    assert!(home.fails_with("not_found", &["rm", "p/rbd_data.1"])["context"]["hint"].is_null());
+    assert!(!home.ok(&["ls", "--stripe", "--long", "p"]).contains("incomplete"));
+
+    // A program that was killed when it had taken the lock leaves an empty object.
+    home.ok(&["put", "p/f.0000000000000000", "empty"]);
+    home.ok(&["rm", "--stripe", "p/f"]);
+    assert_eq!(names(&home).len(), 5);
+}
+
+#[test]
+fn damaged_heads_are_listed_among_the_others() {
+    let home = Home::with_pool();
+    home.file("f", pattern(UNIT));
+    for name in ["a", "b", "c"] {
+        cp(&home, &SMALL, &["f", &format!("p/{name}")]);
+    }
+    home.ok(&["xattr", "set", "p/b.0000000000000000", "striper.layout.stripe_unit", "1"]);
+    let mut listed = home.json(&["ls", "--stripe", "--long", "p"]);
+    listed.sort_by_key(|row| row["object"].to_string());
+    let states: Vec<_> = listed.iter().map(|row| (&row["object"], &row["state"])).collect();
+    let (a, b, c) = (json!("a"), json!("b"), json!("c"));
+    assert_eq!(states, [(&a, &Value::Null), (&b, &json!("damaged")), (&c, &Value::Null)]);
+    assert!(home.ok(&["ls", "--stripe", "--long", "p"]).contains("damaged"));
+    let error = home.fails_with("corrupt", &["stat", "--stripe", "p/b"]);
+    assert!(error["message"].as_str().unwrap().contains("benthic rm --stripe"), "{error}");
+    home.ok(&["rm", "--stripe", "p/b"]);
+    assert_eq!(names(&home).len(), 2);
+}
+
+#[test]
+fn the_time_of_the_file_is_kept_only_with_its_content() {
+    let home = Home::with_pool();
+    home.file("f", pattern(3 * UNIT));
+    home.file("other", pattern(UNIT + 1).split_off(1));
+    cp(&home, &SMALL, &["f", "p/f"]);
+    home.ok(&["put", "p/f.0000000000000001", "other"]);
+    assert_eq!(cp(&home, &["--stripe", "--no-check"], &["p/f", "./back"])["checked"], "no");
+    let modified = |name: &str| fs::metadata(home.path(name)).unwrap().modified().unwrap();
+    assert_ne!(modified("back"), modified("f"));
+    assert_eq!(cp(&home, &["--stripe", "--no-check"], &["p/f", "p/copy"])["checked"], "no");
+    assert!(home.json(&["stat", "--stripe", "p/copy"])[0]["xxh3"].is_null());
+    // A sound copy is not taken for one that was made already.
+    cp(&home, &[&SMALL[..], &["--checksum"]].concat(), &["f", "p/f"]);
+    assert_eq!(cp(&home, &["--stripe"], &["p/f", "./back"])["status"], "copied");
+    assert_eq!(cp(&home, &["--stripe"], &["p/f", "p/copy"])["status"], "copied");
+    assert_eq!(modified("back"), modified("f"));
+}
+
+#[test]
 fn copies_between_pools_and_stores_keep_the_layout() {
     let home = Home::with_pool();
     let data = pattern(7 * UNIT + 1);

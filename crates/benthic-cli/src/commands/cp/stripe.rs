@@ -10,7 +10,7 @@ use crate::striped::layout::{Layout, PIECE_BYTES_MAX};
 use crate::striped::lock::{Locks, WAIT_DEFAULT_S};
 use crate::striped::read::{self, Checked, Copied, Options, Reading};
 use crate::striped::write::{self, Source, SourceFile};
-use crate::striped::{State, Striped};
+use crate::striped::{Head, State, Striped};
 use crate::units;
 use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId};
 use clap::Args;
@@ -142,8 +142,13 @@ async fn store(
     session: &Session,
 ) -> Outcome<Copied> {
     let stored = write::store(source, to, layout, options).await;
-    let begun = |state: &State| matches!(state, State::Begun(_) | State::Bare);
-    if stored.is_err() && to.look().await.is_ok_and(|head| head.is_some_and(|head| begun(&head.state))) {
+    let begun = |head: &Head| match head.state {
+        State::Begun(_) => true,
+        // An empty one is what taking the lock made.
+        State::Bare => head.is_marked || head.stat.size_bytes == 0,
+        State::Whole { .. } => false,
+    };
+    if stored.is_err() && to.look().await.is_ok_and(|head| head.as_ref().is_some_and(begun)) {
         let address = address(to);
         session.out.warning(format_args!(
             "{address} is incomplete, and nobody reads it: the same command goes on, `benthic rm --stripe {address}` \
