@@ -1,13 +1,12 @@
 //! How many placement groups pools have, and how many they should: replicas on each OSD, shares of the data, the memory that recovery
 //! takes, and what Ceph's autoscaler would do.
 
-use crate::placement::crush::{CrushMap, Rule};
-use crate::placement::snapshot::{Pool, Snapshot, parse};
+use crate::placement::snapshot::{Pg, Pool, Snapshot, parse};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_rados::RadosStore;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What an OSD should have: replicas of placement groups, from and to.
 pub const REPLICAS_PER_OSD: (f64, f64) = (50.0, 100.0);
@@ -19,10 +18,10 @@ const SHARE_RATIO: f64 = 4.0;
 const SHARE_MIN: f64 = 0.1;
 /// Below this the shares of the data say nothing yet.
 const DATA_MIN_BYTES: u64 = 1 << 30;
-/// The most that an OSD may have above the mean, before the balancer should be looked at.
+/// So many times the mean for its size an OSD may have, before the balancer should be looked at.
 const UNEVEN_RATIO: f64 = 1.5;
-/// What an entry of a placement group's log takes in an OSD's memory, as `dump_mempools` of 16.2.15 tells (`osd_pglog`) for names of
-/// objects of about 40 bytes.
+/// What an entry of a placement group's log takes in an OSD's memory, with an object's name and its place in an index: rather more
+/// than less.
 const LOG_ENTRY_BYTES: u64 = 512;
 
 /// What the cluster says.
@@ -62,7 +61,11 @@ pub struct Scaled {
 pub struct Settings {
     /// `osd_memory_target`.
     pub memory_target_bytes: u64,
-    /// `osd_max_pg_log_entries`: what a placement group keeps while it is degraded.
+    /// `osd_target_pg_log_entries_per_osd`: what an OSD's placement groups share.
+    pub log_entries_per_osd: u64,
+    /// `osd_min_pg_log_entries`: what each keeps at least.
+    pub log_entries_min: u64,
+    /// `osd_max_pg_log_entries`: what each keeps at most.
     pub log_entries_max: u64,
     /// `mon_max_pg_per_osd`: with more, no pool is created.
     pub replicas_per_osd_max: u64,
@@ -88,7 +91,9 @@ pub struct Group {
     pub least: usize,
     /// Replicas on the OSD with the most.
     pub most: usize,
-    /// What the logs of placement groups take of that OSD's memory once all are degraded for long.
+    /// How much more the OSD that has the most for its weight has than the mean.
+    pub uneven: f64,
+    /// What the logs of its placement groups take of that OSD's memory when they are full.
     pub recovery_bytes: u64,
     /// The pools.
     pub pools: Vec<PoolShare>,
@@ -146,6 +151,14 @@ pub enum Check {
     Autoscaler,
 }
 
+impl Settings {
+    /// What the log of each of so many placement groups of an OSD may hold.
+    fn log_entries(&self, pgs: u64) -> u64 {
+        let share = self.log_entries_per_osd / pgs.max(1);
+        share.clamp(self.log_entries_min.min(self.log_entries_max), self.log_entries_max)
+    }
+}
+
 impl State {
     /// Asks the cluster. Changes nothing.
     ///
@@ -167,6 +180,8 @@ impl State {
         };
         let settings = Settings {
             memory_target_bytes: number("osd", "osd_memory_target", 4 << 30).await?,
+            log_entries_per_osd: number("osd", "osd_target_pg_log_entries_per_osd", 300_000).await?,
+            log_entries_min: number("osd", "osd_min_pg_log_entries", 250).await?,
             log_entries_max: number("osd", "osd_max_pg_log_entries", 10_000).await?,
             replicas_per_osd_max: number("mon", "mon_max_pg_per_osd", 250).await?,
         };
@@ -193,11 +208,9 @@ pub fn judge(state: &State, asked: &BTreeMap<String, f64>) -> Result<Report> {
     for name in asked.keys() {
         state.snapshot.pool(name)?;
     }
-    let mut groups: BTreeMap<BTreeSet<i32>, Vec<&Pool>> = BTreeMap::new();
+    let mut groups: BTreeMap<BTreeMap<i32, u32>, Vec<&Pool>> = BTreeMap::new();
     for pool in &state.snapshot.map.pools {
-        let rule = state.snapshot.crush.rule(pool.crush_rule);
-        let osds = rule.map(|rule| osds_of(&state.snapshot.crush, rule)).unwrap_or_default();
-        groups.entry(osds).or_default().push(pool);
+        groups.entry(osds_of(&state.snapshot, pool)).or_default().push(pool);
     }
     let mut report = Report { groups: Vec::new(), findings: Vec::new() };
     for (osds, pools) in &groups {
@@ -208,54 +221,61 @@ pub fn judge(state: &State, asked: &BTreeMap<String, f64>) -> Result<Report> {
     Ok(report)
 }
 
-/// All OSDs that a rule can choose.
-fn osds_of(crush: &CrushMap, rule: &Rule) -> BTreeSet<i32> {
-    let is_of = |osd: &i32, class: Option<&str>| {
-        let device = crush.devices.iter().find(|device| device.id == *osd);
+/// All OSDs that a pool's rule can choose and that are in, with their weights.
+fn osds_of(snapshot: &Snapshot, pool: &Pool) -> BTreeMap<i32, u32> {
+    let crush = &snapshot.crush;
+    let is_of = |osd: i32, class: Option<&str>| {
+        let device = crush.devices.iter().find(|device| device.id == osd);
         class.is_none_or(|class| device.is_some_and(|device| device.class.as_deref() == Some(class)))
     };
-    crush
-        .takes(rule)
-        .flat_map(|(bucket, class)| {
-            crush.osds_below(bucket).into_keys().filter(move |osd| is_of(osd, class)).collect::<Vec<_>>()
-        })
-        .collect()
+    let is_in = |osd: i32| snapshot.map.osds.iter().any(|found| found.id == osd && found.weight > 0.0);
+    let mut osds = BTreeMap::new();
+    for (bucket, class) in crush.rule(pool.crush_rule).iter().flat_map(|rule| crush.takes(rule)) {
+        let below = crush.osds_below(bucket).into_iter();
+        osds.extend(below.filter(|(osd, _)| is_of(*osd, class) && is_in(*osd)));
+    }
+    osds
 }
 
 fn group(
     state: &State,
-    osds: &BTreeSet<i32>,
+    osds: &BTreeMap<i32, u32>,
     pools: &[&Pool],
     asked: &BTreeMap<String, f64>,
 ) -> Result<Group> {
-    let missing: BTreeSet<i32> = state.snapshot.missing(osds).collect();
-    let mut on_osd: BTreeMap<i32, usize> = osds.difference(&missing).map(|osd| (*osd, 0)).collect();
-    for pg in pools.iter().flat_map(|pool| state.snapshot.pgs_of(pool)) {
-        for osd in pg.holders() {
-            if let Some(count) = on_osd.get_mut(&osd) {
-                *count += 1;
-            }
+    // Of all pools: others may use some of these OSDs, too.
+    let mut on_osd: BTreeMap<i32, usize> = osds.keys().map(|osd| (*osd, 0)).collect();
+    for osd in state.snapshot.pgs.iter().flat_map(Pg::holders) {
+        if let Some(count) = on_osd.get_mut(&osd) {
+            *count += 1;
         }
     }
-    let wanted: usize = pools.iter().map(|pool| pool.pg_num as usize * pool.size).sum();
+    let here = |pool: &Pool| {
+        let theirs = osds_of(&state.snapshot, pool);
+        let shared = theirs.keys().filter(|osd| osds.contains_key(osd)).count();
+        (pool.pg_num as usize * pool.size * shared) as f64 / theirs.len().max(1) as f64
+    };
+    let wanted: f64 = state.snapshot.map.pools.iter().map(here).sum();
+    let replicas_per_osd = wanted / on_osd.len().max(1) as f64;
+    let is_fair = (REPLICAS_PER_OSD.0..=REPLICAS_PER_OSD.1).contains(&replicas_per_osd);
     let (least, most) =
         (on_osd.values().min().copied().unwrap_or(0), on_osd.values().max().copied().unwrap_or(0));
-    let replicas_per_osd = wanted as f64 / on_osd.len().max(1) as f64;
-    let is_fair = (REPLICAS_PER_OSD.0..=REPLICAS_PER_OSD.1).contains(&replicas_per_osd);
     let scaled = |pool: &Pool| {
         let scaled = state.autoscaler.as_ref().ok()?;
         scaled.iter().find(|scaled| scaled.pool == pool.name).cloned()
     };
+    let own: usize = pools.iter().map(|pool| pool.pg_num as usize * pool.size).sum();
     let shares = shares(state, pools, asked)?;
     let pools = pools.iter().zip(shares).map(|(pool, data_share)| {
         let fitting = fitting(on_osd.len(), data_share, pool.size);
+        let stays = on_osd.is_empty() || (is_fair && is_near(pool.pg_num, fitting));
         PoolShare {
             pool: pool.name.clone(),
             pg_num: pool.pg_num,
             replicas: pool.size,
             data_share,
-            replica_share: (pool.pg_num as usize * pool.size) as f64 / wanted.max(1) as f64,
-            suggested: if is_fair && is_near(pool.pg_num, fitting) { pool.pg_num } else { fitting },
+            replica_share: (pool.pg_num as usize * pool.size) as f64 / own.max(1) as f64,
+            suggested: if stays { pool.pg_num } else { fitting },
             autoscaler: scaled(pool),
         }
     });
@@ -264,9 +284,21 @@ fn group(
         replicas_per_osd,
         least,
         most,
-        recovery_bytes: most as u64 * state.settings.log_entries_max * LOG_ENTRY_BYTES,
+        uneven: uneven(&on_osd, osds),
+        recovery_bytes: most as u64 * state.settings.log_entries(most as u64) * LOG_ENTRY_BYTES,
         pools: pools.collect(),
     })
+}
+
+/// How much more the OSD that has the most for its weight has than the mean.
+fn uneven(on_osd: &BTreeMap<i32, usize>, weights: &BTreeMap<i32, u32>) -> f64 {
+    let all: usize = on_osd.values().sum();
+    let weight: f64 = weights.values().map(|weight| f64::from(*weight)).sum();
+    let ratio = |(osd, count): (&i32, &usize)| {
+        let own = f64::from(*weights.get(osd)?);
+        (own > 0.0 && all > 0).then(|| *count as f64 / own / (all as f64 / weight))
+    };
+    on_osd.iter().filter_map(ratio).fold(1.0, f64::max)
 }
 
 /// The share of the data of each pool, which together are 1.
@@ -331,24 +363,24 @@ fn findings(group: &Group, settings: &Settings) -> Vec<Finding> {
         );
         add(Check::Many, all(), message);
     }
-    if per_osd < few {
+    if per_osd < few && group.osds > 0 {
         let message = format!(
             "{per_osd:.0} replicas an OSD, and {few:.0} to {many:.0} spread the data well; `benthic pgs suggest` tells which pools \
              have too few"
         );
         add(Check::Few, all(), message);
     }
-    if group.most as f64 > UNEVEN_RATIO * per_osd && per_osd >= 1.0 {
+    if group.uneven > UNEVEN_RATIO {
         let message = format!(
-            "an OSD has {} replicas and the mean is {per_osd:.0}: it is full first; `ceph balancer on` evens this out",
-            group.most
+            "an OSD has {:.1} times the replicas that it should have for its size: it is full first; `ceph balancer on` evens this out",
+            group.uneven
         );
         add(Check::Uneven, all(), message);
     }
     if group.recovery_bytes > settings.memory_target_bytes {
         let message = format!(
-            "the logs of {} placement groups take up to {} MiB of an OSD's memory in a long recovery, more than osd_memory_target ({} MiB); \
-             fewer placement groups, or a lower osd_max_pg_log_entries",
+            "the logs of {} placement groups take up to {} MiB of an OSD's memory, more than osd_memory_target ({} MiB); fewer placement \
+             groups, or a lower osd_min_pg_log_entries",
             group.most,
             group.recovery_bytes >> 20,
             settings.memory_target_bytes >> 20
@@ -359,9 +391,8 @@ fn findings(group: &Group, settings: &Settings) -> Vec<Finding> {
         let name = || vec![pool.pool.clone()];
         if !pool.pg_num.is_power_of_two() {
             let message = format!(
-                "{} placement groups: some are twice as large as others; `ceph osd pool set {:?} pg_num {}` makes it a power of two",
+                "{} placement groups: some are twice as large as others; {} would be a power of two",
                 pool.pg_num,
-                pool.pool,
                 pool.pg_num.next_power_of_two()
             );
             add(Check::PowerOfTwo, name(), message);
@@ -381,12 +412,11 @@ fn findings(group: &Group, settings: &Settings) -> Vec<Finding> {
             pool.autoscaler.as_ref().filter(|scaled| scaled.would_adjust && scaled.mode == "on")
         {
             let message = format!(
-                "the autoscaler is going to change {} placement groups to {}, for it sees {:.1}% of the space used; \
-                 `ceph osd pool set {:?} pg_autoscale_mode warn` makes it ask first",
+                "the autoscaler is going to change {} placement groups to {}, for it sees {:.1}% of the space used; with \
+                 pg_autoscale_mode `warn` it asks first",
                 pool.pg_num,
                 scaled.pg_num,
-                scaled.share * 100.0,
-                pool.pool
+                scaled.share * 100.0
             );
             add(Check::Autoscaler, name(), message);
         }

@@ -23,8 +23,13 @@ fn state(pg_nums: &[(&str, u32)]) -> State {
         }));
     }
     let crush = CrushMap::parse(include_bytes!("placement/testdata/crush.json")).unwrap();
-    let settings =
-        Settings { memory_target_bytes: 4 << 30, log_entries_max: 10_000, replicas_per_osd_max: 250 };
+    let settings = Settings {
+        memory_target_bytes: 4 << 30,
+        log_entries_per_osd: 300_000,
+        log_entries_min: 250,
+        log_entries_max: 10_000,
+        replicas_per_osd_max: 250,
+    };
     let autoscaler = Err(Error::new(ErrorKind::Unavailable, "no manager"));
     State { snapshot: Snapshot { map, crush, pgs }, used_bytes: BTreeMap::new(), autoscaler, settings }
 }
@@ -53,7 +58,7 @@ fn too_few_too_many_and_crooked_numbers_are_told() {
     assert_eq!(judged(&state(&[("a", 512)])).1, [Check::Limit]);
     assert_eq!(judged(&state(&[("a", 150)])).1, [Check::PowerOfTwo]);
     let mut small = state(&[("a", 128)]);
-    small.settings.memory_target_bytes = 256 << 20;
+    small.settings.memory_target_bytes = 64 << 20;
     assert_eq!(judged(&small).1, [Check::Memory]);
     let mut uneven = state(&[("a", 128)]);
     for pg in &mut uneven.snapshot.pgs {
@@ -112,6 +117,44 @@ fn shares_can_be_asked_for() {
     assert_eq!(shares(&[("a", 0.5), ("b", 0.25), ("c", 0.25)]).unwrap(), ["0.500", "0.250", "0.250"]);
     assert_eq!(shares(&[("a", 0.6), ("b", 0.6)]).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(shares(&[("d", 0.6)]).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// What is on an OSD is of all pools, whatever other OSDs they use.
+#[test]
+fn pools_that_share_some_of_their_osds_are_counted_together() {
+    let mut state = state(&[("everywhere", 64), ("also", 64)]);
+    let (report, checks) = judged(&state);
+    assert_eq!((report.groups.len(), report.groups[0].most, &checks[..]), (1, 64, &[][..]));
+    for device in state.snapshot.crush.devices.iter_mut().filter(|device| device.id < 3) {
+        device.class = Some("ssd".to_owned());
+    }
+    let mut rule = state.snapshot.crush.rules[0].clone();
+    rule.rule_id = 7;
+    rule.steps[0].item_name = Some("default~ssd".to_owned());
+    state.snapshot.crush.rules.push(rule);
+    state.snapshot.map.pools[1].crush_rule = 7;
+    for pg in state.snapshot.pgs.iter_mut().filter(|pg| pg.pool() == Some(2)) {
+        pg.acting = vec![0, 1, 2];
+    }
+    let report = judged(&state).0;
+    let of = |osds: usize| report.groups.iter().find(|group| group.osds == osds).unwrap();
+    assert_eq!((of(3).least, of(3).most), (96, 96));
+    assert!(
+        (of(3).replicas_per_osd - 96.0).abs() < 0.1 && (of(6).replicas_per_osd - 64.0).abs() < 0.1,
+        "{report:?}"
+    );
+    assert_eq!(of(6).pools.len() + of(3).pools.len(), 2);
+    // Nobody is left: nothing is suggested.
+    for osd in &mut state.snapshot.map.osds {
+        osd.weight = 0.0;
+    }
+    let report = judged(&state).0;
+    assert!(
+        report
+            .groups
+            .iter()
+            .all(|group| group.osds == 0 && group.pools.iter().all(|pool| pool.suggested == pool.pg_num))
+    );
 }
 
 /// Whatever the shares: at most what OSDs should have, and more than half of it where there is room for it.

@@ -15,14 +15,16 @@ use std::time::Duration;
 
 /// How long one question may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// How long a manager is left alone that did not answer.
+const SILENCE_S: u64 = 60;
 /// Of larger clusters the placement groups are not asked one by one: each takes some 3 KB in the manager's answer.
 pub const PGS_MAX: u64 = 50_000;
 
 /// Asks one cluster, again and again if need be, and remembers what would be a waste to ask every time.
 pub struct Gatherer {
     store: Arc<RadosStore>,
-    /// The manager of this epoch did not answer.
-    silent: Option<(u64, String)>,
+    /// The manager of this epoch did not answer, at this time.
+    silent: Option<(u64, u64, String)>,
     /// What is wrong with rules, and what it depends on.
     rules: Option<(String, Vec<lint::Finding>)>,
 }
@@ -60,11 +62,12 @@ impl Gatherer {
         round.snapshot.quorum = round.monitors("the quorum", prefix("quorum_status")).await;
         round.snapshot.clocks = round.monitors("the monitors' clocks", prefix("time-sync-status")).await;
         round.snapshot.manager = round.monitors("the manager", prefix("mgr stat")).await;
+        self.ask_manager(&mut round).await;
+        // After the manager: a map in which an OSD is not down yet would not explain placement groups that miss it already.
         let dump = round.ask_monitors("pools and OSDs", prefix("osd dump")).await;
         round.snapshot.map = dump.as_deref().and_then(|dump| round.parsed("pools and OSDs", dump));
         round.snapshot.tree = round.monitors("the CRUSH tree", prefix("osd tree")).await;
         round.snapshot.versions = round.monitors("the daemons' versions", prefix("versions")).await;
-        self.ask_manager(&mut round).await;
         if let Some(dump) = dump {
             self.try_rules(&mut round, &dump).await;
         }
@@ -78,8 +81,12 @@ impl Gatherer {
         if let Some(why) = absent(&manager, round.snapshot.manager.is_some()) {
             return round.miss(WHAT, why, true);
         }
-        // A question that is not answered holds a thread until it is; the same manager is not asked again.
-        if let Some((_, why)) = self.silent.as_ref().filter(|(silent, _)| *silent == epoch) {
+        // A question that is not answered holds a thread until its time is over; the same manager is left alone until then.
+        let now_unix_s = round.snapshot.now_unix_s;
+        let is_left_alone =
+            |(silent, at_unix_s): (u64, u64)| silent == epoch && now_unix_s.abs_diff(at_unix_s) < SILENCE_S;
+        if let Some((.., why)) = self.silent.as_ref().filter(|(silent, at, _)| is_left_alone((*silent, *at)))
+        {
             round.snapshot.manager_silent = Some(why.clone());
             return round.miss(WHAT, why, true);
         }
@@ -87,7 +94,7 @@ impl Gatherer {
         if let Err(error) = round.manager().await {
             let why = told(&error);
             if error.kind() == ErrorKind::Unavailable {
-                self.silent = Some((epoch, why.clone()));
+                self.silent = Some((epoch, now_unix_s, why.clone()));
                 round.snapshot.manager_silent = Some(why.clone());
             }
             round.miss(WHAT, why, true);

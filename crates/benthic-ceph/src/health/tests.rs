@@ -488,7 +488,11 @@ fn every_check_of_cephs_is_told_by_the_name_of_its_alert_or_by_its_own() {
         assert_eq!((finding.check.as_deref(), finding.stops_io), (Some(known.code), known.stops_io));
         assert_eq!(report.numbers.slow_operations, Some(if known.code == "SLOW_OPS" { 5 } else { 0 }));
         snapshot.health.as_mut().unwrap().checks.get_mut(known.code).unwrap().muted = true;
-        only_information(&judge(&snapshot));
+        if known.stops_io {
+            finds(&judge(&snapshot), known.alert, known.severity);
+        } else {
+            only_information(&judge(&snapshot));
+        }
     }
     let mut snapshot = recorded("healthy");
     set_check(&mut snapshot, "FROM_THE_FUTURE", "HEALTH_ERR", "something new");

@@ -283,6 +283,8 @@ mon_max_pg_per_osd = 2000
 mon_allow_pool_delete = true
 mon_allow_pool_size_one = true
 mon_warn_on_pool_no_redundancy = false
+# Neither the longest round trip there may be nor a machine that stalls is a reason for a warning.
+mon_warn_on_slow_ping_time = 5000
 
 # The disk is shared with everything else here.
 mon_data_avail_warn = 2
@@ -321,9 +323,7 @@ fn places(marker: &Marker) -> String {
             _ => section,
         }
     };
-    // Pings that take the longest round trip there may be are no reason for a warning.
-    let settings = "mon_warn_on_slow_ping_time = 5000\n".to_owned();
-    [settings].into_iter().chain(marker.daemons().map(section)).collect()
+    marker.daemons().map(section).collect()
 }
 
 /// A random UUID from the kernel.

@@ -109,7 +109,7 @@ fn describe(report: &Report) -> String {
 
 fn summary(group: &Group) -> String {
     format!(
-        "{}: {:.0} replicas each ({} to {}, {:.0} to {:.0} are right); their logs take up to {} of an OSD in recovery",
+        "{}: {:.0} replicas each ({} to {}, {:.0} to {:.0} are right); their logs take up to {} of an OSD",
         units::count(group.osds as u64, "OSD"),
         group.replicas_per_osd,
         group.least,

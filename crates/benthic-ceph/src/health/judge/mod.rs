@@ -190,8 +190,10 @@ fn others(scene: &Scene<'_>) -> Vec<Finding> {
         }
         let known = checks::find(code);
         let planned = code.starts_with("OSD_") && code.ends_with("_DOWN") && scene.down.planned;
+        // Clients wait, whoever does not want to hear of it.
+        let stops_io = known.is_some_and(|known| known.stops_io);
         let severity = match known {
-            _ if check.muted || planned || HARMLESS.contains(&code.as_str()) => Severity::Info,
+            _ if (check.muted && !stops_io) || planned || HARMLESS.contains(&code.as_str()) => Severity::Info,
             Some(known) => known.severity,
             None if check.severity == "HEALTH_ERR" => Severity::Error,
             None => Severity::Warning,
@@ -201,7 +203,7 @@ fn others(scene: &Scene<'_>) -> Vec<Finding> {
         let muted = if check.muted { " (muted)" } else { "" };
         let what = format!("{}{muted}", check.summary.message);
         let mut finding = Finding::new(name, severity, what, next).count(check.summary.count).check(code);
-        finding.stops_io = known.is_some_and(|known| known.stops_io) && !check.muted;
+        finding.stops_io = stops_io;
         finding.which = check.detail.iter().take(8).map(|line| line.message.clone()).collect();
         Some(finding)
     };

@@ -11,7 +11,7 @@ use benthic_ceph::health::judge::judge;
 use benthic_ceph::health::limits::Limits;
 use benthic_ceph::health::report::Report;
 use benthic_ceph::health::snapshot::{Library, Missing, OsdBuild, Snapshot};
-use benthic_core::{Clock, Result, SystemClock};
+use benthic_core::{Clock, ErrorKind, Result, SystemClock};
 use benthic_rados::{CLASS_LIBRARY, RadosStore};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,8 +19,9 @@ use std::sync::Arc;
 
 /// Libraries of Benthic's: those that no OSD has are not told of.
 const LIBRARIES: [&str; 2] = [CLASS_LIBRARY, "table_1"];
-/// An OSD loads a library when it starts: that need not be asked at every look.
-const LIBRARIES_HOLD_S: u64 = 60;
+/// An OSD loads a library when it starts, or when a class is first called: that need not be asked at every look, for finding an object
+/// in each OSD takes the monitors much.
+const LIBRARIES_HOLD_S: u64 = 3_600;
 
 /// Looks at one cluster.
 pub struct Watcher {
@@ -38,6 +39,8 @@ pub struct Watcher {
 /// What runs in the OSDs, and when that was asked.
 struct Libraries {
     unix_s: u64,
+    /// When an OSD came or went last, as the monitors tell.
+    change: String,
     found: Vec<Library>,
     missing: Option<Missing>,
 }
@@ -87,9 +90,17 @@ impl Watcher {
 
     async fn ask_osds(&mut self, snapshot: &mut Snapshot) {
         let now_unix_s = snapshot.now_unix_s;
-        let holds = |known: &Libraries| now_unix_s.saturating_sub(known.unix_s) < LIBRARIES_HOLD_S;
+        let change = snapshot.map.as_ref().map(|map| map.last_up_change.clone()).unwrap_or_default();
+        let holds = |known: &Libraries| {
+            let holds_s = match &known.missing {
+                Some(missing) if missing.hurts => 60,
+                Some(_) => 600,
+                None => LIBRARIES_HOLD_S,
+            };
+            known.change == change && now_unix_s.saturating_sub(known.unix_s) < holds_s
+        };
         if !self.libraries.as_ref().is_some_and(holds) {
-            self.libraries = Some(libraries(&self.store, now_unix_s).await);
+            self.libraries = Some(libraries(&self.store, now_unix_s, change).await);
         }
         if let Some(known) = &self.libraries {
             snapshot.libraries = Some(known.found.clone());
@@ -123,15 +134,15 @@ impl Watcher {
     }
 }
 
-async fn libraries(store: &RadosStore, unix_s: u64) -> Libraries {
-    let mut libraries = Libraries { unix_s, found: Vec::new(), missing: None };
-    let missing = |why: String| {
-        Some(Missing { what: "libraries of classes in the OSDs".to_owned(), why, hurts: false })
+async fn libraries(store: &RadosStore, unix_s: u64, change: String) -> Libraries {
+    let mut libraries = Libraries { unix_s, change, found: Vec::new(), missing: None };
+    let missing = |why: String, hurts| {
+        Some(Missing { what: "libraries of classes in the OSDs".to_owned(), why, hurts })
     };
     let osds = match store.osds().await {
         Ok(osds) => osds,
         Err(error) => {
-            libraries.missing = missing(error.message().to_owned());
+            libraries.missing = missing(error.message().to_owned(), false);
             return libraries;
         }
     };
@@ -144,7 +155,13 @@ async fn libraries(store: &RadosStore, unix_s: u64) -> Libraries {
         if !library.silent.is_empty() && up.iter().any(|osd| osd.place.is_some()) {
             let error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
             let why = error.map(|error| error.message().to_owned()).unwrap_or_default();
-            libraries.missing = missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()));
+            // Where none of them answers they may all be dead: the monitors hear of that after a quarter of an hour.
+            let is_dead = |answer: &Result<_>| {
+                answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
+            };
+            let hurts = answers.iter().all(|(_, answer)| is_dead(answer));
+            libraries.missing =
+                missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()), hurts);
         }
         if !library.builds.is_empty() {
             libraries.found.push(library);

@@ -56,7 +56,7 @@ pub async fn run(args: MeasureArgs, session: &Session) -> Outcome {
     // Of a Ceph cluster, and a pool that exists: tried before anything is started.
     cluster(session).await?;
     let pool = session.pool(&args.pool).await?;
-    let label = format!("measure{}", std::process::id());
+    let label = format!("measure{}x", std::process::id());
     let measured = measure(&args, &label, session).await;
     let removed = bench::remove(&pool, &label).await;
     let seen = measured?;

@@ -157,7 +157,7 @@ fn simulate(args: &SimulateArgs) -> Result<Findings> {
 
 fn usual_pg_num(shape: &Shape, replicas: u8) -> u32 {
     let osds = u64::from(shape.hosts) * u64::from(shape.osds_per_host);
-    let wanted = (osds * 100 / u64::from(replicas.max(1))).clamp(1, 1 << 20);
+    let wanted = (osds.saturating_mul(100) / u64::from(replicas.max(1))).clamp(1, 1 << 20);
     let below = 1_u32 << wanted.ilog2();
     if wanted * 2 > u64::from(below) * 3 { below * 2 } else { below }
 }
