@@ -45,10 +45,7 @@ pub enum Locks {
 
 /// A held lock, renewed until it is released.
 pub struct Lock {
-    at: Striped,
-    mode: Mode,
-    cookie: String,
-    held: watch::Receiver<Option<Instant>>,
+    watch: Watch,
     stop: oneshot::Sender<()>,
     renewing: JoinHandle<()>,
 }
@@ -100,25 +97,12 @@ impl Lock {
                 }
             }
         });
-        Ok(Lock { at: at.clone(), mode, cookie, held, stop, renewing })
+        Ok(Lock { watch: Watch { at: at.clone(), mode, cookie, held }, stop, renewing })
     }
 
-    /// A handle for jobs to ask whether it is still held.
+    /// A handle for jobs, which may not work without the lock.
     pub fn watch(&self) -> Watch {
-        Watch(self.held.clone())
-    }
-
-    /// Writes to the first object if the lock is still held, in one operation, and renews it.
-    ///
-    /// # Errors
-    /// `Conflict` if it is not; as [`benthic_core::Pool::write`].
-    pub async fn write_held(&self, op: WriteOp) -> Result<()> {
-        let mut held =
-            with_call(WriteOp::new().assert_exists(), self.at.locks.renew(self.mode, &self.cookie, LEASE));
-        held.guards.extend(op.guards);
-        held.steps.extend(op.steps);
-        let written = self.at.pool.write(&self.at.piece(0)?, held).await;
-        written.map(|_| ()).map_err(|error| if is_loss(&error) { lost().with_source(error) } else { error })
+        self.watch.clone()
     }
 
     /// Ends the renewals, and returns when none is under way.
@@ -126,7 +110,7 @@ impl Lock {
         // The task may have ended by itself.
         let _ = self.stop.send(());
         let _ = self.renewing.await;
-        (self.at, self.cookie)
+        (self.watch.at, self.watch.cookie)
     }
 
     /// Lets go of it. If that fails, its lease ends.
@@ -154,9 +138,15 @@ impl Lock {
     }
 }
 
-/// Tells whether a lock is still held: when the last renewal that succeeded was asked for, or nothing if it was lost.
+/// Tells whether a lock is still held.
 #[derive(Clone)]
-pub struct Watch(watch::Receiver<Option<Instant>>);
+pub struct Watch {
+    at: Striped,
+    mode: Mode,
+    cookie: String,
+    /// When the last renewal that succeeded was asked for, or nothing if the lock was lost.
+    held: watch::Receiver<Option<Instant>>,
+}
 
 impl Watch {
     /// Fails if the lock is no longer held, or may not be because its lease has ended.
@@ -164,7 +154,20 @@ impl Watch {
     /// # Errors
     /// `Conflict`.
     pub fn check(&self) -> Result<()> {
-        if is_held(*self.0.borrow(), Instant::now()) { Ok(()) } else { Err(lost()) }
+        if is_held(*self.held.borrow(), Instant::now()) { Ok(()) } else { Err(lost()) }
+    }
+
+    /// Writes to the first object if the lock is still held, in one operation, and renews it.
+    ///
+    /// # Errors
+    /// `Conflict` if it is not; as [`benthic_core::Pool::write`].
+    pub async fn write_held(&self, op: WriteOp) -> Result<()> {
+        let mut held =
+            with_call(WriteOp::new().assert_exists(), self.at.locks.renew(self.mode, &self.cookie, LEASE));
+        held.guards.extend(op.guards);
+        held.steps.extend(op.steps);
+        let written = self.at.pool.write(&self.at.piece(0)?, held).await;
+        written.map(|_| ()).map_err(|error| if is_loss(&error) { lost().with_source(error) } else { error })
     }
 }
 

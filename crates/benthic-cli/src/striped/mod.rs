@@ -14,6 +14,7 @@ pub mod write;
 use crate::exit::Outcome;
 use crate::jobs;
 use crate::transfer::misfit;
+use benthic_classes::digest::client::{compute, hash_here};
 use benthic_classes::digest::{Algorithm, Hasher};
 use benthic_core::{Clock, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, Stat, SystemClock};
 use bytes::Bytes;
@@ -43,6 +44,8 @@ const PIECE_XATTR: &str = "benthic.piece";
 
 /// Memory for pieces that are on their way; as much again for those that have arrived and are not yet written.
 const WINDOW_BYTES: u64 = 128 * 1024 * 1024;
+/// How often an object is read anew that changed meanwhile.
+const ATTEMPTS_MAX: u32 = 10;
 
 /// A striped object by its name.
 #[derive(Clone)]
@@ -159,7 +162,7 @@ impl Striped {
     /// `NotFound`; as [`Striped::look`].
     pub async fn look_whole(&self) -> Result<(Layout, u64, Option<Note>, Stat)> {
         match self.look().await? {
-            Some(Head { state: State::Whole { layout, size_bytes, note }, stat }) => {
+            Some(Head { state: State::Whole { layout, size_bytes, note }, stat, .. }) => {
                 Ok((layout, size_bytes, note, stat))
             }
             Some(Head { state: State::Begun(_), .. }) => Err(self.missing(
@@ -183,6 +186,23 @@ impl Striped {
 
     fn missing(&self, message: &str) -> Error {
         Error::new(ErrorKind::NotFound, message).with("pool", self.pool.name()).with("object", &self.object)
+    }
+
+    /// Fails if the objects of this name are not those of a striped object: other programs give objects such names too, as that
+    /// of the images of block devices does, `rbd_data.ID.%016x`.
+    async fn check_striped(&self, head: &Head) -> Result<()> {
+        // An empty object may be what a program left that was killed when it had taken the lock.
+        let is_other = !head.is_marked
+            && (head.stat.size_bytes > 0 || is_marked(&*self.pool, &self.piece(1)?).await? == Some(false));
+        if is_other { Err(self.something_else(0)?) } else { Ok(()) }
+    }
+
+    /// That a piece is none.
+    fn something_else(&self, piece: u64) -> Result<Error> {
+        let message = "this object has the name of a striped object's piece and none of its attributes, so it is something else, \
+            as an image's data; choose another name, or remove such objects one by one with `benthic rm`";
+        let error = Error::new(ErrorKind::InvalidArgument, message).with("pool", self.pool.name());
+        Ok(error.with("object", self.piece(piece)?))
     }
 
     /// No piece from this number on is there.
@@ -215,6 +235,23 @@ pub async fn explain(error: Error, pool: Arc<dyn Pool>, object: &ObjectId, verb:
         error.with("hint", format_args!("a striped object has this name: `benthic {verb} --stripe`"))
     } else {
         error
+    }
+}
+
+/// The XXH3 digest of an object as it is now, computed beside it, or here where the pool runs no classes.
+///
+/// There is no guard on its version, because every renewal of a lock makes another one of the first object.
+async fn digest_beside(pool: &dyn Pool, object: &ObjectId) -> Result<String> {
+    match compute(pool, object, Algorithm::Xxh3, 1).await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {}
+        digest => return digest.map_err(|error| error.with("while", "checking")),
+    }
+    let mut attempt = 1;
+    loop {
+        match hash_here(pool, object, Algorithm::Xxh3).await {
+            Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
+            digest => return digest,
+        }
     }
 }
 

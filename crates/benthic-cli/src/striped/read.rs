@@ -1,13 +1,15 @@
 //! From a striped object: its pieces, and whether they are what was stored.
 
 use super::layout::Layout;
-use super::lock::Lock;
+use super::lock::{Lock, Watch};
 use super::part::Part;
 use super::{Note, PIECE_XATTR, Striped, digest, digest_of_all, each, window};
 use crate::exit::Outcome;
 use crate::progress::Progress;
 use crate::store::blocking;
-use crate::transfer::{misfit, xxh3_beside};
+use crate::transfer::misfit;
+use benthic_classes::digest::Algorithm;
+use benthic_classes::digest::client::compute;
 use benthic_classes::lock::wire::Mode;
 use benthic_core::{Error, ErrorKind, ReadOp, ReadOutput, Result, Stat};
 use bytes::{Bytes, BytesMut};
@@ -34,6 +36,8 @@ pub struct Reading {
     pub check: bool,
     /// Pieces that are on their way at once.
     room: Arc<Semaphore>,
+    /// Of the lock that it is read under.
+    watch: Watch,
 }
 
 /// What is left of a piece when its bytes are where they go.
@@ -43,6 +47,8 @@ pub struct Seen {
     pub read: String,
     /// The digest that was kept with the piece, if one was.
     pub kept: Option<String>,
+    /// The version of the piece, if it was read as one.
+    pub version: Option<u64>,
 }
 
 /// What a check of everything found.
@@ -68,10 +74,10 @@ impl Checked {
 }
 
 impl Reading {
-    fn new(at: Striped, whole: (Layout, u64, Option<Note>, Stat), options: Options) -> Reading {
+    fn new(lock: &Lock, at: Striped, whole: (Layout, u64, Option<Note>, Stat), options: Options) -> Reading {
         let (layout, size_bytes, note, _) = whole;
         let room = Arc::new(Semaphore::new(window(options.jobs, layout)));
-        Reading { at, layout, size_bytes, note, check: options.check, room }
+        Reading { at, layout, size_bytes, note, check: options.check, room, watch: lock.watch() }
     }
 
     /// Pieces to read.
@@ -93,19 +99,20 @@ impl Reading {
         }
     }
 
-    /// A piece, one version of it.
+    /// A piece; all but the first are one version of it.
     ///
     /// # Errors
     /// `Corrupt` if it is missing or too short, unless it is not to be checked: then there are zeros, as libradosstriper reads
-    /// them; as [`benthic_core::Pool::read`].
+    /// them; `Conflict` if the lock was lost; as [`benthic_core::Pool::read`].
     pub async fn piece(&self, piece: u64) -> Result<(Bytes, Seen)> {
         let (object, len_bytes) = (self.at.piece(piece)?, self.layout.piece_len(self.size_bytes, piece));
         let first_bytes = len_bytes.min(RANGE_BYTES);
         // It is never closed.
         let on_its_way = self.room.acquire().await;
+        self.watch.check()?;
         let op = ReadOp::new().list_xattrs().read(0, first_bytes);
         let mut data;
-        let mut kept = None;
+        let (mut kept, mut version) = (None, None);
         match self.at.pool.read(&object, op).await {
             Err(error) if error.kind() == ErrorKind::NotFound => data = Bytes::new(),
             reply => {
@@ -115,11 +122,15 @@ impl Reading {
                 };
                 kept = xattrs.get(PIECE_XATTR).and_then(|value| text(value));
                 data = first.clone();
+                version = Some(reply.version);
                 if data.len() as u64 == first_bytes && first_bytes < len_bytes {
+                    // Every renewal of a lock makes another version of the first piece.
+                    version = version.filter(|_| piece > 0);
                     let mut whole = BytesMut::from(&data[..]);
                     while (whole.len() as u64) < len_bytes {
                         let offset_bytes = whole.len() as u64;
-                        let op = ReadOp::new().assert_version(reply.version);
+                        let op =
+                            version.map_or_else(ReadOp::new, |version| ReadOp::new().assert_version(version));
                         let op = op.read(offset_bytes, (len_bytes - offset_bytes).min(RANGE_BYTES));
                         let next = self.at.pool.read(&object, op).await?;
                         let [ReadOutput::Data(next)] = next.outputs.as_slice() else { return Err(misfit()) };
@@ -151,7 +162,57 @@ impl Reading {
             Ok((data, read))
         })
         .await?;
-        Ok((data, Seen { read, kept }))
+        Ok((data, Seen { read, kept, version }))
+    }
+
+    /// Fails if it may be another one by now than the one whose pieces were read as `seen`.
+    ///
+    /// Where there is no digest of the whole, every piece must be what it was, for the lock does not keep libradosstriper's
+    /// writers out.
+    ///
+    /// # Errors
+    /// `Conflict`; as [`benthic_core::Pool::read`].
+    pub async fn confirm(&self, seen: &Arc<Vec<Seen>>, jobs: usize) -> Outcome {
+        self.watch.check()?;
+        let is_same = match self.at.look_whole().await {
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            whole => {
+                let (layout, size_bytes, note, _) = whole?;
+                (layout, size_bytes, &note) == (self.layout, self.size_bytes, &self.note)
+            }
+        };
+        if !is_same {
+            return Err(self.changed().into());
+        }
+        if !self.check || self.noted(&digest_of_seen(seen)).is_some() {
+            return Ok(());
+        }
+        let job = |piece| {
+            let (reading, seen) = (self.clone(), Arc::clone(seen));
+            async move {
+                let seen = usize::try_from(piece).ok().and_then(|piece| seen.get(piece));
+                let is_same = match seen {
+                    Some(seen) => reading.is_as_seen(piece, seen).await?,
+                    None => false,
+                };
+                if is_same { Ok(()) } else { Err(reading.changed()) }
+            }
+        };
+        each(0..self.pieces(), jobs, job, |_, ()| {}).await
+    }
+
+    async fn is_as_seen(&self, piece: u64, seen: &Seen) -> Result<bool> {
+        let version = match self.at.pool.stat(&self.at.piece(piece)?).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            found => found?.1,
+        };
+        // Another version may be no more than the renewal of a lock.
+        Ok(seen.version == Some(version) || self.piece(piece).await?.1.read == seen.read)
+    }
+
+    fn changed(&self) -> Error {
+        let message = "the striped object was changed while it was read; repeat the command";
+        Error::new(ErrorKind::Conflict, message).with("object", &self.at.object)
     }
 
     /// Judges what was read of all pieces, in their order.
@@ -190,11 +251,11 @@ impl Reading {
     /// Whether the only piece that was read is what is stored, computed beside it.
     async fn is_stored(&self, seen: &[Seen]) -> Result<bool> {
         let object = self.at.piece(0)?;
-        let (stat, version) = self.at.pool.stat(&object).await?;
+        let (stat, _) = self.at.pool.stat(&object).await?;
         let Some(first) = seen.first().filter(|_| stat.size_bytes == self.size_bytes) else {
             return Ok(false);
         };
-        match xxh3_beside(&*self.at.pool, &object, version).await {
+        match compute(&*self.at.pool, &object, Algorithm::Xxh3, 1).await {
             Ok(beside) => Ok(beside == first.read),
             // Where nothing can be computed, what another program changed cannot be told from damage.
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
@@ -262,22 +323,19 @@ pub async fn fetch(at: Striped, path: &Path, options: Options) -> Outcome<Copied
 
 async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -> Outcome<Copied> {
     let whole = at.look_whole().await?;
-    let (layout, size_bytes, stat) = (whole.0, whole.1, whole.3);
-    let reading = Reading::new(at, whole, options);
+    let (size_bytes, stat) = (whole.1, whole.3);
+    let reading = Reading::new(lock, at, whole, options);
     let (target, resumable) = (path.to_owned(), reading.note.is_some());
     let part = Arc::new(blocking(move || Part::open(&target, size_bytes, resumable)).await?);
     let pieces = reading.pieces();
-    let (mut seen, mut pieces_kept) = fetch_pieces(lock, &reading, &part, options, part.was_begun()).await?;
+    let (mut seen, mut pieces_kept) = fetch_pieces(&reading, &part, options, part.was_begun()).await?;
     // Other programs that change a piece leave the digest that was kept with it, so what was here may be of the file before.
     if pieces_kept > 0 && reading.noted(&digest_of_seen(&seen)).is_none() {
-        (seen, pieces_kept) = fetch_pieces(lock, &reading, &part, options, false).await?;
+        (seen, pieces_kept) = fetch_pieces(&reading, &part, options, false).await?;
     }
+    let seen = Arc::new(seen);
+    reading.confirm(&seen, options.jobs).await?;
     let checked = reading.judge(&seen).await?;
-    let (layout_now, size_now, note_now, _) = reading.at.look_whole().await?;
-    if (layout_now, size_now, &note_now) != (layout, size_bytes, &reading.note) {
-        let message = "the striped object was changed while it was read; repeat the command";
-        return Err(Error::new(ErrorKind::Conflict, message).with("object", &reading.at.object).into());
-    }
     // The time of the file is known only if the content is that of the file.
     let noted = reading.noted(&digest_of_seen(&seen));
     let modified =
@@ -292,7 +350,6 @@ async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -
 /// Brings all pieces into the file, those that may be there already too unless `resumes`. Returns what is left of them, and how
 /// many were there.
 async fn fetch_pieces(
-    lock: &Lock,
     reading: &Reading,
     part: &Arc<Part>,
     options: Options,
@@ -303,11 +360,8 @@ async fn fetch_pieces(
     let mut seen = vec![None; usize::try_from(pieces).unwrap_or(0)];
     let mut pieces_kept = 0;
     let job = |piece| {
-        let (reading, part, watch) = (reading.clone(), Arc::clone(part), lock.watch());
-        async move {
-            watch.check()?;
-            fetch_piece(&reading, part, piece, resumes).await
-        }
+        let (reading, part) = (reading.clone(), Arc::clone(part));
+        async move { fetch_piece(&reading, part, piece, resumes).await }
     };
     // What has arrived is hashed and written while others are on their way.
     each(0..pieces, 2 * window(options.jobs, layout), job, |piece, (found, was_there)| {
@@ -328,7 +382,7 @@ async fn fetch_piece(reading: &Reading, part: Arc<Part>, piece: u64, resumes: bo
         let (part, extents) = (Arc::clone(&part), extents.clone());
         let here = blocking(move || Ok(digest(&part.read(&extents)?))).await?;
         if here == kept {
-            return Ok((Seen { read: here, kept: Some(kept) }, true));
+            return Ok((Seen { read: here, kept: Some(kept), version: None }, true));
         }
     }
     let (data, seen) = reading.piece(piece).await?;
@@ -344,7 +398,10 @@ pub async fn open(at: Striped, options: Options) -> Result<(Lock, Reading)> {
     at.look_whole().await?;
     let lock = Lock::take(&at, Mode::Shared, false, options.lock_wait).await?;
     match at.look_whole().await {
-        Ok(whole) => Ok((lock, Reading::new(at, whole, options))),
+        Ok(whole) => {
+            let reading = Reading::new(&lock, at, whole, options);
+            Ok((lock, reading))
+        }
         Err(error) => {
             lock.release().await;
             Err(error)

@@ -1,10 +1,10 @@
 //! Removing a striped object.
 
 use super::lock::{Lock, Watch};
-use super::{BEGUN_XATTR, Head, State, Striped, each, is_marked, write};
+use super::{BEGUN_XATTR, Head, State, Striped, each, write};
 use crate::exit::Outcome;
 use benthic_classes::lock::wire::Mode;
-use benthic_core::{Compare, Error, ErrorKind, Result, WriteOp};
+use benthic_core::{Compare, ErrorKind, Result, WriteOp};
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub async fn remove(at: &Striped, jobs: usize, lock_wait: Duration) -> Outcome<u64> {
     // Before the lock, which is an attribute of the first object.
     if let Some(head) = look(at).await? {
-        check_striped(at, &head).await?;
+        at.check_striped(&head).await?;
     }
     let lock =
         Lock::take(at, Mode::Exclusive, false, lock_wait).await.map_err(|error| match error.kind() {
@@ -44,10 +44,10 @@ pub async fn remove(at: &Striped, jobs: usize, lock_wait: Duration) -> Outcome<u
 async fn remove_others(lock: &Lock, at: &Striped, jobs: usize) -> Outcome<(u64, Bytes)> {
     let head = look(at).await?;
     if let Some(head) = &head {
-        check_striped(at, head).await?;
+        at.check_striped(head).await?;
     }
     let count = at.pieces_of(&head.map_or(State::Bare, |head| head.state)).await?;
-    let begun = write::begin(lock, count).await?;
+    let begun = write::begin(&lock.watch(), count).await?;
     pieces(at, 1..count, jobs, &lock.watch()).await?;
     Ok((count, begun))
 }
@@ -58,22 +58,6 @@ async fn look(at: &Striped) -> Result<Option<Head>> {
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
         head => head,
     }
-}
-
-/// Fails if the objects of this name are not those of a striped object: other programs give objects such names too, as that
-/// of the images of block devices does, `rbd_data.ID.%016x`.
-async fn check_striped(at: &Striped, head: &Head) -> Result<()> {
-    // An empty object may be what a program left that was killed when it had taken the lock.
-    let is_other = !head.is_marked
-        && (head.stat.size_bytes > 0 || is_marked(&*at.pool, &at.piece(1)?).await? == Some(false));
-    if !is_other {
-        return Ok(());
-    }
-    let message = "these objects have the names of a striped object's pieces and none of its attributes, so they are something \
-        else, as an image's data; `benthic rm` removes them one by one";
-    Err(Error::new(ErrorKind::InvalidArgument, message)
-        .with("pool", at.pool.name())
-        .with("object", at.piece(0)?))
 }
 
 /// Removes pieces, as far as they are there and while the lock is held.

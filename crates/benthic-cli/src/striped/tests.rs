@@ -2,16 +2,23 @@ use super::layout::Layout;
 use super::lock::Locks;
 use super::read::{self, Checked, Copied, Options};
 use super::write::{Source, SourceFile, store};
-use super::{BEGUN_XATTR, PIECE_XATTR, State, Striped, digest, remove};
+use super::{
+    BEGUN_XATTR, FIRST_SUFFIX, NOTE_XATTR, OBJECT_SIZE_XATTR, PIECE_XATTR, SIZE_XATTR, STRIPE_COUNT_XATTR,
+    STRIPE_UNIT_XATTR, State, Striped, digest, remove,
+};
 use crate::exit::{Failure, Outcome};
 use crate::faulty::Faulty;
+use async_trait::async_trait;
 use benthic_classes::lock::client::break_lock;
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, WriteOp, WriteStep};
+use benthic_core::{
+    ClassCall, Error, ErrorKind, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply, WriteOp,
+    WriteReply, WriteStep,
+};
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const UNIT: u64 = 64 * 1024;
@@ -311,4 +318,130 @@ async fn an_upload_that_is_not_checked_says_so() {
     let unchecked = Options { check: false, ..OPTIONS };
     let stored = kind(store(source, &at(pool), LAYOUT, unchecked).await).unwrap();
     assert_eq!(stored.checked, Checked::No);
+}
+
+/// What copies a file, told by its content.
+async fn put_by_content(to: &Striped, path: &Path) -> Result<Copied, ErrorKind> {
+    let source = Source::File(SourceFile::open(path).unwrap());
+    kind(store(source, to, LAYOUT, Options { checksum: true, ..OPTIONS }).await)
+}
+
+#[tokio::test]
+async fn what_is_there_stays_readable_until_a_piece_differs() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 3 * UNIT);
+    let begins = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&begins);
+    let pool = Faulty::pool(move |_, op, _| {
+        let begins =
+            |step: &WriteStep| matches!(step, WriteStep::SetXattr { name, .. } if name == BEGUN_XATTR);
+        let is_first = !op.steps.iter().any(begins) || count.fetch_add(1, Ordering::SeqCst) == 0;
+        if is_first { Ok(op) } else { Err(Error::new(ErrorKind::Unavailable, "no more")) }
+    })
+    .await;
+    let to = at(Arc::new(pool));
+    put(&to, &path).await.unwrap();
+    let again = put_by_content(&to, &path).await.unwrap();
+    assert_eq!((again.unchanged, again.pieces_kept, again.checked), (true, 3, Checked::Digest));
+    assert_eq!(begins.load(Ordering::SeqCst), 1);
+
+    let other = here.path().join("other");
+    let mut data = std::fs::read(&path).unwrap();
+    *data.last_mut().unwrap() ^= 1;
+    std::fs::write(&other, data).unwrap();
+    assert_eq!(put_by_content(&to, &other).await, Err(ErrorKind::Unavailable));
+    assert_eq!(begins.load(Ordering::SeqCst), 2);
+    assert!(content(&to, here.path()).await == std::fs::read(&path).unwrap());
+}
+
+#[tokio::test]
+async fn a_source_that_changes_while_it_is_copied_is_not_taken_for_one() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 3 * UNIT);
+    let (pool, _) = killed_at(usize::MAX, None).await;
+    let from = at(pool);
+    put(&from, &path).await.unwrap();
+    // As other programs leave it: without a digest of the whole.
+    let first = from.piece(0).unwrap();
+    from.pool.write(&first, WriteOp::new().remove_xattr(NOTE_XATTR)).await.unwrap();
+    let (source, number) = (Arc::clone(&from.pool), AtomicU8::new(0));
+    let to = Faulty::pool(move |_, op, _| {
+        // Each piece was read when it is written.
+        if op.steps.iter().any(|step| matches!(step, WriteStep::WriteFull { .. })) {
+            let others = vec![number.fetch_add(1, Ordering::SeqCst); 100];
+            block_on(source.write(&first, WriteOp::new().write(0, others))).unwrap();
+        }
+        Ok(op)
+    })
+    .await;
+    let to = at(Arc::new(to));
+    let (lock, reading) = read::open(from, OPTIONS).await.unwrap();
+    let copied = kind(store(Source::Striped(Arc::new(reading)), &to, LAYOUT, OPTIONS).await);
+    lock.release().await;
+    assert_eq!(copied, Err(ErrorKind::Conflict));
+    assert!(matches!(to.look().await.unwrap().unwrap().state, State::Begun(_)));
+}
+
+/// A pool where a first object has another version each time that it is read, as if somebody renewed a lock just before.
+struct Renewed(Arc<dyn Pool>);
+
+impl Renewed {
+    async fn renew(&self, object: &ObjectId) {
+        if object.name().ends_with(FIRST_SUFFIX) {
+            let op = WriteOp::new().assert_exists().set_xattr("renewed", "now");
+            let renewed = self.0.write(object, op).await.map(|_| ()).map_err(|error| error.kind());
+            assert!(matches!(renewed, Ok(()) | Err(ErrorKind::NotFound)), "{renewed:?}");
+        }
+    }
+}
+
+#[async_trait]
+impl Pool for Renewed {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    async fn read(&self, object: &ObjectId, op: ReadOp) -> benthic_core::Result<ReadReply> {
+        self.renew(object).await;
+        self.0.read(object, op).await
+    }
+
+    async fn write(&self, object: &ObjectId, op: WriteOp) -> benthic_core::Result<WriteReply> {
+        self.0.write(object, op).await
+    }
+
+    async fn exec(&self, object: &ObjectId, call: ClassCall) -> benthic_core::Result<Bytes> {
+        self.renew(object).await;
+        self.0.exec(object, call).await
+    }
+
+    async fn list(&self, request: ListRequest) -> benthic_core::Result<ListPage> {
+        self.0.list(request).await
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_renewed_is_no_change_of_the_first_piece() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 3 * UNIT);
+    let (pool, _) = killed_at(usize::MAX, None).await;
+    let to = at(Arc::new(Renewed(pool)));
+    put(&to, &path).await.unwrap();
+    assert!(content(&to, here.path()).await == std::fs::read(&path).unwrap());
+    assert_eq!(put_by_content(&to, &path).await.unwrap().pieces_kept, 3);
+    kind(remove::remove(&to, 1, Duration::ZERO).await).unwrap();
+
+    // Of another program, whose pieces take more than one operation.
+    let len_bytes = 40 * 1024 * 1024;
+    let path = file(here.path(), "large", 2, len_bytes);
+    let data = Bytes::from(std::fs::read(&path).unwrap());
+    let first = to.piece(0).unwrap();
+    let (begin, end) = (data.slice(..data.len() / 2), data.slice(data.len() / 2..));
+    to.pool.write(&first, WriteOp::new().write_full(begin)).await.unwrap();
+    let op = WriteOp::new().append(end).set_xattr(SIZE_XATTR, len_bytes.to_string());
+    let op = op.set_xattr(OBJECT_SIZE_XATTR, (1_u64 << 26).to_string()).set_xattr(STRIPE_COUNT_XATTR, "1");
+    to.pool.write(&first, op.set_xattr(STRIPE_UNIT_XATTR, UNIT.to_string())).await.unwrap();
+    let back = here.path().join("back");
+    assert_eq!(kind(read::fetch(to, &back, OPTIONS).await).unwrap().checked, Checked::Lengths);
+    assert!(std::fs::read(&back).unwrap() == data);
 }

@@ -1,32 +1,34 @@
 //! To a striped object: from a file, or from another striped object.
 //!
-//! The order, under the exclusive lock: the first object loses `striper.size` and gets the note of what is begun; the pieces
-//! are written, each by one operation with its digest; those that the object before had beyond them are removed; the first
-//! object gets layout, size and the note of the file, and loses the other note, on condition that this is still this run's.
-//! Until then nobody reads it, and whoever is killed before leaves what the next run goes on with.
+//! The order, under the exclusive lock: pieces that are there already are told by their digests; before anything is changed, the
+//! first object loses `striper.size` and gets the note of what is begun; the pieces are written, each by one operation with its
+//! digest; those that the object before had beyond them are removed; the first object gets layout, size and the note of the
+//! file, and loses the other note, on condition that this is still this run's. Until then nobody reads it, and whoever is killed
+//! before leaves what the next run goes on with.
 
 use super::layout::Layout;
 use super::lock::{Lock, Watch};
 use super::part::gather;
 use super::read::{Checked, Copied, Options, Reading, Seen, digest_of_seen};
 use super::{
-    BEGUN_XATTR, Begun, NOTE_XATTR, Note, OBJECT_SIZE_XATTR, PIECE_XATTR, SIZE_XATTR, STRIPE_COUNT_XATTR,
-    STRIPE_UNIT_XATTR, State, Striped, digest, each, remove, unique, window,
+    BEGUN_XATTR, Begun, Head, NOTE_XATTR, Note, OBJECT_SIZE_XATTR, PIECE_XATTR, SIZE_XATTR,
+    STRIPE_COUNT_XATTR, STRIPE_UNIT_XATTR, State, Striped, digest, digest_beside, each, is_marked, remove,
+    unique, window,
 };
 use crate::exit::Outcome;
 use crate::local;
 use crate::progress::Progress;
 use crate::store::blocking;
-use crate::transfer::xxh3_beside;
-use benthic_classes::digest::Algorithm;
-use benthic_classes::digest::client::hash_here;
 use benthic_classes::lock::wire::Mode;
 use benthic_core::{Action, Compare, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp};
 use bytes::Bytes;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
+
+/// Names that are looked at at once: that carries nothing, so it only waits for answers.
+const LOOKS: usize = 128;
 
 /// What is copied.
 #[derive(Clone)]
@@ -34,7 +36,7 @@ pub enum Source {
     /// A file.
     File(SourceFile),
     /// Another striped object.
-    Striped(Reading),
+    Striped(Arc<Reading>),
 }
 
 /// A file as it was when it was opened.
@@ -125,7 +127,7 @@ impl Source {
                 blocking(move || match gather(&file.file, &extents) {
                     Ok(data) => {
                         let read = digest(&data);
-                        Ok((data.into(), Seen { kept: None, read }))
+                        Ok((data.into(), Seen { read, kept: None, version: None }))
                     }
                     Err(error) => {
                         file.check()?;
@@ -139,9 +141,12 @@ impl Source {
     }
 
     /// Fails if what was read is not what there is.
-    async fn judge(&self, seen: &[Seen]) -> Result<Checked> {
+    async fn judge(&self, seen: &Arc<Vec<Seen>>, jobs: usize) -> Outcome<Checked> {
         match self {
-            Source::Striped(reading) => reading.judge(seen).await,
+            Source::Striped(reading) => {
+                reading.confirm(seen, jobs).await?;
+                Ok(reading.judge(seen).await?)
+            }
             Source::File(file) => {
                 let file = file.clone();
                 blocking(move || file.check()).await?;
@@ -151,27 +156,51 @@ impl Source {
     }
 }
 
-/// Copies a file or a striped object to a striped object. What had the name before is gone from the beginning of the copy on.
+/// Copies a file or a striped object to a striped object. What had the name before is gone from the first piece on that differs.
 ///
 /// # Errors
-/// `Busy`; `Conflict` if somebody else wrote to it, or the source changed, meanwhile; `Corrupt` if what arrived is not what was
-/// sent; as [`Pool::write`]. The striped object is then incomplete, which nobody reads, and the same copy goes on.
+/// `InvalidArgument` if objects of something else have names of the pieces, which stay as they are; `Busy`; `Conflict` if somebody
+/// else wrote to it, or the source changed, meanwhile; `Corrupt` if what arrived is not what was sent; as [`Pool::write`]. The
+/// striped object is then what it was, or incomplete, which nobody reads, and the same copy goes on.
 pub async fn store(source: Source, to: &Striped, layout: Layout, options: Options) -> Outcome<Copied> {
     let size_bytes = source.size_bytes();
     let pieces = layout.pieces(size_bytes);
     // The longest name is found to be too long before anything is done.
     to.piece(pieces)?;
-    if let Some(head) = to.look().await?
-        && let State::Whole { layout: noted_layout, note: Some(note), .. } = head.state
-        && source.is_noted(&note, layout, noted_layout, options.checksum)
+    let head = to.look().await?;
+    if let Some(Head { state: State::Whole { layout: noted_layout, note: Some(note), .. }, .. }) = &head
+        && source.is_noted(note, layout, *noted_layout, options.checksum)
     {
         let checked = Checked::No;
         return Ok(Copied { size_bytes, pieces, pieces_kept: pieces, unchanged: true, checked });
     }
+    check_names(to, head.as_ref(), pieces).await?;
     let lock = Lock::take(to, Mode::Exclusive, true, options.lock_wait).await?;
     let stored = store_locked(&lock, source, to, layout, options).await;
     lock.release().await;
     stored
+}
+
+/// Fails if an object of something else has the name of a piece: one that no first object tells of, and that has no attribute of
+/// ours. Images of block devices have such names, and gaps among them.
+async fn check_names(to: &Striped, head: Option<&Head>, pieces: u64) -> Outcome {
+    let known = match head {
+        Some(head) => {
+            to.check_striped(head).await?;
+            to.pieces_of(&head.state).await?
+        }
+        None => 1,
+    };
+    let job = |piece| {
+        let to = to.clone();
+        async move {
+            match is_marked(&*to.pool, &to.piece(piece)?).await? {
+                Some(false) => Err(to.something_else(piece)?),
+                _ => Ok(()),
+            }
+        }
+    };
+    each(known..pieces, LOOKS, job, |_, ()| {}).await
 }
 
 async fn store_locked(
@@ -190,7 +219,8 @@ async fn store_locked(
     let pieces_before = to.pieces_of(&head.state).await?;
     // The first object is there because it holds the lock.
     let may_be_there = pieces_before > 1 || head.stat.size_bytes > 0;
-    let begun = begin(lock, pieces.max(pieces_before)).await?;
+    let begins =
+        Begins { watch: lock.watch(), pieces: pieces.max(pieces_before), begun: Arc::new(OnceCell::new()) };
     let progress = Progress::bytes("copying", size_bytes);
     let mut seen = vec![None; usize::try_from(pieces).unwrap_or(0)];
     let mut pieces_kept = 0;
@@ -205,7 +235,7 @@ async fn store_locked(
             layout,
             check: options.check,
             may_be_there: may_be_there && piece < pieces_before,
-            watch: lock.watch(),
+            begins: begins.clone(),
         };
         async move { writing.piece(piece).await }
     };
@@ -217,14 +247,25 @@ async fn store_locked(
         }
     })
     .await?;
-    let seen: Vec<Seen> = seen.into_iter().flatten().collect();
-    let checked = source.judge(&seen).await?;
+    let seen: Arc<Vec<Seen>> = Arc::new(seen.into_iter().flatten().collect());
+    let checked = source.judge(&seen, jobs).await?;
     // Of what is stored, nothing was checked.
     let checked = if options.check { checked } else { Checked::No };
-    remove::pieces(to, pieces..pieces_before, options.jobs, &lock.watch()).await?;
     let xxh3 = digest_of_seen(&seen);
     let modified_unix_ns = source.modified_unix_ns(&xxh3);
     let note = modified_unix_ns.map(|modified_unix_ns| Note { size_bytes, modified_unix_ns, pieces, xxh3 });
+    let is_noted = match &head.state {
+        State::Whole { layout: noted_layout, note: noted, .. } => {
+            *noted_layout == layout && note.is_some() && *noted == note
+        }
+        _ => false,
+    };
+    if is_noted && !begins.have_begun() {
+        lock.watch().check()?;
+        return Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: true, checked });
+    }
+    let begun = begins.begun().await?;
+    remove::pieces(to, pieces..pieces_before, options.jobs, &lock.watch()).await?;
     complete(to, &begun, layout, size_bytes, note.as_ref()).await?;
     Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: false, checked })
 }
@@ -233,12 +274,31 @@ async fn store_locked(
 /// is there as long as nobody else begins something.
 ///
 /// # Errors
-/// As [`Lock::write_held`].
-pub async fn begin(lock: &Lock, pieces: u64) -> Result<Bytes> {
+/// As [`Watch::write_held`].
+pub async fn begin(watch: &Watch, pieces: u64) -> Result<Bytes> {
     let begun = encode(&Begun { run: unique(), pieces })?;
     let op = WriteOp::new().set_xattr(BEGUN_XATTR, begun.clone());
-    lock.write_held(op.remove_xattr(SIZE_XATTR).remove_xattr(NOTE_XATTR)).await?;
+    watch.write_held(op.remove_xattr(SIZE_XATTR).remove_xattr(NOTE_XATTR)).await?;
     Ok(begun)
+}
+
+/// Begins before the first change, once: what turns out to be there already stays readable meanwhile.
+#[derive(Clone)]
+struct Begins {
+    watch: Watch,
+    pieces: u64,
+    begun: Arc<OnceCell<Bytes>>,
+}
+
+impl Begins {
+    /// The note of [`begin`], which is there from now on.
+    async fn begun(&self) -> Result<Bytes> {
+        self.begun.get_or_try_init(|| begin(&self.watch, self.pieces)).await.cloned()
+    }
+
+    fn have_begun(&self) -> bool {
+        self.begun.initialized()
+    }
 }
 
 /// Makes it whole, unless somebody else began something meanwhile.
@@ -284,7 +344,7 @@ struct Writing {
     layout: Layout,
     check: bool,
     may_be_there: bool,
-    watch: Watch,
+    begins: Begins,
 }
 
 impl Writing {
@@ -297,12 +357,13 @@ impl Writing {
         if self.may_be_there && is_stored(pool, &object, data.len() as u64, &seen.read).await? {
             return Ok((seen, true));
         }
-        self.watch.check()?;
+        self.begins.begun().await?;
+        self.begins.watch.check()?;
         let op = WriteOp::new().write_full(data).set_xattr(PIECE_XATTR, seen.read.clone());
-        let version = pool.write(&object, op).await?.version;
+        pool.write(&object, op).await?;
         drop(in_memory);
         if self.check {
-            let stored = digest_of(pool, &object, version).await?;
+            let stored = digest_beside(pool, &object).await?;
             if stored != seen.read {
                 let message = "what is stored is not what was read; copy it again";
                 return Err(Error::new(ErrorKind::Corrupt, message)
@@ -326,15 +387,5 @@ async fn is_stored(pool: &dyn Pool, object: &ObjectId, len_bytes: u64, digest: &
         return Ok(false);
     };
     let is_kept = xattrs.get(PIECE_XATTR).is_some_and(|kept| kept == digest.as_bytes());
-    Ok(is_kept && stat.size_bytes == len_bytes && digest_of(pool, object, reply.version).await? == digest)
-}
-
-/// The digest of a piece, beside it, or here where the pool runs no classes.
-async fn digest_of(pool: &dyn Pool, object: &ObjectId, version: u64) -> Result<String> {
-    match xxh3_beside(pool, object, version).await {
-        Err(error) if error.kind() == ErrorKind::Unsupported => {
-            hash_here(pool, object, Algorithm::Xxh3).await
-        }
-        digest => digest.map_err(|error| error.with("while", "checking")),
-    }
+    Ok(is_kept && stat.size_bytes == len_bytes && digest_beside(pool, object).await? == digest)
 }

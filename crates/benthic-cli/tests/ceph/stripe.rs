@@ -166,3 +166,22 @@ fn locks_are_those_of_libradosstriper() {
     pool.ours(&["rm", "--stripe", "--lock-wait=0", &at]);
     assert_eq!(pool.objects(), [""; 0]);
 }
+
+#[test]
+fn objects_that_rados_put_there_are_not_taken_for_pieces() {
+    let pool = Pool::new("striped-others");
+    pool.home.file("f", pattern(5 * MIB));
+    let names = ["rbd_data.1.0000000000000000", "rbd_data.2.0000000000000001"];
+    for name in names {
+        printed(&pool.rados(&["put", name, "f"]), &["put"]);
+    }
+    let looks = || names.map(|name| printed(&pool.rados(&["stat", name]), &["stat"]));
+    let before = looks();
+    pool.fails_with("invalid_argument", &["cp", "--stripe", "f", &pool.at("rbd_data.1")]);
+    pool.fails_with("invalid_argument", &["rm", "--stripe", &pool.at("rbd_data.1")]);
+    pool.fails_with("invalid_argument", &["cp", "--stripe", "f", &pool.at("rbd_data.2")]);
+    pool.fails_with("not_found", &["rm", "--stripe", &pool.at("rbd_data.2")]);
+    assert_eq!(looks(), before);
+    assert_eq!(pool.objects(), names);
+    assert_eq!(printed(&pool.rados(&["listxattr", names[0]]), &["listxattr"]), "", "not even a lock");
+}

@@ -78,7 +78,7 @@ fn only_what_changed_is_copied_again() {
     assert_eq!(cp(&home, &SMALL, &["f", "p/"])["status"], "copied");
     assert_eq!(cp(&home, &SMALL, &["f", "p/"])["status"], "unchanged");
     let again = cp(&home, &[&SMALL[..], &["--checksum"]].concat(), &["f", "p/"]);
-    assert_eq!((&again["status"], &again["pieces_kept"]), (&json!("copied"), &json!(10)));
+    assert_eq!((&again["status"], &again["pieces_kept"]), (&json!("unchanged"), &json!(10)));
     data[3 * UNIT] ^= 1;
     data.truncate(6 * UNIT);
     home.file("f", &data);
@@ -144,6 +144,22 @@ fn a_download_goes_on_where_it_was_killed() {
     assert!(home.read("back") == data && !home.path(".back.benthic-part").exists());
     let modified = |name: &str| fs::metadata(home.path(name)).unwrap().modified().unwrap();
     assert_eq!(modified("back"), modified("f"));
+}
+
+#[test]
+fn two_downloads_do_not_fill_one_file() {
+    let home = Home::with_pool();
+    home.file("f", pattern(3 * UNIT));
+    cp(&home, &SMALL, &["f", "p/f"]);
+    home.file(".back.benthic-part", "theirs");
+    let theirs = File::open(home.path(".back.benthic-part")).unwrap();
+    theirs.lock().unwrap();
+    let error = home.fails_with("busy", &["cp", "--stripe", "p/f", "./back"]);
+    assert!(error["message"].as_str().unwrap().contains("another copy to this file runs"), "{error}");
+    assert!(!home.path("back").exists() && home.read(".back.benthic-part") == b"theirs");
+    drop(theirs);
+    cp(&home, &["--stripe"], &["p/f", "./back"]);
+    assert!(home.read("back") == home.read("f"));
 }
 
 #[test]
@@ -221,13 +237,25 @@ fn objects_of_something_else_are_left_alone() {
         home.ok(&["put", &format!("p/{name}.0000000000000000"), first]);
         home.ok(&["put", &format!("p/{name}.0000000000000001"), "data"]);
         let before = home.json(&["stat", &format!("p/{name}.0000000000000000")]);
-        let error = home.fails_with("invalid_argument", &["rm", "--stripe", &format!("p/{name}")]);
-        assert!(error["message"].as_str().unwrap().contains("something else"), "{error}");
+        let address = format!("p/{name}");
+        for args in [&["rm", "--stripe", &address][..], &["cp", "--stripe", "data", &address]] {
+            let error = home.fails_with("invalid_argument", args);
+            assert!(error["message"].as_str().unwrap().contains("something else"), "{error}");
+        }
         let after = home.json(&["stat", &format!("p/{name}.0000000000000000")]);
         assert_eq!(before, after, "not even a lock");
     }
     home.ok(&["put", "p/rbd_data.3.0000000000000001", "data"]);
     home.fails_with("not_found", &["rm", "--stripe", "p/rbd_data.3"]);
+    // An image has gaps: all names that a copy would take are looked at.
+    home.file("two", pattern(2 * UNIT));
+    let copy = [&["cp"], &SMALL[..], &["two", "p/rbd_data.3"]].concat();
+    let error = home.fails_with("invalid_argument", &copy);
+    assert!(error["context"]["object"].as_str().unwrap().ends_with(".0000000000000001"), "{error}");
+    assert_eq!(names(&home).len(), 5);
+    cp(&home, &SMALL, &["two", "p/two"]);
+    home.fails_with("invalid_argument", &["cp", "--stripe", "p/two", "p/rbd_data.3"]);
+    home.ok(&["rm", "--stripe", "p/two"]);
     assert_eq!(names(&home).len(), 5);
     let error = home.fails_with("not_found", &["stat", "--stripe", "p/rbd_data.1"]);
     assert!(!error["message"].as_str().unwrap().contains("rm --stripe"), "{error}");

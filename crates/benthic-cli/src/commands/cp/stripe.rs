@@ -16,6 +16,7 @@ use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Pieces under way if the user does not say: as many as `rados bench` has.
@@ -142,13 +143,17 @@ async fn store(
     session: &Session,
 ) -> Outcome<Copied> {
     let stored = write::store(source, to, layout, options).await;
+    // Refused before anything was done.
+    let refused = |failure: &Failure| matches!(failure, Failure::Error(error) if error.kind() == ErrorKind::InvalidArgument);
     let begun = |head: &Head| match head.state {
         State::Begun(_) => true,
         // An empty one is what taking the lock made.
         State::Bare => head.is_marked || head.stat.size_bytes == 0,
         State::Whole { .. } => false,
     };
-    if stored.is_err() && to.look().await.is_ok_and(|head| head.as_ref().is_some_and(begun)) {
+    if stored.as_ref().is_err_and(|failure| !refused(failure))
+        && to.look().await.is_ok_and(|head| head.as_ref().is_some_and(begun))
+    {
         let address = address(to);
         session.out.warning(format_args!(
             "{address} is incomplete, and nobody reads it: the same command goes on, `benthic rm --stripe {address}` \
@@ -197,7 +202,7 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
         let to = Striped { pool, object: object_there, locks: Locks::of(there) };
         let (lock, reading) = read::open(from.clone(), options).await?;
         let copied = match check_layout(&reading) {
-            Ok(layout) => store(Source::Striped(reading), &to, layout, options, session).await,
+            Ok(layout) => store(Source::Striped(Arc::new(reading)), &to, layout, options, session).await,
             Err(error) => Err(error.into()),
         };
         lock.release().await;
