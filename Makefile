@@ -27,7 +27,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 test-s3 ceph ceph-packages python python-env python-packages s3-packages test test-all test-here \
+.PHONY: help demo demo-sql s3 test-s3 ceph ceph-packages python python-env python-packages s3-clients-env s3-packages test test-all test-here \
 	test-python test-ceph test-long bench bench-ceph bench-stripe bench-s3 bench-service bench-table fuzz fmt deny clean-demo toolchain
 
 help: ## list the targets
@@ -103,10 +103,17 @@ python: toolchain python-env ## build the Python package and install it in targe
 	PATH="$(CURDIR)/$(PYTHON_ENV)/bin:$$PATH" $(PYTHON_RUN) -m pip install -q --no-build-isolation --no-deps --force-reinstall .
 
 python-env: python-packages
-	@[ -x $(PYTHON_ENV)/bin/pip ] || { echo "==> making $(PYTHON_ENV)"; $(PYTHON) -m venv --clear $(PYTHON_ENV); }
-	@cmp -s python/requirements-test.txt $(PYTHON_ENV)/installed || { \
-		$(PYTHON_RUN) -m pip install -q -r python/requirements-test.txt && \
-		cp python/requirements-test.txt $(PYTHON_ENV)/installed; }
+	@$(call environment,$(PYTHON_ENV),python/requirements-test.txt)
+
+# Clients of S3 that want other versions of what the tests take.
+s3-clients-env: python-packages
+	@$(call environment,target/s3-clients-env,crates/benthic-s3/tests/clients/requirements.txt)
+
+# An environment of Python's has what a file asks for: $(call environment,DIR,FILE)
+define environment
+	[ -x $(1)/bin/pip ] || { echo "==> making $(1)"; $(PYTHON) -m venv --clear $(1); }; \
+	cmp -s $(2) $(1)/installed || { $(1)/bin/python -m pip install -q -r $(2) && cp $(2) $(1)/installed; }
+endef
 
 python-packages:
 	@$(PYTHON) -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -116,7 +123,7 @@ test-python: python ## prove what the Python package promises
 	@echo "==> tests of the Python package"
 	cd python && $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
 
-test-s3: s3 python-env s3-packages ## prove what the S3 gateway promises, with clients of others
+test-s3: s3 python-env s3-clients-env s3-packages ## prove what the S3 gateway promises, with clients of others
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
 		$(CARGO) clippy --release $(GATEWAY) --bin benthic-s3 --test gateway -- -D warnings; fi
 	$(CARGO) test --release $(GATEWAY) --bin benthic-s3 --test gateway
@@ -135,7 +142,7 @@ TREE := $(firstword $(shell pwd | cksum))
 TEST_DIR := $(or $(TMPDIR),/tmp)/benthic-test-$(TREE)
 BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
-test-ceph: toolchain ceph-packages python s3 s3-packages ## prove what takes a real Ceph cluster, which it starts and removes
+test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages ## prove what takes a real Ceph cluster, which it starts and removes
 	$(CARGO) build --release $(WITHOUT_PYTHON) --lib --bins --examples
 	@echo "==> tests on a real Ceph cluster"
 	@benthic=target/release/benthic; \

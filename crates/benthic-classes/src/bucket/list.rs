@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 const READ_MAX: usize = 4_096;
 /// Most ranges that one call reads: each costs a search.
 const RANGES_MAX: usize = 1_024;
-/// Most entries of a range. After a jump it is short, for the next jump may be near.
+/// Entries of a range, at least and at most. After a jump it is short, for the next jump may be near.
 const RANGE_ENTRIES: [usize; 2] = [16, 512];
 
 pub(super) fn list(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
@@ -134,14 +134,11 @@ impl Cursor {
             None => Bytes::new(),
             Some(after) => start(space, input, after),
         };
-        Cursor {
-            space,
-            prefix: prefix.into(),
-            after,
-            buffered: VecDeque::new(),
-            at_end: false,
-            range_entries: if input.delimiter.is_empty() { RANGE_ENTRIES[1] } else { RANGE_ENTRIES[0] },
-        }
+        let [least, most] = RANGE_ENTRIES;
+        // Mostly all that is asked for, and nothing that is not: what is read costs an OSD more than anything else here.
+        let range_entries =
+            if input.delimiter.is_empty() { (input.entries_max as usize).clamp(least, most) } else { least };
+        Cursor { space, prefix: prefix.into(), after, buffered: VecDeque::new(), at_end: false, range_entries }
     }
 
     /// Reads more. Gives the number of entries.

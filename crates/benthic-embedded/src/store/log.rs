@@ -10,7 +10,7 @@ use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ const SPARE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Places in a damaged segment that are tried for a frame.
 const TRIES_MAX: usize = 4_096;
 /// Zeros that are written behind a frame together with it, for the next frames to be written over, about as many as the
-/// segment has frames, where the file has nothing to be written over: a sync of blocks that were written before takes no commit of the file system's own journal, and half
-/// the time.
+/// segment has frames, where the file has nothing to be written over: a sync of blocks that were written before takes no
+/// commit of the file system's own journal, and half the time.
 const ZEROS_BYTES_MIN: u64 = 64 * 1024;
 const ZEROS_BYTES_MAX: u64 = 1024 * 1024;
 /// A frame of this size is worth a commit.
@@ -232,6 +232,10 @@ impl Log {
         file.write_all_at(&frame.bytes, *end_bytes)
             .and_then(|()| file.sync_data())
             .map_err(|e| Error::io(Action::Write, "the log cannot be written", e))?;
+        if file.metadata().is_ok_and(|found| found.nlink() == 0) {
+            // It is on the disk, and nobody would find it.
+            return Err(Error::new(ErrorKind::Unavailable, "the log was removed by somebody"));
+        }
         *end_bytes = frame_end;
         self.len_bytes += frame_bytes;
         Ok(())

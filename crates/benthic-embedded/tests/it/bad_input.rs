@@ -149,3 +149,17 @@ fn more_attributes_than_a_reply_carries_are_refused_not_loaded() {
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     assert_eq!(block_on(pool.get_xattr(&id("o"), "3/4")).unwrap(), noise(4, 64 << 10));
 }
+
+#[test]
+fn the_directory_is_removed_under_an_open_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, pool) = with_pool(dir.path());
+    block_on(pool.write_full(&id("a"), noise(1, 100_000))).unwrap();
+    fs::remove_dir_all(dir.path()).unwrap();
+    let error = block_on(pool.write_full(&id("b"), "nobody would find it")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    assert!(error.to_string().contains("removed"), "{error}");
+    let error = block_on(pool.remove(&id("a"))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(store.close().is_err());
+}

@@ -76,12 +76,11 @@ fn merge(cursors: &mut [Cursor], out: &mut Vec<Entry>, entries_max: usize) {
 
 /// Moves the least entry. Several shards may have the same prefix.
 fn pop_least(cursors: &mut [Cursor], out: &mut Vec<Entry>) -> bool {
-    let first = |cursor: &Cursor| cursor.entries.front().map(|entry| entry.key().to_owned());
-    let Some(least) =
-        cursors.iter_mut().filter(|cursor| !cursor.entries.is_empty()).min_by_key(|cursor| first(cursor))
-    else {
-        return false;
-    };
+    fn first(cursor: &Cursor) -> Option<&str> {
+        cursor.entries.front().map(Entry::key)
+    }
+    let filled = cursors.iter_mut().filter(|cursor| !cursor.entries.is_empty());
+    let Some(least) = filled.min_by(|a, b| first(a).cmp(&first(b))) else { return false };
     let Some(entry) = least.entries.pop_front() else { return false };
     let seen = matches!((&entry, out.last()), (Entry::Prefix(new), Some(Entry::Prefix(last))) if new == last);
     if !seen {

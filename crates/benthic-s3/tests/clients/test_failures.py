@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import os
 import random
+import shutil
 import subprocess
 import time
 
@@ -161,6 +162,17 @@ def test_a_full_disk(small_disk, code_of):
         while failure_of(lambda: put("again")):
             assert time.monotonic() < until
         assert client.get_object(Bucket="full", Key="again")["Body"].read() == data
+
+
+def test_a_store_whose_directory_is_removed(tmp_path):
+    """What nobody could find again is not acknowledged."""
+    with running("file", tmp_path) as gateway:
+        client = gateway.client()
+        client.create_bucket(Bucket="gone")
+        shutil.rmtree(tmp_path / "store")
+        for _ in range(3):
+            failure = failure_of(lambda: client.put_object(Bucket="gone", Key="a", Body=b"data"))
+            assert failure in [("ServiceUnavailable", 503), ("InternalError", 500)]
 
 
 @pytest.mark.ceph

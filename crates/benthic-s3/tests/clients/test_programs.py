@@ -1,11 +1,16 @@
 """Programs of others, as people run them."""
 
+import pathlib
 import shutil
 import subprocess
 import sys
 
 import pytest
 from operations import noted
+
+HERE = pathlib.Path(__file__).parent
+# Those that want another botocore, and another DuckDB, than the tests.
+OTHER_PYTHON = pathlib.Path(sys.prefix).parent / "s3-clients-env" / "bin" / "python"
 
 
 def program(gateway, dir, name, *command):
@@ -131,3 +136,9 @@ def read_and_write_with_pyarrow(gateway, bucket):
     found = files.get_file_info(pyarrow.fs.FileSelector(f"{bucket}/dir"))
     assert sorted(info.base_name for info in found) == ["a.parquet", "large"]
     files.delete_file(f"{bucket}/dir/large")
+
+
+@pytest.mark.parametrize("client", ["s3fs", "httpfs"])
+def test_clients_in_a_python_of_their_own(gateway, bucket, tmp_path, client):
+    assert OTHER_PYTHON.exists(), "`make s3-clients-env` makes the Python that they take"
+    program(gateway, tmp_path, client, str(OTHER_PYTHON), str(HERE / f"with_{client}.py"))(bucket)
