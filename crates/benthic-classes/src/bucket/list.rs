@@ -138,7 +138,14 @@ impl Cursor {
         // Mostly all that is asked for, and nothing that is not: what is read costs an OSD more than anything else here.
         let range_entries =
             if input.delimiter.is_empty() { (input.entries_max as usize).clamp(least, most) } else { least };
-        Cursor { space, prefix: prefix.into(), after, buffered: VecDeque::new(), at_end: false, range_entries }
+        Cursor {
+            space,
+            prefix: prefix.into(),
+            after,
+            buffered: VecDeque::new(),
+            at_end: false,
+            range_entries,
+        }
     }
 
     /// Reads more. Gives the number of entries.

@@ -65,8 +65,14 @@ pub async fn pieces(at: &Striped, pieces: Range<u64>, jobs: usize, watch: &Watch
     let job = |piece| {
         let (pool, object, watch) = (Arc::clone(&at.pool), at.piece(piece), watch.clone());
         async move {
+            let object = object?;
+            let version = match pool.stat(&object).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                found => found?.1,
+            };
+            // After it was looked at: then it is what was there while the lock was held, and not what others wrote since.
             watch.check()?;
-            match pool.remove(&object?).await {
+            match pool.write(&object, WriteOp::new().assert_version(version).remove()).await {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
             }

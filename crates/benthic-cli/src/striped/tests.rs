@@ -445,3 +445,62 @@ async fn a_lock_that_is_renewed_is_no_change_of_the_first_piece() {
     assert_eq!(kind(read::fetch(to, &back, OPTIONS).await).unwrap().checked, Checked::Lengths);
     assert!(std::fs::read(&back).unwrap() == data);
 }
+
+#[tokio::test]
+async fn what_was_under_way_when_the_lock_was_lost_does_not_replace_what_others_wrote() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 2 * UNIT);
+    let other = file(here.path(), "other", 2, 2 * UNIT - 1);
+    for piece in 0..2_u64 {
+        let number = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&number);
+        let name = ObjectId::new(format!("f.{piece:016x}")).unwrap();
+        let theirs = name.clone();
+        let pool = Faulty::pool(move |_, op, sound| {
+            let is_piece = op.steps.iter().any(|step| matches!(step, WriteStep::WriteFull { .. }));
+            if is_piece && count.fetch_add(1, Ordering::SeqCst) == 2 + usize::try_from(piece).unwrap() {
+                let late = WriteOp::new().write_full("theirs").set_xattr(BEGUN_XATTR, "theirs");
+                block_on(sound.write(&theirs, late)).unwrap();
+            }
+            Ok(op)
+        })
+        .await;
+        let to = at(Arc::new(pool));
+        put(&to, &path).await.unwrap();
+        assert_eq!(put(&to, &other).await, Err(ErrorKind::Conflict));
+        let stat = to.pool.stat(&name).await.unwrap().0;
+        assert_eq!(stat.size_bytes, 6, "piece {piece}");
+    }
+}
+
+#[tokio::test]
+async fn a_removal_that_lost_the_lock_leaves_the_pieces_that_others_wrote() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 2 * UNIT);
+    let second = ObjectId::new("f.0000000000000001").unwrap();
+    let theirs = second.clone();
+    let removes = |step: &WriteStep| matches!(step, WriteStep::Remove);
+    let to = taken_over(&path, removes, move |sound, _| {
+        block_on(sound.write(&theirs, WriteOp::new().write_full("theirs"))).unwrap();
+    })
+    .await;
+    assert_eq!(kind(remove::remove(&to, 1, Duration::ZERO).await), Err(ErrorKind::Conflict));
+    assert_eq!(to.pool.stat(&second).await.unwrap().0.size_bytes, 6);
+}
+
+#[tokio::test]
+async fn pieces_that_a_copy_takes_over_get_another_version() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 3 * UNIT);
+    // Lock, beginning and two pieces.
+    let (pool, sound) = killed_at(4, None).await;
+    assert_eq!(put(&at(pool), &path).await, Err(ErrorKind::Unavailable));
+    let sound = at(sound);
+    free_lock(&sound).await;
+    let second = sound.piece(1).unwrap();
+    let before = sound.pool.stat(&second).await.unwrap().1;
+    assert_eq!(put(&sound, &path).await.unwrap().pieces_kept, 2);
+    let late = WriteOp::new().assert_version(before).remove();
+    assert_eq!(sound.pool.write(&second, late).await.map_err(|error| error.kind()), Err(ErrorKind::Conflict));
+    assert!(content(&sound, here.path()).await == std::fs::read(&path).unwrap());
+}

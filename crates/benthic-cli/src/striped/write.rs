@@ -19,8 +19,11 @@ use crate::exit::Outcome;
 use crate::local;
 use crate::progress::Progress;
 use crate::store::blocking;
+use crate::transfer::misfit;
 use benthic_classes::lock::wire::Mode;
-use benthic_core::{Action, Compare, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp};
+use benthic_core::{
+    Action, Compare, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp, WriteStep,
+};
 use bytes::Bytes;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -235,6 +238,7 @@ async fn store_locked(
             layout,
             check: options.check,
             may_be_there: may_be_there && piece < pieces_before,
+            was_begun: !matches!(head.state, State::Whole { .. }),
             begins: begins.clone(),
         };
         async move { writing.piece(piece).await }
@@ -344,6 +348,8 @@ struct Writing {
     layout: Layout,
     check: bool,
     may_be_there: bool,
+    /// Somebody else began something, and may have it under way still.
+    was_begun: bool,
     begins: Begins,
 }
 
@@ -354,14 +360,38 @@ impl Writing {
         // It is never closed.
         let in_memory = self.room.acquire().await;
         let (data, seen) = self.source.piece(self.layout, piece).await?;
-        if self.may_be_there && is_stored(pool, &object, data.len() as u64, &seen.read).await? {
-            return Ok((seen, true));
+        let len_bytes = data.len() as u64;
+        let mut found = Found::Nothing;
+        if self.may_be_there {
+            found = find(pool, &object, len_bytes, &seen.read).await?;
         }
-        self.begins.begun().await?;
-        self.begins.watch.check()?;
-        let op = WriteOp::new().write_full(data).set_xattr(PIECE_XATTR, seen.read.clone());
-        pool.write(&object, op).await?;
-        drop(in_memory);
+        let op = WriteOp::new();
+        let op = op.write_full(data).set_xattr(PIECE_XATTR, seen.read.clone());
+        loop {
+            if let Found::Same(_) = found {
+                // Another version is out of reach for what others have under way, who lost the lock.
+                if self.was_begun {
+                    let begun = self.begins.begun().await?;
+                    self.begins.watch.check()?;
+                    let op = WriteOp::new().set_xattr(PIECE_XATTR, seen.read.clone());
+                    pool.write(&object, guarded(op, piece, found, begun)).await.map_err(written_by_others)?;
+                }
+                return Ok((seen, true));
+            }
+            let begun = self.begins.begun().await?;
+            // After what is there was looked at: then it is what was there while the lock was held.
+            self.begins.watch.check()?;
+            match pool.write(&object, guarded(op.clone(), piece, found, begun)).await {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && found == Found::Nothing => {
+                    found = find(pool, &object, len_bytes, &seen.read).await?;
+                }
+                written => {
+                    written.map_err(written_by_others)?;
+                    break;
+                }
+            }
+        }
+        drop((in_memory, op));
         if self.check {
             let stored = digest_beside(pool, &object).await?;
             if stored != seen.read {
@@ -376,16 +406,51 @@ impl Writing {
     }
 }
 
+/// What has the name of a piece.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Nothing.
+    Nothing,
+    /// What is to be written, already, of this version.
+    Same(u64),
+    /// Something else, of this version.
+    Other(u64),
+}
+
+/// On condition that the piece is what was found: what was under way when the lock was lost does not replace what others wrote
+/// since. The first piece has another version after each renewal of the lock, but the note of what is begun.
+fn guarded(mut op: WriteOp, piece: u64, found: Found, begun: Bytes) -> WriteOp {
+    match found {
+        _ if piece == 0 => op.cmp_xattr(BEGUN_XATTR, Compare::Eq, begun),
+        Found::Same(version) | Found::Other(version) => op.assert_version(version),
+        Found::Nothing => {
+            op.steps.insert(0, WriteStep::Create { exclusive: true });
+            op
+        }
+    }
+}
+
+fn written_by_others(error: Error) -> Error {
+    if error.kind() != ErrorKind::Conflict {
+        return error;
+    }
+    let message = "somebody else wrote to this piece meanwhile; repeat the command";
+    Error::new(ErrorKind::Conflict, message).with_source(error)
+}
+
 /// Whether a piece is there already: by its length, the digest that was kept with it, and the one computed beside it, because
 /// other programs write to a piece and leave its attribute.
-async fn is_stored(pool: &dyn Pool, object: &ObjectId, len_bytes: u64, digest: &str) -> Result<bool> {
+async fn find(pool: &dyn Pool, object: &ObjectId, len_bytes: u64, digest: &str) -> Result<Found> {
     let reply = match pool.read(object, ReadOp::new().stat().list_xattrs()).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
         reply => reply?,
     };
     let [ReadOutput::Stat(stat), ReadOutput::Xattrs(xattrs)] = reply.outputs.as_slice() else {
-        return Ok(false);
+        return Err(misfit());
     };
     let is_kept = xattrs.get(PIECE_XATTR).is_some_and(|kept| kept == digest.as_bytes());
-    Ok(is_kept && stat.size_bytes == len_bytes && digest_beside(pool, object).await? == digest)
+    if is_kept && stat.size_bytes == len_bytes && digest_beside(pool, object).await? == digest {
+        return Ok(Found::Same(reply.version));
+    }
+    Ok(Found::Other(reply.version))
 }
