@@ -159,12 +159,13 @@ impl Source {
     }
 }
 
-/// Copies a file or a striped object to a striped object. What had the name before is gone from the first piece on that differs.
+/// Copies a file or a striped object to a striped object. What had the name before is gone from the first piece on that
+/// differs.
 ///
 /// # Errors
-/// `InvalidArgument` if objects of something else have names of the pieces, which stay as they are; `Busy`; `Conflict` if somebody
-/// else wrote to it, or the source changed, meanwhile; `Corrupt` if what arrived is not what was sent; as [`Pool::write`]. The
-/// striped object is then what it was, or incomplete, which nobody reads, and the same copy goes on.
+/// `InvalidArgument` if objects of something else have names of the pieces, which stay as they are; `Busy`; `Conflict` if
+/// somebody else wrote to it, or the source changed, meanwhile; `Corrupt` if what arrived is not what was sent; as
+/// [`Pool::write`]. The striped object is then what it was, or incomplete, which nobody reads, and the same copy goes on.
 pub async fn store(source: Source, to: &Striped, layout: Layout, options: Options) -> Outcome<Copied> {
     let size_bytes = source.size_bytes();
     let pieces = layout.pieces(size_bytes);
@@ -395,6 +396,8 @@ impl Writing {
         if self.check {
             let stored = digest_beside(pool, &object).await?;
             if stored != seen.read {
+                // Without the lock it may be what others wrote.
+                self.begins.watch.check()?;
                 let message = "what is stored is not what was read; copy it again";
                 return Err(Error::new(ErrorKind::Corrupt, message)
                     .with("object", &object)
