@@ -1,7 +1,7 @@
 //! How many placement groups pools have, and how many they should: replicas on each OSD, shares of the data, the memory that recovery
 //! takes, and what Ceph's autoscaler would do.
 
-use crate::placement::snapshot::{Pg, Pool, Snapshot, parse};
+use crate::placement::snapshot::{Pg, Pool, Snapshot, parse, setting};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_rados::RadosStore;
 use serde::{Deserialize, Serialize};
@@ -169,27 +169,19 @@ impl State {
         let usage = store.ask_monitors(json!({ "prefix": "df", "format": "json" })).await?;
         let question = json!({ "prefix": "osd pool autoscale-status", "format": "json" });
         let autoscaler = store.ask_manager(question).await.and_then(|answer| parse(&answer.output));
-        let number = async |who: &str, key: &str, default: u64| -> Result<u64> {
-            let question = json!({ "prefix": "config get", "who": who, "key": key });
-            match store.ask_monitors(question).await {
-                Ok(answer) => Ok(String::from_utf8_lossy(&answer.output).trim().parse().unwrap_or(default)),
-                Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
-                // Who may not read settings is told of the usual ones.
-                Err(_) => Ok(default),
-            }
-        };
         let settings = Settings {
-            memory_target_bytes: number("osd", "osd_memory_target", 4 << 30).await?,
-            log_entries_per_osd: number("osd", "osd_target_pg_log_entries_per_osd", 300_000).await?,
-            log_entries_min: number("osd", "osd_min_pg_log_entries", 250).await?,
-            log_entries_max: number("osd", "osd_max_pg_log_entries", 10_000).await?,
-            replicas_per_osd_max: number("mon", "mon_max_pg_per_osd", 250).await?,
+            memory_target_bytes: setting(store, "osd", "osd_memory_target", 4 << 30).await?,
+            log_entries_per_osd: setting(store, "osd", "osd_target_pg_log_entries_per_osd", 300_000).await?,
+            log_entries_min: setting(store, "osd", "osd_min_pg_log_entries", 250).await?,
+            log_entries_max: setting(store, "osd", "osd_max_pg_log_entries", 10_000).await?,
+            replicas_per_osd_max: setting(store, "mon", "mon_max_pg_per_osd", 250).await?,
         };
         Ok(State { snapshot, used_bytes: used_bytes(&usage.output)?, autoscaler, settings })
     }
 }
 
-fn used_bytes(usage: &[u8]) -> Result<BTreeMap<i64, u64>> {
+/// What each pool takes on disks, of what `df` tells.
+pub(crate) fn used_bytes(usage: &[u8]) -> Result<BTreeMap<i64, u64>> {
     #[derive(Deserialize)]
     struct Usage {
         pools: Vec<Value>,

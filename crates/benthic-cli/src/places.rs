@@ -1,6 +1,7 @@
 //! This program at several places: sites of a local cluster, or hosts that something like ssh reaches.
 
 use crate::store::{Session, blocking};
+use crate::units::shell_word;
 use benthic_ceph::local::Cluster;
 use benthic_core::{Action, Error, ErrorKind, Result, StoreUri};
 use clap::Args;
@@ -72,7 +73,7 @@ impl Places {
         let own = [program, "--json".to_owned(), "--store".to_owned(), store];
         let is_shell = words.first().is_some_and(|word| word == "ssh" || word.ends_with("/ssh"));
         // A shell at the other end takes the words apart again.
-        words.extend(own.into_iter().chain(args).map(|word| if is_shell { quoted(&word) } else { word }));
+        words.extend(own.into_iter().chain(args).map(|word| if is_shell { shell_word(&word) } else { word }));
         let place = place.to_owned();
         blocking(move || run(&words).map_err(|error| error.with("place", place))).await
     }
@@ -124,14 +125,9 @@ fn run(words: &[String]) -> Result<Value> {
         .map_err(|error| unavailable("it printed no result there".to_owned()).with_source(error))
 }
 
-/// A word that a shell leaves alone.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Places, quoted};
+    use super::Places;
 
     fn places(from: &[&str], via: Option<&str>) -> Places {
         Places { from: from.iter().map(ToString::to_string).collect(), via: via.map(ToOwned::to_owned) }
@@ -144,10 +140,5 @@ mod tests {
             assert!(places(&from, via).check().is_err(), "{from:?} {via:?}");
         }
         assert!(places(&vec!["x"; 65], None).check().is_err());
-    }
-
-    #[test]
-    fn a_shell_leaves_words_alone() {
-        assert_eq!(quoted("ceph:?conf=/x y&id='a'"), "'ceph:?conf=/x y&id='\\''a'\\'''");
     }
 }

@@ -98,6 +98,16 @@ pub fn one_line_path(path: &Path) -> String {
     one_line(&path.to_string_lossy())
 }
 
+/// A word that a shell takes as it is: in quotes, unless it needs none.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// Lower-case hexadecimal.
 pub fn hex(data: &[u8]) -> String {
     data.iter().map(|byte| format!("{byte:02x}")).collect()

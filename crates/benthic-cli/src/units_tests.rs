@@ -1,4 +1,4 @@
-use super::{count, hex, no_control, one_line, one_line_bytes, parse_hex, parse_size, size, utc};
+use super::{count, hex, no_control, one_line, one_line_bytes, parse_hex, parse_size, shell_word, size, utc};
 
 #[test]
 fn sizes_parse_and_print() {
@@ -33,6 +33,20 @@ fn text_keeps_to_its_line() {
     assert_eq!(no_control("a\\b\n"), "a\\b\\n");
     assert_eq!(one_line("a\nb\u{1b}[2J"), "a\\nb\\u{1b}[2J");
     assert_eq!(one_line_bytes(b"\xff\n"), "\\xff\\n");
+}
+
+#[test]
+fn shells_get_words_as_they_are() {
+    for (word, quoted) in [
+        ("/usr/lib/libcls_x_1.so", "/usr/lib/libcls_x_1.so"),
+        ("", "''"),
+        ("a b", "'a b'"),
+        ("~", "'~'"),
+        ("it's $HOME", r"'it'\''s $HOME'"),
+        ("ceph:?conf=/x y&id='a'", r"'ceph:?conf=/x y&id='\''a'\'''"),
+    ] {
+        assert_eq!(shell_word(word), quoted);
+    }
 }
 
 #[test]

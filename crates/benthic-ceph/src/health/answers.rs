@@ -162,6 +162,9 @@ pub struct Map {
     /// What somebody set, such as `noout`, and what always is.
     #[serde(default)]
     pub flags_set: Vec<String>,
+    /// When anything last changed.
+    #[serde(default)]
+    pub modified: String,
     /// When an OSD last went up or down.
     #[serde(default)]
     pub last_up_change: String,

@@ -1,9 +1,9 @@
 //! Judging over what a real cluster (16.2.15) answered: three OSDs on one host, pools with hostile names. What a test changes in
 //! it by hand is what it is about.
 
-use super::answers::{Health, Latencies, Pgs, Skew, Status, Usages};
+use super::answers::{Health, Latencies, Osd, Pgs, Skew, StateCount, Status, Tree, Usages};
 use super::growth::Reading;
-use super::judge::judge;
+use super::judge::{self, judge};
 use super::limits::Limits;
 use super::metrics::{self, METRICS};
 use super::report::{Finding, Report, Severity, Verdict};
@@ -159,6 +159,111 @@ fn planned_work_under_noout_is_no_alarm_until_io_stops() {
     let tree = snapshot.tree.as_mut().unwrap();
     tree.nodes.iter_mut().find(|node| node.name == "vm").unwrap().name = "other".to_owned();
     finds(&judge(&snapshot), "CephOSDDownHigh", Severity::Error);
+}
+
+fn osd(id: i32, up: u8, takes_data: u8) -> Osd {
+    let osd = json!({ "osd": id, "up": up, "in": takes_data, "state": ["exists"] });
+    serde_json::from_value(osd).unwrap()
+}
+
+#[test]
+fn work_on_a_rack_is_planned_where_noout_is_set_for_what_is_down() {
+    let mut snapshot = recorded("healthy");
+    let node = |id: i32, name: &str, kind: &str, children: &[i32]| {
+        let node = json!({ "id": id, "name": name, "type": kind, "children": children });
+        serde_json::from_value(node).unwrap()
+    };
+    let nodes = vec![
+        node(-1, "default", "root", &[-2, -3]),
+        node(-2, "r1", "rack", &[-4, -5]),
+        node(-4, "h1", "host", &[0]),
+        node(-5, "h2", "host", &[1]),
+        node(-3, "h3", "host", &[2, 3]),
+    ];
+    snapshot.tree = Some(Tree { nodes });
+    snapshot.map.as_mut().unwrap().osds = vec![osd(0, 0, 1), osd(1, 0, 1), osd(2, 1, 1), osd(3, 1, 1)];
+    for pg in snapshot.pgs.as_mut().unwrap() {
+        pg.state = "active+undersized+degraded".to_owned();
+        pg.acting = vec![2, 3];
+    }
+    set_check(&mut snapshot, "OSD_HOST_DOWN", "HEALTH_WARN", "2 hosts (2 osds) down");
+    let mut with = |nodes: &[&str], of_all: bool| {
+        let map = snapshot.map.as_mut().unwrap();
+        map.crush_node_flags =
+            nodes.iter().map(|node| ((*node).to_owned(), vec!["noout".to_owned()])).collect();
+        map.flags_set = if of_all { vec!["noout".to_owned()] } else { Vec::new() };
+        judge(&snapshot)
+    };
+    for nodes in [&["r1"][..], &["default"], &["h1", "h2"]] {
+        only_information(&with(nodes, false));
+    }
+    // Another host went down too, or nobody said which.
+    finds(&with(&["h1"], false), "CephOSDDownHigh", Severity::Error);
+    finds(&with(&[], true), "CephOSDDownHigh", Severity::Error);
+    for pg in snapshot.pgs.as_mut().unwrap() {
+        pg.acting = vec![2];
+    }
+    snapshot.map.as_mut().unwrap().crush_node_flags.insert("r1".to_owned(), vec!["noout".to_owned()]);
+    finds(&judge(&snapshot), "BenthicPGsLastCopy", Severity::Warning);
+    snapshot.pgs.as_mut().unwrap()[0].state = "undersized+degraded+peered".to_owned();
+    assert_eq!(judge(&snapshot).verdict, Verdict::Down, "too few replicas, whoever planned it");
+}
+
+#[test]
+fn an_osd_that_was_taken_out_of_service_is_no_reason_to_worry() {
+    let mut snapshot = recorded("healthy");
+    snapshot.map.as_mut().unwrap().osds.push(osd(9, 0, 0));
+    only_information(&judge(&snapshot));
+    finds(&judge(&snapshot), "BenthicOSDOut", Severity::Info);
+    for pg in snapshot.pgs.as_mut().unwrap() {
+        pg.state = "active+undersized+degraded+remapped+backfilling".to_owned();
+        pg.acting = vec![0, 2];
+    }
+    only_information(&judge(&snapshot));
+    // It went out a moment ago, and what only it had is lost.
+    let stamp = "2026-11-23T07:40:00.000000+0000";
+    snapshot.now_unix_s = stamp::unix_s(stamp).unwrap() + 5;
+    snapshot.map.as_mut().unwrap().last_in_change = stamp.to_owned();
+    snapshot.pgs.as_mut().unwrap()[0].state = "incomplete".to_owned();
+    finds(&judge(&snapshot), "CephPGsInactive", Severity::Error);
+}
+
+#[test]
+fn sums_of_placement_groups_tell_a_change_from_an_outage() {
+    let stamp = "2026-11-23T07:40:00.000000+0000";
+    let with = |state: &str, seconds: u64| {
+        let mut snapshot = recorded("healthy");
+        snapshot.pgs = None;
+        let count = |state: &str, count| StateCount { state_name: state.to_owned(), count };
+        snapshot.digest.as_mut().unwrap().pgs_by_state = vec![count("active+clean", 60_000), count(state, 9)];
+        set_check(
+            &mut snapshot,
+            "PG_AVAILABILITY",
+            "HEALTH_WARN",
+            "Reduced data availability: 9 pgs inactive",
+        );
+        let map = snapshot.map.as_mut().unwrap();
+        stamp.clone_into(&mut map.modified);
+        (map.last_up_change, map.last_in_change) = ("0.000000".to_owned(), "0.000000".to_owned());
+        snapshot.now_unix_s = stamp::unix_s(stamp).unwrap() + seconds;
+        judge(&snapshot)
+    };
+    let report = with("peering", 5);
+    finds(&report, "BenthicPGsPeering", Severity::Warning);
+    assert_eq!((report.verdict, found(&report, "BenthicPGsPeering").unwrap().count), (Verdict::Degraded, 9));
+    for (state, seconds) in [("peering", 120), ("stale+active+clean", 5), ("down", 5), ("incomplete", 5)] {
+        let report = with(state, seconds);
+        finds(&report, "CephPGsInactive", Severity::Error);
+        assert_eq!(report.verdict, Verdict::Down, "{state}");
+    }
+}
+
+#[test]
+fn what_was_done_after_now_by_another_clock_was_done_just_now() {
+    let mut snapshot = recorded("healthy");
+    snapshot.now_unix_s = 1;
+    let numbers = judge(&snapshot).numbers;
+    assert_eq!((numbers.scrubbed_days_ago_max, numbers.deep_scrubbed_days_ago_max), (Some(0.0), Some(0.0)));
 }
 
 #[test]
@@ -371,7 +476,7 @@ fn daemons_and_classes_that_differ_are_told_though_ceph_is_healthy() {
         |builds, without| Library { name: "benthic_1".to_owned(), builds, without, silent: Vec::new() };
     snapshot.libraries = Some(vec![library(vec![build("1", &[0, 1]), build("2", &[2])], vec![])]);
     let report = judge(&snapshot);
-    finds(&report, "BenthicVersionsDiffer", Severity::Warning);
+    finds(&report, "BenthicVersionsDiffer", Severity::Info);
     finds(&report, "BenthicClassBuildsDiffer", Severity::Warning);
     assert!(found(&report, "BenthicVersionsDiffer").unwrap().what.contains("1 osd 16.2.11"), "{report:?}");
     assert_eq!((report.verdict, report.ceph.as_deref()), (Verdict::Degraded, Some("HEALTH_OK")));
@@ -379,6 +484,15 @@ fn daemons_and_classes_that_differ_are_told_though_ceph_is_healthy() {
     finds(&judge(&snapshot), "BenthicClassMissing", Severity::Warning);
     snapshot.libraries = Some(vec![library(vec![build("1", &[0, 1, 2])], vec![])]);
     assert!(judge(&snapshot).findings.iter().all(|finding| !finding.name.starts_with("BenthicClass")));
+    // An upgrade is going on, until Ceph finds it too long.
+    only_information(&judge(&snapshot));
+    set_check(
+        &mut snapshot,
+        "DAEMON_OLD_VERSION",
+        "HEALTH_WARN",
+        "There are daemons running an older version of ceph",
+    );
+    finds(&judge(&snapshot), "BenthicVersionsDiffer", Severity::Warning);
 }
 
 #[test]
@@ -416,6 +530,21 @@ fn flags_that_stop_or_blind_are_more_than_planned_work() {
         finds(&with(flag), "BenthicFlagsSet", Severity::Info);
     }
     finds(&with("nodown"), "BenthicNodown", Severity::Warning);
+    let (node, osd, class) = ("nodown on vm", "nodown on osd.1", "nodown on ssd");
+    for told in [node, osd, class] {
+        let mut snapshot = recorded("healthy");
+        let map = snapshot.map.as_mut().unwrap();
+        let flags = vec!["noout".to_owned(), "nodown".to_owned()];
+        match told {
+            _ if told == node => drop(map.crush_node_flags.insert("vm".to_owned(), flags)),
+            _ if told == osd => map.osds[1].state.extend(flags),
+            _ => drop(map.device_class_flags.insert("ssd".to_owned(), flags)),
+        }
+        let report = judge(&snapshot);
+        finds(&report, "BenthicNodown", Severity::Warning);
+        finds(&report, "BenthicFlagsSet", Severity::Info);
+        assert_eq!(found(&report, "BenthicNodown").unwrap().which, [told]);
+    }
     assert_eq!(with("pauserd").verdict, Verdict::Down);
 }
 
@@ -435,6 +564,13 @@ fn an_osd_that_fills_is_told_before_it_is_full() {
     assert!(found(&judge(&snapshot), "BenthicOSDFullSoon").is_none(), "there are months left");
     snapshot.history = vec![before(1, 0.9)];
     assert_eq!(judge(&snapshot).numbers.growth, "not_growing");
+    // It fills because data come from other OSDs.
+    snapshot.history = vec![before(2, 0.70), before(1, 0.75)];
+    assert!(!judge::is_moving(&snapshot));
+    snapshot.pgs.as_mut().unwrap()[0].state = "active+remapped+backfilling".to_owned();
+    let report = judge(&snapshot);
+    assert!(judge::is_moving(&snapshot) && found(&report, "BenthicOSDFullSoon").is_none());
+    assert_eq!((report.numbers.growth, report.numbers.full_in_days), ("not_known", None));
 }
 
 #[test]

@@ -30,8 +30,9 @@ impl Movement {
 }
 
 impl Plan {
-    /// Lets the data move: limits backfills, adds rule and root to the CRUSH map, and gives the pool the rule. Repeated, it
-    /// changes nothing more. [`movement`] tells how far it is; then follows [`settle`](Plan::settle).
+    /// Lets the data move: limits backfills, adds rule and root to the CRUSH map, and gives the pool the rule and the
+    /// number of replicas. Repeated, it changes nothing more. [`movement`] tells how far it is; then follows
+    /// [`settle`](Plan::settle).
     ///
     /// # Errors
     /// `Conflict` if the cluster, the pool or the CRUSH map is another than the plan was made for; `Unavailable` if a
@@ -40,30 +41,40 @@ impl Plan {
     pub async fn begin(&self, store: &RadosStore, max_backfills: u32) -> Result<()> {
         let snapshot = Snapshot::read(store).await?;
         let pool = self.check(&snapshot)?;
-        if rule_of(&snapshot, pool) == self.new_rule {
-            return Ok(());
+        let rule = rule_of(&snapshot, pool);
+        let (has_rule, has_size) = (rule == self.new_rule, pool.size == self.new_replicas());
+        if has_rule && has_size {
+            return self.raise_min_size(store, pool).await;
         }
-        if rule_of(&snapshot, pool) != self.old_rule {
-            return Err(self.changed("the pool has got another rule", rule_of(&snapshot, pool)));
+        if rule != self.old_rule && !has_rule {
+            return Err(self.changed("the pool has got another rule", rule));
         }
+        // Of rule and number the first is changed already.
+        let grows = self.new_replicas() > self.replicas;
+        let is_begun = self.resize.is_some() && if grows { rule != self.old_rule } else { has_size };
         // Adding the rule was one change of the map.
         let is_there =
             snapshot.crush.rule_named(&self.new_rule).is_some_and(|rule| described(rule) == self.steps);
         let expected = self.crush_version + u64::from(self.adds_rule && is_there);
-        if snapshot.map.crush_version != expected || !(is_there || self.adds_rule) {
+        let is_same = snapshot.map.crush_version == expected && (is_there || self.adds_rule);
+        if !(is_same || is_begun && has_rule) {
             return Err(self.changed("the CRUSH map has changed", snapshot.map.crush_version));
         }
-        check_clean(&snapshot, pool)?;
+        if !is_begun {
+            self.check_untouched(pool)?;
+            check_clean(&snapshot, pool)?;
+        }
         if !is_there {
             let mut preview = Preview::read(store).await?;
             let new = new_map(&snapshot, &mut preview, &self.addition())?;
             set_map(store, new, snapshot.map.crush_version).await?;
         }
         set_backfills(store, Some(&max_backfills.to_string())).await?;
-        set_rule(store, &self.pool, &self.new_rule).await
+        self.change(store, pool, &self.new_rule, self.new_replicas()).await
     }
 
-    /// Lets the data move back: gives the pool its old rule. Then follows [`movement`], and [`forget`](Plan::forget).
+    /// Lets the data move back: gives the pool its old rule and number of replicas. Then follows [`movement`], and
+    /// [`forget`](Plan::forget).
     ///
     /// # Errors
     /// As [`begin`](Plan::begin); `NotFound` if the old rule is gone.
@@ -71,10 +82,10 @@ impl Plan {
         let snapshot = Snapshot::read(store).await?;
         let pool = self.check(&snapshot)?;
         let rule = rule_of(&snapshot, pool);
-        if rule == self.old_rule {
+        if rule == self.old_rule && pool.size == self.replicas {
             return Ok(());
         }
-        if rule != self.new_rule {
+        if rule != self.new_rule && rule != self.old_rule {
             return Err(self.changed("the pool has got a third rule since", rule));
         }
         if snapshot.crush.rule_named(&self.old_rule).is_none() {
@@ -82,7 +93,7 @@ impl Plan {
             return Err(Error::new(ErrorKind::NotFound, message).with("rule", &self.old_rule));
         }
         set_backfills(store, Some(&max_backfills.to_string())).await?;
-        set_rule(store, &self.pool, &self.old_rule).await
+        self.change(store, pool, &self.old_rule, self.replicas).await
     }
 
     /// Ends what [`begin`](Plan::begin) began: backfills are limited as they were.
@@ -93,13 +104,19 @@ impl Plan {
         set_backfills(store, self.max_backfills.as_deref()).await
     }
 
-    /// Ends what [`begin_undo`](Plan::begin_undo) began: removes what the plan added to the CRUSH map, unless another pool or
-    /// rule uses it by now, and limits backfills as they were.
+    /// Ends what [`begin_undo`](Plan::begin_undo) began: gives the pool its old `min_size`, removes what the plan added to
+    /// the CRUSH map, unless another pool or rule uses it by now, and limits backfills as they were.
     ///
     /// # Errors
     /// As [`RadosStore::tell_monitors`]; `Conflict` if somebody changed the CRUSH map at the same time: repeat it.
     pub async fn forget(&self, store: &RadosStore) -> Result<()> {
         let snapshot = Snapshot::read(store).await?;
+        // Not before the copies are there: with fewer I/O stops.
+        if let Some(resize) = &self.resize
+            && self.check(&snapshot)?.min_size != resize.old_min_size
+        {
+            set(store, &self.pool, "min_size", resize.old_min_size).await?;
+        }
         let used = |name: &str| snapshot.map.pools.iter().any(|pool| rule_of(&snapshot, pool) == name);
         let is_there = snapshot.crush.rule_named(&self.new_rule).is_some();
         if self.adds_rule && is_there && !used(&self.new_rule) {
@@ -117,14 +134,63 @@ impl Plan {
         self.settle(store).await
     }
 
+    /// Gives the pool a rule and a number of replicas, one right after the other, so that data move once.
+    ///
+    /// More replicas come after the rule that finds OSDs for them, and fewer before the rule that finds OSDs only for them:
+    /// otherwise placement groups would be undersized for want of OSDs.
+    async fn change(&self, store: &RadosStore, pool: &Pool, rule: &str, replicas: usize) -> Result<()> {
+        if replicas < pool.size {
+            self.set_replicas(store, replicas).await?;
+        }
+        set(store, &self.pool, "crush_rule", rule).await?;
+        if replicas > pool.size {
+            self.set_replicas(store, replicas).await?;
+        }
+        Ok(())
+    }
+
+    /// The monitors set `min_size` with the number of replicas, to what a setting says: it is put back at once. If it is to
+    /// be more than the copies that there are, [`forget`](Plan::forget) raises it when they are made.
+    async fn set_replicas(&self, store: &RadosStore, replicas: usize) -> Result<()> {
+        let Some(resize) = &self.resize else { return Ok(()) };
+        set(store, &self.pool, "size", replicas).await?;
+        set(store, &self.pool, "min_size", resize.min_size).await
+    }
+
+    /// Repairs what was interrupted between the number of replicas and `min_size`; what somebody raised since stays.
+    async fn raise_min_size(&self, store: &RadosStore, pool: &Pool) -> Result<()> {
+        match &self.resize {
+            Some(resize) if pool.min_size < resize.min_size => {
+                set(store, &self.pool, "min_size", resize.min_size).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the pool has what it had when the plan was made, where the plan changes that.
+    fn check_untouched(&self, pool: &Pool) -> Result<()> {
+        match &self.resize {
+            Some(_) if pool.size != self.replicas => {
+                Err(self.changed("the pool's number of replicas has changed", pool.size))
+            }
+            Some(resize) if pool.min_size != resize.old_min_size => {
+                Err(self.changed("the pool's min_size has changed", pool.min_size))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The pool, if cluster and pool are those that the plan was made for.
-    fn check<'a>(&self, snapshot: &'a Snapshot) -> Result<&'a Pool> {
+    pub(super) fn check<'a>(&self, snapshot: &'a Snapshot) -> Result<&'a Pool> {
         if snapshot.map.fsid != self.fsid {
             return Err(self.changed("this is another cluster", &snapshot.map.fsid));
         }
         let pool = snapshot.map.pools.iter().find(|pool| pool.id == self.pool_id);
         match pool {
-            Some(pool) if pool.name == self.pool && (pool.size, pool.pg_num) == (self.replicas, self.pgs) => {
+            Some(pool)
+                if (&pool.name, pool.pg_num) == (&self.pool, self.pgs)
+                    && [self.replicas, self.new_replicas()].contains(&pool.size) =>
+            {
                 Ok(pool)
             }
             Some(_) => {
@@ -188,8 +254,8 @@ async fn set_map(store: &RadosStore, map: Vec<u8>, version: u64) -> Result<()> {
     })
 }
 
-async fn set_rule(store: &RadosStore, pool: &str, rule: &str) -> Result<()> {
-    let command = json!({ "prefix": "osd pool set", "pool": pool, "var": "crush_rule", "val": rule });
+async fn set(store: &RadosStore, pool: &str, what: &str, to: impl std::fmt::Display) -> Result<()> {
+    let command = json!({ "prefix": "osd pool set", "pool": pool, "var": what, "val": to.to_string() });
     store.tell_monitors(command, Vec::new()).await.map(drop)
 }
 

@@ -9,6 +9,7 @@ pub mod latency;
 pub mod lint;
 pub mod plan;
 pub mod preview;
+pub mod resize;
 pub mod rule;
 pub mod simulate;
 pub mod snapshot;

@@ -1,8 +1,10 @@
-//! A plan to bring the primaries of a pool to one site: computed, shown and kept before anything is changed.
+//! A plan to bring the primaries of a pool to one site, and to give it more or fewer replicas: computed, shown and kept before
+//! anything is changed.
 
 use super::crush::Sites;
 use super::latency::{Latency, RoundTrips};
 use super::preview::{Mappings, Preview};
+use super::resize::{self, Limits, Resize, Space};
 use super::rule::{described, other_root, site_first};
 use super::snapshot::{Pool, Snapshot, parse, repeats};
 use super::spread::{SiteShare, shares};
@@ -13,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The format of plans that this version writes and reads.
-const FORMAT: u32 = 1;
+/// The format of plans that this version writes; it reads the older ones, which leave the number of replicas as it is.
+const FORMAT: u32 = 2;
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct Request {
     pub primary_site: String,
     /// What kind of bucket sites are; see [`CrushMap::sites`](super::crush::CrushMap::sites).
     pub domain: Option<String>,
+    /// How many replicas it is to have, if it is to have more or fewer.
+    pub replicas: Option<usize>,
 }
 
 /// A plan. It holds all that applying and undoing it take, and what it was made from, so that a cluster that changed since is
@@ -39,8 +43,11 @@ pub struct Plan {
     pub pool: String,
     /// The pool's number.
     pub pool_id: i64,
-    /// Its replicas.
+    /// Its replicas when the plan is made.
     pub replicas: usize,
+    /// What becomes of them, if the plan changes their number.
+    #[serde(default)]
+    pub resize: Option<Resize>,
     /// Its placement groups.
     pub pgs: u32,
     /// The CRUSH map that was looked at.
@@ -82,7 +89,7 @@ pub struct Effect {
     pub replicas_moving: usize,
     /// Bytes that are copied.
     pub bytes_moving: u64,
-    /// Bytes of all replicas.
+    /// Bytes of all replicas afterwards.
     pub bytes: u64,
     /// What the network adds to clients' operations before; empty if the OSDs have not measured it.
     pub latency_before: Vec<Latency>,
@@ -114,7 +121,8 @@ impl Plan {
     /// # Errors
     /// As [`Snapshot::read`], [`Preview::read`] and [`site_first`]; `Unsupported` for an erasure-coded pool, or a map whose
     /// weights a balancer replaced; `AlreadyExists` if the pool has this placement; `Unavailable` if an OSD of the sites is
-    /// down or out; `LimitExceeded` if CRUSH cannot place all replicas so; `Conflict` if the map changed meanwhile.
+    /// down or out; `LimitExceeded` if CRUSH cannot place all replicas so, the cluster does not allow so many, or has no space for
+    /// them; `InvalidArgument` for one replica; `Conflict` if the map changed meanwhile.
     pub async fn make(store: &RadosStore, request: &Request) -> Result<Plan> {
         let snapshot = Snapshot::read(store).await?;
         let pool = snapshot.pool(&request.pool)?;
@@ -122,8 +130,13 @@ impl Plan {
         let sites = snapshot.sites_of(pool, request.domain.as_deref())?;
         let old_rule = snapshot.crush.rule(pool.crush_rule).ok_or_else(|| no_rule(pool))?;
         let class = snapshot.crush.takes(old_rule).next().and_then(|(_, class)| class);
-        let addition = site_first(&snapshot.crush, &sites, &request.primary_site, pool.size, class)?;
+        let replicas = resize::wanted(pool, request.replicas)?;
+        let mut addition = site_first(&snapshot.crush, &sites, &request.primary_site, replicas, class)?;
         if described(old_rule) == addition.steps {
+            // Only the number changes, whatever the rule is called.
+            addition = Addition { root: None, rule: old_rule.rule_name.clone(), ..addition };
+        }
+        if addition.rule == old_rule.rule_name && replicas == pool.size {
             let message =
                 "the pool's primaries are at this site already; `benthic placement show` tells where";
             return Err(Error::new(ErrorKind::AlreadyExists, message)
@@ -132,10 +145,21 @@ impl Plan {
         }
         check_sites(&snapshot, &sites)?;
         let mut preview = Preview::read(store).await?;
-        let (before, after) = foresee(&snapshot, &mut preview, pool, &addition)?;
+        if replicas != pool.size {
+            Limits::read(store).await?.check(&snapshot, pool, replicas)?;
+        }
+        let (before, after) = foresee(&snapshot, &mut preview, pool, &addition, replicas)?;
         let bytes = bytes_of(store, pool).await?;
         let round_trips = RoundTrips::read(store, &sites).await?;
-        let warnings = warnings(&snapshot, pool, &sites, &after);
+        let mut warnings = warnings(&snapshot, pool, &sites, &after);
+        let resize = if replicas == pool.size {
+            None
+        } else {
+            let space = Space::read(store, pool).await?;
+            let resize = Resize::new(&snapshot, pool, replicas, &space, (&before, &after), &bytes)?;
+            warnings.extend(resize.warnings(&snapshot));
+            Some(resize)
+        };
         let share = |mappings: &Mappings| {
             let placed: Vec<_> = mappings.values().map(|osds| (osds[0], osds.clone())).collect();
             shares(&snapshot, &sites, &placed)
@@ -145,7 +169,7 @@ impl Plan {
             after: share(&after),
             latency_before: round_trips.latencies(&sites, &before),
             latency_after: round_trips.latencies(&sites, &after),
-            bytes: bytes.values().sum::<u64>() * pool.size as u64,
+            bytes: bytes.values().sum::<u64>() * replicas as u64,
             warnings,
             pgs_moving: 0,
             primaries_moving: 0,
@@ -166,6 +190,7 @@ impl Plan {
             pool: pool.name.clone(),
             pool_id: pool.id,
             replicas: pool.size,
+            resize,
             pgs: pool.pg_num,
             crush_version: snapshot.map.crush_version,
             old_rule: old_rule.rule_name.clone(),
@@ -190,12 +215,17 @@ impl Plan {
         let value: Value = serde_json::from_slice(json).map_err(|error| {
             invalid("this is no plan; `benthic placement plan` makes one").with_source(error)
         })?;
-        if value["format"].as_u64() != Some(FORMAT.into()) {
+        if !value["format"].as_u64().is_some_and(|format| (1..=u64::from(FORMAT)).contains(&format)) {
             return Err(invalid("this is no plan, or one of another version of benthic")
                 .with("format", &value["format"]));
         }
         serde_json::from_value(value)
             .map_err(|error| invalid("the plan is damaged; make another").with_source(error))
+    }
+
+    /// How many replicas the pool has afterwards.
+    pub fn new_replicas(&self) -> usize {
+        self.resize.as_ref().map_or(self.replicas, |resize| resize.replicas)
     }
 
     /// What the plan adds to the CRUSH map.
@@ -277,6 +307,7 @@ fn foresee(
     preview: &mut Preview,
     pool: &Pool,
     addition: &Addition,
+    replicas: usize,
 ) -> Result<(Mappings, Mappings)> {
     let is_of = |pgid: &str| pgid.split_once('.').is_some_and(|(id, _)| id == pool.id.to_string());
     let now = preview.mappings(None)?;
@@ -298,13 +329,16 @@ fn foresee(
     let compiled = preview.compile(&text::with_steps(&added, &old_rule.rule_name, &addition.steps))?;
     let mut then = preview.mappings(Some(&compiled))?;
     then.retain(|pgid, _| is_of(pgid));
-    let bad = then.iter().find(|(_, osds)| osds.len() < pool.size || repeats(osds));
+    if replicas != pool.size {
+        then = resize::foresee(snapshot, preview, &compiled, pool, replicas, then)?;
+    }
+    let bad = then.iter().find(|(_, osds)| osds.len() < replicas || repeats(osds));
     if let Some((pgid, osds)) = bad {
         let message = "CRUSH would not find an OSD for every replica; the sites may be too unequal or have too few hosts";
         return Err(Error::new(ErrorKind::LimitExceeded, message)
             .with("pg", pgid)
             .with("osds", format_args!("{osds:?}"))
-            .with("replicas", pool.size));
+            .with("replicas", replicas));
     }
     let now = now.into_iter().filter(|(pgid, osds)| is_of(pgid) && !osds.is_empty()).collect();
     Ok((now, then))

@@ -1,6 +1,7 @@
 //! What a CRUSH map would do: computed by Ceph's own `crushtool` and `osdmaptool`, on copies in a directory of its own.
 
 use super::crush::CrushMap;
+use super::snapshot::Pool;
 use crate::local::tools;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use benthic_rados::RadosStore;
@@ -106,6 +107,24 @@ impl Preview {
         weights: &[(i32, f64)],
     ) -> Result<Mapping> {
         map_inputs(&self.crush(), rule, replicas, inputs, None, weights)
+    }
+
+    /// What the rule of a pool chooses in a compiled map for each of its placement groups; OSDs as in
+    /// [`try_rule`](Preview::try_rule).
+    ///
+    /// # Errors
+    /// As [`text`](Preview::text).
+    pub(super) fn try_compiled(
+        &mut self,
+        compiled: &[u8],
+        pool: &Pool,
+        replicas: usize,
+        weights: &[(i32, f64)],
+    ) -> Result<Mapping> {
+        let file = self.file("crush");
+        write(&file, compiled)?;
+        let id = u32::try_from(pool.id).ok();
+        map_inputs(&file, pool.crush_rule, replicas, pool.pg_num, id, weights)
     }
 
     fn osdmap(&self) -> PathBuf {

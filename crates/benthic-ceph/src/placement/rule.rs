@@ -34,7 +34,7 @@ pub fn site_first(
             .with("site", primary));
     }
     if replicas < 2 {
-        let message = "a pool with one replica has nothing for other sites; `ceph osd pool set POOL size 3` comes first";
+        let message = "a pool with one replica has nothing for other sites; --replicas gives it more";
         return Err(Error::new(ErrorKind::InvalidArgument, message).with("replicas", replicas));
     }
     let leaf = leaf(crush, sites);

@@ -41,6 +41,12 @@ pub struct OsdMap {
     /// Placement groups that somebody, usually the balancer, moved away from where CRUSH has them.
     #[serde(default)]
     pub pg_upmap_items: Vec<Value>,
+    /// The share of its space from which Ceph warns of an OSD.
+    #[serde(default)]
+    pub nearfull_ratio: f64,
+    /// The share from which an OSD takes no replicas from others.
+    #[serde(default)]
+    pub backfillfull_ratio: f64,
 }
 
 /// A pool.
@@ -56,6 +62,9 @@ pub struct Pool {
     kind: u32,
     /// Replicas, or chunks if it is erasure-coded.
     pub size: usize,
+    /// With fewer of them a placement group takes no reads and writes.
+    #[serde(default)]
+    pub min_size: usize,
     /// The number of its rule.
     pub crush_rule: i64,
     /// Placement groups.
@@ -63,6 +72,9 @@ pub struct Pool {
     /// `on` if the autoscaler changes that.
     #[serde(default)]
     pub pg_autoscale_mode: String,
+    /// What was set for it, with commas between.
+    #[serde(default)]
+    pub flags_names: String,
 }
 
 /// An OSD.
@@ -207,6 +219,19 @@ pub async fn read_map(store: &RadosStore) -> Result<OsdMap> {
 pub async fn read_pgs(store: &RadosStore) -> Result<Vec<Pg>> {
     let question = json!({ "prefix": "pg dump", "dumpcontents": ["pgs_brief"], "format": "json" });
     parse_pgs(&store.ask_manager(question).await?.output)
+}
+
+/// What a number in the monitors' configuration is. Who may not read it is told of the usual one.
+///
+/// # Errors
+/// `Unavailable` if no monitor answers.
+pub(crate) async fn setting(store: &RadosStore, who: &str, key: &str, default: u64) -> Result<u64> {
+    let question = json!({ "prefix": "config get", "who": who, "key": key });
+    match store.ask_monitors(question).await {
+        Ok(answer) => Ok(String::from_utf8_lossy(&answer.output).trim().parse().unwrap_or(default)),
+        Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
+        Err(_) => Ok(default),
+    }
 }
 
 pub(super) fn parse_pgs(dump: &[u8]) -> Result<Vec<Pg>> {

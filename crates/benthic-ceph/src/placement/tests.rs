@@ -2,6 +2,7 @@ use super::crush::{CrushMap, Sites};
 use super::latency::RoundTrips;
 use super::plan::{Plan, warnings};
 use super::preview::Mappings;
+use super::resize::{Limits, Resize, Space, Usage, extend, wanted};
 use super::rule::site_first;
 use super::snapshot::{OsdMap, Snapshot, parse, parse_pgs, repeats};
 use super::spread::spread;
@@ -151,8 +152,128 @@ fn a_site_that_will_be_full_first_is_told() {
 
 #[test]
 fn what_is_no_plan_is_refused() {
-    for text in ["", "{}", "[]", "{\"format\":2}", "{\"format\":1}", "\u{0}"] {
+    for text in
+        ["", "{}", "[]", "{\"format\":0}", "{\"format\":1}", "{\"format\":2}", "{\"format\":3}", "\u{0}"]
+    {
         let error = Plan::parse(text.as_bytes()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text:?}: {error}");
+    }
+}
+
+fn refused<T: std::fmt::Debug>(result: benthic_core::Result<T>, kind: ErrorKind, word: &str) {
+    let error = result.unwrap_err();
+    assert!(error.kind() == kind && error.to_string().contains(word), "{error}");
+}
+
+#[test]
+fn a_number_of_replicas_is_more_than_one_and_no_more_than_ceph_has() {
+    let snapshot = snapshot();
+    let pool = snapshot.pool("near").unwrap();
+    assert_eq!((wanted(pool, None).unwrap(), wanted(pool, Some(2)).unwrap()), (3, 2));
+    for count in [0, 1] {
+        refused(wanted(pool, Some(count)), ErrorKind::InvalidArgument, "no copy");
+    }
+    for count in [11, usize::MAX] {
+        refused(wanted(pool, Some(count)), ErrorKind::LimitExceeded, "replicas_max=10");
+    }
+}
+
+#[test]
+fn what_the_monitors_would_refuse_is_told_before() {
+    let mut snapshot = snapshot();
+    let check = |snapshot: &Snapshot, pgs_per_osd, min_size, replicas| {
+        Limits { pgs_per_osd, min_size }.check(snapshot, snapshot.pool("near").unwrap(), replicas)
+    };
+    // 32 placement groups of this pool, and one of another with three replicas, on six OSDs.
+    check(&snapshot, 22, 0, 4).unwrap();
+    refused(check(&snapshot, 21, 0, 4), ErrorKind::LimitExceeded, "pg_replicas=131");
+    check(&snapshot, 1, 0, 2).unwrap();
+    // Ceph would ask for four copies, and there are three.
+    check(&snapshot, 250, 0, 6).unwrap();
+    refused(check(&snapshot, 250, 0, 7), ErrorKind::LimitExceeded, "two plans");
+    refused(check(&snapshot, 250, 4, 4), ErrorKind::LimitExceeded, "min_size=4");
+    refused(check(&snapshot, 250, 3, 2), ErrorKind::LimitExceeded, "min_size=3");
+    snapshot.map.pools[1].flags_names = "hashpspool,nosizechange".to_owned();
+    refused(check(&snapshot, 250, 0, 4), ErrorKind::Unsupported, "nosizechange false");
+}
+
+#[test]
+fn new_replicas_come_after_those_that_there_are() {
+    let snapshot = snapshot();
+    let pool = snapshot.pool("near").unwrap();
+    let then = |osds: &[&[i32]]| -> Mappings {
+        let name = |seed: usize| format!("2.{seed:x}");
+        osds.iter().enumerate().map(|(seed, osds)| (name(seed), osds.to_vec())).collect()
+    };
+    let chosen = vec![vec![0, 1, 2, 4], vec![3, 4, 5, 1], vec![0, 4, 5, 1]];
+    // Another primary by affinity; one that the balancer moved; one that it moved to where the new replica is to be.
+    let found = extend(then(&[&[1, 0, 2], &[3, 4, 2], &[0, 1, 5]]), &chosen, pool, 2).unwrap();
+    assert_eq!(found, then(&[&[1, 0, 2, 4], &[3, 4, 2, 1], &[0, 4, 5, 1]]));
+    let strange = then(&[&[1, 0, 2], &[3, 4, 2], &[0, 1, 5]]);
+    refused(extend(strange, &chosen, pool, 1), ErrorKind::Unavailable, "pgp_num");
+    refused(extend(then(&[&[0, 1, 2]]), &Vec::new(), pool, 0), ErrorKind::Unavailable, "pgs=1");
+}
+
+#[test]
+fn more_replicas_need_space_on_each_osd() {
+    const GIB: u64 = 1 << 30;
+    let mut snapshot = snapshot();
+    snapshot.map.nearfull_ratio = 0.85;
+    snapshot.map.backfillfull_ratio = 0.9;
+    let mappings = |osds: &[i32]| Mappings::from([("2.0".to_owned(), osds.to_vec())]);
+    let (before, after) = (mappings(&[0, 1]), mappings(&[0, 1, 2]));
+    let bytes = [("2.0".to_owned(), 8 * GIB)].into();
+    let resize = |used_gib: u64, pool_bytes, replicas: usize, min_size| {
+        let usage = |id, used_kib| Usage { id, total_kib: 100 << 20, used_kib };
+        // The fullest has nothing of this pool.
+        let usages =
+            vec![usage(0, 30 << 20), usage(1, 40 << 20), usage(2, used_gib << 20), usage(3, 99 << 20)];
+        let mut pool = snapshot.pool("near").unwrap().clone();
+        (pool.size, pool.min_size) = if replicas == 3 { (2, min_size) } else { (3, min_size) };
+        let moves = if replicas == 3 { (&before, &after) } else { (&after, &before) };
+        Resize::new(&snapshot, &pool, replicas, &Space::new(usages, pool_bytes), moves, &bytes)
+    };
+    let fits = resize(70, 0, 3, 2).unwrap();
+    assert_eq!((fits.disk_bytes, fits.new_disk_bytes), (16 * GIB, 24 * GIB));
+    assert_eq!((fits.fullest_osd, (100.0 * fits.fullest_share).round() as u64), (2, 78));
+    assert_eq!((fits.old_min_size, fits.min_size, fits.warnings(&snapshot)), (2, 2, vec![]));
+    // On disks it takes twice as much.
+    let larger = resize(70, 32 * GIB, 3, 2).unwrap();
+    assert_eq!((larger.disk_bytes, larger.new_disk_bytes), (32 * GIB, 48 * GIB));
+    assert_eq!(larger.warnings(&snapshot), ["osd.2 will be 86% full, and the cluster warns from 85%"]);
+    refused(resize(80, 32 * GIB, 3, 2), ErrorKind::LimitExceeded, "osd=2");
+    assert!(resize(70, 0, 3, 1).unwrap().warnings(&snapshot)[0].contains("acknowledged with one copy"));
+    // Fewer give space back, and min_size is never more than they are.
+    let fewer = resize(95, 0, 2, 3).unwrap();
+    assert_eq!((fewer.disk_bytes, fewer.new_disk_bytes), (24 * GIB, 16 * GIB));
+    assert_eq!((fewer.old_min_size, fewer.min_size), (3, 2));
+    assert!(fewer.warnings(&snapshot)[0].contains("min_size becomes 2"));
+}
+
+#[test]
+fn a_plan_holds_for_the_replicas_that_it_knows_and_older_plans_for_theirs() {
+    let mut snapshot = snapshot();
+    let effect = serde_json::json!({ "before": [], "after": [], "pgs_moving": 0, "primaries_moving": 0, "replicas_moving": 0,
+        "bytes_moving": 0, "bytes": 0, "latency_before": [], "latency_after": [], "warnings": [] });
+    let mut json = serde_json::json!({ "format": 1, "fsid": snapshot.map.fsid, "pool": "near", "pool_id": 2, "replicas": 3,
+        "pgs": 32, "crush_version": 9, "old_rule": "replicated_rule", "new_rule": "benthic-um-first", "steps": [],
+        "adds_rule": true, "other_root": "benthic-not-um", "adds_root_of": null, "domain": "datacenter",
+        "primary_site": "um", "max_backfills": null, "effect": effect });
+    let old = Plan::parse(json.to_string().as_bytes()).unwrap();
+    assert_eq!((old.new_replicas(), &old.resize), (3, &None));
+    json["format"] = 2.into();
+    json["resize"] = serde_json::json!({ "replicas": 2, "old_min_size": 2, "min_size": 2, "disk_bytes": 0,
+        "new_disk_bytes": 0, "fullest_osd": 0, "fullest_share": 0.5 });
+    let new = Plan::parse(json.to_string().as_bytes()).unwrap();
+    assert_eq!(Plan::parse(&serde_json::to_vec(&new).unwrap()).unwrap(), new);
+    let allowed = |plan: &Plan, snapshot: &Snapshot| plan.check(snapshot).map(|pool| pool.size);
+    for (size, by_old, by_new) in [(3, true, true), (2, false, true), (4, false, false)] {
+        snapshot.map.pools[1].size = size;
+        for (plan, allows) in [(&old, by_old), (&new, by_new)] {
+            match allowed(plan, &snapshot) {
+                Ok(found) => assert!(allows && found == size, "{size}"),
+                Err(error) => assert!(!allows && error.kind() == ErrorKind::Conflict, "{size}: {error}"),
+            }
+        }
     }
 }

@@ -148,10 +148,11 @@ fn suggestion(pool: &PoolShare) -> String {
     }
     // A name that does not keep to its line is for a person to type.
     let comment = if name == pool.pool { "" } else { "# " };
-    let quoted = name.replace('\'', "'\\''");
     format!(
-        "{comment}ceph osd pool set '{quoted}' pg_num {}   # {} now, {share}",
-        pool.suggested, pool.pg_num
+        "{comment}ceph osd pool set {} pg_num {}   # {} now, {share}",
+        units::shell_word(&name),
+        pool.suggested,
+        pool.pg_num
     )
 }
 

@@ -211,6 +211,11 @@ fn a_pool_that_is_split(patient: &Patient<'_>) {
     no_alarm(&report);
     assert!(is(&report, "BenthicFlagsSet", "info") && report["ceph"] == "HEALTH_WARN", "{report}");
     patient.ceph(&["osd", "unset", "norebalance"]);
+    patient.ceph(&["osd", "set-group", "nodown", "osd.1"]);
+    let report = patient.look(&[]);
+    assert!(is(&report, "BenthicNodown", "warning") && report["verdict"] == "degraded", "{report}");
+    assert_eq!(finding(&report, "BenthicNodown").unwrap()["which"], json!(["nodown on osd.1"]));
+    patient.ceph(&["osd", "unset-group", "nodown", "osd.1"]);
 }
 
 fn work_under_noout(patient: &Patient<'_>) {

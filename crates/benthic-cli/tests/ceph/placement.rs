@@ -1,6 +1,7 @@
 //! The placement of pools at sites: shown, looked through, planned, applied and undone on a cluster with three sites.
 
-use crate::support::{CLUSTER_DIR, Home, Removed, failed, printed, shared_store, status, wait_for};
+use crate::support::{CLUSTER_DIR, Home, Removed, daemon, failed, printed, shared_store, status, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
 use std::process::{Command, Output};
@@ -128,12 +129,11 @@ fn the_primaries_of_a_pool_go_to_a_site_and_back() {
     plans_that_cannot_be(&sites);
     a_map_that_changed_is_not_touched(&sites);
     applied_and_undone(&sites);
+    more_and_fewer_replicas(&sites);
     rules_that_look_healthy(&sites);
     a_site_that_is_down(&sites);
 
-    home.ok(&["cluster", "kill", "mgr.a"]);
-    let error = sites.fails(9, &["show"]);
-    assert!(error.contains("the manager did not answer") && error.contains("ceph mgr"), "{error}");
+    a_manager_that_does_not_answer(&sites);
 }
 
 fn placement_groups_are_counted(sites: &Sites<'_>) {
@@ -221,6 +221,9 @@ fn plans_that_cannot_be(sites: &Sites<'_>) {
     sites.pool("many", "4");
     assert!(refused(11, "many", "um", &[]).contains("too few hosts"));
     sites.ceph(&["osd", "pool", "delete", "many", "many", "--yes-i-really-really-mean-it"]);
+    assert!(refused(11, "near", "um", &["--replicas", "4"]).contains("too few hosts"));
+    assert!(refused(6, "near", "um", &["--replicas", "1"]).contains("no copy"));
+    assert!(refused(11, "near", "um", &["--replicas", "11"]).contains("replicas_max=10"));
     sites.ceph(&["osd", "pool", "create", "coded", "8", "8", "erasure"]);
     assert!(refused(7, "coded", "um", &[]).contains("erasure-coded"));
     sites.ceph(&["osd", "pool", "delete", "coded", "coded", "--yes-i-really-really-mean-it"]);
@@ -302,6 +305,94 @@ fn applied_and_undone(sites: &Sites<'_>) {
     }
 }
 
+/// Three replicas become two, and three again, each of which is undone.
+fn more_and_fewer_replicas(sites: &Sites<'_>) {
+    let (before, near) = (sites.crush(), sites.placement("near"));
+    let plan = |replicas: &str, file: &str| {
+        let args = ["plan", "--pool", "near", "--primary-site", "um", "--replicas", replicas, "--out", file];
+        sites.ok(&args)["plan"].take()
+    };
+    let is = |replicas: usize, min_size: usize| {
+        let pools = sites.ask(&["osd", "dump"]);
+        let pools = pools["pools"].as_array().unwrap();
+        let pool = pools.iter().find(|pool| pool["pool_name"] == "near").unwrap();
+        assert_eq!((&pool["size"], &pool["min_size"]), (&json!(replicas), &json!(min_size)));
+        let shown = sites.ok(&["show", "--pool", "near"]);
+        for problem in ["undersized", "repeating", "doubled_at_a_site", "unclean"] {
+            assert_eq!(shown[problem], 0, "{shown}");
+        }
+        let read = sites.home.ok(&["--json", "--store", &sites.store, "bench", "seq", "near"]);
+        let read: Value = serde_json::from_str(&read).unwrap();
+        assert_eq!((&read["operations"], &read["errors"]), (&json!(64), &json!(0)), "nothing is lost");
+        shown
+    };
+    let is_as_planned = |plan: &Value, replicas, min_size| {
+        let shown = is(replicas, min_size);
+        assert_eq!(shown["sites"], plan["effect"]["after"], "as it was foreseen");
+        let um = shown["sites"].as_array().unwrap().iter().find(|site| site["site"] == "um").unwrap();
+        assert_eq!((&um["primaries"], &um["replicas"]), (&json!(32), &json!(32)), "{shown}");
+    };
+
+    let fewer = plan("2", "two.json");
+    let resize = &fewer["resize"];
+    assert_eq!(
+        (&resize["replicas"], &resize["old_min_size"], &resize["min_size"]),
+        (&2.into(), &2.into(), &2.into())
+    );
+    let number = |name: &str| resize[name].as_u64().unwrap();
+    let kept = number("disk_bytes") / 3 * 2;
+    assert!(kept > 0 && number("new_disk_bytes").abs_diff(kept) < 3, "{resize}");
+    assert!(fewer["effect"]["warnings"].to_string().contains("min_size stays 2"), "{fewer}");
+    // What is not as it was when the plan was made.
+    sites.ceph(&["osd", "pool", "set", "near", "min_size", "1"]);
+    assert!(sites.fails(5, &["apply", "two.json"]).contains("min_size has changed"));
+    sites.ceph(&["osd", "pool", "set", "near", "min_size", "2"]);
+    // Its placement groups peer for a moment, and until then the plan is refused.
+    wait_for("the plan to be applied", || sites.run(&["apply", "two.json"]).status.success());
+    for _ in ["applied already", "and again"] {
+        assert_eq!(sites.ok(&["apply", "two.json"])["outcome"], "applied");
+        is_as_planned(&fewer, 2, 2);
+    }
+
+    let again = ["plan", "--pool", "near", "--primary-site", "um", "--out", "again.json", "--replicas"];
+    let again = |replicas: &'static str| [&again[..], &[replicas]].concat();
+    assert!(sites.fails(4, &again("2")).contains("already"));
+    sites.ceph(&["config", "set", "mon", "mon_max_pg_per_osd", "30"]);
+    assert!(sites.fails(11, &again("3")).contains("mon_max_pg_per_osd=30"));
+    sites.ceph(&["config", "rm", "mon", "mon_max_pg_per_osd"]);
+
+    let more = plan("3", "three.json");
+    assert_eq!(
+        (&more["new_rule"], &more["adds_rule"]),
+        (&more["old_rule"], &json!(false)),
+        "only the number"
+    );
+    assert_eq!(more["effect"]["replicas_moving"], 32, "{more}");
+    assert_eq!(sites.ok(&["apply", "three.json"])["outcome"], "applied");
+    is_as_planned(&more, 3, 2);
+    // Another number than the plan knows.
+    sites.ceph(&["osd", "pool", "set", "near", "size", "4"]);
+    assert!(sites.fails(5, &["undo", "three.json"]).contains("replicas"));
+    sites.ceph(&["osd", "pool", "set", "near", "size", "3"]);
+    for _ in ["undone", "undone already"] {
+        assert_eq!(sites.ok(&["undo", "three.json"])["outcome"], "undone");
+        is_as_planned(&fewer, 2, 2);
+    }
+
+    // Another pool uses the rule by now: it stays until that pool has another one.
+    sites.ceph(&["osd", "pool", "set", "other", "crush_rule", "benthic-um-first"]);
+    assert_eq!(sites.ok(&["undo", "two.json"])["outcome"], "undone");
+    is(3, 2);
+    assert_eq!(sites.placement("near"), near);
+    assert!(
+        sites.crush() != before && sites.ceph(&["osd", "crush", "rule", "ls"]).contains("benthic-um-first")
+    );
+    sites.ceph(&["osd", "pool", "set", "other", "crush_rule", "replicated_rule"]);
+    sites.wait_clean();
+    assert_eq!(sites.ok(&["undo", "two.json"])["outcome"], "undone");
+    assert_eq!(sites.crush(), before);
+}
+
 fn rules_that_look_healthy(sites: &Sites<'_>) {
     let steps = "step take um\nstep chooseleaf firstn 1 type host\nstep emit\nstep take default\n\
         step chooseleaf firstn -1 type datacenter\nstep emit";
@@ -336,6 +427,25 @@ fn a_site_that_is_down(sites: &Sites<'_>) {
     let at = |site: &Value| site["site"] == "msu" && site["osds_serving"] == 1;
     assert!(sites.sites_of("near").iter().any(at));
     sites.home.ok(&["cluster", "start", "osd.1"]);
+}
+
+/// First it hangs, then it is dead.
+fn a_manager_that_does_not_answer(sites: &Sites<'_>) {
+    let before = (sites.crush(), sites.crush_version());
+    let plan = ["plan", "--pool", "near", "--primary-site", "um", "--out", "hung.json"];
+    let is_refused = |args: &[&str]| {
+        let error = sites.fails(9, args);
+        assert!(error.contains("the manager did not answer") && error.contains("ceph mgr"), "{error}");
+    };
+    let pid = daemon(&status(sites.home), "mgr.a")["pid"].as_i64().unwrap();
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    is_refused(&plan);
+    is_refused(&["apply", "two.json"]);
+    assert!(!sites.home.path("hung.json").exists());
+    assert_eq!((sites.crush(), sites.crush_version()), before);
+    sites.home.ok(&["cluster", "kill", "mgr.a"]);
+    is_refused(&["show"]);
 }
 
 #[test]

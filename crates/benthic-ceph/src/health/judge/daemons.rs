@@ -153,7 +153,8 @@ fn slow_disks(scene: &Scene<'_>) -> Option<Finding> {
         .then(|| Finding::new("BenthicOSDSlowDisk", Severity::Warning, what, next).of(osd_names(&slow)))
 }
 
-/// Ceph calls a cluster healthy whose daemons differ, as it is during an upgrade; one that stopped half-way looks the same.
+/// Daemons differ during every upgrade. Ceph tells of one that stopped half-way, a week later
+/// (`mon_warn_older_version_delay`); until then it is good to know.
 fn versions(scene: &Scene<'_>) -> Option<Finding> {
     let versions = scene.snapshot.versions.as_ref()?;
     let all: BTreeSet<&String> = versions
@@ -172,11 +173,10 @@ fn versions(scene: &Scene<'_>) -> Option<Finding> {
         .collect();
     let what = format!("daemons run {} versions: {}", all.len(), each.join(", "));
     let next = "finish the upgrade; `ceph versions` counts them, `ceph tell osd.N version` asks one";
-    let finding = Finding::new("BenthicVersionsDiffer", Severity::Warning, what, next).of(each);
-    Some(if scene.check("DAEMON_OLD_VERSION").is_some() {
-        finding.check("DAEMON_OLD_VERSION")
-    } else {
-        finding
+    let finding = |severity| Finding::new("BenthicVersionsDiffer", severity, what, next).of(each);
+    Some(match scene.check("DAEMON_OLD_VERSION") {
+        Some(_) => finding(Severity::Warning).check("DAEMON_OLD_VERSION"),
+        None => finding(Severity::Info),
     })
 }
 

@@ -20,6 +20,8 @@ const PLANNED_FLAGS: [&str; 11] = [
     "notieragent",
     "noautoscale",
 ];
+/// What hides OSDs that are dead.
+const BLIND_FLAG: &str = "nodown";
 /// What stops clients.
 const PAUSE_FLAGS: [&str; 3] = ["pause", "pauserd", "pausewr"];
 /// ceph-mixin looks as far ahead.
@@ -46,19 +48,30 @@ fn flags(scene: &Scene<'_>) -> Vec<Finding> {
         let finding = Finding::new("BenthicPaused", Severity::Error, what, "`ceph osd unpause`");
         findings.push(finding.stops_io().check("OSDMAP_FLAGS").of(paused));
     }
-    let blind = set(&["nodown"]);
-    if !blind.is_empty() {
-        let what = "nodown is set: an OSD that dies is not noticed, and clients wait for it";
-        let finding = Finding::new("BenthicNodown", Severity::Warning, what, "`ceph osd unset nodown`");
-        findings.push(finding.check("OSDMAP_FLAGS").of(blind));
+    // For a host, a rack, a class of devices, or an OSD.
+    let of_some = |of: &[&str]| -> Vec<String> {
+        let nodes = map.crush_node_flags.iter().chain(&map.device_class_flags);
+        let nodes = nodes.map(|(node, flags)| (node.clone(), flags));
+        let osds = map.osds.iter().map(|osd| (format!("osd.{}", osd.id), &osd.state));
+        let told = |(node, flags): (String, &Vec<String>)| -> Vec<String> {
+            let flags = flags.iter().filter(|flag| of.contains(&flag.as_str()));
+            flags.map(|flag| format!("{flag} on {node}")).collect()
+        };
+        nodes.chain(osds).flat_map(told).collect()
+    };
+    for (blind, check) in [(set(&[BLIND_FLAG]), "OSDMAP_FLAGS"), (of_some(&[BLIND_FLAG]), "OSD_FLAGS")] {
+        if !blind.is_empty() {
+            let what = format!(
+                "{} set: an OSD there that dies is not noticed, and clients wait for it",
+                shortened(&blind)
+            );
+            let next = "`ceph osd unset nodown`, or `ceph osd unset-group nodown NODE`";
+            let finding = Finding::new("BenthicNodown", Severity::Warning, what, next);
+            findings.push(finding.check(check).of(blind));
+        }
     }
     let mut planned = set(&PLANNED_FLAGS);
-    let nodes = map.crush_node_flags.iter().chain(&map.device_class_flags);
-    planned.extend(nodes.flat_map(|(node, flags)| flags.iter().map(move |flag| format!("{flag} on {node}"))));
-    for osd in &map.osds {
-        let flags = osd.state.iter().filter(|word| PLANNED_FLAGS.contains(&word.as_str()));
-        planned.extend(flags.map(|flag| format!("{flag} on osd.{}", osd.id)));
-    }
+    planned.extend(of_some(&PLANNED_FLAGS));
     if !planned.is_empty() {
         let what = format!("{} set: somebody is at work on the cluster", shortened(&planned));
         let next = "`ceph osd unset FLAG` when the work is done";
@@ -134,7 +147,11 @@ fn rules(scene: &Scene<'_>) -> Vec<Finding> {
     scene.snapshot.rules.iter().flatten().filter_map(finding).collect()
 }
 
+/// While data move the fullest OSD fills or empties by that, and no line through readings tells anything.
 pub(super) fn growth(scene: &Scene<'_>) -> Growth {
+    if scene.groups.are_moving() {
+        return Growth::Unknown;
+    }
     let usage = scene.snapshot.usage.as_ref();
     let now = usage.and_then(|usage| growth::fullest(usage, scene.snapshot.now_unix_s));
     match (now, scene.map) {

@@ -62,7 +62,7 @@ struct Scene<'a> {
 #[derive(Default)]
 struct Down {
     osds: Vec<i32>,
-    /// Whether `noout` covers all of them, and they are in one place.
+    /// Whether `noout` covers all of them, and they are in one place, or below nodes that it was set for.
     planned: bool,
 }
 
@@ -95,14 +95,24 @@ pub fn judge(snapshot: &Snapshot) -> Report {
     }
 }
 
+/// Whether data are on their way to other OSDs, so that how full an OSD is tells nothing of how fast it fills.
+pub fn is_moving(snapshot: &Snapshot) -> bool {
+    Groups::of(snapshot).are_moving()
+}
+
 impl<'a> Scene<'a> {
     /// One of Ceph's checks, if it does not hold.
     fn check(&self, code: &str) -> Option<&'a Check> {
         self.snapshot.health.as_ref()?.checks.get(code)
     }
 
-    /// Whether every OSD that there is runs.
+    /// Whether every OSD runs that data are to be on.
     fn all_up(&self) -> bool {
+        self.map.is_some() && self.down.osds.is_empty()
+    }
+
+    /// Whether every OSD that there is runs, also those that data are on no more.
+    fn none_down(&self) -> bool {
         self.map.is_some_and(|map| map.osds.iter().all(|osd| osd.is_up()))
     }
 
@@ -110,9 +120,9 @@ impl<'a> Scene<'a> {
         self.map.is_some_and(|map| map.flags_set.iter().any(|set| set == flag))
     }
 
-    /// Seconds since a time that Ceph wrote; `None` for never, and for what is yet to come.
+    /// Seconds since a time that Ceph wrote; `None` for never. Where this machine's clock is behind it was just now.
     fn age_s(&self, stamp: &str) -> Option<u64> {
-        self.snapshot.now_unix_s.checked_sub(unix_s(stamp)?)
+        Some(self.snapshot.now_unix_s.saturating_sub(unix_s(stamp)?))
     }
 }
 
@@ -159,7 +169,7 @@ fn down(map: &Map, tree: Option<&Tree>) -> Down {
         tree.and_then(|tree| tree.nodes.iter().find(|node| node.id == osd)?.device_class.as_deref())
     };
     let noout = |flags: &[String]| flags.iter().any(|flag| flag == "noout");
-    let covered = |osd: &super::answers::Osd| {
+    let below_one = |osd: &super::answers::Osd| {
         let mut above = parents.get(&osd.id);
         // A tree has no more levels than CRUSH has types, and a loop in an answer must not hang us.
         for _ in 0..64 {
@@ -169,14 +179,23 @@ fn down(map: &Map, tree: Option<&Tree>) -> Down {
             }
             above = parents.get(id);
         }
+        false
+    };
+    let covered = |osd: &super::answers::Osd| {
         let of_class = class_of(osd.id).and_then(|class| map.device_class_flags.get(class));
-        noout(&map.flags_set) || noout(&osd.state) || of_class.is_some_and(|flags| noout(flags))
+        below_one(osd)
+            || noout(&map.flags_set)
+            || noout(&osd.state)
+            || of_class.is_some_and(|flags| noout(flags))
     };
     let gone: Vec<_> = map.osds.iter().filter(|osd| !osd.is_up() && osd.is_in()).collect();
     let places: BTreeSet<_> = gone.iter().map(|osd| parents.get(&osd.id).map(|(id, _)| *id)).collect();
     let in_one_place = gone.len() == 1 || (places.len() == 1 && !places.contains(&None));
     Down {
-        planned: in_one_place && gone.iter().all(|osd| covered(osd)),
+        // Who set it for a host, a rack or a site said what is going to be down.
+        planned: !gone.is_empty()
+            && (gone.iter().all(|osd| below_one(osd))
+                || (in_one_place && gone.iter().all(|osd| covered(osd)))),
         osds: gone.iter().map(|osd| osd.id).collect(),
     }
 }

@@ -81,6 +81,13 @@ impl<'a> Groups<'a> {
         Some((groups.iter().map(|group| group.count).sum(), taking))
     }
 
+    /// Whether data are on their way to other OSDs.
+    pub(super) fn are_moving(&self) -> bool {
+        let words =
+            ["recovering", "recovery_wait", "backfilling", "backfill_wait", "backfill_toofull", "backfill"];
+        self.all().any(|group| group.has(&words))
+    }
+
     pub(super) fn by_state(&self) -> BTreeMap<String, u64> {
         let mut states = BTreeMap::new();
         for group in self.all() {
@@ -144,15 +151,20 @@ pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
 
 fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
     let is_passing = |group: &Group<'_>| match group.pg {
-        _ if scene.is_settling && scene.all_up() => true,
+        _ if scene.is_settling && scene.none_down() => true,
         // A group is stale from the moment when its primary is down until the next one has told of it.
         Some(_) if group.has(&["stale"]) => scene.is_settling,
         Some(pg) => group.is_peering() && scene.age_s(&pg.last_change).is_none_or(|age_s| age_s < PEERING_S),
         None => group.is_peering() && (scene.is_settling || scene.check("PG_AVAILABILITY").is_none()),
     };
+    // Of sums nobody knows since when. What peers does so because the map has changed, and if that is long ago it is stuck.
+    let changed_lately =
+        scene.map.and_then(|map| scene.age_s(&map.modified)).is_some_and(|age_s| age_s < PEERING_S);
+    let may_pass = |group: &Group<'_>| group.pg.is_none() && group.is_peering() && changed_lately;
     let not_taking = || scene.groups.all().filter(|group| !group.takes_io());
-    let passing = Chosen::of(not_taking().filter(|group| is_passing(group)));
-    let stuck = Chosen::of(not_taking().filter(|group| !is_passing(group)));
+    let passing = Chosen::of(not_taking().filter(|group| is_passing(group) || may_pass(group)));
+    let stuck = Chosen::of(not_taking().filter(|group| !is_passing(group) && !may_pass(group)));
+    let is_sure = not_taking().all(is_passing);
     let mut findings = Vec::new();
     if stuck.count > 0 {
         let what = format!("{} without reads and writes", stuck.told());
@@ -160,9 +172,20 @@ fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
         let finding = Finding::new("CephPGsInactive", Severity::Error, what, next);
         findings.push(stuck.finding(finding).stops_io().check("PG_AVAILABILITY"));
     } else if passing.count > 0 {
-        let what = format!("{} peering: without I/O for a moment", passing.told());
-        let next = "nothing; this is what a change of OSDs or pools looks like for some seconds";
-        findings.push(passing.finding(Finding::new("BenthicPGsPeering", Severity::Info, what, next)));
+        let (severity, what, next) = if is_sure {
+            (
+                Severity::Info,
+                format!("{} peering: without I/O for a moment", passing.told()),
+                "nothing; this is what a change of OSDs or pools looks like for some seconds",
+            )
+        } else {
+            (
+                Severity::Warning,
+                format!("{} peering: without I/O since the map changed, or a shorter time", passing.told()),
+                "look again in a minute; of so many placement groups only sums are known",
+            )
+        };
+        findings.push(passing.finding(Finding::new("BenthicPGsPeering", severity, what, next)));
     }
     findings
 }
@@ -202,7 +225,7 @@ fn with_less(scene: &Scene<'_>) -> Option<Finding> {
     } else if scene.all_up() && on_its_way && !stands_still {
         (
             Severity::Info,
-            format!("{} being made whole, with all OSDs up{missing}", all.told()),
+            format!("{} being made whole, with all OSDs up that data are to be on{missing}", all.told()),
             "nothing; `benthic health --watch` shows how it goes on",
         )
     } else if scene.all_up() && stands_still {

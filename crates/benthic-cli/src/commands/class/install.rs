@@ -2,6 +2,7 @@
 
 use crate::exit::Outcome;
 use crate::store::{CLUSTER_DIR, Session, blocking};
+use crate::units::shell_word;
 use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::local::Cluster;
 use benthic_core::{Error, ErrorKind, Result, StoreUri};
@@ -124,7 +125,7 @@ async fn print(library: &Path, name: &str, cluster: Option<PathBuf>, session: &S
             .into_iter()
             .filter_map(|(setting, list)| {
                 with_names(list, &[name, &next])
-                    .map(|list| format!("ceph config set osd {setting} {}", quoted(&list)))
+                    .map(|list| format!("ceph config set osd {setting} {}", shell_word(&list)))
             })
             .collect();
     session.out.result(instructions(library, name, &settings.class_dir, &commands), || {
@@ -140,11 +141,11 @@ async fn print(library: &Path, name: &str, cluster: Option<PathBuf>, session: &S
 
 fn instructions(library: &Path, name: &str, class_dir: &Path, commands: &[String]) -> String {
     let file_name = format!("libcls_{name}.so");
-    let installed = quoted(&class_dir.join(&file_name).display().to_string());
-    let temporary = quoted(&class_dir.join(format!(".{file_name}.new")).display().to_string());
-    let library = quoted(&library.display().to_string());
+    let installed = shell_word(&class_dir.join(&file_name).display().to_string());
+    let temporary = shell_word(&class_dir.join(format!(".{file_name}.new")).display().to_string());
+    let library = shell_word(&library.display().to_string());
     // Two shells read it, here and there.
-    let rename = quoted(&format!("mv {temporary} {installed}"));
+    let rename = shell_word(&format!("mv {temporary} {installed}"));
     let copy = format!(
         "On every host with OSDs, copy the library into their osd_class_dir under another name, then rename it:\n\n  \
          scp {library} HOST:{temporary}\n  \
@@ -167,12 +168,6 @@ fn instructions(library: &Path, name: &str, class_dir: &Path, commands: &[String
          4. {see}",
         commands.join("\n  ")
     )
-}
-
-/// A word for the shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@,".contains(c);
-    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// The settings of the cluster that is named here or by the store.
@@ -204,7 +199,7 @@ fn with_names(list: &str, names: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{instructions, library_of, next_version, quoted, with_names};
+    use super::{instructions, library_of, next_version, with_names};
     use std::path::Path;
 
     #[test]
@@ -228,9 +223,6 @@ mod tests {
 
     #[test]
     fn shells_get_paths_as_they_are() {
-        assert_eq!(quoted("/usr/lib/libcls_x_1.so"), "/usr/lib/libcls_x_1.so");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
         let text = instructions(Path::new("my lib/libcls_x_1.so"), "x_1", Path::new("/a b"), &[]);
         assert!(text.contains("scp 'my lib/libcls_x_1.so' HOST:'/a b/.libcls_x_1.so.new'\n"), "{text}");
         let rename = r"ssh HOST 'mv '\''/a b/.libcls_x_1.so.new'\'' '\''/a b/libcls_x_1.so'\'''";

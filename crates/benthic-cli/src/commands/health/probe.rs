@@ -6,11 +6,14 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Hidden from listings, and no part of anything else.
+/// Hidden from listings, and no part of anything else. What `rados ls --all` shows in it is left of a probe that was killed.
 const NAMESPACE: &str = "benthic.health";
 const SIZE_BYTES: usize = 4 * 1024;
 /// How long each step may take.
 const STEP_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often a probe is repeated that another of this host came between.
+const ATTEMPTS: u32 = 3;
 
 /// Probes one pool.
 pub struct Prober {
@@ -20,13 +23,13 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// Probes this pool, with an object of this process.
+    /// Probes this pool, with one object for all of this host: what a probe leaves that is killed the next one removes.
     ///
     /// # Errors
-    /// None that can be met: the name is well-formed.
+    /// `InvalidArgument` if the host's name cannot be in an object's.
     pub fn new(pool: Arc<dyn Pool>) -> Result<Prober> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let name = format!("probe.{}.{}", host.trim(), std::process::id());
+        let name = format!("benthic-health-probe.{}", host.trim());
         Ok(Prober { pool, object: ObjectId::in_namespace(NAMESPACE, name)?, probes: 0 })
     }
 
@@ -36,7 +39,15 @@ impl Prober {
         self.probes += 1;
         let mut probe =
             Probe { pool: self.pool.name().to_owned(), write_ms: None, read_ms: None, error: None };
-        if let Err((step, error)) = self.steps(&mut probe).await {
+        let mut result = self.steps(&mut probe).await;
+        for _ in 1..ATTEMPTS {
+            let between = [ErrorKind::Busy, ErrorKind::NotFound];
+            if !matches!(&result, Err(("read", error)) if between.contains(&error.kind())) {
+                break;
+            }
+            result = self.steps(&mut probe).await;
+        }
+        if let Err((step, error)) = result {
             let message = format!("{} object={:?}", error.message(), self.object.name());
             let refused = [ErrorKind::PermissionDenied, ErrorKind::NotFound, ErrorKind::Unsupported];
             let of_cluster = !refused.contains(&error.kind());
@@ -56,19 +67,41 @@ impl Prober {
         let read = limited(self.pool.read_range(&self.object, 0, SIZE_BYTES as u64)).await;
         let read = read.and_then(|read| {
             probe.read_ms = Some(ms(began));
-            let message = "other bytes came back than were written";
-            if read == written { Ok(()) } else { Err(Error::new(ErrorKind::Corrupt, message)) }
+            if read == written {
+                Ok(())
+            } else if is_of_another(&read) {
+                Err(Error::new(ErrorKind::Busy, "another probe of this host came between, again and again"))
+            } else {
+                Err(Error::new(ErrorKind::Corrupt, "other bytes came back than were written"))
+            }
         });
         let removed = limited(self.pool.remove(&self.object)).await;
         read.map_err(|error| ("read", error))?;
-        removed.map_err(|error| ("remove", error))
+        match removed {
+            // By another probe of this host.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|error| ("remove", error)),
+        }
     }
 
     /// No two probes write the same, so that an old one is not taken for the new.
     fn payload(&self) -> Bytes {
-        let mark = format!("{}.{};", std::process::id(), self.probes);
-        mark.bytes().cycle().take(SIZE_BYTES).collect()
+        filled(format!("{}{};", own_mark(), self.probes).as_bytes())
     }
+}
+
+fn own_mark() -> String {
+    format!("{}.", std::process::id())
+}
+
+fn filled(mark: &[u8]) -> Bytes {
+    mark.iter().copied().cycle().take(SIZE_BYTES).collect()
+}
+
+/// Whether it is what the probe of another process writes, whole.
+fn is_of_another(read: &[u8]) -> bool {
+    let mark = read.iter().position(|byte| *byte == b';').map(|end| &read[..=end]);
+    mark.is_some_and(|mark| !mark.starts_with(own_mark().as_bytes()) && filled(mark) == *read)
 }
 
 async fn limited<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
@@ -86,9 +119,10 @@ fn ms(began: Instant) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Prober;
+    use super::{Prober, filled, is_of_another};
     use benthic_core::{ListRequest, Namespaces, Store};
     use benthic_embedded::{MemStore, Options};
+    use bytes::Bytes;
 
     #[tokio::test]
     async fn a_probe_leaves_nothing_behind() {
@@ -96,6 +130,9 @@ mod tests {
         store.create_pool("p").await.unwrap();
         let pool = store.open_pool("p").await.unwrap();
         let mut prober = Prober::new(pool.clone()).unwrap();
+        // As a probe leaves it that is killed between its steps.
+        pool.write_full(&prober.object, Bytes::from_static(b"left")).await.unwrap();
+        assert!(prober.object.name().starts_with("benthic-health-probe."));
         for _ in 0..2 {
             let probe = prober.probe().await;
             assert!(
@@ -105,6 +142,23 @@ mod tests {
         }
         let request = ListRequest { namespaces: Namespaces::All, ..ListRequest::default() };
         assert!(pool.list(request).await.unwrap().objects.is_empty());
+    }
+
+    #[tokio::test]
+    async fn another_probe_of_this_host_is_told_from_damage() {
+        let store = MemStore::new(Options::default());
+        store.create_pool("p").await.unwrap();
+        let own = Prober::new(store.open_pool("p").await.unwrap()).unwrap().payload();
+        let other = filled(b"0.17;");
+        assert!(
+            is_of_another(&other) && !is_of_another(&own),
+            "an older one of its own is a write that was lost"
+        );
+        let mut damaged = other.to_vec();
+        damaged[2_000] ^= 1;
+        for read in [&damaged[..], &other[..100], b"", b";"] {
+            assert!(!is_of_another(read), "{}", read.len());
+        }
     }
 
     #[tokio::test]

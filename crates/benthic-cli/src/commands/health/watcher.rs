@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::store::{Session, blocking};
 use benthic_ceph::health::gather::Gatherer;
 use benthic_ceph::health::growth::{self, Reading};
-use benthic_ceph::health::judge::judge;
+use benthic_ceph::health::judge::{is_moving, judge};
 use benthic_ceph::health::limits::Limits;
 use benthic_ceph::health::report::Report;
 use benthic_ceph::health::snapshot::{Library, Missing, OsdBuild, Snapshot};
@@ -118,6 +118,9 @@ impl Watcher {
     }
 
     async fn keep_reading(&mut self, snapshot: Snapshot, out: &Output) {
+        if is_moving(&snapshot) {
+            return;
+        }
         let usage = snapshot.usage.as_ref();
         let Some(reading) = usage.and_then(|usage| growth::fullest(usage, snapshot.now_unix_s)) else {
             return;

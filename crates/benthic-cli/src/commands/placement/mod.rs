@@ -28,11 +28,11 @@ pub enum PlacementCommand {
     Show(show::ShowArgs),
     /// Look for rules and placements that are wrong though the cluster calls itself healthy
     Lint(lint::LintArgs),
-    /// Plan to bring the primaries of a pool to a site: what moves, and what it does to latency
+    /// Plan to bring the primaries of a pool to a site, or to have more or fewer replicas: what moves, and what it costs
     Plan(plan::PlanArgs),
-    /// Apply a plan: change the pool's rule, and wait until its data have moved
+    /// Apply a plan: change the pool's rule and replicas, and wait until its data have moved
     Apply(apply::ApplyArgs),
-    /// Undo a plan: give the pool its old rule back, and wait until its data are back
+    /// Undo a plan: give the pool its old rule and replicas back, and wait until its data are back
     Undo(apply::UndoArgs),
     /// Measure reads and writes of a pool from several sites
     Measure(measure::MeasureArgs),

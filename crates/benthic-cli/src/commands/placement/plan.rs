@@ -6,6 +6,7 @@ use crate::store::{Session, blocking};
 use crate::units;
 use benthic_ceph::placement::latency::Latency;
 use benthic_ceph::placement::plan::{Plan, Request};
+use benthic_ceph::placement::resize::Resize;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use clap::Args;
 use serde_json::json;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 #[command(
     after_help = "The plan is shown and written to a file, and nothing is changed. Keep the file after it was applied: undo \
     takes it.\n\nExamples:\n  benthic placement plan --pool photos --primary-site um --store ceph:\n  \
+    benthic placement plan --pool photos --primary-site um --replicas 4 --store ceph:\n  \
     benthic placement plan --pool photos --primary-site rack7 --domain rack --out plan.json --store ceph:"
 )]
 pub struct PlanArgs {
@@ -31,6 +33,9 @@ pub struct PlanArgs {
     /// The type of bucket that sites are, such as datacenter, rack or host
     #[arg(long, value_name = "TYPE")]
     domain: Option<String>,
+    /// Replicas that the pool is to have, primaries included [default: as many as it has]
+    #[arg(long, value_name = "N")]
+    replicas: Option<usize>,
     /// The plan's file, which must not exist [default: POOL-at-SITE.plan.json]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -39,7 +44,12 @@ pub struct PlanArgs {
 pub async fn run(args: PlanArgs, session: &Session) -> Outcome {
     let store = cluster(session).await?;
     let file = args.out.unwrap_or_else(|| format!("{}-at-{}.plan.json", args.pool, args.primary_site).into());
-    let request = Request { pool: args.pool, primary_site: args.primary_site, domain: args.domain };
+    let request = Request {
+        pool: args.pool,
+        primary_site: args.primary_site,
+        domain: args.domain,
+        replicas: args.replicas,
+    };
     let plan = Plan::make(&store, &request).await?;
     let kept = file.clone();
     let content = format!("{:#}\n", json!(plan));
@@ -71,14 +81,18 @@ fn write_new(file: &Path, content: &str) -> Result<()> {
 /// What a plan does.
 pub fn describe(plan: &Plan) -> String {
     let effect = &plan.effect;
-    let replicas = plan.pgs as usize * plan.replicas;
+    let replicas = plan.pgs as usize * plan.new_replicas();
+    let rule = if plan.new_rule == plan.old_rule {
+        "which the pool has".to_owned()
+    } else {
+        format!("{}in place of {}", if plan.adds_rule { "" } else { "there already, " }, plan.old_rule)
+    };
     let mut text = format!(
-        "primaries of {} go to {}, the other replicas to the other sites\n\nrule {}{}, in place of {}:",
+        "primaries of {} go to {}, the other replicas to the other sites{}\n\nrule {}, {rule}:",
         units::one_line(&plan.pool),
         plan.primary_site,
-        plan.new_rule,
-        if plan.adds_rule { "" } else { " (there already)" },
-        plan.old_rule
+        plan.resize.as_ref().map(|resize| resized(plan, resize)).unwrap_or_default(),
+        plan.new_rule
     );
     for step in &plan.steps {
         let _ = write!(text, "\n  step {step}");
@@ -102,6 +116,34 @@ pub fn describe(plan: &Plan) -> String {
     text.push_str(&latencies(&effect.latency_before, &effect.latency_after));
     for warning in &effect.warnings {
         let _ = write!(text, "\nnote: {warning}");
+    }
+    text
+}
+
+/// What another number of replicas does.
+fn resized(plan: &Plan, resize: &Resize) -> String {
+    let (old, new) = (plan.replicas as u64, resize.replicas as u64);
+    let min_size = if resize.min_size == resize.old_min_size {
+        format!("min_size stays {}", resize.min_size)
+    } else {
+        format!("min_size {} -> {}", resize.old_min_size, resize.min_size)
+    };
+    let mut text = format!(
+        "\n\nreplicas {old} -> {new}; {min_size}: with fewer copies there are no reads and writes\n{} take {}% {} space: {} -> {} \
+         on disks",
+        units::count(new, "replica"),
+        percent(new.abs_diff(old), old),
+        if new > old { "more" } else { "less" },
+        units::size(resize.disk_bytes),
+        units::size(resize.new_disk_bytes),
+    );
+    if resize.fullest_osd >= 0 {
+        let _ = write!(
+            text,
+            "; the fullest OSD of the pool is then osd.{}, {:.0}% full",
+            resize.fullest_osd,
+            100.0 * resize.fullest_share
+        );
     }
     text
 }

@@ -1,0 +1,276 @@
+//! Another number of replicas: where they would be, what the cluster allows, and whether there is space for them.
+
+use super::preview::{Mapping, Mappings, Preview};
+use super::snapshot::{Pool, Snapshot, parse, setting};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_rados::RadosStore;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// More than Ceph gives a pool.
+const REPLICAS_MAX: usize = 10;
+/// Fewer OSDs than this count as so many where the monitors limit placement groups.
+const OSDS_MIN: u64 = 3;
+const KIB: f64 = 1_024.0;
+
+/// A change of a pool's number of replicas (`size`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resize {
+    /// Replicas afterwards.
+    pub replicas: usize,
+    /// With fewer replicas than this a placement group takes no reads and writes (`min_size`): before, and after `undo`.
+    pub old_min_size: usize,
+    /// The same afterwards: as before, unless there are fewer replicas.
+    pub min_size: usize,
+    /// Bytes of the pool on all disks before.
+    pub disk_bytes: u64,
+    /// The same afterwards.
+    pub new_disk_bytes: u64,
+    /// Of the OSDs that the pool is then on, the fullest; -1 if the manager told of none.
+    pub fullest_osd: i32,
+    /// How full it will be, 0 to 1.
+    pub fullest_share: f64,
+}
+
+/// What the monitors allow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Replicas of placement groups for each OSD that is in (`mon_max_pg_per_osd`).
+    pub pgs_per_osd: u64,
+    /// What Ceph sets `min_size` to (`osd_pool_default_min_size`); 0 if it goes by the number of replicas.
+    pub min_size: usize,
+}
+
+/// What OSDs hold, and what a pool takes of it.
+#[derive(Clone, Debug)]
+pub(super) struct Space {
+    usages: Vec<Usage>,
+    /// Bytes of all replicas of the pool on disks.
+    pool_bytes: u64,
+}
+
+#[derive(Deserialize)]
+struct Usages {
+    nodes: Vec<Usage>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Usage {
+    pub id: i32,
+    #[serde(rename = "kb")]
+    pub total_kib: u64,
+    #[serde(rename = "kb_used")]
+    pub used_kib: u64,
+}
+
+/// How many replicas a pool is to have.
+///
+/// # Errors
+/// `InvalidArgument` for fewer than two; `LimitExceeded` for more than Ceph knows.
+pub(super) fn wanted(pool: &Pool, asked: Option<usize>) -> Result<usize> {
+    match asked {
+        None => Ok(pool.size),
+        Some(count @ ..2) => {
+            let message =
+                "one replica has no copy: a disk that is lost takes data with it; ask for two or more";
+            Err(Error::new(ErrorKind::InvalidArgument, message).with("replicas", count))
+        }
+        Some(count) if count > REPLICAS_MAX => {
+            Err(Error::new(ErrorKind::LimitExceeded, "Ceph gives a pool fewer replicas")
+                .with("replicas", count)
+                .with("replicas_max", REPLICAS_MAX))
+        }
+        Some(count) => Ok(count),
+    }
+}
+
+impl Limits {
+    pub(super) async fn read(store: &RadosStore) -> Result<Limits> {
+        let min_size = setting(store, "mon", "osd_pool_default_min_size", 0).await?;
+        Ok(Limits {
+            pgs_per_osd: setting(store, "mon", "mon_max_pg_per_osd", 250).await?,
+            min_size: usize::try_from(min_size).unwrap_or(0),
+        })
+    }
+
+    /// Whether the monitors would give a pool so many replicas, and I/O would go on meanwhile, there and back.
+    ///
+    /// # Errors
+    /// `LimitExceeded`, or `Unsupported` for a pool of which somebody forbade it.
+    pub(super) fn check(&self, snapshot: &Snapshot, pool: &Pool, replicas: usize) -> Result<()> {
+        if pool.flags_names.split(',').any(|flag| flag == "nosizechange") {
+            let message = "the pool's flag nosizechange forbids another number of replicas; `ceph osd pool set POOL \
+                nosizechange false` allows it";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("pool", &pool.name));
+        }
+        let (fewer, more) = (pool.size.min(replicas), pool.size.max(replicas));
+        // The monitors set it together with the number, when the copies are not there yet.
+        let min_size = if self.min_size == 0 { more - more / 2 } else { self.min_size.min(more) };
+        if min_size > fewer {
+            let message = "with so many replicas at once Ceph asks for more copies than there are at first, and I/O would \
+                stop; go there in two plans";
+            return Err(Error::new(ErrorKind::LimitExceeded, message)
+                .with("replicas", fewer)
+                .with("min_size", min_size));
+        }
+        let of = |other: &Pool| if other.id == pool.id { replicas } else { other.size };
+        let all: u64 =
+            snapshot.map.pools.iter().map(|other| u64::from(other.pg_num) * of(other) as u64).sum();
+        let osds = snapshot.map.osds.iter().filter(|osd| osd.weight > 0.0).count() as u64;
+        let max = self.pgs_per_osd.saturating_mul(osds.max(OSDS_MIN));
+        if replicas > pool.size && all > max {
+            let message = "the monitors would refuse so many replicas of placement groups; `benthic pgs suggest` tells which \
+                pools have too many, more OSDs or a higher mon_max_pg_per_osd allow them";
+            return Err(Error::new(ErrorKind::LimitExceeded, message)
+                .with("pg_replicas", all)
+                .with("pg_replicas_max", max)
+                .with("mon_max_pg_per_osd", self.pgs_per_osd));
+        }
+        Ok(())
+    }
+}
+
+/// Where the placement groups of a pool would be with another number of replicas. `then` is where a compiled map has them
+/// with as many as now: Ceph's tool knows no other number.
+///
+/// # Errors
+/// As [`Preview::try_compiled`]; `Unavailable` if the rest of the placement cannot be told from the rule.
+pub(super) fn foresee(
+    snapshot: &Snapshot,
+    preview: &mut Preview,
+    compiled: &[u8],
+    pool: &Pool,
+    replicas: usize,
+    mut then: Mappings,
+) -> Result<Mappings> {
+    if replicas < pool.size {
+        then.values_mut().for_each(|osds| osds.truncate(replicas));
+        return Ok(then);
+    }
+    let osds = snapshot.map.osds.iter().filter(|osd| osd.weight < 1.0);
+    let reduced: Vec<(i32, f64)> = osds.map(|osd| (osd.id, osd.weight)).collect();
+    let chosen = preview.try_compiled(compiled, pool, replicas, &reduced)?;
+    let of_pool = format!("{}.", pool.id);
+    let moved = snapshot.map.pg_upmap_items.iter();
+    let moved = moved.filter(|item| item["pgid"].as_str().is_some_and(|pgid| pgid.starts_with(&of_pool)));
+    extend(then, &chosen, pool, moved.count())
+}
+
+/// Adds what a rule chooses for each placement group to what it has. Those that the balancer moved have other OSDs first than
+/// the rule chooses, and no others may.
+pub(super) fn extend(mut then: Mappings, chosen: &Mapping, pool: &Pool, moved: usize) -> Result<Mappings> {
+    let mut unlike = 0;
+    for (pgid, osds) in &mut then {
+        let seed = pgid.split_once('.').and_then(|(_, seed)| usize::from_str_radix(seed, 16).ok());
+        let found = seed.and_then(|seed| chosen.get(seed)).map_or(&[][..], Vec::as_slice);
+        let (first, more) = found.split_at(pool.size.min(found.len()));
+        let same = first.len() == osds.len() && first.iter().all(|osd| osds.contains(osd));
+        unlike += usize::from(!same);
+        if more.iter().any(|osd| osds.contains(osd)) {
+            *osds = found.to_vec();
+        } else {
+            osds.extend(more);
+        }
+    }
+    if unlike > moved {
+        let message = "the pool is changing: where more replicas would be cannot be told; wait until `ceph -s` shows its \
+            placement groups active and clean, and pg_num and pgp_num are equal";
+        return Err(Error::new(ErrorKind::Unavailable, message).with("pool", &pool.name).with("pgs", unlike));
+    }
+    Ok(then)
+}
+
+impl Space {
+    pub(super) async fn read(store: &RadosStore, pool: &Pool) -> Result<Space> {
+        let question = json!({ "prefix": "osd df", "format": "json" });
+        let usages: Usages = parse(&store.ask_manager(question).await?.output)?;
+        let used = store.ask_monitors(json!({ "prefix": "df", "format": "json" })).await?;
+        let used = crate::pgs::used_bytes(&used.output)?;
+        Ok(Space::new(usages.nodes, used.get(&pool.id).copied().unwrap_or(0)))
+    }
+
+    pub(super) fn new(usages: Vec<Usage>, pool_bytes: u64) -> Space {
+        Space { usages, pool_bytes }
+    }
+}
+
+impl Resize {
+    /// What another number of replicas does to a pool whose placement groups have so many bytes.
+    ///
+    /// # Errors
+    /// `LimitExceeded` if an OSD would be too full to take its part.
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        pool: &Pool,
+        replicas: usize,
+        space: &Space,
+        (before, after): (&Mappings, &Mappings),
+        bytes: &BTreeMap<String, u64>,
+    ) -> Result<Resize> {
+        let all = bytes.values().sum::<u64>() as f64 * pool.size as f64;
+        // Small objects take more than their size, compressed ones less.
+        let on_disk = if all > 0.0 && space.pool_bytes > 0 { space.pool_bytes as f64 / all } else { 1.0 };
+        let disk_bytes = (all * on_disk) as u64;
+        let mut more: BTreeMap<i32, f64> = BTreeMap::new();
+        for (mappings, sign) in [(before, -1.0), (after, 1.0)] {
+            for (pgid, osds) in mappings {
+                let bytes = bytes.get(pgid).copied().unwrap_or(0) as f64 * on_disk;
+                for osd in osds {
+                    *more.entry(*osd).or_default() += sign * bytes;
+                }
+            }
+        }
+        let holders: BTreeSet<i32> = after.values().flatten().copied().collect();
+        let holders = space.usages.iter().filter(|usage| holders.contains(&usage.id) && usage.total_kib > 0);
+        let shares = holders.map(|usage| {
+            let more = more.get(&usage.id).copied().unwrap_or_default();
+            (usage.id, ((usage.used_kib as f64 * KIB + more) / (usage.total_kib as f64 * KIB)).max(0.0))
+        });
+        let fullest = shares.max_by(|(_, a), (_, b)| a.total_cmp(b)).unwrap_or((-1, 0.0));
+        let max = snapshot.map.backfillfull_ratio;
+        if replicas > pool.size && max > 0.0 && fullest.1 > max {
+            let message = "an OSD would be too full to take the new replicas; add OSDs, let the balancer even them out, or \
+                remove data";
+            return Err(Error::new(ErrorKind::LimitExceeded, message)
+                .with("osd", fullest.0)
+                .with("used_percent", format_args!("{:.0}", 100.0 * fullest.1))
+                .with("used_percent_max", format_args!("{:.0}", 100.0 * max)));
+        }
+        Ok(Resize {
+            replicas,
+            old_min_size: pool.min_size,
+            min_size: pool.min_size.min(replicas),
+            disk_bytes,
+            new_disk_bytes: (disk_bytes as f64 / pool.size.max(1) as f64 * replicas as f64) as u64,
+            fullest_osd: fullest.0,
+            fullest_share: fullest.1,
+        })
+    }
+
+    /// What somebody should know before.
+    pub(super) fn warnings(&self, snapshot: &Snapshot) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let stays = if self.min_size == self.old_min_size { "stays" } else { "becomes" };
+        if self.min_size == 1 {
+            warnings.push(format!(
+                "min_size {stays} 1: a write is acknowledged with one copy; `ceph osd pool set POOL min_size 2` asks for two"
+            ));
+        } else if self.min_size == self.replicas {
+            warnings.push(format!(
+                "min_size {stays} {}, as many as there are replicas: what is on an OSD that is down takes no I/O",
+                self.min_size
+            ));
+        }
+        let near = snapshot.map.nearfull_ratio;
+        if near > 0.0 && self.fullest_share > near {
+            warnings.push(format!(
+                "osd.{} will be {:.0}% full, and the cluster warns from {:.0}%",
+                self.fullest_osd,
+                100.0 * self.fullest_share,
+                100.0 * near
+            ));
+        }
+        warnings
+    }
+}
