@@ -219,7 +219,9 @@ fn an_osd_that_was_taken_out_of_service_is_no_reason_to_worry() {
         pg.state = "active+undersized+degraded+remapped+backfilling".to_owned();
         pg.acting = vec![0, 2];
     }
-    only_information(&judge(&snapshot));
+    let report = judge(&snapshot);
+    finds(&report, "BenthicPGsDegraded", Severity::Warning);
+    assert_eq!(report.verdict, Verdict::Degraded, "it was lost, and its data are being made anew");
     // It went out a moment ago, and what only it had is lost.
     let stamp = "2026-11-23T07:40:00.000000+0000";
     snapshot.now_unix_s = stamp::unix_s(stamp).unwrap() + 5;

@@ -223,8 +223,10 @@ fn with_less(scene: &Scene<'_>) -> Option<Finding> {
             "start the OSDs again and `ceph osd unset noout` when the work is done",
         )
     } else if scene.all_up() && on_its_way && !stands_still {
+        // An OSD that is down and out was most likely lost: who takes one away on purpose lets its data move first.
+        let severity = if scene.none_down() { Severity::Info } else { Severity::Warning };
         (
-            Severity::Info,
+            severity,
             format!("{} being made whole, with all OSDs up that data are to be on{missing}", all.told()),
             "nothing; `benthic health --watch` shows how it goes on",
         )
