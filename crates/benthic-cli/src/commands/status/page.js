@@ -95,7 +95,7 @@
   }
   const utcDay = (unix) => new Date(unix * 1000).toISOString().slice(0, 10);
   const share = (used, total) => (total > 0 ? used / total : null);
-  const sharePercent = (value) => (known(value) ? (100 * value).toFixed(value < 0.1 ? 1 : 0) + '%' : '?');
+  const sharePercent = (value) => (!known(value) ? '?' : value > 0 && value < 0.0005 ? '<0.1%' : (100 * value).toFixed(value < 0.1 ? 1 : 0) + '%');
   const fillTone = (value) => (value >= 0.9 ? 'bad' : value >= 0.8 ? 'warn' : '');
 
   // ---- parts of the page ----
