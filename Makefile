@@ -27,8 +27,9 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 test-s3 ceph ceph-packages python python-env python-packages s3-clients-env s3-packages test test-all test-here \
-	test-python test-ceph test-long bench bench-ceph bench-stripe bench-s3 bench-service bench-table fuzz fmt deny clean-demo toolchain
+.PHONY: help demo demo-sql s3 test-s3 ceph ceph-packages python python-env python-packages s3-clients-env s3-packages page-packages \
+	test test-all test-here test-python test-ceph test-long bench bench-ceph bench-stripe bench-s3 bench-service bench-table fuzz fmt \
+	deny clean-demo toolchain
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -133,6 +134,10 @@ test-s3: s3 python-env s3-clients-env s3-packages ## prove what the S3 gateway p
 s3-packages:
 	@command -v openssl >/dev/null && command -v rclone >/dev/null || { $(call apt,openssl rclone); }
 
+# The status page is looked at in a browser.
+page-packages:
+	@command -v chromium >/dev/null || { $(call apt,chromium); }
+
 # What cargo builds for fewer packages can have other features, and then nearly everything compiles again.
 WITHOUT_PYTHON := --workspace --exclude benthic-python
 
@@ -142,7 +147,7 @@ TREE := $(firstword $(shell pwd | cksum))
 TEST_DIR := $(or $(TMPDIR),/tmp)/benthic-test-$(TREE)
 BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
-test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages ## prove what takes a real Ceph cluster, which it starts and removes
+test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages ## prove what takes a real Ceph cluster, which it starts and removes
 	$(CARGO) build --release $(WITHOUT_PYTHON) --lib --bins --examples
 	@echo "==> tests on a real Ceph cluster"
 	@benthic=target/release/benthic; \

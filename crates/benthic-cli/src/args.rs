@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bench, class, cluster, completions, cp, demo, exec, exporter, fsck, get, health, ls, omap, other, pgs,
-    placement, pool, put, rm, scrub, stat, xattr,
+    placement, pool, put, rm, scrub, stat, status, xattr,
 };
 use crate::exit;
 use crate::store::DEFAULT_URI;
@@ -119,6 +119,9 @@ pub enum Command {
     Health(health::HealthArgs),
     /// Serve how a Ceph cluster is to Prometheus
     Exporter(exporter::ExporterArgs),
+    /// Serve a status page of a Ceph cluster
+    #[command(subcommand, after_help = status::EXAMPLES)]
+    Status(status::StatusCommand),
     /// Measure throughput and latency
     #[command(subcommand, after_help = bench::EXAMPLES)]
     Bench(bench::BenchCommand),

@@ -1,6 +1,6 @@
 //! What the monitors and the manager answer, as far as health needs it. What a release may lack has a default.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What stands in a placement group for an OSD that is missing.
@@ -40,6 +40,63 @@ pub struct Digest {
     pub bytes_used: u64,
     /// Of it free.
     pub bytes_avail: u64,
+    /// What clients do.
+    #[serde(flatten)]
+    pub io: Io,
+}
+
+/// What clients do: rates over the last seconds, as the manager reckons them. What is not told is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Io {
+    /// Bytes read in a second.
+    #[serde(rename(deserialize = "read_bytes_sec"))]
+    pub read_bytes_per_s: u64,
+    /// Bytes written.
+    #[serde(rename(deserialize = "write_bytes_sec"))]
+    pub write_bytes_per_s: u64,
+    /// Operations that read.
+    #[serde(rename(deserialize = "read_op_per_sec"))]
+    pub read_ops_per_s: u64,
+    /// Operations that write.
+    #[serde(rename(deserialize = "write_op_per_sec"))]
+    pub write_ops_per_s: u64,
+}
+
+/// `df`: what pools hold.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Stored {
+    /// By pool.
+    pub pools: Vec<PoolStored>,
+}
+
+/// What a pool holds.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PoolStored {
+    /// Its number.
+    pub id: i64,
+    /// What it holds.
+    pub stats: PoolStats,
+}
+
+/// What a pool holds.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PoolStats {
+    /// Bytes of clients, each counted once.
+    pub stored: u64,
+    /// Objects.
+    pub objects: u64,
+}
+
+/// What clients do with a pool: an element of `osd pool stats`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PoolIo {
+    /// Its number.
+    pub pool_id: i64,
+    /// What they do.
+    #[serde(default)]
+    pub client_io_rate: Io,
 }
 
 /// How many placement groups are in a state.
@@ -387,6 +444,9 @@ pub struct Pg {
     /// The OSDs that serve it.
     #[serde(default)]
     pub acting: Vec<i32>,
+    /// The one of them that answers clients.
+    #[serde(default)]
+    pub acting_primary: Option<i32>,
     /// When its state changed.
     #[serde(default)]
     pub last_change: String,

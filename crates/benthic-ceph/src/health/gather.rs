@@ -1,6 +1,6 @@
 //! Asking a cluster how it is. Nothing is changed, and what does not answer is noted, not waited for twice.
 
-use super::answers::{Latencies, Manager, Pgs, Status, Usages};
+use super::answers::{Latencies, Manager, Pgs, Status, Stored, Usages};
 use super::snapshot::{Missing, Snapshot};
 use crate::placement::crush::CrushMap;
 use crate::placement::lint::{self, Check, lint};
@@ -27,6 +27,7 @@ pub struct Gatherer {
     silent: Option<(u64, u64, String)>,
     /// What is wrong with rules, and what it depends on.
     rules: Option<(String, Vec<lint::Finding>)>,
+    asks_pools: bool,
 }
 
 /// What one round of questions has found so far.
@@ -40,7 +41,14 @@ struct Round<'a> {
 impl Gatherer {
     /// Asks this cluster.
     pub fn new(store: Arc<RadosStore>) -> Gatherer {
-        Gatherer { store, silent: None, rules: None }
+        Gatherer { store, silent: None, rules: None, asks_pools: false }
+    }
+
+    /// Asks too what each pool holds, and what clients do with it; the verdict needs neither.
+    #[must_use]
+    pub fn with_pools(mut self) -> Gatherer {
+        self.asks_pools = true;
+        self
     }
 
     /// Asks all that there is. Takes tens of milliseconds where all answer, and about ten seconds where nobody does; trying the
@@ -68,6 +76,12 @@ impl Gatherer {
         round.snapshot.map = dump.as_deref().and_then(|dump| round.parsed("pools and OSDs", dump));
         round.snapshot.tree = round.monitors("the CRUSH tree", prefix("osd tree")).await;
         round.snapshot.versions = round.monitors("the daemons' versions", prefix("versions")).await;
+        if self.asks_pools {
+            let stored: Option<Stored> = round.monitors("what pools hold", prefix("df")).await;
+            round.snapshot.stored = stored.map(|stored| stored.pools);
+            round.snapshot.pool_io =
+                round.monitors("what clients do with pools", prefix("osd pool stats")).await;
+        }
         if let Some(dump) = dump {
             self.try_rules(&mut round, &dump).await;
         }

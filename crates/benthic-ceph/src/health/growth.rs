@@ -1,10 +1,9 @@
 //! How fast the fullest OSD fills. A cluster keeps no record of that, so it takes readings at different times.
 
 use super::answers::Usage;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use super::kept;
+use benthic_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 /// Readings that are kept: a month of one an hour.
@@ -68,6 +67,11 @@ pub fn growth(history: &[Reading], now: Reading, full: f64) -> Growth {
     Growth::Days(((full - now.used) / slope).max(0.0))
 }
 
+/// Whether the last reading is younger than an hour.
+pub fn is_soon(history: &[Reading], reading: Reading) -> bool {
+    history.last().is_some_and(|last| reading.unix_s < last.unix_s.saturating_add(APART_S_MIN))
+}
+
 /// Adds a reading to those of one run, and drops the oldest over the bound.
 pub fn keep(history: &mut Vec<Reading>, reading: Reading) {
     history.push(reading);
@@ -94,21 +98,7 @@ struct Line {
 /// `InvalidArgument` for a file that is something else or of another cluster, `LimitExceeded` for one that is too large, and what
 /// the file system says.
 pub fn read(file: &Path, fsid: &str) -> Result<Vec<Reading>> {
-    let cannot =
-        |error| Error::io(Action::Admin, "the history cannot be read", error).with("file", file.display());
-    match fs::metadata(file) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(cannot(error)),
-        Ok(metadata) if !metadata.is_file() => return Err(no_history(file)),
-        Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
-            let message = "the history is larger than any that is written here; name another file";
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
-                .with("file", file.display())
-                .with("size_bytes_max", FILE_BYTES_MAX));
-        }
-        Ok(_) => {}
-    }
-    let text = fs::read(file).map_err(cannot)?;
+    let Some(text) = kept::read(file, FILE_BYTES_MAX)? else { return Ok(Vec::new()) };
     let text = String::from_utf8(text).map_err(|_| no_history(file))?;
     let mut readings = Vec::new();
     for line in text.lines() {
@@ -130,23 +120,20 @@ pub fn read(file: &Path, fsid: &str) -> Result<Vec<Reading>> {
 /// # Errors
 /// What the file system says.
 pub fn write(file: &Path, fsid: &str, history: &[Reading], reading: Reading) -> Result<bool> {
-    if history.last().is_some_and(|last| reading.unix_s < last.unix_s.saturating_add(APART_S_MIN)) {
+    if is_soon(history, reading) {
         return Ok(false);
     }
-    let cannot =
-        |error| Error::io(Action::Admin, "the history cannot be written", error).with("file", file.display());
-    let dir = match file.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        _ => Path::new("."),
-    };
-    let mut temporary = tempfile::NamedTempFile::new_in(dir).map_err(cannot)?;
-    let kept = &history[history.len().saturating_sub(READINGS_MAX - 1)..];
-    for reading in kept.iter().chain([&reading]) {
+    let latest = &history[history.len().saturating_sub(READINGS_MAX - 1)..];
+    let mut text = String::new();
+    for reading in latest.iter().chain([&reading]) {
         let line = Line { fsid: fsid.to_owned(), reading: *reading };
-        let line = serde_json::to_string(&line).map_err(|error| cannot(error.into()))?;
-        writeln!(temporary, "{line}").map_err(cannot)?;
+        let line = serde_json::to_string(&line).map_err(|error| {
+            Error::new(ErrorKind::Internal, "a reading cannot be written as JSON").with_source(error)
+        })?;
+        text.push_str(&line);
+        text.push('\n');
     }
-    temporary.persist(file).map_err(|error| cannot(error.error))?;
+    kept::replace(file, text.as_bytes())?;
     Ok(true)
 }
 

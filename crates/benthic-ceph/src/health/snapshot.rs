@@ -1,6 +1,8 @@
 //! A cluster at one moment, as far as it could be seen.
 
-use super::answers::{Clocks, Digest, Health, Latency, Manager, Map, Pg, Quorum, Tree, Usage, Versions};
+use super::answers::{
+    Clocks, Digest, Health, Latency, Manager, Map, Pg, PoolIo, PoolStored, Quorum, Tree, Usage, Versions,
+};
 use super::growth::Reading;
 use super::limits::Limits;
 use crate::placement::lint;
@@ -37,6 +39,10 @@ pub struct Snapshot {
     pub latencies: Option<Vec<Latency>>,
     /// The placement groups.
     pub pgs: Option<Vec<Pg>>,
+    /// What pools hold, if that is asked.
+    pub stored: Option<Vec<PoolStored>>,
+    /// What clients do with pools, if that is asked.
+    pub pool_io: Option<Vec<PoolIo>>,
     /// What is wrong with CRUSH rules, but for what the placement groups tell themselves.
     pub rules: Option<Vec<lint::Finding>>,
     /// Libraries of classes in the OSDs.

@@ -725,6 +725,34 @@ fn every_alert_is_about_a_metric_that_exists() {
 }
 
 #[test]
+fn every_panel_of_the_dashboard_is_about_a_metric_that_exists() {
+    let dashboard: Value = serde_json::from_str(&guide("health-dashboard.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    assert!(panels.len() > 10);
+    let mut taken = Vec::new();
+    for panel in panels {
+        let place = |key| panel["gridPos"][key].as_u64().unwrap();
+        for cell in (place("x")..place("x") + place("w"))
+            .flat_map(|x| (place("y")..place("y") + place("h")).map(move |y| (x, y)))
+        {
+            assert!(cell.0 < 24 && !taken.contains(&cell), "{panel}");
+            taken.push(cell);
+        }
+        for target in panel["targets"].as_array().unwrap() {
+            let expression = target["expr"].as_str().unwrap();
+            let named: Vec<_> = words(expression, "benthic_").chain(words(expression, "ceph_")).collect();
+            assert!(
+                named.iter().any(|word| METRICS.iter().any(|metric| metric.name == *word)),
+                "{expression}"
+            );
+            for word in named {
+                assert!(METRICS.iter().any(|metric| metric.name == word), "{word} in {expression}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_guide_explains_every_finding() {
     let guide = guide("health.md");
     let sources = [

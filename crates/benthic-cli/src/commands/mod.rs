@@ -20,7 +20,9 @@ pub mod pool;
 pub mod put;
 pub mod rm;
 pub mod scrub;
+mod serving;
 pub mod stat;
+pub mod status;
 pub mod xattr;
 
 use crate::args::Command;
@@ -53,6 +55,7 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
         Command::Placement(command) => placement::run(command, session).await,
         Command::Health(args) => health::run(args, session).await,
         Command::Exporter(args) => exporter::run(args, session).await,
+        Command::Status(command) => status::run(command, session).await,
         Command::Bench(command) => bench::run(command, session).await,
         Command::Scrub(args) => scrub::run(args, session).await,
         Command::Fsck(args) => fsck::run(&args, session).await,

@@ -1,12 +1,12 @@
 //! How a cluster is told to be while it is hurt, while somebody works on it, and while parts of it do not answer.
 
-use crate::support::{CLUSTER_DIR, Home, Removed, daemon, failed, json_lines, printed, status, wait_for};
+use crate::support::{
+    CLUSTER_DIR, Home, Removed, Served, daemon, failed, json_lines, printed, status, wait_for,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 /// The published probe ends on the first of these.
 const HOSTILE_POOLS: [&str; 11] =
@@ -265,19 +265,10 @@ fn looking_again(patient: &Patient<'_>) {
 }
 
 fn exported(patient: &Patient<'_>) {
-    let args = ["--json", "--store", &patient.store, "exporter", "--listen", "127.0.0.1:0"];
-    let mut exporter = patient.home.command(&args).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(exporter.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let url = serde_json::from_str::<Value>(&line).unwrap()["url"].as_str().unwrap().to_owned();
-    let address = url.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap().to_owned();
-    let ask = |head: &str| {
-        let mut stream = TcpStream::connect(&address).unwrap();
-        stream.write_all(format!("{head} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
+    let args = ["--store", &patient.store, "exporter", "--listen", "127.0.0.1:0"];
+    let exporter = Served::start(patient.home, &args);
+    assert!(exporter.url.ends_with("/metrics"), "{}", exporter.url);
+    let ask = |head: &str| exporter.ask(head, "x");
     let answer = ask("GET /metrics");
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("text/plain; version=0.0.4"), "{answer}");
     assert!(answer.contains("ceph_osd_up{ceph_daemon=\"osd.2\"} 1\n"), "{answer}");
@@ -288,8 +279,7 @@ fn exported(patient: &Patient<'_>) {
     assert!(ask("GET /-/health").ends_with("\r\n\r\nok\n"));
     assert!(ask("GET /").starts_with("HTTP/1.1 404 "));
     assert!(ask("POST /metrics").starts_with("HTTP/1.1 405 "));
-    kill_process(Pid::from_child(&exporter), Signal::TERM).unwrap();
-    assert_eq!(exporter.wait().unwrap().code(), Some(143));
+    assert_eq!(exporter.stop(Signal::TERM), Some(143));
 }
 
 fn a_manager_that_hangs_and_goes(patient: &Patient<'_>) {

@@ -13,6 +13,7 @@ mod health;
 mod neighbours;
 mod placement;
 mod sites;
+mod status;
 mod stripe;
 mod support;
 mod tour;

@@ -6,7 +6,11 @@ mod home;
 
 pub use home::{Home, failed, json_lines, keys, pattern, printed, run_block, tree};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// The longest that anything takes which a test waits for: an OSD is declared dead, a cluster repairs itself.
@@ -52,5 +56,51 @@ pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     while !done() {
         assert!(began.elapsed() < WAIT_LIMIT, "waited too long for {what}");
         std::thread::park_timeout(Duration::from_millis(50));
+    }
+}
+
+/// A command that serves over HTTP until it is stopped.
+pub struct Served {
+    child: Child,
+    /// What it says that it serves.
+    pub url: String,
+}
+
+impl Served {
+    #[track_caller]
+    pub fn start(home: &Home, args: &[&str]) -> Served {
+        let args = [&["--json"], args].concat();
+        let mut child = home.command(&args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let url = serde_json::from_str::<Value>(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        Served { child, url: url["url"].as_str().unwrap().to_owned() }
+    }
+
+    /// Address and port.
+    pub fn address(&self) -> &str {
+        self.url.strip_prefix("http://").unwrap().split('/').next().unwrap()
+    }
+
+    /// All of the answer to a request, such as `GET /`, that names a host.
+    pub fn ask(&self, head: &str, host: &str) -> String {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        stream.write_all(format!("{head} HTTP/1.1\r\nhost: {host}\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Its exit status after a signal.
+    pub fn stop(mut self, signal: Signal) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

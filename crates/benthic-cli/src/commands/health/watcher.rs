@@ -9,9 +9,10 @@ use benthic_ceph::health::gather::Gatherer;
 use benthic_ceph::health::growth::{self, Reading};
 use benthic_ceph::health::judge::{is_moving, judge};
 use benthic_ceph::health::limits::Limits;
+use benthic_ceph::health::overview::{Overview, overview};
 use benthic_ceph::health::report::Report;
 use benthic_ceph::health::snapshot::{Library, Missing, OsdBuild, Snapshot};
-use benthic_core::{Clock, ErrorKind, Result, SystemClock};
+use benthic_core::{Clock, ErrorKind, LibraryInfo, Result, SystemClock};
 use benthic_rados::{CLASS_LIBRARY, RadosStore};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub struct Watcher {
     history: Vec<Reading>,
     file: Option<PathBuf>,
     file_is_read: bool,
+    is_hourly: bool,
 }
 
 /// What runs in the OSDs, and when that was asked.
@@ -42,6 +44,8 @@ struct Libraries {
     /// When an OSD came or went last, as the monitors tell.
     change: String,
     found: Vec<Library>,
+    /// Each of them, as one OSD describes it.
+    described: Vec<LibraryInfo>,
     missing: Option<Missing>,
 }
 
@@ -64,6 +68,7 @@ impl Watcher {
             history: Vec::new(),
             file: args.history,
             file_is_read: false,
+            is_hourly: false,
         })
     }
 
@@ -72,6 +77,47 @@ impl Watcher {
     /// # Errors
     /// As [`Gatherer::read`]; those of reading the history.
     pub async fn look(&mut self, session: &Session) -> Result<Report> {
+        let (snapshot, report) = self.see().await?;
+        self.keep_reading(snapshot, &session.out).await;
+        Ok(report)
+    }
+
+    /// Looks for long: one reading an hour is enough, and what pools hold and what clients do with them is asked too.
+    #[must_use]
+    pub fn for_page(mut self) -> Watcher {
+        self.gatherer = self.gatherer.with_pools();
+        self.is_hourly = true;
+        self
+    }
+
+    /// Looks once, and tells what a page shows beside the report.
+    ///
+    /// # Errors
+    /// As [`look`](Watcher::look).
+    pub async fn look_around(&mut self, session: &Session) -> Result<(Report, Overview)> {
+        let (snapshot, report) = self.see().await?;
+        let overview = overview(&snapshot, &report);
+        self.keep_reading(snapshot, &session.out).await;
+        Ok((report, overview))
+    }
+
+    /// Libraries of classes, each as one of the OSDs that have it describes it.
+    pub fn described(&self) -> &[LibraryInfo] {
+        self.libraries.as_ref().map_or(&[], |libraries| &libraries.described)
+    }
+
+    /// The readings of the fullest OSD so far.
+    pub fn readings(&self) -> &[Reading] {
+        &self.history
+    }
+
+    /// Goes on with readings of an earlier run.
+    pub fn go_on_from(&mut self, mut readings: Vec<Reading>) {
+        readings.append(&mut self.history);
+        readings.into_iter().for_each(|reading| growth::keep(&mut self.history, reading));
+    }
+
+    async fn see(&mut self) -> Result<(Snapshot, Report)> {
         let now_unix_s = self.clock.unix_ns() / 1_000_000_000;
         let mut snapshot = self.gatherer.read(now_unix_s).await?;
         if !snapshot.fsid.is_empty() {
@@ -84,8 +130,7 @@ impl Watcher {
         snapshot.limits = blocking(|| Ok(Limits::read())).await.ok();
         snapshot.history.clone_from(&self.history);
         let report = judge(&snapshot);
-        self.keep_reading(snapshot, &session.out).await;
-        Ok(report)
+        Ok((snapshot, report))
     }
 
     async fn ask_osds(&mut self, snapshot: &mut Snapshot) {
@@ -125,7 +170,12 @@ impl Watcher {
         let Some(reading) = usage.and_then(|usage| growth::fullest(usage, snapshot.now_unix_s)) else {
             return;
         };
-        let Some(file) = self.file.clone() else { return growth::keep(&mut self.history, reading) };
+        let Some(file) = self.file.clone() else {
+            if !(self.is_hourly && growth::is_soon(&self.history, reading)) {
+                growth::keep(&mut self.history, reading);
+            }
+            return;
+        };
         let history = self.history.clone();
         let fsid = snapshot.fsid;
         match blocking(move || growth::write(&file, &fsid, &history, reading)).await {
@@ -138,7 +188,7 @@ impl Watcher {
 }
 
 async fn libraries(store: &RadosStore, unix_s: u64, change: String) -> Libraries {
-    let mut libraries = Libraries { unix_s, change, found: Vec::new(), missing: None };
+    let mut libraries = Libraries { unix_s, change, found: Vec::new(), described: Vec::new(), missing: None };
     let missing = |why: String, hurts| {
         Some(Missing { what: "libraries of classes in the OSDs".to_owned(), why, hurts })
     };
@@ -167,6 +217,8 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String) -> Libraries
                 missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()), hurts);
         }
         if !library.builds.is_empty() {
+            let described = answers.iter().find_map(|(_, answer)| answer.as_ref().ok()?.clone());
+            libraries.described.extend(described);
             libraries.found.push(library);
         }
     }

@@ -1,0 +1,52 @@
+//! A file in which something is kept from one run to the next: read within a bound, replaced as a whole.
+
+use benthic_core::{Action, Error, ErrorKind, Result};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// All of a file; `None` if there is none yet.
+///
+/// # Errors
+/// `InvalidArgument` for what is no file, `LimitExceeded` for one that is larger, and what the file system says.
+pub fn read(file: &Path, size_bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    let cannot =
+        |error| Error::io(Action::Admin, "the history cannot be read", error).with("file", file.display());
+    match fs::metadata(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(cannot(error)),
+        Ok(metadata) if !metadata.is_file() => {
+            let message = "this is no file; name another one, which is made if it is not there";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("file", file.display()));
+        }
+        Ok(metadata) if metadata.len() > size_bytes_max => {
+            let message = "the history is larger than any that is written here; name another file";
+            return Err(Error::new(ErrorKind::LimitExceeded, message)
+                .with("file", file.display())
+                .with("size_bytes_max", size_bytes_max));
+        }
+        Ok(_) => {}
+    }
+    fs::read(file).map(Some).map_err(cannot)
+}
+
+/// Replaces a file: after a crash it is the old one or the new one.
+///
+/// # Errors
+/// What the file system says.
+pub fn replace(file: &Path, content: &[u8]) -> Result<()> {
+    let dir = match file.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let replaced = || -> io::Result<()> {
+        let mut temporary = tempfile::NamedTempFile::new_in(dir)?;
+        temporary.write_all(content)?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(file).map_err(|error| error.error)?;
+        File::open(dir)?.sync_all()
+    };
+    replaced().map_err(|error| {
+        Error::io(Action::Admin, "the history cannot be written", error).with("file", file.display())
+    })
+}

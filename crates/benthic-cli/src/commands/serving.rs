@@ -1,0 +1,125 @@
+//! A small HTTP server for what a command sees again and again: one request a connection, reads only, everything bounded.
+
+use benthic_core::{Action, Clock, Error, Result, SystemClock};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+/// Connections at once; more wait.
+const CONNECTIONS_MAX: usize = 32;
+/// How long one may last: each is for one request.
+const CONNECTION_LIMIT: Duration = Duration::from_secs(30);
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// What one look may take longer than the interval, before whoever looks counts as stuck.
+const LATE_MS: u64 = 60_000;
+
+/// What is answered.
+pub type Answer = Response<Full<Bytes>>;
+
+/// An answer with a body of this media type.
+pub fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
+
+/// An answer in a line of text.
+pub fn line(status: StatusCode, text: &'static str) -> Answer {
+    answer(status, "text/plain; charset=utf-8", text)
+}
+
+/// Listens, and tells on which address: port 0 takes a free one.
+///
+/// # Errors
+/// What the system says.
+pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Error::io(Action::Admin, "cannot listen here; --listen names another address", error)
+            .with("address", address)
+    })?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| Error::io(Action::Admin, "cannot tell the address that is listened on", error))?;
+    Ok((listener, address))
+}
+
+/// Whether the cluster was looked at lately.
+pub struct Freshness {
+    clock: SystemClock,
+    at_ms: Mutex<u64>,
+    interval_ms: u64,
+}
+
+impl Freshness {
+    /// It is looked at every so many seconds, from now on.
+    pub fn new(interval_s: u64) -> Freshness {
+        let clock = SystemClock::default();
+        let at_ms = Mutex::new(clock.monotonic_ms());
+        Freshness { clock, at_ms, interval_ms: interval_s * 1_000 }
+    }
+
+    /// It was looked at now.
+    pub fn renew(&self) {
+        *self.at_ms.lock().unwrap_or_else(PoisonError::into_inner) = self.clock.monotonic_ms();
+    }
+
+    /// The answer at `/-/health`.
+    pub fn answer(&self) -> Answer {
+        let at_ms = *self.at_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.clock.monotonic_ms().saturating_sub(at_ms) > self.interval_ms + LATE_MS {
+            return line(StatusCode::SERVICE_UNAVAILABLE, "the cluster was not looked at for too long\n");
+        }
+        line(StatusCode::OK, "ok\n")
+    }
+}
+
+/// Answers requests until the task is dropped; those that are no reads are refused before `answer` is asked.
+pub async fn serve(
+    listener: TcpListener,
+    answer: impl Fn(&Request<Incoming>) -> Answer + Send + Sync + 'static,
+) {
+    let answer = Arc::new(answer);
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of file descriptors, most likely: others end meanwhile.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let answer = Arc::clone(&answer);
+        tokio::spawn(async move {
+            let spoken = tokio::time::timeout(CONNECTION_LIMIT, speak(stream, &*answer)).await;
+            tracing::debug!(?spoken, "a connection ended");
+            drop(slot);
+        });
+    }
+}
+
+async fn speak(stream: TcpStream, answer: &impl Fn(&Request<Incoming>) -> Answer) -> hyper::Result<()> {
+    let service = service_fn(|request: Request<Incoming>| {
+        let is_read = [Method::GET, Method::HEAD].contains(request.method());
+        let answer = if is_read { answer(&request) } else { refused() };
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(CONNECTION_LIMIT).max_header_size(HEAD_BYTES_MAX);
+    http.keep_alive(false).serve_connection(TokioIo::new(stream), service).await
+}
+
+fn refused() -> Answer {
+    let mut answer = line(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    answer
+}

@@ -1,0 +1,190 @@
+//! `benthic status serve`.
+
+mod hosts;
+mod page;
+
+use crate::commands::health::watcher::Watcher;
+use crate::commands::health::{LookArgs, cluster};
+use crate::commands::serving;
+use crate::exit::{Failure, Outcome};
+use crate::interrupt;
+use crate::store::{Session, blocking};
+use benthic_ceph::health::history::{self, History, Sample};
+use benthic_core::{Clock, Result, SystemClock};
+use clap::{Args, Subcommand};
+use hosts::Hosts;
+use page::Page;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const EXAMPLES: &str = "Example:\n  benthic status serve --store ceph:";
+
+/// The history is written at most so often, and at the end.
+const SAVE_MS: u64 = 60_000;
+
+/// The commands on the status page.
+#[derive(Subcommand)]
+pub enum StatusCommand {
+    /// Serve a page for people on how a cluster is, what is wrong, and how it was
+    Serve(ServeArgs),
+}
+
+/// Arguments of `benthic status serve`.
+#[derive(Args)]
+#[command(
+    after_help = "The page is at /, what it shows as JSON at /status.json, and /-/health is 200 while the cluster is looked at. \
+    It needs nothing else, no internet either, and changes nothing in the cluster; only --probe-pool writes, one object of 4 KiB \
+    that is removed again. It speaks plain HTTP and knows no users: on other addresses than loopback whoever can connect can \
+    read. The client's caps need mon 'allow r' and mgr 'allow r'.\n\n\
+    Examples:\n  benthic status serve --store ceph:\n  \
+    benthic status serve --probe-pool scratch --history /var/lib/benthic/status --store ceph:"
+)]
+pub struct ServeArgs {
+    /// Address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8128")]
+    listen: SocketAddr,
+    /// A name that the page is asked for by, behind a proxy; on loopback no others are answered but localhost and the address
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+    /// Seconds between two looks at the cluster, whoever asks how often
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    interval: u64,
+    /// Write, read and remove a small object in this pool at each look, and show how long that takes
+    #[arg(long, value_name = "POOL")]
+    probe_pool: Option<String>,
+    /// Keep what was seen in this file, so that the next start goes on with it; made if it is not there
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+}
+
+pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
+    let StatusCommand::Serve(args) = command;
+    let (listener, address) = serving::listen(args.listen).await?;
+    let hosts = Hosts::new(address, &args.host)?;
+    let look = LookArgs { probe_pool: args.probe_pool, history: None };
+    let watcher = Watcher::new(cluster(session).await?, look, session).await?.for_page();
+    let page = Arc::new(Page::new(args.interval, hosts));
+    let mut board = Board {
+        watcher,
+        history: History::default(),
+        file: args.history,
+        fsid: String::new(),
+        interval_s: args.interval,
+        clock: SystemClock::default(),
+        saved_at_ms: 0,
+        last: Value::Null,
+    };
+    // What is wrong with the arguments, the caps or the file is told before anybody asks.
+    board.look(&page, session).await?;
+    let url = format!("http://{address}/");
+    session.out.result(format_args!("serving {url}"), || json!({ "url": url }))?;
+    session.out.flush()?;
+    let answering = Arc::clone(&page);
+    let server = tokio::spawn(serving::serve(listener, move |request| answering.answer(request)));
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(args.interval)) => {}
+            () = interrupt::wait() => break,
+        }
+        let looked = tokio::select! {
+            looked = board.look(&page, session) => looked,
+            () = interrupt::wait() => break,
+        };
+        if let Err(error) = looked {
+            session.out.warning(&error);
+            board.missed(&page, error.message());
+        }
+        if let Err(error) = board.save(SAVE_MS).await {
+            // What was seen is shown all the same.
+            session.out.warning(&error);
+        }
+    }
+    server.abort();
+    board.save(0).await?;
+    Err(Failure::Interrupted)
+}
+
+/// What is shown, and what it is made of.
+struct Board {
+    watcher: Watcher,
+    history: History,
+    file: Option<PathBuf>,
+    /// The cluster whose history it is; empty until a monitor answered.
+    fsid: String,
+    interval_s: u64,
+    clock: SystemClock,
+    saved_at_ms: u64,
+    /// What was seen last.
+    last: Value,
+}
+
+impl Board {
+    async fn look(&mut self, page: &Page, session: &Session) -> Result<()> {
+        let (report, overview) = self.watcher.look_around(session).await?;
+        if self.fsid.is_empty() && !report.fsid.is_empty() {
+            if let Some(file) = self.file.clone() {
+                let fsid = report.fsid.clone();
+                let (history, readings) = blocking(move || history::read(&file, &fsid)).await?;
+                self.history = history;
+                self.watcher.go_on_from(readings);
+            }
+            self.fsid.clone_from(&report.fsid);
+        }
+        self.history.add(&Sample::of(&report, overview.io), self.interval_s);
+        self.last = json!({
+            "version": 1,
+            "benthic": env!("CARGO_PKG_VERSION"),
+            "interval_s": self.interval_s,
+            "unix_s": report.unix_s,
+            "error": null,
+            "report": report,
+            "io": overview.io,
+            "places": overview.places,
+            "pools": overview.pools,
+            "classes": self.classes(),
+            "history": self.history.json(report.unix_s),
+        });
+        page.show(self.last.to_string());
+        Ok(())
+    }
+
+    fn classes(&self) -> Vec<Value> {
+        let libraries = self.watcher.described().iter();
+        let classes = libraries.flat_map(|library| library.classes.iter().map(move |class| (library, class)));
+        let shown = |(library, class): (&benthic_core::LibraryInfo, &benthic_core::ClassInfo)| {
+            let methods: Vec<&str> = class.methods.iter().map(|method| method.name.as_str()).collect();
+            json!({
+                "library": library.library,
+                "class": class.name,
+                "version": class.version,
+                "summary": class.summary,
+                "methods": methods,
+            })
+        };
+        classes.map(shown).collect()
+    }
+
+    /// Says on the page that the look failed: what it shows grows old.
+    fn missed(&mut self, page: &Page, why: &str) {
+        self.history.missed();
+        self.last["error"] = json!(why);
+        page.tell(self.last.to_string());
+    }
+
+    /// Writes the history unless that was done less than so long ago.
+    async fn save(&mut self, apart_ms: u64) -> Result<()> {
+        let now_ms = self.clock.monotonic_ms();
+        let is_soon = now_ms.saturating_sub(self.saved_at_ms) < apart_ms;
+        let Some(file) = self.file.clone().filter(|_| !is_soon && !self.fsid.is_empty()) else {
+            return Ok(());
+        };
+        // A disk that is full is not asked again at once either.
+        self.saved_at_ms = now_ms;
+        let (fsid, history) = (self.fsid.clone(), self.history.clone());
+        let readings = self.watcher.readings().to_vec();
+        blocking(move || history::write(&file, &fsid, history, readings)).await
+    }
+}

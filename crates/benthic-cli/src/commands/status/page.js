@@ -1,0 +1,444 @@
+// Fills the page with what status.json tells, again and again. Names come from the cluster, where they may be anything: text
+// is only ever put in as text.
+'use strict';
+(() => {
+  const SVG = 'http://www.w3.org/2000/svg';
+  const ANSWER_LIMIT_MS = 10000;
+  const VERDICTS = {
+    healthy: { word: 'Healthy', tone: 'ok', says: 'All is well, or only what somebody planned goes on.' },
+    degraded: { word: 'Degraded', tone: 'warn', says: 'It works, with less than it should have: look at it in working hours.' },
+    at_risk: { word: 'At risk', tone: 'bad', says: 'It works, and the next failure may stop it or lose data: look at it now.' },
+    down: { word: 'Down', tone: 'bad', says: 'Some reads or writes wait or fail.' },
+  };
+  const SEVERITIES = { error: ['error', 'bad'], warning: ['warning', 'warn'], info: ['note', 'note'] };
+  // A tick, a line, a sign and a cross: the colour is not all that tells.
+  const SIGNS = { healthy: 'M5 13l5 5L20 7', degraded: 'M4 12h16', at_risk: 'M12 4v10M12 19v.5', down: 'M5 5l14 14M19 5L5 19' };
+  const SPANS = [['minutes', '6 hours'], ['hours', '7 days']];
+
+  let data = null;
+  let seenAt = 0; // when the data were made, on the clock of performance.now()
+  let failure = null;
+  let span = 'minutes';
+  const opened = new Map();
+
+  // ---- text and elements ----
+
+  // Characters that are not seen, or that turn others around, are spelled out.
+  const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+  const shown = (text) => String(text).replace(UNSEEN, (c) => '\\u{' + c.charCodeAt(0).toString(16) + '}');
+
+  function fill(node, attributes, children) {
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? '' : String(value));
+    }
+    for (const child of children.flat(9)) {
+      if (child === null || child === undefined || child === '') continue;
+      node.append(child instanceof Node ? child : document.createTextNode(shown(child)));
+    }
+    return node;
+  }
+  const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+  const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+  // What stands between backticks is a command.
+  const prose = (text) => String(text).split('`').map((part, index) => (index % 2 ? el('code', {}, part) : part));
+  const byId = (id) => document.getElementById(id);
+  const put = (id, ...children) => byId(id).replaceChildren(...children.flat(9).filter((child) => child));
+
+  // Stays open or closed while what is in it changes; made only when it is seen.
+  function fold(key, summary, isOpen, content) {
+    const head = el('summary', { 'data-key': key }, summary);
+    const node = el('details', {}, head);
+    let isMade = false;
+    const make = () => { if (!isMade) { isMade = true; node.append(...[content()].flat(9).filter((child) => child)); } };
+    if (opened.has(key) ? opened.get(key) : isOpen) { node.open = true; make(); }
+    head.addEventListener('click', () => { opened.set(key, !node.open); make(); });
+    return node;
+  }
+
+  function table(heads, rows, kind) {
+    const cell = (value, index) => el('td', {
+      role: 'cell', class: heads[index][1] || null, 'data-label': index > 0 ? heads[index][0] : null,
+    }, value instanceof Node ? value : el('span', { class: typeof value === 'string' && value.length < 14 ? 'kept' : null }, value));
+    return el('table', { role: 'table', class: kind || null },
+      el('thead', { role: 'rowgroup' }, el('tr', { role: 'row' }, heads.map(([name, type]) => el('th', { role: 'columnheader', scope: 'col', class: type || null }, name)))),
+      el('tbody', { role: 'rowgroup' }, rows.map((row) => el('tr', { role: 'row' }, row.map(cell)))));
+  }
+
+  function bar(share, text, tone) {
+    const inner = el('span', {});
+    inner.style.width = Math.max(0, Math.min(1, share || 0)) * 100 + '%';
+    return el('span', { class: 'bar ' + (tone || '') }, el('span', { 'aria-hidden': 'true' }, inner), el('span', {}, text));
+  }
+
+  // ---- numbers ----
+
+  const known = (value) => value !== null && value !== undefined;
+  const count = (value) => (known(value) ? Math.round(value).toLocaleString('en') : '?');
+  const several = (value, noun) => count(value) + ' ' + noun + (value === 1 ? '' : 's');
+  function bytes(value) {
+    if (!known(value)) return '?';
+    const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
+    let unit = 0;
+    while (value >= 1024 && unit < units.length - 1) { value /= 1024; unit += 1; }
+    return (unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)) + ' ' + units[unit];
+  }
+  const rate = (value) => bytes(value) + '/s';
+  const operations = (value) => (value > 0 && value < 10 ? value.toFixed(1) : count(value)) + '/s';
+  const ms = (value) => (known(value) ? (value < 10 ? value.toFixed(1) : Math.round(value)) + ' ms' : '?');
+  // Rounded down: what was not quite 100 is not told as 100.
+  const percent = (value) => (known(value) ? String(Math.floor(value * 100) / 100) + '%' : 'not known');
+  function time(seconds) {
+    if (seconds < 90) return Math.round(seconds) + ' s';
+    if (seconds < 5400) return Math.round(seconds / 60) + ' min';
+    if (seconds < 172800) return (seconds / 3600).toFixed(1).replace(/\.0$/, '') + ' h';
+    return (seconds / 86400).toFixed(1).replace(/\.0$/, '') + ' days';
+  }
+  const utcDay = (unix) => new Date(unix * 1000).toISOString().slice(0, 10);
+  const share = (used, total) => (total > 0 ? used / total : null);
+  const sharePercent = (value) => (!known(value) ? '?' : value > 0 && value < 0.0005 ? '<0.1%' : (100 * value).toFixed(value < 0.1 ? 1 : 0) + '%');
+  const fillTone = (value) => (value >= 0.9 ? 'bad' : value >= 0.8 ? 'warn' : '');
+
+  // ---- parts of the page ----
+
+  function verdict() {
+    const report = data.report;
+    const is = VERDICTS[report.verdict] || { word: report.verdict, tone: 'warn', says: '' };
+    const found = ['error', 'warning', 'info'].map((severity) => {
+      const number = report.findings.filter((finding) => finding.severity === severity).length;
+      return number ? several(number, SEVERITIES[severity][0]) : null;
+    }).filter((text) => text);
+    byId('verdict').className = is.tone;
+    put('verdict',
+      svg('svg', { viewBox: '0 0 24 24', 'aria-hidden': 'true' },
+        svg('path', { d: SIGNS[report.verdict] || SIGNS.at_risk, fill: 'none', stroke: 'currentColor', 'stroke-width': 3, 'stroke-linecap': 'round', 'stroke-linejoin': 'round' })),
+      el('div', {},
+        el('h2', { id: 'verdict-word' }, is.word),
+        el('p', {}, is.says),
+        el('p', { class: 'small' }, found.join(', ') || 'Nothing found', report.ceph ? '. Ceph says ' + report.ceph + '.' : '.')));
+    document.title = is.word + ' · cluster status';
+    byId('which').replaceChildren(el('span', { class: 'mono' }, report.fsid || 'no monitor answers'));
+  }
+
+  function finding(one) {
+    const [word, tone] = SEVERITIES[one.severity] || [one.severity, 'warn'];
+    const more = one.count > one.which.length && one.which.length > 0 ? ' and ' + count(one.count - one.which.length) + ' more' : '';
+    return el('article', { class: 'finding ' + tone },
+      el('h3', {}, el('span', { class: 'tag' }, one.stops_io ? word + ', stops I/O' : word), ' ', one.name),
+      el('p', {}, prose(one.what)),
+      one.which.length ? el('p', { class: 'soft small' }, one.which.join(', ') + more) : null,
+      el('p', { class: 'next' }, prose(one.next)));
+  }
+
+  function wrong() {
+    const report = data.report;
+    const alarms = report.findings.filter((one) => one.severity !== 'info').map(finding);
+    const notes = report.findings.filter((one) => one.severity === 'info');
+    put('wrong',
+      alarms.length ? alarms : el('p', {}, 'Nothing is wrong.'),
+      notes.length ? fold('notes', several(notes.length, 'note') + ': good to know, no harm', false, () => notes.map(finding)) : null,
+      report.missing.length ? fold('missing', several(report.missing.length, 'thing') + ' could not be seen', false, () =>
+        el('ul', {}, report.missing.map((one) => el('li', {}, prose(one.what + ': ' + one.why))))) : null);
+  }
+
+  function tile(name, big, small, tone) {
+    return el('div', { class: tone || null }, el('dt', {}, name), el('dd', { class: 'big' }, big), small ? el('dd', { class: 'soft small' }, small) : null);
+  }
+
+  function numbers() {
+    const report = data.report, all = report.numbers;
+    const up = all.osds.filter((osd) => osd.up).length, within = all.osds.filter((osd) => osd.in).length;
+    const monitors = Object.values(all.monitors), quorum = monitors.filter((one) => one).length;
+    const fullest = known(all.fullest_osd) ? 'the fullest, osd.' + all.fullest_osd + ', is at ' + all.fullest_percent.toFixed(1) + '%' : null;
+    const full = known(all.full_in_days) ? 'full in ' + time(all.full_in_days * 86400) + ' if it goes on so'
+      : all.growth === 'not_growing' ? 'does not grow' : 'when it is full is not known yet';
+    const old = report.is_stale ? 'old: no manager answers' : null;
+    const probe = all.probe;
+    put('numbers',
+      tile('Availability', percent(report.availability_percent), all.pgs === null ? null : count(all.pgs_taking_io) + ' of ' + several(all.pgs, 'PG') + ' take I/O',
+        !known(report.availability_percent) || report.availability_percent < 100 ? 'bad' : 'ok'),
+      tile('OSDs up', up + ' of ' + all.osds.length, within + ' in', up < within ? 'bad' : 'ok'),
+      tile('Monitors', quorum + ' of ' + monitors.length, known(all.clock_skew_ms_max) ? 'clocks within ' + ms(all.clock_skew_ms_max) : 'in quorum', quorum < monitors.length ? 'warn' : 'ok'),
+      tile('Manager', all.manager === null ? 'none' : all.manager, count(all.managers_standby) + ' standing by', all.manager === null ? 'bad' : 'ok'),
+      tile('Space used', sharePercent(share(all.used_bytes, all.total_bytes)), bytes(all.used_bytes) + ' of ' + bytes(all.total_bytes) + ' raw; ' + [fullest, full].filter((text) => text).join('; '),
+        fillTone((all.fullest_percent || 0) / 100) || 'ok'),
+      tile('Objects', count(all.objects), all.degraded_objects || all.misplaced_objects || all.unfound_objects
+        ? 'replicas: ' + count(all.degraded_objects) + ' missing, ' + count(all.misplaced_objects) + ' misplaced; ' + count(all.unfound_objects) + ' objects unfound' : 'none degraded'),
+      tile('Clients read', data.io ? rate(data.io.read_bytes_per_s) : '?', data.io ? operations(data.io.read_ops_per_s) : old),
+      tile('Clients write', data.io ? rate(data.io.write_bytes_per_s) : '?', data.io ? operations(data.io.write_ops_per_s) : old),
+      tile('Slow operations', count(all.slow_operations), known(all.commit_latency_ms_max) ? 'the slowest disk commits in ' + ms(all.commit_latency_ms_max) : null, all.slow_operations ? 'warn' : null),
+      probe ? tile('Probe in ' + probe.pool, probe.error ? 'failed' : ms(probe.write_ms), probe.error ? probe.error.message : 'to write 4 KiB; ' + ms(probe.read_ms) + ' to read', probe.error ? 'bad' : 'ok') : null);
+  }
+
+  // ---- history ----
+
+  function rowsOf(tier) {
+    const names = data.history.columns;
+    return data.history[tier].rows.map((row) => Object.fromEntries(names.map((name, index) => [name, row[index]])));
+  }
+
+  function ofDay(day) {
+    if (!day) return ['none', 'not observed'];
+    const mean = day.availability_percent_mean;
+    const tone = day.down_s >= 300 || (known(mean) && mean < 99) ? 'bad' : day.down_s > 0 || !known(mean) || mean < 99.99 ? 'warn' : 'ok';
+    const down = day.down_s > 0 ? ', down for ' + time(day.down_s) : '';
+    return [tone, percent(mean) + down + ', observed for ' + time(day.observed_s)];
+  }
+
+  function days() {
+    const tier = data.history.days, rows = new Map(rowsOf('days').map((day) => [day.start_unix_s, day]));
+    const number = 90, width = byId('days').clientWidth || 320, step = width / number, high = 40;
+    const all = [];
+    for (let index = 0; index < number; index += 1) all.push(tier.from_unix_s + index * tier.slot_s);
+    let observed = 0, sum = 0, over = 0, down = 0;
+    for (const day of rows.values()) {
+      observed += day.observed_s; down += day.down_s;
+      if (known(day.availability_percent_mean)) { sum += day.availability_percent_mean * day.observed_s; over += day.observed_s; }
+    }
+    const total = over > 0 ? percent(sum / over) : 'not known';
+    const picture = svg('svg', { viewBox: `0 0 ${width} ${high + 10}`, role: 'img', 'aria-label': 'Availability by day over 90 days: ' + total });
+    all.forEach((start, index) => {
+      const [tone, says] = ofDay(rows.get(start));
+      const x = index * step, w = Math.max(1, step - Math.min(2, step * 0.25));
+      picture.append(svg('rect', { x: x.toFixed(2), y: 0, width: w.toFixed(2), height: high, rx: Math.min(2, w / 2).toFixed(2), class: 'day ' + tone }, svg('title', {}, utcDay(start) + ': ' + says)));
+      const mark = tone === 'bad' ? 8 : tone === 'warn' ? 4 : 0;
+      if (mark) picture.append(svg('rect', { x: x.toFixed(2), y: high + 2, width: w.toFixed(2), height: mark, class: 'mark' }));
+    });
+    const lines = [...all].reverse().filter((start) => rows.has(start)).map((start) => {
+      const day = rows.get(start);
+      return [utcDay(start), percent(day.availability_percent_mean), percent(day.availability_percent_min), time(day.down_s), time(day.observed_s)];
+    });
+    put('days',
+      el('p', {}, el('b', {}, total), ' over ' + time(observed) + ' that were observed in the last 90 days', down > 0 ? '; down for ' + time(down) : '', '.'),
+      el('figure', {}, picture),
+      el('div', { class: 'row soft small' }, el('span', {}, utcDay(all[0])), el('span', {}, 'today (UTC)')),
+      el('p', { class: 'soft small' }, 'A mark below a day: less than 99.99%, or down; a long one: less than 99%, or down for 5 minutes. Grey: nobody looked. ' +
+        '100% is when Ceph calls itself healthy, else it is the share of placement groups that take I/O.'),
+      lines.length ? fold('days', 'Day by day', false, () => el('div', { class: 'scroll', tabindex: 0 },
+        table([['Day (UTC)'], ['Availability'], ['Least'], ['Down'], ['Observed']], lines, 'cards'))) : null);
+  }
+
+  function nice(most, base) {
+    if (!(most > 0)) return 1;
+    let scale = 1;
+    while (base && most / scale >= base) scale *= base;
+    const ten = 10 ** Math.floor(Math.log10(most / scale));
+    return [1, 2, 5, 10].map((step) => step * ten * scale).find((end) => end >= most) || most;
+  }
+
+  function ticks(from, to, width) {
+    const steps = [900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800];
+    const step = steps.find((one) => (to - from) / one <= width / 64) || 172800;
+    const shift = new Date(to * 1000).getTimezoneOffset() * 60;
+    const found = [];
+    for (let at = Math.ceil((from - shift) / step) * step + shift; at <= to; at += step) {
+      const date = new Date(at * 1000);
+      found.push([at, step < 86400 && (to - from) <= 86400 ? date.toTimeString().slice(0, 5) : date.toLocaleDateString('en', { day: 'numeric', month: 'short' })]);
+    }
+    return found;
+  }
+
+  // A chart over time, with gaps where nobody looked or nothing is known.
+  function chart(title, series, form, options, width) {
+    const tier = data.history[span], rows = rowsOf(span), from = tier.from_unix_s, to = data.unix_s;
+    const left = 72, right = 8, top = 8, high = 120, bottom = 20;
+    const values = rows.flatMap((row) => series.map(([, column]) => row[column])).filter(known);
+    const least = options.least ? options.least(values) : 0;
+    const most = options.most || nice(Math.max(0, ...values), options.base);
+    const x = (at) => left + (Math.min(Math.max(at, from), to) - from) / Math.max(1, to - from) * (width - left - right);
+    const y = (value) => top + high - (value - least) / (most - least) * high;
+    const picture = svg('svg', { viewBox: `0 0 ${width} ${top + high + bottom}`, role: 'img' });
+    let unseen = from;
+    const grey = (until) => { if (until - unseen > tier.slot_s / 2) picture.append(svg('rect', { x: x(unseen).toFixed(1), y: top, width: (x(until) - x(unseen)).toFixed(1), height: high, class: 'unseen' }, svg('title', {}, 'not observed'))); };
+    for (const row of rows) { grey(row.start_unix_s); unseen = row.start_unix_s + tier.slot_s; }
+    if (to > unseen) grey(to);
+    for (const value of [least, (least + most) / 2, most]) {
+      picture.append(svg('line', { x1: left, x2: width - right, y1: y(value).toFixed(1), y2: y(value).toFixed(1), class: 'grid' }),
+        svg('text', { x: left - 6, y: (y(value) + 4).toFixed(1), 'text-anchor': 'end' }, form(value)));
+    }
+    for (const [at, text] of ticks(from, to, width - left)) {
+      const anchor = x(at) > width - 24 ? 'end' : x(at) < left + 12 ? 'start' : 'middle';
+      picture.append(svg('line', { x1: x(at).toFixed(1), x2: x(at).toFixed(1), y1: top + high, y2: top + high + 4, class: 'grid' }),
+        svg('text', { x: x(at).toFixed(1), y: top + high + 16, 'text-anchor': anchor }, text));
+    }
+    const kinds = ['one', 'two'];
+    const legend = series.map(([name, column], index) => {
+      let path = '', before = null;
+      for (const row of rows) {
+        const value = row[column], at = row.start_unix_s + tier.slot_s / 2;
+        if (!known(value)) { before = null; continue; }
+        const joins = before !== null && at - before <= tier.slot_s * 1.5;
+        path += `${joins ? 'L' : 'M'}${x(at).toFixed(1)} ${y(value).toFixed(1)}${joins ? '' : 'h.01'}`;
+        before = at;
+      }
+      if (path) picture.append(svg('path', { d: path, class: 'line ' + kinds[index] }));
+      const there = rows.map((row) => row[column]).filter(known);
+      const says = there.length ? [el('b', {}, form(there[there.length - 1])), ' last, ', options.low ? form(Math.min(...there)) + ' least' : form(Math.max(...there)) + ' most'] : ['nothing seen'];
+      return el('li', {}, svg('svg', { viewBox: '0 0 24 12', 'aria-hidden': 'true' }, svg('path', { d: 'M1 6h22', class: 'line ' + kinds[index] })), name + ': ', says);
+    });
+    const list = el('ul', { class: 'legend' }, legend);
+    picture.setAttribute('aria-label', title + ', ' + (SPANS.find(([tierName]) => tierName === span) || ['', ''])[1] + '. ' + list.textContent);
+    return el('figure', {}, el('figcaption', {}, title), picture, list);
+  }
+
+  function charts() {
+    put('spans', SPANS.map(([tier, name]) => {
+      const button = el('button', { type: 'button', 'aria-pressed': String(span === tier), 'data-key': 'span-' + tier }, name);
+      button.addEventListener('click', () => { span = tier; keepFocus(charts); });
+      return button;
+    }));
+    const box = byId('charts'), whole = box.clientWidth || 320;
+    // As many columns as the style sheet makes.
+    const columns = Math.max(1, Math.floor((whole + 20) / 420));
+    const width = Math.floor((whole - 20 * (columns - 1)) / columns);
+    const probed = rowsOf(span).some((row) => known(row.probe_write_ms) || known(row.probe_read_ms));
+    const both = (what) => [['read', `read_${what}_per_s`], ['written', `write_${what}_per_s`]];
+    put('charts',
+      chart('Availability', [['mean', 'availability_percent_mean']], (value) => Math.floor(value * 100) / 100 + '%',
+        { most: 100, least: (values) => Math.min(90, Math.floor(Math.min(100, ...values) / 10) * 10), low: true }, width),
+      chart('Client throughput, bytes a second', both('bytes'), rate, { base: 1024 }, width),
+      chart('Client operations a second', both('ops'), operations, {}, width),
+      probed || data.report.numbers.probe ? chart('Probe: 4 KiB, milliseconds', [['write', 'probe_write_ms'], ['read', 'probe_read_ms']], ms, {}, width) : null);
+  }
+
+  // ---- places, placement groups, pools, classes ----
+
+  function osdRow(own, osds) {
+    const osd = osds.get(own.osd);
+    if (!osd) return el('li', {}, el('span', {}, 'osd.' + own.osd), el('span', { class: 'soft' }, 'not known'), el('span', {}));
+    const tone = osd.up ? (osd.in ? 'ok' : 'warn') : osd.in ? 'bad' : 'warn';
+    const used = share(osd.used_bytes, osd.total_bytes);
+    return el('li', {},
+      el('span', {}, 'osd.' + own.osd),
+      el('span', { class: tone }, el('span', { class: 'state' }, (osd.up ? 'up' : 'down') + (osd.in ? '' : ', out')), own.device_class ? el('span', { class: 'soft' }, ' ' + own.device_class) : null,
+        osd.commit_latency_ms >= 100 ? el('span', { class: 'soft' }, ' ' + ms(osd.commit_latency_ms)) : null),
+      known(used) ? bar(used, sharePercent(used), fillTone(used)) : el('span', { class: 'soft' }, 'size not known'));
+  }
+
+  function place(one, key, depth, osds) {
+    const used = share(one.used_bytes, one.total_bytes);
+    const isHurt = one.osds_up < one.osds;
+    const line = el('span', { class: 'line-of' },
+      el('span', {}, el('b', {}, one.name), ' ', el('span', { class: 'soft small' }, one.type)),
+      el('span', { class: isHurt ? 'bad' : 'ok' }, el('span', { class: 'state small' }, one.osds_up + ' of ' + one.osds + ' up'), one.osds_in < one.osds ? el('span', { class: 'soft small' }, ', ' + one.osds_in + ' in') : null),
+      known(used) ? bar(used, sharePercent(used), fillTone(used)) : el('span', {}));
+    if (one.is_repeated) return el('div', { class: 'place' }, line, el('p', { class: 'soft small' }, 'is listed above'));
+    const isOpen = depth < 1 || (depth < 3 && (osds.size <= 24 || isHurt));
+    return el('div', { class: 'place' }, fold(key, line, isOpen, () => el('div', { class: 'inner' },
+      one.places.map((inner, index) => place(inner, key + '/' + index + ':' + inner.name, depth + 1, osds)),
+      one.own_osds.length ? el('ul', { class: 'osds' }, one.own_osds.map((own) => osdRow(own, osds))) : null)));
+  }
+
+  function tree() {
+    const osds = new Map(data.report.numbers.osds.map((osd) => [osd.osd, osd]));
+    put('tree', data.places.length ? data.places.map((root, index) => place(root, 'tree/' + index + ':' + root.name, 0, osds)) : el('p', { class: 'soft' }, 'The CRUSH tree could not be seen.'));
+  }
+
+  const takesIo = (state) => /\bactive\b/.test(state) && !/\b(stale|laggy)\b/.test(state);
+  function pgs() {
+    const all = data.report.numbers, total = all.pgs;
+    const states = Object.entries(all.pgs_by_state).sort((a, b) => b[1] - a[1]);
+    const old = data.report.is_stale ? el('p', { class: 'soft small' }, 'These are the manager\u2019s last word, which is old.') : null;
+    put('pgs', old, states.length ? table([['State', 'text'], ['Takes I/O'], ['Placement groups'], ['Share', 'wide']], states.map(([state, number]) => [
+      state, el('span', { class: takesIo(state) ? 'ok' : 'bad' }, el('span', { class: 'state' }, takesIo(state) ? 'yes' : 'no')),
+      count(number), bar(share(number, total), sharePercent(share(number, total)), takesIo(state) ? (state === 'active+clean' ? 'ok' : 'warn') : 'bad')]), 'cards')
+      : el('p', { class: 'soft' }, 'There are none, or they could not be seen.'));
+  }
+
+  function pools() {
+    const kept = (pool) => (known(pool.data_chunks) ? pool.data_chunks + ' + ' + (pool.size - pool.data_chunks) + ' chunks' : several(pool.size, 'replica'));
+    const io = (pool, what) => (pool.io ? el('span', {}, el('span', { class: 'kept' }, rate(pool.io[`${what}_bytes_per_s`])), ', ', el('span', { class: 'kept' }, operations(pool.io[`${what}_ops_per_s`]))) : '?');
+    const led = (pool) => {
+      const sites = Object.entries(pool.primaries).filter(([, number]) => number > 0);
+      return sites.length > 6 ? several(sites.length, 'place') : sites.map(([site, number]) => site + ' ' + count(number)).join(', ') || 'not known';
+    };
+    const taking = (pool) => (known(pool.pgs_taking_io) && pool.pgs_taking_io < pool.pgs
+      ? el('span', { class: 'bad' }, el('span', { class: 'state' }, count(pool.pgs_taking_io) + ' of ' + count(pool.pgs) + ' take I/O')) : count(pool.pgs));
+    put('pools', data.pools.length ? table([['Pool', 'text'], ['Kept as'], ['PGs'], ['Stored'], ['Objects'], ['Reads'], ['Writes'], ['Primaries at']],
+      data.pools.map((pool) => [pool.pool, kept(pool), taking(pool), bytes(pool.stored_bytes), count(pool.objects), io(pool, 'read'), io(pool, 'write'), led(pool)]), 'cards')
+      : el('p', { class: 'soft' }, 'There are none, or they could not be seen.'));
+  }
+
+  function classes() {
+    const libraries = data.report.numbers.libraries;
+    const library = (one) => el('article', { class: 'finding ' + (one.builds.length > 1 || one.without.length ? 'warn' : 'ok') },
+      el('h3', {}, one.name),
+      one.builds.map((build) => el('p', {}, 'build ' + build.build + ' in ' + several(build.osds.length, 'OSD'))),
+      one.without.length ? el('p', {}, several(one.without.length, 'OSD') + ' without it: ' + one.without.slice(0, 8).map((osd) => 'osd.' + osd).join(', ')) : null,
+      one.silent.length ? el('p', { class: 'soft' }, several(one.silent.length, 'OSD') + ' did not answer') : null);
+    put('classes',
+      libraries.length ? libraries.map(library) : el('p', { class: 'soft' }, 'No OSD is known to have a library of Benthic\u2019s classes.'),
+      data.classes.length ? fold('classes', count(data.classes.length) + (data.classes.length === 1 ? ' class' : ' classes'), false, () =>
+        table([['Class', 'text'], ['Version'], ['Library'], ['Methods', 'text'], ['What it is for', 'text']],
+          data.classes.map((one) => [one.class, one.version, one.library, one.methods.join(', '), one.summary]), 'cards')) : null,
+      el('p', { class: 'soft small' }, 'OSDs do not count calls of methods by themselves: a call is an operation of its pool, and is in the pools\u2019 reads and writes above.'));
+  }
+
+  // ---- the page as a whole ----
+
+  // What had the focus has it again, though it was made anew.
+  function keepFocus(make) {
+    const key = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.key : null;
+    make();
+    if (key) for (const node of document.querySelectorAll('[data-key]')) if (node.dataset.key === key) node.focus({ preventScroll: true });
+  }
+
+  function render() {
+    byId('all').hidden = false;
+    keepFocus(() => [verdict, wrong, numbers, days, charts, tree, pgs, pools, classes].forEach((part) => part()));
+    byId('made').replaceChildren('benthic ' + shown(data.benthic) + ', a look every ' + time(data.interval_s));
+    age();
+  }
+
+  function age() {
+    const seconds = data ? Math.max(0, (performance.now() - seenAt) / 1000) : 0;
+    let what = '';
+    if (failure) what = shown(failure);
+    else if (data && data.error) what = 'The cluster could not be looked at: ' + shown(data.error) + '.';
+    else if (data && seconds > 2 * data.interval_s + 30) what = 'These numbers are old.';
+    // Only the reason is read aloud, and not again each second.
+    if (byId('old-what').textContent !== what) byId('old-what').textContent = what;
+    byId('old-since').textContent = data ? 'What is below was last seen ' + time(seconds) + ' ago.' : '';
+    byId('old').hidden = !what;
+    byId('all').classList.toggle('stale', what !== '');
+    if (data) byId('age').textContent = 'seen ' + time(seconds) + ' ago';
+  }
+
+  async function ask() {
+    const response = await fetch('status.json', { cache: 'no-store', signal: AbortSignal.timeout(ANSWER_LIMIT_MS) });
+    if (!response.ok) throw new Error('status ' + response.status);
+    const answer = await response.json();
+    // By the server's clock: this machine's may be wrong.
+    const madeAgo = Date.parse(response.headers.get('date')) / 1000 - answer.unix_s;
+    seenAt = performance.now() - 1000 * (madeAgo > 0 ? madeAgo : 0);
+    const isNew = !data || data.unix_s !== answer.unix_s || data.error !== answer.error;
+    data = answer;
+    return isNew;
+  }
+
+  let timer = 0;
+  async function poll() {
+    clearTimeout(timer);
+    let isRead = false;
+    try {
+      const isNew = await ask();
+      isRead = true;
+      failure = null;
+      if (isNew) render(); else age();
+    } catch (error) {
+      const why = error.name === 'TimeoutError' ? 'no answer in ' + ANSWER_LIMIT_MS / 1000 + ' s' : error.message || String(error);
+      failure = (isRead ? 'This page cannot show what the server answers: ' : 'The status server does not answer: ') + why + '.';
+      age();
+    }
+    // A server that is gone is noticed soon, however seldom it looks.
+    timer = setTimeout(poll, 1000 * (data ? Math.min(15, data.interval_s) : 5));
+  }
+
+  let resized = 0;
+  window.addEventListener('resize', () => {
+    clearTimeout(resized);
+    resized = setTimeout(() => { if (data) { keepFocus(days); keepFocus(charts); } }, 150);
+  });
+  document.addEventListener('visibilitychange', () => { if (!document.hidden) poll(); });
+  setInterval(age, 1000);
+  poll();
+})();

@@ -1,0 +1,138 @@
+//! What is served: the page, its style and its script, which come with the program, and what was seen last.
+
+use super::hosts::Hosts;
+use crate::commands::serving::{self, Answer, Freshness};
+use bytes::Bytes;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{Request, StatusCode};
+use std::sync::{Mutex, PoisonError};
+
+const HTML: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// Only what is served here runs and is asked, and a script cannot make HTML of text.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+const HEADERS: [(&str, &str); 6] = [
+    ("cache-control", "no-store"),
+    ("content-security-policy", POLICY),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("referrer-policy", "no-referrer"),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+];
+
+/// What is served.
+pub struct Page {
+    json: Mutex<Bytes>,
+    freshness: Freshness,
+    hosts: Hosts,
+}
+
+impl Page {
+    /// A page whose cluster is looked at every so many seconds.
+    pub fn new(interval_s: u64, hosts: Hosts) -> Page {
+        Page { json: Mutex::default(), freshness: Freshness::new(interval_s), hosts }
+    }
+
+    /// Shows what was just seen.
+    pub fn show(&self, json: String) {
+        self.tell(json);
+        self.freshness.renew();
+    }
+
+    /// Shows that nothing new was seen.
+    pub fn tell(&self, json: String) {
+        *self.json.lock().unwrap_or_else(PoisonError::into_inner) = json.into();
+    }
+
+    /// Answers a request to read.
+    pub fn answer<T>(&self, request: &Request<T>) -> Answer {
+        let mut answer = if self.hosts.allow(request) {
+            self.at(request.uri().path())
+        } else {
+            let message = "this server is not called so; `benthic status serve --host NAME` makes it answer to a name\n";
+            serving::line(StatusCode::MISDIRECTED_REQUEST, message)
+        };
+        let headers =
+            HEADERS.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        answer.headers_mut().extend(headers);
+        answer
+    }
+
+    fn at(&self, path: &str) -> Answer {
+        let (kind, body) = match path {
+            "/" => ("text/html; charset=utf-8", HTML.into()),
+            "/page.css" => ("text/css; charset=utf-8", STYLE.into()),
+            "/page.js" => ("text/javascript; charset=utf-8", SCRIPT.into()),
+            "/status.json" => {
+                ("application/json", self.json.lock().unwrap_or_else(PoisonError::into_inner).clone())
+            }
+            "/-/health" => return self.freshness.answer(),
+            _ => return serving::line(StatusCode::NOT_FOUND, "/, /status.json and /-/health are here\n"),
+        };
+        serving::answer(StatusCode::OK, kind, body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HTML, Page, SCRIPT, STYLE};
+    use crate::commands::status::hosts::Hosts;
+    use hyper::{Request, StatusCode};
+
+    #[test]
+    fn nothing_of_the_page_is_elsewhere() {
+        for text in [HTML, STYLE, SCRIPT] {
+            // The name of SVG is no address.
+            let text = text.replace("http://www.w3.org/2000/svg", "");
+            for outside in ["http:", "https:", "//cdn", "url(", "@import"] {
+                assert!(!text.contains(outside), "{outside}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_never_makes_html_of_text() {
+        for way in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "Function(",
+            " style=",
+        ] {
+            assert!(!SCRIPT.contains(way) && !HTML.contains(way), "{way}");
+        }
+    }
+
+    #[test]
+    fn every_answer_is_guarded() {
+        let page = Page::new(15, Hosts::new("127.0.0.1:1".parse().unwrap(), &[]).unwrap());
+        page.show("{}".to_owned());
+        let ask = |path: &str, host: &str| {
+            page.answer(&Request::builder().uri(path).header("host", host).body(()).unwrap())
+        };
+        for (path, host, status) in [
+            ("/", "localhost", StatusCode::OK),
+            ("/page.js", "localhost", StatusCode::OK),
+            ("/status.json", "localhost", StatusCode::OK),
+            ("/-/health", "localhost", StatusCode::OK),
+            ("/etc/passwd", "localhost", StatusCode::NOT_FOUND),
+            ("/status.json", "evil.example", StatusCode::MISDIRECTED_REQUEST),
+        ] {
+            let answer = ask(path, host);
+            assert_eq!(answer.status(), status, "{path}");
+            let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
+            assert!(header("content-security-policy").starts_with("default-src 'none'; "), "{path}");
+            assert_eq!(header("x-content-type-options"), "nosniff");
+            assert_eq!(
+                (header("cache-control"), header("referrer-policy")),
+                ("no-store".into(), "no-referrer".into())
+            );
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The status page of a real cluster, in a real browser.
+
+use crate::support::{CLUSTER_DIR, Home, Removed, Served, failed, printed, wait_for};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What would run, or turn the text around it, if a page were made of it as it is.
+const HOSTILE_POOLS: [&str; 3] = [
+    "<img src=x onerror=\"document.title='run'\">",
+    "<script>document.title='run'</script>",
+    "a\"b'&amp;\n\u{202e}c",
+];
+/// As long as a visitor would look, on the browser's own clock, which waits for nobody.
+const LOOK_MS: u32 = 5_000;
+
+#[test]
+fn people_see_how_a_cluster_is() {
+    let home = Home::bare();
+    let _removed = Removed(&home, &[CLUSTER_DIR]);
+    home.ok(&["cluster", "up", "--osds", "3"]);
+    let conf = home.path("benthic-cluster").canonicalize().unwrap().join("ceph.conf");
+    let conf = conf.to_str().unwrap();
+    let ceph = |args: &[&str]| {
+        printed(&Command::new("ceph").args(["--conf", conf]).args(args).output().unwrap(), args)
+    };
+    for pool in HOSTILE_POOLS {
+        ceph(&["osd", "pool", "create", "--", pool, "4"]);
+    }
+    ceph(&["osd", "pool", "create", "scratch", "4"]);
+    let store = format!("ceph:?conf={conf}");
+    let history = home.path("history").to_str().unwrap().to_owned();
+    let serve = |more: &[&str]| {
+        let args = ["--store", &store, "status", "serve", "--listen", "127.0.0.1:0", "--interval", "1"];
+        Served::start(&home, &[&args[..], &["--history", &history], more].concat())
+    };
+
+    let served = serve(&["--probe-pool", "scratch"]);
+    guarded(&served);
+    // The manager tells of new pools after a while.
+    let seen = seen_when(&served, |seen| {
+        let mut pools = seen["pools"].as_array().unwrap().iter();
+        seen["io"].is_object() && pools.all(|pool| pool["stored_bytes"].is_number())
+    });
+    documented(&home, &seen);
+    readable_with_hostile_names(&home, &served);
+    a_server_that_goes(&home, &served);
+
+    home.ok(&["cluster", "kill", "osd.1"]);
+    let is_told = |seen: &Value| seen["report"]["findings"].to_string().contains("\"CephOSDDownHigh\"");
+    seen_when(&served, is_told);
+    let page = looked_at(&home, &served.url, LOOK_MS);
+    assert!(
+        page.contains("CephOSDDownHigh") && page.contains("osd.1") && page.contains("2 of 3 up"),
+        "{page}"
+    );
+    assert!(!page.contains(">Healthy<") && !page.contains("<title>Healthy"), "{page}");
+
+    assert_eq!(served.stop(Signal::INT), Some(130));
+    goes_on_after_a_restart(&home, &history, &serve);
+}
+
+fn json_of(answer: &str) -> Value {
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// What is served when it is so.
+fn seen_when(served: &Served, is_so: impl Fn(&Value) -> bool) -> Value {
+    let mut last = Value::Null;
+    wait_for("the page to tell it", || {
+        last = json_of(&served.ask("GET /status.json", "localhost"));
+        is_so(&last)
+    });
+    last
+}
+
+fn guarded(served: &Served) {
+    let port = served.address().rsplit_once(':').unwrap().1;
+    for host in ["localhost", &format!("localhost:{port}"), &format!("127.0.0.1:{port}"), "[::1]"] {
+        assert!(served.ask("GET /", host).starts_with("HTTP/1.1 200 "), "{host}");
+    }
+    for path in ["/", "/page.css", "/page.js", "/status.json", "/-/health", "/nowhere"] {
+        let answer = served.ask(&format!("GET {path}"), "localhost");
+        let head = answer.split("\r\n\r\n").next().unwrap();
+        assert!(
+            head.contains("\r\ncontent-security-policy: default-src 'none'; script-src 'self'; "),
+            "{head}"
+        );
+        assert!(
+            head.contains("\r\nx-content-type-options: nosniff")
+                && head.contains("\r\nx-frame-options: DENY")
+        );
+        assert!(
+            head.contains("\r\ncache-control: no-store") && head.contains("\r\nreferrer-policy: no-referrer")
+        );
+    }
+    let other = served.ask("GET /status.json", "evil.example");
+    assert!(
+        other.starts_with("HTTP/1.1 421 ") && !other.contains("fsid") && other.contains("--host"),
+        "{other}"
+    );
+    assert!(served.ask("POST /status.json", "localhost").starts_with("HTTP/1.1 405 "));
+    assert!(served.ask("DELETE /", "localhost").starts_with("HTTP/1.1 405 "));
+    assert!(served.ask("HEAD /", "localhost").ends_with("\r\n\r\n"));
+    assert!(served.ask("GET /../etc/passwd", "localhost").starts_with("HTTP/1.1 404 "));
+    assert!(served.ask("GET /-/health", "localhost").ends_with("\r\n\r\nok\n"));
+}
+
+/// The guide tells what is in the JSON.
+fn documented(home: &Home, seen: &Value) {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/status.md");
+    let guide = fs::read_to_string(guide).unwrap();
+    for key in seen.as_object().unwrap().keys() {
+        assert!(guide.contains(&format!("| `{key}` |")), "{key}");
+    }
+    assert_eq!((&seen["version"], &seen["interval_s"], &seen["error"]), (&json!(1), &json!(1), &Value::Null));
+    let pools = seen["pools"].as_array().unwrap();
+    for name in HOSTILE_POOLS {
+        let pool = pools.iter().find(|pool| pool["pool"] == name).unwrap();
+        assert_eq!(
+            (&pool["size"], &pool["pgs"], &pool["stored_bytes"]),
+            (&json!(3), &json!(4), &json!(0)),
+            "{pool}"
+        );
+    }
+    assert_eq!((&seen["places"][0]["osds"], &seen["places"][0]["osds_up"]), (&json!(3), &json!(3)));
+    assert!(seen["io"]["write_ops_per_s"].is_number() && !seen["history"]["minutes"]["rows"][0].is_null());
+    let health: Value = home.json(&["--store", seen_store(home).as_str(), "health"]).remove(0);
+    let keys = |report: &Value| report.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&seen["report"]), keys(&health), "it is the report of `benthic health`");
+}
+
+fn seen_store(home: &Home) -> String {
+    format!("ceph:?conf={}", home.path("benthic-cluster/ceph.conf").display())
+}
+
+fn readable_with_hostile_names(home: &Home, served: &Served) {
+    let mut page = String::new();
+    // A machine that is loaded may have a slow disk at any moment.
+    wait_for("a page that calls it healthy", || {
+        page = looked_at(home, &served.url, LOOK_MS);
+        page.contains(">Healthy<")
+    });
+    assert!(page.contains("<title>Healthy · cluster status</title>"), "{page}");
+    assert!(
+        page.contains("&lt;img src=x onerror=") && page.contains("&lt;script&gt;document.title="),
+        "{page}"
+    );
+    assert!(!page.contains("<img") && page.matches("<script").count() == 1, "{page}");
+    // What would not be seen is spelled out.
+    assert!(page.contains("a\"b'&amp;amp;\\u{a}\\u{202e}c") && !page.contains('\u{202e}'), "{page}");
+    for part in [
+        "Sites, hosts and OSDs",
+        "3 of 3 up",
+        "active+clean",
+        "benthic_1",
+        "Client throughput",
+        "<figcaption",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    let numbers_missing = ["NaN", "undefined", "[object"];
+    assert!(numbers_missing.iter().all(|sign| !page.contains(sign)), "{page}");
+    for (width, height) in [(360, 800), (1_280, 900)] {
+        let picture = home.path(&format!("page-{width}.png"));
+        let size = format!("--window-size={width},{height}");
+        let shot = format!("--screenshot={}", picture.display());
+        browser(home, &[&size, &shot, &format!("--virtual-time-budget={LOOK_MS}"), &served.url]);
+        assert!(fs::metadata(&picture).unwrap().len() > 10_000);
+    }
+}
+
+/// A proxy that answers nobody any more after its first answer with numbers.
+fn a_server_that_goes(home: &Home, served: &Served) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let upstream = served.address().to_owned();
+    let is_gone = Arc::new(AtomicBool::new(false));
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (upstream, is_gone) = (upstream.clone(), Arc::clone(&is_gone));
+            // A browser may connect in advance, and say nothing.
+            std::thread::spawn(move || pass_on(client.unwrap(), &upstream, &is_gone));
+        }
+    });
+    let page = looked_at(home, &url, 60_000);
+    assert!(page.contains("The status server does not answer") && page.contains("was last seen"), "{page}");
+    assert!(page.contains("3 of 3 up"), "what was seen last is still shown: {page}");
+}
+
+fn pass_on(mut client: TcpStream, upstream: &str, is_gone: &AtomicBool) {
+    let mut head = vec![0; 16 * 1024];
+    let len = client.read(&mut head).unwrap_or(0);
+    let has_numbers = head.starts_with(b"GET /status.json");
+    if len == 0 || is_gone.fetch_or(has_numbers, Ordering::Relaxed) {
+        return;
+    }
+    let mut server = TcpStream::connect(upstream).unwrap();
+    server.write_all(&head[..len]).unwrap();
+    let mut answer = Vec::new();
+    server.read_to_end(&mut answer).unwrap();
+    client.write_all(&answer).unwrap();
+}
+
+fn goes_on_after_a_restart(home: &Home, history: &str, serve: &impl Fn(&[&str]) -> Served) {
+    let observed_s = |seen: &Value| {
+        let rows = seen["history"]["days"]["rows"].as_array().unwrap();
+        rows.iter().map(|row| row[1].as_u64().unwrap()).sum::<u64>()
+    };
+    let kept: Value = serde_json::from_slice(&fs::read(history).unwrap()).unwrap();
+    let before_s: u64 =
+        kept["days"].as_array().unwrap().iter().map(|day| day["observed_s"].as_u64().unwrap()).sum();
+    assert!(before_s > 0, "{kept}");
+    let served = serve(&[]);
+    let seen = json_of(&served.ask("GET /status.json", "localhost"));
+    // The first look of a run stands for a second.
+    assert_eq!(observed_s(&seen), before_s + 1);
+    served.stop(Signal::TERM);
+    fs::write(history, "milk\n").unwrap();
+    let args =
+        ["--store", &seen_store(home), "status", "serve", "--listen", "127.0.0.1:0", "--history", history];
+    let error = failed(&home.run(&args), 6);
+    assert!(error.contains("move it away") && fs::read(history).unwrap() == b"milk\n", "{error}");
+}
+
+/// The page as the browser has it after so long.
+fn looked_at(home: &Home, url: &str, for_ms: u32) -> String {
+    let printed = browser(home, &["--dump-dom", &format!("--virtual-time-budget={for_ms}"), url]);
+    String::from_utf8(printed).unwrap()
+}
+
+fn browser(home: &Home, args: &[&str]) -> Vec<u8> {
+    let profile = format!("--user-data-dir={}", home.path("browser").display());
+    let fixed = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        &profile,
+    ];
+    let run = Command::new("chromium").args(fixed).args(args).env("HOME", home.path("")).output();
+    let run = run.unwrap_or_else(|error| {
+        panic!("{error}: the tests of the page take Debian's chromium; `make test-ceph` installs it with apt")
+    });
+    let stderr = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{}: {stderr}", run.status);
+    run.stdout
+}
+
+#[test]
+fn a_store_in_a_directory_has_no_page() {
+    let home = Home::with_pool();
+    let error = home.fails(7, &["status", "serve", "--listen", "127.0.0.1:0"]);
+    assert!(error.contains("--store ceph:"), "{error}");
+}
