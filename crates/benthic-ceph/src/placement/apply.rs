@@ -43,8 +43,9 @@ impl Plan {
         let pool = self.check(&snapshot)?;
         let rule = rule_of(&snapshot, pool);
         let (has_rule, has_size) = (rule == self.new_rule, pool.size == self.new_replicas());
+        let min_size = self.resize.as_ref().map_or(0, |resize| resize.min_size);
         if has_rule && has_size {
-            return self.raise_min_size(store, pool).await;
+            return self.raise_min_size(store, pool, min_size).await;
         }
         if rule != self.old_rule && !has_rule {
             return Err(self.changed("the pool has got another rule", rule));
@@ -58,7 +59,15 @@ impl Plan {
         let expected = self.crush_version + u64::from(self.adds_rule && is_there);
         let is_same = snapshot.map.crush_version == expected && (is_there || self.adds_rule);
         if !(is_same || is_begun && has_rule) {
-            return Err(self.changed("the CRUSH map has changed", snapshot.map.crush_version));
+            let found = snapshot.map.crush_version;
+            if is_begun {
+                let message = "the CRUSH map has changed since half of the plan was applied; `benthic placement undo PLAN` goes \
+                    back, and then another plan can be made";
+                return Err(Error::new(ErrorKind::Conflict, message)
+                    .with("pool", &self.pool)
+                    .with("found", found));
+            }
+            return Err(self.changed("the CRUSH map has changed", found));
         }
         if !is_begun {
             self.check_untouched(pool)?;
@@ -70,7 +79,8 @@ impl Plan {
             set_map(store, new, snapshot.map.crush_version).await?;
         }
         set_backfills(store, Some(&max_backfills.to_string())).await?;
-        self.change(store, pool, &self.new_rule, self.new_replicas()).await
+        let changed = self.change(store, pool, &self.new_rule, self.new_replicas(), min_size).await;
+        changed.map_err(|error| error.with("next", "repeat it, or `benthic placement undo PLAN` goes back"))
     }
 
     /// Lets the data move back: gives the pool its old rule and number of replicas. Then follows [`movement`], and
@@ -80,7 +90,7 @@ impl Plan {
     /// As [`begin`](Plan::begin); `NotFound` if the old rule is gone.
     pub async fn begin_undo(&self, store: &RadosStore, max_backfills: u32) -> Result<()> {
         let snapshot = Snapshot::read(store).await?;
-        let pool = self.check(&snapshot)?;
+        let pool = self.pool(&snapshot)?;
         let rule = rule_of(&snapshot, pool);
         if rule == self.old_rule && pool.size == self.replicas {
             return Ok(());
@@ -93,7 +103,9 @@ impl Plan {
             return Err(Error::new(ErrorKind::NotFound, message).with("rule", &self.old_rule));
         }
         set_backfills(store, Some(&max_backfills.to_string())).await?;
-        self.change(store, pool, &self.old_rule, self.replicas).await
+        // What somebody raised meanwhile is not lowered.
+        let min_size = self.resize.as_ref().map_or(0, |resize| resize.min_size.max(pool.min_size));
+        self.change(store, pool, &self.old_rule, self.replicas, min_size.min(self.replicas)).await
     }
 
     /// Ends what [`begin`](Plan::begin) began: backfills are limited as they were.
@@ -104,18 +116,16 @@ impl Plan {
         set_backfills(store, self.max_backfills.as_deref()).await
     }
 
-    /// Ends what [`begin_undo`](Plan::begin_undo) began: gives the pool its old `min_size`, removes what the plan added to
-    /// the CRUSH map, unless another pool or rule uses it by now, and limits backfills as they were.
+    /// Ends what [`begin_undo`](Plan::begin_undo) began: gives the pool its old `min_size` unless it has a higher one, removes
+    /// what the plan added to the CRUSH map, unless another pool or rule uses it by now, and limits backfills as they were.
     ///
     /// # Errors
     /// As [`RadosStore::tell_monitors`]; `Conflict` if somebody changed the CRUSH map at the same time: repeat it.
     pub async fn forget(&self, store: &RadosStore) -> Result<()> {
         let snapshot = Snapshot::read(store).await?;
         // Not before the copies are there: with fewer I/O stops.
-        if let Some(resize) = &self.resize
-            && self.check(&snapshot)?.min_size != resize.old_min_size
-        {
-            set(store, &self.pool, "min_size", resize.old_min_size).await?;
+        if let Some(resize) = &self.resize {
+            self.raise_min_size(store, self.pool(&snapshot)?, resize.old_min_size).await?;
         }
         let used = |name: &str| snapshot.map.pools.iter().any(|pool| rule_of(&snapshot, pool) == name);
         let is_there = snapshot.crush.rule_named(&self.new_rule).is_some();
@@ -138,33 +148,37 @@ impl Plan {
     ///
     /// More replicas come after the rule that finds OSDs for them, and fewer before the rule that finds OSDs only for them:
     /// otherwise placement groups would be undersized for want of OSDs.
-    async fn change(&self, store: &RadosStore, pool: &Pool, rule: &str, replicas: usize) -> Result<()> {
+    async fn change(
+        &self,
+        store: &RadosStore,
+        pool: &Pool,
+        rule: &str,
+        replicas: usize,
+        min_size: usize,
+    ) -> Result<()> {
         if replicas < pool.size {
-            self.set_replicas(store, replicas).await?;
+            self.set_replicas(store, replicas, min_size).await?;
         }
         set(store, &self.pool, "crush_rule", rule).await?;
         if replicas > pool.size {
-            self.set_replicas(store, replicas).await?;
+            self.set_replicas(store, replicas, min_size).await?;
+        } else if replicas == pool.size {
+            // An earlier try may have come no further than the number.
+            self.raise_min_size(store, pool, min_size).await?;
         }
         Ok(())
     }
 
     /// The monitors set `min_size` with the number of replicas, to what a setting says: it is put back at once. If it is to
     /// be more than the copies that there are, [`forget`](Plan::forget) raises it when they are made.
-    async fn set_replicas(&self, store: &RadosStore, replicas: usize) -> Result<()> {
-        let Some(resize) = &self.resize else { return Ok(()) };
+    async fn set_replicas(&self, store: &RadosStore, replicas: usize, min_size: usize) -> Result<()> {
         set(store, &self.pool, "size", replicas).await?;
-        set(store, &self.pool, "min_size", resize.min_size).await
+        set(store, &self.pool, "min_size", min_size).await
     }
 
     /// Repairs what was interrupted between the number of replicas and `min_size`; what somebody raised since stays.
-    async fn raise_min_size(&self, store: &RadosStore, pool: &Pool) -> Result<()> {
-        match &self.resize {
-            Some(resize) if pool.min_size < resize.min_size => {
-                set(store, &self.pool, "min_size", resize.min_size).await
-            }
-            _ => Ok(()),
-        }
+    async fn raise_min_size(&self, store: &RadosStore, pool: &Pool, min_size: usize) -> Result<()> {
+        if pool.min_size < min_size { set(store, &self.pool, "min_size", min_size).await } else { Ok(()) }
     }
 
     /// Whether the pool has what it had when the plan was made, where the plan changes that.
@@ -180,22 +194,29 @@ impl Plan {
         }
     }
 
-    /// The pool, if cluster and pool are those that the plan was made for.
+    /// The pool, if cluster and pool are those that the plan was made for, with as many placement groups.
     pub(super) fn check<'a>(&self, snapshot: &'a Snapshot) -> Result<&'a Pool> {
+        let pool = self.pool(snapshot)?;
+        if pool.pg_num != self.pgs {
+            return Err(self.changed("the pool's number of placement groups has changed", pool.pg_num));
+        }
+        Ok(pool)
+    }
+
+    /// The pool, if cluster and pool are those that the plan was made for. To go back, no number of placement groups matters.
+    fn pool<'a>(&self, snapshot: &'a Snapshot) -> Result<&'a Pool> {
         if snapshot.map.fsid != self.fsid {
             return Err(self.changed("this is another cluster", &snapshot.map.fsid));
         }
         let pool = snapshot.map.pools.iter().find(|pool| pool.id == self.pool_id);
         match pool {
-            Some(pool)
-                if (&pool.name, pool.pg_num) == (&self.pool, self.pgs)
-                    && [self.replicas, self.new_replicas()].contains(&pool.size) =>
-            {
-                Ok(pool)
+            Some(pool) if pool.name != self.pool => {
+                Err(self.changed("the pool's name has changed", &pool.name))
             }
-            Some(_) => {
-                Err(self.changed("the pool's name, replicas or placement groups have changed", self.pool_id))
+            Some(pool) if ![self.replicas, self.new_replicas()].contains(&pool.size) => {
+                Err(self.changed("the pool's number of replicas has changed", pool.size))
             }
+            Some(pool) => Ok(pool),
             None => Err(self.changed("the pool is gone", self.pool_id)),
         }
     }

@@ -104,6 +104,10 @@ impl Limits {
                 nosizechange false` allows it";
             return Err(Error::new(ErrorKind::Unsupported, message).with("pool", &pool.name));
         }
+        if pool.size < 2 {
+            let message = "from one replica there is a way to more, and none back: `ceph osd pool set POOL size 2` comes first";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("pool", &pool.name));
+        }
         let (fewer, more) = (pool.size.min(replicas), pool.size.max(replicas));
         // The monitors set it together with the number, when the copies are not there yet.
         let min_size = if self.min_size == 0 { more - more / 2 } else { self.min_size.min(more) };

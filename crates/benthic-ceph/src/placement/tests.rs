@@ -195,6 +195,9 @@ fn what_the_monitors_would_refuse_is_told_before() {
     refused(check(&snapshot, 250, 3, 2), ErrorKind::LimitExceeded, "min_size=3");
     snapshot.map.pools[1].flags_names = "hashpspool,nosizechange".to_owned();
     refused(check(&snapshot, 250, 0, 4), ErrorKind::Unsupported, "nosizechange false");
+    snapshot.map.pools[1].flags_names = "hashpspool".to_owned();
+    snapshot.map.pools[1].size = 1;
+    refused(check(&snapshot, 250, 0, 2), ErrorKind::Unsupported, "none back");
 }
 
 #[test]
