@@ -429,8 +429,9 @@ enum Found {
     Other(u64),
 }
 
-/// On condition that the piece is what was found, see [`Writing::check`]: what was under way when the lock was lost does not
-/// replace what others wrote since. The first piece has another version after each renewal of the lock, but the note of what is begun.
+/// On condition that the piece is what was found, and [checked](Writing::check): what was under way when the lock was lost does
+/// not replace what others wrote since. The first piece has another version after each renewal of the lock, but the note of what
+/// is begun.
 fn guarded(mut op: WriteOp, piece: u64, found: Found, begun: Bytes) -> WriteOp {
     match found {
         _ if piece == 0 => op.cmp_xattr(BEGUN_XATTR, Compare::Eq, begun),
