@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Pieces that are looked at before the first of them is removed.
-const LOOKS: u64 = 1024;
+const LOOKS: u64 = 128;
 
 /// Removes a striped object, also an incomplete one: it is made incomplete first, and its first object goes last. Whoever is
 /// killed meanwhile leaves what nobody reads, and what this removes.
@@ -93,10 +93,11 @@ pub async fn pieces(at: &Striped, pieces: Range<u64>, jobs: usize, watch: &Watch
         // After they were looked at: then those versions are not what others wrote.
         watch.check_begun(begun).await?;
         let remove = |piece| {
-            let (pool, object, version) =
-                (Arc::clone(&at.pool), at.piece(piece), versions.get(&piece).copied());
+            let (pool, object, watch) = (Arc::clone(&at.pool), at.piece(piece), watch.clone());
+            let version = versions.get(&piece).copied();
             async move {
                 let Some(version) = version else { return Ok(()) };
+                watch.check()?;
                 match pool.write(&object?, WriteOp::new().assert_version(version).remove()).await {
                     Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
                     _ => Ok(()),

@@ -474,6 +474,28 @@ async fn what_was_under_way_when_the_lock_was_lost_does_not_replace_what_others_
 }
 
 #[tokio::test]
+async fn a_piece_that_others_removed_when_it_was_to_be_replaced_is_a_conflict() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 2 * UNIT);
+    let other = file(here.path(), "other", 2, 2 * UNIT - 1);
+    let number = AtomicUsize::new(0);
+    let pool = Faulty::pool(move |_, op, sound| {
+        let is_piece = op.steps.iter().any(|step| matches!(step, WriteStep::WriteFull { .. }));
+        // The second piece of the second copy.
+        if is_piece && number.fetch_add(1, Ordering::SeqCst) == 3 {
+            let second = ObjectId::new("f.0000000000000001").unwrap();
+            block_on(sound.write(&second, WriteOp::new().remove())).unwrap();
+        }
+        Ok(op)
+    })
+    .await;
+    let to = at(Arc::new(pool));
+    put(&to, &path).await.unwrap();
+    assert_eq!(put(&to, &other).await, Err(ErrorKind::Conflict));
+    assert!(matches!(to.look().await.unwrap().unwrap().state, State::Begun(_)));
+}
+
+#[tokio::test]
 async fn a_removal_that_lost_the_lock_leaves_the_pieces_that_others_wrote() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);

@@ -444,10 +444,10 @@ fn guarded(mut op: WriteOp, piece: u64, found: Found, begun: Bytes) -> WriteOp {
 }
 
 fn written_by_others(error: Error) -> Error {
-    if error.kind() != ErrorKind::Conflict {
+    if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) {
         return error;
     }
-    let message = "somebody else wrote to this piece meanwhile; repeat the command";
+    let message = "somebody else wrote to this piece, or removed it, meanwhile; repeat the command";
     Error::new(ErrorKind::Conflict, message).with_source(error)
 }
 
