@@ -4,12 +4,14 @@
 //! shared among themselves. On Ceph it is one of Ceph's class `lock`, which that library uses; engines that do not have it
 //! have ours. Ours and those of libradosstriper exclude each other; a lease more is what lets a killed copy go on soon.
 
-use super::{Striped, unique};
+use super::{BEGUN_XATTR, SIZE_XATTR, Striped, unique};
 use crate::interrupt;
 use crate::store::Session;
+use crate::transfer::misfit;
 use benthic_classes::lock::wire::{Input, Mode};
 use benthic_core::names::CEPH_CLASS_PREFIX;
-use benthic_core::{ClassCall, Error, ErrorKind, Result, WriteOp, WriteStep};
+use benthic_core::{ClassCall, Error, ErrorKind, ReadOp, ReadOutput, Result, WriteOp, WriteStep};
+use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
@@ -149,12 +151,30 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Fails if the lock is no longer held, or may not be because its lease has ended.
+    /// Fails if it is known that the lock is no longer held, or may not be because its lease has ended. Others may have it all the
+    /// same: who breaks a lock is not noticed before the next renewal, and a machine that sleeps counts no time.
     ///
     /// # Errors
     /// `Conflict`.
     pub fn check(&self) -> Result<()> {
         if is_held(*self.held.borrow(), Instant::now()) { Ok(()) } else { Err(lost()) }
+    }
+
+    /// Fails unless the first object still has the note that this run began with, whatever became of the lock. Then all that was
+    /// read before this was called is what nobody else had begun to change. One round trip.
+    ///
+    /// # Errors
+    /// `Conflict` if others have begun something, or have completed or removed it; as [`benthic_core::Pool::read`].
+    pub async fn check_begun(&self, begun: &Bytes) -> Result<()> {
+        self.check()?;
+        let reply = match self.at.pool.read(&self.at.piece(0)?, ReadOp::new().list_xattrs()).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(lost().with_source(error)),
+            reply => reply?,
+        };
+        let [ReadOutput::Xattrs(xattrs)] = reply.outputs.as_slice() else { return Err(misfit()) };
+        // Other programs leave the note, and set the size.
+        let is_ours = xattrs.get(BEGUN_XATTR) == Some(begun) && !xattrs.contains_key(SIZE_XATTR);
+        if is_ours { Ok(()) } else { Err(lost()) }
     }
 
     /// Writes to the first object if the lock is still held, in one operation, and renews it.

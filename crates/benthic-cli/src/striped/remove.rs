@@ -6,9 +6,13 @@ use crate::exit::Outcome;
 use benthic_classes::lock::wire::Mode;
 use benthic_core::{Compare, ErrorKind, Result, WriteOp};
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Pieces that are looked at before the first of them is removed.
+const LOOKS: u64 = 128;
 
 /// Removes a striped object, also an incomplete one: it is made incomplete first, and its first object goes last. Whoever is
 /// killed meanwhile leaves what nobody reads, and what this removes.
@@ -48,7 +52,7 @@ async fn remove_others(lock: &Lock, at: &Striped, jobs: usize) -> Outcome<(u64, 
     }
     let count = at.pieces_of(&head.map_or(State::Bare, |head| head.state)).await?;
     let begun = write::begin(&lock.watch(), count).await?;
-    pieces(at, 1..count, jobs, &lock.watch()).await?;
+    pieces(at, 1..count, jobs, &lock.watch(), &begun).await?;
     Ok((count, begun))
 }
 
@@ -60,23 +64,47 @@ async fn look(at: &Striped) -> Result<Option<Head>> {
     }
 }
 
-/// Removes pieces, as far as they are there and while the lock is held.
-pub async fn pieces(at: &Striped, pieces: Range<u64>, jobs: usize, watch: &Watch) -> Outcome {
-    let job = |piece| {
-        let (pool, object, watch) = (Arc::clone(&at.pool), at.piece(piece), watch.clone());
-        async move {
-            let object = object?;
-            let version = match pool.stat(&object).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-                found => found?.1,
-            };
-            // After it was looked at: then it is what was there while the lock was held, and not what others wrote since.
-            watch.check()?;
-            match pool.write(&object, WriteOp::new().assert_version(version).remove()).await {
-                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
+/// Removes pieces, as far as they are there and nobody else has begun something since `begun` was noted.
+///
+/// # Errors
+/// `Conflict` if somebody else has; as [`benthic_core::Pool::write`].
+pub async fn pieces(at: &Striped, pieces: Range<u64>, jobs: usize, watch: &Watch, begun: &Bytes) -> Outcome {
+    let mut next = pieces.start;
+    while next < pieces.end {
+        let looked = next..pieces.end.min(next + LOOKS);
+        next = looked.end;
+        let look = |piece| {
+            let (pool, object) = (Arc::clone(&at.pool), at.piece(piece));
+            async move {
+                match pool.stat(&object?).await {
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+                    found => Ok(Some(found?.1)),
+                }
             }
+        };
+        let mut versions = BTreeMap::new();
+        each(looked.clone(), jobs, look, |piece, version| {
+            versions.extend(version.map(|version| (piece, version)));
+        })
+        .await?;
+        if versions.is_empty() {
+            continue;
         }
-    };
-    each(pieces, jobs, job, |_, ()| {}).await
+        // After they were looked at: then those versions are not what others wrote.
+        watch.check_begun(begun).await?;
+        let remove = |piece| {
+            let (pool, object, watch) = (Arc::clone(&at.pool), at.piece(piece), watch.clone());
+            let version = versions.get(&piece).copied();
+            async move {
+                let Some(version) = version else { return Ok(()) };
+                watch.check()?;
+                match pool.write(&object?, WriteOp::new().assert_version(version).remove()).await {
+                    Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+                    _ => Ok(()),
+                }
+            }
+        };
+        each(looked, jobs, remove, |_, ()| {}).await?;
+    }
+    Ok(())
 }

@@ -17,8 +17,8 @@ use benthic_core::{
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const UNIT: u64 = 64 * 1024;
@@ -474,6 +474,28 @@ async fn what_was_under_way_when_the_lock_was_lost_does_not_replace_what_others_
 }
 
 #[tokio::test]
+async fn a_piece_that_others_removed_when_it_was_to_be_replaced_is_a_conflict() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 2 * UNIT);
+    let other = file(here.path(), "other", 2, 2 * UNIT - 1);
+    let number = AtomicUsize::new(0);
+    let pool = Faulty::pool(move |_, op, sound| {
+        let is_piece = op.steps.iter().any(|step| matches!(step, WriteStep::WriteFull { .. }));
+        // The second piece of the second copy.
+        if is_piece && number.fetch_add(1, Ordering::SeqCst) == 3 {
+            let second = ObjectId::new("f.0000000000000001").unwrap();
+            block_on(sound.write(&second, WriteOp::new().remove())).unwrap();
+        }
+        Ok(op)
+    })
+    .await;
+    let to = at(Arc::new(pool));
+    put(&to, &path).await.unwrap();
+    assert_eq!(put(&to, &other).await, Err(ErrorKind::Conflict));
+    assert!(matches!(to.look().await.unwrap().unwrap().state, State::Begun(_)));
+}
+
+#[tokio::test]
 async fn a_removal_that_lost_the_lock_leaves_the_pieces_that_others_wrote() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
@@ -503,4 +525,113 @@ async fn pieces_that_a_copy_takes_over_get_another_version() {
     let late = WriteOp::new().assert_version(before).remove();
     assert_eq!(sound.pool.write(&second, late).await.map_err(|error| error.kind()), Err(ErrorKind::Conflict));
     assert!(content(&sound, here.path()).await == std::fs::read(&path).unwrap());
+}
+
+/// A pool where somebody else breaks the lock, begins, and writes a piece, just before that piece is looked at.
+struct Overtaken {
+    pool: Arc<dyn Pool>,
+    piece: ObjectId,
+    theirs: Mutex<Option<WriteOp>>,
+    written: Mutex<Option<u64>>,
+}
+
+impl Overtaken {
+    fn new(pool: Arc<dyn Pool>, piece: u64, theirs: WriteOp) -> Arc<Overtaken> {
+        let piece = ObjectId::new(format!("f.{piece:016x}")).unwrap();
+        Arc::new(Overtaken { pool, piece, theirs: Mutex::new(Some(theirs)), written: Mutex::new(None) })
+    }
+
+    async fn overtake(&self, theirs: WriteOp) {
+        let first = ObjectId::new("f.0000000000000000").unwrap();
+        break_lock(&*self.pool, &first, "striper.lock", "benthic", None).await.unwrap();
+        let begins = WriteOp::new().set_xattr(BEGUN_XATTR, r#"{"run":"theirs","pieces":3}"#);
+        self.pool.write(&first, begins.remove_xattr(SIZE_XATTR)).await.unwrap();
+        self.pool.write(&self.piece, theirs).await.unwrap();
+        let version = self.pool.stat(&self.piece).await.unwrap().1;
+        *self.written.lock().unwrap() = Some(version);
+    }
+
+    /// Fails unless the piece, and what is begun, are theirs.
+    async fn assert_theirs(&self, what: &str) {
+        let written = self.written.lock().unwrap().expect("somebody else wrote the piece");
+        let now = self.pool.stat(&self.piece).await.map(|(_, version)| version);
+        assert_eq!(now.map_err(|error| error.kind()), Ok(written), "{what}");
+        let state = at(Arc::clone(&self.pool)).look().await.unwrap().unwrap().state;
+        assert!(matches!(state, State::Begun(begun) if begun.run == "theirs"), "{what}");
+    }
+}
+
+#[async_trait]
+impl Pool for Overtaken {
+    fn name(&self) -> &str {
+        self.pool.name()
+    }
+
+    async fn read(&self, object: &ObjectId, op: ReadOp) -> benthic_core::Result<ReadReply> {
+        let theirs = if *object == self.piece { self.theirs.lock().unwrap().take() } else { None };
+        if let Some(theirs) = theirs {
+            self.overtake(theirs).await;
+        }
+        self.pool.read(object, op).await
+    }
+
+    async fn write(&self, object: &ObjectId, op: WriteOp) -> benthic_core::Result<WriteReply> {
+        self.pool.write(object, op).await
+    }
+
+    async fn exec(&self, object: &ObjectId, call: ClassCall) -> benthic_core::Result<Bytes> {
+        self.pool.exec(object, call).await
+    }
+
+    async fn list(&self, request: ListRequest) -> benthic_core::Result<ListPage> {
+        self.pool.list(request).await
+    }
+}
+
+#[tokio::test]
+async fn what_others_wrote_before_a_piece_was_looked_at_is_neither_replaced_nor_removed() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 3 * UNIT);
+    let other = file(here.path(), "other", 2, 3 * UNIT - 1);
+    let shorter = file(here.path(), "shorter", 2, 2 * UNIT);
+    for (what, copied) in
+        [("removal", None), ("copy", Some(&other)), ("copy of fewer pieces", Some(&shorter))]
+    {
+        let (pool, _) = killed_at(usize::MAX, None).await;
+        put(&at(Arc::clone(&pool)), &path).await.unwrap();
+        let pool = Overtaken::new(pool, 2, WriteOp::new().write_full("theirs"));
+        let to = at(Arc::clone(&pool) as Arc<dyn Pool>);
+        let done = match copied {
+            Some(path) => put(&to, path).await.map(|_| ()),
+            None => kind(remove::remove(&to, 1, Duration::ZERO).await).map(|_| ()),
+        };
+        assert_eq!(done, Err(ErrorKind::Conflict), "{what}");
+        pool.assert_theirs(what).await;
+    }
+}
+
+#[tokio::test]
+async fn a_piece_is_not_taken_over_from_those_who_took_the_lock() {
+    let here = tempfile::tempdir().unwrap();
+    let path = file(here.path(), "f", 1, 3 * UNIT);
+    let unit = usize::try_from(UNIT).unwrap();
+    let same = std::fs::read(&path).unwrap()[unit..2 * unit].to_vec();
+    let theirs = WriteOp::new().set_xattr(PIECE_XATTR, digest(&same)).write_full(same);
+    // Lock, beginning and two pieces.
+    let (pool, sound) = killed_at(4, None).await;
+    assert_eq!(put(&at(pool), &path).await, Err(ErrorKind::Unavailable));
+    free_lock(&at(Arc::clone(&sound))).await;
+    let pool = Overtaken::new(sound, 1, theirs.clone());
+    assert_eq!(put(&at(Arc::clone(&pool) as Arc<dyn Pool>), &path).await, Err(ErrorKind::Conflict));
+    pool.assert_theirs("incomplete").await;
+
+    // Nor is a copy said to be there already by who no longer had the lock when the pieces were looked at.
+    let (pool, _) = killed_at(usize::MAX, None).await;
+    put(&at(Arc::clone(&pool)), &path).await.unwrap();
+    let pool = Overtaken::new(pool, 1, theirs);
+    assert_eq!(
+        put_by_content(&at(Arc::clone(&pool) as Arc<dyn Pool>), &path).await,
+        Err(ErrorKind::Conflict)
+    );
+    pool.assert_theirs("whole").await;
 }

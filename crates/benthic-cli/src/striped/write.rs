@@ -266,11 +266,12 @@ async fn store_locked(
         _ => false,
     };
     if is_noted && !begins.have_begun() {
-        lock.watch().check()?;
+        // If it is held still, it was while the pieces were looked at.
+        lock.watch().write_held(WriteOp::new()).await?;
         return Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: true, checked });
     }
     let begun = begins.begun().await?;
-    remove::pieces(to, pieces..pieces_before, options.jobs, &lock.watch()).await?;
+    remove::pieces(to, pieces..pieces_before, options.jobs, &lock.watch(), &begun).await?;
     complete(to, &begun, layout, size_bytes, note.as_ref()).await?;
     Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: false, checked })
 }
@@ -373,15 +374,14 @@ impl Writing {
                 // Another version is out of reach for what others have under way, who lost the lock.
                 if self.was_begun {
                     let begun = self.begins.begun().await?;
-                    self.begins.watch.check()?;
+                    self.check(piece, found, &begun).await?;
                     let op = WriteOp::new().set_xattr(PIECE_XATTR, seen.read.clone());
                     pool.write(&object, guarded(op, piece, found, begun)).await.map_err(written_by_others)?;
                 }
                 return Ok((seen, true));
             }
             let begun = self.begins.begun().await?;
-            // After what is there was looked at: then it is what was there while the lock was held.
-            self.begins.watch.check()?;
+            self.check(piece, found, &begun).await?;
             match pool.write(&object, guarded(op.clone(), piece, found, begun)).await {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && found == Found::Nothing => {
                     found = find(pool, &object, len_bytes, &seen.read).await?;
@@ -396,8 +396,8 @@ impl Writing {
         if self.check {
             let stored = digest_beside(pool, &object).await?;
             if stored != seen.read {
-                // Without the lock it may be what others wrote.
-                self.begins.watch.check()?;
+                // It may be what others wrote.
+                self.begins.watch.check_begun(&self.begins.begun().await?).await?;
                 let message = "what is stored is not what was read; copy it again";
                 return Err(Error::new(ErrorKind::Corrupt, message)
                     .with("object", &object)
@@ -406,6 +406,15 @@ impl Writing {
             }
         }
         Ok((seen, false))
+    }
+
+    /// Fails if what was found may be what others wrote. Where nothing was, what they write is not replaced, and the first piece
+    /// has the note as its own condition.
+    async fn check(&self, piece: u64, found: Found, begun: &Bytes) -> Result<()> {
+        match found {
+            Found::Same(_) | Found::Other(_) if piece > 0 => self.begins.watch.check_begun(begun).await,
+            _ => self.begins.watch.check(),
+        }
     }
 }
 
@@ -420,8 +429,9 @@ enum Found {
     Other(u64),
 }
 
-/// On condition that the piece is what was found: what was under way when the lock was lost does not replace what others wrote
-/// since. The first piece has another version after each renewal of the lock, but the note of what is begun.
+/// On condition that the piece is what was found, and [checked](Writing::check): what was under way when the lock was lost does
+/// not replace what others wrote since. The first piece has another version after each renewal of the lock, but the note of what
+/// is begun.
 fn guarded(mut op: WriteOp, piece: u64, found: Found, begun: Bytes) -> WriteOp {
     match found {
         _ if piece == 0 => op.cmp_xattr(BEGUN_XATTR, Compare::Eq, begun),
@@ -434,10 +444,10 @@ fn guarded(mut op: WriteOp, piece: u64, found: Found, begun: Bytes) -> WriteOp {
 }
 
 fn written_by_others(error: Error) -> Error {
-    if error.kind() != ErrorKind::Conflict {
+    if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) {
         return error;
     }
-    let message = "somebody else wrote to this piece meanwhile; repeat the command";
+    let message = "somebody else wrote to this piece, or removed it, meanwhile; repeat the command";
     Error::new(ErrorKind::Conflict, message).with_source(error)
 }
 
