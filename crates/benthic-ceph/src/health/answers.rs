@@ -279,6 +279,9 @@ pub struct Pool {
     /// The profile of an erasure-coded pool.
     #[serde(default)]
     pub erasure_code_profile: String,
+    /// When it was made.
+    #[serde(default)]
+    pub create_time: String,
 }
 
 impl Pool {

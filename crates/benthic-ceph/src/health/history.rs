@@ -81,17 +81,23 @@ struct Series {
 }
 
 impl Series {
-    #[expect(clippy::cast_precision_loss, reason = "seconds of a day")]
     fn add(&mut self, value: Option<f64>, over_s: u64) {
         let Some(value) = value.filter(|value| value.is_finite()) else { return };
-        if self.known_s == 0 {
-            *self = Series { known_s: over_s, mean: value, min: value, max: value };
+        self.join(&Series { known_s: over_s, mean: value, min: value, max: value });
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "seconds of a day")]
+    fn join(&mut self, other: &Series) {
+        if self.known_s == 0 || other.known_s == 0 {
+            if self.known_s == 0 {
+                *self = *other;
+            }
             return;
         }
-        self.known_s += over_s;
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
-        let mean = self.mean + (value - self.mean) * over_s as f64 / self.known_s as f64;
+        self.known_s += other.known_s;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        let mean = self.mean + (other.mean - self.mean) * other.known_s as f64 / self.known_s as f64;
         self.mean = mean.clamp(self.min, self.max);
     }
 
@@ -144,6 +150,29 @@ impl Slot {
         self.write_ops_per_s.add(rate(|io| io.write_ops_per_s), over_s);
         self.probe_write_ms.add(sample.probe_write_ms, over_s);
         self.probe_read_ms.add(sample.probe_read_ms, over_s);
+    }
+
+    /// Adds what was seen of the same time by another run.
+    fn join(&mut self, other: &Slot, width_s: u64) {
+        // A clock that was put back saw the same time twice: what was known first stays.
+        if self.observed_s + other.observed_s > width_s {
+            return;
+        }
+        self.observed_s += other.observed_s;
+        self.at_risk_s = width_s.min(self.at_risk_s + other.at_risk_s);
+        self.down_s = width_s.min(self.down_s + other.down_s);
+        for (series, other) in [
+            (&mut self.availability_percent, &other.availability_percent),
+            (&mut self.read_bytes_per_s, &other.read_bytes_per_s),
+            (&mut self.write_bytes_per_s, &other.write_bytes_per_s),
+            (&mut self.read_ops_per_s, &other.read_ops_per_s),
+            (&mut self.write_ops_per_s, &other.write_ops_per_s),
+            (&mut self.probe_write_ms, &other.probe_write_ms),
+            (&mut self.probe_read_ms, &other.probe_read_ms),
+        ] {
+            series.join(other);
+            series.known_s = width_s.min(series.known_s);
+        }
     }
 
     fn is_possible(&self, width_s: u64) -> bool {
@@ -214,6 +243,17 @@ impl History {
                 let to_unix_s = now_unix_s.min(start_unix_s + width_s);
                 slot(slots, start_unix_s, slots_max).add(sample, to_unix_s - from_unix_s, width_s);
                 from_unix_s = to_unix_s;
+            }
+        }
+    }
+
+    /// Goes on from what an earlier run kept; what was seen since the start is added to it.
+    pub fn go_on_from(&mut self, earlier: History) {
+        for (((width_s, slots_max, _), slots), earlier) in
+            TIERS.into_iter().zip(&mut self.tiers).zip(earlier.tiers)
+        {
+            for seen in std::mem::replace(slots, earlier) {
+                slot(slots, seen.start_unix_s, slots_max).join(&seen, width_s);
             }
         }
     }

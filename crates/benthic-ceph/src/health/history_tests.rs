@@ -70,6 +70,41 @@ fn a_time_that_nobody_looked_at_is_not_observed() {
 }
 
 #[test]
+fn what_was_seen_before_the_file_could_be_read_is_added_to_it() {
+    let [mut earlier, mut since, mut all] = [History::default(), History::default(), History::default()];
+    for step in 0..=20 {
+        let sample = if step > 10 {
+            Sample { io: None, ..seen(DAY_0_UNIX_S + 15 * step, Verdict::Down, None) }
+        } else {
+            well(DAY_0_UNIX_S + 15 * step)
+        };
+        let run = if step > 10 { &mut since } else { &mut earlier };
+        run.add(&sample, 15);
+        if step == 11 {
+            all.missed();
+        }
+        all.add(&sample, 15);
+    }
+    since.go_on_from(earlier);
+    assert_eq!(since, all);
+    // The next look is one of the same run.
+    since.add(&well(DAY_0_UNIX_S + 315), 15);
+    let now_unix_s = DAY_0_UNIX_S + 315;
+    let of = |name| column(&since, now_unix_s, "hours", name);
+    assert_eq!(of("observed_s"), [json!(1), json!(150 + 1 + 135 + 15)]);
+    assert_eq!(of("down_s"), [json!(0), json!(136)]);
+    // What would be more than there is of a minute was seen twice.
+    let minute = DAY_0_UNIX_S + 60;
+    let [mut one, mut other] = [History::default(), History::default()];
+    for history in [&mut one, &mut other] {
+        history.add(&well(minute), 60);
+        history.add(&well(minute + 59), 60);
+    }
+    one.go_on_from(other);
+    assert_eq!(column(&one, minute, "minutes", "observed_s"), [json!(2), json!(59)]);
+}
+
+#[test]
 fn what_is_not_known_is_no_number() {
     let mut history = History::default();
     history.add(&Sample { io: None, ..seen(DAY_0_UNIX_S + 5, Verdict::Down, None) }, 15);

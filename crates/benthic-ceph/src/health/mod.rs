@@ -18,4 +18,6 @@ pub mod snapshot;
 mod stamp;
 
 #[cfg(test)]
+mod guide_tests;
+#[cfg(test)]
 mod tests;

@@ -51,8 +51,9 @@ pub async fn run(args: ExporterArgs, session: &Session) -> Outcome {
     session.out.result(format_args!("serving {url}"), || json!({ "url": url }))?;
     session.out.flush()?;
     let answering = Arc::clone(&seen);
-    let server =
-        tokio::spawn(serving::serve(listener, move |request| answering.answer(request.uri().path())));
+    let server = tokio::spawn(serving::serve(listener, move |request| {
+        serving::reads_only(request, || answering.answer(request.uri().path()))
+    }));
     loop {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(args.interval)) => {}

@@ -85,7 +85,12 @@ impl Freshness {
     }
 }
 
-/// Answers requests until the task is dropped; those that are no reads are refused before `answer` is asked.
+/// Answers what is a read, and refuses the rest.
+pub fn reads_only<T>(request: &Request<T>, answer: impl FnOnce() -> Answer) -> Answer {
+    if [Method::GET, Method::HEAD].contains(request.method()) { answer() } else { refused() }
+}
+
+/// Answers requests of all methods until the task is dropped.
 pub async fn serve(
     listener: TcpListener,
     answer: impl Fn(&Request<Incoming>) -> Answer + Send + Sync + 'static,
@@ -109,8 +114,7 @@ pub async fn serve(
 
 async fn speak(stream: TcpStream, answer: &impl Fn(&Request<Incoming>) -> Answer) -> hyper::Result<()> {
     let service = service_fn(|request: Request<Incoming>| {
-        let is_read = [Method::GET, Method::HEAD].contains(request.method());
-        let answer = if is_read { answer(&request) } else { refused() };
+        let answer = answer(&request);
         async move { Ok::<_, Infallible>(answer) }
     });
     let mut http = http1::Builder::new();

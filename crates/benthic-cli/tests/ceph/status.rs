@@ -35,12 +35,13 @@ fn people_see_how_a_cluster_is() {
     ceph(&["osd", "pool", "create", "scratch", "4"]);
     let store = format!("ceph:?conf={conf}");
     let history = home.path("history").to_str().unwrap().to_owned();
-    let serve = |more: &[&str]| {
-        let args = ["--store", &store, "status", "serve", "--listen", "127.0.0.1:0", "--interval", "1"];
+    let serve = |interval_s: &str, more: &[&str]| {
+        let args =
+            ["--store", &store, "status", "serve", "--listen", "127.0.0.1:0", "--interval", interval_s];
         Served::start(&home, &[&args[..], &["--history", &history], more].concat())
     };
 
-    let served = serve(&["--probe-pool", "scratch"]);
+    let served = serve("1", &["--probe-pool", "scratch"]);
     guarded(&served);
     // The manager tells of new pools after a while.
     let seen = seen_when(&served, |seen| {
@@ -84,8 +85,16 @@ fn guarded(served: &Served) {
     for host in ["localhost", &format!("localhost:{port}"), &format!("127.0.0.1:{port}"), "[::1]"] {
         assert!(served.ask("GET /", host).starts_with("HTTP/1.1 200 "), "{host}");
     }
-    for path in ["/", "/page.css", "/page.js", "/status.json", "/-/health", "/nowhere"] {
-        let answer = served.ask(&format!("GET {path}"), "localhost");
+    for line in [
+        "GET /",
+        "GET /page.css",
+        "GET /page.js",
+        "GET /status.json",
+        "GET /-/health",
+        "GET /nowhere",
+        "POST /status.json",
+    ] {
+        let answer = served.ask(line, "localhost");
         let head = answer.split("\r\n\r\n").next().unwrap();
         assert!(
             head.contains("\r\ncontent-security-policy: default-src 'none'; script-src 'self'; "),
@@ -207,7 +216,7 @@ fn pass_on(mut client: TcpStream, upstream: &str, is_gone: &AtomicBool) {
     client.write_all(&answer).unwrap();
 }
 
-fn goes_on_after_a_restart(home: &Home, history: &str, serve: &impl Fn(&[&str]) -> Served) {
+fn goes_on_after_a_restart(home: &Home, history: &str, serve: &impl Fn(&str, &[&str]) -> Served) {
     let observed_s = |seen: &Value| {
         let rows = seen["history"]["days"]["rows"].as_array().unwrap();
         rows.iter().map(|row| row[1].as_u64().unwrap()).sum::<u64>()
@@ -216,9 +225,9 @@ fn goes_on_after_a_restart(home: &Home, history: &str, serve: &impl Fn(&[&str]) 
     let before_s: u64 =
         kept["days"].as_array().unwrap().iter().map(|day| day["observed_s"].as_u64().unwrap()).sum();
     assert!(before_s > 0, "{kept}");
-    let served = serve(&[]);
+    let served = serve("3600", &[]);
     let seen = json_of(&served.ask("GET /status.json", "localhost"));
-    // The first look of a run stands for a second.
+    // The first look of a run stands for a second, and the second one is far.
     assert_eq!(observed_s(&seen), before_s + 1);
     served.stop(Signal::TERM);
     fs::write(history, "milk\n").unwrap();

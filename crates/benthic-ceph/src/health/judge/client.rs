@@ -29,7 +29,7 @@ fn probe(scene: &Scene<'_>) -> Option<Finding> {
             let finding = Finding::new("BenthicProbeFailed", Severity::Error, what, next).of(which);
             if error.step == "remove" { finding } else { finding.stops_io() }
         } else {
-            let next = "give the client OSD caps `allow rwx pool=POOL`, or leave --probe-pool out";
+            let next = "give the client OSD caps `allow rwx pool=POOL`, or leave --probe-pool out; hosts of one name take a pool each";
             Finding::new("BenthicProbeRefused", Severity::Warning, what, next).of(which)
         });
     }

@@ -1,7 +1,7 @@
 //! Placement groups: which take I/O, which have less than they should, and which are only on the move.
 
 use super::{Scene, several};
-use crate::health::answers::{Pg, Pool};
+use crate::health::answers::{Map, Pg, Pool};
 use crate::health::report::{Finding, Severity};
 use crate::health::snapshot::Snapshot;
 use std::collections::BTreeMap;
@@ -157,9 +157,8 @@ fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
         Some(pg) => group.is_peering() && scene.age_s(&pg.last_change).is_none_or(|age_s| age_s < PEERING_S),
         None => group.is_peering() && (scene.is_settling || scene.check("PG_AVAILABILITY").is_none()),
     };
-    // Of sums nobody knows since when. What peers does so because the map has changed, and if that is long ago it is stuck.
-    let changed_lately =
-        scene.map.and_then(|map| scene.age_s(&map.modified)).is_some_and(|age_s| age_s < PEERING_S);
+    // Of sums nobody knows since when. What peers does so because OSDs or pools have changed, and if that is long ago it is stuck.
+    let changed_lately = scene.map.is_some_and(|map| changed_lately(scene, map));
     let may_pass = |group: &Group<'_>| group.pg.is_none() && group.is_peering() && changed_lately;
     let not_taking = || scene.groups.all().filter(|group| !group.takes_io());
     let passing = Chosen::of(not_taking().filter(|group| is_passing(group) || may_pass(group)));
@@ -181,13 +180,27 @@ fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
         } else {
             (
                 Severity::Warning,
-                format!("{} peering: without I/O since the map changed, or a shorter time", passing.told()),
+                format!(
+                    "{} peering: without I/O since OSDs or pools changed, or a shorter time",
+                    passing.told()
+                ),
                 "look again in a minute; of so many placement groups only sums are known",
             )
         };
         findings.push(passing.finding(Finding::new("BenthicPGsPeering", severity, what, next)));
     }
     findings
+}
+
+/// Whether OSDs or pools changed so that placement groups peer. That the map did says little: snapshots and the balancer change the
+/// map of a busy cluster every few seconds.
+fn changed_lately(scene: &Scene<'_>, map: &Map) -> bool {
+    let lately = |stamp: &str| scene.age_s(stamp).is_some_and(|age_s| age_s < PEERING_S);
+    let of_pool = |pool: &Pool| {
+        // Of a pool that is split or merged the map tells no time.
+        lately(&pool.create_time) || (pool.is_resizing() && lately(&map.modified))
+    };
+    lately(&map.last_up_change) || lately(&map.last_in_change) || map.pools.iter().any(of_pool)
 }
 
 fn pools<'a>(scene: &Scene<'a>) -> BTreeMap<i64, &'a Pool> {
@@ -275,7 +288,8 @@ fn last_copies(scene: &Scene<'_>) -> Option<Finding> {
     };
     let last = scene.groups.all().filter(|group| group.takes_io() && group.has_less()).filter(is_last);
     let last = Chosen::of(last);
-    if last.count == 0 || (scene.is_settling && scene.all_up()) {
+    // Who comes back has its copies; who was marked out while it was down has not.
+    if last.count == 0 || (scene.is_settling && scene.none_down()) {
         return None;
     }
     let severity = if scene.down.planned { Severity::Warning } else { Severity::Error };

@@ -1,7 +1,7 @@
 //! A small object that is written, read and removed: what a client feels.
 
 use benthic_ceph::health::snapshot::{Probe, ProbeError};
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
+use benthic_core::{Clock, Error, ErrorKind, ObjectId, Pool, Result, SystemClock};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ const ATTEMPTS: u32 = 3;
 pub struct Prober {
     pool: Arc<dyn Pool>,
     object: ObjectId,
+    /// What all bytes of this one begin with, and no others: two hosts may have one name, and processes in containers one number.
+    mark: String,
     probes: u64,
 }
 
@@ -30,7 +32,8 @@ impl Prober {
     pub fn new(pool: Arc<dyn Pool>) -> Result<Prober> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let name = format!("benthic-health-probe.{}", host.trim());
-        Ok(Prober { pool, object: ObjectId::in_namespace(NAMESPACE, name)?, probes: 0 })
+        let mark = format!("{}.{}.", SystemClock::default().unix_ns(), std::process::id());
+        Ok(Prober { pool, object: ObjectId::in_namespace(NAMESPACE, name)?, mark, probes: 0 })
     }
 
     /// Probes once. What goes wrong is part of the answer. An object that is left because the cluster did not answer is the
@@ -49,8 +52,7 @@ impl Prober {
         }
         if let Err((step, error)) = result {
             let message = format!("{} object={:?}", error.message(), self.object.name());
-            let refused = [ErrorKind::PermissionDenied, ErrorKind::NotFound, ErrorKind::Unsupported];
-            let of_cluster = !refused.contains(&error.kind());
+            let of_cluster = is_of_cluster(error.kind());
             probe.error = Some(ProbeError { step: step.to_owned(), message, of_cluster });
         }
         probe
@@ -69,8 +71,9 @@ impl Prober {
             probe.read_ms = Some(ms(began));
             if read == written {
                 Ok(())
-            } else if is_of_another(&read) {
-                Err(Error::new(ErrorKind::Busy, "another probe of this host came between, again and again"))
+            } else if is_of_another(&read, &self.mark) {
+                let message = "another probe of a host of this name came between, again and again";
+                Err(Error::new(ErrorKind::Busy, message))
             } else {
                 Err(Error::new(ErrorKind::Corrupt, "other bytes came back than were written"))
             }
@@ -86,22 +89,24 @@ impl Prober {
 
     /// No two probes write the same, so that an old one is not taken for the new.
     fn payload(&self) -> Bytes {
-        filled(format!("{}{};", own_mark(), self.probes).as_bytes())
+        filled(format!("{}{};", self.mark, self.probes).as_bytes())
     }
 }
 
-fn own_mark() -> String {
-    format!("{}.", std::process::id())
+/// Whether it tells of the cluster, and not of what the client may do or of other probes.
+fn is_of_cluster(error: ErrorKind) -> bool {
+    let others = [ErrorKind::PermissionDenied, ErrorKind::NotFound, ErrorKind::Unsupported, ErrorKind::Busy];
+    !others.contains(&error)
 }
 
 fn filled(mark: &[u8]) -> Bytes {
     mark.iter().copied().cycle().take(SIZE_BYTES).collect()
 }
 
-/// Whether it is what the probe of another process writes, whole.
-fn is_of_another(read: &[u8]) -> bool {
+/// Whether it is what a probe of another mark writes, whole.
+fn is_of_another(read: &[u8], own_mark: &str) -> bool {
     let mark = read.iter().position(|byte| *byte == b';').map(|end| &read[..=end]);
-    mark.is_some_and(|mark| !mark.starts_with(own_mark().as_bytes()) && filled(mark) == *read)
+    mark.is_some_and(|mark| !mark.starts_with(own_mark.as_bytes()) && filled(mark) == *read)
 }
 
 async fn limited<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
@@ -119,8 +124,8 @@ fn ms(began: Instant) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Prober, filled, is_of_another};
-    use benthic_core::{ListRequest, Namespaces, Store};
+    use super::{Prober, filled, is_of_another, is_of_cluster};
+    use benthic_core::{ErrorKind, ListRequest, Namespaces, Store};
     use benthic_embedded::{MemStore, Options};
     use bytes::Bytes;
 
@@ -148,17 +153,27 @@ mod tests {
     async fn another_probe_of_this_host_is_told_from_damage() {
         let store = MemStore::new(Options::default());
         store.create_pool("p").await.unwrap();
-        let own = Prober::new(store.open_pool("p").await.unwrap()).unwrap().payload();
-        let other = filled(b"0.17;");
-        assert!(
-            is_of_another(&other) && !is_of_another(&own),
-            "an older one of its own is a write that was lost"
-        );
+        let mut prober = Prober::new(store.open_pool("p").await.unwrap()).unwrap();
+        let own = prober.payload();
+        prober.probes += 1;
+        assert!(own != prober.payload(), "no two probes write the same");
+        assert!(!is_of_another(&own, &prober.mark), "an older one of its own is a write that was lost");
+        // The first process of a container has the same number everywhere.
+        let pid = std::process::id();
+        assert!(prober.mark.ends_with(&format!(".{pid}.")));
+        let other = filled(format!("17.{pid}.1;").as_bytes());
+        assert!(is_of_another(&other, &prober.mark) && is_of_another(&filled(b"1.17;"), &prober.mark));
         let mut damaged = other.to_vec();
         damaged[2_000] ^= 1;
         for read in [&damaged[..], &other[..100], b"", b";"] {
-            assert!(!is_of_another(read), "{}", read.len());
+            assert!(!is_of_another(read, &prober.mark), "{}", read.len());
         }
+    }
+
+    #[test]
+    fn what_other_probes_do_tells_nothing_of_the_cluster() {
+        assert!(!is_of_cluster(ErrorKind::Busy) && !is_of_cluster(ErrorKind::PermissionDenied));
+        assert!(is_of_cluster(ErrorKind::Unavailable) && is_of_cluster(ErrorKind::Corrupt));
     }
 
     #[tokio::test]

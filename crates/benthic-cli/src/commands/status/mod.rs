@@ -125,13 +125,15 @@ impl Board {
     async fn look(&mut self, page: &Page, session: &Session) -> Result<()> {
         let (report, overview) = self.watcher.look_around(session).await?;
         if self.fsid.is_empty() && !report.fsid.is_empty() {
-            if let Some(file) = self.file.clone() {
-                let fsid = report.fsid.clone();
-                let (history, readings) = blocking(move || history::read(&file, &fsid)).await?;
-                self.history = history;
-                self.watcher.go_on_from(readings);
-            }
             self.fsid.clone_from(&report.fsid);
+            if let Err(error) = self.go_on().await {
+                if self.last.is_null() {
+                    return Err(error);
+                }
+                // The first look saw no monitor. What is in the file is left as it is.
+                self.file = None;
+                session.out.warning(format_args!("{error}; nothing is kept there until the next start"));
+            }
         }
         self.history.add(&Sample::of(&report, overview.io), self.interval_s);
         self.last = json!({
@@ -148,6 +150,17 @@ impl Board {
             "history": self.history.json(report.unix_s),
         });
         page.show(self.last.to_string());
+        Ok(())
+    }
+
+    /// Goes on with what the file has of this cluster.
+    async fn go_on(&mut self) -> Result<()> {
+        if let Some(file) = self.file.clone() {
+            let fsid = self.fsid.clone();
+            let (history, readings) = blocking(move || history::read(&file, &fsid)).await?;
+            self.history.go_on_from(history);
+            self.watcher.go_on_from(readings);
+        }
         Ok(())
     }
 

@@ -48,10 +48,10 @@ impl Page {
         *self.json.lock().unwrap_or_else(PoisonError::into_inner) = json.into();
     }
 
-    /// Answers a request to read.
+    /// Answers a request, each with the headers that guard the page.
     pub fn answer<T>(&self, request: &Request<T>) -> Answer {
         let mut answer = if self.hosts.allow(request) {
-            self.at(request.uri().path())
+            serving::reads_only(request, || self.at(request.uri().path()))
         } else {
             let message = "this server is not called so; `benthic status serve --host NAME` makes it answer to a name\n";
             serving::line(StatusCode::MISDIRECTED_REQUEST, message)
@@ -113,18 +113,21 @@ mod tests {
     fn every_answer_is_guarded() {
         let page = Page::new(15, Hosts::new("127.0.0.1:1".parse().unwrap(), &[]).unwrap());
         page.show("{}".to_owned());
-        let ask = |path: &str, host: &str| {
-            page.answer(&Request::builder().uri(path).header("host", host).body(()).unwrap())
+        let ask = |method: &str, path: &str, host: &str| {
+            let request = Request::builder().method(method).uri(path).header("host", host);
+            page.answer(&request.body(()).unwrap())
         };
-        for (path, host, status) in [
-            ("/", "localhost", StatusCode::OK),
-            ("/page.js", "localhost", StatusCode::OK),
-            ("/status.json", "localhost", StatusCode::OK),
-            ("/-/health", "localhost", StatusCode::OK),
-            ("/etc/passwd", "localhost", StatusCode::NOT_FOUND),
-            ("/status.json", "evil.example", StatusCode::MISDIRECTED_REQUEST),
+        for (method, path, host, status) in [
+            ("GET", "/", "localhost", StatusCode::OK),
+            ("GET", "/page.js", "localhost", StatusCode::OK),
+            ("HEAD", "/status.json", "localhost", StatusCode::OK),
+            ("GET", "/-/health", "localhost", StatusCode::OK),
+            ("GET", "/etc/passwd", "localhost", StatusCode::NOT_FOUND),
+            ("GET", "/status.json", "evil.example", StatusCode::MISDIRECTED_REQUEST),
+            ("POST", "/status.json", "localhost", StatusCode::METHOD_NOT_ALLOWED),
+            ("DELETE", "/", "localhost", StatusCode::METHOD_NOT_ALLOWED),
         ] {
-            let answer = ask(path, host);
+            let answer = ask(method, path, host);
             assert_eq!(answer.status(), status, "{path}");
             let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
             assert!(header("content-security-policy").starts_with("default-src 'none'; "), "{path}");
