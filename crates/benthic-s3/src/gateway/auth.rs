@@ -6,7 +6,7 @@
 use super::identity::{Caller, Identities};
 use super::metrics::Metrics;
 use super::{Gateway, error};
-use crate::sal::{Bucket, Object};
+use crate::sal::{Ahead, Bucket, Object};
 use async_trait::async_trait;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
@@ -107,31 +107,37 @@ impl Gateway {
 
     /// A bucket, and an object in it that the caller may read. That there is none is told to those only who may list the bucket.
     ///
-    /// The object is looked up while the bucket is, in the bucket as it was last seen: that is the same bucket nearly always.
+    /// The object is looked up while the bucket is, in the bucket as it was last seen: that is the same bucket nearly always. If it
+    /// will be read from its first byte on, the first of it may be fetched too.
     pub(super) async fn asked_to_read<T>(
         &self,
         request: &S3Request<T>,
         (name, expected_owner): (&str, Option<&str>),
         (key, version): (&str, Option<&str>),
-    ) -> S3Result<(Asked, Object)> {
+        reads: bool,
+    ) -> S3Result<(Asked, Object, Option<Ahead>)> {
         let version = version.map(super::objects::version).transpose()?;
         let subject = if version.is_some() { error::Subject::Version } else { error::Subject::Object };
+        let find = async |bucket: &Bucket| match version {
+            None if reads => self.sal.object_ahead(bucket, key).await,
+            version => Ok((self.sal.object(bucket, key, version).await?, None)),
+        };
         let seen = self.lookups.seen(name);
         let early = async {
             let seen = seen.as_ref()?;
-            Some((seen.id, self.sal.object(seen, key, version).await))
+            Some((seen.id, find(seen).await))
         };
         let (asked, early) = futures::join!(self.asked(request, name, expected_owner, Wants::Read), early);
         let asked = asked?;
         let found = match early {
             Some((id, found)) if id == asked.bucket.id => found,
-            _ => self.sal.object(&asked.bucket, key, version).await,
+            _ => find(&asked.bucket).await,
         };
         match found {
-            Ok(object) if asked.is_owner() || super::acl::is_public(&object.attributes) => {
-                Ok((asked, object))
+            Ok((object, ahead)) if asked.is_owner() || super::acl::is_public(&object.attributes) => {
+                Ok((asked, object, ahead))
             }
-            Ok(object) if object.marker && asked.lists() => Ok((asked, object)),
+            Ok((object, _)) if object.marker && asked.lists() => Ok((asked, object, None)),
             Err(failure) if failure.kind() != benthic_core::ErrorKind::NotFound || asked.lists() => {
                 Err(error::s3_error(failure, subject))
             }

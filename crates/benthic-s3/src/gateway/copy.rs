@@ -58,8 +58,8 @@ impl Gateway {
         let CopySource::Bucket { bucket, key, version_id } = wanted.source else {
             return Err(s3_error!(NotImplemented, "access points are not implemented"));
         };
-        let (asked, object) = self
-            .asked_to_read(request, (bucket, wanted.expected_owner), (key, version_id.as_deref()))
+        let (asked, object, _) = self
+            .asked_to_read(request, (bucket, wanted.expected_owner), (key, version_id.as_deref()), false)
             .await?;
         if object.marker && version_id.is_some() {
             return Err(s3_error!(InvalidRequest, "a delete marker cannot be copied"));
@@ -161,7 +161,7 @@ impl Gateway {
             len_bytes: i64::try_from(object.size_bytes).ok(),
         };
         let mut verifier = Verifier::new(declared, None, &hyper::HeaderMap::new())?;
-        let reader = self.sal.read(&asked.bucket, object, object.all()).await.map_err(error::object)?;
+        let reader = self.sal.read(&asked.bucket, object, object.all(), None).await.map_err(error::object)?;
         let mut pieces = pin!(pieces(reader));
         while let Some(data) = pieces.try_next().await.map_err(error::object)? {
             verifier.update(&data);

@@ -134,12 +134,12 @@ macro_rules! overridden {
 
 /// What GetObject and HeadObject do alike: the object if the caller may have it and its conditions hold, and what of it is wanted.
 macro_rules! looked_up {
-    ($self:expr, $request:expr) => {{
+    ($self:expr, $request:expr, $reads:expr) => {{
         let input = &$request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
         let bucket = (input.bucket.as_str(), input.expected_bucket_owner.as_deref());
         let object = (input.key.as_str(), input.version_id.as_deref());
-        let (asked, object) = $self.asked_to_read(&$request, bucket, object).await?;
+        let (asked, object, ahead) = $self.asked_to_read(&$request, bucket, object, $reads).await?;
         refuse_marker(&object, input.version_id.is_some())?;
         let conditions = Preconditions {
             if_match: input.if_match.as_ref(),
@@ -162,7 +162,7 @@ macro_rules! looked_up {
             ));
         }
         let wanted = wanted(&object, input.range.as_ref(), input.part_number)?;
-        (asked, object, wanted)
+        (asked, object, ahead, wanted)
     }};
 }
 
@@ -171,7 +171,8 @@ impl Gateway {
         &self,
         request: S3Request<GetObjectInput>,
     ) -> S3Result<S3Response<GetObjectOutput>> {
-        let (asked, object, wanted) = looked_up!(self, request);
+        let reads = request.input.range.is_none() && request.input.part_number.is_none();
+        let (asked, object, ahead, wanted) = looked_up!(self, request, reads);
         let input = &request.input;
         let mut output = told_object!(
             GetObjectOutput,
@@ -180,7 +181,8 @@ impl Gateway {
             asked.bucket.versioning,
             input.checksum_mode.is_some()
         );
-        let reader = self.sal.read(&asked.bucket, &object, wanted.range).await.map_err(error::object)?;
+        let reader =
+            self.sal.read(&asked.bucket, &object, wanted.range, ahead).await.map_err(error::object)?;
         output.body = Some(self.body(reader));
         Ok(S3Response::new(output))
     }
@@ -189,7 +191,7 @@ impl Gateway {
         &self,
         request: S3Request<HeadObjectInput>,
     ) -> S3Result<S3Response<HeadObjectOutput>> {
-        let (asked, object, wanted) = looked_up!(self, request);
+        let (asked, object, _, wanted) = looked_up!(self, request, false);
         let input = &request.input;
         let mut output = told_object!(
             HeadObjectOutput,
@@ -210,7 +212,7 @@ impl Gateway {
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
         let bucket = (input.bucket.as_str(), input.expected_bucket_owner.as_deref());
         let object = (input.key.as_str(), input.version_id.as_deref());
-        let (asked, object) = self.asked_to_read(&request, bucket, object).await?;
+        let (asked, object, _) = self.asked_to_read(&request, bucket, object, false).await?;
         refuse_marker(&object, input.version_id.is_some())?;
         // One header may name several.
         let names = || input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));

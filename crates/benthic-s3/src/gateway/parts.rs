@@ -87,7 +87,7 @@ impl Gateway {
         };
         let wanted = wanted_checksum(&upload).map(|wanted| wanted.algorithm);
         let mut verifier = Verifier::new(declared, wanted, &hyper::HeaderMap::new())?;
-        let reader = self.sal.read(&from.bucket, &source, range).await.map_err(error::object)?;
+        let reader = self.sal.read(&from.bucket, &source, range, None).await.map_err(error::object)?;
         let writer = self.sal.write(&asked.bucket, &input.key, Some(part), Some(size_bytes)).await;
         let mut writer = writer.map_err(error::upload)?;
         let mut pieces = pin!(pieces(reader));

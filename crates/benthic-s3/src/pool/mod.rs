@@ -5,6 +5,7 @@
 //! and removed whole; so the pool of data may be erasure-coded. No operation here changes two objects at once:
 //! docs/design/0006 has the order of the writes and the repair of each.
 
+mod ahead;
 mod buckets;
 mod call;
 mod check;
@@ -20,6 +21,7 @@ mod writer;
 
 use crate::environment::Environment;
 use crate::sal::{Capabilities, Sal};
+use ahead::Guesses;
 use benthic_core::{Pool, Result, WriteOp};
 use layout::Names;
 use reserved::Reserved;
@@ -72,6 +74,7 @@ pub struct PoolSal {
     names: Names,
     options: Options,
     reserved: Arc<Reserved>,
+    guesses: Arc<Guesses>,
 }
 
 impl PoolSal {
@@ -83,7 +86,7 @@ impl PoolSal {
     pub async fn open(index: Arc<dyn Pool>, data: Arc<dyn Pool>, options: Options) -> Result<PoolSal> {
         let names = Names { namespace: options.namespace.clone() };
         index.write(&names.directory()?, WriteOp::new().create(false)).await?;
-        Ok(PoolSal { index, data, names, options, reserved: Arc::default() })
+        Ok(PoolSal { index, data, names, options, reserved: Arc::default(), guesses: Arc::default() })
     }
 
     fn now_ms(&self) -> u64 {

@@ -6,8 +6,8 @@ use super::reserved::Intent;
 use super::writer::PoolWriter;
 use super::{PoolSal, layout};
 use crate::sal::{
-    Attributes, Bucket, Buckets, Delete, Deleted, Finish, List, Listed, Manifest, Object, Objects, PartOf,
-    Reader, VersionId, Versioning, Writer, Written,
+    Ahead, Attributes, Bucket, Buckets, Delete, Deleted, Finish, List, Listed, Manifest, Object, Objects,
+    PartOf, Reader, VersionId, Versioning, Writer, Written,
 };
 use async_trait::async_trait;
 use benthic_classes::bucket::codec::Id;
@@ -15,6 +15,7 @@ use benthic_classes::bucket::state::{Body, Group, Head, Release};
 use benthic_classes::bucket::wire::{self, Begin, Get, Put, Reserve, SetAttributes, Share, Sweep, Unshare};
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use std::ops::Range;
+use std::sync::Arc;
 
 impl PoolSal {
     /// Makes a write visible as an object.
@@ -138,6 +139,11 @@ impl PoolSal {
     }
 }
 
+/// The bucket that the data of an object were written to.
+pub(super) fn home(bucket: &Bucket, object: &Object) -> Id {
+    object.manifest.shared.map_or(bucket.id, |group| group.bucket)
+}
+
 fn object(key: &str, head: Head) -> Object {
     let Body { manifest, attributes } = head.body.clone().unwrap_or_default();
     Object {
@@ -163,11 +169,21 @@ impl Objects for PoolSal {
         Ok(object(key, head))
     }
 
-    async fn read(&self, bucket: &Bucket, object: &Object, range: Range<u64>) -> Result<Box<dyn Reader>> {
+    async fn object_ahead(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<Ahead>)> {
+        self.look_up_ahead(bucket, key).await
+    }
+
+    async fn read(
+        &self,
+        bucket: &Bucket,
+        object: &Object,
+        range: Range<u64>,
+        ahead: Option<Ahead>,
+    ) -> Result<Box<dyn Reader>> {
         object.check_range(&range)?;
-        let home = object.manifest.shared.map_or(bucket.id, |group| group.bucket);
-        let pool = std::sync::Arc::clone(&self.data);
-        Ok(Box::new(PoolReader::new(pool, self.names.clone(), home, &object.manifest, range, &self.options)))
+        let (pool, names) = (Arc::clone(&self.data), self.names.clone());
+        let home = home(bucket, object);
+        Ok(Box::new(PoolReader::new(pool, names, home, &object.manifest, range, ahead, &self.options)))
     }
 
     async fn write(

@@ -2,7 +2,7 @@
 
 use super::Options;
 use super::layout::Names;
-use crate::sal::{Id, Manifest, Reader, Segment};
+use crate::sal::{Ahead, Id, Manifest, Object, Reader, Segment};
 use async_trait::async_trait;
 use benthic_core::{Clock, Error, ErrorKind, ObjectId, Pool, Result};
 use bytes::Bytes;
@@ -20,6 +20,8 @@ pub(super) struct PoolReader {
     names: Names,
     bucket: Id,
     pieces: Pieces,
+    /// What was fetched before, which may be the first piece.
+    there: Option<Ahead>,
     ahead: FuturesOrdered<BoxFuture<'static, Result<Bytes>>>,
     reads_ahead: usize,
     clock: Arc<dyn Clock>,
@@ -28,12 +30,20 @@ pub(super) struct PoolReader {
 }
 
 /// A piece of a data object.
-#[derive(Debug, PartialEq, Eq)]
-struct Piece {
-    write: Id,
-    chunk: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub write: Id,
+    pub chunk: u32,
     offset_bytes: u64,
     len_bytes: u64,
+}
+
+impl Piece {
+    /// The data of this piece, if that is what they are.
+    fn data_in(&self, there: Ahead) -> Option<Bytes> {
+        let is_first = (self.write, self.chunk, self.offset_bytes) == (there.write, 0, 0);
+        (is_first && self.len_bytes == there.data.len() as u64).then_some(there.data)
+    }
 }
 
 /// What of the segments is still to be read.
@@ -88,6 +98,11 @@ fn pieces(manifest: &Manifest, range: Range<u64>) -> Pieces {
     }
 }
 
+/// The first piece of an object.
+pub(super) fn first_piece(object: &Object) -> Option<Piece> {
+    pieces(&object.manifest, object.all()).next()
+}
+
 impl PoolReader {
     pub fn new(
         pool: Arc<dyn Pool>,
@@ -95,6 +110,7 @@ impl PoolReader {
         bucket: Id,
         manifest: &Manifest,
         range: Range<u64>,
+        ahead: Option<Ahead>,
         options: &Options,
     ) -> PoolReader {
         let clock = Arc::clone(&options.environment.clock);
@@ -103,6 +119,7 @@ impl PoolReader {
             names,
             bucket,
             pieces: pieces(manifest, range),
+            there: ahead,
             ahead: FuturesOrdered::new(),
             reads_ahead: options.reads_ahead,
             begun_ms: clock.monotonic_ms(),
@@ -125,7 +142,7 @@ impl PoolReader {
     }
 }
 
-async fn read_piece(pool: Arc<dyn Pool>, object: ObjectId, piece: Piece) -> Result<Bytes> {
+pub(super) async fn read_piece(pool: Arc<dyn Pool>, object: ObjectId, piece: Piece) -> Result<Bytes> {
     let data = pool.read_range(&object, piece.offset_bytes, piece.len_bytes).await?;
     if data.len() as u64 == piece.len_bytes {
         return Ok(data);
@@ -142,6 +159,10 @@ impl Reader for PoolReader {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         while self.ahead.len() <= self.reads_ahead {
             let Some(piece) = self.pieces.next() else { break };
+            if let Some(data) = self.there.take().and_then(|there| piece.data_in(there)) {
+                self.ahead.push_back(Box::pin(futures::future::ready(Ok(data))));
+                continue;
+            }
             let object = self.names.chunk(self.bucket, piece.write, piece.chunk)?;
             self.ahead.push_back(Box::pin(read_piece(Arc::clone(&self.pool), object, piece)));
         }

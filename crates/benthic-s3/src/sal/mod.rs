@@ -32,7 +32,7 @@ pub use benthic_classes::bucket::wire::{
 };
 pub use buckets::{Bucket, BucketCheck, Buckets, NewBucket, Quota};
 pub use garbage::{Collected, Garbage, Pending};
-pub use objects::{Delete, Deleted, Finish, Object, Objects, PartOf, Reader, Writer, Written};
+pub use objects::{Ahead, Delete, Deleted, Finish, Object, Objects, PartOf, Reader, Writer, Written};
 pub use records::{RecordChange, RecordKind, Records};
 pub use uploads::Uploads;
 

@@ -35,6 +35,15 @@ pub struct Object {
     pub manifest: Manifest,
 }
 
+/// The first of an object's data, fetched while the object was looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// The write that made them: that of the first segment.
+    pub write: Id,
+    /// From the first byte on.
+    pub data: Bytes,
+}
+
 /// What a written object is to be, as far as that is known only at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finish {
@@ -131,11 +140,26 @@ pub trait Objects: Send + Sync {
     /// `NotFound`.
     async fn object(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Result<Object>;
 
-    /// Reads a range of an object's data.
+    /// The current version, for a caller that is about to read it from its first byte on: a driver that can guess where its data
+    /// are fetches the first of them meanwhile. They are only given if they are those of the version.
+    ///
+    /// # Errors
+    /// As [`Objects::object`].
+    async fn object_ahead(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<Ahead>)> {
+        Ok((self.object(bucket, key, None).await?, None))
+    }
+
+    /// Reads a range of an object's data. What is there of them already need not be fetched.
     ///
     /// # Errors
     /// `InvalidArgument` if the range is not within the object.
-    async fn read(&self, bucket: &Bucket, object: &Object, range: Range<u64>) -> Result<Box<dyn Reader>>;
+    async fn read(
+        &self,
+        bucket: &Bucket,
+        object: &Object,
+        range: Range<u64>,
+        ahead: Option<Ahead>,
+    ) -> Result<Box<dyn Reader>>;
 
     /// Begins to write an object, or a part of an upload. With the size, if it is known, the layout is chosen well.
     ///

@@ -19,8 +19,8 @@ pub mod versions;
 
 use benthic_core::{Clock, ErrorKind, ListRequest, ManualClock, Namespaces, ObjectId, Pool, Result};
 use benthic_s3::sal::{
-    Attributes, Bucket, Condition, Delete, Deleted, Entry, Finish, Id, List, ListedVersion, NewBucket,
-    Object, PartOf, PartRef, Pending, Sal, VersionId, Versioning, What, Written,
+    Ahead, Attributes, Bucket, Condition, Delete, Deleted, Entry, Finish, Id, List, ListedVersion, NewBucket,
+    Object, PartOf, PartRef, Pending, Reader, Sal, VersionId, Versioning, What, Written,
 };
 use benthic_s3::{Environment, Options, PoolSal, SystemRandom};
 use bytes::Bytes;
@@ -103,6 +103,15 @@ impl Case {
 
     pub fn get(&self, bucket: &Bucket, key: &str) -> Vec<u8> {
         self.read(bucket, &self.object(bucket, key))
+    }
+
+    /// An object, what was fetched of it while it was looked up, and its data, read with that.
+    pub fn get_ahead(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<Ahead>, Vec<u8>)> {
+        block_on(async {
+            let (object, ahead) = self.sal.object_ahead(bucket, key).await?;
+            let reader = self.sal.read(bucket, &object, object.all(), ahead.clone()).await?;
+            Ok((object, ahead, rest(reader).await?))
+        })
     }
 
     pub fn is_missing(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> bool {
@@ -268,14 +277,15 @@ pub fn put_part(sal: &dyn Sal, bucket: &Bucket, key: &str, part: PartOf, data: &
 }
 
 pub fn read(sal: &dyn Sal, bucket: &Bucket, object: &Object) -> Result<Vec<u8>> {
-    block_on(async {
-        let mut reader = sal.read(bucket, object, object.all()).await?;
-        let mut data = Vec::new();
-        while let Some(piece) = reader.next().await? {
-            data.extend_from_slice(&piece);
-        }
-        Ok(data)
-    })
+    block_on(async { rest(sal.read(bucket, object, object.all(), None).await?).await })
+}
+
+pub async fn rest(mut reader: Box<dyn Reader>) -> Result<Vec<u8>> {
+    let mut data = Vec::new();
+    while let Some(piece) = reader.next().await? {
+        data.extend_from_slice(&piece);
+    }
+    Ok(data)
 }
 
 pub fn names(entries: &[Entry]) -> Vec<String> {
@@ -321,6 +331,7 @@ macro_rules! sal_suite {
             objects {
                 data_of_every_size_come_back
                 a_range_is_those_bytes
+                what_is_fetched_ahead_is_of_the_version_that_is_found
                 an_object_is_replaced_whole
                 attributes_come_back_and_have_limits
                 attributes_change_by_compare_and_swap

@@ -195,9 +195,9 @@ fn compare(case: &Case, bucket: &Bucket, oracle: &Oracle, step: &Step) {
     for key in KEYS {
         match oracle.current(key) {
             Some(data) => {
-                let object = case.object(bucket, key);
+                let (object, _, found) = case.get_ahead(bucket, key).unwrap();
                 assert_eq!(object.etag, etag(data), "{step:?}");
-                assert!(case.read(bucket, &object) == *data, "{step:?}");
+                assert!(found == *data && case.read(bucket, &object) == *data, "{step:?}");
             }
             None => {
                 assert!(case.is_missing(bucket, key, None) || case.object(bucket, key).marker, "{step:?}")

@@ -1,6 +1,6 @@
-use super::{Case, GRACE_MS, LEASE_MS, data, finish, kind, put};
+use super::{Case, GRACE_MS, LEASE_MS, data, finish, kind, put, rest};
 use benthic_core::ErrorKind;
-use benthic_s3::sal::{Attributes, Bucket, Finish, Object, Versioning, limits};
+use benthic_s3::sal::{Attributes, Bucket, Delete, Finish, Object, Versioning, limits};
 use bytes::Bytes;
 use futures::executor::block_on;
 
@@ -33,13 +33,14 @@ pub fn a_range_is_those_bytes(case: &Case) {
     let wanted = data(1, size);
     case.put(&bucket, "k", &wanted);
     let object = case.object(&bucket, "k");
+    // With and without what was fetched ahead, which some ranges have no use for.
+    case.get_ahead(&bucket, "k").unwrap();
+    let (_, ahead, _) = case.get_ahead(&bucket, "k").unwrap();
     let read = |range: std::ops::Range<u64>| {
         block_on(async {
-            let mut reader = case.sal.read(&bucket, &object, range).await?;
-            let mut data = Vec::new();
-            while let Some(piece) = reader.next().await? {
-                data.extend_from_slice(&piece);
-            }
+            let data = rest(case.sal.read(&bucket, &object, range.clone(), None).await?).await?;
+            let with_ahead = rest(case.sal.read(&bucket, &object, range, ahead.clone()).await?).await?;
+            assert!(with_ahead == data);
             Ok(data)
         })
     };
@@ -53,6 +54,48 @@ pub fn a_range_is_those_bytes(case: &Case) {
         assert_eq!(kind(read(range)), ErrorKind::InvalidArgument);
     }
     case.finish(&[&bucket]);
+}
+
+pub fn what_is_fetched_ahead_is_of_the_version_that_is_found(case: &Case) {
+    let bucket = case.bucket("b", Versioning::Off);
+    let another = case.another();
+    for (seed, size) in (0..).zip([1_000, 256 << 10, 9 * MIB, 300_000]) {
+        let wanted = data(seed, size);
+        // Another gateway replaces what this one has seen, which is collected then.
+        put(another.as_ref(), &bucket, "k", &wanted, finish(&wanted)).unwrap();
+        case.clock.advance_ms(GRACE_MS);
+        block_on(case.sal.collect()).unwrap();
+        for is_known in [false, true] {
+            let (object, ahead, found) = case.get_ahead(&bucket, "k").unwrap();
+            assert!(found == wanted && object.etag == finish(&wanted).etag, "size={size}");
+            assert_eq!(ahead.is_some(), is_known, "what is where it was is fetched at once");
+            assert!(ahead.is_none_or(|ahead| wanted.starts_with(&ahead.data) && !ahead.data.is_empty()));
+        }
+    }
+    // A copy has its data where its source had them.
+    let there = case.bucket("there", Versioning::Enabled);
+    let object = case.object(&bucket, "k");
+    let finish = Finish { etag: object.etag.clone(), ..Finish::default() };
+    block_on(case.sal.copy((&bucket, &object), &there, "copy", finish)).unwrap();
+    let (_, _, wanted) = case.get_ahead(&there, "copy").unwrap();
+    let (_, ahead, found) = case.get_ahead(&there, "copy").unwrap();
+    assert!(ahead.is_some() && found == wanted && wanted == data(3, 300_000));
+    // What was emptied, hidden or deleted meanwhile has none.
+    put(another.as_ref(), &bucket, "k", b"", super::finish(b"")).unwrap();
+    let (object, ahead, found) = case.get_ahead(&bucket, "k").unwrap();
+    assert_eq!((object.size_bytes, ahead, found), (0, None, vec![]));
+    let delete = |bucket: &Bucket, key: &str| {
+        let delete = Delete { key: key.into(), ..Delete::default() };
+        block_on(another.delete(bucket, &delete)).unwrap();
+    };
+    delete(&there, "copy");
+    let (object, ahead, _) = case.get_ahead(&there, "copy").unwrap();
+    assert!(object.marker && ahead.is_none());
+    put(another.as_ref(), &bucket, "k", b"new", super::finish(b"new")).unwrap();
+    assert_eq!(case.get_ahead(&bucket, "k").unwrap().2, b"new");
+    delete(&bucket, "k");
+    assert_eq!(kind(case.get_ahead(&bucket, "k")), ErrorKind::NotFound);
+    case.finish(&[&bucket, &there]);
 }
 
 pub fn an_object_is_replaced_whole(case: &Case) {
@@ -150,7 +193,7 @@ pub fn a_reader_goes_on_while_its_object_is_replaced(case: &Case) {
     let old = data(1, 30 * MIB);
     case.put(&bucket, "k", &old);
     let object = case.object(&bucket, "k");
-    let mut reader = block_on(case.sal.read(&bucket, &object, object.all())).unwrap();
+    let mut reader = block_on(case.sal.read(&bucket, &object, object.all(), None)).unwrap();
     let mut found = block_on(reader.next()).unwrap().unwrap().to_vec();
     case.put(&bucket, "k", b"new");
     case.clock.advance_ms(GRACE_MS - 1);
@@ -160,7 +203,7 @@ pub fn a_reader_goes_on_while_its_object_is_replaced(case: &Case) {
     }
     assert!(found == old, "it reads what it began to read");
     // One that takes longer is told, and never gets other data.
-    let mut reader = block_on(case.sal.read(&bucket, &object, object.all())).unwrap();
+    let mut reader = block_on(case.sal.read(&bucket, &object, object.all(), None)).unwrap();
     block_on(reader.next()).unwrap();
     case.clock.advance_ms(GRACE_MS);
     block_on(case.sal.collect()).unwrap();

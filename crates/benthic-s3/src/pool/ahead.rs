@@ -1,0 +1,82 @@
+//! The first piece of an object's data, fetched while the object is looked up: its data are where this gateway saw them last, unless
+//! it was replaced since. A data object never changes, so what was fetched is right if the index says that the data are there.
+
+use super::PoolSal;
+use super::objects::home;
+use super::reader::{Piece, first_piece, read_piece};
+use crate::sal::{Ahead, Bucket, Id, Object, Objects};
+use benthic_core::Result;
+use futures::future::{Either, select};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::Arc;
+
+/// Objects of which it is remembered where they were.
+const GUESSES_MAX: usize = 10_000;
+
+/// Where the data of objects were seen last, by bucket and key.
+#[derive(Default)]
+pub(super) struct Guesses {
+    by_key: Mutex<HashMap<(Id, String), Guess>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Guess {
+    /// The bucket that they were written to.
+    home: Id,
+    piece: Piece,
+}
+
+impl Guesses {
+    fn get(&self, bucket: Id, key: &str) -> Option<Guess> {
+        self.by_key.lock().get(&(bucket, key.to_owned())).copied()
+    }
+
+    fn note(&self, bucket: Id, key: &str, seen: Option<Guess>) {
+        let key = (bucket, key.to_owned());
+        let mut by_key = self.by_key.lock();
+        let Some(seen) = seen else {
+            by_key.remove(&key);
+            return;
+        };
+        if by_key.len() >= GUESSES_MAX && !by_key.contains_key(&key) {
+            by_key.clear();
+        }
+        by_key.insert(key, seen);
+    }
+}
+
+impl PoolSal {
+    pub(super) async fn look_up_ahead(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<Ahead>)> {
+        let guess = self.guesses.get(bucket.id, key);
+        let Some(guess) = guess else {
+            let found = self.object(bucket, key, None).await;
+            self.guesses.note(bucket.id, key, seen(bucket, found.as_ref().ok()));
+            return Ok((found?, None));
+        };
+        let data_object = self.names.chunk(guess.home, guess.piece.write, guess.piece.chunk)?;
+        let look_up = pin!(async {
+            let found = self.object(bucket, key, None).await;
+            let now = seen(bucket, found.as_ref().ok());
+            if now != Some(guess) {
+                self.guesses.note(bucket.id, key, now);
+            }
+            (found, now == Some(guess))
+        });
+        let fetch = pin!(read_piece(Arc::clone(&self.data), data_object, guess.piece));
+        let ((found, is_right), data) = match select(look_up, fetch).await {
+            Either::Left((found, fetch)) if found.1 => (found, fetch.await),
+            Either::Left((found, _)) => return Ok((found.0?, None)),
+            Either::Right((data, look_up)) => (look_up.await, data),
+        };
+        // What could not be fetched is asked for again by who reads, and its error is told there.
+        let ahead = data.ok().filter(|_| is_right).map(|data| Ahead { write: guess.piece.write, data });
+        Ok((found?, ahead))
+    }
+}
+
+fn seen(bucket: &Bucket, object: Option<&Object>) -> Option<Guess> {
+    let object = object?;
+    Some(Guess { home: home(bucket, object), piece: first_piece(object)? })
+}
