@@ -367,6 +367,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         &["cp", "--stripe", "--stripe-count=2", "p/f", "./back"],
         &["cp", "--stripe", "--create-pool", "p/f", "./back"],
         &["cp", "--stripe", "p/f", "p/f"],
+        &["cp", "--stripe", "--to-store=file:./benthic-data", "p/f", "p/f"],
         &["cp", "--stripe", "p/", "./back"],
         &["cp", "--stripe", "--object-size=huge", "f", "p/f"],
         &["rm", "--lock-wait=1", "p/f"],
