@@ -6,6 +6,7 @@ use super::growth::Reading;
 use super::judge::{self, judge};
 use super::limits::Limits;
 use super::metrics::{self, METRICS};
+use super::overview::overview;
 use super::report::{Finding, Report, Severity, Verdict};
 use super::snapshot::{Library, Missing, OsdBuild, Probe, ProbeError, Snapshot};
 use super::{checks, stamp};
@@ -683,11 +684,16 @@ fn the_worst_comes_first() {
     assert_eq!(verdicts.first(), Some(&report.verdict));
 }
 
+fn exported(snapshot: &Snapshot) -> String {
+    let report = judge(snapshot);
+    metrics::text(&report, &overview(snapshot, &report))
+}
+
 #[test]
 fn metrics_are_prometheus_text_whatever_pools_are_called() {
     let mut snapshot = recorded("down");
     snapshot.probe = Some(Probe { pool: "p".to_owned(), write_ms: Some(2.0), read_ms: None, error: None });
-    let text = metrics::text(&judge(&snapshot));
+    let text = exported(&snapshot);
     let mut seen: Vec<&str> = Vec::new();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# ") {
@@ -712,7 +718,7 @@ fn metrics_are_prometheus_text_whatever_pools_are_called() {
     assert!(text.contains("ceph_health_detail{name=\"OSD_DOWN\",severity=\"HEALTH_WARN\"} 1\n"), "{text}");
     assert!(text.contains("benthic_probe_write_seconds 0.002\n") && !text.contains("probe_read"), "{text}");
     // Where nothing is known, nothing is made up.
-    let text = metrics::text(&judge(&Snapshot::default()));
+    let text = exported(&Snapshot::default());
     assert!(text.contains("benthic_health_verdict 3\n") && !text.contains("ceph_"), "{text}");
 }
 

@@ -19,9 +19,10 @@ use std::time::Duration;
 /// Arguments of `benthic exporter`.
 #[derive(Args)]
 #[command(
-    after_help = "GET /metrics has what `benthic health` saw at its last look; /-/health is 200 while it looks. What Ceph's own \
-    exporter tells too has its names, the rest begins with benthic_. It speaks plain HTTP and knows no users: listen where only \
-    Prometheus comes. Rules for alerts are in docs/guide/health-alerts.yml.\n\n\
+    after_help = "GET /metrics has what `benthic health` saw at its last look, what pools hold and what clients do with them; \
+    /-/health is 200 while it looks. \
+    What Ceph's own exporter tells too has its names, the rest begins with benthic_. It speaks plain HTTP and knows no users: \
+    listen where only Prometheus comes. Rules for alerts are in docs/guide/health-alerts.yml.\n\n\
     Example:\n  benthic exporter --listen 127.0.0.1:9128 --probe-pool scratch --store ceph:"
 )]
 pub struct ExporterArgs {
@@ -43,7 +44,7 @@ struct Seen {
 
 pub async fn run(args: ExporterArgs, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
-    let mut watcher = Watcher::new(cluster(session).await?, args.look, session).await?;
+    let mut watcher = Watcher::new(cluster(session).await?, args.look, session).await?.with_pools();
     let seen = Arc::new(Seen { text: Mutex::default(), freshness: Freshness::new(args.interval) });
     // What is wrong with the arguments or the caps is told before anybody asks.
     seen.look(&mut watcher, session).await?;
@@ -70,8 +71,8 @@ pub async fn run(args: ExporterArgs, session: &Session) -> Outcome {
 
 impl Seen {
     async fn look(&self, watcher: &mut Watcher, session: &Session) -> Result<()> {
-        let report = watcher.look(session).await?;
-        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = metrics::text(&report).into();
+        let (report, overview) = watcher.look_around(session).await?;
+        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = metrics::text(&report, &overview).into();
         self.freshness.renew();
         Ok(())
     }

@@ -276,6 +276,11 @@ fn exported(patient: &Patient<'_>) {
         answer.contains("name=\"new\\nline\"} 1\n") && answer.contains("\nbenthic_health_verdict "),
         "{answer}"
     );
+    let rates =
+        ["benthic_client_read_bytes_per_second ", "benthic_recovery_bytes_per_second ", "ceph_pool_stored{"];
+    for name in rates.into_iter().chain(["benthic_pool_write_operations_per_second{"]) {
+        assert!(answer.contains(&format!("\n{name}")), "{name} in {answer}");
+    }
     assert!(ask("GET /-/health").ends_with("\r\n\r\nok\n"));
     assert!(ask("GET /").starts_with("HTTP/1.1 404 "));
     assert!(ask("POST /metrics").starts_with("HTTP/1.1 405 "));

@@ -82,15 +82,21 @@ impl Watcher {
         Ok(report)
     }
 
-    /// Looks for long: one reading an hour is enough, and what pools hold and what clients do with them is asked too.
+    /// Asks too what pools hold and what clients do with them.
     #[must_use]
-    pub fn for_page(mut self) -> Watcher {
+    pub fn with_pools(mut self) -> Watcher {
         self.gatherer = self.gatherer.with_pools();
+        self
+    }
+
+    /// Looks for long: one reading an hour is enough.
+    #[must_use]
+    pub fn hourly(mut self) -> Watcher {
         self.is_hourly = true;
         self
     }
 
-    /// Looks once, and tells what a page shows beside the report.
+    /// Looks once, and tells what is shown beside the report.
     ///
     /// # Errors
     /// As [`look`](Watcher::look).

@@ -65,7 +65,7 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
     let hosts = Hosts::new(address, &args.host)?;
     let look = LookArgs { probe_pool: args.probe_pool, history: None };
-    let watcher = Watcher::new(cluster(session).await?, look, session).await?.for_page();
+    let watcher = Watcher::new(cluster(session).await?, look, session).await?.with_pools().hourly();
     let page = Arc::new(Page::new(args.interval, hosts));
     let mut board = Board {
         watcher,
@@ -144,6 +144,7 @@ impl Board {
             "error": null,
             "report": report,
             "io": overview.io,
+            "recovery": overview.recovery,
             "places": overview.places,
             "pools": overview.pools,
             "classes": self.classes(),
