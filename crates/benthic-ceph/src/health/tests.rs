@@ -9,8 +9,9 @@ use super::metrics::{self, METRICS};
 use super::overview::overview;
 use super::report::{Finding, Report, Severity, Verdict};
 use super::snapshot::{Library, Missing, OsdBuild, Probe, ProbeError, Snapshot};
-use super::{checks, stamp};
+use super::{checks, gather, stamp};
 use crate::placement::lint;
+use benthic_core::{Error, ErrorKind};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fs;
@@ -720,6 +721,17 @@ fn metrics_are_prometheus_text_whatever_pools_are_called() {
     // Where nothing is known, nothing is made up.
     let text = exported(&Snapshot::default());
     assert!(text.contains("benthic_health_verdict 3\n") && !text.contains("ceph_"), "{text}");
+}
+
+#[test]
+fn a_cluster_that_cannot_be_connected_to_is_down() {
+    let error = Error::new(ErrorKind::Unavailable, "no monitor answers; is the cluster up?");
+    let report = judge(&gather::unanswered(7, &error));
+    finds(&report, "BenthicMonNoAnswer", Severity::Error);
+    assert_eq!((report.verdict, report.unix_s, report.is_stale), (Verdict::Down, 7, true));
+    assert_eq!((report.availability_percent, report.findings.len()), (None, 1));
+    let why: Vec<&str> = report.missing.iter().map(|missing| missing.why.as_str()).collect();
+    assert!(why.len() == 2 && why[0].starts_with("no monitor answers; is the cluster up?"), "{why:?}");
 }
 
 #[test]
