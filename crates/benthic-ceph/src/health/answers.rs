@@ -43,6 +43,9 @@ pub struct Digest {
     /// What clients do.
     #[serde(flatten)]
     pub io: Io,
+    /// What is made anew or moved.
+    #[serde(flatten)]
+    pub recovery: Recovery,
 }
 
 /// What clients do: rates over the last seconds, as the manager reckons them. What is not told is 0.
@@ -61,6 +64,18 @@ pub struct Io {
     /// Operations that write.
     #[serde(rename(deserialize = "write_op_per_sec"))]
     pub write_ops_per_s: u64,
+}
+
+/// What OSDs make anew or move because something is missing or elsewhere than it is to be: rates, as those of [`Io`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Recovery {
+    /// Bytes in a second.
+    #[serde(rename(deserialize = "recovering_bytes_per_sec"))]
+    pub bytes_per_s: u64,
+    /// Objects.
+    #[serde(rename(deserialize = "recovering_objects_per_sec"))]
+    pub objects_per_s: u64,
 }
 
 /// `df`: what pools hold.
@@ -97,6 +112,9 @@ pub struct PoolIo {
     /// What they do.
     #[serde(default)]
     pub client_io_rate: Io,
+    /// What is made anew or moved.
+    #[serde(default)]
+    pub recovery_rate: Recovery,
 }
 
 /// How many placement groups are in a state.

@@ -10,19 +10,23 @@ use benthic_core::{Error, ErrorKind, Result};
 use benthic_rados::RadosStore;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::time::Duration;
 
-/// How long one question may take.
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// How long one question may take, and connecting.
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// How long a manager is left alone that did not answer.
 const SILENCE_S: u64 = 60;
 /// Of larger clusters the placement groups are not asked one by one: each takes some 3 KB in the manager's answer.
 pub const PGS_MAX: u64 = 50_000;
+/// What is not seen without monitors.
+const OF_MONITORS: &str = "all that the monitors know";
+/// What is not seen without a manager.
+const OF_MANAGER: &str = "placement groups one by one, usage and latency of OSDs";
+const MANAGER_UNKNOWN: &str = "no monitor tells whether there is a manager";
 
 /// Asks one cluster, again and again if need be, and remembers what would be a waste to ask every time.
+#[derive(Default)]
 pub struct Gatherer {
-    store: Arc<RadosStore>,
     /// The manager of this epoch did not answer, at this time.
     silent: Option<(u64, u64, String)>,
     /// What is wrong with rules, and what it depends on.
@@ -39,11 +43,6 @@ struct Round<'a> {
 }
 
 impl Gatherer {
-    /// Asks this cluster.
-    pub fn new(store: Arc<RadosStore>) -> Gatherer {
-        Gatherer { store, silent: None, rules: None, asks_pools: false }
-    }
-
     /// Asks too what each pool holds, and what clients do with it; the verdict needs neither.
     #[must_use]
     pub fn with_pools(mut self) -> Gatherer {
@@ -51,16 +50,15 @@ impl Gatherer {
         self
     }
 
-    /// Asks all that there is. Takes tens of milliseconds where all answer, and about ten seconds where nobody does; trying the
+    /// Asks this cluster all that there is. Takes tens of milliseconds where all answer, and about ten seconds where nobody does; trying the
     /// rules of a large map takes longer, once after each change of it.
     ///
     /// # Errors
     /// `PermissionDenied` if the client may not even ask the monitors for their status. Monitors that do not answer are no error:
     /// that is how the cluster is.
-    pub async fn read(&mut self, now_unix_s: u64) -> Result<Snapshot> {
-        let store = Arc::clone(&self.store);
+    pub async fn read(&mut self, store: &RadosStore, now_unix_s: u64) -> Result<Snapshot> {
         let snapshot = Snapshot { now_unix_s, ..Snapshot::default() };
-        let mut round = Round { store: &store, snapshot, monitors_silent: false };
+        let mut round = Round { store, snapshot, monitors_silent: false };
         if let Some(status) = round.status().await? {
             round.snapshot.fsid = status.fsid;
             round.snapshot.digest = Some(status.pgmap);
@@ -89,11 +87,10 @@ impl Gatherer {
     }
 
     async fn ask_manager(&mut self, round: &mut Round<'_>) {
-        const WHAT: &str = "placement groups one by one, usage and latency of OSDs";
         let manager = round.snapshot.manager.clone().unwrap_or_default();
         let epoch = manager.epoch;
         if let Some(why) = absent(&manager, round.snapshot.manager.is_some()) {
-            return round.miss(WHAT, why, true);
+            return round.miss(OF_MANAGER, why, true);
         }
         // A question that is not answered holds a thread until its time is over; the same manager is left alone until then.
         let now_unix_s = round.snapshot.now_unix_s;
@@ -102,7 +99,7 @@ impl Gatherer {
         if let Some((.., why)) = self.silent.as_ref().filter(|(silent, at, _)| is_left_alone((*silent, *at)))
         {
             round.snapshot.manager_silent = Some(why.clone());
-            return round.miss(WHAT, why, true);
+            return round.miss(OF_MANAGER, why, true);
         }
         self.silent = None;
         if let Err(error) = round.manager().await {
@@ -111,7 +108,7 @@ impl Gatherer {
                 self.silent = Some((epoch, now_unix_s, why.clone()));
                 round.snapshot.manager_silent = Some(why.clone());
             }
-            round.miss(WHAT, why, true);
+            round.miss(OF_MANAGER, why, true);
         }
     }
 
@@ -141,7 +138,7 @@ impl Round<'_> {
             Ok(answer) => Ok(self.parsed("the status", &answer.output)),
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 self.monitors_silent = true;
-                self.miss("all that the monitors know", told(&error), true);
+                self.miss(OF_MONITORS, told(&error), true);
                 Ok(None)
             }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -223,10 +220,17 @@ impl Round<'_> {
     }
 }
 
+/// What is seen of a cluster that cannot be connected to because no monitor answers: the same as if they stopped answering later.
+pub fn unanswered(now_unix_s: u64, error: &Error) -> Snapshot {
+    let missing = |(what, why): (&str, String)| Missing { what: what.to_owned(), why, hurts: true };
+    let missing = [(OF_MONITORS, told(error)), (OF_MANAGER, MANAGER_UNKNOWN.to_owned())].map(missing);
+    Snapshot { now_unix_s, missing: missing.into(), ..Snapshot::default() }
+}
+
 /// Why a manager need not be asked.
 fn absent(manager: &Manager, is_known: bool) -> Option<&'static str> {
     match (is_known, manager.available) {
-        (false, _) => Some("no monitor tells whether there is a manager"),
+        (false, _) => Some(MANAGER_UNKNOWN),
         (true, false) => Some("no manager is active; start one, and look into its log if it does not stay"),
         (true, true) => None,
     }

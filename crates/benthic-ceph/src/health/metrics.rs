@@ -1,6 +1,8 @@
 //! The same report for Prometheus, in its text format. What Ceph's own exporter tells too has its name and its labels;
 //! what it does not begins with `benthic_`.
 
+use super::answers::Io;
+use super::overview::{Overview, PoolOverview};
 use super::report::{OsdNumbers, Report, Verdict};
 use std::fmt::{Display, Write};
 
@@ -19,7 +21,7 @@ const fn metric(name: &'static str, help: &'static str) -> Metric {
 }
 
 /// Every metric, in the order in which they are written.
-pub const METRICS: [Metric; 33] = [
+pub const METRICS: [Metric; 47] = [
     metric("benthic_health_verdict", "0 healthy, 1 degraded, 2 at risk, 3 down"),
     metric(
         "benthic_health_finding",
@@ -47,6 +49,20 @@ pub const METRICS: [Metric; 33] = [
     metric("ceph_pool_metadata", "1 for each pool, with its name"),
     metric("ceph_pg_total", "Placement groups of the pool"),
     metric("ceph_pg_active", "Of them, those that take I/O"),
+    metric("ceph_pool_stored", "Bytes of clients in the pool, each counted once"),
+    metric("ceph_pool_objects", "Objects in the pool"),
+    metric("benthic_pool_read_bytes_per_second", "Bytes that clients read from the pool"),
+    metric("benthic_pool_write_bytes_per_second", "Bytes that clients write to the pool"),
+    metric("benthic_pool_read_operations_per_second", "Operations of clients that read from the pool"),
+    metric("benthic_pool_write_operations_per_second", "Operations of clients that write to the pool"),
+    metric("ceph_pool_recovering_bytes_per_sec", "Bytes of the pool that OSDs make anew or move"),
+    metric("ceph_pool_recovering_objects_per_sec", "Objects of the pool that OSDs make anew or move"),
+    metric("benthic_client_read_bytes_per_second", "Bytes that clients read"),
+    metric("benthic_client_write_bytes_per_second", "Bytes that clients write"),
+    metric("benthic_client_read_operations_per_second", "Operations of clients that read"),
+    metric("benthic_client_write_operations_per_second", "Operations of clients that write"),
+    metric("benthic_recovery_bytes_per_second", "Bytes that OSDs make anew or move"),
+    metric("benthic_recovery_objects_per_second", "Objects that OSDs make anew or move"),
     metric("benthic_pgs", "Placement groups by state"),
     metric("ceph_cluster_total_bytes", "Raw space"),
     metric("ceph_cluster_total_used_bytes", "Of it used"),
@@ -112,8 +128,8 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// The report for Prometheus.
-pub fn text(report: &Report) -> String {
+/// The report for Prometheus, and what pools hold and what clients do.
+pub fn text(report: &Report, overview: &Overview) -> String {
     let mut text = Text { out: String::new(), samples: Vec::new() };
     let numbers = &report.numbers;
     let verdict = Verdict::ALL.iter().position(|verdict| *verdict == report.verdict).unwrap_or_default();
@@ -154,6 +170,14 @@ pub fn text(report: &Report) -> String {
         text.add("ceph_pg_total", &[("pool_id", &id)], pool.pgs);
         text.some("ceph_pg_active", &[("pool_id", &id)], pool.pgs_taking_io);
     }
+    overview.pools.iter().for_each(|pool| of_pool(&mut text, pool));
+    let io = |rate: fn(&Io) -> u64| overview.io.as_ref().map(rate);
+    text.some("benthic_client_read_bytes_per_second", &[], io(|io| io.read_bytes_per_s));
+    text.some("benthic_client_write_bytes_per_second", &[], io(|io| io.write_bytes_per_s));
+    text.some("benthic_client_read_operations_per_second", &[], io(|io| io.read_ops_per_s));
+    text.some("benthic_client_write_operations_per_second", &[], io(|io| io.write_ops_per_s));
+    text.some("benthic_recovery_bytes_per_second", &[], overview.recovery.map(|rates| rates.bytes_per_s));
+    text.some("benthic_recovery_objects_per_second", &[], overview.recovery.map(|rates| rates.objects_per_s));
     for (state, count) in &numbers.pgs_by_state {
         text.add("benthic_pgs", &[("state", state)], count);
     }
@@ -188,4 +212,20 @@ fn of_osd(text: &mut Text, osd: &OsdNumbers) {
     text.some("ceph_osd_stat_bytes_used", &labels, osd.used_bytes);
     text.some("ceph_osd_commit_latency_ms", &labels, osd.commit_latency_ms);
     text.some("ceph_osd_apply_latency_ms", &labels, osd.apply_latency_ms);
+}
+
+/// What it holds, and what is done with it: rates over some seconds, as the manager reckons them. Ceph's own exporter counts reads and
+/// writes since a pool was made, so theirs have other names.
+fn of_pool(text: &mut Text, pool: &PoolOverview) {
+    let id = pool.id.to_string();
+    let (own, named) = ([("pool_id", id.as_str())], [("pool_id", id.as_str()), ("name", pool.pool.as_str())]);
+    text.some("ceph_pool_stored", &own, pool.stored_bytes);
+    text.some("ceph_pool_objects", &own, pool.objects);
+    let io = |rate: fn(&Io) -> u64| pool.io.as_ref().map(rate);
+    text.some("benthic_pool_read_bytes_per_second", &named, io(|io| io.read_bytes_per_s));
+    text.some("benthic_pool_write_bytes_per_second", &named, io(|io| io.write_bytes_per_s));
+    text.some("benthic_pool_read_operations_per_second", &named, io(|io| io.read_ops_per_s));
+    text.some("benthic_pool_write_operations_per_second", &named, io(|io| io.write_ops_per_s));
+    text.some("ceph_pool_recovering_bytes_per_sec", &own, pool.recovery.map(|rates| rates.bytes_per_s));
+    text.some("ceph_pool_recovering_objects_per_sec", &own, pool.recovery.map(|rates| rates.objects_per_s));
 }

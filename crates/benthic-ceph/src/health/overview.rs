@@ -1,6 +1,6 @@
 //! What a page for people shows beside the report: where OSDs are, what pools hold, and what clients do.
 
-use super::answers::{Io, Node, Pg, Pool};
+use super::answers::{Io, Node, Pg, Pool, Recovery};
 use super::report::{OsdNumbers, Report};
 use super::snapshot::Snapshot;
 use serde::Serialize;
@@ -14,6 +14,8 @@ const DEPTH_MAX: usize = 32;
 pub struct Overview {
     /// What clients do; `None` also if the manager's last word on it is old.
     pub io: Option<Io>,
+    /// What is made anew or moved; `None` as for clients.
+    pub recovery: Option<Recovery>,
     /// The roots of the CRUSH tree; the one that was made first comes first.
     pub places: Vec<Place>,
     /// Pools.
@@ -78,6 +80,8 @@ pub struct PoolOverview {
     pub objects: Option<u64>,
     /// What clients do with it.
     pub io: Option<Io>,
+    /// What of it is made anew or moved.
+    pub recovery: Option<Recovery>,
     /// How many of its placement groups have their primary at which site: the places where the first root first has several. Empty
     /// where there are none, or the placement groups were not asked one by one.
     pub primaries: BTreeMap<String, u64>,
@@ -90,8 +94,13 @@ pub fn overview(snapshot: &Snapshot, report: &Report) -> Overview {
     let primaries = primaries(snapshot.pgs.as_deref().unwrap_or_default(), &sites);
     let pools = snapshot.map.iter().flat_map(|map| &map.pools);
     let pools = pools.map(|pool| of_pool(pool, snapshot, report, &primaries)).collect();
-    let io = snapshot.digest.as_ref().map(|digest| digest.io).filter(|_| !report.is_stale);
-    Overview { io, places: tree.places(), pools }
+    let digest = snapshot.digest.as_ref().filter(|_| !report.is_stale);
+    Overview {
+        io: digest.map(|digest| digest.io),
+        recovery: digest.map(|digest| digest.recovery),
+        places: tree.places(),
+        pools,
+    }
 }
 
 fn of_pool(
@@ -101,7 +110,8 @@ fn of_pool(
     primaries: &BTreeMap<i64, BTreeMap<String, u64>>,
 ) -> PoolOverview {
     let stored = snapshot.stored.iter().flatten().find(|stored| stored.id == pool.id);
-    let io = snapshot.pool_io.iter().flatten().find(|io| io.pool_id == pool.id);
+    let rates =
+        snapshot.pool_io.iter().flatten().find(|io| io.pool_id == pool.id).filter(|_| !report.is_stale);
     let numbers = report.numbers.pools.iter().find(|numbers| numbers.id == pool.id);
     let profiles = snapshot.map.as_ref().map(|map| &map.erasure_code_profiles);
     let profile = profiles.and_then(|profiles| profiles.get(&pool.erasure_code_profile));
@@ -117,7 +127,8 @@ fn of_pool(
         pgs_taking_io: numbers.and_then(|numbers| numbers.pgs_taking_io),
         stored_bytes: stored.map(|stored| stored.stats.stored),
         objects: stored.map(|stored| stored.stats.objects),
-        io: io.map(|io| io.client_io_rate).filter(|_| !report.is_stale),
+        io: rates.map(|rates| rates.client_io_rate),
+        recovery: rates.map(|rates| rates.recovery_rate),
         primaries: primaries.get(&pool.id).cloned().unwrap_or_default(),
     }
 }

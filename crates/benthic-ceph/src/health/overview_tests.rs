@@ -1,6 +1,7 @@
 use super::{Overview, Place, overview};
 use crate::health::answers::{PoolIo, Stored};
 use crate::health::judge::judge;
+use crate::health::metrics;
 use crate::health::snapshot::Snapshot;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ fn two_sites() -> Snapshot {
     };
     Snapshot {
         fsid: "a".to_owned(),
-        digest: Some(answer(json!({ "num_pgs": 3, "read_bytes_sec": 4_096, "write_op_per_sec": 7 }))),
+        digest: Some(answer(json!({ "num_pgs": 3, "read_bytes_sec": 4_096, "write_op_per_sec": 7, "recovering_objects_per_sec": 3 }))),
         manager: Some(answer(json!({ "epoch": 1, "available": true, "active_name": "x" }))),
         map: Some(answer(json!({
             "pools": [pool(1, "a", 1, ""), pool(2, "b", 3, "code")],
@@ -57,7 +58,8 @@ fn two_sites() -> Snapshot {
         ] })).pools),
         pool_io: Some(answer::<Vec<PoolIo>>(json!([
             { "pool_name": "a", "pool_id": 1, "recovery": {}, "client_io_rate": { "read_bytes_sec": 9, "read_op_per_sec": 1 } },
-            { "pool_name": "b", "pool_id": 2, "client_io_rate": {} },
+            { "pool_name": "b", "pool_id": 2, "client_io_rate": {},
+                "recovery_rate": { "recovering_bytes_per_sec": 5, "recovering_keys_per_sec": 7 } },
         ]))),
         ..Snapshot::default()
     }
@@ -102,6 +104,36 @@ fn rates_that_are_old_are_none() {
     snapshot.manager.as_mut().unwrap().available = false;
     let shown = shown(&snapshot);
     assert!(shown.io.is_none() && shown.pools.iter().all(|pool| pool.io.is_none()));
+    assert!(shown.recovery.is_none() && shown.pools.iter().all(|pool| pool.recovery.is_none()));
+    let text = metrics::text(&judge(&snapshot), &shown);
+    assert!(!text.contains("_per_sec") && text.contains("\nceph_pool_stored{pool_id=\"1\"} 5\n"), "{text}");
+}
+
+#[test]
+fn metrics_tell_what_clients_do_and_what_is_made_anew() {
+    let mut snapshot = two_sites();
+    snapshot.map.as_mut().unwrap().pools[0].name = "a\"b".to_owned();
+    let text = metrics::text(&judge(&snapshot), &shown(&snapshot));
+    for line in [
+        r#"ceph_pool_stored{pool_id="1"} 5"#,
+        r#"ceph_pool_objects{pool_id="1"} 2"#,
+        r#"benthic_pool_read_bytes_per_second{pool_id="1",name="a\"b"} 9"#,
+        r#"benthic_pool_write_bytes_per_second{pool_id="1",name="a\"b"} 0"#,
+        r#"benthic_pool_read_operations_per_second{pool_id="1",name="a\"b"} 1"#,
+        r#"benthic_pool_write_operations_per_second{pool_id="2",name="b"} 0"#,
+        r#"ceph_pool_recovering_bytes_per_sec{pool_id="2"} 5"#,
+        r#"ceph_pool_recovering_objects_per_sec{pool_id="2"} 0"#,
+        "benthic_client_read_bytes_per_second 4096",
+        "benthic_client_write_bytes_per_second 0",
+        "benthic_client_read_operations_per_second 0",
+        "benthic_client_write_operations_per_second 7",
+        "benthic_recovery_bytes_per_second 0",
+        "benthic_recovery_objects_per_second 3",
+    ] {
+        assert!(text.lines().any(|told| told == line), "{line} in {text}");
+    }
+    // What was not asked is not told.
+    assert!(!text.contains("ceph_pool_stored{pool_id=\"2\"}"), "{text}");
 }
 
 #[test]

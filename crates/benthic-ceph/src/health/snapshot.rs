@@ -106,7 +106,7 @@ pub struct Probe {
 /// What went wrong with a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProbeError {
-    /// In which step: `write`, `read` or `remove`.
+    /// In which step: `write`, `read` or `remove`, or `open` for the pool.
     pub step: String,
     /// What happened.
     pub message: String,

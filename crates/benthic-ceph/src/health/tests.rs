@@ -6,10 +6,12 @@ use super::growth::Reading;
 use super::judge::{self, judge};
 use super::limits::Limits;
 use super::metrics::{self, METRICS};
+use super::overview::overview;
 use super::report::{Finding, Report, Severity, Verdict};
 use super::snapshot::{Library, Missing, OsdBuild, Probe, ProbeError, Snapshot};
-use super::{checks, stamp};
+use super::{checks, gather, stamp};
 use crate::placement::lint;
+use benthic_core::{Error, ErrorKind};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fs;
@@ -683,11 +685,16 @@ fn the_worst_comes_first() {
     assert_eq!(verdicts.first(), Some(&report.verdict));
 }
 
+fn exported(snapshot: &Snapshot) -> String {
+    let report = judge(snapshot);
+    metrics::text(&report, &overview(snapshot, &report))
+}
+
 #[test]
 fn metrics_are_prometheus_text_whatever_pools_are_called() {
     let mut snapshot = recorded("down");
     snapshot.probe = Some(Probe { pool: "p".to_owned(), write_ms: Some(2.0), read_ms: None, error: None });
-    let text = metrics::text(&judge(&snapshot));
+    let text = exported(&snapshot);
     let mut seen: Vec<&str> = Vec::new();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# ") {
@@ -712,8 +719,19 @@ fn metrics_are_prometheus_text_whatever_pools_are_called() {
     assert!(text.contains("ceph_health_detail{name=\"OSD_DOWN\",severity=\"HEALTH_WARN\"} 1\n"), "{text}");
     assert!(text.contains("benthic_probe_write_seconds 0.002\n") && !text.contains("probe_read"), "{text}");
     // Where nothing is known, nothing is made up.
-    let text = metrics::text(&judge(&Snapshot::default()));
+    let text = exported(&Snapshot::default());
     assert!(text.contains("benthic_health_verdict 3\n") && !text.contains("ceph_"), "{text}");
+}
+
+#[test]
+fn a_cluster_that_cannot_be_connected_to_is_down() {
+    let error = Error::new(ErrorKind::Unavailable, "no monitor answers; is the cluster up?");
+    let report = judge(&gather::unanswered(7, &error));
+    finds(&report, "BenthicMonNoAnswer", Severity::Error);
+    assert_eq!((report.verdict, report.unix_s, report.is_stale), (Verdict::Down, 7, true));
+    assert_eq!((report.availability_percent, report.findings.len()), (None, 1));
+    let why: Vec<&str> = report.missing.iter().map(|missing| missing.why.as_str()).collect();
+    assert!(why.len() == 2 && why[0].starts_with("no monitor answers; is the cluster up?"), "{why:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `benthic exporter`.
 
+use crate::commands::health::LookArgs;
 use crate::commands::health::watcher::Watcher;
-use crate::commands::health::{LookArgs, cluster};
 use crate::commands::serving::{self, Answer, Freshness};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt;
@@ -19,9 +19,10 @@ use std::time::Duration;
 /// Arguments of `benthic exporter`.
 #[derive(Args)]
 #[command(
-    after_help = "GET /metrics has what `benthic health` saw at its last look; /-/health is 200 while it looks. What Ceph's own \
-    exporter tells too has its names, the rest begins with benthic_. It speaks plain HTTP and knows no users: listen where only \
-    Prometheus comes. Rules for alerts are in docs/guide/health-alerts.yml.\n\n\
+    after_help = "GET /metrics has what `benthic health` saw at its last look, what pools hold and what clients do with them; \
+    /-/health is 200 while it looks. While no monitor answers that is told, also at the start, and it connects when one does. \
+    What Ceph's own exporter tells too has its names, the rest begins with benthic_. It speaks plain HTTP and knows no users: \
+    listen where only Prometheus comes. Rules for alerts are in docs/guide/health-alerts.yml.\n\n\
     Example:\n  benthic exporter --listen 127.0.0.1:9128 --probe-pool scratch --store ceph:"
 )]
 pub struct ExporterArgs {
@@ -42,36 +43,39 @@ struct Seen {
 }
 
 pub async fn run(args: ExporterArgs, session: &Session) -> Outcome {
+    tokio::select! {
+        ended = export(args, session) => ended,
+        // A look may wait for what does not answer.
+        () = interrupt::wait() => Err(Failure::Interrupted),
+    }
+}
+
+async fn export(args: ExporterArgs, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
-    let mut watcher = Watcher::new(cluster(session).await?, args.look, session).await?;
+    let mut watcher = Watcher::new(args.look, session).with_pools();
     let seen = Arc::new(Seen { text: Mutex::default(), freshness: Freshness::new(args.interval) });
     // What is wrong with the arguments or the caps is told before anybody asks.
-    seen.look(&mut watcher, session).await?;
+    seen.look(&mut watcher).await?;
     let url = format!("http://{address}/metrics");
     session.out.result(format_args!("serving {url}"), || json!({ "url": url }))?;
     session.out.flush()?;
     let answering = Arc::clone(&seen);
-    let server = tokio::spawn(serving::serve(listener, move |request| {
+    tokio::spawn(serving::serve(listener, move |request| {
         serving::reads_only(request, || answering.answer(request.uri().path()))
     }));
     loop {
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(args.interval)) => {}
-            () = interrupt::wait() => break,
-        }
-        if let Err(error) = seen.look(&mut watcher, session).await {
+        tokio::time::sleep(Duration::from_secs(args.interval)).await;
+        if let Err(error) = seen.look(&mut watcher).await {
             // The last look grows old, which /-/health and the metrics tell.
             session.out.warning(&error);
         }
     }
-    server.abort();
-    Err(Failure::Interrupted)
 }
 
 impl Seen {
-    async fn look(&self, watcher: &mut Watcher, session: &Session) -> Result<()> {
-        let report = watcher.look(session).await?;
-        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = metrics::text(&report).into();
+    async fn look(&self, watcher: &mut Watcher<'_>) -> Result<()> {
+        let (report, overview) = watcher.look_around().await?;
+        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = metrics::text(&report, &overview).into();
         self.freshness.renew();
         Ok(())
     }

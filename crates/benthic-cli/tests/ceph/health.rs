@@ -276,6 +276,11 @@ fn exported(patient: &Patient<'_>) {
         answer.contains("name=\"new\\nline\"} 1\n") && answer.contains("\nbenthic_health_verdict "),
         "{answer}"
     );
+    let rates =
+        ["benthic_client_read_bytes_per_second ", "benthic_recovery_bytes_per_second ", "ceph_pool_stored{"];
+    for name in rates.into_iter().chain(["benthic_pool_write_operations_per_second{"]) {
+        assert!(answer.contains(&format!("\n{name}")), "{name} in {answer}");
+    }
     assert!(ask("GET /-/health").ends_with("\r\n\r\nok\n"));
     assert!(ask("GET /").starts_with("HTTP/1.1 404 "));
     assert!(ask("POST /metrics").starts_with("HTTP/1.1 405 "));
@@ -313,6 +318,30 @@ fn no_monitor(patient: &Patient<'_>) {
     patient.home.ok(&["cluster", "kill", "mon.a"]);
     let error = failed(&patient.run(&["--exit-status"]), 9);
     assert!(error.contains("monitor"), "{error}");
+
+    // Who looks again and again waits for the monitors.
+    let watched = patient.run(&["--watch", "--count", "1", "--exit-status"]);
+    let report = json_lines(&watched.stdout).remove(0);
+    assert!(watched.status.code() == Some(22) && is(&report, "BenthicMonNoAnswer", "error"), "{report}");
+    let args = ["--store", &patient.store, "exporter", "--listen", "127.0.0.1:0", "--interval", "1"];
+    let exporter = Served::start(patient.home, &[&args[..], &["--probe-pool", "gone"]].concat());
+    let metrics = exporter.ask("GET /metrics", "x");
+    assert!(metrics.contains("\nbenthic_health_verdict 3\n") && !metrics.contains("\nceph_"), "{metrics}");
+    assert!(
+        metrics.contains("{name=\"BenthicMonNoAnswer\",severity=\"error\",stops_io=\"1\"} 1\n"),
+        "{metrics}"
+    );
+    assert!(exporter.ask("GET /-/health", "x").ends_with("\r\n\r\nok\n"));
+    patient.home.ok(&["cluster", "start", "mon.a"]);
+    let mut metrics = String::new();
+    wait_for("metrics of the cluster", || {
+        metrics = exporter.ask("GET /metrics", "x");
+        metrics.contains("\nbenthic_client_write_operations_per_second ")
+    });
+    assert!(metrics.contains("\nceph_osd_up{ceph_daemon=\"osd.2\"} "), "{metrics}");
+    // It is too late for an error of the arguments.
+    assert!(metrics.contains("{name=\"BenthicProbeRefused\""), "{metrics}");
+    assert_eq!(exporter.stop(Signal::INT), Some(130));
 }
 
 #[test]

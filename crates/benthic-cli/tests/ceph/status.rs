@@ -64,6 +64,7 @@ fn people_see_how_a_cluster_is() {
 
     assert_eq!(served.stop(Signal::INT), Some(130));
     goes_on_after_a_restart(&home, &history, &serve);
+    starts_while_the_cluster_is_down(&home, &history, &serve);
 }
 
 fn json_of(answer: &str) -> Value {
@@ -230,11 +231,76 @@ fn goes_on_after_a_restart(home: &Home, history: &str, serve: &impl Fn(&str, &[&
     // The first look of a run stands for a second, and the second one is far.
     assert_eq!(observed_s(&seen), before_s + 1);
     served.stop(Signal::TERM);
-    fs::write(history, "milk\n").unwrap();
-    let args =
-        ["--store", &seen_store(home), "status", "serve", "--listen", "127.0.0.1:0", "--history", history];
-    let error = failed(&home.run(&args), 6);
-    assert!(error.contains("move it away") && fs::read(history).unwrap() == b"milk\n", "{error}");
+    let milk = home.file("milk", "milk\n");
+    let milk = milk.to_str().unwrap();
+    let error = failed(&home.run(&serve_args(&seen_store(home), milk)), 6);
+    assert!(error.contains("move it away") && fs::read(milk).unwrap() == b"milk\n", "{error}");
+}
+
+fn serve_args<'a>(store: &'a str, history: &'a str) -> [&'a str; 8] {
+    ["--store", store, "status", "serve", "--listen", "127.0.0.1:0", "--history", history]
+}
+
+fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(&str, &[&str]) -> Served) {
+    let kept = fs::read(history).unwrap();
+    let fsid = serde_json::from_slice::<Value>(&kept).unwrap()["fsid"].as_str().unwrap().to_owned();
+    let text = String::from_utf8(kept.clone()).unwrap();
+    let of_another = text.replace(&fsid, "00000000-0000-0000-0000-000000000000");
+    let others = home.file("others", &of_another);
+    home.ok(&["cluster", "kill", "mon.a"]);
+
+    // What no monitor is needed for is told at once.
+    let store = seen_store(home);
+    let conf = fs::read_to_string(home.path("benthic-cluster/ceph.conf")).unwrap();
+    let keyless = home.file("keyless.conf", conf.replace("\nkeyring =", "\nkeyring = /nowhere #"));
+    for conf in ["/nowhere", keyless.to_str().unwrap()] {
+        failed(&home.run(&serve_args(&format!("ceph:?conf={conf}"), history)), 3);
+    }
+    let served = serve("1", &["--probe-pool", "scratch"]);
+    let beside = Served::start(
+        home,
+        &[&serve_args(&store, others.to_str().unwrap())[..], &["--interval", "1"]].concat(),
+    );
+    let down_s = |seen: &Value| {
+        let days = seen["history"]["days"]["rows"].as_array().unwrap().iter();
+        days.map(|day| day[3].as_u64().unwrap()).sum::<u64>()
+    };
+    // The first look stands for a second; the time up to the next counts.
+    let seen = seen_when(&served, |seen| down_s(seen) > 1);
+    let finding = &seen["report"]["findings"][0];
+    assert_eq!(
+        (&seen["report"]["verdict"], &finding["name"]),
+        (&json!("down"), &json!("BenthicMonNoAnswer"))
+    );
+    assert!(finding["next"].as_str().unwrap().contains("monitors' logs"), "{finding}");
+    assert!(seen["error"].is_null() && seen["report"]["fsid"] == "", "{seen}");
+    assert!(served.ask("GET /-/health", "localhost").ends_with("\r\n\r\nok\n"));
+    let page = looked_at(home, &served.url, LOOK_MS);
+    assert!(page.contains(">Down<") && page.contains("BenthicMonNoAnswer"), "{page}");
+    assert!(page.contains("no client can connect") && !page.contains("could not be looked at"), "{page}");
+    assert_eq!(fs::read(history).unwrap(), kept, "nobody knows yet whose it is");
+
+    home.ok(&["cluster", "start", "mon.a"]);
+    home.ok(&["cluster", "start", "osd.1"]);
+    let seen = seen_when(&served, |seen| {
+        seen["report"]["verdict"] == "healthy" && seen["report"]["numbers"]["probe"]["read_ms"].is_number()
+    });
+    assert_eq!((&seen["report"]["fsid"], &seen["error"]), (&json!(fsid), &Value::Null));
+    assert!(down_s(&seen) > 1, "{seen}");
+    let before = serde_json::from_slice::<Value>(&kept).unwrap();
+    let minutes = |slots: &Value| slots.as_array().unwrap().len();
+    assert!(
+        minutes(&seen["history"]["minutes"]["rows"]) >= minutes(&before["minutes"]),
+        "it goes on with its history"
+    );
+    seen_when(&beside, |seen| seen["report"]["fsid"] == fsid.as_str());
+    for server in [served, beside] {
+        assert_eq!(server.stop(Signal::TERM), Some(143));
+    }
+    assert_eq!(fs::read(others).unwrap(), of_another.as_bytes(), "that of another cluster is left alone");
+    let kept_now: Value = serde_json::from_slice(&fs::read(history).unwrap()).unwrap();
+    let days = kept_now["days"].as_array().unwrap().iter();
+    assert!(days.map(|day| day["down_s"].as_u64().unwrap()).sum::<u64>() > 1, "{kept_now}");
 }
 
 /// The page as the browser has it after so long.

@@ -28,8 +28,8 @@ const CLEAR: &[u8] = b"\x1b[2J\x1b[H";
     failure may stop it or lose data) or down (reads or writes wait). What somebody planned, such as noout or data that move, \
     is information. Findings have the names of ceph-mixin's alerts where they mean the same. Nothing is changed; only \
     --probe-pool writes, one object of 4 KiB that is removed again. The client's caps need mon 'allow r' and mgr 'allow r'.\n\n\
-    With --exit-status the exit status is 0 for healthy, 20 for degraded, 21 for at risk, 22 for down; 9, as always, if no \
-    monitor answers.\n\n\
+    With --exit-status the exit status is 0 for healthy, 20 for degraded, 21 for at risk, 22 for down. If no monitor answers it \
+    is 9, as always; with --watch that is down, and the monitors are waited for.\n\n\
     Examples:\n  benthic health --store ceph:\n  benthic health --watch --probe-pool scratch --store ceph:\n  \
     benthic health --json --exit-status --history /var/lib/benthic/health --store ceph:"
 )]
@@ -62,13 +62,24 @@ pub struct LookArgs {
 }
 
 pub async fn run(args: HealthArgs, session: &Session) -> Outcome {
-    let store = cluster(session).await?;
-    let mut watcher = Watcher::new(store, args.look, session).await?;
+    tokio::select! {
+        ended = watch(args, session) => ended,
+        // A look may wait for what does not answer.
+        () = interrupt::wait() => Err(Failure::Interrupted),
+    }
+}
+
+async fn watch(args: HealthArgs, session: &Session) -> Outcome {
+    if !args.watch {
+        // To look once at nothing is an error.
+        cluster(session).await?;
+    }
+    let mut watcher = Watcher::new(args.look, session);
     let looks = if args.watch { args.count } else { Some(1) };
     let redraws = args.watch && !session.out.is_json() && std::io::stdout().is_terminal();
     let mut looked = 0;
     loop {
-        let report = watcher.look(session).await?;
+        let report = watcher.look().await?;
         if redraws {
             session.out.exact(CLEAR)?;
         }
@@ -77,10 +88,7 @@ pub async fn run(args: HealthArgs, session: &Session) -> Outcome {
         if looks.is_some_and(|looks| looked >= looks) {
             return ended(report.verdict, args.exit_status);
         }
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(args.interval)) => {}
-            () = interrupt::wait() => return Err(Failure::Interrupted),
-        }
+        tokio::time::sleep(Duration::from_secs(args.interval)).await;
     }
 }
 

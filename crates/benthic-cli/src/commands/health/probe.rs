@@ -93,6 +93,13 @@ impl Prober {
     }
 }
 
+/// What is told where the pool could not be opened.
+pub fn not_opened(pool: &str, error: &Error) -> Probe {
+    let of_cluster = is_of_cluster(error.kind());
+    let error = ProbeError { step: "open".to_owned(), message: error.message().to_owned(), of_cluster };
+    Probe { pool: pool.to_owned(), write_ms: None, read_ms: None, error: Some(error) }
+}
+
 /// Whether it tells of the cluster, and not of what the client may do or of other probes.
 fn is_of_cluster(error: ErrorKind) -> bool {
     let others = [ErrorKind::PermissionDenied, ErrorKind::NotFound, ErrorKind::Unsupported, ErrorKind::Busy];

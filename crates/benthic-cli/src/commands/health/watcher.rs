@@ -1,22 +1,23 @@
 //! Looking at a cluster, once or again and again: what its monitors and its manager say, what runs in its OSDs, a probe.
 
-use super::LookArgs;
-use super::probe::Prober;
+use super::probe::{self, Prober};
+use super::{LookArgs, cluster};
 use crate::commands::class::{Answers, ask_osds};
-use crate::output::Output;
 use crate::store::{Session, blocking};
-use benthic_ceph::health::gather::Gatherer;
+use benthic_ceph::health::gather::{ANSWER_LIMIT, Gatherer, unanswered};
 use benthic_ceph::health::growth::{self, Reading};
 use benthic_ceph::health::judge::{is_moving, judge};
 use benthic_ceph::health::limits::Limits;
 use benthic_ceph::health::overview::{Overview, overview};
 use benthic_ceph::health::report::Report;
-use benthic_ceph::health::snapshot::{Library, Missing, OsdBuild, Snapshot};
-use benthic_core::{Clock, ErrorKind, LibraryInfo, Result, SystemClock};
+use benthic_ceph::health::snapshot::{Library, Missing, OsdBuild, Probe, Snapshot};
+use benthic_core::{Clock, Error, ErrorKind, LibraryInfo, Result, SystemClock};
 use benthic_rados::{CLASS_LIBRARY, RadosStore};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
+use tokio::time::timeout;
 
 /// Libraries of Benthic's: those that no OSD has are not told of.
 const LIBRARIES: [&str; 2] = [CLASS_LIBRARY, "table_1"];
@@ -24,11 +25,16 @@ const LIBRARIES: [&str; 2] = [CLASS_LIBRARY, "table_1"];
 /// in each OSD takes the monitors much.
 const LIBRARIES_HOLD_S: u64 = 3_600;
 
-/// Looks at one cluster.
-pub struct Watcher {
-    store: Arc<RadosStore>,
+/// Looks at one cluster, also while it cannot be connected to.
+pub struct Watcher<'a> {
+    session: &'a Session,
+    /// A connection in the making.
+    attempt: Option<Attempt<'a>>,
+    has_looked: bool,
     gatherer: Gatherer,
     clock: SystemClock,
+    probe_pool: Option<String>,
+    /// Once its pool was opened.
     prober: Option<Prober>,
     libraries: Option<Libraries>,
     /// Readings of the fullest OSD: of the file if there is one, else of this run.
@@ -37,6 +43,8 @@ pub struct Watcher {
     file_is_read: bool,
     is_hourly: bool,
 }
+
+type Attempt<'a> = Pin<Box<dyn Future<Output = Result<Arc<RadosStore>>> + 'a>>;
 
 /// What runs in the OSDs, and when that was asked.
 struct Libraries {
@@ -49,55 +57,59 @@ struct Libraries {
     missing: Option<Missing>,
 }
 
-impl Watcher {
-    /// Looks at this cluster.
-    ///
-    /// # Errors
-    /// Those of opening the pool of the probe; nothing else is asked yet.
-    pub async fn new(store: Arc<RadosStore>, args: LookArgs, session: &Session) -> Result<Watcher> {
-        let prober = match &args.probe_pool {
-            Some(pool) => Some(Prober::new(session.pool(pool).await?)?),
-            None => None,
-        };
-        Ok(Watcher {
-            gatherer: Gatherer::new(Arc::clone(&store)),
-            store,
+impl<'a> Watcher<'a> {
+    /// Looks at the cluster of this session. Nothing is asked yet.
+    pub fn new(args: LookArgs, session: &'a Session) -> Watcher<'a> {
+        Watcher {
+            session,
+            attempt: None,
+            has_looked: false,
+            gatherer: Gatherer::default(),
             clock: SystemClock::default(),
-            prober,
+            probe_pool: args.probe_pool,
+            prober: None,
             libraries: None,
             history: Vec::new(),
             file: args.history,
             file_is_read: false,
             is_hourly: false,
-        })
+        }
     }
 
     /// Looks once.
     ///
     /// # Errors
-    /// As [`Gatherer::read`]; those of reading the history.
-    pub async fn look(&mut self, session: &Session) -> Result<Report> {
+    /// Those of connecting, and as [`Gatherer::read`]; that no monitor answers is none, it is how the cluster is. At the first look
+    /// also those of opening the pool of the probe and of reading the history; later the one is part of the report and the other a
+    /// warning.
+    pub async fn look(&mut self) -> Result<Report> {
         let (snapshot, report) = self.see().await?;
-        self.keep_reading(snapshot, &session.out).await;
+        self.keep_reading(snapshot).await;
         Ok(report)
     }
 
-    /// Looks for long: one reading an hour is enough, and what pools hold and what clients do with them is asked too.
+    /// Asks too what pools hold and what clients do with them.
     #[must_use]
-    pub fn for_page(mut self) -> Watcher {
+    pub fn with_pools(mut self) -> Watcher<'a> {
         self.gatherer = self.gatherer.with_pools();
+        self
+    }
+
+    /// Looks for long: one reading an hour is enough.
+    #[must_use]
+    pub fn hourly(mut self) -> Watcher<'a> {
         self.is_hourly = true;
         self
     }
 
-    /// Looks once, and tells what a page shows beside the report.
+    /// Looks once, and tells what is shown beside the report.
     ///
     /// # Errors
     /// As [`look`](Watcher::look).
-    pub async fn look_around(&mut self, session: &Session) -> Result<(Report, Overview)> {
+    pub async fn look_around(&mut self) -> Result<(Report, Overview)> {
         let (snapshot, report) = self.see().await?;
         let overview = overview(&snapshot, &report);
-        self.keep_reading(snapshot, &session.out).await;
+        self.keep_reading(snapshot).await;
         Ok((report, overview))
     }
 
@@ -119,21 +131,76 @@ impl Watcher {
 
     async fn see(&mut self) -> Result<(Snapshot, Report)> {
         let now_unix_s = self.clock.unix_ns() / 1_000_000_000;
-        let mut snapshot = self.gatherer.read(now_unix_s).await?;
-        if !snapshot.fsid.is_empty() {
-            self.ask_osds(&mut snapshot).await;
-            if let Some(prober) = &mut self.prober {
-                snapshot.probe = Some(prober.probe().await);
+        let mut snapshot = match self.connect().await {
+            Ok(store) => self.ask(&store, now_unix_s).await?,
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                if !self.has_looked {
+                    self.session.out.warning(&error);
+                }
+                unanswered(now_unix_s, &error)
             }
-            self.read_history(&snapshot.fsid).await?;
-        }
+            Err(error) => return Err(error),
+        };
+        self.has_looked = true;
         snapshot.limits = blocking(|| Ok(Limits::read())).await.ok();
         snapshot.history.clone_from(&self.history);
         let report = judge(&snapshot);
         Ok((snapshot, report))
     }
 
-    async fn ask_osds(&mut self, snapshot: &mut Snapshot) {
+    /// The cluster. A connection that takes long is waited for by the next look too.
+    async fn connect(&mut self) -> Result<Arc<RadosStore>> {
+        match timeout(ANSWER_LIMIT, self.connected()).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                let message = "no monitor answered in time; is the cluster up, and mon_host in the configuration right?";
+                Err(Error::new(ErrorKind::Unavailable, message).with("limit_s", ANSWER_LIMIT.as_secs()))
+            }
+        }
+    }
+
+    async fn connected(&mut self) -> Result<Arc<RadosStore>> {
+        loop {
+            let is_new = self.attempt.is_none();
+            let attempt = self.attempt.get_or_insert_with(|| Box::pin(cluster(self.session)));
+            let connected = attempt.await;
+            self.attempt = None;
+            match connected {
+                // It failed since the last look, and the monitors may have come since.
+                Err(error) if error.kind() == ErrorKind::Unavailable && !is_new => {}
+                connected => return connected,
+            }
+        }
+    }
+
+    async fn ask(&mut self, store: &RadosStore, now_unix_s: u64) -> Result<Snapshot> {
+        let mut snapshot = self.gatherer.read(store, now_unix_s).await?;
+        if !snapshot.fsid.is_empty() {
+            self.ask_osds(store, &mut snapshot).await;
+            snapshot.probe = self.probe().await?;
+            self.read_history(&snapshot.fsid).await?;
+        }
+        Ok(snapshot)
+    }
+
+    async fn probe(&mut self) -> Result<Option<Probe>> {
+        let Some(pool) = &self.probe_pool else { return Ok(None) };
+        if self.prober.is_none() {
+            match self.session.pool(pool).await.and_then(Prober::new) {
+                Ok(prober) => self.prober = Some(prober),
+                Err(error) if self.has_looked || error.kind() == ErrorKind::Unavailable => {
+                    return Ok(Some(probe::not_opened(pool, &error)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match &mut self.prober {
+            Some(prober) => Ok(Some(prober.probe().await)),
+            None => Ok(None),
+        }
+    }
+
+    async fn ask_osds(&mut self, store: &RadosStore, snapshot: &mut Snapshot) {
         let now_unix_s = snapshot.now_unix_s;
         let change = snapshot.map.as_ref().map(|map| map.last_up_change.clone()).unwrap_or_default();
         let holds = |known: &Libraries| {
@@ -145,7 +212,7 @@ impl Watcher {
             known.change == change && now_unix_s.saturating_sub(known.unix_s) < holds_s
         };
         if !self.libraries.as_ref().is_some_and(holds) {
-            self.libraries = Some(libraries(&self.store, now_unix_s, change).await);
+            self.libraries = Some(libraries(store, now_unix_s, change).await);
         }
         if let Some(known) = &self.libraries {
             snapshot.libraries = Some(known.found.clone());
@@ -156,13 +223,22 @@ impl Watcher {
     async fn read_history(&mut self, fsid: &str) -> Result<()> {
         if let Some(file) = self.file.clone().filter(|_| !self.file_is_read) {
             let fsid = fsid.to_owned();
-            self.history = blocking(move || growth::read(&file, &fsid)).await?;
+            match blocking(move || growth::read(&file, &fsid)).await {
+                Ok(history) => self.history = history,
+                Err(error) if self.has_looked => {
+                    // The first look saw no monitor. What is in the file is left as it is.
+                    self.file = None;
+                    let out = &self.session.out;
+                    out.warning(format_args!("{error}; nothing is kept there until the next start"));
+                }
+                Err(error) => return Err(error),
+            }
             self.file_is_read = true;
         }
         Ok(())
     }
 
-    async fn keep_reading(&mut self, snapshot: Snapshot, out: &Output) {
+    async fn keep_reading(&mut self, snapshot: Snapshot) {
         if is_moving(&snapshot) {
             return;
         }
@@ -182,7 +258,7 @@ impl Watcher {
             Ok(true) => growth::keep(&mut self.history, reading),
             Ok(false) => {}
             // What was seen is told all the same.
-            Err(error) => out.warning(&error),
+            Err(error) => self.session.out.warning(&error),
         }
     }
 }

@@ -3,8 +3,8 @@
 mod hosts;
 mod page;
 
+use crate::commands::health::LookArgs;
 use crate::commands::health::watcher::Watcher;
-use crate::commands::health::{LookArgs, cluster};
 use crate::commands::serving;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt;
@@ -38,7 +38,8 @@ pub enum StatusCommand {
     after_help = "The page is at /, what it shows as JSON at /status.json, and /-/health is 200 while the cluster is looked at. \
     It needs nothing else, no internet either, and changes nothing in the cluster; only --probe-pool writes, one object of 4 KiB \
     that is removed again. It speaks plain HTTP and knows no users: on other addresses than loopback whoever can connect can \
-    read. The client's caps need mon 'allow r' and mgr 'allow r'.\n\n\
+    read. The client's caps need mon 'allow r' and mgr 'allow r'. While no monitor answers the page says so, also at the start, \
+    and it connects when one does.\n\n\
     Examples:\n  benthic status serve --store ceph:\n  \
     benthic status serve --probe-pool scratch --history /var/lib/benthic/status --store ceph:"
 )]
@@ -65,7 +66,7 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
     let hosts = Hosts::new(address, &args.host)?;
     let look = LookArgs { probe_pool: args.probe_pool, history: None };
-    let watcher = Watcher::new(cluster(session).await?, look, session).await?.for_page();
+    let watcher = Watcher::new(look, session).with_pools().hourly();
     let page = Arc::new(Page::new(args.interval, hosts));
     let mut board = Board {
         watcher,
@@ -78,7 +79,10 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
         last: Value::Null,
     };
     // What is wrong with the arguments, the caps or the file is told before anybody asks.
-    board.look(&page, session).await?;
+    tokio::select! {
+        looked = board.look(&page, session) => looked?,
+        () = interrupt::wait() => return Err(Failure::Interrupted),
+    }
     let url = format!("http://{address}/");
     session.out.result(format_args!("serving {url}"), || json!({ "url": url }))?;
     session.out.flush()?;
@@ -108,8 +112,8 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
 }
 
 /// What is shown, and what it is made of.
-struct Board {
-    watcher: Watcher,
+struct Board<'a> {
+    watcher: Watcher<'a>,
     history: History,
     file: Option<PathBuf>,
     /// The cluster whose history it is; empty until a monitor answered.
@@ -121,9 +125,9 @@ struct Board {
     last: Value,
 }
 
-impl Board {
+impl Board<'_> {
     async fn look(&mut self, page: &Page, session: &Session) -> Result<()> {
-        let (report, overview) = self.watcher.look_around(session).await?;
+        let (report, overview) = self.watcher.look_around().await?;
         if self.fsid.is_empty() && !report.fsid.is_empty() {
             self.fsid.clone_from(&report.fsid);
             if let Err(error) = self.go_on().await {
@@ -144,6 +148,7 @@ impl Board {
             "error": null,
             "report": report,
             "io": overview.io,
+            "recovery": overview.recovery,
             "places": overview.places,
             "pools": overview.pools,
             "classes": self.classes(),
