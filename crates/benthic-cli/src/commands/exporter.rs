@@ -43,7 +43,7 @@ struct Seen {
 
 pub async fn run(args: ExporterArgs, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
-    let mut watcher = Watcher::new(cluster(session).await?, args.look, session).await?;
+    let mut watcher = Watcher::new(cluster(session).await?, args.look, session).await?.with_calls();
     let seen = Arc::new(Seen { text: Mutex::default(), freshness: Freshness::new(args.interval) });
     // What is wrong with the arguments or the caps is told before anybody asks.
     seen.look(&mut watcher, session).await?;
@@ -71,7 +71,8 @@ pub async fn run(args: ExporterArgs, session: &Session) -> Outcome {
 impl Seen {
     async fn look(&self, watcher: &mut Watcher, session: &Session) -> Result<()> {
         let report = watcher.look(session).await?;
-        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = metrics::text(&report).into();
+        let text = metrics::text(&report) + &watcher.calls_text();
+        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
         self.freshness.renew();
         Ok(())
     }

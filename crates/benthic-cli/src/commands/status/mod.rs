@@ -147,6 +147,7 @@ impl Board {
             "places": overview.places,
             "pools": overview.pools,
             "classes": self.classes(),
+            "calls": self.watcher.calls(),
             "history": self.history.json(report.unix_s),
         });
         page.show(self.last.to_string());
