@@ -95,7 +95,8 @@ pub trait Class: Send + Sync {
 /// It is declared to write, and writes nothing. So an OSD calls it with any object name, also of an object that is not
 /// there, creates nothing, and returns its output as that of a read: a client calls it in a *read* operation. (An OSD
 /// calls no method that only reads on a missing object, and a cluster need not have an object in every OSD.) The caller
-/// needs the right to call methods, `x`; `allow rx` is enough.
+/// needs the right to call methods, `x`; `allow rx` is enough. An OSD notes every call of it in the log of the placement
+/// group, on all replicas, as it does a write: it takes as long as a small one.
 ///
 /// ```json
 /// {"library":"benthic_1","build":"0.1.0","classes":[{"class":"hello","version":1,"build":"0.1.0","summary":"…",

@@ -10,9 +10,9 @@ const CALLS: &CStr = c"benthic.calls";
 
 impl RadosStore {
     /// What a library counted in the OSD that leads the placement group of an object, which need not be there: one round
-    /// trip, and no question to the monitors. `None` if the OSD does not have the library, or a build of it that does not
-    /// count. Who asks several OSDs so, at the [places](crate::Osd::place) that they had once, tells by `process` whether two
-    /// answers are of the same.
+    /// trip that takes as long as a small write, and no question to the monitors. `None` if the OSD does not have the
+    /// library, or a build of it that does not count. Who asks several OSDs so, at the [places](crate::Osd::place) that they
+    /// had once, tells by `process` whether two answers are of the same.
     ///
     /// # Errors
     /// `NotFound` for a missing pool; `PermissionDenied` if the client may not call methods; `Unavailable` if the OSD does

@@ -9,6 +9,8 @@ use std::time::Duration;
 /// How long all of them may take together at one look. What is not told then is told at the next.
 const ANSWERS_LIMIT: Duration = Duration::from_secs(5);
 const QUESTIONS_AT_ONCE: usize = 64;
+/// An OSD that hangs, and those that wait for it, are noticed by the monitors sooner.
+const LOST_S: u64 = 60;
 
 /// An OSD, and a library that it has.
 pub struct Holder {
@@ -30,6 +32,8 @@ impl Holder {
 pub struct Calls {
     clock: SystemClock,
     tally: Tally,
+    /// Since when some OSD did not answer.
+    lost_since_unix_s: Option<u64>,
 }
 
 impl Calls {
@@ -68,11 +72,13 @@ impl Calls {
             library.osds_not_seen -= 1;
         }
         self.tally.add(now_unix_s, self.clock.monotonic_ms(), libraries);
+        let since = self.lost_since_unix_s.unwrap_or(now_unix_s);
+        self.lost_since_unix_s = (!self.tally.is_whole()).then_some(since);
     }
 
-    /// Whether every OSD answered at its place: otherwise other places may be found.
-    pub fn is_whole(&self) -> bool {
-        self.tally.is_whole()
+    /// Whether some OSD has not answered at its place for long, so that another place is to be found.
+    pub fn is_lost(&self, now_unix_s: u64) -> bool {
+        self.lost_since_unix_s.is_some_and(|since| now_unix_s.saturating_sub(since) >= LOST_S)
     }
 
     /// The sums for the page.

@@ -64,11 +64,11 @@ struct Libraries {
 
 impl Libraries {
     /// For how long they are not asked again.
-    fn hold_s(&self, is_whole: bool) -> u64 {
+    fn hold_s(&self, is_lost: bool) -> u64 {
         let retry_s = RETRY_S << self.retries.min(10);
         match &self.missing {
             Some(missing) if missing.hurts => retry_s.min(RETRY_S_MAX_HURT),
-            None if is_whole => LIBRARIES_HOLD_S,
+            None if !is_lost => LIBRARIES_HOLD_S,
             _ => retry_s.min(RETRY_S_MAX),
         }
     }
@@ -179,12 +179,12 @@ impl Watcher {
     async fn ask_osds(&mut self, snapshot: &mut Snapshot) {
         let now_unix_s = snapshot.now_unix_s;
         let change = snapshot.map.as_ref().map(|map| map.last_up_change.clone()).unwrap_or_default();
-        let is_whole = self.calls.as_ref().is_none_or(Calls::is_whole);
+        let is_lost = self.calls.as_ref().is_some_and(|calls| calls.is_lost(now_unix_s));
         let known = self.libraries.as_ref().filter(|known| known.change == change);
         let is_due =
-            known.is_none_or(|known| now_unix_s.saturating_sub(known.unix_s) >= known.hold_s(is_whole));
+            known.is_none_or(|known| now_unix_s.saturating_sub(known.unix_s) >= known.hold_s(is_lost));
         if is_due {
-            let in_vain = known.filter(|known| known.missing.is_some() || !is_whole);
+            let in_vain = known.filter(|known| known.missing.is_some() || is_lost);
             let retries = in_vain.map_or(0, |known| known.retries + 1);
             self.libraries = Some(libraries(&self.store, now_unix_s, change, retries).await);
         }
