@@ -4,8 +4,9 @@
 //! `benthic-cls` and `benthic-core`, and one use of [`export!`].
 //!
 //! ceph-osd opens `libcls_NAME.so` when NAME is first called, and those it finds when it starts. The methods are called
-//! `CLASS.METHOD`; one that every library has is [`DESCRIBE`](benthic_core::DESCRIBE). A running OSD never looks at a changed file again, so
-//! NAME ends in a version (`mydigest_1`), and an upgrade is a new name beside the old one.
+//! `CLASS.METHOD`; two that every library has are [`DESCRIBE`](benthic_core::DESCRIBE) and
+//! [`CALLS`](benthic_core::CALLS). A running OSD never looks at a changed file again, so NAME ends in a version
+//! (`mydigest_1`), and an upgrade is a new name beside the old one.
 //!
 //! The way of a call: ceph-osd → a trampoline in `shim.cc` → [`library`] → [`benthic_core::call_method`], which keeps a
 //! method's promises on every engine → the method → `access`, the object as the OSD has it → `shim.cc` → ceph-osd.
@@ -15,6 +16,7 @@
 //! context, a stack overflow, or memory that cannot be allocated takes the OSD down.
 
 mod access;
+mod counts;
 mod ffi;
 pub mod library;
 

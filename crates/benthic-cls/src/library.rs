@@ -1,15 +1,17 @@
-//! A library inside an OSD: its methods, how they are called, and how it describes itself.
+//! A library inside an OSD: its methods, how they are called, how it describes itself, and how often they were called.
 
 use crate::access::OsdObject;
+use crate::counts::Count;
 use crate::ffi::{self, Answer, Context, Errno};
 use benthic_core::error::errno;
 use benthic_core::{
-    BUILD, ClassRegistry, DESCRIBE, Error, ErrorKind, LibraryInfo, Method, MethodFlags, MethodLimits, Result,
-    SystemClock, call_method,
+    BUILD, CALLS, ClassCalls, ClassRegistry, Clock, DESCRIBE, Error, ErrorKind, LibraryCalls, LibraryInfo,
+    Method, MethodFlags, MethodLimits, Result, SystemClock, call_method,
 };
 use bytes::Bytes;
 use std::ffi::CString;
 use std::panic::{self, catch_unwind};
+use std::process;
 use std::sync::OnceLock;
 
 /// A shorter deadline for methods, in milliseconds, from the environment of the OSD. For clusters that run tests. A
@@ -22,21 +24,35 @@ const CLS_METHOD_WR: i32 = 2;
 
 const LOG_LEVEL_FAILURE: i32 = 5;
 
+/// The methods that every library has, before those of its classes. They have no [`Method`], for they look at no object.
+const BUILT_IN: [(&str, Answerer); 2] = [
+    (DESCRIBE, |library| Ok(library.description.clone())),
+    (CALLS, |library| serde_json::to_vec(&library.calls()).map(Bytes::from)),
+];
+
+type Answerer = fn(&Library) -> serde_json::Result<Bytes>;
+
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
 struct Library {
+    name: String,
     description: Bytes,
+    /// Those of one class stand together.
     methods: Vec<Entry>,
     limits: MethodLimits,
+    /// Made when the library is loaded.
     clock: SystemClock,
+    loaded_unix_ns: u64,
 }
 
 struct Entry {
+    class: String,
     /// CLASS.METHOD.
     name: String,
     /// LIBRARY CLASS.METHOD.
     caller: String,
     method: &'static Method,
+    count: Count,
 }
 
 /// Registers a library with the OSD whose process this is; [`export!`](crate::export) calls it. What goes wrong is in
@@ -60,7 +76,10 @@ pub fn start(name: &str, classes: fn() -> ClassRegistry) {
 fn try_start(name: &str, classes: &ClassRegistry) -> Result<(), String> {
     let library = Library::new(name, classes).map_err(|error| error.to_string())?;
     let no_nul = |error| format!("a name has a NUL: {error}");
-    let mut names = vec![(CString::new(DESCRIBE).map_err(no_nul)?, CLS_METHOD_WR)];
+    let mut names = Vec::new();
+    for (name, _) in BUILT_IN {
+        names.push((CString::new(name).map_err(no_nul)?, CLS_METHOD_WR));
+    }
     for entry in &library.methods {
         names.push((CString::new(entry.name.as_str()).map_err(no_nul)?, osd_flags(entry.method.flags)));
     }
@@ -88,13 +107,13 @@ struct Calls;
 impl Answer for Calls {
     fn answer(index: usize, context: Context<'_>, input: &[u8]) -> Result<Bytes, Errno> {
         let library = LIBRARY.get().ok_or(Errno(errno::EREMOTEIO))?;
-        // Index 0 is `DESCRIBE`, which has no `Method`: it looks at no object.
-        let Some(index) = index.checked_sub(1) else {
-            return Ok(library.description.clone());
-        };
-        let entry = library.methods.get(index).ok_or(Errno(errno::EREMOTEIO))?;
+        if let Some((_, answer)) = BUILT_IN.get(index) {
+            return answer(library).map_err(|_| Errno(errno::EREMOTEIO));
+        }
+        let entry = library.methods.get(index - BUILT_IN.len()).ok_or(Errno(errno::EREMOTEIO))?;
         let mut object = OsdObject::new(context, &entry.caller);
-        call_method(entry.method, &mut object, &library.clock, library.limits, input).map_err(|error| {
+        let call = || call_method(entry.method, &mut object, &library.clock, library.limits, input);
+        entry.count.of(call).map_err(|error| {
             // The message may quote data, so it stays out of the log.
             let row = error.kind().row();
             ffi::log(
@@ -114,9 +133,11 @@ impl Library {
             for method in &class.methods {
                 let full_name = format!("{}.{}", class.name, method.name);
                 methods.push(Entry {
+                    class: class.name.clone(),
                     caller: format!("{name} {full_name}"),
                     name: full_name,
                     method: classes.method(&class.name, &method.name)?,
+                    count: Count::default(),
                 });
             }
         }
@@ -124,12 +145,30 @@ impl Library {
         let description = serde_json::to_vec(&info).map_err(|error| {
             Error::new(ErrorKind::Internal, "the library cannot be described").with_source(error)
         })?;
+        let clock = SystemClock::default();
         Ok(Library {
+            name: name.to_owned(),
             description: Bytes::from(description),
             methods,
             limits: method_limits(std::env::var(DEADLINE_VARIABLE).ok().as_deref()),
-            clock: SystemClock::default(),
+            loaded_unix_ns: clock.unix_ns(),
+            clock,
         })
+    }
+
+    fn calls(&self) -> LibraryCalls {
+        let of_class = |entries: &[Entry]| ClassCalls {
+            name: entries[0].class.clone(),
+            methods: entries.iter().map(|entry| entry.count.read(entry.method.name)).collect(),
+        };
+        LibraryCalls {
+            library: self.name.clone(),
+            build: BUILD.to_owned(),
+            process: format!("{:x}-{:x}", process::id(), self.loaded_unix_ns),
+            loaded_unix_s: self.loaded_unix_ns / 1_000_000_000,
+            loaded_ms_ago: self.clock.monotonic_ms(),
+            classes: self.methods.chunk_by(|a, b| a.class == b.class).map(of_class).collect(),
+        }
     }
 }
 

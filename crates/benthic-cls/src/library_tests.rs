@@ -1,5 +1,119 @@
-use super::{method_limits, osd_flags};
-use benthic_core::{MethodFlags, limits};
+use super::{BUILT_IN, Library, method_limits, osd_flags};
+use benthic_core::{
+    Class, ClassRegistry, LibraryCalls, LibraryInfo, Method, MethodFlags, MethodResult, limits,
+};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+struct Named(&'static str);
+
+impl Class for Named {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn summary(&self) -> &'static str {
+        ""
+    }
+
+    fn methods(&self) -> &'static [Method] {
+        &METHODS
+    }
+}
+
+const fn method(name: &'static str) -> Method {
+    Method {
+        name,
+        flags: MethodFlags::READ,
+        run: |_, _| Ok(Vec::new()),
+        result: MethodResult::Output,
+        summary: "",
+        input: "",
+        output: "",
+        examples: &[],
+    }
+}
+
+static METHODS: [Method; 2] = [method("first"), method("second")];
+
+fn library() -> Library {
+    Library::new("two_1", &ClassRegistry::new().with(Named("b")).with(Named("a"))).unwrap()
+}
+
+fn calls(library: &Library) -> LibraryCalls {
+    serde_json::from_slice(&BUILT_IN[1].1(library).unwrap()).unwrap()
+}
+
+/// Class, method, calls and failures of each.
+fn counts(library: &Library) -> Vec<(String, String, u64, u64)> {
+    let classes = calls(library).classes.into_iter();
+    classes
+        .flat_map(|class| {
+            class.methods.into_iter().map(move |method| {
+                assert!(method.calls > 0 || method.busy_us == 0);
+                (class.name.clone(), method.name, method.calls, method.failures)
+            })
+        })
+        .collect()
+}
+
+#[test]
+fn calls_are_counted_for_the_method_that_ran_also_if_it_fails_or_panics() {
+    let library = library();
+    let row =
+        |class: &str, method: &str, calls, failures| (class.to_owned(), method.to_owned(), calls, failures);
+    let none = vec![
+        row("a", "first", 0, 0),
+        row("a", "second", 0, 0),
+        row("b", "first", 0, 0),
+        row("b", "second", 0, 0),
+    ];
+    assert_eq!(counts(&library), none, "all methods are there from the start");
+    let second_of_a = library.methods.iter().find(|entry| entry.name == "a.second").unwrap();
+    for answer in [Ok(1), Err("no"), Ok(2), Err("no")] {
+        assert_eq!(second_of_a.count.of(|| answer), answer);
+    }
+    let panicked =
+        catch_unwind(AssertUnwindSafe(|| second_of_a.count.of(|| -> Result<(), ()> { panic!("boo") })));
+    assert!(panicked.is_err());
+    let mut some = none;
+    some[1] = row("a", "second", 5, 3);
+    assert_eq!(counts(&library), some);
+}
+
+#[test]
+fn time_is_that_of_all_calls() {
+    let library = library();
+    let first = &library.methods[0];
+    let busy_us = || calls(&library).classes[0].methods[0].busy_us;
+    let mut least_us = 0;
+    for _ in 0..3 {
+        let began = std::time::Instant::now();
+        first
+            .count
+            .of(|| {
+                while began.elapsed().as_micros() < 500 {}
+                Ok::<(), ()>(())
+            })
+            .unwrap();
+        least_us += 499;
+        assert!(busy_us() >= least_us, "{} {least_us}", busy_us());
+    }
+}
+
+#[test]
+fn a_library_tells_which_one_it_is_and_since_when_it_counts() {
+    let (one, other) = (library(), library());
+    let info: LibraryInfo = serde_json::from_slice(&BUILT_IN[0].1(&one).unwrap()).unwrap();
+    let (told, of_other) = (calls(&one), calls(&other));
+    assert_eq!((&told.library, &told.build), (&info.library, &info.build));
+    assert_ne!(told.process, of_other.process, "loaded twice");
+    assert_eq!(told.process, calls(&one).process);
+    assert!(told.loaded_unix_s > 1_700_000_000 && calls(&one).loaded_ms_ago >= told.loaded_ms_ago);
+}
 
 #[test]
 fn a_deadline_can_only_become_shorter() {

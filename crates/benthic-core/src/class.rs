@@ -95,7 +95,8 @@ pub trait Class: Send + Sync {
 /// It is declared to write, and writes nothing. So an OSD calls it with any object name, also of an object that is not
 /// there, creates nothing, and returns its output as that of a read: a client calls it in a *read* operation. (An OSD
 /// calls no method that only reads on a missing object, and a cluster need not have an object in every OSD.) The caller
-/// needs the right to call methods, `x`; `allow rx` is enough.
+/// needs the right to call methods, `x`; `allow rx` is enough. An OSD notes every call of it in the log of the placement
+/// group, on all replicas, as it does a write: it takes as long as a small one.
 ///
 /// ```json
 /// {"library":"benthic_1","build":"0.1.0","classes":[{"class":"hello","version":1,"build":"0.1.0","summary":"…",
@@ -103,6 +104,62 @@ pub trait Class: Send + Sync {
 ///              "output":"…","examples":["Ada"]}]}]}
 /// ```
 pub const DESCRIBE: &str = "benthic.describe";
+
+/// The method by which every library of classes tells how often its methods were called: gives its [`LibraryCalls`] as
+/// JSON, and takes no input. It is called as [`DESCRIBE`] is, with any object name and the right `x`.
+///
+/// The counts are those of one OSD process since it loaded the library, and begin again at 0 when it starts again. Counted is
+/// every run of a method, also one that fails, panics or runs out of time; not what the OSD refuses before it comes to the
+/// library (no right, no such method, a missing object), and not [`DESCRIBE`] and this method. A library of a build that does
+/// not count has no such method: `Unsupported`.
+///
+/// ```json
+/// {"library":"benthic_1","build":"0.1.0","process":"1f3a-18a9c0ffee123456","loaded_unix_s":1790000000,
+///  "loaded_ms_ago":61234,"classes":[{"class":"hello","methods":[{"method":"say","calls":12,"failures":1,
+///  "busy_us":340}]}]}
+/// ```
+pub const CALLS: &str = "benthic.calls";
+
+/// What a library of classes says about the calls of its methods in one process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibraryCalls {
+    /// NAME of `libcls_NAME.so`.
+    pub library: String,
+    /// The build that runs.
+    pub build: String,
+    /// The process, and its loading of the library: no other one has the same word, also in another host or container.
+    pub process: String,
+    /// When it was loaded, in seconds since 1970 by the clock of the OSD's host.
+    pub loaded_unix_s: u64,
+    /// How long ago that was, by a clock that nobody sets.
+    pub loaded_ms_ago: u64,
+    /// Its classes, by name, with all of their methods.
+    pub classes: Vec<ClassCalls>,
+}
+
+/// The calls of one class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassCalls {
+    /// Name.
+    #[serde(rename = "class")]
+    pub name: String,
+    /// Its methods.
+    pub methods: Vec<MethodCalls>,
+}
+
+/// The calls of one method.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MethodCalls {
+    /// Name.
+    #[serde(rename = "method")]
+    pub name: String,
+    /// How often it ran, to the end or not.
+    pub calls: u64,
+    /// How often of them its answer was an error, whatever the reason: a lock that another one has is an error too.
+    pub failures: u64,
+    /// How long it ran altogether, reading the object included: as long a thread of the OSD did nothing else.
+    pub busy_us: u64,
+}
 
 /// What a library of classes says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

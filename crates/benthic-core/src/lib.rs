@@ -32,8 +32,8 @@ pub mod op;
 mod store;
 
 pub use class::{
-    BUILD, Class, ClassInfo, ClassRegistry, DESCRIBE, LibraryInfo, Method, MethodFlags, MethodInfo,
-    MethodResult,
+    BUILD, CALLS, Class, ClassCalls, ClassInfo, ClassRegistry, DESCRIBE, LibraryCalls, LibraryInfo, Method,
+    MethodCalls, MethodFlags, MethodInfo, MethodResult,
 };
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use context::{LogLevel, MethodContext, MethodLimits, ObjectAccess, call_method};

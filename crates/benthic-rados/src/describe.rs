@@ -19,6 +19,7 @@ use benthic_core::{
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -167,18 +168,30 @@ async fn describe(
     object: &ObjectId,
     library: &str,
 ) -> Result<Option<LibraryInfo>> {
+    answer(in_flight, context, object, library, DESCRIBE).await
+}
+
+/// The answer to a question that libraries answer, in the OSD that has `object`; `None` if the OSD does not have the
+/// library, or the library does not have the method.
+pub(crate) async fn answer<T: DeserializeOwned>(
+    in_flight: &Arc<InFlight>,
+    context: &Arc<IoCtx>,
+    object: &ObjectId,
+    library: &str,
+    method: &CStr,
+) -> Result<Option<T>> {
     let (name, class) = (c_string(object.name())?, c_string(library)?);
     let permit = in_flight.enter(0).await?;
     let answer = {
         let mut question = ffi::ReadOp::new(context).keep(permit);
-        question.exec(&class, DESCRIBE, &[]);
+        question.exec(&class, method, &[]);
         context.read(&name, question, false)
     };
     let completed = answer.await.map_err(lost)?;
     match completed.result.saturating_neg() {
         errno::EOPNOTSUPP => Ok(None),
         number if number > 0 => {
-            let method = benthic_core::DESCRIBE.to_owned();
+            let method = method.to_string_lossy().into_owned();
             let call = ClassCall { class: library.to_owned(), method, input: Vec::new().into() };
             Err(refused(number, &call, Action::Read))
         }

@@ -9,6 +9,7 @@
 
 mod admin;
 mod blocking;
+mod calls;
 mod describe;
 mod errors;
 mod explain;

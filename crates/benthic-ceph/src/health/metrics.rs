@@ -13,10 +13,10 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub struct Metric {
     /// The name.
     pub name: &'static str,
-    help: &'static str,
+    pub(super) help: &'static str,
 }
 
-const fn metric(name: &'static str, help: &'static str) -> Metric {
+pub(super) const fn metric(name: &'static str, help: &'static str) -> Metric {
     Metric { name, help }
 }
 
@@ -124,7 +124,7 @@ impl Text {
 }
 
 /// A pool may be called anything.
-fn escaped(value: &str) -> String {
+pub(super) fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 

@@ -4,6 +4,7 @@
 //! nobody: what it finds follows from the [`Snapshot`](snapshot::Snapshot) alone.
 
 pub mod answers;
+pub mod calls;
 pub mod checks;
 pub mod gather;
 pub mod growth;

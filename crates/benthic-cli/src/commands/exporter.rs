@@ -52,7 +52,7 @@ pub async fn run(args: ExporterArgs, session: &Session) -> Outcome {
 
 async fn export(args: ExporterArgs, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
-    let mut watcher = Watcher::new(args.look, session).with_pools();
+    let mut watcher = Watcher::new(args.look, session).with_pools().with_calls();
     let seen = Arc::new(Seen { text: Mutex::default(), freshness: Freshness::new(args.interval) });
     // What is wrong with the arguments or the caps is told before anybody asks.
     seen.look(&mut watcher).await?;
@@ -75,7 +75,8 @@ async fn export(args: ExporterArgs, session: &Session) -> Outcome {
 impl Seen {
     async fn look(&self, watcher: &mut Watcher<'_>) -> Result<()> {
         let (report, overview) = watcher.look_around().await?;
-        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = metrics::text(&report, &overview).into();
+        let text = metrics::text(&report, &overview) + &watcher.calls_text();
+        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
         self.freshness.renew();
         Ok(())
     }

@@ -281,6 +281,12 @@ fn exported(patient: &Patient<'_>) {
     for name in rates.into_iter().chain(["benthic_pool_write_operations_per_second{"]) {
         assert!(answer.contains(&format!("\n{name}")), "{name} in {answer}");
     }
+    // Nobody called a method since the exporter began.
+    for metric in ["calls", "failures", "busy_seconds"] {
+        let of_method = "library=\"benthic_1\",class=\"hello\",method=\"say\"";
+        let sample = format!("benthic_class_{metric}_total{{{of_method}}} 0\n");
+        wait_for(&sample, || ask("GET /metrics").contains(&sample));
+    }
     assert!(ask("GET /-/health").ends_with("\r\n\r\nok\n"));
     assert!(ask("GET /").starts_with("HTTP/1.1 404 "));
     assert!(ask("POST /metrics").starts_with("HTTP/1.1 405 "));

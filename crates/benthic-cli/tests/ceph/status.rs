@@ -51,6 +51,7 @@ fn people_see_how_a_cluster_is() {
     documented(&home, &seen);
     readable_with_hostile_names(&home, &served);
     a_server_that_goes(&home, &served);
+    let calls = calls_are_counted(&home, &served, &store);
 
     home.ok(&["cluster", "kill", "osd.1"]);
     let is_told = |seen: &Value| seen["report"]["findings"].to_string().contains("\"CephOSDDownHigh\"");
@@ -62,6 +63,8 @@ fn people_see_how_a_cluster_is() {
     );
     assert!(!page.contains(">Healthy<") && !page.contains("<title>Healthy"), "{page}");
 
+    home.ok(&["cluster", "start", "osd.1"]);
+    an_osd_that_starts_again_counts_on(&home, &served, &store, calls);
     assert_eq!(served.stop(Signal::INT), Some(130));
     goes_on_after_a_restart(&home, &history, &serve);
     starts_while_the_cluster_is_down(&home, &history, &serve);
@@ -183,6 +186,102 @@ fn readable_with_hostile_names(home: &Home, served: &Served) {
         browser(home, &[&size, &shot, &format!("--virtual-time-budget={LOOK_MS}"), &served.url]);
         assert!(fs::metadata(&picture).unwrap().len() > 10_000);
     }
+}
+
+/// What is told of the calls of `benthic_1`.
+fn told(seen: &Value) -> &Value {
+    let libraries = seen["calls"].as_array().unwrap().iter();
+    libraries.into_iter().find(|library| library["library"] == "benthic_1").unwrap_or(&Value::Null)
+}
+
+/// What is told of the calls of a class.
+fn of_class<'a>(seen: &'a Value, name: &str) -> &'a Value {
+    let classes = told(seen)["classes"].as_array().unwrap().iter();
+    classes.into_iter().find(|class| class["class"] == name).unwrap()
+}
+
+fn is_counted_in_all(seen: &Value) -> bool {
+    told(seen)["osds"] == 3 && told(seen)["osds_not_seen"] == 0
+}
+
+fn digest(home: &Home, store: &str, call: usize) {
+    home.ok(&["--store", store, "exec", &format!("scratch/object-{}", call % 8), "digest", "compute", "md5"]);
+}
+
+/// Calls that succeed and calls that fail, on objects of all OSDs. Gives how many of the first there were.
+fn calls_are_counted(home: &Home, served: &Served, store: &str) -> usize {
+    let seen = seen_when(served, is_counted_in_all);
+    for class in told(&seen)["classes"].as_array().unwrap() {
+        assert_eq!(
+            (&class["calls"], &class["failures"], &class["busy_us"]),
+            (&json!(0), &json!(0), &json!(0))
+        );
+    }
+    for object in 0..8 {
+        home.pipe(&["--store", store, "put", &format!("scratch/object-{object}"), "-"], b"data");
+    }
+    let mut calls = 0;
+    wait_for("calls a second", || {
+        digest(home, store, calls);
+        calls += 1;
+        let seen = json_of(&served.ask("GET /status.json", "localhost"));
+        calls >= 10 && of_class(&seen, "digest")["calls_per_s"].as_f64().is_some_and(|rate| rate > 0.0)
+    });
+    for object in 0..5 {
+        let object = format!("scratch/object-{object}");
+        home.fails_with(
+            "already_exists",
+            &["--store", store, "exec", &object, "hello", "errno", "already_exists"],
+        );
+    }
+    let seen = seen_when(served, |seen| {
+        of_class(seen, "digest")["calls"] == calls && of_class(seen, "hello")["calls"] == 5
+    });
+    let [digest, hello] = ["digest", "hello"].map(|class| of_class(&seen, class));
+    assert_eq!((&digest["failures"], &hello["failures"]), (&json!(0), &json!(5)));
+    for (class, method, expected) in [(digest, "compute", calls), (hello, "errno", 5)] {
+        for of_method in class["methods"].as_array().unwrap() {
+            let expected = if of_method["method"] == method { expected } else { 0 };
+            assert_eq!(of_method["calls"], expected, "{of_method}");
+            assert_eq!(of_method["busy_us"].as_u64().unwrap() > 0, expected > 0, "{of_method}");
+        }
+    }
+    let page = looked_at(home, &served.url, LOOK_MS);
+    assert!(page.contains("calls are counted in 3 OSDs for "), "{page}");
+    let row = |class: &str| {
+        let from = page.split(&format!("<span class=\"kept\">{class}</span>")).nth(1).unwrap();
+        from.split("</tr>").next().unwrap().to_owned()
+    };
+    let cell = |name: &str, value: usize| format!("data-label=\"{name}\"><span class=\"kept\">{value}<");
+    for (class, calls, failures) in [("digest", calls, 0), ("hello", 5, 5), ("lock", 0, 0)] {
+        let row = row(class);
+        assert!(row.contains(&cell("Calls", calls)) && row.contains(&cell("Failures", failures)), "{row}");
+    }
+    calls
+}
+
+/// Its library begins at 0 again; what it counted before stays in the sums, and nothing falls.
+fn an_osd_that_starts_again_counts_on(home: &Home, served: &Served, store: &str, calls: usize) {
+    let not_less = |seen: &Value| {
+        let digest = of_class(seen, "digest");
+        assert!(digest["calls"].as_u64() >= Some(calls as u64), "{digest}");
+        for rate in ["calls_per_s", "failures_per_s", "busy_share"] {
+            assert!(digest[rate].as_f64().is_none_or(|rate| rate >= 0.0), "{digest}");
+        }
+    };
+    let seen = seen_when(served, |seen| {
+        not_less(seen);
+        is_counted_in_all(seen)
+    });
+    assert_eq!(of_class(&seen, "digest")["calls"], calls);
+    for call in 0..16 {
+        digest(home, store, call);
+    }
+    let seen = seen_when(served, |seen| {
+        not_less(seen);
+        of_class(seen, "digest")["calls"] == calls + 16
+    });
+    assert_eq!(of_class(&seen, "digest")["failures"], 0);
 }
 
 /// A proxy that answers nobody any more after its first answer with numbers.

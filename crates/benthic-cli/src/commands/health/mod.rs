@@ -1,5 +1,6 @@
 //! `benthic health`.
 
+mod calls;
 mod probe;
 mod text;
 pub mod watcher;

@@ -1,9 +1,11 @@
 //! Looking at a cluster, once or again and again: what its monitors and its manager say, what runs in its OSDs, a probe.
 
+use super::calls::{Calls, Holder};
 use super::probe::{self, Prober};
 use super::{LookArgs, cluster};
 use crate::commands::class::{Answers, ask_osds};
 use crate::store::{Session, blocking};
+use benthic_ceph::health::calls::LibrarySums;
 use benthic_ceph::health::gather::{ANSWER_LIMIT, Gatherer, unanswered};
 use benthic_ceph::health::growth::{self, Reading};
 use benthic_ceph::health::judge::{is_moving, judge};
@@ -12,7 +14,7 @@ use benthic_ceph::health::overview::{Overview, overview};
 use benthic_ceph::health::report::Report;
 use benthic_ceph::health::snapshot::{Library, Missing, OsdBuild, Probe, Snapshot};
 use benthic_core::{Clock, Error, ErrorKind, LibraryInfo, Result, SystemClock};
-use benthic_rados::{CLASS_LIBRARY, RadosStore};
+use benthic_rados::{CLASS_LIBRARY, Osd, RadosStore};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -24,6 +26,11 @@ const LIBRARIES: [&str; 2] = [CLASS_LIBRARY, "table_1"];
 /// An OSD loads a library when it starts, or when a class is first called: that need not be asked at every look, for finding an object
 /// in each OSD takes the monitors much.
 const LIBRARIES_HOLD_S: u64 = 3_600;
+/// Where some OSD could not be asked they are asked again, soon after something changed and then ever less often.
+const RETRY_S: u64 = 30;
+const RETRY_S_MAX: u64 = 600;
+/// The same where none of them answers.
+const RETRY_S_MAX_HURT: u64 = 60;
 
 /// Looks at one cluster, also while it cannot be connected to.
 pub struct Watcher<'a> {
@@ -37,6 +44,8 @@ pub struct Watcher<'a> {
     /// Once its pool was opened.
     prober: Option<Prober>,
     libraries: Option<Libraries>,
+    /// `None` unless calls are counted.
+    calls: Option<Calls>,
     /// Readings of the fullest OSD: of the file if there is one, else of this run.
     history: Vec<Reading>,
     file: Option<PathBuf>,
@@ -55,6 +64,22 @@ struct Libraries {
     /// Each of them, as one OSD describes it.
     described: Vec<LibraryInfo>,
     missing: Option<Missing>,
+    /// The OSDs that have each of them, and where they were found.
+    holders: Vec<Holder>,
+    /// How often they were asked again because some did not tell.
+    retries: u32,
+}
+
+impl Libraries {
+    /// For how long they are not asked again.
+    fn hold_s(&self, is_lost: bool) -> u64 {
+        let retry_s = RETRY_S << self.retries.min(10);
+        match &self.missing {
+            Some(missing) if missing.hurts => retry_s.min(RETRY_S_MAX_HURT),
+            None if !is_lost => LIBRARIES_HOLD_S,
+            _ => retry_s.min(RETRY_S_MAX),
+        }
+    }
 }
 
 impl<'a> Watcher<'a> {
@@ -69,6 +94,7 @@ impl<'a> Watcher<'a> {
             probe_pool: args.probe_pool,
             prober: None,
             libraries: None,
+            calls: None,
             history: Vec::new(),
             file: args.history,
             file_is_read: false,
@@ -102,6 +128,13 @@ impl<'a> Watcher<'a> {
         self
     }
 
+    /// Asks the OSDs at each look how often methods of classes were called.
+    #[must_use]
+    pub fn with_calls(mut self) -> Watcher<'a> {
+        self.calls = Some(Calls::default());
+        self
+    }
+
     /// Looks once, and tells what is shown beside the report.
     ///
     /// # Errors
@@ -116,6 +149,16 @@ impl<'a> Watcher<'a> {
     /// Libraries of classes, each as one of the OSDs that have it describes it.
     pub fn described(&self) -> &[LibraryInfo] {
         self.libraries.as_ref().map_or(&[], |libraries| &libraries.described)
+    }
+
+    /// The calls of classes since the first look; nothing if they are not counted.
+    pub fn calls(&self) -> Vec<LibrarySums> {
+        self.calls.as_ref().map(Calls::sums).unwrap_or_default()
+    }
+
+    /// The same for Prometheus.
+    pub fn calls_text(&self) -> String {
+        self.calls.as_ref().map(Calls::text).unwrap_or_default()
     }
 
     /// The readings of the fullest OSD so far.
@@ -203,18 +246,19 @@ impl<'a> Watcher<'a> {
     async fn ask_osds(&mut self, store: &RadosStore, snapshot: &mut Snapshot) {
         let now_unix_s = snapshot.now_unix_s;
         let change = snapshot.map.as_ref().map(|map| map.last_up_change.clone()).unwrap_or_default();
-        let holds = |known: &Libraries| {
-            let holds_s = match &known.missing {
-                Some(missing) if missing.hurts => 60,
-                Some(_) => 600,
-                None => LIBRARIES_HOLD_S,
-            };
-            known.change == change && now_unix_s.saturating_sub(known.unix_s) < holds_s
-        };
-        if !self.libraries.as_ref().is_some_and(holds) {
-            self.libraries = Some(libraries(store, now_unix_s, change).await);
+        let is_lost = self.calls.as_ref().is_some_and(|calls| calls.is_lost(now_unix_s));
+        let known = self.libraries.as_ref().filter(|known| known.change == change);
+        let is_due =
+            known.is_none_or(|known| now_unix_s.saturating_sub(known.unix_s) >= known.hold_s(is_lost));
+        if is_due {
+            let in_vain = known.filter(|known| known.missing.is_some() || is_lost);
+            let retries = in_vain.map_or(0, |known| known.retries + 1);
+            self.libraries = Some(libraries(store, now_unix_s, change, retries).await);
         }
-        if let Some(known) = &self.libraries {
+        if let Some(known) = &mut self.libraries {
+            if let Some(calls) = &mut self.calls {
+                calls.look(store, now_unix_s, &mut known.holders).await;
+            }
             snapshot.libraries = Some(known.found.clone());
             snapshot.missing.extend(known.missing.clone());
         }
@@ -263,8 +307,9 @@ impl<'a> Watcher<'a> {
     }
 }
 
-async fn libraries(store: &RadosStore, unix_s: u64, change: String) -> Libraries {
-    let mut libraries = Libraries { unix_s, change, found: Vec::new(), described: Vec::new(), missing: None };
+async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32) -> Libraries {
+    let (found, described, holders) = (Vec::new(), Vec::new(), Vec::new());
+    let mut libraries = Libraries { unix_s, change, found, described, missing: None, holders, retries };
     let missing = |why: String, hurts| {
         Some(Missing { what: "libraries of classes in the OSDs".to_owned(), why, hurts })
     };
@@ -292,6 +337,8 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String) -> Libraries
             libraries.missing =
                 missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()), hurts);
         }
+        let has_it = |osd: &&Osd| library.builds.iter().any(|build| build.osds.contains(&osd.id));
+        libraries.holders.extend(up.iter().filter(has_it).map(|osd| Holder::new(osd.clone(), name)));
         if !library.builds.is_empty() {
             let described = answers.iter().find_map(|(_, answer)| answer.as_ref().ok()?.clone());
             libraries.described.extend(described);

@@ -66,7 +66,7 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
     let hosts = Hosts::new(address, &args.host)?;
     let look = LookArgs { probe_pool: args.probe_pool, history: None };
-    let watcher = Watcher::new(look, session).with_pools().hourly();
+    let watcher = Watcher::new(look, session).with_pools().with_calls().hourly();
     let page = Arc::new(Page::new(args.interval, hosts));
     let mut board = Board {
         watcher,
@@ -152,6 +152,7 @@ impl Board<'_> {
             "places": overview.places,
             "pools": overview.pools,
             "classes": self.classes(),
+            "calls": self.watcher.calls(),
             "history": self.history.json(report.unix_s),
         });
         page.show(self.last.to_string());

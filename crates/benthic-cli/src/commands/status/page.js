@@ -364,13 +364,43 @@
       el('h3', {}, one.name),
       one.builds.map((build) => el('p', {}, 'build ' + build.build + ' in ' + several(build.osds.length, 'OSD'))),
       one.without.length ? el('p', {}, several(one.without.length, 'OSD') + ' without it: ' + one.without.slice(0, 8).map((osd) => 'osd.' + osd).join(', ')) : null,
-      one.silent.length ? el('p', { class: 'soft' }, several(one.silent.length, 'OSD') + ' did not answer') : null);
+      one.silent.length ? el('p', { class: 'soft' }, several(one.silent.length, 'OSD') + ' did not answer') : null,
+      counting(data.calls.find((calls) => calls.library === one.name)));
+    const sums = (one) => {
+      const calls = data.calls.find((calls) => calls.library === one.library);
+      return calls ? calls.classes.find((sums) => sums.class === one.class) : undefined;
+    };
     put('classes',
       libraries.length ? libraries.map(library) : el('p', { class: 'soft' }, 'No OSD is known to have a library of Benthic\u2019s classes.'),
-      data.classes.length ? fold('classes', count(data.classes.length) + (data.classes.length === 1 ? ' class' : ' classes'), false, () =>
-        table([['Class', 'text'], ['Version'], ['Library'], ['Methods', 'text'], ['What it is for', 'text']],
-          data.classes.map((one) => [one.class, one.version, one.library, one.methods.join(', '), one.summary]), 'cards')) : null,
-      el('p', { class: 'soft small' }, 'OSDs do not count calls of methods by themselves: a call is an operation of its pool, and is in the pools\u2019 reads and writes above.'));
+      data.classes.length ? table([['Class', 'text'], ['Library'], ['Calls'], ['Failures'], ['Time'], ['What it is for', 'text']],
+        data.classes.map((one) => [one.class, one.library + (one.version === 1 ? '' : ', version ' + one.version), ...called(sums(one)), one.summary]), 'cards') : null,
+      data.classes.length ? fold('classes', 'Method by method', false, () =>
+        table([['Method', 'text'], ['Calls'], ['Failures'], ['Time'], ['A call takes']],
+          data.classes.flatMap((one) => one.methods.map((name) => {
+            const own = (sums(one) || { methods: [] }).methods.find((method) => method.method === name);
+            return [one.class + ' ' + name, ...called(own), own && own.calls ? ms(own.busy_us / 1000 / own.calls) : '\u2013'];
+          })), 'cards')) : null,
+      el('p', { class: 'soft small' }, 'Calls since this server looked first, and how many came in a second between its last two looks. Every answer but success is a failure, ' +
+        'also that somebody else has a lock. Time is what they took of a second of one OSD\u2019s thread, in all OSDs together.'));
+  }
+
+  // Whether the OSDs that have a library tell of calls.
+  function counting(calls) {
+    if (!calls) return el('p', { class: 'soft' }, 'calls are not counted');
+    const told = [
+      calls.osds ? 'calls are counted in ' + several(calls.osds, 'OSD') + ' for ' + time(Math.max(0, data.unix_s - calls.since_unix_s)) : null,
+      calls.osds_not_counting ? 'not counted in ' + several(calls.osds_not_counting, 'OSD') + ', where its build is older' : null,
+      calls.osds_not_seen ? several(calls.osds_not_seen, 'OSD') + ' did not tell' : null,
+    ].filter((text) => text);
+    return el('p', { class: 'soft' }, told.join('; ') || 'calls are not counted');
+  }
+
+  // Calls, failures and time of a class or a method.
+  function called(sums) {
+    if (!sums) return ['not counted', '\u2013', '\u2013'];
+    const lately = (rate) => (known(rate) && rate > 0 ? el('span', { class: 'soft' }, ' ' + (rate < 0.1 ? '<0.1/s' : operations(rate))) : null);
+    const cell = (total, rate) => el('span', { class: 'kept' }, count(total), lately(rate));
+    return [cell(sums.calls, sums.calls_per_s), cell(sums.failures, sums.failures_per_s), known(sums.busy_share) ? sharePercent(sums.busy_share) : '\u2013'];
   }
 
   // ---- the page as a whole ----

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, errno};
 use benthic_classes::digest::Algorithm;
-use benthic_core::{BUILD, DESCRIBE, ErrorKind};
+use benthic_core::{BUILD, CALLS, DESCRIBE, ErrorKind, LibraryCalls, MethodCalls};
 use serde_json::{Value, json};
 
 const LIBRARY: &str = "benthic_1";
@@ -103,4 +103,50 @@ fn a_library_describes_itself_by_any_object_name_and_makes_no_object() {
         let described = class["methods"].as_array().unwrap().iter();
         assert_eq!(described.map(|method| method["method"].as_str().unwrap()).collect::<Vec<_>>(), names);
     }
+}
+
+/// What the OSD of an object counted.
+fn counted(cluster: &mut Cluster, object: &str, library: &str) -> LibraryCalls {
+    serde_json::from_slice(&cluster.exec(object, library, CALLS, b"").unwrap()).unwrap()
+}
+
+fn of_method(counted: &LibraryCalls, class: &str, method: &str) -> MethodCalls {
+    let class = counted.classes.iter().find(|candidate| candidate.name == class).unwrap();
+    class.methods.iter().find(|candidate| candidate.name == method).unwrap().clone()
+}
+
+#[test]
+fn an_osd_counts_the_calls_of_each_method_and_their_failures() {
+    let mut cluster = Cluster::connect();
+    let object = "counted";
+    cluster.remove(object);
+    let before = counted(&mut cluster, object, "calls_1");
+    assert_eq!(cluster.state(object), None, "asking makes no object");
+    assert_eq!((before.library.as_str(), before.build.as_str()), ("calls_1", BUILD));
+    // The OSD answers for a missing object.
+    assert_eq!(cluster.exec(object, "calls_1", "calls.counted", b"stat"), Err(errno(ErrorKind::NotFound)));
+    cluster.put(object, b"data", 1);
+    for _ in 0..7 {
+        assert_eq!(cluster.exec(object, "calls_1", "calls.counted", b"stat"), Ok(b"4\n".to_vec()));
+    }
+    for (script, kind) in [
+        ("nothing", ErrorKind::InvalidArgument),
+        ("get_xattr b", ErrorKind::NotFound),
+        ("write 0 x", ErrorKind::ClassFailed),
+        ("panic", ErrorKind::ClassFailed),
+    ] {
+        let answer = cluster.exec(object, "calls_1", "calls.counted", script.as_bytes());
+        assert_eq!(answer, Err(errno(kind)), "{script}");
+    }
+    let after = counted(&mut cluster, object, "calls_1");
+    assert_eq!((&after.process, after.loaded_unix_s), (&before.process, before.loaded_unix_s));
+    assert!(after.loaded_ms_ago >= before.loaded_ms_ago);
+    let [before, after] = [&before, &after].map(|counted| of_method(counted, "calls", "counted"));
+    assert_eq!((after.calls - before.calls, after.failures - before.failures), (11, 4));
+    assert!(after.busy_us > before.busy_us);
+    // Another library in the same OSD counts for itself.
+    let other = counted(&mut cluster, object, LIBRARY);
+    assert_eq!(other.library, LIBRARY);
+    assert!(other.classes.iter().all(|class| class.name != "calls"));
+    assert_eq!(other.classes.len(), benthic_classes::registry().describe().len());
 }

@@ -1,0 +1,101 @@
+//! Asking the OSDs at every look how often the methods of their classes were called.
+
+use benthic_ceph::health::calls::{Answers, LibrarySums, Tally};
+use benthic_core::{Clock, LibraryCalls, Result, SystemClock};
+use benthic_rados::{Osd, RadosStore};
+use futures::{StreamExt, stream};
+use std::time::Duration;
+
+/// How long all of them may take together at one look. What is not told then is told at the next.
+const ANSWERS_LIMIT: Duration = Duration::from_secs(5);
+const QUESTIONS_AT_ONCE: usize = 64;
+/// An OSD that hangs, and those that wait for it, are noticed by the monitors sooner.
+const LOST_S: u64 = 60;
+
+/// An OSD, and a library that it has.
+pub struct Holder {
+    osd: Osd,
+    library: &'static str,
+    /// Whether the library counts, as far as it is known. One that does not is not asked again.
+    counts: bool,
+}
+
+impl Holder {
+    /// An OSD that described this library.
+    pub fn new(osd: Osd, library: &'static str) -> Holder {
+        Holder { osd, library, counts: true }
+    }
+}
+
+/// What was counted so far.
+#[derive(Default)]
+pub struct Calls {
+    clock: SystemClock,
+    tally: Tally,
+    /// Since when some OSD did not answer.
+    lost_since_unix_s: Option<u64>,
+}
+
+impl Calls {
+    /// Asks each of these OSDs, at the place that was found for it.
+    pub async fn look(&mut self, store: &RadosStore, now_unix_s: u64, holders: &mut [Holder]) {
+        let mut libraries: Vec<Answers> = Vec::new();
+        let mut asked = Vec::new();
+        for holder in holders {
+            let name = holder.library;
+            let index = libraries.iter().position(|known| known.library == name).unwrap_or_else(|| {
+                libraries.push(Answers { library: name.to_owned(), ..Answers::default() });
+                libraries.len() - 1
+            });
+            if holder.counts {
+                // It becomes one of the others when it answers.
+                libraries[index].osds_not_seen += 1;
+                asked.push((index, holder));
+            } else {
+                libraries[index].osds_not_counting += 1;
+            }
+        }
+        let questions = asked.into_iter().map(|(index, holder)| async move {
+            let answer = ask(store, holder).await;
+            holder.counts = !matches!(answer, Ok(None));
+            (index, answer)
+        });
+        let answers = stream::iter(questions).buffer_unordered(QUESTIONS_AT_ONCE);
+        let mut answers = answers.take_until(Box::pin(tokio::time::sleep(ANSWERS_LIMIT)));
+        while let Some((index, answer)) = answers.next().await {
+            let library = &mut libraries[index];
+            match answer {
+                Ok(Some(counted)) => library.counted.push(counted),
+                Ok(None) => library.osds_not_counting += 1,
+                Err(_) => continue,
+            }
+            library.osds_not_seen -= 1;
+        }
+        self.tally.add(now_unix_s, self.clock.monotonic_ms(), libraries);
+        let since = self.lost_since_unix_s.unwrap_or(now_unix_s);
+        self.lost_since_unix_s = (!self.tally.is_whole()).then_some(since);
+    }
+
+    /// Whether some OSD has not answered at its place for long, so that another place is to be found.
+    pub fn is_lost(&self, now_unix_s: u64) -> bool {
+        self.lost_since_unix_s.is_some_and(|since| now_unix_s.saturating_sub(since) >= LOST_S)
+    }
+
+    /// The sums for the page.
+    pub fn sums(&self) -> Vec<LibrarySums> {
+        self.tally.sums()
+    }
+
+    /// The sums for Prometheus.
+    pub fn text(&self) -> String {
+        self.tally.text()
+    }
+}
+
+async fn ask(store: &RadosStore, holder: &Holder) -> Result<Option<LibraryCalls>> {
+    match &holder.osd.place {
+        Some((pool, object)) => store.calls_at(pool, object, holder.library).await,
+        // It told what it has, so it had a place.
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,50 @@
+//! How often a method ran, and for how long.
+
+use benthic_core::MethodCalls;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The calls of one method in this process. Threads of the OSD add to it at once, and wait for nothing.
+#[derive(Default)]
+pub struct Count {
+    calls: AtomicU64,
+    failures: AtomicU64,
+    busy_ns: AtomicU64,
+}
+
+/// A call under way. It is counted when it ends, as a failure unless it says that it was none: also when it panics.
+struct Running<'a> {
+    count: &'a Count,
+    began: Instant,
+    has_failed: bool,
+}
+
+impl Count {
+    /// Runs a call and counts it.
+    pub fn of<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let mut running = Running { count: self, began: Instant::now(), has_failed: true };
+        let outcome = call();
+        running.has_failed = outcome.is_err();
+        outcome
+    }
+
+    /// The counts by now. A call that ends meanwhile may be in some of them only.
+    pub fn read(&self, name: &str) -> MethodCalls {
+        let busy = Duration::from_nanos(self.busy_ns.load(Ordering::Relaxed));
+        MethodCalls {
+            name: name.to_owned(),
+            calls: self.calls.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+            busy_us: u64::try_from(busy.as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let busy_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.count.calls.fetch_add(1, Ordering::Relaxed);
+        self.count.failures.fetch_add(u64::from(self.has_failed), Ordering::Relaxed);
+        self.count.busy_ns.fetch_add(busy_ns, Ordering::Relaxed);
+    }
+}
