@@ -41,7 +41,7 @@ pub struct Answers {
     pub osds_not_seen: usize,
 }
 
-/// The calls of classes since the first look, and how fast they came between the last two.
+/// The calls of classes since OSDs were asked first, and how fast they came between the last two times.
 #[derive(Default)]
 pub struct Tally {
     began: Option<Moment>,
@@ -82,7 +82,7 @@ struct Count {
 #[derive(Clone, Copy, Default)]
 struct Sum {
     total: Count,
-    /// `None` if nothing is known of the time between the last two looks.
+    /// `None` if nothing is known of the time between the last two times.
     lately: Option<Rate>,
 }
 
@@ -132,7 +132,7 @@ pub struct MethodSums {
     pub sums: Sums,
 }
 
-/// Sums over OSDs. Rates are those between the last two looks, `None` if nothing is known of that time.
+/// Sums over OSDs. Rates are those between the last two times that OSDs were asked, `None` if nothing is known of that time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sums {
     /// Calls.

@@ -1,4 +1,4 @@
-//! Asking the OSDs at every look how often the methods of their classes were called.
+//! Asking the OSDs again and again how often the methods of their classes were called.
 
 use benthic_ceph::health::calls::{Answers, LibrarySums, Tally};
 use benthic_core::{Clock, LibraryCalls, Result, SystemClock};
@@ -6,6 +6,9 @@ use benthic_rados::{Osd, RadosStore};
 use futures::{StreamExt, stream};
 use std::time::Duration;
 
+/// A question costs its OSD an entry in the log of a placement group, as a small write does, so they are asked at every fourth look,
+/// and sooner only if some have not told.
+const LOOKS_APART: u32 = 4;
 /// How long all of them may take together at one look. What is not told then is told at the next.
 const ANSWERS_LIMIT: Duration = Duration::from_secs(5);
 const QUESTIONS_AT_ONCE: usize = 64;
@@ -32,13 +35,20 @@ impl Holder {
 pub struct Calls {
     clock: SystemClock,
     tally: Tally,
+    /// Looks until they are asked again.
+    looks_left: u32,
     /// Since when some OSD did not answer.
     lost_since_unix_s: Option<u64>,
 }
 
 impl Calls {
-    /// Asks each of these OSDs, at the place that was found for it.
+    /// Asks each of these OSDs, at the place that was found for it, if it is time.
     pub async fn look(&mut self, store: &RadosStore, now_unix_s: u64, holders: &mut [Holder]) {
+        if self.looks_left > 0 && self.tally.is_whole() {
+            self.looks_left -= 1;
+            return;
+        }
+        self.looks_left = LOOKS_APART - 1;
         let mut libraries: Vec<Answers> = Vec::new();
         let mut asked = Vec::new();
         for holder in holders {

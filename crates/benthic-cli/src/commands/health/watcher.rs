@@ -128,7 +128,7 @@ impl<'a> Watcher<'a> {
         self
     }
 
-    /// Asks the OSDs at each look how often methods of classes were called.
+    /// Asks the OSDs again and again how often methods of classes were called.
     #[must_use]
     pub fn with_calls(mut self) -> Watcher<'a> {
         self.calls = Some(Calls::default());

@@ -380,7 +380,7 @@
             const own = (sums(one) || { methods: [] }).methods.find((method) => method.method === name);
             return [one.class + ' ' + name, ...called(own), own && own.calls ? ms(own.busy_us / 1000 / own.calls) : '\u2013'];
           })), 'cards')) : null,
-      el('p', { class: 'soft small' }, 'Calls since this server looked first, and how many came in a second between its last two looks. Every answer but success is a failure, ' +
+      el('p', { class: 'soft small' }, 'Calls since this server looked first, and how many came in a second between the last two times that it asked, every fourth look. Every answer but success is a failure, ' +
         'also that somebody else has a lock. Time is what they took of a second of one OSD\u2019s thread, in all OSDs together.'));
   }
 
