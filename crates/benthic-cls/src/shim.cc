@@ -114,7 +114,8 @@ constexpr std::array<cls_method_cxx_call_t, sizeof...(indices)> all_trampolines(
   return {{trampoline<indices>...}};
 }
 
-constexpr auto trampolines = all_trampolines(std::make_index_sequence<256>{});
+// 256 for the methods of a library, and two for those that every library has.
+constexpr auto trampolines = all_trampolines(std::make_index_sequence<258>{});
 
 }  // namespace
 

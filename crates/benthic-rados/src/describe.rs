@@ -30,6 +30,8 @@ pub(crate) const DESCRIBE: &CStr = c"benthic.describe";
 
 /// Classes that are remembered.
 const CLASSES_MAX: usize = 1_024;
+/// What a library answers is much shorter.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// How long it is not asked again whether a library has a class, so that most calls are one round trip. A library may be
 /// installed at any time, and an OSD that starts again may load another build of it.
 const ANSWER_HOLDS: Duration = Duration::from_secs(60);
@@ -197,7 +199,9 @@ pub(crate) async fn answer<T: DeserializeOwned>(
         }
         _ => Ok(completed.buffers.outputs().into_iter().find_map(|output| match output {
             // One of Ceph's own classes may answer anything.
-            StepOutput::Exec(output) => serde_json::from_slice(&output).ok(),
+            StepOutput::Exec(output) if output.len() <= ANSWER_BYTES_MAX => {
+                serde_json::from_slice(&output).ok()
+            }
             _ => None,
         })),
     }

@@ -13,8 +13,10 @@ use std::fmt::Write;
 const FORGET_MS: u64 = 24 * 60 * 60 * 1_000;
 /// Processes that are remembered of a library; others are not counted.
 const PROCESSES_MAX: usize = 100_000;
-/// Methods of a library: an OSD takes 256.
+/// Methods of a library that are told of.
 const METHODS_MAX: usize = 256;
+/// What tells a process, and names of classes and methods, are much shorter. A library of somebody else's may answer anything.
+const NAME_BYTES_MAX: usize = 256;
 
 /// Every metric of calls, in the order in which they are written. There is a sample for each method, however many OSDs there
 /// are: they are sums over OSDs.
@@ -25,7 +27,7 @@ pub const METRICS: [Metric; 4] = [
     ),
     metric("benthic_class_failures_total", "Of them, those whose answer was an error, refusals among them"),
     metric("benthic_class_busy_seconds_total", "How long threads of OSDs were in the method"),
-    metric("benthic_class_counting_osds", "OSDs that told at the last look what they counted"),
+    metric("benthic_class_counting_osds", "OSDs that told what they counted when they were asked last"),
 ];
 
 /// What the OSDs that have a library answered at one look.
@@ -228,6 +230,10 @@ impl Library {
         self.osds_not_counting += answers.osds_not_counting;
         self.osds_not_seen += answers.osds_not_seen;
         for counted in answers.counted {
+            if counted.process.len() > NAME_BYTES_MAX {
+                self.osds_not_seen += 1;
+                continue;
+            }
             let counts = self.counts(&counted);
             let is_new = counted.loaded_ms_ago < look.watched_ms.min(FORGET_MS);
             let (before, over_ms) = match self.processes.get(&counted.process) {
@@ -261,7 +267,8 @@ impl Library {
             for method in &class.methods {
                 let key = (class.name.clone(), method.name.clone());
                 let next = self.sums.len();
-                if next >= METHODS_MAX && !self.places.contains_key(&key) {
+                let is_too_long = key.0.len().max(key.1.len()) > NAME_BYTES_MAX;
+                if is_too_long || next >= METHODS_MAX && !self.places.contains_key(&key) {
                     continue;
                 }
                 let place = *self.places.entry(key).or_insert(next);

@@ -54,7 +54,7 @@ async fn export(args: ExporterArgs, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
     let mut watcher = Watcher::new(args.look, session).with_pools().with_calls();
     let seen = Arc::new(Seen { text: Mutex::default(), freshness: Freshness::new(args.interval) });
-    // What is wrong with the arguments or the caps is told before anybody asks.
+    // What is wrong with the arguments or the caps is told before anybody asks, if a monitor answers.
     seen.look(&mut watcher).await?;
     let url = format!("http://{address}/metrics");
     session.out.result(format_args!("serving {url}"), || json!({ "url": url }))?;

@@ -108,7 +108,7 @@ impl Gateway {
     /// A bucket, and an object in it that the caller may read. That there is none is told to those only who may list the bucket.
     ///
     /// The object is looked up while the bucket is, in the bucket as it was last seen: that is the same bucket nearly always. If it
-    /// will be read from its first byte on, the first of it may be fetched too.
+    /// will be read from its first byte on, and the caller may do everything in the bucket, the first of it may be on its way too.
     pub(super) async fn asked_to_read<T>(
         &self,
         request: &S3Request<T>,
@@ -118,8 +118,10 @@ impl Gateway {
     ) -> S3Result<(Asked, Object, Option<Ahead>)> {
         let version = version.map(super::objects::version).transpose()?;
         let subject = if version.is_some() { error::Subject::Version } else { error::Subject::Object };
+        let account = caller(request).account().map(str::to_owned);
+        let owns = |bucket: &Bucket| account.as_ref() == Some(&bucket.owner);
         let find = async |bucket: &Bucket| match version {
-            None if reads => self.sal.object_ahead(bucket, key).await,
+            None if reads && owns(bucket) => self.sal.object_ahead(bucket, key).await,
             version => Ok((self.sal.object(bucket, key, version).await?, None)),
         };
         let seen = self.lookups.seen(name);

@@ -6,13 +6,14 @@ use super::objects::home;
 use super::reader::{Piece, first_piece, read_piece};
 use crate::sal::{Ahead, Bucket, Id, Object, Objects};
 use benthic_core::Result;
-use futures::future::{Either, select};
+use futures::FutureExt;
+use futures::future::{Either, ready, select};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// Objects of which it is remembered where they were.
+/// Objects of which it is remembered where they were. Beyond that any one is forgotten for each that comes.
 const GUESSES_MAX: usize = 10_000;
 
 /// Where the data of objects were seen last, by bucket and key.
@@ -33,6 +34,11 @@ impl Guesses {
         self.by_key.lock().get(&(bucket, key.to_owned())).copied()
     }
 
+    /// Forgets where an object was that changes.
+    pub fn forget(&self, bucket: Id, key: &str) {
+        self.note(bucket, key, None);
+    }
+
     fn note(&self, bucket: Id, key: &str, seen: Option<Guess>) {
         let key = (bucket, key.to_owned());
         let mut by_key = self.by_key.lock();
@@ -40,8 +46,11 @@ impl Guesses {
             by_key.remove(&key);
             return;
         };
-        if by_key.len() >= GUESSES_MAX && !by_key.contains_key(&key) {
-            by_key.clear();
+        if by_key.len() >= GUESSES_MAX
+            && !by_key.contains_key(&key)
+            && let Some(any) = by_key.keys().next().cloned()
+        {
+            by_key.remove(&any);
         }
         by_key.insert(key, seen);
     }
@@ -64,15 +73,13 @@ impl PoolSal {
             }
             (found, now == Some(guess))
         });
-        let fetch = pin!(read_piece(Arc::clone(&self.data), data_object, guess.piece));
+        let fetch = read_piece(Arc::clone(&self.data), data_object, guess.piece).boxed();
         let ((found, is_right), data) = match select(look_up, fetch).await {
-            Either::Left((found, fetch)) if found.1 => (found, fetch.await),
-            Either::Left((found, _)) => return Ok((found.0?, None)),
-            Either::Right((data, look_up)) => (look_up.await, data),
+            Either::Left((found, fetch)) => (found, fetch),
+            Either::Right((data, look_up)) => (look_up.await, ready(data).boxed()),
         };
-        // What could not be fetched is asked for again by who reads, and its error is told there.
-        let ahead = data.ok().filter(|_| is_right).map(|data| Ahead { write: guess.piece.write, data });
-        Ok((found?, ahead))
+        let Piece { write, len_bytes, .. } = guess.piece;
+        Ok((found?, is_right.then_some(Ahead { write, len_bytes, data })))
     }
 }
 

@@ -30,6 +30,7 @@ impl PoolSal {
         let size_bytes = manifest.size_bytes();
         let needs_intent = !manifest.segments.is_empty();
         let shard = self.shard_of(bucket, key)?;
+        self.guesses.forget(bucket.id, key);
         let begun_ms = self.monotonic_ms();
         let reserve = match needs_intent && self.reserved.is_wanted(&shard, begun_ms) {
             true => Some(Reserve {
@@ -260,6 +261,7 @@ impl Objects for PoolSal {
         wire::check_key(&delete.key)?;
         let write = self.options.environment.draw_id()?;
         let shard = self.shard_of(bucket, &delete.key)?;
+        self.guesses.forget(bucket.id, &delete.key);
         let input = wire::Delete {
             times: self.times(),
             write,

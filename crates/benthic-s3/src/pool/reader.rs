@@ -20,8 +20,8 @@ pub(super) struct PoolReader {
     names: Names,
     bucket: Id,
     pieces: Pieces,
-    /// What was fetched before, which may be the first piece.
-    there: Option<Ahead>,
+    /// What is on its way already, which may be the first piece.
+    begun: Option<Ahead>,
     ahead: FuturesOrdered<BoxFuture<'static, Result<Bytes>>>,
     reads_ahead: usize,
     clock: Arc<dyn Clock>,
@@ -35,14 +35,13 @@ pub(super) struct Piece {
     pub write: Id,
     pub chunk: u32,
     offset_bytes: u64,
-    len_bytes: u64,
+    pub len_bytes: u64,
 }
 
 impl Piece {
-    /// The data of this piece, if that is what they are.
-    fn data_in(&self, there: Ahead) -> Option<Bytes> {
-        let is_first = (self.write, self.chunk, self.offset_bytes) == (there.write, 0, 0);
-        (is_first && self.len_bytes == there.data.len() as u64).then_some(there.data)
+    /// Whether this is what is on its way.
+    fn is_begun(&self, begun: &Ahead) -> bool {
+        (self.write, self.chunk, self.offset_bytes, self.len_bytes) == (begun.write, 0, 0, begun.len_bytes)
     }
 }
 
@@ -110,7 +109,7 @@ impl PoolReader {
         bucket: Id,
         manifest: &Manifest,
         range: Range<u64>,
-        ahead: Option<Ahead>,
+        begun: Option<Ahead>,
         options: &Options,
     ) -> PoolReader {
         let clock = Arc::clone(&options.environment.clock);
@@ -119,7 +118,7 @@ impl PoolReader {
             names,
             bucket,
             pieces: pieces(manifest, range),
-            there: ahead,
+            begun,
             ahead: FuturesOrdered::new(),
             reads_ahead: options.reads_ahead,
             begun_ms: clock.monotonic_ms(),
@@ -159,8 +158,8 @@ impl Reader for PoolReader {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         while self.ahead.len() <= self.reads_ahead {
             let Some(piece) = self.pieces.next() else { break };
-            if let Some(data) = self.there.take().and_then(|there| piece.data_in(there)) {
-                self.ahead.push_back(Box::pin(futures::future::ready(Ok(data))));
+            if let Some(begun) = self.begun.take_if(|begun| piece.is_begun(begun)) {
+                self.ahead.push_back(begun.data);
                 continue;
             }
             let object = self.names.chunk(self.bucket, piece.write, piece.chunk)?;

@@ -86,6 +86,7 @@ impl Uploads for PoolSal {
     ) -> Result<VersionId> {
         wire::check_key(key)?;
         let shard = self.shard_of(bucket, key)?;
+        self.guesses.forget(bucket.id, key);
         let input = Complete {
             times: self.times(),
             upload,

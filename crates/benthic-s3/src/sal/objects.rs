@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use std::ops::Range;
 
 /// How many deletions of [`Objects::delete_many`] run at once.
@@ -35,13 +36,14 @@ pub struct Object {
     pub manifest: Manifest,
 }
 
-/// The first of an object's data, fetched while the object was looked up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The first of an object's data, which are on their way since the object was looked up.
 pub struct Ahead {
     /// The write that made them: that of the first segment.
     pub write: Id,
-    /// From the first byte on.
-    pub data: Bytes,
+    /// How many, from the first byte on.
+    pub len_bytes: u64,
+    /// They, when they have arrived.
+    pub data: BoxFuture<'static, Result<Bytes>>,
 }
 
 /// What a written object is to be, as far as that is known only at its end.
@@ -141,7 +143,7 @@ pub trait Objects: Send + Sync {
     async fn object(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Result<Object>;
 
     /// The current version, for a caller that is about to read it from its first byte on: a driver that can guess where its data
-    /// are fetches the first of them meanwhile. They are only given if they are those of the version.
+    /// are begins to fetch the first of them meanwhile. They are only given if they are those of the version, and not waited for.
     ///
     /// # Errors
     /// As [`Objects::object`].
@@ -149,7 +151,7 @@ pub trait Objects: Send + Sync {
         Ok((self.object(bucket, key, None).await?, None))
     }
 
-    /// Reads a range of an object's data. What is there of them already need not be fetched.
+    /// Reads a range of an object's data. What is on its way already is not fetched again.
     ///
     /// # Errors
     /// `InvalidArgument` if the range is not within the object.

@@ -19,7 +19,7 @@ pub mod versions;
 
 use benthic_core::{Clock, ErrorKind, ListRequest, ManualClock, Namespaces, ObjectId, Pool, Result};
 use benthic_s3::sal::{
-    Ahead, Attributes, Bucket, Condition, Delete, Deleted, Entry, Finish, Id, List, ListedVersion, NewBucket,
+    Attributes, Bucket, Condition, Delete, Deleted, Entry, Finish, Id, List, ListedVersion, NewBucket,
     Object, PartOf, PartRef, Pending, Reader, Sal, VersionId, Versioning, What, Written,
 };
 use benthic_s3::{Environment, Options, PoolSal, SystemRandom};
@@ -105,12 +105,13 @@ impl Case {
         self.read(bucket, &self.object(bucket, key))
     }
 
-    /// An object, what was fetched of it while it was looked up, and its data, read with that.
-    pub fn get_ahead(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<Ahead>, Vec<u8>)> {
+    /// An object, how much of it was on its way when it had been looked up, and its data, read with that.
+    pub fn get_ahead(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<u64>, Vec<u8>)> {
         block_on(async {
             let (object, ahead) = self.sal.object_ahead(bucket, key).await?;
-            let reader = self.sal.read(bucket, &object, object.all(), ahead.clone()).await?;
-            Ok((object, ahead, rest(reader).await?))
+            let ahead_bytes = ahead.as_ref().map(|ahead| ahead.len_bytes);
+            let reader = self.sal.read(bucket, &object, object.all(), ahead).await?;
+            Ok((object, ahead_bytes, rest(reader).await?))
         })
     }
 

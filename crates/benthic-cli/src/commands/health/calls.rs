@@ -19,14 +19,14 @@ const LOST_S: u64 = 60;
 pub struct Holder {
     osd: Osd,
     library: &'static str,
-    /// Whether the library counts, as far as it is known. One that does not is not asked again.
-    counts: bool,
+    /// Whether the library counts; not known before it answered. One that does not is not asked again.
+    counts: Option<bool>,
 }
 
 impl Holder {
     /// An OSD that described this library.
     pub fn new(osd: Osd, library: &'static str) -> Holder {
-        Holder { osd, library, counts: true }
+        Holder { osd, library, counts: None }
     }
 }
 
@@ -49,6 +49,7 @@ impl Calls {
             return;
         }
         self.looks_left = LOOKS_APART - 1;
+        let now_ms = self.clock.monotonic_ms();
         let mut libraries: Vec<Answers> = Vec::new();
         let mut asked = Vec::new();
         for holder in holders {
@@ -57,7 +58,7 @@ impl Calls {
                 libraries.push(Answers { library: name.to_owned(), ..Answers::default() });
                 libraries.len() - 1
             });
-            if holder.counts {
+            if holder.counts != Some(false) {
                 // It becomes one of the others when it answers.
                 libraries[index].osds_not_seen += 1;
                 asked.push((index, holder));
@@ -67,21 +68,23 @@ impl Calls {
         }
         let questions = asked.into_iter().map(|(index, holder)| async move {
             let answer = ask(store, holder).await;
-            holder.counts = !matches!(answer, Ok(None));
-            (index, answer)
+            let counts = answer.as_ref().ok().map(Option::is_some);
+            // One that counted does not stop: by now another OSD answers at its place.
+            holder.counts = holder.counts.or(counts);
+            (index, answer, holder.counts)
         });
         let answers = stream::iter(questions).buffer_unordered(QUESTIONS_AT_ONCE);
         let mut answers = answers.take_until(Box::pin(tokio::time::sleep(ANSWERS_LIMIT)));
-        while let Some((index, answer)) = answers.next().await {
+        while let Some((index, answer, counts)) = answers.next().await {
             let library = &mut libraries[index];
             match answer {
                 Ok(Some(counted)) => library.counted.push(counted),
-                Ok(None) => library.osds_not_counting += 1,
-                Err(_) => continue,
+                Ok(None) if counts == Some(false) => library.osds_not_counting += 1,
+                Ok(None) | Err(_) => continue,
             }
             library.osds_not_seen -= 1;
         }
-        self.tally.add(now_unix_s, self.clock.monotonic_ms(), libraries);
+        self.tally.add(now_unix_s, now_ms, libraries);
         let since = self.lost_since_unix_s.unwrap_or(now_unix_s);
         self.lost_since_unix_s = (!self.tally.is_whole()).then_some(since);
     }

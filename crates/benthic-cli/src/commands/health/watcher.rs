@@ -283,7 +283,7 @@ impl<'a> Watcher<'a> {
     }
 
     async fn keep_reading(&mut self, snapshot: Snapshot) {
-        if is_moving(&snapshot) {
+        if is_moving(&snapshot) || snapshot.fsid.is_empty() {
             return;
         }
         let usage = snapshot.usage.as_ref();

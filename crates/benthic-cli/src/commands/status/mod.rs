@@ -78,7 +78,7 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
         saved_at_ms: 0,
         last: Value::Null,
     };
-    // What is wrong with the arguments, the caps or the file is told before anybody asks.
+    // What is wrong with the arguments, the caps or the file is told before anybody asks, if a monitor answers.
     tokio::select! {
         looked = board.look(&page, session) => looked?,
         () = interrupt::wait() => return Err(Failure::Interrupted),
@@ -129,8 +129,7 @@ impl Board<'_> {
     async fn look(&mut self, page: &Page, session: &Session) -> Result<()> {
         let (report, overview) = self.watcher.look_around().await?;
         if self.fsid.is_empty() && !report.fsid.is_empty() {
-            self.fsid.clone_from(&report.fsid);
-            if let Err(error) = self.go_on().await {
+            if let Err(error) = self.go_on(&report.fsid).await {
                 if self.last.is_null() {
                     return Err(error);
                 }
@@ -138,6 +137,8 @@ impl Board<'_> {
                 self.file = None;
                 session.out.warning(format_args!("{error}; nothing is kept there until the next start"));
             }
+            // Not before: what was not read is not written over.
+            self.fsid.clone_from(&report.fsid);
         }
         self.history.add(&Sample::of(&report, overview.io), self.interval_s);
         self.last = json!({
@@ -160,9 +161,9 @@ impl Board<'_> {
     }
 
     /// Goes on with what the file has of this cluster.
-    async fn go_on(&mut self) -> Result<()> {
+    async fn go_on(&mut self, fsid: &str) -> Result<()> {
         if let Some(file) = self.file.clone() {
-            let fsid = self.fsid.clone();
+            let fsid = fsid.to_owned();
             let (history, readings) = blocking(move || history::read(&file, &fsid)).await?;
             self.history.go_on_from(history);
             self.watcher.go_on_from(readings);
