@@ -3,11 +3,10 @@
 //! An OSD counts since it started. What is told here is counted since the first look, so that an OSD that starts again takes
 //! nothing back: what it counted until the look before is in the sums, and it goes on from 0.
 
-use super::metrics::{Metric, escaped, metric};
+use super::metrics::{Metric, Text, counter, metric};
 use benthic_core::{LibraryCalls, MethodCalls};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
 
 /// A process that was not seen for so long is forgotten. One that is older than that is never taken for a new one.
 const FORGET_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -20,13 +19,13 @@ const NAME_BYTES_MAX: usize = 256;
 
 /// Every metric of calls, in the order in which they are written. There is a sample for each method, however many OSDs there
 /// are: they are sums over OSDs.
-pub const METRICS: [Metric; 4] = [
-    metric(
+pub static METRICS: [Metric; 4] = [
+    counter(
         "benthic_class_calls_total",
         "Calls of a method of a class, in all OSDs that count, since the exporter began",
     ),
-    metric("benthic_class_failures_total", "Of them, those whose answer was an error, refusals among them"),
-    metric("benthic_class_busy_seconds_total", "How long threads of OSDs were in the method"),
+    counter("benthic_class_failures_total", "Of them, those whose answer was an error, refusals among them"),
+    counter("benthic_class_busy_seconds_total", "How long threads of OSDs were in the method"),
     metric("benthic_class_counting_osds", "OSDs that told what they counted when they were asked last"),
 ];
 
@@ -189,31 +188,20 @@ impl Tally {
 
     /// The sums for Prometheus, in its text format.
     pub fn text(&self) -> String {
-        let sums = self.sums();
-        let mut samples: [String; METRICS.len()] = Default::default();
-        for library in &sums {
-            let name = escaped(&library.library);
-            let _ = writeln!(samples[3], "{}{{library=\"{name}\"}} {}", METRICS[3].name, library.osds);
+        let mut text = Text::new(&METRICS);
+        for library in &self.sums() {
+            let name = ("library", library.library.as_str());
+            text.add("benthic_class_counting_osds", &[name], library.osds);
             for class in &library.classes {
-                for method in &class.methods {
-                    let labels = format!(
-                        "library=\"{name}\",class=\"{}\",method=\"{}\"",
-                        escaped(&class.class),
-                        escaped(&method.method)
-                    );
-                    let busy_s = method.sums.busy_us as f64 / 1e6;
-                    let _ = writeln!(samples[0], "{}{{{labels}}} {}", METRICS[0].name, method.sums.calls);
-                    let _ = writeln!(samples[1], "{}{{{labels}}} {}", METRICS[1].name, method.sums.failures);
-                    let _ = writeln!(samples[2], "{}{{{labels}}} {busy_s}", METRICS[2].name);
+                for MethodSums { method, sums } in &class.methods {
+                    let labels = [name, ("class", &class.class), ("method", method)];
+                    text.add("benthic_class_calls_total", &labels, sums.calls);
+                    text.add("benthic_class_failures_total", &labels, sums.failures);
+                    text.add("benthic_class_busy_seconds_total", &labels, sums.busy_us as f64 / 1e6);
                 }
             }
         }
-        let mut text = String::new();
-        for (metric, samples) in METRICS.iter().zip(&samples).filter(|(_, samples)| !samples.is_empty()) {
-            let kind = if metric.name.ends_with("_total") { "counter" } else { "gauge" };
-            let _ = write!(text, "# HELP {0} {1}\n# TYPE {0} {kind}\n{samples}", metric.name, metric.help);
-        }
-        text
+        text.finish()
     }
 }
 

@@ -13,15 +13,21 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub struct Metric {
     /// The name.
     pub name: &'static str,
-    pub(super) help: &'static str,
+    help: &'static str,
+    kind: &'static str,
 }
 
 pub(super) const fn metric(name: &'static str, help: &'static str) -> Metric {
-    Metric { name, help }
+    Metric { name, help, kind: "gauge" }
+}
+
+/// One that only grows.
+pub(super) const fn counter(name: &'static str, help: &'static str) -> Metric {
+    Metric { name, help, kind: "counter" }
 }
 
 /// Every metric, in the order in which they are written.
-pub const METRICS: [Metric; 47] = [
+pub static METRICS: [Metric; 47] = [
     metric("benthic_health_verdict", "0 healthy, 1 degraded, 2 at risk, 3 down"),
     metric(
         "benthic_health_finding",
@@ -84,14 +90,19 @@ pub const METRICS: [Metric; 47] = [
 ];
 
 /// The text of one metric after the other.
-struct Text {
-    out: String,
+pub(super) struct Text {
+    metrics: &'static [Metric],
     samples: Vec<(&'static str, String)>,
 }
 
 impl Text {
-    fn add(&mut self, name: &'static str, labels: &[(&str, &str)], value: impl Display) {
-        debug_assert!(METRICS.iter().any(|metric| metric.name == name), "{name}");
+    /// Of these metrics, in their order.
+    pub fn new(metrics: &'static [Metric]) -> Text {
+        Text { metrics, samples: Vec::new() }
+    }
+
+    pub fn add(&mut self, name: &'static str, labels: &[(&str, &str)], value: impl Display) {
+        debug_assert!(self.metrics.iter().any(|metric| metric.name == name), "{name}");
         let mut line = name.to_owned();
         for (index, (label, value)) in labels.iter().enumerate() {
             let _ = write!(line, "{}{label}=\"{}\"", if index == 0 { '{' } else { ',' }, escaped(value));
@@ -108,29 +119,31 @@ impl Text {
     }
 
     /// All samples of a metric stand together, as the format wants it.
-    fn finish(mut self) -> String {
-        for metric in &METRICS {
+    pub fn finish(self) -> String {
+        let mut out = String::new();
+        for metric in self.metrics {
             let mut own = self.samples.iter().filter(|(name, _)| *name == metric.name).peekable();
             if own.peek().is_some() {
-                let _ = writeln!(self.out, "# HELP {0} {1}\n# TYPE {0} gauge", metric.name, metric.help);
+                let Metric { name, help, kind } = metric;
+                let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
             }
             for (_, line) in own {
-                self.out.push_str(line);
-                self.out.push('\n');
+                out.push_str(line);
+                out.push('\n');
             }
         }
-        self.out
+        out
     }
 }
 
 /// A pool may be called anything.
-pub(super) fn escaped(value: &str) -> String {
+fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// The report for Prometheus, and what pools hold and what clients do.
 pub fn text(report: &Report, overview: &Overview) -> String {
-    let mut text = Text { out: String::new(), samples: Vec::new() };
+    let mut text = Text::new(&METRICS);
     let numbers = &report.numbers;
     let verdict = Verdict::ALL.iter().position(|verdict| *verdict == report.verdict).unwrap_or_default();
     text.add("benthic_health_verdict", &[], verdict);

@@ -118,10 +118,9 @@ impl Gateway {
     ) -> S3Result<(Asked, Object, Option<Ahead>)> {
         let version = version.map(super::objects::version).transpose()?;
         let subject = if version.is_some() { error::Subject::Version } else { error::Subject::Object };
-        let account = caller(request).account().map(str::to_owned);
-        let owns = |bucket: &Bucket| account.as_ref() == Some(&bucket.owner);
+        let caller = caller(request);
         let find = async |bucket: &Bucket| match version {
-            None if reads && owns(bucket) => self.sal.object_ahead(bucket, key).await,
+            None if reads && owns(&caller, bucket) => self.sal.object_ahead(bucket, key).await,
             version => Ok((self.sal.object(bucket, key, version).await?, None)),
         };
         let seen = self.lookups.seen(name);
@@ -148,9 +147,14 @@ impl Gateway {
     }
 }
 
+/// Whether a bucket is of the caller's account.
+fn owns(caller: &Caller, bucket: &Bucket) -> bool {
+    caller.account() == Some(bucket.owner.as_str())
+}
+
 impl Asked {
     pub fn is_owner(&self) -> bool {
-        self.caller.account() == Some(self.bucket.owner.as_str())
+        owns(&self.caller, &self.bucket)
     }
 
     /// Whether the caller may list the bucket.

@@ -1,7 +1,7 @@
 //! Asking the OSDs again and again how often the methods of their classes were called.
 
 use benthic_ceph::health::calls::{Answers, LibrarySums, Tally};
-use benthic_core::{Clock, LibraryCalls, Result, SystemClock};
+use benthic_core::{Clock, SystemClock};
 use benthic_rados::{Osd, RadosStore};
 use futures::{StreamExt, stream};
 use std::time::Duration;
@@ -15,18 +15,20 @@ const QUESTIONS_AT_ONCE: usize = 64;
 /// An OSD that hangs, and those that wait for it, are noticed by the monitors sooner.
 const LOST_S: u64 = 60;
 
-/// An OSD, and a library that it has.
+/// Where an OSD is asked, and for a library that it has.
 pub struct Holder {
-    osd: Osd,
+    pool: String,
+    object: String,
     library: &'static str,
     /// Whether the library counts; not known before it answered. One that does not is not asked again.
     counts: Option<bool>,
 }
 
 impl Holder {
-    /// An OSD that described this library.
-    pub fn new(osd: Osd, library: &'static str) -> Holder {
-        Holder { osd, library, counts: None }
+    /// An OSD that described this library; `None` for one that has no place.
+    pub fn new(osd: &Osd, library: &'static str) -> Option<Holder> {
+        let (pool, object) = osd.place.clone()?;
+        Some(Holder { pool, object, library, counts: None })
     }
 }
 
@@ -67,7 +69,7 @@ impl Calls {
             }
         }
         let questions = asked.into_iter().map(|(index, holder)| async move {
-            let answer = ask(store, holder).await;
+            let answer = store.calls_at(&holder.pool, &holder.object, holder.library).await;
             let counts = answer.as_ref().ok().map(Option::is_some);
             // One that counted does not stop: by now another OSD answers at its place.
             holder.counts = holder.counts.or(counts);
@@ -102,13 +104,5 @@ impl Calls {
     /// The sums for Prometheus.
     pub fn text(&self) -> String {
         self.tally.text()
-    }
-}
-
-async fn ask(store: &RadosStore, holder: &Holder) -> Result<Option<LibraryCalls>> {
-    match &holder.osd.place {
-        Some((pool, object)) => store.calls_at(pool, object, holder.library).await,
-        // It told what it has, so it had a place.
-        None => Ok(None),
     }
 }

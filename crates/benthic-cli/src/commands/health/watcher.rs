@@ -338,7 +338,7 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
                 missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()), hurts);
         }
         let has_it = |osd: &&Osd| library.builds.iter().any(|build| build.osds.contains(&osd.id));
-        libraries.holders.extend(up.iter().filter(has_it).map(|osd| Holder::new(osd.clone(), name)));
+        libraries.holders.extend(up.iter().filter(has_it).filter_map(|osd| Holder::new(osd, name)));
         if !library.builds.is_empty() {
             let described = answers.iter().find_map(|(_, answer)| answer.as_ref().ok()?.clone());
             libraries.described.extend(described);
