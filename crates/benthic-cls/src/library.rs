@@ -145,7 +145,7 @@ impl Library {
         let description = serde_json::to_vec(&info).map_err(|error| {
             Error::new(ErrorKind::Internal, "the library cannot be described").with_source(error)
         })?;
-        let clock = SystemClock::default();
+        let clock = SystemClock;
         Ok(Library {
             name: name.to_owned(),
             description: Bytes::from(description),

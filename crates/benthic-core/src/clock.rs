@@ -1,27 +1,47 @@
 //! Time that a test can replace.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Where time comes from: of modification times and of deadlines.
+/// The source of modification times, deadlines and measured durations.
 pub trait Clock: Send + Sync {
     /// Nanoseconds since 1970 (UTC).
     fn unix_ns(&self) -> u64;
-    /// Milliseconds since some fixed moment; never goes back.
-    fn monotonic_ms(&self) -> u64;
-}
+    /// Time since a fixed moment in the past; never decreases.
+    fn monotonic(&self) -> Duration;
 
-/// The machine's clock.
-#[derive(Debug)]
-pub struct SystemClock {
-    started: Instant,
-}
-
-impl Default for SystemClock {
-    fn default() -> SystemClock {
-        SystemClock { started: Instant::now() }
+    /// [`Clock::monotonic`] in milliseconds.
+    fn monotonic_ms(&self) -> u64 {
+        u64::try_from(self.monotonic().as_millis()).unwrap_or(u64::MAX)
     }
 }
+
+/// Measures how long something takes: `Instant::now` and `elapsed`, on a clock that a test can replace.
+#[derive(Clone, Copy)]
+pub struct Stopwatch<'a> {
+    clock: &'a dyn Clock,
+    started: Duration,
+}
+
+impl<'a> Stopwatch<'a> {
+    /// Starts measuring.
+    pub fn start(clock: &'a dyn Clock) -> Stopwatch<'a> {
+        Stopwatch { clock, started: clock.monotonic() }
+    }
+
+    /// Time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.clock.monotonic().saturating_sub(self.started)
+    }
+}
+
+/// The machine's clock. All its values share one fixed moment, so their monotonic times can be compared.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+static FIXED_MOMENT: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
@@ -31,8 +51,10 @@ impl Clock for SystemClock {
             .map_or(0, |elapsed| u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn monotonic_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    fn monotonic(&self) -> Duration {
+        let fixed = *FIXED_MOMENT;
+        Instant::now().saturating_duration_since(fixed)
     }
 }
 
@@ -54,7 +76,7 @@ impl Clock for ManualClock {
         self.monotonic_ms().saturating_mul(1_000_000)
     }
 
-    fn monotonic_ms(&self) -> u64 {
-        self.now_ms.load(Ordering::SeqCst)
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.now_ms.load(Ordering::SeqCst))
     }
 }

@@ -34,6 +34,28 @@ pub enum ErrorKind {
     Internal,
 }
 
+/// The cause of an error, where one [kind](ErrorKind) has several causes that a program must tell apart. A cause belongs to one
+/// kind. It crosses the embedded engine's socket, so the order of the variants is part of that format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// `LimitExceeded`: the disk, the pool or the cluster has no space left.
+    StoreFull,
+    /// `LimitExceeded`: the quota of a bucket or an account is used up.
+    QuotaExceeded,
+}
+
+impl Reason {
+    /// All reasons, in the order of the variants.
+    pub const ALL: [Reason; 2] = [Reason::StoreFull, Reason::QuotaExceeded];
+
+    /// The kind that errors with this reason have.
+    pub fn kind(self) -> ErrorKind {
+        match self {
+            Reason::StoreFull | Reason::QuotaExceeded => K::LimitExceeded,
+        }
+    }
+}
+
 /// One row of the error table.
 #[derive(Debug)]
 pub struct ErrorRow {
@@ -190,6 +212,7 @@ pub struct Error(Box<Inner>);
 
 struct Inner {
     kind: ErrorKind,
+    reason: Option<Reason>,
     op: &'static str,
     message: String,
     context: Vec<(&'static str, String)>,
@@ -199,7 +222,15 @@ struct Inner {
 impl Error {
     /// An error with a message: lower case, no full stop, the next step where there is one.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Box::new(Inner { kind, op: "", message: message.into(), context: Vec::new(), source: None }))
+        let message = message.into();
+        Error(Box::new(Inner { kind, reason: None, op: "", message, context: Vec::new(), source: None }))
+    }
+
+    /// An error whose cause programs tell apart; its kind is that of the reason.
+    pub fn because(reason: Reason, message: impl Into<String>) -> Error {
+        let mut error = Error::new(reason.kind(), message);
+        error.0.reason = Some(reason);
+        error
     }
 
     /// The error of a failed system call.
@@ -241,11 +272,17 @@ impl Error {
         self
     }
 
-    /// The same error with another kind.
+    /// The same error with another kind, and without a reason that belongs to the old one.
     #[must_use]
     pub fn with_kind(mut self, kind: ErrorKind) -> Error {
         self.0.kind = kind;
+        self.0.reason = self.0.reason.filter(|reason| reason.kind() == kind);
         self
+    }
+
+    /// The cause, where one kind has several that programs tell apart.
+    pub fn reason(&self) -> Option<Reason> {
+        self.0.reason
     }
 
     /// What the caller should do.

@@ -24,6 +24,7 @@
 mod class;
 mod clock;
 mod context;
+mod environment;
 pub mod error;
 pub mod limits;
 mod meter;
@@ -35,9 +36,10 @@ pub use class::{
     BUILD, CALLS, Class, ClassCalls, ClassInfo, ClassRegistry, DESCRIBE, LibraryCalls, LibraryInfo, Method,
     MethodCalls, MethodFlags, MethodInfo, MethodResult,
 };
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
 pub use context::{LogLevel, MethodContext, MethodLimits, ObjectAccess, call_method};
-pub use error::{Action, Error, ErrorKind, Result};
+pub use environment::{Environment, Random, SystemRandom};
+pub use error::{Action, Error, ErrorKind, Reason, Result};
 pub use meter::Meter;
 pub use names::{ObjectAddress, ObjectId, PoolAddress, StoreUri};
 pub use op::{

@@ -28,7 +28,7 @@ impl Default for Options {
         Options {
             classes: ClassRegistry::new(),
             method_limits: MethodLimits::default(),
-            clock: Arc::new(SystemClock::default()),
+            clock: Arc::new(SystemClock),
             workers: (2 * cores).clamp(8, 64),
             log_bytes_max: 64 * 1024 * 1024,
             cache_bytes: 32 * 1024 * 1024,

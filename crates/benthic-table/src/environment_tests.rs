@@ -1,4 +1,5 @@
-use super::{Environment, pause};
+use super::{draw_id, pause};
+use benthic_core::Environment;
 use futures::executor::block_on;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 #[test]
 fn ids_differ() {
     let environment = Environment::default();
-    let ids: HashSet<_> = (0..1_000).map(|_| environment.draw_id().unwrap()).collect();
+    let ids: HashSet<_> = (0..1_000).map(|_| draw_id(&environment).unwrap()).collect();
     assert_eq!(ids.len(), 1_000);
 }
 

@@ -4,6 +4,7 @@
 //! So an index is first added to the head, whereupon new objects are written with its pages, and then the pages of the objects
 //! that are there are made, one by one, in any order, as often as it is interrupted. It is dropped the same way round.
 
+use crate::environment::draw_id;
 use crate::error::arrow;
 use crate::head::Head;
 use crate::heads::Attempts;
@@ -72,7 +73,7 @@ impl Table {
     /// `InvalidArgument` for columns that are not there, with a hint, none, too many or one twice; `Unsupported` for types that
     /// cannot be indexed and for a pool without omap; `LimitExceeded` for too many indexes; `NotFound`, `Busy`.
     pub async fn add_index(&self, columns: &[&str]) -> Result<Index> {
-        let mut attempts = Attempts::new(self.environment.draw_id()?);
+        let mut attempts = Attempts::new(draw_id(&self.environment)?);
         loop {
             attempts.next().await.map_err(|error| self.heads.named(error))?;
             let (mut head, version) = self.live().await?;
@@ -136,7 +137,7 @@ impl Table {
             }
             Ok(())
         };
-        self.commit(self.environment.draw_id()?, change).await?;
+        self.commit(draw_id(&self.environment)?, change).await?;
         seen.ok_or_else(|| Error::new(ErrorKind::Internal, "an index was dropped that was never seen"))
     }
 }

@@ -71,8 +71,8 @@ mod vacuum;
 mod wire;
 mod writer;
 
+pub use benthic_core::{Environment, Random, SystemRandom};
 pub use benthic_index::Definition as Index;
-pub use environment::{Environment, Random, SystemRandom};
 pub use error::suggest;
 pub use evolve::{Alter, adapt};
 pub use fsck::Checked;

@@ -1,5 +1,6 @@
 use super::{FileEntry, ListWriter};
 use crate::Environment;
+use crate::environment::draw_id;
 use crate::head::{LISTS_MAX, Operation};
 use crate::ids::{Id, Role, TableObject};
 use crate::schema::TableSchema;
@@ -28,7 +29,7 @@ fn schema() -> Schema {
 
 /// Adds a list of `objects` data objects that nobody wrote. The values of column 0 ascend from object to object.
 async fn commit_list(table: &Table, objects: u64) {
-    let writer = table.environment.draw_id().unwrap();
+    let writer = draw_id(&table.environment).unwrap();
     let schema = table.head().await.unwrap().current().unwrap().1.clone();
     let mut lists = ListWriter::new(table.pool().clone(), table.id(), writer, 0, &schema);
     for number in 0..objects {

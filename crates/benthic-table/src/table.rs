@@ -1,6 +1,6 @@
 //! A table by name: made, opened, listed, changed.
 
-use crate::environment::Environment;
+use crate::environment::draw_id;
 use crate::error::suggest;
 use crate::evolve::{Alter, altered};
 use crate::head::{Head, OBJECT_BYTES_TARGET, Operation, SnapshotRef, State};
@@ -10,6 +10,7 @@ use crate::partition::Partitioning;
 use crate::schema::TableSchema;
 use crate::snapshot::Snapshot;
 use arrow::datatypes::Schema;
+use benthic_core::Environment;
 use benthic_core::{Error, ErrorKind, Pool, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -105,7 +106,7 @@ impl Table {
     ) -> Result<Table> {
         let heads = Heads::new(pool, name)?;
         definition.check().map_err(|error| heads.named(error))?;
-        let (id, writer) = (environment.draw_id()?, environment.draw_id()?);
+        let (id, writer) = (draw_id(&environment)?, draw_id(&environment)?);
         let next_field_id = definition.schema.columns().iter().map(|column| column.id).max().unwrap_or(0);
         let mut head = Head {
             id,
@@ -303,7 +304,7 @@ impl Table {
     /// # Errors
     /// `InvalidArgument` for a change that cannot be, with a hint; `LimitExceeded`; `NotFound`; `Busy`.
     pub async fn alter(&self, changes: &[Alter]) -> Result<Snapshot> {
-        let writer = self.environment.draw_id()?;
+        let writer = draw_id(&self.environment)?;
         let now_ms = self.environment.unix_ms();
         let ((), head) = self
             .commit(writer, |head| {

@@ -1,11 +1,12 @@
 //! Removing what nobody needs: old snapshots, what crashed writers left, whole tables.
 
-use crate::environment::Environment;
+use crate::environment::draw_id;
 use crate::head::{Head, State};
 use crate::heads::{Heads, list_names};
 use crate::ids::{Id, TableObject};
 use crate::list::{FileEntry, read_list};
 use crate::object;
+use benthic_core::Environment;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
 use futures::stream::TryStreamExt;
 use std::collections::HashSet;
@@ -73,7 +74,7 @@ pub async fn vacuum(
     let now_ms = environment.unix_ms();
     let mut done = Vacuumed::default();
     let ((), head) = heads
-        .commit(environment.draw_id()?, |head| {
+        .commit(draw_id(environment)?, |head| {
             if head.state == State::Live {
                 done = trim(head, options, now_ms);
             }
@@ -167,7 +168,7 @@ pub async fn drop_table(
 ) -> Result<Dropped> {
     let heads = Heads::new(pool, table)?;
     let ((), head) = heads
-        .commit(environment.draw_id()?, |head| {
+        .commit(draw_id(environment)?, |head| {
             head.state = State::Dropping;
             Ok(())
         })

@@ -194,7 +194,7 @@ fn list(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
 
 /// A context has no time of day; see the head of this file for whose this is. All that depends on it takes it as an argument.
 fn now_ms() -> u64 {
-    SystemClock::default().unix_ns() / 1_000_000
+    SystemClock.unix_ns() / 1_000_000
 }
 
 fn expiry(input: &Input, now_ms: u64) -> Option<u64> {

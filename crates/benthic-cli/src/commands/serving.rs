@@ -65,7 +65,7 @@ pub struct Freshness {
 impl Freshness {
     /// It is looked at every so many seconds, from now on.
     pub fn new(interval_s: u64) -> Freshness {
-        let clock = SystemClock::default();
+        let clock = SystemClock;
         let at_ms = Mutex::new(clock.monotonic_ms());
         Freshness { clock, at_ms, interval_ms: interval_s * 1_000 }
     }

@@ -338,7 +338,7 @@ fn digest_of_all<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
 
 /// Something that no other run has.
 fn unique() -> String {
-    format!("{}.{}", std::process::id(), SystemClock::default().unix_ns())
+    format!("{}.{}", std::process::id(), SystemClock.unix_ns())
 }
 
 /// As many jobs as memory has room for pieces.

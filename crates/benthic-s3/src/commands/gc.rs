@@ -10,6 +10,7 @@ use benthic_s3::{Environment, Options, PoolSal};
 use clap::Subcommand;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub const EXAMPLES: &str = "Examples:\n  benthic s3 gc status\n  benthic s3 gc run";
 
@@ -43,8 +44,8 @@ impl Clock for Later {
         self.clock.unix_ns().saturating_add(self.by_ms.saturating_mul(1_000_000))
     }
 
-    fn monotonic_ms(&self) -> u64 {
-        self.clock.monotonic_ms()
+    fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
     }
 }
 
@@ -52,7 +53,7 @@ impl Clock for Later {
 fn impatient() -> Options {
     let options = Options::default();
     let by_ms = options.lease_ms + options.grace_ms + options.outcome_ms;
-    let clock = Arc::new(Later { clock: SystemClock::default(), by_ms });
+    let clock = Arc::new(Later { clock: SystemClock, by_ms });
     Options { grace_ms: 0, environment: Environment { clock, ..options.environment }, ..options }
 }
 

@@ -138,7 +138,7 @@ impl Gateway {
         let copied = copied.map_err(error::object)?;
         let mut result = CopyObjectResult {
             e_tag: Some(told_etag(&source.etag)),
-            last_modified: Some(timestamp(self.environment.now_ms())),
+            last_modified: Some(timestamp(self.environment.unix_ms())),
             checksum_type: kept.as_ref().map(Kept::put_type),
             ..CopyObjectResult::default()
         };

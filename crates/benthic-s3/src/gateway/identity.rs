@@ -4,8 +4,8 @@
 //! secret is sealed.
 
 use super::seal::Sealer;
-use crate::environment::Environment;
 use crate::sal::{RecordChange, RecordKind, Sal};
+use benthic_core::Environment;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -130,7 +130,7 @@ impl Identities {
     /// `InvalidArgument`, `AlreadyExists`.
     pub async fn create_account(&self, name: &str) -> Result<Account> {
         check_name(name)?;
-        let account = Account { form: FORM, created_ms: self.environment.now_ms(), suspended: false };
+        let account = Account { form: FORM, created_ms: self.environment.unix_ms(), suspended: false };
         let changes = [change(RecordKind::Account, name, None, Some(&account))?];
         self.swap(&changes, |error| exists(error, "account", name)).await?;
         Ok(account)
@@ -143,7 +143,7 @@ impl Identities {
     pub async fn create_user(&self, account: &str, name: &str) -> Result<User> {
         check_name(name)?;
         let found = self.account(account).await?;
-        let user = User { form: FORM, created_ms: self.environment.now_ms() };
+        let user = User { form: FORM, created_ms: self.environment.unix_ms() };
         let changes = [
             // With the account as it is: nobody removes it meanwhile.
             change(RecordKind::Account, account, Some(&found), Some(&found))?,
@@ -164,7 +164,7 @@ impl Identities {
         let secret = self.draw("", SECRET_LEN, letters)?;
         let key = Key {
             form: FORM,
-            created_ms: self.environment.now_ms(),
+            created_ms: self.environment.unix_ms(),
             account: account.to_owned(),
             user: user.to_owned(),
             suspended: false,

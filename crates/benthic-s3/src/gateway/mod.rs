@@ -31,8 +31,8 @@ mod uploads;
 
 pub use http::{Limits, Server};
 
-use crate::environment::Environment;
 use crate::sal::{Bucket, Sal};
+use benthic_core::Environment;
 use benthic_core::ErrorKind;
 use s3s::dto::Timestamp;
 use s3s::{S3Result, s3_error};

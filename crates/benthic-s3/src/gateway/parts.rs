@@ -109,7 +109,7 @@ impl Gateway {
         writer.finish(finish).await.map_err(error::upload)?;
         let mut result = CopyPartResult {
             e_tag: Some(told_etag(&etag)),
-            last_modified: Some(timestamp(self.environment.now_ms())),
+            last_modified: Some(timestamp(self.environment.unix_ms())),
             ..CopyPartResult::default()
         };
         tell!(result, Some(&verified.checksum));

@@ -1,6 +1,6 @@
 //! Sealing of secrets: XChaCha20-Poly1305 under a key that is in a file outside of the store. Who has the store alone has no secrets.
 
-use crate::environment::Environment;
+use benthic_core::Environment;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};

@@ -5,6 +5,7 @@ use super::call::all;
 use super::directory::{
     Limbo, Record, Swap, bucket_key, check_most, check_name, decode_bucket, limbo_key, name_in, owner_key,
 };
+use crate::environment::draw_id;
 use crate::sal::limits::{BUCKET_ATTRIBUTES_BYTES_MAX, BUCKET_NAME_BYTES_MAX, SHARDS_MAX};
 use crate::sal::{Bucket, BucketCheck, Buckets, NewBucket, Usage, Versioning};
 use async_trait::async_trait;
@@ -95,7 +96,7 @@ impl Buckets for PoolSal {
             .with("shards_max", SHARDS_MAX));
         }
         let bucket = Bucket {
-            id: self.options.environment.draw_id()?,
+            id: draw_id(&self.options.environment)?,
             created_ms: self.now_ms(),
             shards,
             revision: 1,

@@ -19,9 +19,9 @@ mod reserved;
 mod uploads;
 mod writer;
 
-use crate::environment::Environment;
 use crate::sal::{Capabilities, Sal};
 use ahead::Guesses;
+use benthic_core::Environment;
 use benthic_core::{Pool, Result, WriteOp};
 use layout::Names;
 use reserved::Reserved;
@@ -90,7 +90,7 @@ impl PoolSal {
     }
 
     fn now_ms(&self) -> u64 {
-        self.options.environment.now_ms()
+        self.options.environment.unix_ms()
     }
 
     /// By the clock that never goes back.

@@ -5,6 +5,7 @@ use super::reader::PoolReader;
 use super::reserved::Intent;
 use super::writer::PoolWriter;
 use super::{PoolSal, layout};
+use crate::environment::draw_id;
 use crate::sal::{
     Ahead, Attributes, Bucket, Buckets, Delete, Deleted, Finish, List, Listed, Manifest, Object, Objects,
     PartOf, Reader, VersionId, Versioning, Writer, Written,
@@ -34,7 +35,7 @@ impl PoolSal {
         let begun_ms = self.monotonic_ms();
         let reserve = match needs_intent && self.reserved.is_wanted(&shard, begun_ms) {
             true => Some(Reserve {
-                write: self.options.environment.draw_id()?,
+                write: draw_id(&self.options.environment)?,
                 expires_ms: self.now_ms().saturating_add(self.options.lease_ms),
             }),
             false => None,
@@ -214,7 +215,7 @@ impl Objects for PoolSal {
             return Err(Error::new(ErrorKind::NotFound, "a delete marker cannot be copied"));
         }
         self.check_quota(bucket, 1, source.size_bytes).await?;
-        let write = self.options.environment.draw_id()?;
+        let write = draw_id(&self.options.environment)?;
         if source.manifest.segments.is_empty() {
             return self.put(bucket, key, write, Manifest::default(), finish).await;
         }
@@ -259,7 +260,7 @@ impl Objects for PoolSal {
 
     async fn delete(&self, bucket: &Bucket, delete: &Delete) -> Result<Deleted> {
         wire::check_key(&delete.key)?;
-        let write = self.options.environment.draw_id()?;
+        let write = draw_id(&self.options.environment)?;
         let shard = self.shard_of(bucket, &delete.key)?;
         self.guesses.forget(bucket.id, &delete.key);
         let input = wire::Delete {

@@ -2,6 +2,7 @@
 
 use super::PoolSal;
 use super::call::{done_anyway, omap_range};
+use crate::environment::draw_id;
 use crate::sal::{Attributes, Bucket, Finish, Id, Part, PartRef, Upload, Uploads, VersionId, Versioning};
 use async_trait::async_trait;
 use benthic_classes::bucket::codec::Wire;
@@ -43,7 +44,7 @@ impl PoolSal {
 impl Uploads for PoolSal {
     async fn create_upload(&self, bucket: &Bucket, key: &str, attributes: Attributes) -> Result<Id> {
         wire::check_key(key)?;
-        let upload = self.options.environment.draw_id()?;
+        let upload = draw_id(&self.options.environment)?;
         let input = NewUpload { upload, key: key.to_owned(), now_ms: self.now_ms(), attributes };
         self.call_open(bucket, &self.shard_of(bucket, key)?, "upload", &input).await?;
         Ok(upload)

@@ -2,6 +2,7 @@
 
 use super::call::write_again;
 use super::{PoolSal, layout};
+use crate::environment::draw_id;
 use crate::sal::{Bucket, Condition, Finish, Id, Manifest, PartOf, Segment, VersionId, Writer, Written};
 use async_trait::async_trait;
 use benthic_classes::bucket::state::Chunks;
@@ -48,7 +49,7 @@ impl PoolWriter {
     ) -> Result<PoolWriter> {
         Ok(PoolWriter {
             shard: sal.shard_of(&bucket, key)?,
-            write: sal.options.environment.draw_id()?,
+            write: draw_id(&sal.options.environment)?,
             key: key.to_owned(),
             part,
             chunk_bytes: layout::chunk_bytes(size_bytes),

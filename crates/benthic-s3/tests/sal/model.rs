@@ -83,7 +83,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 pub fn random_operations_do_what_the_oracle_does(case: &Case) {
     use benthic_core::{Clock, SystemClock};
     let seed = std::env::var("BENTHIC_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed: u64 = seed.unwrap_or_else(|| SystemClock::default().unix_ns());
+    let seed: u64 = seed.unwrap_or_else(|| SystemClock.unix_ns());
     let case = std::panic::AssertUnwindSafe(case);
     let run = std::panic::catch_unwind(|| random_rounds(&case, seed));
     assert!(run.is_ok(), "to run this again set BENTHIC_TEST_SEED={seed}");

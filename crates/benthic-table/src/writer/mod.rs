@@ -3,6 +3,7 @@
 mod commit;
 mod encode;
 
+use crate::environment::draw_id;
 use crate::error;
 use crate::evolve::{Alter, compact, conform, rows_bytes, strangers};
 use crate::head::{INTENTS_MAX, Intent, ListRef};
@@ -101,7 +102,7 @@ impl Table {
     /// # Errors
     /// `NotFound` if the table was dropped; `LimitExceeded` for too many writers at once; `Busy`.
     pub async fn writer(&self, options: WriterOptions) -> Result<Writer> {
-        let id = self.environment.draw_id()?;
+        let id = draw_id(&self.environment)?;
         let time_ms = self.environment.unix_ms();
         let ((), head) = self
             .commit(id, |head| {

@@ -19,12 +19,13 @@ pub const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 pub struct Counted(AtomicU64);
 
 impl Random for Counted {
-    fn random_u64(&self) -> Result<u64> {
+    fn fill(&self, bytes: &mut [u8]) -> Result<()> {
         let mut z =
             self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Ok(z ^ (z >> 31))
+        bytes.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes()[..bytes.len()]);
+        Ok(())
     }
 }
 

@@ -87,7 +87,7 @@ impl Case<'_> {
 }
 
 fn run_case(subject: &Subject, name: &str, case: impl AsyncFnOnce(&Case<'_>)) {
-    let unique = SystemClock::default().unix_ns();
+    let unique = SystemClock.unix_ns();
     let namespace = format!("{name}.{}.{unique}", std::process::id());
     block_on(case(&Case { subject, namespace }));
 }

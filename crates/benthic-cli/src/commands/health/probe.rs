@@ -32,7 +32,7 @@ impl Prober {
     pub fn new(pool: Arc<dyn Pool>) -> Result<Prober> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let name = format!("benthic-health-probe.{}", host.trim());
-        let mark = format!("{}.{}.", SystemClock::default().unix_ns(), std::process::id());
+        let mark = format!("{}.{}.", SystemClock.unix_ns(), std::process::id());
         Ok(Prober { pool, object: ObjectId::in_namespace(NAMESPACE, name)?, mark, probes: 0 })
     }
 

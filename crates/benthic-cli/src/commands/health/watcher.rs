@@ -90,7 +90,7 @@ impl<'a> Watcher<'a> {
             attempt: None,
             has_looked: false,
             gatherer: Gatherer::default(),
-            clock: SystemClock::default(),
+            clock: SystemClock,
             probe_pool: args.probe_pool,
             prober: None,
             libraries: None,

@@ -74,7 +74,7 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
         file: args.history,
         fsid: String::new(),
         interval_s: args.interval,
-        clock: SystemClock::default(),
+        clock: SystemClock,
         saved_at_ms: 0,
         last: Value::Null,
     };
