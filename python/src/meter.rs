@@ -1,7 +1,7 @@
 //! A store that counts what crosses the engine's boundary.
 
 use async_trait::async_trait;
-use benthic_core::{ClassInfo, FsckReport, Meter, Pool, Result, Store};
+use benthic_core::{ClassHost, ClassInfo, FsckReport, Meter, Pool, Result, Store};
 use std::sync::Arc;
 
 /// A store whose pools count into a meter.
@@ -32,6 +32,10 @@ impl Store for MeteredStore {
 
     async fn classes(&self) -> Result<Vec<ClassInfo>> {
         self.store.classes().await
+    }
+
+    fn class_host(&self) -> ClassHost {
+        self.store.class_host()
     }
 
     async fn flush(&self) -> Result<()> {

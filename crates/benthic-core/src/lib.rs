@@ -47,5 +47,5 @@ pub use op::{
     WriteReply, WriteStep,
 };
 pub use store::{
-    Damage, Finding, FsckReport, ListPage, ListRequest, ListToken, Namespaces, Pool, ScrubPage, Store,
+    ClassHost, Damage, Finding, FsckReport, ListPage, ListRequest, ListToken, Namespaces, Pool, ScrubPage, Store,
 };

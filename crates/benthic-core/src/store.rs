@@ -33,6 +33,9 @@ pub trait Store: Send + Sync {
     /// The classes that run here.
     async fn classes(&self) -> Result<Vec<ClassInfo>>;
 
+    /// Where classes run.
+    fn class_host(&self) -> ClassHost;
+
     /// Returns when every operation that was acknowledged before is durable.
     ///
     /// # Errors
@@ -46,6 +49,15 @@ pub trait Store: Send + Sync {
     async fn fsck(&self) -> Result<FsckReport> {
         Err(Error::new(ErrorKind::Unsupported, "this engine has no fsck of Benthic's"))
     }
+}
+
+/// Where the classes of a store run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassHost {
+    /// In the process that has the store, on this machine. Bytes of objects need no network.
+    Local,
+    /// In the servers of a cluster, which load libraries of classes.
+    Cluster,
 }
 
 /// A pool of objects.

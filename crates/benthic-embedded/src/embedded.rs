@@ -9,9 +9,9 @@ use crate::store::{Arriving, Dir, Done, Engine, Opened};
 use crate::workers::Workers;
 use async_trait::async_trait;
 use benthic_core::{
-    ClassCall, ClassInfo, ClassRegistry, Error, ErrorKind, FsckReport, ListPage, ListRequest, ListToken,
-    MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Store, WriteOp,
-    WriteReply,
+    ClassCall, ClassHost, ClassInfo, ClassRegistry, Error, ErrorKind, FsckReport, ListPage, ListRequest,
+    ListToken, MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Store,
+    WriteOp, WriteReply,
 };
 use bytes::Bytes;
 use futures::channel::oneshot;
@@ -262,6 +262,10 @@ impl Store for EmbeddedStore {
             Reply::Classes { classes } => Ok(classes),
             _ => Err(misfit()),
         }
+    }
+
+    fn class_host(&self) -> ClassHost {
+        ClassHost::Local
     }
 
     async fn flush(&self) -> Result<()> {

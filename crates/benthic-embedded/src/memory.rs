@@ -7,9 +7,9 @@ use crate::execute::{
 use crate::listing::{Lister, decode_token, encode};
 use async_trait::async_trait;
 use benthic_core::{
-    ClassCall, ClassInfo, Error, ErrorKind, FsckReport, ListPage, ListRequest, LogLevel, ObjectAccess,
-    ObjectAddress, ObjectId, OmapPage, Pool, ReadOp, ReadOutput, ReadReply, Result, Stat, Store, WriteOp,
-    WriteReply, names,
+    ClassCall, ClassHost, ClassInfo, Error, ErrorKind, FsckReport, ListPage, ListRequest, LogLevel,
+    ObjectAccess, ObjectAddress, ObjectId, OmapPage, Pool, ReadOp, ReadOutput, ReadReply, Result, Stat,
+    Store, WriteOp, WriteReply, names,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -62,6 +62,10 @@ impl Store for MemStore {
 
     async fn classes(&self) -> Result<Vec<ClassInfo>> {
         Ok(self.methods.classes.describe())
+    }
+
+    fn class_host(&self) -> ClassHost {
+        ClassHost::Local
     }
 
     async fn flush(&self) -> Result<()> {

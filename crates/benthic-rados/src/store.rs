@@ -8,7 +8,9 @@ use crate::in_flight::InFlight;
 use crate::pool::RadosPool;
 use async_trait::async_trait;
 use benthic_core::error::errno;
-use benthic_core::{Action, ClassInfo, ClassRegistry, Error, ErrorKind, Pool, Result, Store, names};
+use benthic_core::{
+    Action, ClassHost, ClassInfo, ClassRegistry, Error, ErrorKind, Pool, Result, Store, names,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -283,6 +285,10 @@ impl Store for RadosStore {
 
     async fn classes(&self) -> Result<Vec<ClassInfo>> {
         Ok(self.shared.options.classes.describe())
+    }
+
+    fn class_host(&self) -> ClassHost {
+        ClassHost::Cluster
     }
 
     /// Nothing to do: a cluster acknowledges what is durable.
