@@ -3,11 +3,6 @@
 
 #![allow(missing_docs, reason = "a target's name says it")]
 
-// What the command line takes as values; a program is no library.
-#[path = "../../crates/benthic-cli/src/units.rs"]
-#[allow(dead_code, reason = "only the parsers are fuzzed")]
-mod units;
-
 use benthic_classes::bucket::Bucket;
 use benthic_classes::bucket::codec::{Id, Wire};
 use benthic_classes::bucket::state::{Body, Group, Manifest, Segment};
@@ -17,9 +12,11 @@ use benthic_classes::picture::Picture;
 use benthic_core::names::{check_namespace, check_pool_name, check_xattr_name};
 use benthic_core::{
     Class, ClassCall, ClassRegistry, ErrorKind, ListRequest, ListToken, MethodLimits, Namespaces,
-    ObjectAddress, ObjectId, Pool, PoolAddress, ReadOp, Store, StoreUri, WriteOp, limits,
+    ObjectAddress, ObjectId, Pool, PoolAddress, ReadOp, Store, WriteOp, limits,
 };
 use benthic_embedded::{MemStore, Options, decoders};
+use benthic_program::units;
+use benthic_program::uri::StoreUri;
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::fmt::Display;

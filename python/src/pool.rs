@@ -4,11 +4,11 @@ use crate::errors::raised;
 use crate::ops;
 use crate::runtime::wait;
 use crate::slot::Slot;
-use benthic_cli::transfer::{Download, upload};
 use benthic_core::names::is_reserved_namespace;
 use benthic_core::{
     ClassCall, Error, ErrorKind, ListRequest, ListToken, Namespaces, ObjectId, ReadOp, ReadOutput, Result,
 };
+use benthic_program::transfer::{Download, misfit, upload};
 use bytes::Bytes;
 use pyo3::prelude::{Bound, PyAny, PyResult, Python};
 use pyo3::types::{PyBytes, PyTuple};
@@ -166,7 +166,7 @@ impl Pool {
 async fn tail(pool: &dyn benthic_core::Pool, object: &ObjectId, offset_bytes: u64) -> Result<Bytes> {
     let reply = pool.read(object, ReadOp::new().stat().read(offset_bytes, FIRST_BYTES)).await?;
     let [ReadOutput::Stat(stat), ReadOutput::Data(first)] = reply.outputs.as_slice() else {
-        return Err(benthic_cli::transfer::misfit());
+        return Err(misfit());
     };
     let read_bytes = offset_bytes.saturating_add(first.len() as u64);
     if read_bytes >= stat.size_bytes {
@@ -187,6 +187,6 @@ async fn beside(pool: &dyn benthic_core::Pool, object: &ObjectId, call: ClassCal
     let op = ReadOp::new().exec(call.class, call.method, call.input);
     match pool.read(object, op).await?.outputs.pop() {
         Some(ReadOutput::Exec(output)) => Ok(output),
-        _ => Err(benthic_cli::transfer::misfit()),
+        _ => Err(misfit()),
     }
 }

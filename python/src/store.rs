@@ -7,9 +7,10 @@ use crate::rows::Rows;
 use crate::runtime::wait;
 use crate::slot::{Slot, Slots};
 use crate::table::Table;
-use benthic_cli::store::{Opened, open};
 use benthic_core::names::check_pool_name;
 use benthic_core::{Error, ErrorKind, Meter, Result};
+use benthic_program::log_panics_of_workers;
+use benthic_program::store::{Opened, open};
 use benthic_sql::choice::Pushdown;
 use benthic_sql::session::{Settings, SqlSession};
 use benthic_table::ids::check_table_name;
@@ -37,10 +38,9 @@ pub struct Shared {
 #[pyfunction]
 pub fn connect(py: Python<'_>, uri: &str, create: bool) -> PyResult<Store> {
     static HOOK: Once = Once::new();
-    HOOK.call_once(benthic_cli::log_panics_of_the_engine);
-    let classes = benthic_sql::classes(uri);
+    HOOK.call_once(log_panics_of_workers);
     let opened = wait(py, async || {
-        open(uri, create, classes).await.map_err(|error| match error.kind() {
+        open(uri, create, benthic_sql::classes()).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound if uri.starts_with("file:") => {
                 let message = "there is no store here; connect with create=True to make one";
                 Error::new(ErrorKind::NotFound, message).with("store", uri)
@@ -89,7 +89,7 @@ impl Shared {
                 return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", other));
             }
         };
-        let pushdown = pushdown.in_store(self.opened.is_ceph());
+        let pushdown = pushdown.in_store(&*self.store);
         Ok(self.sql.with_settings(Settings { pushdown, ..Settings::default() }))
     }
 

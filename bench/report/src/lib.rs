@@ -1,7 +1,7 @@
 //! What the benchmarks share: the machine in a few words, medians, and results as Markdown, JSON and a page.
 
 pub mod cluster;
-#[path = "../../../crates/benthic-cli/src/html.rs"]
+#[path = "../../../crates/benthic-program/src/html.rs"]
 pub mod html;
 pub mod machine;
 pub mod sections;

@@ -4,10 +4,12 @@
 //! where OSDs find them. Both know Ceph by its programs and their documented output only. [`placement`] shows where the
 //! primaries of a pool are and brings them to a site, [`pgs`] how many placement groups pools should have, and [`health`]
 //! how a cluster is and what to do about it; they ask any
-//! cluster through `benthic-rados`.
+//! cluster through a [`RadosStore`], so programs need no engine of their own for that.
 
 pub mod classes;
 pub mod health;
 pub mod local;
 pub mod pgs;
 pub mod placement;
+
+pub use benthic_rados::{CLASS_LIBRARY, Osd, RadosStore};

@@ -4,10 +4,9 @@ use crate::commands::{
     bench, class, cluster, completions, cp, demo, exec, exporter, fsck, get, health, ls, omap, other, pgs,
     placement, pool, put, rm, scrub, stat, status, xattr,
 };
-use crate::exit;
-use crate::store::DEFAULT_URI;
+use benthic_program::{Global, exit};
 use clap::error::{ContextKind, ContextValue};
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "An object is POOL/OBJECT, or POOL:NAMESPACE/OBJECT.\n\n\
     Examples:\n  \
@@ -54,27 +53,6 @@ pub struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// Options of every command.
-#[derive(Args)]
-#[command(next_help_heading = "Options of every command")]
-pub struct Global {
-    /// The store: file:DIR, ceph: (a cluster; ceph:?conf=FILE&id=client.x&read=near), or mem: (gone with the process)
-    #[arg(
-        long,
-        global = true,
-        value_name = "URI",
-        env = "BENTHIC_STORE",
-        default_value = DEFAULT_URI
-    )]
-    pub store: String,
-    /// Print results and errors as JSON, one object a line
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// Log to stderr; twice for more
-    #[arg(short, long, global = true, action = ArgAction::Count)]
-    pub verbose: u8,
 }
 
 /// The commands.

@@ -1,9 +1,9 @@
 //! Doing the same with many objects, a bounded number at a time.
 
-use crate::exit::{Failure, Outcome};
-use crate::interrupt;
-use crate::output::Output;
 use benthic_core::{Error, ErrorKind, ListRequest, ListToken, Namespaces, ObjectId, Pool, Result};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::output::Output;
 use futures::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
 use std::sync::Arc;
 use tokio::task::JoinSet;

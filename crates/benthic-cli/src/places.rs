@@ -1,9 +1,11 @@
 //! This program at several places: sites of a local cluster, or hosts that something like ssh reaches.
 
-use crate::store::{Session, blocking};
-use crate::units::shell_word;
 use benthic_ceph::local::Cluster;
-use benthic_core::{Action, Error, ErrorKind, Result, StoreUri};
+use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::units::shell_word;
+use benthic_program::uri::StoreUri;
 use clap::Args;
 use futures::future::try_join_all;
 use serde_json::Value;

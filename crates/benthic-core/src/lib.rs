@@ -41,11 +41,16 @@ pub use context::{LogLevel, MethodContext, MethodLimits, ObjectAccess, call_meth
 pub use environment::{Environment, Random, SystemRandom};
 pub use error::{Action, Error, ErrorKind, Reason, Result};
 pub use meter::Meter;
-pub use names::{ObjectAddress, ObjectId, PoolAddress, StoreUri};
+pub use names::{ObjectAddress, ObjectId, PoolAddress};
 pub use op::{
     ClassCall, Compare, Durability, Guard, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Stat, WriteOp,
     WriteReply, WriteStep,
 };
 pub use store::{
-    ClassHost, Damage, Finding, FsckReport, ListPage, ListRequest, ListToken, Namespaces, Pool, ScrubPage, Store,
+    ClassHost, Damage, Finding, FsckReport, ListPage, ListRequest, ListToken, Namespaces, Pool, ScrubPage,
+    Store,
 };
+
+/// The name of threads on which a method, or a library that reads damaged input, may panic. The
+/// panic becomes an error of the operation, so programs need not print it.
+pub const WORKER_THREAD: &str = "benthic-work";

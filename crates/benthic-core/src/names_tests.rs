@@ -1,5 +1,5 @@
 use super::{
-    CEPH_CLASSES, ObjectAddress, ObjectId, PoolAddress, StoreUri, check_pool_name, is_library_name,
+    CEPH_CLASSES, ObjectAddress, ObjectId, PoolAddress, check_pool_name, is_library_name,
     is_reserved_namespace,
 };
 use crate::ErrorKind;
@@ -37,26 +37,6 @@ fn addresses_parse_and_print() {
         assert_eq!(text.parse::<ObjectAddress>().unwrap_err().kind(), ErrorKind::InvalidArgument, "{text:?}");
     }
     assert_eq!("p:n".parse::<PoolAddress>().unwrap().namespace, "n");
-}
-
-#[test]
-fn store_uris_parse_and_print() {
-    for text in [
-        "file:/a/b",
-        "file:./benthic-data",
-        "mem:",
-        "ceph:",
-        "ceph:?conf=/x/ceph.conf&id=client.x",
-        "ceph:?id=a",
-        "ceph:?conf=/x/ceph.conf&id=a&read=near",
-    ] {
-        assert_eq!(text.parse::<StoreUri>().unwrap().to_string(), text);
-    }
-    for text in
-        ["", "file:", "mem:x", "ceph:x", "ceph:?x=1", "ceph:?read=far", "ceph:?conf=", "http://x", "/a/b"]
-    {
-        assert_eq!(text.parse::<StoreUri>().unwrap_err().kind(), ErrorKind::InvalidArgument, "{text:?}");
-    }
 }
 
 #[test]

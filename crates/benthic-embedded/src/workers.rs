@@ -1,6 +1,6 @@
 //! Threads that run operations.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, Result, WORKER_THREAD};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Workers {
         for _ in 0..count {
             let shared = Arc::clone(&shared);
             let thread =
-                std::thread::Builder::new().name("benthic-work".to_owned()).spawn(move || shared.run());
+                std::thread::Builder::new().name(WORKER_THREAD.to_owned()).spawn(move || shared.run());
             let thread = thread.map_err(|e| {
                 Error::new(ErrorKind::Unavailable, "a thread cannot be started").with_source(e)
             })?;

@@ -2,9 +2,9 @@
 
 mod commands;
 
-use benthic_cli::Global;
-use benthic_cli::output::Output;
-use benthic_cli::store::Session;
+use benthic_program::Global;
+use benthic_program::output::Output;
+use benthic_program::session::Session;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -34,10 +34,10 @@ enum Command {
 fn main() -> ExitCode {
     let cli = match commands::config::parse::<Cli>(std::env::args_os().collect()) {
         Ok(cli) => cli,
-        Err(error) => return benthic_cli::refuse(&error),
+        Err(error) => return benthic_program::refuse(&error),
     };
     let session = Session::new(cli.global.store, Output::new(cli.global.json), benthic_classes::registry());
-    benthic_cli::run_to_end(session, cli.global.verbose, async |session| match cli.command {
+    benthic_program::run_to_end(session, cli.global.verbose, async |session| match cli.command {
         Command::S3(args) => commands::run(args, session).await,
     })
 }

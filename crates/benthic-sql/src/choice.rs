@@ -1,10 +1,11 @@
 //! Where a fragment runs: beside the object, or here on the bytes that it needs.
 
+use benthic_core::{ClassHost, Store};
 use parking_lot::Mutex;
 use std::time::Duration;
 
 /// What the user wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pushdown {
     /// What is better: on a cluster measured during the query, in a store on this machine always here.
     #[default]
@@ -84,8 +85,9 @@ impl Speed {
 impl Pushdown {
     /// What this is in a store: in one on this machine there is nothing to move.
     #[must_use]
-    pub fn in_store(self, is_ceph: bool) -> Pushdown {
-        if self == Pushdown::Auto && !is_ceph { Pushdown::Never } else { self }
+    pub fn in_store(self, store: &dyn Store) -> Pushdown {
+        let is_local = store.class_host() == ClassHost::Local;
+        if self == Pushdown::Auto && is_local { Pushdown::Never } else { self }
     }
 }
 

@@ -34,9 +34,7 @@ pub mod work;
 
 use benthic_core::ClassRegistry;
 
-/// The classes that run in a store with this URI: with the one for fragments if they run in this process. The classes of a
-/// cluster are in libraries, and the one for fragments has a library of its own.
-pub fn classes(store_uri: &str) -> ClassRegistry {
-    let classes = benthic_classes::registry();
-    if store_uri.starts_with("ceph:") { classes } else { classes.with(benthic_fragment::Table) }
+/// The classes of a store in this process: the built-in ones, and the one that runs fragments.
+pub fn classes() -> ClassRegistry {
+    benthic_classes::registry().with(benthic_fragment::Table)
 }

@@ -1,8 +1,8 @@
 //! `benthic completions`.
 
 use crate::args::Cli;
-use crate::exit::Outcome;
-use crate::store::Session;
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 

@@ -1,15 +1,15 @@
 //! `benthic exec`.
 
 use crate::commands::{self, class};
-use crate::exit::{Failure, Outcome};
 use crate::jobs::{self, Failures};
-use crate::output::{insert_bytes, object_fields};
-use crate::progress::Progress;
-use crate::store::Session;
-use crate::units;
 use benthic_core::{
     ClassCall, Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result,
 };
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::output::{insert_bytes, object_fields};
+use benthic_program::progress::Progress;
+use benthic_program::session::Session;
+use benthic_program::units;
 use bytes::Bytes;
 use clap::Args;
 use serde_json::{Value, json};

@@ -3,11 +3,11 @@
 use crate::commands::health::LookArgs;
 use crate::commands::health::watcher::Watcher;
 use crate::commands::serving::{self, Answer, Freshness};
-use crate::exit::{Failure, Outcome};
-use crate::interrupt;
-use crate::store::Session;
 use benthic_ceph::health::metrics;
 use benthic_core::Result;
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::session::Session;
 use bytes::Bytes;
 use clap::Args;
 use hyper::StatusCode;

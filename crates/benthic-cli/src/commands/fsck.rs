@@ -1,9 +1,10 @@
 //! `benthic fsck`.
 
-use crate::exit::Outcome;
-use crate::store::{Session, salvage};
-use crate::units;
 use benthic_core::{Error, ErrorKind, Finding};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::store::salvage;
+use benthic_program::units;
 use clap::Args;
 use serde_json::{Value, json};
 

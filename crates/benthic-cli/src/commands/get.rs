@@ -1,13 +1,15 @@
 //! `benthic get`.
 
-use crate::exit::{Failure, Outcome};
-use crate::local::NewFile;
-use crate::output::object_fields;
-use crate::store::{Session, blocking};
-use crate::striped::explain;
-use crate::transfer::Download;
-use crate::{commands, interrupt};
+use crate::commands;
 use benthic_core::{ErrorKind, ObjectAddress, Pool};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::local::NewFile;
+use benthic_program::output::object_fields;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::transfer::Download;
+use benthic_striped::explain;
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;

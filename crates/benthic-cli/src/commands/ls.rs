@@ -1,13 +1,13 @@
 //! `benthic ls`.
 
-use crate::exit::{Failure, Outcome};
-use crate::output::object_fields;
-use crate::store::Session;
-use crate::striped::lock::Locks;
-use crate::striped::{self, State, Striped};
-use crate::{interrupt, jobs, units};
+use crate::{commands, jobs};
 use benthic_core::names::is_reserved_namespace;
 use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result, Stat};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::output::object_fields;
+use benthic_program::session::Session;
+use benthic_program::{interrupt, units};
+use benthic_striped::{StripedState, whole_of};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
@@ -57,10 +57,9 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
         |object: &ObjectId| args.all_namespaces && !args.hidden && is_reserved_namespace(object.namespace());
     let listed = jobs::objects(Arc::clone(&pool), namespaces, args.prefix);
     let shown = listed.try_filter(|object| std::future::ready(!is_hidden(object))).try_filter_map(|object| {
-        std::future::ready(if args.stripe { striped::whole_of(object) } else { Ok(Some(object)) })
+        std::future::ready(if args.stripe { whole_of(object) } else { Ok(Some(object)) })
     });
-    let locks = Locks::of(session);
-    let look = |object| look(Arc::clone(&pool), object, args.long, args.stripe.then_some(locks));
+    let look = |object| look(session, Arc::clone(&pool), object, args.long, args.stripe);
     let mut rows = shown.map(look).buffered(if args.long { STATS_AT_ONCE } else { 1 });
     while let Some(row) = rows.next().await {
         interrupt::check()?;
@@ -115,26 +114,28 @@ enum Found {
     Without(&'static str),
 }
 
-/// An object, and size and time if `long`; those of a striped object if there are `locks`. Nothing if it is gone.
+/// An object, and size and time if `long`; those of a striped object if it is one. Nothing if it
+/// is gone.
 async fn look(
+    session: &Session,
     pool: Arc<dyn Pool>,
     object: Result<ObjectId>,
     long: bool,
-    locks: Option<Locks>,
+    is_striped: bool,
 ) -> Result<Option<(ObjectId, Found)>> {
     let object = object?;
     if !long {
         return Ok(Some((object, Found::Name)));
     }
-    if let Some(locks) = locks {
-        let at = Striped { pool, object: object.clone(), locks };
+    if is_striped {
+        let at = commands::striped(session, pool, object.clone()).await?;
         let found = match at.look().await {
             Err(error) if error.kind() == ErrorKind::Corrupt => Found::Without("damaged"),
             head => match head? {
                 None => return Ok(None),
                 Some(head) => match (head.stat_of_file(), head.state) {
                     (Some(stat), _) => Found::Stat(stat),
-                    (None, State::Begun(_)) => Found::Without("incomplete"),
+                    (None, StripedState::Begun(_)) => Found::Without("incomplete"),
                     // Not yet or no longer a striped object of another program, or none at all.
                     (None, _) => Found::Without("no_size"),
                 },

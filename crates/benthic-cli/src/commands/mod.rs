@@ -26,11 +26,14 @@ pub mod status;
 pub mod xattr;
 
 use crate::args::Command;
-use crate::exit::Outcome;
-use crate::store::{Session, blocking};
-use crate::{local, output};
 use benthic_core::names::is_reserved_namespace;
-use benthic_core::{Error, ErrorKind, ObjectAddress, Pool, PoolAddress, Result};
+use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Pool, PoolAddress, Result, SystemClock};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::{interrupt, local, output};
+use benthic_striped::Striped;
+use benthic_striped::lock::Locks;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -72,6 +75,12 @@ async fn locate(session: &Session, text: &str) -> Outcome<(Arc<dyn Pool>, Object
     let address = object_address(text, &format!("`benthic ls {text}` lists a pool"))?;
     let pool = session.pool(&address.pool).await?;
     Ok((pool, address))
+}
+
+/// A striped object of a session's store.
+async fn striped(session: &Session, pool: Arc<dyn Pool>, object: ObjectId) -> Result<Striped> {
+    let locks = Locks::of(&*session.store().await?);
+    Ok(Striped { pool, object, locks, clock: Arc::new(SystemClock), is_interrupted: interrupt::is_set })
 }
 
 /// Parses the address of an object; `instead` is for whoever named only a pool.

@@ -1,11 +1,11 @@
 //! `benthic omap get|set|rm|ls`.
 
 use crate::commands::{self, xattr};
-use crate::exit::Outcome;
-use crate::output::insert_bytes;
-use crate::store::Session;
-use crate::{interrupt, transfer, units};
 use benthic_core::{Error, ErrorKind, ReadOp, ReadOutput, Result, WriteOp, limits};
+use benthic_program::exit::Outcome;
+use benthic_program::output::insert_bytes;
+use benthic_program::session::Session;
+use benthic_program::{interrupt, transfer, units};
 use bytes::Bytes;
 use clap::{Args, Subcommand};
 use serde_json::Value;

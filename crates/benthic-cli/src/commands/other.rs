@@ -1,9 +1,9 @@
 //! `benthic sql`, `benthic table` and `benthic s3`: verbs of other programs, because a query engine takes long to build and most
 //! work needs neither that nor a gateway.
 
-use crate::exit::Outcome;
-use crate::store::Session;
 use benthic_core::{Action, Error, ErrorKind};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
 use clap::Args;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -32,7 +32,7 @@ pub struct Other {
 /// The program for tables and SQL.
 pub const SQL: Other = Other {
     name: "benthic-sql",
-    missing: "the program for tables is not there; `cargo build --release -p benthic-sql` makes it",
+    missing: "the program for tables is not there; `cargo build --release -p benthic-sql-cli` makes it",
 };
 /// The program for S3.
 pub const S3: Other =

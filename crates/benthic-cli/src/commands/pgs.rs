@@ -1,10 +1,10 @@
 //! `benthic pgs check|suggest`.
 
 use crate::commands::placement::cluster;
-use crate::exit::{Failure, Outcome};
-use crate::store::Session;
-use crate::units;
 use benthic_ceph::pgs::{Group, PoolShare, REPLICAS_PER_OSD, Report, State, judge};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::session::Session;
+use benthic_program::units;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::collections::BTreeMap;

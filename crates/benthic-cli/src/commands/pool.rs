@@ -1,8 +1,8 @@
 //! `benthic pool create|ls|rm`.
 
-use crate::exit::Outcome;
-use crate::store::Session;
 use benthic_core::names;
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
 use clap::Subcommand;
 use serde_json::json;
 

@@ -1,9 +1,11 @@
 //! `benthic put`.
 
-use crate::exit::Outcome;
-use crate::output::object_fields;
-use crate::store::{Session, blocking};
-use crate::{commands, local, transfer};
+use crate::commands;
+use benthic_program::exit::Outcome;
+use benthic_program::output::object_fields;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::{local, transfer};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -1,12 +1,13 @@
 //! `benthic rm`.
 
-use crate::exit::{Failure, Outcome};
 use crate::jobs::Failures;
-use crate::store::Session;
-use crate::striped::lock::{Locks, WAIT_DEFAULT_S};
-use crate::striped::{Striped, explain, remove};
-use crate::{commands, interrupt, jobs};
+use crate::{commands, jobs};
 use benthic_core::{ObjectAddress, Result};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::session::Session;
+use benthic_striped::lock::WAIT_DEFAULT_S;
+use benthic_striped::{explain, remove};
 use clap::Args;
 use serde_json::Value;
 use std::time::Duration;
@@ -43,6 +44,7 @@ pub async fn run(args: RmArgs, session: &Session) -> Outcome {
         interrupt::check()?;
         match remove(session, address, &args).await {
             Ok(()) => tell(session, address)?,
+            Err(failure) if interrupt::is_set() => return Err(failure),
             Err(Failure::Error(error)) => failures.push(address.to_string(), error),
             Err(failure) => return Err(failure),
         }
@@ -60,9 +62,10 @@ fn address(text: &str) -> Result<ObjectAddress> {
 async fn remove(session: &Session, address: &ObjectAddress, args: &RmArgs) -> Outcome {
     let (pool, object) = (session.pool(&address.pool).await?, address.object.clone());
     if args.stripe {
-        let at = Striped { pool, object, locks: Locks::of(session) };
+        let at = commands::striped(session, pool, object).await?;
         let lock_wait = Duration::from_secs(args.lock_wait.unwrap_or(WAIT_DEFAULT_S));
-        return remove::remove(&at, jobs::default_jobs(), lock_wait).await.map(|_| ());
+        remove::remove(&at, jobs::default_jobs(), lock_wait).await?;
+        return Ok(());
     }
     match pool.remove(&object).await {
         Err(error) => Err(explain(error, pool, &object, "rm").await.into()),

@@ -1,10 +1,10 @@
 //! `benthic scrub`.
 
-use crate::exit::Outcome;
-use crate::progress::Progress;
-use crate::store::Session;
-use crate::{interrupt, units};
 use benthic_core::{Damage, Error, ErrorKind, ObjectAddress, ObjectId, ScrubPage};
+use benthic_program::exit::Outcome;
+use benthic_program::progress::Progress;
+use benthic_program::session::Session;
+use benthic_program::{interrupt, units};
 use clap::Args;
 use serde_json::{Value, json};
 

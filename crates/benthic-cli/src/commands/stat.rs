@@ -1,11 +1,11 @@
 //! `benthic stat`.
 
-use crate::exit::Outcome;
-use crate::store::Session;
-use crate::striped::lock::Locks;
-use crate::striped::{Striped, explain};
-use crate::{commands, units};
+use crate::commands;
 use benthic_core::ObjectAddress;
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::units;
+use benthic_striped::{Striped, explain};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub struct StatArgs {
 pub async fn run(args: StatArgs, session: &Session) -> Outcome {
     let (pool, address) = commands::locate(session, &args.object).await?;
     if args.stripe {
-        let at = Striped { pool, object: address.object.clone(), locks: Locks::of(session) };
+        let at = commands::striped(session, pool, address.object.clone()).await?;
         return stat_striped(&at, &address, session).await;
     }
     let (stat, version) = match pool.stat(&address.object).await {

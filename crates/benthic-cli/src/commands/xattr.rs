@@ -1,11 +1,11 @@
 //! `benthic xattr get|set|rm|ls`.
 
 use crate::commands;
-use crate::exit::Outcome;
-use crate::output::insert_bytes;
-use crate::store::Session;
-use crate::{transfer, units};
 use benthic_core::{ReadOp, ReadOutput, WriteOp};
+use benthic_program::exit::Outcome;
+use benthic_program::output::insert_bytes;
+use benthic_program::session::Session;
+use benthic_program::{transfer, units};
 use clap::Subcommand;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! `benthic s3 account`.
 
-use super::{Place, time};
-use benthic_cli::exit::Outcome;
-use benthic_cli::store::Session;
+use super::{GatewayPools, time};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
 use benthic_s3::gateway::identity::Account;
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ pub enum AccountCommand {
     },
 }
 
-pub async fn run(command: AccountCommand, place: &Place, session: &Session) -> Outcome {
+pub async fn run(command: AccountCommand, place: &GatewayPools, session: &Session) -> Outcome {
     let out = &session.out;
     let creates = matches!(command, AccountCommand::Create { .. });
     let sal = place.open(session, creates).await?;

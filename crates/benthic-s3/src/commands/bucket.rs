@@ -1,9 +1,9 @@
 //! `benthic s3 bucket`.
 
-use super::{Place, all_buckets, bucket_json, limit, time, usage};
-use benthic_cli::exit::{Failure, Outcome};
-use benthic_cli::store::Session;
-use benthic_cli::units;
+use super::{GatewayPools, all_buckets, bucket_json, limit, time, usage};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::session::Session;
+use benthic_program::units;
 use benthic_s3::sal::Buckets;
 use clap::Subcommand;
 use serde_json::json;
@@ -35,7 +35,7 @@ pub enum BucketCommand {
     },
 }
 
-pub async fn run(command: BucketCommand, place: &Place, session: &Session) -> Outcome {
+pub async fn run(command: BucketCommand, place: &GatewayPools, session: &Session) -> Outcome {
     let out = &session.out;
     let sal = place.open(session, false).await?;
     match command {

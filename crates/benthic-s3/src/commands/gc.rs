@@ -1,10 +1,10 @@
 //! `benthic s3 gc`.
 
-use super::Place;
-use benthic_cli::exit::Outcome;
-use benthic_cli::store::Session;
-use benthic_cli::units::count;
+use super::GatewayPools;
 use benthic_core::{Clock, Result, SystemClock};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::units::count;
 use benthic_s3::sal::{Collected, Garbage};
 use benthic_s3::{Environment, Options, PoolSal};
 use clap::Subcommand;
@@ -74,7 +74,7 @@ async fn collect_all(sal: &PoolSal) -> Result<Collected> {
     Ok(done)
 }
 
-pub async fn run(command: GcCommand, place: &Place, session: &Session) -> Outcome {
+pub async fn run(command: GcCommand, place: &GatewayPools, session: &Session) -> Outcome {
     let options = match command {
         GcCommand::Run { all: true } => impatient(),
         _ => Options::default(),

@@ -1,8 +1,8 @@
 //! `benthic s3 key`.
 
-use super::{Place, account_and_user, time};
-use benthic_cli::exit::Outcome;
-use benthic_cli::store::Session;
+use super::{GatewayPools, account_and_user, time};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
 use benthic_s3::gateway::identity::Key;
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub enum KeyCommand {
     },
 }
 
-pub async fn run(command: KeyCommand, place: &Place, session: &Session) -> Outcome {
+pub async fn run(command: KeyCommand, place: &GatewayPools, session: &Session) -> Outcome {
     let out = &session.out;
     let sal = place.open(session, false).await?;
     let identities = match command {

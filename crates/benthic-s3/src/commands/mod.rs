@@ -10,10 +10,10 @@ mod serve;
 mod usage;
 mod user;
 
-use benthic_cli::exit::Outcome;
-use benthic_cli::store::Session;
-use benthic_cli::units;
 use benthic_core::{Error, ErrorKind, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::units;
 use benthic_s3::gateway::identity::Identities;
 use benthic_s3::gateway::seal::Sealer;
 use benthic_s3::sal::{Bucket, Buckets, Sal};
@@ -34,14 +34,14 @@ const PAGE: usize = 1_000;
 #[derive(Args)]
 pub struct S3Args {
     #[command(flatten)]
-    place: Place,
+    place: GatewayPools,
     #[command(subcommand)]
     command: S3Command,
 }
 
 /// Where buckets are.
 #[derive(Args, Clone)]
-pub struct Place {
+pub struct GatewayPools {
     /// The pool of the index, and of the data if --data-pool names no other
     #[arg(long, global = true, value_name = "POOL", default_value = "s3")]
     pool: String,
@@ -94,7 +94,7 @@ pub async fn run(args: S3Args, session: &Session) -> Outcome {
     }
 }
 
-impl Place {
+impl GatewayPools {
     /// Opens what is there; makes the pools if `create`.
     async fn open(&self, session: &Session, create: bool) -> Result<PoolSal> {
         self.open_with(session, create, Options::default()).await

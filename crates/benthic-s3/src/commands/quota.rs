@@ -1,9 +1,9 @@
 //! `benthic s3 quota`.
 
-use super::{Place, bucket_json, limit};
-use benthic_cli::exit::Outcome;
-use benthic_cli::store::Session;
-use benthic_cli::units;
+use super::{GatewayPools, bucket_json, limit};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::units;
 use benthic_s3::sal::{Buckets, Quota};
 use clap::Args;
 
@@ -32,7 +32,7 @@ pub struct QuotaArgs {
     none: bool,
 }
 
-pub async fn run(args: QuotaArgs, place: &Place, session: &Session) -> Outcome {
+pub async fn run(args: QuotaArgs, place: &GatewayPools, session: &Session) -> Outcome {
     let sal = place.open(session, false).await?;
     let mut bucket = sal.bucket(&args.bucket).await?;
     let quota = if args.none {

@@ -1,10 +1,10 @@
 //! `benthic s3 serve`.
 
-use super::Place;
-use benthic_cli::exit::{Failure, Outcome};
-use benthic_cli::interrupt;
-use benthic_cli::store::Session;
+use super::GatewayPools;
 use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::session::Session;
 use benthic_s3::gateway::identity::{Identities, NewKey};
 use benthic_s3::gateway::metrics::Metrics;
 use benthic_s3::gateway::{Limits, Server, http};
@@ -69,7 +69,7 @@ pub struct ServeArgs {
     collect_every: u64,
 }
 
-pub async fn run(args: ServeArgs, place: &Place, session: &Session) -> Outcome {
+pub async fn run(args: ServeArgs, place: &GatewayPools, session: &Session) -> Outcome {
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificates), Some(key)) => Some(http::tls(certificates, key)?),
         _ => None,
@@ -125,7 +125,7 @@ async fn first_key(identities: &Identities) -> Result<Option<NewKey>> {
     identities.create_key(FIRST_ACCOUNT, FIRST_USER).await.map(Some)
 }
 
-fn tell(session: &Session, place: &Place, url: &str, region: &str, first: Option<&NewKey>) -> Outcome {
+fn tell(session: &Session, place: &GatewayPools, url: &str, region: &str, first: Option<&NewKey>) -> Outcome {
     let pool = &place.pool;
     let mut text = format!("{url} serves S3 from the pool {pool} of {}", session.uri());
     match first {

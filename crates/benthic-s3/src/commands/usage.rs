@@ -1,9 +1,9 @@
 //! `benthic s3 usage`.
 
-use super::{Place, all_buckets};
-use benthic_cli::exit::Outcome;
-use benthic_cli::store::Session;
-use benthic_cli::{interrupt, units};
+use super::{GatewayPools, all_buckets};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::{interrupt, units};
 use benthic_s3::sal::{Buckets, Usage};
 use clap::Args;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub struct UsageArgs {
     account: Option<String>,
 }
 
-pub async fn run(args: UsageArgs, place: &Place, session: &Session) -> Outcome {
+pub async fn run(args: UsageArgs, place: &GatewayPools, session: &Session) -> Outcome {
     let sal = place.open(session, false).await?;
     let buckets = match &args.bucket {
         Some(bucket) => vec![sal.bucket(bucket).await?],

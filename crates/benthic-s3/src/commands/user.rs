@@ -1,8 +1,8 @@
 //! `benthic s3 user`.
 
-use super::{Place, account_and_user, time};
-use benthic_cli::exit::Outcome;
-use benthic_cli::store::Session;
+use super::{GatewayPools, account_and_user, time};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
 use clap::Subcommand;
 use serde_json::json;
 
@@ -31,7 +31,7 @@ pub enum UserCommand {
     },
 }
 
-pub async fn run(command: UserCommand, place: &Place, session: &Session) -> Outcome {
+pub async fn run(command: UserCommand, place: &GatewayPools, session: &Session) -> Outcome {
     let out = &session.out;
     let sal = place.open(session, false).await?;
     let identities = place.identities(&sal);

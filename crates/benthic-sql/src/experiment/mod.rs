@@ -79,7 +79,7 @@ pub struct Measured {
 /// # Errors
 /// `Internal` if two ways give different rows; those of the queries.
 pub async fn measure(
-    (store, is_ceph): (&Arc<dyn Store>, bool),
+    store: &Arc<dyn Store>,
     queries: &[Query],
     rounds: usize,
     mut watch: impl FnMut(&Query, Pushdown) -> Result<()>,
@@ -91,7 +91,7 @@ pub async fn measure(
             let mut before = None;
             for (way, runs) in WAYS.into_iter().zip(runs) {
                 watch(query, way)?;
-                let (run, seen) = run(store, &query.sql, way.in_store(is_ceph)).await?;
+                let (run, seen) = run(store, &query.sql, way.in_store(&**store)).await?;
                 if before.is_some_and(|before| before != seen) {
                     let message = "two ways to run a query gave different rows";
                     return Err(Error::new(ErrorKind::Internal, message).with("sql", &query.sql));

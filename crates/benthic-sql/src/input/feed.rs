@@ -1,7 +1,7 @@
 //! Reading files on a thread of its own, a few batches ahead.
 
 use super::{Batch, Options, Source};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, Result, WORKER_THREAD};
 use benthic_table::TableSchema;
 use std::path::PathBuf;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -45,7 +45,7 @@ pub fn feed(inputs: Vec<Input>, options: Options, known: TableSchema) -> Result<
             let _ = to.blocking_send(Err(error));
         }
     };
-    let started = std::thread::Builder::new().name(benthic_cli::THREAD_THAT_MAY_PANIC.to_owned()).spawn(work);
+    let started = std::thread::Builder::new().name(WORKER_THREAD.to_owned()).spawn(work);
     let failed = |error| Error::new(ErrorKind::Unavailable, "cannot start a thread").with_source(error);
     started.map(|_| Feed { from }).map_err(failed)
 }

@@ -31,7 +31,7 @@ pub const BATCH_BYTES: usize = 8 * 1024 * 1024;
 pub const STDIN: &str = "-";
 
 /// How rows are stored in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Parquet
     Parquet,

@@ -124,13 +124,6 @@ async fn a_table_answers_from_its_osds() {
     assert!(explained.contains("objects=6, objects_pruned=6"), "{explained}");
     let worked_on = metric(&explained, "objects_pushed") + metric(&explained, "objects_pulled");
     assert!(metric(&explained, "objects_pushed") > 0 && worked_on == 6, "{explained}");
-    // The program as a user has it.
-    let mut program = Command::new(env!("CARGO_BIN_EXE_benthic-sql"));
-    program.args(["--store", &format!("ceph:?conf={}", CONF.display()), "sql", "--pushdown", "always", &sql]);
-    let output = program.output().unwrap();
-    let explained = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && metric(&explained, "objects_pushed") > 0, "{explained}");
-    assert_eq!(metric(&explained, "refused_unsupported"), 0, "{explained}");
     assert!(drop_table(pool, "items", false, &environment).await.unwrap().finished);
 }
 

@@ -1,6 +1,6 @@
 //! Reading files: types, what is guessed, and bytes that are wrong anywhere.
 
-use crate::home::{arrow_file, arrow_file_compressed, arrow_stream, parquet, trips};
+use crate::files::{arrow_file, arrow_file_compressed, arrow_stream, parquet, trips};
 use arrow::array::{Array, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::Schema;
@@ -174,8 +174,8 @@ fn progress_adds_up_to_the_file() {
     let rows = trips(0..30_000);
     for (name, content) in [
         ("a.parquet", parquet(&rows)),
-        ("a.csv", crate::home::csv(&rows)),
-        ("a.json", crate::home::json(&rows)),
+        ("a.csv", crate::files::csv(&rows)),
+        ("a.json", crate::files::json(&rows)),
         ("a.arrow", arrow_file(&rows)),
     ] {
         let source = open(&dir, name, &content, &Options::default()).unwrap();

@@ -1,15 +1,13 @@
-//! Queries of objects and tables, on the memory engine and the embedded one, and through the program; tables from the command
-//! line.
+//! Queries of objects and tables, on the memory engine and the embedded one.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod data;
 mod equal;
-mod home;
+mod files;
 mod indexes;
 mod input;
 mod made;
-mod program;
 mod queries;
 mod random;
 mod refusals;
@@ -17,10 +15,6 @@ mod slt;
 mod slt_here;
 mod spelling;
 mod support;
-mod table;
-mod table_bad_input;
-mod table_index;
-mod table_process;
 mod tables;
 mod tpch;
 mod tpch_memory;

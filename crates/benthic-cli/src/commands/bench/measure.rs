@@ -1,11 +1,11 @@
 //! Running one operation again and again, a fixed number at once, and timing each.
 
-use crate::exit::Outcome;
-use crate::interrupt;
 use crate::places::Places;
-use crate::progress::Progress;
-use crate::units;
 use benthic_core::{Error, ErrorKind, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::interrupt;
+use benthic_program::progress::Progress;
+use benthic_program::units;
 use clap::Args;
 use futures::stream::{FuturesUnordered, StreamExt};
 use hdrhistogram::Histogram;

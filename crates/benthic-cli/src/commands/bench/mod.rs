@@ -4,12 +4,12 @@ mod measure;
 mod together;
 
 use crate::commands::class;
-use crate::exit::{Failure, Outcome};
 use crate::jobs;
-use crate::noise::Noise;
-use crate::store::Session;
-use crate::units;
 use benthic_core::{ClassCall, Error, ErrorKind, Namespaces, ObjectId, Pool, Result, WriteOp, limits};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::noise::Noise;
+use benthic_program::session::Session;
+use benthic_program::units;
 use bytes::Bytes;
 use clap::{Args, Subcommand};
 use futures::stream::{self, StreamExt, TryStreamExt};

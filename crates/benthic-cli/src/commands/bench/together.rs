@@ -1,9 +1,9 @@
 //! A benchmark from several places at once.
 
 use super::BenchCommand;
-use crate::exit::Outcome;
-use crate::store::Session;
-use crate::units;
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::units;
 use serde_json::{Value, json};
 use std::fmt::Write;
 

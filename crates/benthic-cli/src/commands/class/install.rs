@@ -1,11 +1,13 @@
 //! `benthic class install`.
 
-use crate::exit::Outcome;
-use crate::store::{CLUSTER_DIR, Session, blocking};
-use crate::units::shell_word;
 use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::local::Cluster;
-use benthic_core::{Error, ErrorKind, Result, StoreUri};
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::store::{CLUSTER_DIR, blocking};
+use benthic_program::units::shell_word;
+use benthic_program::uri::StoreUri;
 use clap::Args;
 use serde_json::json;
 use std::fs;

@@ -1,10 +1,12 @@
 //! `benthic class ls`.
 
-use crate::exit::Outcome;
-use crate::store::{Session, blocking};
 use benthic_ceph::classes::{self, Settings};
-use benthic_core::{BUILD, ClassInfo, Error, ErrorKind, LibraryInfo, Result, StoreUri};
-use benthic_rados::{CLASS_LIBRARY, Osd, RadosStore};
+use benthic_ceph::{CLASS_LIBRARY, Osd, RadosStore};
+use benthic_core::{BUILD, ClassInfo, Error, ErrorKind, LibraryInfo, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::uri::StoreUri;
 use clap::Args;
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};

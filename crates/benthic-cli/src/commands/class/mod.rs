@@ -6,9 +6,10 @@ mod new;
 
 pub use ls::{Answers, ask_osds};
 
-use crate::exit::Outcome;
-use crate::store::{Session, nearest};
 use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, MethodInfo, ObjectId, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::store::nearest;
 use clap::Subcommand;
 use serde_json::json;
 

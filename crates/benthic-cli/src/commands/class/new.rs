@@ -1,9 +1,10 @@
 //! `benthic class new`.
 
-use crate::exit::Outcome;
-use crate::store::{Session, blocking};
 use benthic_core::names::{CEPH_CLASSES, is_library_name};
 use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
 use clap::Args;
 use serde_json::json;
 use std::fs;

@@ -4,11 +4,12 @@ mod show;
 mod sites;
 mod up;
 
-use crate::exit::Outcome;
-use crate::store::{CLUSTER_DIR, Session, blocking};
-use crate::{interrupt, units};
 use benthic_ceph::local::{Cluster, Daemon};
 use benthic_core::{Error, ErrorKind, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::store::{CLUSTER_DIR, blocking};
+use benthic_program::{interrupt, units};
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -23,7 +24,7 @@ pub const EXAMPLES: &str = "A real Ceph cluster as plain processes in one direct
 
 /// Where the cluster is.
 #[derive(Args)]
-pub struct Place {
+pub struct ClusterDir {
     /// Directory of the cluster
     #[arg(long, value_name = "DIR", default_value = CLUSTER_DIR)]
     dir: PathBuf,
@@ -37,7 +38,7 @@ pub enum ClusterCommand {
     Up(up::UpArgs),
     /// Show health, daemons, pools and usage
     #[command(after_help = "Example:\n  benthic cluster status --json")]
-    Status(Place),
+    Status(ClusterDir),
     /// Stop the daemons; the data stay
     #[command(after_help = "Examples:\n  benthic cluster down\n  benthic cluster down --remove")]
     Down {
@@ -45,7 +46,7 @@ pub enum ClusterCommand {
         #[arg(long)]
         remove: bool,
         #[command(flatten)]
-        place: Place,
+        place: ClusterDir,
     },
     /// Show the end of the daemons' logs
     #[command(after_help = "Examples:\n  benthic cluster logs\n  benthic cluster logs osd.0 --lines 100")]
@@ -56,18 +57,18 @@ pub enum ClusterCommand {
         #[arg(long, value_name = "N", default_value_t = 20)]
         lines: usize,
         #[command(flatten)]
-        place: Place,
+        place: ClusterDir,
     },
     /// Print the shell's variables for clients of the cluster
     #[command(after_help = "Example:\n  eval \"$(benthic cluster env)\"")]
-    Env(Place),
+    Env(ClusterDir),
     /// End a daemon as a crash would
     #[command(after_help = "Example:\n  benthic cluster kill osd.2")]
     Kill {
         /// mon.a, mgr.a, osd.N or wan (the links between sites)
         daemon: Daemon,
         #[command(flatten)]
-        place: Place,
+        place: ClusterDir,
     },
     /// Start a daemon that does not run
     #[command(after_help = "Example:\n  benthic cluster start osd.2")]
@@ -75,7 +76,7 @@ pub enum ClusterCommand {
         /// mon.a, mgr.a, osd.N or wan (the links between sites)
         daemon: Daemon,
         #[command(flatten)]
-        place: Place,
+        place: ClusterDir,
     },
     /// Cut a site off: packets between it and everything else are lost
     #[command(after_help = "Example:\n  benthic cluster cut msu")]
@@ -83,7 +84,7 @@ pub enum ClusterCommand {
         /// The site
         site: String,
         #[command(flatten)]
-        place: Place,
+        place: ClusterDir,
     },
     /// Connect a site again that was cut off
     #[command(after_help = "Example:\n  benthic cluster heal msu")]
@@ -91,7 +92,7 @@ pub enum ClusterCommand {
         /// The site
         site: String,
         #[command(flatten)]
-        place: Place,
+        place: ClusterDir,
     },
     /// Run a command at a site, where the site's OSDs are near
     #[command(after_help = sites::EXAMPLES)]
@@ -99,14 +100,14 @@ pub enum ClusterCommand {
         /// The site
         site: String,
         #[command(flatten)]
-        place: Place,
+        place: ClusterDir,
         /// The command and its arguments
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
     /// Be the links between the sites; `cluster up` starts it
     #[command(hide = true, after_help = "Example:\n  benthic cluster wan --dir /tmp/c")]
-    Wan(Place),
+    Wan(ClusterDir),
 }
 
 pub async fn run(command: ClusterCommand, session: &Session) -> Outcome {
@@ -135,7 +136,7 @@ pub async fn run(command: ClusterCommand, session: &Session) -> Outcome {
     }
 }
 
-async fn down(remove: bool, place: Place, session: &Session) -> Outcome {
+async fn down(remove: bool, place: ClusterDir, session: &Session) -> Outcome {
     if !remove {
         let ran = watched(place, |cluster, watch| cluster.down(watch)).await?;
         let text = if ran { "the cluster is down; its data stay" } else { "the cluster was down already" };
@@ -150,7 +151,7 @@ async fn down(remove: bool, place: Place, session: &Session) -> Outcome {
 }
 
 async fn watched<T: Send + 'static>(
-    place: Place,
+    place: ClusterDir,
     work: impl FnOnce(&Cluster, &mut dyn FnMut(&str) -> Result<()>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     blocking(move || work(&Cluster::open(&place.dir)?, &mut watch())).await

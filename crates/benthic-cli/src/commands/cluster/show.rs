@@ -1,15 +1,17 @@
 //! `benthic cluster status|logs|env`.
 
-use super::Place;
-use crate::exit::Outcome;
-use crate::store::{Session, blocking};
-use crate::units;
+use super::ClusterDir;
 use benthic_ceph::local::{Cluster, Daemon, DaemonStatus, SiteStatus, Status};
-use benthic_core::{Result, StoreUri};
+use benthic_core::Result;
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::units;
+use benthic_program::uri::StoreUri;
 use serde_json::json;
 use std::path::Path;
 
-pub async fn status(place: Place, session: &Session) -> Outcome {
+pub async fn status(place: ClusterDir, session: &Session) -> Outcome {
     let status = blocking(move || Cluster::open(&place.dir)?.status()).await?;
     session.out.result(describe(&status), || json!(status))
 }
@@ -41,7 +43,7 @@ fn describe(status: &Status) -> String {
     lines.join("\n")
 }
 
-pub async fn logs(daemon: Option<Daemon>, lines: usize, place: Place, session: &Session) -> Outcome {
+pub async fn logs(daemon: Option<Daemon>, lines: usize, place: ClusterDir, session: &Session) -> Outcome {
     let tails = blocking(move || {
         let cluster = Cluster::open(&place.dir)?;
         let daemons = daemon.map_or_else(|| cluster.daemons(), |daemon| vec![daemon]);
@@ -61,7 +63,7 @@ pub async fn logs(daemon: Option<Daemon>, lines: usize, place: Place, session: &
     Ok(())
 }
 
-pub async fn env(place: Place, session: &Session) -> Outcome {
+pub async fn env(place: ClusterDir, session: &Session) -> Outcome {
     let conf = blocking(move || Ok(Cluster::open(&place.dir)?.conf())).await?;
     let store = store_uri(&conf);
     // The path holds no quote: a cluster's directory is refused otherwise.

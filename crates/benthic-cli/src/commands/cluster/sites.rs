@@ -1,11 +1,12 @@
 //! `benthic cluster cut|heal|at`, and what `cluster up` starts to connect the sites.
 
-use super::{Place, show, watched};
-use crate::exit::{Failure, Outcome};
-use crate::interrupt;
-use crate::store::{Session, blocking};
+use super::{ClusterDir, show, watched};
 use benthic_ceph::local::{Cluster, wan};
 use benthic_core::{Action, Error, Result};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs;
@@ -18,7 +19,7 @@ pub const EXAMPLES: &str = "CEPH_CONF and BENTHIC_STORE are set for the command.
     benthic cluster at msu -- sh -c 'benthic --store \"$BENTHIC_STORE&read=near\" get photos/cat.jpg -'\n  \
     benthic cluster at wsu -- bash";
 
-pub async fn cut(site: String, place: Place, session: &Session) -> Outcome {
+pub async fn cut(site: String, place: ClusterDir, session: &Session) -> Outcome {
     let name = site.clone();
     let changed = watched(place, move |cluster, _| cluster.cut(&name)).await?;
     let text = if changed { "is cut off" } else { "was cut off already" };
@@ -27,7 +28,7 @@ pub async fn cut(site: String, place: Place, session: &Session) -> Outcome {
         .result(format_args!("{site} {text}"), || json!({ "site": site, "cut": true, "changed": changed }))
 }
 
-pub async fn heal(site: String, place: Place, session: &Session) -> Outcome {
+pub async fn heal(site: String, place: ClusterDir, session: &Session) -> Outcome {
     let name = site.clone();
     let changed = watched(place, move |cluster, _| cluster.heal(&name)).await?;
     let text = if changed { "is connected again" } else { "was not cut off" };
@@ -37,12 +38,12 @@ pub async fn heal(site: String, place: Place, session: &Session) -> Outcome {
 }
 
 /// Becomes the command: its input, output, signals and status are those of this process.
-pub async fn at(site: String, place: Place, command: Vec<OsString>) -> Outcome {
+pub async fn at(site: String, place: ClusterDir, command: Vec<OsString>) -> Outcome {
     blocking(move || Err(become_command(&site, &place, &command)?)).await?
 }
 
 /// Returns only if the command cannot be run.
-fn become_command(site: &str, place: &Place, command: &[OsString]) -> Result<Error> {
+fn become_command(site: &str, place: &ClusterDir, command: &[OsString]) -> Result<Error> {
     let conf = Cluster::open(&place.dir)?.enter(site)?;
     let (program, args) = command.split_first().map_or((None, command), |(first, rest)| (Some(first), rest));
     let program = program.cloned().unwrap_or_default();
@@ -57,7 +58,7 @@ fn become_command(site: &str, place: &Place, command: &[OsString]) -> Result<Err
 }
 
 /// Connects the sites until it fails or is told to end.
-pub async fn wan(place: Place) -> Outcome {
+pub async fn wan(place: ClusterDir) -> Outcome {
     let dir = fs::canonicalize(&place.dir).map_err(|error| {
         Error::io(Action::Admin, "no such directory", error).with("dir", place.dir.display())
     })?;

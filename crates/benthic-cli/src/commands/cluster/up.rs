@@ -1,14 +1,15 @@
 //! `benthic cluster up`.
 
-use super::{Place, watch};
-use crate::exit::{Failure, Outcome};
-use crate::store::{Session, blocking};
-use crate::units;
+use super::{ClusterDir, watch};
 use benthic_ceph::local::{Cluster, Daemon, MBIT_PER_S_MAX, OSDS_MAX, Plan, RTT_MS_MAX, Started};
+use benthic_core::{Stopwatch, SystemClock};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::units;
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
-use std::time::Instant;
 
 pub const EXAMPLES: &str = "The cluster is for development and tests: nothing protects it from the loss of this \
     machine.\n\nExamples:\n  \
@@ -40,11 +41,11 @@ pub struct UpArgs {
     #[arg(long, value_name = "FILE,…", value_delimiter = ',')]
     classes: Vec<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    place: ClusterDir,
 }
 
 pub async fn run(args: UpArgs, session: &Session) -> Outcome {
-    let began = Instant::now();
+    let began = Stopwatch::start(&SystemClock);
     let classes = match args.classes.is_empty() {
         true => [LIBRARY, LIBRARY_OF_TABLES].into_iter().filter_map(beside_this_program).collect(),
         false => args.classes,

@@ -2,15 +2,16 @@
 
 use super::plan::{self, Target};
 use super::{Copied, Options, Tally};
-use crate::exit::{Failure, Outcome};
-use crate::interrupt;
 use crate::jobs;
-use crate::local::{self, NewFile};
-use crate::progress::Progress;
-use crate::store::{Session, blocking};
-use crate::transfer::{self, Download, Known};
 use benthic_classes::digest::{Algorithm, Hasher};
 use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, Result};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::local::{self, NewFile};
+use benthic_program::progress::Progress;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::transfer::{self, Download, StoredObject};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use std::collections::HashSet;
 use std::fs;
@@ -180,7 +181,7 @@ async fn is_there(
     pool: &dyn Pool,
     object: &ObjectId,
     path: &Path,
-    known: &Known,
+    known: &StoredObject,
     checksum: bool,
 ) -> Result<bool> {
     let Ok(metadata) = fs::metadata(path) else { return Ok(false) };
@@ -204,7 +205,7 @@ async fn is_there(
 /// Whether the object still is what it was made from; what was read is then known to be right. If not,
 /// somebody may have changed the object and left the note: what was read is then compared with what is
 /// stored.
-async fn is_source(pool: &dyn Pool, object: &ObjectId, known: &Known, read: String) -> Result<bool> {
+async fn is_source(pool: &dyn Pool, object: &ObjectId, known: &StoredObject, read: String) -> Result<bool> {
     match &known.source {
         None => Ok(false),
         Some(source) if source.xxh3 == read => Ok(true),

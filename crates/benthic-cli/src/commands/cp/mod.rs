@@ -6,12 +6,13 @@ pub mod stripe;
 pub mod upload;
 
 use crate::commands;
-use crate::exit::{Failure, Outcome};
 use crate::jobs::{self, Failures};
-use crate::output::object_fields;
-use crate::store::{Session, blocking};
-use crate::units;
 use benthic_core::ObjectId;
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::output::object_fields;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::units;
 use clap::Args;
 use plan::Side;
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! What `cp` copies where: telling paths from addresses, walking directories, making names.
 
-use crate::exit::Failure;
-use crate::output::Output;
-use crate::{local, units};
 use benthic_core::{Error, ErrorKind, ObjectId, PoolAddress, Result};
+use benthic_program::exit::Failure;
+use benthic_program::output::Output;
+use benthic_program::{local, units};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;

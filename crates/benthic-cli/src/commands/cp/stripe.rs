@@ -3,16 +3,18 @@
 use super::CpArgs;
 use super::plan::{self, Side, Target};
 use crate::commands;
-use crate::exit::{Failure, Outcome};
-use crate::output::{Output, object_fields};
-use crate::store::{Session, blocking};
-use crate::striped::layout::{Layout, PIECE_BYTES_MAX};
-use crate::striped::lock::{Locks, WAIT_DEFAULT_S};
-use crate::striped::read::{self, Checked, Copied, Options, Reading};
-use crate::striped::write::{self, Source, SourceFile};
-use crate::striped::{Head, State, Striped};
-use crate::units;
-use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId};
+use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Result};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::output::{Output, object_fields};
+use benthic_program::progress::Progress;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::units;
+use benthic_striped::layout::{Layout, PIECE_BYTES_MAX};
+use benthic_striped::lock::WAIT_DEFAULT_S;
+use benthic_striped::read::{self, Checked, Copied, Options, Reading};
+use benthic_striped::write::{self, Source, SourceFile};
+use benthic_striped::{Head, Striped, StripedState};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -66,6 +68,7 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
         checksum: args.checksum,
         check: !args.no_check,
         lock_wait: Duration::from_secs(args.stripe.lock_wait.unwrap_or(WAIT_DEFAULT_S)),
+        progress,
     };
     match plan::side(&args.sources)? {
         Side::Paths(paths) => {
@@ -94,6 +97,12 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
             }
         }
     }
+}
+
+/// A bar on the terminal.
+fn progress(total_bytes: u64) -> Box<dyn Fn(u64)> {
+    let bar = Progress::bytes("copying", total_bytes);
+    Box::new(move |bytes| bar.advance(bytes))
 }
 
 async fn destination(args: &CpArgs, session: &Session) -> Outcome<Destination> {
@@ -129,7 +138,7 @@ async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, sess
         .pool_or_create(&target.pool, args.create_pool)
         .await
         .map_err(|error| plan::explain_missing_pool(error, &args.sources))?;
-    let to = Striped { pool, object, locks: Locks::of(session) };
+    let to = commands::striped(session, pool, object).await?;
     let stored = store(Source::File(file), &to, layout, options, session).await?;
     tell(session, &to, ("path", path.to_string_lossy().into_owned()), &stored)
 }
@@ -141,17 +150,17 @@ async fn store(
     layout: Layout,
     options: Options,
     session: &Session,
-) -> Outcome<Copied> {
+) -> Result<Copied> {
     let stored = write::store(source, to, layout, options).await;
     // Refused before anything was done.
-    let refused = |failure: &Failure| matches!(failure, Failure::Error(error) if error.kind() == ErrorKind::InvalidArgument);
+    let refused = |error: &Error| error.kind() == ErrorKind::InvalidArgument;
     let begun = |head: &Head| match head.state {
-        State::Begun(_) => true,
+        StripedState::Begun(_) => true,
         // An empty one is what taking the lock made.
-        State::Bare => head.is_marked || head.stat.size_bytes == 0,
-        State::Whole { .. } => false,
+        StripedState::Bare => head.is_marked || head.stat.size_bytes == 0,
+        StripedState::Whole { .. } => false,
     };
-    if stored.as_ref().is_err_and(|failure| !refused(failure))
+    if stored.as_ref().is_err_and(|error| !refused(error))
         && to.look().await.is_ok_and(|head| head.as_ref().is_some_and(begun))
     {
         let address = address(to);
@@ -181,7 +190,7 @@ async fn download(
         path
     };
     let pool = session.pool(&from.pool).await?;
-    let from = Striped { pool, object, locks: Locks::of(session) };
+    let from = commands::striped(session, pool, object).await?;
     let fetched = read::fetch(from.clone(), &path, options).await?;
     warn_of_no_digest(&session.out, &fetched);
     tell(session, &from, ("path", path.to_string_lossy().into_owned()), &fetched)
@@ -197,14 +206,14 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
     if other.is_none() && (&from.pool, &object) == (&to.pool, &object_there) {
         return Err(Failure::Usage("source and destination are the same striped object".to_owned()));
     }
-    let from = Striped { pool: session.pool(&from.pool).await?, object, locks: Locks::of(session) };
+    let from = commands::striped(session, session.pool(&from.pool).await?, object).await?;
     let copied = async {
         let pool = there.pool_or_create(&to.pool, args.create_pool).await?;
-        let to = Striped { pool, object: object_there, locks: Locks::of(there) };
+        let to = commands::striped(there, pool, object_there).await?;
         let (lock, reading) = read::open(from.clone(), options).await?;
         let copied = match check_layout(&reading) {
             Ok(layout) => store(Source::Striped(Arc::new(reading)), &to, layout, options, session).await,
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         lock.release().await;
         Ok::<_, Failure>((to, copied?))
@@ -221,7 +230,7 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
 }
 
 /// Whether pieces of this layout can be written.
-fn check_layout(reading: &Reading) -> benthic_core::Result<Layout> {
+fn check_layout(reading: &Reading) -> Result<Layout> {
     if reading.layout.object_size <= PIECE_BYTES_MAX {
         return Ok(reading.layout);
     }

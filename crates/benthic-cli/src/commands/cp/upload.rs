@@ -2,14 +2,15 @@
 
 use super::plan::{self, Plan, Upload};
 use super::{Copied, Options, Tally};
-use crate::exit::Outcome;
 use crate::jobs;
-use crate::local::{self, Content};
-use crate::progress::Progress;
-use crate::store::{Session, blocking};
-use crate::transfer::{self, SOURCE_XATTR, Source};
 use benthic_classes::digest::{Algorithm, Hasher};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp};
+use benthic_program::exit::Outcome;
+use benthic_program::local::{self, Content};
+use benthic_program::progress::Progress;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::transfer::{self, SOURCE_XATTR, Source};
 use bytes::Bytes;
 use futures::stream;
 use std::path::Path;

@@ -1,8 +1,9 @@
 use super::{Options, copy_all};
 use crate::commands::cp::plan::{self, Target};
-use crate::faulty::Faulty;
-use crate::transfer;
 use benthic_core::{ErrorKind, ObjectId, Pool, WriteStep};
+use benthic_embedded::{MemStore, Options as StoreOptions};
+use benthic_program::transfer;
+use benthic_testkit::faulty::Faulty;
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ async fn copy(pool: Arc<dyn Pool>, content: &str) -> Result<bool, ErrorKind> {
 
 #[tokio::test]
 async fn a_copy_that_arrives_damaged_is_told_and_not_taken_for_done() {
-    let pool = Faulty::pool(|number, mut op, _| {
+    let store = MemStore::new(StoreOptions::default().with_classes(benthic_classes::registry()));
+    let pool = Faulty::pool(store, |number, mut op, _| {
         if number == 0 {
             for step in &mut op.steps {
                 if let WriteStep::WriteFull { data } = step {

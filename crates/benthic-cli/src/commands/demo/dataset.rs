@@ -1,10 +1,10 @@
 //! The files of the demo: a person's directory, or generated ones and those of the clone. All of it blocks.
 
 use crate::commands::cp::plan::{Plan, Skipped, Target, Upload};
-use crate::interrupt;
-use crate::noise::Noise;
-use crate::units;
 use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_program::interrupt;
+use benthic_program::noise::Noise;
+use benthic_program::units;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

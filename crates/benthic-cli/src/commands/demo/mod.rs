@@ -8,15 +8,15 @@ mod report;
 mod text;
 
 use crate::commands::cp::plan;
-use crate::exit::Outcome;
 use crate::jobs;
-use crate::local::NewFile;
-use crate::store::{Session, blocking};
-use crate::units;
 use benthic_classes::digest::{Algorithm, client};
-use benthic_core::{
-    Error, ErrorKind, ListRequest, Namespaces, ObjectAddress, ObjectId, Pool, Result, StoreUri, names,
-};
+use benthic_core::{Error, ErrorKind, ListRequest, Namespaces, ObjectAddress, ObjectId, Pool, Result, names};
+use benthic_program::exit::Outcome;
+use benthic_program::local::NewFile;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::units;
+use benthic_program::uri::StoreUri;
 use clap::Args;
 use dataset::Dataset;
 use phases::{Digests, Phase};

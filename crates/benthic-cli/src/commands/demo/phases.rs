@@ -3,13 +3,14 @@
 use super::dataset::Dataset;
 use crate::commands::cp::plan::Upload;
 use crate::commands::cp::{Options, upload};
-use crate::exit::Outcome;
-use crate::interrupt;
 use crate::jobs::{self, Failures};
-use crate::progress::Progress;
-use crate::store::{Session, blocking};
 use benthic_classes::digest::{Algorithm, client};
 use benthic_core::{Error, ErrorKind, Meter, ObjectId, Pool, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::interrupt;
+use benthic_program::progress::Progress;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
 use futures::stream;
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -1,11 +1,11 @@
 //! The experiment in its published form: one object; stat, read, MD5, set attribute; a thousand times.
 
 use super::{Mismatch, NAMESPACE};
-use crate::exit::Outcome;
-use crate::interrupt;
-use crate::noise::Noise;
 use benthic_classes::digest::{Algorithm, Hasher, client};
 use benthic_core::{Error, ErrorKind, Meter, ObjectAddress, ObjectId, Pool, Result, Store, WriteOp, limits};
+use benthic_program::exit::Outcome;
+use benthic_program::interrupt;
+use benthic_program::noise::Noise;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::Arc;

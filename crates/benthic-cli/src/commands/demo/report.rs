@@ -3,9 +3,9 @@
 use super::phases::Phase;
 use super::published::Published;
 use super::{Findings, text};
-use crate::html::{Bar, chart, escape, list, page as html_page, table};
-use crate::units;
 use benthic_core::BUILD;
+use benthic_program::html::{Bar, chart, escape, list, page as html_page, table};
+use benthic_program::units;
 
 /// The whole page.
 pub fn page(findings: &Findings) -> String {

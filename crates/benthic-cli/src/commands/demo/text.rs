@@ -3,7 +3,7 @@
 use super::Findings;
 use super::phases::Phase;
 use super::published::Published;
-use crate::units;
+use benthic_program::units;
 
 /// Where it ran.
 pub fn setting(findings: &Findings) -> String {

@@ -1,8 +1,8 @@
 //! Asking the OSDs again and again how often the methods of their classes were called.
 
 use benthic_ceph::health::calls::{Answers, LibrarySums, Tally};
+use benthic_ceph::{Osd, RadosStore};
 use benthic_core::{Clock, SystemClock};
-use benthic_rados::{Osd, RadosStore};
 use futures::{StreamExt, stream};
 use std::time::Duration;
 

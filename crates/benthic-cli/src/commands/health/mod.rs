@@ -5,12 +5,12 @@ mod probe;
 mod text;
 pub mod watcher;
 
-use crate::exit::{Failure, Outcome};
-use crate::interrupt;
-use crate::store::Session;
+use benthic_ceph::RadosStore;
 use benthic_ceph::health::report::{Report, Verdict};
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_rados::RadosStore;
+use benthic_program::exit::{AT_RISK, DEGRADED, DOWN, Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::session::Session;
 use clap::Args;
 use serde_json::json;
 use std::io::IsTerminal;
@@ -104,7 +104,9 @@ fn ended(verdict: Verdict, exit_status: bool) -> Outcome {
     match verdict {
         Verdict::Healthy => Ok(()),
         _ if !exit_status => Ok(()),
-        verdict => Err(Failure::Verdict(verdict)),
+        Verdict::Degraded => Err(Failure::Verdict(DEGRADED)),
+        Verdict::AtRisk => Err(Failure::Verdict(AT_RISK)),
+        Verdict::Down => Err(Failure::Verdict(DOWN)),
     }
 }
 

@@ -1,10 +1,10 @@
 //! A small object that is written, read and removed: what a client feels.
 
 use benthic_ceph::health::snapshot::{Probe, ProbeError};
-use benthic_core::{Clock, Error, ErrorKind, ObjectId, Pool, Result, SystemClock};
+use benthic_core::{Clock, Error, ErrorKind, ObjectId, Pool, Result, Stopwatch, SystemClock};
 use bytes::Bytes;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Hidden from listings, and no part of anything else. What `rados ls --all` shows in it is left of a probe that was killed.
 const NAMESPACE: &str = "benthic.health";
@@ -60,12 +60,12 @@ impl Prober {
 
     async fn steps(&self, probe: &mut Probe) -> Result<(), (&'static str, Error)> {
         let written = self.payload();
-        let began = Instant::now();
+        let began = Stopwatch::start(&SystemClock);
         limited(self.pool.write_full(&self.object, written.clone()))
             .await
             .map_err(|error| ("write", error))?;
         probe.write_ms = Some(ms(began));
-        let began = Instant::now();
+        let began = Stopwatch::start(&SystemClock);
         let read = limited(self.pool.read_range(&self.object, 0, SIZE_BYTES as u64)).await;
         let read = read.and_then(|read| {
             probe.read_ms = Some(ms(began));
@@ -125,7 +125,7 @@ async fn limited<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
     }
 }
 
-fn ms(began: Instant) -> f64 {
+fn ms(began: Stopwatch<'_>) -> f64 {
     1_000.0 * began.elapsed().as_secs_f64()
 }
 

@@ -1,8 +1,8 @@
 //! A report for people.
 
-use crate::units;
 use benthic_ceph::health::report::{Finding, Numbers, Report, Severity};
 use benthic_ceph::health::snapshot::Library;
+use benthic_program::units;
 use std::fmt::Write;
 
 /// Of what a finding names, so many are shown.

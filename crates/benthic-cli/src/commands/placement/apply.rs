@@ -1,20 +1,21 @@
 //! `benthic placement apply|undo`.
 
 use super::{cluster, plan};
-use crate::exit::{Failure, Outcome};
-use crate::interrupt;
-use crate::local;
-use crate::progress::Progress;
-use crate::store::{Session, blocking};
-use crate::units;
+use benthic_ceph::RadosStore;
 use benthic_ceph::placement::apply::movement;
 use benthic_ceph::placement::plan::Plan;
-use benthic_core::{Error, ErrorKind};
-use benthic_rados::RadosStore;
+use benthic_core::{Error, ErrorKind, Stopwatch, SystemClock};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::local;
+use benthic_program::progress::Progress;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::units;
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often it is asked how far the data are.
 const TICK: Duration = Duration::from_secs(2);
@@ -97,9 +98,9 @@ fn tell(what: &str, plan: &Plan, seconds: f64, session: &Session) -> Outcome {
 /// Waits until all placement groups have arrived. It may take days, so it has no limit but Ctrl-C; only placement groups that take
 /// no reads and writes end it.
 async fn arrive(store: &RadosStore, plan: &Plan, session: &Session) -> Outcome<f64> {
-    let began = Instant::now();
+    let began = Stopwatch::start(&SystemClock);
     let bar = Progress::steps("placement groups", plan.pgs.into());
-    let (mut served, mut shown) = (Instant::now(), 0);
+    let (mut served, mut shown) = (Stopwatch::start(&SystemClock), 0);
     loop {
         let movement = movement(store, plan.pool_id).await?;
         bar.advance(movement.arrived.saturating_sub(shown) as u64);
@@ -108,7 +109,7 @@ async fn arrive(store: &RadosStore, plan: &Plan, session: &Session) -> Outcome<f
             return Ok(began.elapsed().as_secs_f64());
         }
         if movement.inactive == 0 {
-            served = Instant::now();
+            served = Stopwatch::start(&SystemClock);
         }
         if served.elapsed() > INACTIVE_LIMIT {
             let message = "placement groups take no reads and writes; `ceph health detail` tells why, and `benthic placement \

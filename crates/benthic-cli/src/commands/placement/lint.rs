@@ -1,11 +1,12 @@
 //! `benthic placement lint`.
 
 use super::cluster;
-use crate::exit::{Failure, Outcome};
-use crate::store::{Session, blocking};
 use benthic_ceph::placement::lint::{Finding, lint};
 use benthic_ceph::placement::preview::Preview;
 use benthic_ceph::placement::snapshot::Snapshot;
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
 use clap::Args;
 use serde_json::json;
 use std::collections::BTreeSet;

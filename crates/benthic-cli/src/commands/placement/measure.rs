@@ -2,12 +2,12 @@
 
 use super::cluster;
 use crate::commands::bench;
-use crate::exit::Outcome;
 use crate::places::Places;
-use crate::progress::Progress;
-use crate::store::Session;
-use crate::units;
 use benthic_core::{Error, ErrorKind, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::progress::Progress;
+use benthic_program::session::Session;
+use benthic_program::units;
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write;

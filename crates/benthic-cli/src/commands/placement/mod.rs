@@ -7,10 +7,10 @@ mod plan;
 mod show;
 mod simulate;
 
-use crate::exit::Outcome;
-use crate::store::Session;
+use benthic_ceph::RadosStore;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_rados::RadosStore;
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
 use clap::Subcommand;
 use std::sync::Arc;
 

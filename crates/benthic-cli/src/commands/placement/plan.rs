@@ -1,13 +1,14 @@
 //! `benthic placement plan`.
 
 use super::{cluster, show};
-use crate::exit::Outcome;
-use crate::store::{Session, blocking};
-use crate::units;
 use benthic_ceph::placement::latency::Latency;
 use benthic_ceph::placement::plan::{Plan, Request};
 use benthic_ceph::placement::resize::Resize;
 use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::units;
 use clap::Args;
 use serde_json::json;
 use std::fmt::Write as _;

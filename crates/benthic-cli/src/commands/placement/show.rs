@@ -1,11 +1,11 @@
 //! `benthic placement show`.
 
 use super::cluster;
-use crate::exit::Outcome;
-use crate::store::Session;
-use crate::units;
 use benthic_ceph::placement::snapshot::Snapshot;
 use benthic_ceph::placement::spread::{SiteShare, Spread, spread};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::units;
 use clap::Args;
 use serde_json::json;
 use std::fmt::Write;

@@ -1,14 +1,15 @@
 //! `benthic placement simulate`.
 
-use crate::exit::Outcome;
-use crate::html::{self, Bar};
-use crate::local::NewFile;
-use crate::store::{Session, blocking};
-use crate::units;
 use benthic_ceph::placement::simulate::{
     Change, Distribution, FULL_RATIO, Level, Load, Loss, Movement, Shape, Simulation,
 };
 use benthic_core::Result;
+use benthic_program::exit::Outcome;
+use benthic_program::html::{self, Bar};
+use benthic_program::local::NewFile;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::units;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 //! Numbers that a seed gives, the same in every run (SplitMix64).
 
-use benthic_cli::noise::Noise as Numbers;
+use benthic_program::noise::Noise as Numbers;
 use std::ops::Range;
 
 pub struct Noise(Numbers);

@@ -1,0 +1,111 @@
+//! A program from its arguments to its exit status: common options, logging, signals.
+
+use crate::exit::{self, Failure, Outcome};
+use crate::output;
+use crate::session::Session;
+use crate::store::DEFAULT_URI;
+use crate::{interrupt, log_panics_of_workers};
+use clap::{ArgAction, Args};
+use serde_json::Map;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+use tracing_subscriber::filter::FilterFn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Options of every command.
+#[derive(Args)]
+#[command(next_help_heading = "Options of every command")]
+pub struct Global {
+    /// The store: file:DIR, ceph: (a cluster; ceph:?conf=FILE&id=client.x&read=near), or mem: (gone with the process)
+    #[arg(
+        long,
+        global = true,
+        value_name = "URI",
+        env = "BENTHIC_STORE",
+        default_value = DEFAULT_URI
+    )]
+    pub store: String,
+    /// Print results and errors as JSON, one object a line
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Log to stderr; twice for more
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// Runs a command until it ends or a signal stops it, hands the store over, and tells what failed.
+pub fn run_to_end(session: Session, verbose: u8, command: impl AsyncFnOnce(&Session) -> Outcome) -> ExitCode {
+    start_logging(verbose);
+    log_panics_of_workers();
+    let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(run(command, &session));
+            // What still runs was given up on a second signal.
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            outcome
+        }
+        Err(error) => Err(Failure::Error(benthic_core::Error::io(
+            benthic_core::Action::Admin,
+            "cannot start threads",
+            error,
+        ))),
+    };
+    let status = match outcome {
+        Ok(()) => exit::OK,
+        Err(failure) => {
+            session.out.failure(&failure);
+            failure.status()
+        }
+    };
+    if session.used_ceph() {
+        drop(session);
+        benthic_rados::end_process(status);
+    }
+    ExitCode::from(status)
+}
+
+async fn run(command: impl AsyncFnOnce(&Session) -> Outcome, session: &Session) -> Outcome {
+    let outcome = tokio::select! {
+        outcome = command(session) => outcome,
+        () = interrupt::watch_signals() => Err(Failure::Interrupted),
+    };
+    // Whatever happened: what was printed goes out, and the store is handed over.
+    let flushed = session.out.flush();
+    let closed = session.close().await;
+    if interrupt::is_set() {
+        return Err(Failure::Interrupted);
+    }
+    outcome.and(flushed).and(closed.map_err(Failure::from))
+}
+
+/// Answers arguments that clap refuses, and `--help` and `--version`.
+pub fn refuse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || !std::env::args_os().any(|arg| arg == "--json") {
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
+    }
+    let text = error.to_string();
+    let message = text.trim_start_matches("error: ").trim_end().to_owned();
+    output::error_line(true, &message, "usage", Map::new());
+    ExitCode::from(exit::USAGE)
+}
+
+fn start_logging(verbose: u8) {
+    let level = match verbose {
+        0 => tracing::Level::WARN,
+        1 => tracing::Level::INFO,
+        2 => tracing::Level::DEBUG,
+        _ => tracing::Level::TRACE,
+    };
+    // The crate of the S3 protocol logs mistakes of clients as errors.
+    let is_logged = FilterFn::new(move |metadata| verbose >= 2 || !metadata.target().starts_with("s3s"));
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .finish()
+        .with(is_logged)
+        .init();
+}

@@ -1,0 +1,134 @@
+//! How a command ends, and every exit status of `benthic`.
+
+use crate::interrupt;
+use benthic_core::Error;
+use benthic_core::error::ERROR_TABLE;
+use std::fmt;
+
+/// All went well.
+pub const OK: u8 = 0;
+/// Some of many failed; each was listed.
+pub const SOME_FAILED: u8 = 1;
+/// The arguments make no command.
+pub const USAGE: u8 = 2;
+/// `benthic health --exit-status`: the cluster works with less than it should have.
+pub const DEGRADED: u8 = 20;
+/// The same: the next failure may stop the cluster or lose data.
+pub const AT_RISK: u8 = 21;
+/// The same: reads or writes wait.
+pub const DOWN: u8 = 22;
+/// Ctrl-C: 128 and the number of the signal, as shells have it.
+pub const INTERRUPTED: u8 = 130;
+/// A termination signal.
+pub const TERMINATED: u8 = 143;
+
+/// Why a command did not end well.
+#[derive(Debug)]
+pub enum Failure {
+    /// An error with a kind; the exit status is its row's in [`benthic_core::error::ERROR_TABLE`] (3 to 15).
+    Error(Error),
+    /// Arguments that only the command itself could judge.
+    Usage(String),
+    /// Some of many failed; each was listed.
+    Some {
+        /// How many.
+        failed: u64,
+        /// Of how many.
+        of: u64,
+    },
+    /// A cluster is not healthy, and the command has printed why. The exit status is [`DEGRADED`],
+    /// [`AT_RISK`] or [`DOWN`].
+    Verdict(u8),
+    /// Ctrl-C or a termination signal.
+    Interrupted,
+    /// Whoever read the output has seen enough: a quiet end.
+    ClosedPipe,
+}
+
+/// What a command returns.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// The exit status.
+    pub fn status(&self) -> u8 {
+        match self {
+            Failure::Error(error) => error.kind().row().exit_status,
+            Failure::Usage(_) => USAGE,
+            Failure::Some { .. } => SOME_FAILED,
+            Failure::Verdict(status) => *status,
+            Failure::Interrupted => interrupt::exit_status(),
+            Failure::ClosedPipe => OK,
+        }
+    }
+
+    /// The stable name of the kind in `--json`.
+    pub fn kind_name(&self) -> &'static str {
+        match self {
+            Failure::Error(error) => error.kind().row().name,
+            Failure::Usage(_) => "usage",
+            Failure::Some { .. } => "some_failed",
+            Failure::Verdict(status) => verdict_name(*status),
+            Failure::Interrupted => "interrupted",
+            Failure::ClosedPipe => "closed_pipe",
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Error(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Error(error) => error.fmt(f),
+            Failure::Usage(message) => f.write_str(message),
+            Failure::Some { failed, of } => write!(f, "{failed} of {of} failed"),
+            Failure::Verdict(status) => write!(f, "the cluster is {}", verdict_name(*status)),
+            Failure::Interrupted => f.write_str("interrupted"),
+            Failure::ClosedPipe => f.write_str("the output was closed"),
+        }
+    }
+}
+
+/// The name of a verdict's exit status in the table.
+fn verdict_name(status: u8) -> &'static str {
+    match status {
+        DEGRADED => "degraded",
+        AT_RISK => "at_risk",
+        _ => "down",
+    }
+}
+
+/// Every exit status, and the kind of its errors in `--json`.
+fn statuses() -> Vec<(u8, &'static str)> {
+    let own = [(OK, "ok"), (SOME_FAILED, "some_failed"), (USAGE, "usage")];
+    let signals = [(INTERRUPTED, "interrupted"), (TERMINATED, "interrupted")];
+    let kinds = ERROR_TABLE.iter().map(|row| (row.exit_status, row.name));
+    let verdicts = [DEGRADED, AT_RISK, DOWN].map(|status| (status, verdict_name(status)));
+    own.into_iter().chain(kinds).chain(verdicts).chain(signals).collect()
+}
+
+/// The exit statuses for `--help`.
+pub fn statuses_help() -> String {
+    let lines: Vec<String> =
+        statuses().iter().map(|(status, kind)| format!("  {status:>3}  {kind}")).collect();
+    format!("Exit statuses, and the kinds of errors in --json:\n{}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::statuses;
+
+    #[test]
+    fn the_reference_has_every_exit_status() {
+        let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/exit-statuses.md");
+        let reference = std::fs::read_to_string(reference).unwrap();
+        let rows: String =
+            statuses().iter().map(|(status, kind)| format!("| {status} | `{kind}` |\n")).collect();
+        let table = format!("| status | kind |\n| ---: | --- |\n{rows}");
+        assert!(reference.contains(&table), "the table must be:\n{table}");
+    }
+}

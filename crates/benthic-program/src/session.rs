@@ -1,0 +1,132 @@
+//! What a command works with: the store that the user named, and the output.
+
+use crate::output::Output;
+use crate::store::{DEFAULT_URI, Opened, nearest, open};
+use crate::uri::StoreUri;
+use benthic_core::{ClassInfo, ClassRegistry, Error, ErrorKind, Pool, Result, Store};
+use benthic_rados::RadosStore;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::OnceCell;
+
+/// A store that is opened when it is first needed, and where results go.
+pub struct Session {
+    uri: String,
+    classes: ClassRegistry,
+    opened: OnceCell<Opened>,
+    /// Whether librados may have been used, by this session or one [beside](Session::beside) it.
+    used_ceph: Arc<AtomicBool>,
+    /// Where results go.
+    pub out: Output,
+}
+
+impl Session {
+    /// A session on the store with this URI, in which these classes run unless it is a cluster.
+    pub fn new(mut uri: String, out: Output, classes: ClassRegistry) -> Session {
+        // A variable that is set to nothing counts as not set.
+        if uri.is_empty() && std::env::var_os("BENTHIC_STORE").is_some_and(|value| value.is_empty()) {
+            DEFAULT_URI.clone_into(&mut uri);
+        }
+        Session { uri, classes, opened: OnceCell::new(), used_ceph: Arc::default(), out }
+    }
+
+    /// A session on another store, with the same classes.
+    pub fn beside(&self, uri: String) -> Session {
+        let out = Output::new(self.out.is_json());
+        let used_ceph = Arc::clone(&self.used_ceph);
+        Session { used_ceph, ..Session::new(uri, out, self.classes.clone()) }
+    }
+
+    /// Whether librados may have been used.
+    pub fn used_ceph(&self) -> bool {
+        self.used_ceph.load(Ordering::Relaxed)
+    }
+
+    /// The URI as the user gave it.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// The store, which must exist.
+    pub async fn store(&self) -> Result<Arc<dyn Store>> {
+        Ok(Arc::clone(&self.open(false).await?.store))
+    }
+
+    /// The store; it is made if it does not exist.
+    pub async fn store_or_create(&self) -> Result<Arc<dyn Store>> {
+        Ok(Arc::clone(&self.open(true).await?.store))
+    }
+
+    async fn open(&self, create: bool) -> Result<&Opened> {
+        let open = async || {
+            // A connection that fails may have started threads of librados, too.
+            self.used_ceph.fetch_or(self.names_cluster()?, Ordering::Relaxed);
+            open(&self.uri, create, self.classes.clone()).await
+        };
+        self.opened.get_or_try_init(open).await
+    }
+
+    fn names_cluster(&self) -> Result<bool> {
+        self.uri.parse().map(|uri: StoreUri| uri.is_cluster())
+    }
+
+    /// The Ceph cluster that the store is in, if it is in one.
+    pub async fn rados(&self) -> Result<Option<Arc<RadosStore>>> {
+        // A directory that is no store yet stays so.
+        if self.names_cluster()? { Ok(self.open(false).await?.rados.clone()) } else { Ok(None) }
+    }
+
+    /// Opens a pool. If there is none with this name, the error says which one may be meant.
+    pub async fn pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
+        let store = self.store().await?;
+        match store.open_pool(name).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(no_such_pool(name, &store.list_pools().await?))
+            }
+            opened => opened,
+        }
+    }
+
+    /// Opens a pool; it is made, and the store too, if `create` and it does not exist.
+    pub async fn pool_or_create(&self, name: &str, create: bool) -> Result<Arc<dyn Pool>> {
+        if create {
+            match self.store_or_create().await?.create_pool(name).await {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        self.pool(name).await
+    }
+
+    /// The classes of the store; where there is no store yet, those that it would have.
+    pub async fn classes(&self) -> Result<Vec<ClassInfo>> {
+        match self.store().await {
+            Ok(store) => store.classes().await,
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(self.classes.describe()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Closes the store if it was opened: what was acknowledged is then on the disk and the
+    /// directory is free.
+    pub async fn close(&self) -> Result<()> {
+        match self.opened.get() {
+            Some(opened) => opened.close().await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn no_such_pool(name: &str, pools: &[String]) -> Error {
+    let nearest = nearest(name, pools.iter().map(String::as_str));
+    let message = match nearest {
+        Some(pool) => format!("no such pool; did you mean {pool:?}?"),
+        None if pools.is_empty() => format!("no such pool; `benthic pool create {name}` makes it"),
+        None => {
+            format!(
+                "no such pool; `benthic pool ls` shows what is there, `benthic pool create {name}` makes it"
+            )
+        }
+    };
+    Error::new(ErrorKind::NotFound, message).with("pool", name)
+}

@@ -1,0 +1,136 @@
+//! From a store URI to a store: the one place that names an engine.
+
+use crate::uri::StoreUri;
+use benthic_core::{ClassRegistry, Error, ErrorKind, Result, Store};
+use benthic_embedded::{EmbeddedStore, MemStore, Options, Salvaged};
+use benthic_rados::RadosStore;
+use std::path::PathBuf;
+use std::sync::Arc;
+use strsim::levenshtein;
+use tokio::task::spawn_blocking;
+
+/// The store if the user names none.
+pub const DEFAULT_URI: &str = "file:./benthic-data";
+
+/// Where `benthic cluster` keeps its cluster if the user names no directory.
+pub const CLUSTER_DIR: &str = "./benthic-cluster";
+
+/// A store that was opened.
+pub struct Opened {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The same store, if it must be closed.
+    embedded: Option<Arc<EmbeddedStore>>,
+    /// The same store, if it is a Ceph cluster.
+    pub(crate) rados: Option<Arc<RadosStore>>,
+}
+
+impl Opened {
+    /// Hands the store over: what was acknowledged is then on the disk and the directory is free.
+    ///
+    /// # Errors
+    /// Those of [`EmbeddedStore::close`].
+    pub async fn close(&self) -> Result<()> {
+        let Some(embedded) = self.embedded.clone() else {
+            return Ok(());
+        };
+        blocking(move || embedded.close()).await
+    }
+}
+
+/// Opens the store with this URI; with `create`, a directory that is no store yet becomes one.
+/// `classes` run in this process. A cluster runs its own libraries, one of which has the built-in
+/// classes.
+///
+/// # Errors
+/// `InvalidArgument` for what is no URI; `NotFound`; those of the engines.
+pub async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<Opened> {
+    let options = |classes| Options::default().with_classes(classes);
+    match uri.parse()? {
+        StoreUri::Mem => Ok(Opened { store: MemStore::new(options(classes)), embedded: None, rados: None }),
+        StoreUri::File(dir) => {
+            let store = blocking(move || EmbeddedStore::open(&dir, create, options(classes)))
+                .await
+                .map_err(|error| explain_open(error, uri, create))?;
+            Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: Some(store), rados: None })
+        }
+        StoreUri::Ceph { conf, id, read_near } => {
+            let options = benthic_rados::Options {
+                classes: benthic_classes::registry(),
+                localized_reads: read_near,
+                ..benthic_rados::Options::default()
+            };
+            let conf = conf.or_else(local_conf);
+            let store = blocking(move || RadosStore::connect(conf.as_deref(), id.as_deref(), options))
+                .await
+                .map_err(|error| error.with("store", uri))?;
+            Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, embedded: None, rados: Some(store) })
+        }
+    }
+}
+
+/// The cluster of `benthic cluster up` in this directory, where Ceph's programs would find no configuration.
+fn local_conf() -> Option<PathBuf> {
+    let named = ["CEPH_CONF", "CEPH_ARGS"].iter().any(|name| std::env::var_os(name).is_some());
+    let home = std::env::home_dir().unwrap_or_default();
+    let usual = ["/etc/ceph/ceph.conf".into(), home.join(".ceph/ceph.conf"), "ceph.conf".into()];
+    let here = PathBuf::from(CLUSTER_DIR).join("ceph.conf");
+    (!named && !usual.iter().any(|conf: &PathBuf| conf.exists()) && here.exists()).then_some(here)
+}
+
+/// Saves what is whole of a damaged store into a new one.
+///
+/// # Errors
+/// `Unsupported` if one of them is no directory; those of [`benthic_embedded::salvage`].
+pub async fn salvage(from: &str, into: &str) -> Result<Salvaged> {
+    let (StoreUri::File(from), StoreUri::File(into)) = (from.parse()?, into.parse()?) else {
+        let message = "only a store in a directory is saved into another; a cluster repairs itself";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("store", from).with("into", into));
+    };
+    blocking(move || benthic_embedded::salvage(&from, &into, &Options::default())).await
+}
+
+fn explain_open(error: Error, uri: &str, create: bool) -> Error {
+    if create || error.kind() != ErrorKind::NotFound {
+        return error.with("store", uri);
+    }
+    Error::new(
+        ErrorKind::NotFound,
+        "there is no store here; `benthic pool create POOL` makes one, --store names another",
+    )
+    .with("store", uri)
+}
+
+/// Runs what blocks: file work, hashing, closing.
+///
+/// # Errors
+/// What the work returned; `Internal` if it panicked.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match spawn_blocking(work).await {
+        Ok(outcome) => outcome,
+        Err(panic) => Err(Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)),
+    }
+}
+
+/// The name that is at most a third of its length away from the one typed.
+pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    names
+        .map(|name| (levenshtein(typed, name), name))
+        .filter(|(distance, name)| *distance <= name.chars().count().div_ceil(3))
+        .min()
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+    use strsim::levenshtein;
+
+    #[test]
+    fn the_nearest_name_is_near() {
+        assert_eq!(levenshtein("kitten", "sitting"), 3);
+        assert_eq!(levenshtein("", "abc"), 3);
+        assert_eq!(nearest("dta", ["data", "logs"].into_iter()), Some("data"));
+        assert_eq!(nearest("photos", ["data", "logs"].into_iter()), None);
+    }
+}

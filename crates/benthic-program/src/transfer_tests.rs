@@ -1,0 +1,97 @@
+use super::{Download, SOURCE_XATTR, Source, look, upload};
+use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
+use benthic_embedded::{MemStore, Options};
+use benthic_testkit::faulty::Faulty;
+use bytes::Bytes;
+use futures::executor::block_on;
+use std::thread;
+
+/// More than one operation carries.
+fn large() -> Bytes {
+    Bytes::from(vec![7; usize::try_from(limits::OPERATION_BYTES_MAX + 1).unwrap()])
+}
+
+async fn pool(
+    fault: impl Fn(usize, WriteOp, &dyn Pool) -> Result<WriteOp> + Send + Sync + 'static,
+) -> Faulty {
+    Faulty::pool(MemStore::new(Options::default()), fault).await
+}
+
+fn object() -> ObjectId {
+    ObjectId::new("o").unwrap()
+}
+
+#[test]
+fn data_that_needs_several_operations_arrives_whole_with_its_note() {
+    block_on(async {
+        let pool = pool(|_, op, _| Ok(op)).await;
+        let size_bytes = large().len() as u64;
+        let source = Source { size_bytes, modified_unix_ns: -1, xxh3: "x".to_owned() };
+        let version = upload(&pool, &object(), large(), Some(&source)).await.unwrap();
+        let known = look(&pool, &object()).await.unwrap();
+        assert_eq!((known.version, known.stat.size_bytes), (version, size_bytes));
+        assert_eq!(known.source, Some(source));
+        // A write without a source takes the note away.
+        upload(&pool, &object(), large(), None).await.unwrap();
+        assert_eq!(look(&pool, &object()).await.unwrap().source, None);
+        let missing = pool.sound.get_xattr(&object(), SOURCE_XATTR).await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn what_was_begun_is_removed_if_it_cannot_be_completed() {
+    block_on(async {
+        let pool = pool(|number, op, _| match number {
+            1 => Err(Error::new(ErrorKind::Unavailable, "gone for a moment")),
+            _ => Ok(op),
+        })
+        .await;
+        let error = upload(&pool, &object(), large(), None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert_eq!(pool.sound.stat(&object()).await.unwrap_err().kind(), ErrorKind::NotFound);
+    });
+    block_on(async {
+        let pool = pool(|number, op, _| match number {
+            0 => Ok(op),
+            _ => Err(Error::new(ErrorKind::Unavailable, "gone for good")),
+        })
+        .await;
+        let error = upload(&pool, &object(), large(), None).await.unwrap_err();
+        assert!(error.to_string().contains("benthic rm"), "{error}");
+    });
+}
+
+#[test]
+fn what_somebody_else_wrote_meanwhile_is_theirs() {
+    block_on(async {
+        let pool = pool(|number, op, sound| {
+            if number == 1 {
+                // On a thread of its own: this one runs the upload.
+                let theirs = || block_on(sound.write_full(&object(), "theirs")).unwrap();
+                thread::scope(|scope| scope.spawn(theirs).join().unwrap());
+            }
+            Ok(op)
+        })
+        .await;
+        let error = upload(&pool, &object(), large(), None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert_eq!(pool.sound.read_range(&object(), 0, 100).await.unwrap(), "theirs");
+    });
+}
+
+#[test]
+fn a_read_of_an_object_that_changes_is_refused() {
+    block_on(async {
+        let pool = pool(|_, op, _| Ok(op)).await;
+        upload(&pool, &object(), Bytes::from(vec![1; 9 * 1024 * 1024]), None).await.unwrap();
+        let id = object();
+        let mut download = Download::start(&pool, &id).await.unwrap();
+        assert_eq!(download.next().await.unwrap().unwrap().len(), 8 * 1024 * 1024);
+        upload(&pool, &id, Bytes::from_static(b"other"), None).await.unwrap();
+        assert_eq!(download.next().await.unwrap_err().kind(), ErrorKind::Conflict);
+        let mut download = Download::start(&pool, &id).await.unwrap();
+        assert_eq!(download.next().await.unwrap().unwrap(), "other");
+        assert_eq!(download.next().await.unwrap(), None);
+    });
+}

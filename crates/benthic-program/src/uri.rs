@@ -1,0 +1,110 @@
+//! URIs of stores, as people type them.
+
+use benthic_core::{Error, ErrorKind, Result};
+use std::{fmt, path::PathBuf, str::FromStr};
+
+/// Where a store is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreUri {
+    /// `file:DIR`: the embedded engine in a directory.
+    File(PathBuf),
+    /// `mem:`: the memory engine, gone with the process.
+    Mem,
+    /// `ceph:` or `ceph:?conf=FILE&id=client.x&read=near`: a Ceph cluster.
+    Ceph {
+        /// Its configuration file; `/etc/ceph/ceph.conf` if not given.
+        conf: Option<PathBuf>,
+        /// The user, such as `client.admin`.
+        id: Option<String>,
+        /// Whether reads go to the nearest replica, by the `crush_location` of the configuration, instead of the
+        /// primary.
+        read_near: bool,
+    },
+}
+
+impl StoreUri {
+    /// Whether the store is a Ceph cluster.
+    pub fn is_cluster(&self) -> bool {
+        matches!(self, StoreUri::Ceph { .. })
+    }
+}
+
+impl FromStr for StoreUri {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<StoreUri> {
+        let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message).with("store", text);
+        match text.split_once(':') {
+            Some(("file", "")) => Err(invalid("file: wants a directory, such as file:./benthic-data")),
+            Some(("file", dir)) if dir.contains('\0') => Err(invalid("a directory contains no NUL")),
+            Some(("file", dir)) => Ok(StoreUri::File(PathBuf::from(dir))),
+            Some(("mem", "")) => Ok(StoreUri::Mem),
+            Some(("ceph", "")) => Ok(StoreUri::Ceph { conf: None, id: None, read_near: false }),
+            Some(("ceph", query)) => {
+                let query = query
+                    .strip_prefix('?')
+                    .ok_or_else(|| invalid("after ceph: comes ?conf=FILE&id=client.x"))?;
+                let (mut conf, mut id, mut read_near) = (None, None, false);
+                for pair in query.split('&') {
+                    match pair.split_once('=') {
+                        Some(("conf", value)) if !value.is_empty() => conf = Some(PathBuf::from(value)),
+                        Some(("id", value)) if !value.is_empty() => id = Some(value.to_owned()),
+                        Some(("read", "near")) => read_near = true,
+                        _ => return Err(invalid("ceph: knows conf=FILE, id=client.x and read=near")),
+                    }
+                }
+                Ok(StoreUri::Ceph { conf, id, read_near })
+            }
+            None if !text.is_empty() => {
+                Err(invalid(&format!("a store is file:DIR, ceph: or mem:; did you mean file:{text}?")))
+            }
+            _ => Err(invalid("a store is file:DIR, ceph: or mem:")),
+        }
+    }
+}
+
+impl fmt::Display for StoreUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreUri::File(dir) => write!(f, "file:{}", dir.display()),
+            StoreUri::Mem => f.write_str("mem:"),
+            StoreUri::Ceph { conf, id, read_near } => {
+                f.write_str("ceph:")?;
+                let conf = conf.as_ref().map(|conf| format!("conf={}", conf.display()));
+                let id = id.as_ref().map(|id| format!("id={id}"));
+                let near = read_near.then(|| "read=near".to_owned());
+                let query: Vec<String> = conf.into_iter().chain(id).chain(near).collect();
+                if !query.is_empty() {
+                    write!(f, "?{}", query.join("&"))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StoreUri;
+    use benthic_core::ErrorKind;
+
+    #[test]
+    fn store_uris_parse_and_print() {
+        for text in [
+            "file:/a/b",
+            "file:./benthic-data",
+            "mem:",
+            "ceph:",
+            "ceph:?conf=/x/ceph.conf&id=client.x",
+            "ceph:?id=a",
+            "ceph:?conf=/x/ceph.conf&id=a&read=near",
+        ] {
+            assert_eq!(text.parse::<StoreUri>().unwrap().to_string(), text);
+        }
+        for text in
+            ["", "file:", "mem:x", "ceph:x", "ceph:?x=1", "ceph:?read=far", "ceph:?conf=", "http://x", "/a/b"]
+        {
+            assert_eq!(text.parse::<StoreUri>().unwrap_err().kind(), ErrorKind::InvalidArgument, "{text:?}");
+        }
+    }
+}

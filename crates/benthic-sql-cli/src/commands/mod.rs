@@ -1,0 +1,19 @@
+//! The verbs.
+
+mod prompt;
+mod rows;
+pub mod sql;
+pub mod table;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+/// The parser of an option that takes one of some words, each with its help and its value.
+fn one_of<T: Copy + Send + Sync>(
+    words: &'static [(&'static str, &'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let values = words.iter().map(|(word, help, _)| PossibleValue::new(*word).help(*help));
+    PossibleValuesParser::new(values).try_map(|given| {
+        let word = words.iter().find(|(word, ..)| *word == given);
+        word.map(|(.., value)| *value).ok_or("this word is unknown")
+    })
+}

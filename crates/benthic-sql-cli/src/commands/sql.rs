@@ -1,0 +1,90 @@
+//! `benthic sql`.
+
+use super::rows::{self, Format};
+use super::{one_of, prompt};
+use benthic_core::{Error, ObjectAddress, Store};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::session::Session;
+use benthic_sql::choice::Pushdown;
+use benthic_sql::object::DataObject;
+use benthic_sql::objects::Objects;
+use benthic_sql::session::{self, Settings, SqlSession};
+use benthic_sql::work::Work;
+use clap::Args;
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+
+const EXAMPLES: &str = "A table is POOL.TABLE. With --object, the object is the table `object`.\n\nExamples:\n  \
+    benthic sql 'SELECT day, sum(fare) FROM lake.trips WHERE distance > 30 GROUP BY day'\n  \
+    benthic sql 'EXPLAIN ANALYZE SELECT max(fare) FROM lake.trips WHERE distance > 30'\n  \
+    benthic sql --object lake/trips.parquet 'SELECT count(*) FROM object WHERE distance > 30'";
+
+const PUSHDOWN: [(&str, &str, Pushdown); 3] = [
+    (
+        "auto",
+        "What is better: on a cluster measured during the query, in a store on this machine always here",
+        Pushdown::Auto,
+    ),
+    ("always", "Beside the objects, wherever they take it", Pushdown::Always),
+    ("never", "Here", Pushdown::Never),
+];
+
+/// Arguments of `benthic sql`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SqlArgs {
+    /// Query this Parquet object instead of tables: POOL/OBJECT or POOL:NAMESPACE/OBJECT
+    #[arg(long)]
+    object: Option<ObjectAddress>,
+    /// Where what can run beside the objects runs
+    #[arg(long, value_parser = one_of(&PUSHDOWN), default_value = "auto")]
+    pushdown: Pushdown,
+    /// Do not look into indexes
+    #[arg(long, hide = true)]
+    no_index: bool,
+    /// How rows are printed; a table if it is not said, or JSON after --json
+    #[arg(long, value_enum)]
+    output: Option<Format>,
+    /// The query; without it, queries are asked for, or read from stdin if that is no terminal
+    sql: Option<String>,
+}
+
+pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
+    let default = if session.out.is_json() { Format::Json } else { Format::Table };
+    let format = args.output.unwrap_or(default);
+    if matches!(format, Format::Arrow | Format::Parquet) && io::stdout().is_terminal() {
+        return Err(Failure::Usage("this output is no text; send it to a file: … > rows.parquet".to_owned()));
+    }
+    let Some(address) = &args.object else {
+        let store = session.store().await?;
+        let settings = settings(&args, &*store);
+        let queries = SqlSession::new(store, settings);
+        return match &args.sql {
+            Some(sql) => answer(session, &queries, format, sql).await.map(drop),
+            None => prompt::run(session, &queries, format).await,
+        };
+    };
+    let Some(sql) = &args.sql else {
+        let message = "a query of an object is an argument; leave out --object for a prompt";
+        return Err(Failure::Usage(message.to_owned()));
+    };
+    let settings = settings(&args, &*session.store().await?);
+    let pool = session.pool(&address.pool).await?;
+    let object = Arc::new(DataObject::open(pool, address.clone()).await?);
+    let rows = session::query(Objects::of_one(object).await?, &settings, sql).await?;
+    // The query may name no object; here there is only one.
+    let named = |error: Error| error.with("object", address);
+    rows::print(&session.out, rows, &Work::default(), format, named).await.map(drop)
+}
+
+fn settings(args: &SqlArgs, store: &dyn Store) -> Settings {
+    let pushdown = args.pushdown.in_store(store);
+    Settings { pushdown, index: !args.no_index, ..Settings::default() }
+}
+
+/// Answers one query of tables; says how many rows it has.
+pub async fn answer(session: &Session, queries: &SqlSession, format: Format, sql: &str) -> Outcome<usize> {
+    let work = Arc::default();
+    let rows = queries.watched(sql, &work).await?;
+    rows::print(&session.out, rows, &work, format, |error| error).await
+}

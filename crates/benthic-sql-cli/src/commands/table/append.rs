@@ -1,0 +1,47 @@
+//! `benthic table append`.
+
+use super::load::{self, InputArgs};
+use super::{TableAddress, count, held, insert_held, line};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::session::Session;
+use clap::Args;
+use serde_json::{Value, json};
+
+/// Arguments of `benthic table append`.
+#[derive(Args)]
+#[command(after_help = "\
+Columns are matched by name; a missing one is null, a smaller type is widened. All files are one snapshot: if \
+one of them is wrong, nothing is added.
+
+Examples:
+  benthic table append lake/trips today.parquet
+  benthic table append lake/trips may.csv june.csv --delimiter ';' --null NA
+  zcat today.json.gz | benthic table append lake/trips - --format json")]
+pub struct AppendArgs {
+    /// The table: POOL/TABLE
+    table: TableAddress,
+    #[command(flatten)]
+    input: InputArgs,
+    /// Add columns that the table does not have; they stay if the load fails
+    #[arg(long)]
+    add_columns: bool,
+}
+
+pub async fn run(args: AppendArgs, session: &Session) -> Outcome {
+    if args.input.is_empty() {
+        return Err(Failure::Usage("name files to append, or - for stdin".to_owned()));
+    }
+    let inputs = args.input.check().await?;
+    let table = args.table.open(session).await?;
+    let loaded = load::load(&table, inputs, args.add_columns, &args.table).await?;
+    let added = count(loaded.rows, "row");
+    session.out.result(
+        format_args!("{}: {added} added, {}", line(&args.table), held(&loaded.snapshot)),
+        || {
+            let mut fields = args.table.fields();
+            fields.insert("rows_added".to_owned(), json!(loaded.rows));
+            insert_held(&mut fields, &loaded.snapshot);
+            Value::Object(fields)
+        },
+    )
+}

@@ -1,0 +1,122 @@
+//! `benthic table create`.
+
+use super::load::{self, InputArgs, Inputs};
+use super::{TableAddress, held, insert_held, line};
+use benthic_core::{Error, Result};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::session::Session;
+use benthic_program::units::parse_size;
+use benthic_sql::spelling::{PartitionBy, parse_columns, parse_partitioning};
+use benthic_table::{At, Definition, Environment, Snapshot, Table, drop_table};
+use clap::Args;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Arguments of `benthic table create`.
+#[derive(Args)]
+#[command(after_help = "\
+The columns are those of the first file, with its types; those of CSV and JSON are guessed from its first rows, \
+and --schema says them. All files are loaded in one commit. If anything fails, there is no table; a crash leaves \
+at most an empty one, and `benthic table vacuum` finds the rest.
+
+Types: bool, int8 to int64, uint8 to uint64, float16 to float64, utf8, binary, binary(LENGTH), date, time(UNIT), \
+timestamp(UNIT), timestamp(UNIT, 'ZONE'), decimal(PRECISION, SCALE), list(TYPE), struct(NAME TYPE, ...), \
+map(TYPE, TYPE). A unit is ms, us or ns.
+
+Examples:
+  benthic table create lake/trips trips-*.parquet
+  benthic table create lake/trips trips.csv --partition-by 'range(day, month)' --sort-by day,fare
+  benthic table create lake/events --schema 'id int64 not null, at timestamp(us), what utf8'")]
+pub struct CreateArgs {
+    /// The table: POOL/TABLE
+    table: TableAddress,
+    #[command(flatten)]
+    input: InputArgs,
+    /// The columns, if not those of the first file: 'NAME TYPE [not null], ...'
+    #[arg(long, value_name = "COLUMNS")]
+    schema: Option<String>,
+    /// How rows are spread over objects: rows, hash(COLUMN, BUCKETS), range(COLUMN, day|month|year) or range(COLUMN,
+    /// BOUND, ...)
+    #[arg(long, value_name = "BY", value_parser = parse_partitioning, default_value = "rows")]
+    partition_by: PartitionBy,
+    /// The columns that the rows of an object are sorted by, ascending, nulls first
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    sort_by: Vec<String>,
+    /// What the size of an object aims at, 1 MiB to 64 MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "32MiB")]
+    object_size: u64,
+}
+
+pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
+    if args.input.is_empty() && args.schema.is_none() {
+        return Err(Failure::Usage(
+            "a table has the columns of the first file; name a file, or give --schema 'NAME TYPE, ...'"
+                .to_owned(),
+        ));
+    }
+    let has_files = !args.input.is_empty();
+    let first = args.input.first().filter(|_| args.schema.is_none()).map(|path| path.display().to_string());
+    let mut inputs = args.input.check().await?;
+    let schema = match &args.schema {
+        Some(text) => Arc::new(arrow::datatypes::Schema::new(parse_columns(text)?)),
+        None => inputs.schema().await?,
+    };
+    let definition = define(&schema, &args.partition_by, &args.sort_by, args.object_size);
+    let definition = definition.map_err(|error| {
+        let error = error.with("table", &args.table);
+        first.into_iter().fold(error, |error, path| error.with("path", path))
+    })?;
+    let pool = args.table.pool(session).await?;
+    let table = Table::create(pool, &args.table.table, &definition, Environment::default()).await?;
+    let snapshot = match has_files {
+        true => fill(&table, inputs, &args.table).await?,
+        false => table.snapshot(At::Current).await?,
+    };
+    session.out.result(format_args!("{}: {}", line(&args.table), held(&snapshot)), || {
+        let mut fields = args.table.fields();
+        insert_held(&mut fields, &snapshot);
+        Value::Object(fields)
+    })
+}
+
+fn define(
+    schema: &arrow::datatypes::Schema,
+    partition_by: &PartitionBy,
+    sort_by: &[String],
+    object_bytes: u64,
+) -> Result<Definition> {
+    let mut definition = Definition::new(schema)?;
+    definition.partitioning = partition_by.resolve(&definition.schema)?;
+    let sort: Result<Vec<u32>> =
+        sort_by.iter().map(|name| Ok(definition.schema.by_name(name.trim())?.id)).collect();
+    definition.sort = sort?;
+    definition.object_bytes_target = object_bytes;
+    Ok(definition)
+}
+
+/// Loads the files into the new table, which goes again if that fails.
+async fn fill(table: &Table, inputs: Inputs, address: &TableAddress) -> Outcome<Snapshot> {
+    let failure = match load::load(table, inputs, false, address).await {
+        Ok(loaded) => return Ok(loaded.snapshot),
+        Err(failure) => failure,
+    };
+    match take_back(table).await {
+        Ok(()) => Err(failure),
+        Err(error) => {
+            tracing::warn!(%error, "the table is there, without rows; `benthic table drop {address}` removes it");
+            Err(failure)
+        }
+    }
+}
+
+/// Removes the table, unless somebody else has written to it already.
+async fn take_back(table: &Table) -> Result<()> {
+    let head = table.head().await?;
+    if head.snapshots.len() > 1 || !head.intents.is_empty() {
+        return Err(Error::new(
+            benthic_core::ErrorKind::Conflict,
+            "somebody else writes to the table already",
+        ));
+    }
+    drop_table(Arc::clone(table.pool()), table.name(), false, &Environment::default()).await.map(|_| ())
+}

@@ -1,0 +1,186 @@
+//! `benthic table demo`: the table experiment.
+
+mod report;
+
+use super::{count, line};
+use benthic_core::{ClassHost, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp, names};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::local::NewFile;
+use benthic_program::progress::Progress;
+use benthic_program::session::Session;
+use benthic_program::store::blocking;
+use benthic_program::units;
+use benthic_sql::experiment::{self, Measured, tpch};
+use benthic_table::{At, Environment, Snapshot, Table, drop_table};
+use clap::Args;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What an object of the tables aims at: as by default.
+const OBJECT_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Arguments of `benthic table demo`.
+#[derive(Args)]
+#[command(after_help = "\
+Queries that take from 0.001% to all rows of the table lineitem run beside the objects wherever these take them, \
+here, and as it seems better during the query; then two that add up. All ways must give the same rows. On a store \
+without a cluster there is nothing but here.
+
+The tables of TPC-H are generated into a pool of their own, which stays: look around with `benthic table ls`, \
+remove it with `benthic pool rm`. The next run with the same scale takes them as they are.
+
+Examples:
+  benthic table demo
+  benthic --store ceph: table demo --scale 1 --rounds 7 --report tables.html")]
+pub struct DemoArgs {
+    /// How much data: 1 is about a gigabyte of text, with 6 million rows in lineitem
+    #[arg(long, value_name = "NUMBER", default_value = "0.1", value_parser = parse_scale)]
+    scale: f64,
+    /// How often every query runs in every way
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
+    /// The pool; benthic-tpch-SCALE if it is not said
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// Where the report goes
+    #[arg(long, value_name = "FILE", default_value = "benthic-tables.html")]
+    report: PathBuf,
+}
+
+fn parse_scale(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(scale) if (0.001..=tpch::SCALE_MAX).contains(&scale) => Ok(scale),
+        _ => Err(format!("a scale is a number from 0.001 to {}", tpch::SCALE_MAX)),
+    }
+}
+
+/// What was found out.
+struct Findings {
+    store: String,
+    is_ceph: bool,
+    pool: String,
+    scale: f64,
+    lineitem: Snapshot,
+    measured: Vec<Measured>,
+}
+
+pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
+    let pool_name = args.pool.unwrap_or_else(|| format!("benthic-tpch-{}", args.scale));
+    names::check_pool_name(&pool_name)?;
+    let report_path = args.report;
+    // Tried first: nobody should wait for minutes to hear that the report has no place.
+    let report_path = blocking(move || NewFile::create(&report_path).map(|_| report_path)).await?;
+    let pool = session.pool_or_create(&pool_name, true).await?;
+    take(&pool, args.scale).await?;
+    let lineitem = tables(session, &pool, args.scale).await?;
+
+    let store = session.store().await?;
+    let queries = experiment::queries(&pool_name, args.scale);
+    let rounds = usize::from(args.rounds);
+    let runs = (queries.len() * rounds * experiment::WAYS.len()) as u64;
+    let progress = Progress::steps("running queries", runs);
+    let measured = experiment::measure(&store, &queries, rounds, |query, _| {
+        progress.advance(1);
+        progress.say(&query.name);
+        stopped()
+    });
+    let measured = measured.await.map_err(interrupted_or)?;
+    drop(progress);
+
+    let findings = Findings {
+        store: session.uri().to_owned(),
+        is_ceph: store.class_host() == ClassHost::Cluster,
+        pool: pool_name,
+        scale: args.scale,
+        lineitem,
+        measured,
+    };
+    let page = report::page(&findings);
+    let place = units::one_line_path(&report_path);
+    blocking(move || {
+        let mut file = NewFile::create(&report_path)?;
+        file.write(page.as_bytes())?;
+        file.finish(None)
+    })
+    .await?;
+    session.out.result(report::text(&findings), || report::json(&findings))?;
+    session.out.note(format_args!("the report: {place}"))
+}
+
+/// The object that marks a pool as the demo's; its data are the scale.
+const MARK: &str = "benthic-tpch";
+
+/// Makes sure that the pool is the demo's, at this scale: tables in it that are not whole will be dropped.
+async fn take(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
+    let mark = ObjectId::new(MARK)?;
+    let message = match pool.read(&mark, ReadOp::new().read(0, 32)).await {
+        Ok(reply) => match reply.outputs.as_slice() {
+            [ReadOutput::Data(found)] if *found == scale.to_string().as_bytes() => return Ok(()),
+            _ => "the pool has the demo's tables at another scale; give that one, or another --pool",
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            if Table::list(Arc::clone(pool)).await?.is_empty() {
+                let op = WriteOp::new().create(true).write_full(scale.to_string());
+                return pool.write(&mark, op).await.map(drop);
+            }
+            "the pool has tables that are not the demo's; name another with --pool"
+        }
+        Err(error) => return Err(error),
+    };
+    Err(Error::new(ErrorKind::InvalidArgument, message).with("pool", pool.name()).with("scale", scale))
+}
+
+/// The tables of TPC-H, those that are missing generated; gives the largest.
+async fn tables(session: &Session, pool: &Arc<dyn Pool>, scale: f64) -> Outcome<Snapshot> {
+    let mut last = None;
+    for (name, rows) in tpch::tables(scale) {
+        let snapshot = match whole(pool, name).await? {
+            Some(snapshot) => snapshot,
+            None => {
+                let progress = Progress::rows(&format!("generating {name}"));
+                let loaded = tpch::load(pool, name, rows, OBJECT_BYTES, |rows| {
+                    progress.advance(rows);
+                    stopped()
+                });
+                let snapshot = loaded.await.map_err(interrupted_or)?;
+                drop(progress);
+                let size = units::size(snapshot.data_bytes());
+                session.out.note(format_args!(
+                    "{}: {}, {size}",
+                    line(name),
+                    count(snapshot.rows(), "row")
+                ))?;
+                snapshot
+            }
+        };
+        last = Some(snapshot);
+    }
+    last.ok_or_else(|| Error::new(ErrorKind::Internal, "TPC-H has no tables").into())
+}
+
+/// A table that was loaded before. What an interrupted load left goes.
+async fn whole(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<Snapshot>> {
+    let opened = Table::open_snapshot(Arc::clone(pool), name, At::Current, Environment::default()).await;
+    match opened {
+        Ok(snapshot) if snapshot.rows() > 0 => Ok(Some(snapshot)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+        Ok(_) => {
+            drop_table(Arc::clone(pool), name, true, &Environment::default()).await?;
+            Ok(None)
+        }
+    }
+}
+
+/// Fails after a signal.
+fn stopped() -> Result<()> {
+    match interrupt::is_set() {
+        true => Err(Error::new(ErrorKind::Unavailable, "interrupted")),
+        false => Ok(()),
+    }
+}
+
+fn interrupted_or(error: Error) -> Failure {
+    if interrupt::is_set() { Failure::Interrupted } else { error.into() }
+}

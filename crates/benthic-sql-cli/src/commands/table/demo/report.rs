@@ -1,0 +1,184 @@
+//! What the table experiment found out: for a terminal, as JSON, and as a page.
+
+use super::super::count;
+use super::Findings;
+use benthic_core::BUILD;
+use benthic_program::html::{self, Bar, escape};
+use benthic_program::units;
+use benthic_sql::choice::Pushdown;
+use benthic_sql::experiment::{Measured, Run, WAYS};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The name of a way, and its color.
+fn way(way: Pushdown) -> (&'static str, &'static str) {
+    match way {
+        Pushdown::Always => ("beside the objects", "storage"),
+        Pushdown::Never => ("here", "client"),
+        Pushdown::Auto => ("auto", "other"),
+    }
+}
+
+fn times(measured: &Measured) -> [Duration; WAYS.len()] {
+    measured.runs.each_ref().map(|runs| median(runs, |run| run.time))
+}
+
+fn moved_bytes(measured: &Measured) -> [u64; WAYS.len()] {
+    measured.runs.each_ref().map(|runs| median(runs, |run| run.moved_bytes))
+}
+
+fn median<T: Ord + Default>(runs: &[Run], of: impl Fn(&Run) -> T) -> T {
+    let mut values: Vec<T> = runs.iter().map(of).collect();
+    values.sort();
+    let middle = values.len() / 2;
+    values.into_iter().nth(middle).unwrap_or_default()
+}
+
+fn rows(measured: &Measured) -> u64 {
+    measured.runs.iter().flatten().next().map_or(0, |run| run.rows)
+}
+
+/// A line a query.
+pub fn text(findings: &Findings) -> String {
+    let mut text =
+        format!("{:26} {:>10}  time beside, here, auto          moved beside, here, auto", "query", "rows");
+    for measured in &findings.measured {
+        let times = times(measured).map(|time| format!("{:.3} s", time.as_secs_f64()));
+        let moved = moved_bytes(measured).map(units::size);
+        text.push_str(&format!(
+            "\n{:26} {:>10}  {:>9} {:>9} {:>9}   {:>10} {:>10} {:>10}",
+            measured.query.name,
+            rows(measured),
+            times[0],
+            times[1],
+            times[2],
+            moved[0],
+            moved[1],
+            moved[2],
+        ));
+    }
+    text
+}
+
+/// All runs.
+pub fn json(findings: &Findings) -> Value {
+    let queries = findings.measured.iter().map(|measured| {
+        let ways = WAYS.iter().zip(&measured.runs).map(|(way, runs)| {
+            json!({
+                "pushdown": format!("{way:?}").to_lowercase(),
+                "seconds": runs.iter().map(|run| run.time.as_secs_f64()).collect::<Vec<_>>(),
+                "moved_bytes": runs.iter().map(|run| run.moved_bytes).collect::<Vec<_>>(),
+            })
+        });
+        json!({
+            "name": measured.query.name, "sql": measured.query.sql, "rows": rows(measured),
+            "ways": ways.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "store": findings.store, "pool": findings.pool, "scale": findings.scale,
+        "table_rows": findings.lineitem.rows(), "table_objects": findings.lineitem.objects(),
+        "table_bytes": findings.lineitem.data_bytes(), "queries": queries.collect::<Vec<_>>(),
+    })
+}
+
+/// The page.
+pub fn page(findings: &Findings) -> String {
+    let lineitem = &findings.lineitem;
+    let where_it_ran = match findings.is_ceph {
+        true => "a Ceph cluster",
+        false => "a store of this machine, where beside the objects is here",
+    };
+    let seconds = bars(
+        findings,
+        |measured| times(measured).map(|time| time.as_secs_f64()),
+        |seconds| format!("{seconds:.3} s"),
+    );
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the length of a bar"
+    )]
+    let moved = bars(
+        findings,
+        |measured| moved_bytes(measured).map(|moved| moved as f64),
+        |moved| units::size(moved as u64),
+    );
+    let body = format!(
+        "<h1>SQL beside the objects: the table experiment</h1>\n\
+         <p>TPC-H at scale {}: lineitem has {} in {}, {} of Parquet. Each query runs beside the objects wherever they \
+         take it, here on the bytes that it needs, and as it seems better during the query; medians of {}, in turns. \
+         All ways gave the same rows.</p>\n<p class=soft>{}, {where_it_ran}; benthic {}</p>\n\
+         <h2>Time</h2>\n{seconds}\n<h2>Bytes that moved</h2>\n<p>Of objects and answers to the client, and of \
+         fragments to the objects.</p>\n{moved}\n<h2>All of it</h2>\n{}\n<h2>The queries</h2>\n{}",
+        findings.scale,
+        count(lineitem.rows(), "row"),
+        count(lineitem.objects(), "object"),
+        units::size(lineitem.data_bytes()),
+        count(findings.measured.first().map_or(0, |measured| measured.runs[0].len() as u64), "run"),
+        escape(&findings.store),
+        escape(BUILD),
+        table(findings),
+        html::list(
+            findings
+                .measured
+                .iter()
+                .map(|measured| format!("{}: {}", measured.query.name, measured.query.sql))
+        ),
+    );
+    html::page("Benthic: the table experiment", &body)
+}
+
+/// A chart a query, each with its own scale: the ways are what is compared.
+fn bars(
+    findings: &Findings,
+    of: impl Fn(&Measured) -> [f64; WAYS.len()],
+    told: impl Fn(f64) -> String,
+) -> String {
+    let mut charts = String::new();
+    for measured in &findings.measured {
+        let bars: Vec<Bar> = WAYS
+            .into_iter()
+            .zip(of(measured))
+            .map(|(pushdown, length)| {
+                let (label, class) = way(pushdown);
+                Bar { label: label.to_owned(), length, value: told(length), class }
+            })
+            .collect();
+        let name = escape(&measured.query.name);
+        charts.push_str(&format!("<h3>{name}</h3>\n{}\n", html::chart(&bars)));
+    }
+    charts
+}
+
+fn table(findings: &Findings) -> String {
+    let heads = [
+        "query",
+        "rows",
+        "time beside",
+        "here",
+        "auto",
+        "here / beside",
+        "auto / better",
+        "moved beside",
+        "here",
+        "auto",
+        "moved beside / table",
+    ];
+    let rows = findings.measured.iter().map(|measured| {
+        let times = times(measured).map(|time| time.as_secs_f64());
+        let moved = moved_bytes(measured);
+        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+        let share = moved[0] as f64 / findings.lineitem.data_bytes() as f64;
+        let [beside_s, here_s, auto_s] = times;
+        let mut cells = vec![measured.query.name.clone(), rows(measured).to_string()];
+        cells.extend(times.map(|seconds| format!("{seconds:.3} s")));
+        cells.push(format!("{:.2}", here_s / beside_s));
+        cells.push(format!("{:.2}", auto_s / beside_s.min(here_s)));
+        cells.extend(moved.map(units::size));
+        cells.push(format!("{:.2}%", share * 100.0));
+        cells
+    });
+    html::table(&heads, rows)
+}

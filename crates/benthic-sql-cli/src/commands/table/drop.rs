@@ -1,0 +1,48 @@
+//! `benthic table drop`.
+
+use super::{TableAddress, count, line};
+use benthic_core::{Error, ErrorKind};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_table::{Environment, drop_table};
+use clap::Args;
+use serde_json::{Value, json};
+
+/// Arguments of `benthic table drop`.
+#[derive(Args)]
+#[command(after_help = "\
+All rows go at once for whoever opens the table; a query that runs fails. An interrupted drop goes on when it is \
+repeated. While somebody loads into the table, its name stays taken: repeat it when they are done, or, if they are \
+known to be gone, with --force.
+
+Example:
+  benthic table drop lake/trips")]
+pub struct DropArgs {
+    /// The table: POOL/TABLE
+    table: TableAddress,
+    /// Do not wait for writers: what one of them that lives still makes is left behind
+    #[arg(long)]
+    force: bool,
+}
+
+pub async fn run(args: DropArgs, session: &Session) -> Outcome {
+    let pool = args.table.pool(session).await?;
+    let dropped = match drop_table(pool, &args.table.table, args.force, &Environment::default()).await {
+        Ok(dropped) => dropped,
+        Err(error) => return Err(args.table.hinted(session, error).await),
+    };
+    if !dropped.finished {
+        let message = "somebody loads into the table; its rows are gone, drop it again when they are done, or with --force if \
+            they are known to be gone";
+        return Err(Error::new(ErrorKind::Busy, message)
+            .with("table", &args.table)
+            .with("objects_removed", dropped.objects)
+            .into());
+    }
+    let removed = count(dropped.objects, "object");
+    session.out.result(format_args!("{}: dropped, {removed} removed", line(&args.table)), || {
+        let mut fields = args.table.fields();
+        fields.insert("objects_removed".to_owned(), json!(dropped.objects));
+        Value::Object(fields)
+    })
+}

@@ -1,0 +1,75 @@
+//! `benthic table fsck`.
+
+use super::index::watch;
+use super::{TableAddress, count, held, insert_held, line};
+use benthic_core::{Error, ErrorKind};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::units;
+use benthic_table::{At, Checked};
+use clap::Args;
+use serde_json::{Value, json};
+
+/// Arguments of `benthic table fsck`.
+#[derive(Args)]
+#[command(after_help = "\
+Reads every list and data object of the newest snapshot in full: objects are there, have the rows, the bounds and the \
+nulls that lists say, and indexes are those of their columns. What is wrong is told, and the exit status is 12. With \
+--repair, damaged parts of indexes are made anew; of all else there is no second copy.
+
+Examples:
+  benthic table fsck lake/trips
+  benthic table fsck lake/trips --repair")]
+pub struct FsckArgs {
+    /// The table: POOL/TABLE
+    table: TableAddress,
+    /// Make damaged parts of indexes anew
+    #[arg(long)]
+    repair: bool,
+}
+
+pub async fn run(args: FsckArgs, session: &Session) -> Outcome {
+    let table = args.table.open(session).await?;
+    let snapshot = table.snapshot(At::Current).await?;
+    let (mut findings, mut repaired, mut unindexed) = (Vec::new(), 0, 0);
+    let add = |checked: Checked| {
+        findings.extend(checked.findings);
+        repaired += checked.repaired;
+        unindexed += checked.unindexed;
+        checked.bytes
+    };
+    watch(&format!("checking {}", args.table), &snapshot, snapshot.fsck(args.repair), add).await?;
+    for finding in &findings {
+        session.out.note(units::no_control(&finding.to_string()))?;
+    }
+    let mut text =
+        format!("{}: {}, {}", line(&args.table), held(&snapshot), count(findings.len() as u64, "finding"));
+    if repaired > 0 {
+        text += &format!(", {} made anew", count(repaired as u64, "index part"));
+    }
+    if unindexed > 0 {
+        text += &format!(", {} not made yet", count(unindexed as u64, "index part"));
+    }
+    session.out.result(text, || {
+        let mut fields = args.table.fields();
+        insert_held(&mut fields, &snapshot);
+        fields.insert("findings".to_owned(), findings.iter().map(finding).collect());
+        fields.insert("parts_repaired".to_owned(), json!(repaired));
+        fields.insert("parts_missing".to_owned(), json!(unindexed));
+        Value::Object(fields)
+    })?;
+    if findings.len() == repaired {
+        return Ok(());
+    }
+    let message = match args.repair {
+        true => "the table is damaged; load again what is named above",
+        false => "the table is damaged; --repair makes indexes anew, load again what else is named above",
+    };
+    let left = findings.len() - repaired;
+    Err(Error::new(ErrorKind::Corrupt, message).with("table", &args.table).with("findings", left).into())
+}
+
+fn finding(error: &Error) -> Value {
+    let object = error.context().find(|(key, _)| *key == "object").map(|(_, value)| value.to_string());
+    json!({ "object": object, "message": error.to_string() })
+}

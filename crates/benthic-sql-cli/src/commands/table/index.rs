@@ -1,0 +1,115 @@
+//! `benthic table index`.
+
+use super::{TableAddress, count, grouped, line};
+use benthic_core::Result;
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::progress::Progress;
+use benthic_program::session::Session;
+use benthic_table::{At, Built, Snapshot, Table};
+use clap::Args;
+use futures::stream::{BoxStream, StreamExt};
+use serde_json::{Value, json};
+
+/// Arguments of `benthic table index`.
+#[derive(Args)]
+#[command(after_help = "\
+An index is over one to four columns. Conditions on the first column, or on the first ones together, are then looked \
+up in each object that statistics leave, and only the rows that may match are read. Rows that are added later are \
+indexed as they are written. An interrupted run goes on when it is repeated; until it is done, objects without the \
+index are read whole.
+
+Examples:
+  benthic table index lake/trips id
+  benthic table index lake/trips city,day
+  benthic table index lake/trips --drop city,day
+  benthic table index lake/trips --rebuild")]
+pub struct IndexArgs {
+    /// The table: POOL/TABLE
+    table: TableAddress,
+    /// The columns of a new index, in order; without them, what is missing of all indexes is made
+    #[arg(value_name = "COLUMN,...", value_delimiter = ',', conflicts_with = "drop")]
+    columns: Vec<String>,
+    /// Drop the index over these columns
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    drop: Vec<String>,
+    /// Make what is there anew, too
+    #[arg(long, conflicts_with = "drop")]
+    rebuild: bool,
+}
+
+fn names(columns: &[String]) -> Vec<&str> {
+    columns.iter().map(|name| name.trim()).collect()
+}
+
+pub async fn run(args: IndexArgs, session: &Session) -> Outcome {
+    let table = args.table.open(session).await?;
+    if !args.drop.is_empty() {
+        return drop(&args, &table, session).await;
+    }
+    if !args.columns.is_empty() {
+        table.add_index(&names(&args.columns)).await?;
+    }
+    let snapshot = table.snapshot(At::Current).await?;
+    if snapshot.indexes().next().is_none() {
+        return Err(Failure::Usage("the table has no index; name the columns of a new one".to_owned()));
+    }
+    let (mut objects, mut built, mut too_large) = (0, 0, 0);
+    let add = |done: Built| {
+        objects += u64::from(done.built > 0);
+        built += done.built as u64;
+        too_large += done.too_large as u64;
+        done.bytes
+    };
+    let progress = format!("indexing {}", args.table);
+    watch(&progress, &snapshot, snapshot.build_indexes(args.rebuild), add).await?;
+    if too_large > 0 {
+        let left = count(too_large, "index part");
+        session.out.warning(format_args!("{left} would be too large; those objects are read whole"));
+    }
+    let of = count(snapshot.objects(), "object");
+    let text =
+        format!("{}: {} made in {} of {of}", line(&args.table), count(built, "index part"), grouped(objects));
+    session.out.result(text, || {
+        let mut fields = args.table.fields();
+        fields.insert("objects".to_owned(), json!(snapshot.objects()));
+        fields.insert("objects_indexed".to_owned(), json!(objects));
+        fields.insert("parts_built".to_owned(), json!(built));
+        fields.insert("parts_too_large".to_owned(), json!(too_large));
+        Value::Object(fields)
+    })
+}
+
+async fn drop(args: &IndexArgs, table: &Table, session: &Session) -> Outcome {
+    let index = table.drop_index(&names(&args.drop)).await?;
+    let snapshot = table.snapshot(At::Current).await?;
+    let progress = format!("dropping an index of {}", args.table);
+    watch(&progress, &snapshot, snapshot.remove_pages(index.number), |bytes| bytes).await?;
+    session.out.result(format_args!("{}: index dropped", line(&args.table)), || {
+        let mut fields = args.table.fields();
+        fields.insert("dropped".to_owned(), json!(names(&args.drop)));
+        Value::Object(fields)
+    })
+}
+
+/// Takes what is done for objects, each of which says how large it is, until all are done or somebody interrupts.
+pub async fn watch<T>(
+    what: &str,
+    snapshot: &Snapshot,
+    mut done: BoxStream<'static, Result<T>>,
+    mut bytes_of: impl FnMut(T) -> u64,
+) -> Outcome {
+    let progress = Progress::bytes(what, snapshot.data_bytes());
+    loop {
+        // Encoding does not wait for anything; whoever watches for signals gets a turn here.
+        tokio::task::yield_now().await;
+        interrupt::check()?;
+        tokio::select! {
+            next = done.next() => match next {
+                Some(next) => progress.advance(bytes_of(next?)),
+                None => return Ok(()),
+            },
+            () = interrupt::wait() => return Err(Failure::Interrupted),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Files into a table: one commit for all of them.
+
+use super::TableAddress;
+use crate::commands::one_of;
+use benthic_core::{Error, ErrorKind, Result, WORKER_THREAD};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::interrupt;
+use benthic_program::progress::Progress;
+use benthic_program::store::blocking;
+use benthic_sql::input::{self, Feed, Format, Input, Options, STDIN, Source};
+use benthic_table::{Snapshot, Table, Writer, WriterOptions};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// How files are read, for `create` and `append`.
+#[derive(Args)]
+pub struct InputArgs {
+    /// Parquet, CSV, TSV, JSON lines or Arrow files; - is stdin
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The format of all files, if their names do not tell
+    #[arg(long, value_parser = one_of(&FORMATS))]
+    format: Option<Format>,
+    /// What separates the values of CSV: one character, or 'tab'
+    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    delimiter: Option<u8>,
+    /// What stands for null in CSV; an empty value if it is not said
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    null: String,
+}
+
+const FORMATS: [(&str, &str, Format); 5] = [
+    ("parquet", "Parquet", Format::Parquet),
+    ("csv", "Comma-separated values; the first line names the columns", Format::Csv),
+    ("tsv", "The same with tabs", Format::Tsv),
+    ("json", "JSON lines: an object a line", Format::Json),
+    ("arrow", "Arrow IPC, file or stream", Format::Arrow),
+];
+
+fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
+        _ => Err("a delimiter is one ASCII character, or 'tab'".to_owned()),
+    }
+}
+
+/// Files that are there, and how much there is to read.
+pub struct Inputs {
+    files: Vec<Input>,
+    options: Options,
+    size_bytes: u64,
+}
+
+impl InputArgs {
+    /// Whether files were named.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// The first file.
+    pub fn first(&self) -> Option<&Path> {
+        self.files.first().map(PathBuf::as_path)
+    }
+
+    /// Looks at all files before anything is done.
+    pub async fn check(self) -> Outcome<Inputs> {
+        let options = Options { format: self.format, delimiter: self.delimiter, null: self.null };
+        if self.files.iter().filter(|path| path.as_os_str() == STDIN).count() > 1 {
+            return Err(Failure::Usage("stdin can be read only once; name - once".to_owned()));
+        }
+        let files = self.files;
+        let checked = blocking(move || {
+            let sizes: Result<Vec<u64>> = files.iter().map(|path| input::check(path, &options)).collect();
+            let size_bytes = sizes?.iter().fold(0, |sum: u64, size| sum.saturating_add(*size));
+            Ok(Inputs { files: files.into_iter().map(Input::Path).collect(), options, size_bytes })
+        });
+        Ok(checked.await?)
+    }
+}
+
+impl Inputs {
+    /// Opens the first file, and gives its columns.
+    pub async fn schema(&mut self) -> Outcome<arrow::datatypes::SchemaRef> {
+        let Some(Input::Path(path)) = self.files.first() else {
+            return Err(Error::new(ErrorKind::Internal, "no file to take columns from").into());
+        };
+        let (path, options) = (path.clone(), self.options.clone());
+        let opened = read(move || {
+            let source = Source::open(&path, &options)?;
+            Ok((source.schema()?, Input::Open(path, source)))
+        });
+        let (schema, open) = opened.await?;
+        self.files[0] = open;
+        Ok(schema)
+    }
+}
+
+/// Reads on a thread that nobody waits for after a signal: a read from a terminal cannot be woken.
+async fn read<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Outcome<T> {
+    let (to, from) = tokio::sync::oneshot::channel();
+    let started =
+        std::thread::Builder::new().name(WORKER_THREAD.to_owned()).spawn(move || to.send(work()).is_ok());
+    started
+        .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start a thread").with_source(error))?;
+    tokio::select! {
+        outcome = from => match outcome {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => Err(Error::new(ErrorKind::Internal, "the thread that read a file ended early").into()),
+        },
+        () = interrupt::wait() => Err(Failure::Interrupted),
+    }
+}
+
+/// What was added.
+pub struct Loaded {
+    /// Rows of the files.
+    pub rows: u64,
+    /// The snapshot that has them.
+    pub snapshot: Snapshot,
+}
+
+/// Adds the rows of all files in one commit. After any failure, and after a signal, none of them is in the table, and what
+/// was written for them is removed if that can be.
+pub async fn load(
+    table: &Table,
+    inputs: Inputs,
+    add_columns: bool,
+    address: &TableAddress,
+) -> Outcome<Loaded> {
+    let options = WriterOptions { add_columns, ..WriterOptions::default() };
+    let mut writer = table.writer(options).await?;
+    let progress = Progress::bytes(&format!("loading {address}"), inputs.size_bytes);
+    let filled = fill(&mut writer, inputs, &progress).await;
+    let rows = match filled {
+        Ok(rows) => rows,
+        Err(failure) => {
+            if let Err(error) = writer.abort().await {
+                tracing::warn!(%error, "what was written is left to `benthic table vacuum`");
+            }
+            return Err(failure);
+        }
+    };
+    let snapshot = writer.finish().await?;
+    Ok(Loaded { rows, snapshot })
+}
+
+async fn fill(writer: &mut Writer, inputs: Inputs, progress: &Progress) -> Outcome<u64> {
+    let mut feed = input::feed(inputs.files, inputs.options, writer.schema().clone())?;
+    let mut rows = 0;
+    while let Some((path, batch)) = next(&mut feed).await? {
+        let written = writer.write(&batch.rows).await;
+        written.map_err(|error| match error.kind() {
+            ErrorKind::InvalidArgument | ErrorKind::LimitExceeded | ErrorKind::Unsupported => {
+                error.with("path", path.display())
+            }
+            _ => error,
+        })?;
+        rows += batch.rows.num_rows() as u64;
+        progress.advance(batch.read_bytes);
+    }
+    Ok(rows)
+}
+
+async fn next(feed: &mut Feed) -> Outcome<Option<(PathBuf, input::Batch)>> {
+    // Encoding does not wait for anything; whoever watches for signals gets a turn here.
+    tokio::task::yield_now().await;
+    interrupt::check()?;
+    tokio::select! {
+        batch = feed.next() => Ok(batch?),
+        () = interrupt::wait() => Err(Failure::Interrupted),
+    }
+}

@@ -1,0 +1,176 @@
+//! `benthic table`.
+
+mod alter;
+mod append;
+mod create;
+mod demo;
+mod drop;
+mod fsck;
+mod history;
+mod index;
+mod load;
+mod ls;
+mod show;
+mod vacuum;
+
+use benthic_core::{Error, ErrorKind, Pool, Result};
+use benthic_program::exit::{Failure, Outcome};
+use benthic_program::session::Session;
+use benthic_program::units;
+use benthic_table::ids::check_table_name;
+use benthic_table::{Environment, Snapshot, Table};
+use clap::Subcommand;
+use serde_json::{Map, Value, json};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Examples of `benthic table`.
+pub const EXAMPLES: &str = "Examples:\n  benthic table create lake/trips trips-*.parquet\n  \
+    benthic table append lake/trips today.csv\n  benthic table show lake/trips";
+
+/// The verbs of `benthic table`.
+#[derive(Subcommand)]
+pub enum TableCommand {
+    /// Create a table, and load files into it
+    Create(create::CreateArgs),
+    /// Add the rows of files to a table, all or none
+    Append(append::AppendArgs),
+    /// List tables
+    Ls(ls::LsArgs),
+    /// Show a table: size, partitioning, columns
+    Show(show::ShowArgs),
+    /// List the snapshots of a table
+    History(history::HistoryArgs),
+    /// Change the columns of a table
+    Alter(alter::AlterArgs),
+    /// Add an index to a table, make its pages, or drop it
+    Index(index::IndexArgs),
+    /// Read a whole table, and check its lists, objects and indexes
+    Fsck(fsck::FsckArgs),
+    /// Remove a table with all its rows
+    Drop(drop::DropArgs),
+    /// Remove old snapshots of a table, and what interrupted loads left
+    Vacuum(vacuum::VacuumArgs),
+    /// Run the table experiment: queries beside the objects and here, over data of TPC-H, with a report
+    Demo(demo::DemoArgs),
+}
+
+pub async fn run(command: TableCommand, session: &Session) -> Outcome {
+    match command {
+        TableCommand::Create(args) => create::run(args, session).await,
+        TableCommand::Append(args) => append::run(args, session).await,
+        TableCommand::Ls(args) => ls::run(args, session).await,
+        TableCommand::Show(args) => show::run(args, session).await,
+        TableCommand::History(args) => history::run(args, session).await,
+        TableCommand::Alter(args) => alter::run(args, session).await,
+        TableCommand::Index(args) => index::run(args, session).await,
+        TableCommand::Fsck(args) => fsck::run(args, session).await,
+        TableCommand::Drop(args) => drop::run(args, session).await,
+        TableCommand::Vacuum(args) => vacuum::run(args, session).await,
+        TableCommand::Demo(args) => demo::run(args, session).await,
+    }
+}
+
+/// `POOL/TABLE`, as typed.
+#[derive(Clone, Debug)]
+pub struct TableAddress {
+    pool: String,
+    table: String,
+}
+
+impl FromStr for TableAddress {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<TableAddress> {
+        let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message).with("got", text);
+        let Some((pool, table)) = text.split_once('/') else {
+            return Err(invalid("a table is POOL/TABLE"));
+        };
+        if pool.contains(':') {
+            return Err(invalid("a table is POOL/TABLE; tables have no namespaces"));
+        }
+        benthic_core::names::check_pool_name(pool)?;
+        check_table_name(table)?;
+        Ok(TableAddress { pool: pool.to_owned(), table: table.to_owned() })
+    }
+}
+
+impl fmt::Display for TableAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.pool, self.table)
+    }
+}
+
+impl TableAddress {
+    async fn pool(&self, session: &Session) -> Result<Arc<dyn Pool>> {
+        session.pool(&self.pool).await
+    }
+
+    async fn open(&self, session: &Session) -> Result<Table> {
+        Table::open(self.pool(session).await?, &self.table, Environment::default()).await
+    }
+
+    /// The error about a table that is not there, with the name that may be meant.
+    async fn hinted(&self, session: &Session, error: Error) -> Failure {
+        match self.open(session).await {
+            Err(hinted) if error.kind() == ErrorKind::NotFound => hinted.into(),
+            _ => error.into(),
+        }
+    }
+
+    /// Fields that name the table in JSON.
+    fn fields(&self) -> Map<String, Value> {
+        let mut fields = Map::new();
+        fields.insert("pool".to_owned(), json!(self.pool));
+        fields.insert("table".to_owned(), json!(self.table));
+        fields
+    }
+}
+
+/// How much is in a snapshot, for people: `1,200,000 rows in 4 objects, 88.2 MiB, snapshot 2`.
+fn held(snapshot: &Snapshot) -> String {
+    format!(
+        "{} in {}, {}, snapshot {}",
+        count(snapshot.rows(), "row"),
+        count(snapshot.objects(), "object"),
+        units::size(snapshot.data_bytes()),
+        snapshot.id()
+    )
+}
+
+/// The same in JSON.
+fn insert_held(fields: &mut Map<String, Value>, snapshot: &Snapshot) {
+    fields.insert("snapshot".to_owned(), json!(snapshot.id()));
+    fields.insert("rows".to_owned(), json!(snapshot.rows()));
+    fields.insert("objects".to_owned(), json!(snapshot.objects()));
+    fields.insert("size_bytes".to_owned(), json!(snapshot.data_bytes()));
+}
+
+/// `1 row`, `1,200,000 rows`.
+fn count(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// `1,200,000`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The time of a snapshot in UTC.
+fn time(time_ms: u64) -> String {
+    units::utc(time_ms.saturating_mul(1_000_000))
+}
+
+/// A name or type that keeps to its line.
+fn line(text: impl fmt::Display) -> String {
+    units::one_line(&text.to_string())
+}

@@ -1,0 +1,106 @@
+//! `benthic table show`.
+
+use super::{TableAddress, count, grouped, insert_held, line, time};
+use benthic_program::exit::Outcome;
+use benthic_program::session::Session;
+use benthic_program::units;
+use benthic_sql::spelling::{show_column, show_partitioning, show_type};
+use benthic_table::At;
+use benthic_table::head::Head;
+use benthic_table::{Snapshot, TableSchema};
+use clap::Args;
+use serde_json::{Value, json};
+
+/// Arguments of `benthic table show`.
+#[derive(Args)]
+#[command(
+    after_help = "Columns are shown as --schema of `benthic table create` takes them, each behind its number, which \
+    stays when the column is renamed.\n\n\
+    Examples:\n  benthic table show lake/trips\n  benthic table show lake/trips --snapshot 3"
+)]
+pub struct ShowArgs {
+    /// The table: POOL/TABLE
+    table: TableAddress,
+    /// This snapshot instead of the newest
+    #[arg(long, value_name = "ID")]
+    snapshot: Option<u64>,
+}
+
+pub async fn run(args: ShowArgs, session: &Session) -> Outcome {
+    let table = args.table.open(session).await?;
+    let snapshot = table.snapshot(args.snapshot.map_or(At::Current, At::Id)).await?;
+    let head = table.head().await?;
+    session.out.result(page(&args.table, &head, &snapshot), || value(&args.table, &head, &snapshot))
+}
+
+fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
+    let schema = snapshot.schema();
+    let newest = head.snapshots.last().map_or(0, |newest| newest.id);
+    let sort = sorted_by(head, schema).join(", ");
+    let indexes: Vec<String> =
+        indexes_of(snapshot).into_iter().map(|columns| format!("({})", columns.join(", "))).collect();
+    let indexes = indexes.join(", ");
+    let rows = [
+        ("id", head.id.to_string()),
+        (
+            "snapshot",
+            format!(
+                "{} of {}, {}, {}",
+                snapshot.id(),
+                newest,
+                snapshot.operation().name(),
+                time(snapshot.time_ms())
+            ),
+        ),
+        ("rows", grouped(snapshot.rows())),
+        ("objects", format!("{}, {}", grouped(snapshot.objects()), units::size(snapshot.data_bytes()))),
+        ("partitioned by", show_partitioning(&head.partitioning, schema)),
+        ("sorted by", if sort.is_empty() { "nothing".to_owned() } else { sort }),
+        ("indexes", if indexes.is_empty() { "none".to_owned() } else { indexes }),
+        ("object size", units::size(head.object_bytes_target)),
+        ("writers at work", grouped(head.intents.len() as u64)),
+    ];
+    let mut text = line(address);
+    for (name, value) in rows {
+        text += &format!("\n  {name:<16} {}", line(value));
+    }
+    text += &format!("\n  {}", count(schema.columns().len() as u64, "column"));
+    for column in schema.columns() {
+        text += &format!("\n  {:>6}  {}", column.id, line(show_column(column)));
+    }
+    text
+}
+
+fn sorted_by(head: &Head, schema: &TableSchema) -> Vec<String> {
+    head.sort.iter().filter_map(|id| schema.by_id(*id)).map(|column| column.name.clone()).collect()
+}
+
+/// The columns of each index that the snapshot has.
+fn indexes_of(snapshot: &Snapshot) -> Vec<Vec<String>> {
+    let name = |id: &u32| snapshot.schema().by_id(*id).map(|column| column.name.clone());
+    snapshot.indexes().map(|index| index.columns.iter().filter_map(name).collect()).collect()
+}
+
+fn value(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> Value {
+    let schema = snapshot.schema();
+    let mut fields = address.fields();
+    fields.insert("id".to_owned(), json!(head.id.to_string()));
+    insert_held(&mut fields, snapshot);
+    fields.insert("operation".to_owned(), json!(snapshot.operation().name()));
+    fields.insert("time_unix_ms".to_owned(), json!(snapshot.time_ms()));
+    fields.insert("partition_by".to_owned(), json!(show_partitioning(&head.partitioning, schema)));
+    fields.insert("sort_by".to_owned(), json!(sorted_by(head, schema)));
+    fields.insert("indexes".to_owned(), json!(indexes_of(snapshot)));
+    fields.insert("object_size_bytes".to_owned(), json!(head.object_bytes_target));
+    fields.insert("writers".to_owned(), json!(head.intents.len()));
+    let columns = schema.columns().iter().map(|column| {
+        json!({
+            "id": column.id,
+            "name": column.name,
+            "type": show_type(&column.data_type),
+            "nullable": column.nullable,
+        })
+    });
+    fields.insert("columns".to_owned(), columns.collect());
+    Value::Object(fields)
+}

@@ -1,0 +1,74 @@
+//! `benthic-sql`: the verbs `sql` and `table` of `benthic`, in a program of their own.
+
+mod commands;
+
+use benthic_program::Global;
+use benthic_program::output::Output;
+use benthic_program::session::Session;
+use clap::{Parser, Subcommand};
+use commands::{sql, table};
+use std::process::ExitCode;
+
+/// Tables and SQL; on a cluster, what can run beside the objects runs there.
+#[derive(Parser)]
+#[command(
+    name = "benthic-sql",
+    bin_name = "benthic",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Query tables and Parquet objects with SQL
+    Sql(sql::SqlArgs),
+    /// Create, fill, look at and remove tables
+    #[command(subcommand, after_help = table::EXAMPLES)]
+    Table(table::TableCommand),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return benthic_program::refuse(&error),
+    };
+    let classes = benthic_sql::classes();
+    let session = Session::new(cli.global.store, Output::new(cli.global.json), classes);
+    benthic_program::run_to_end(session, cli.global.verbose, async |session| match cli.command {
+        Command::Sql(args) => sql::run(args, session).await,
+        Command::Table(command) => table::run(command, session).await,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_has_help_with_an_example() {
+        fn check(command: &clap::Command, path: &str) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example") && help.contains(path), "{path}: {help:?}");
+            assert!(command.get_about().is_some(), "{path} says what it does");
+            for option in command.get_arguments() {
+                assert!(option.get_help().is_some(), "{path}: {} is documented", option.get_id());
+            }
+            for inner in command.get_subcommands() {
+                check(inner, &format!("{path} {}", inner.get_name()));
+            }
+        }
+        let command = Cli::command();
+        command.clone().debug_assert();
+        for inner in command.get_subcommands() {
+            check(inner, &format!("benthic {}", inner.get_name()));
+        }
+    }
+}

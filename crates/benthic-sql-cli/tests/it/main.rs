@@ -1,0 +1,14 @@
+//! The program as people use it: queries, and tables from the command line.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../../benthic-sql/tests/it/data.rs"]
+mod data;
+#[path = "../../../benthic-sql/tests/it/files.rs"]
+mod files;
+mod home;
+mod program;
+mod table;
+mod table_bad_input;
+mod table_index;
+mod table_process;

@@ -1,0 +1,95 @@
+//! `benthic table index` and `benthic table fsck`.
+
+use crate::files::{parquet, trips};
+use crate::home::Home;
+use benthic_core::{Store, WriteOp};
+use benthic_index::page_key;
+use benthic_table::{At, Environment, FileEntry, Table};
+use futures::TryStreamExt;
+use serde_json::json;
+
+fn home() -> Home {
+    let home = Home::new();
+    home.file("a.parquet", parquet(&trips(0..1_000)));
+    home.ok(&["create", "lake/t", "a.parquet"]);
+    home.ok(&["append", "lake/t", "a.parquet"]);
+    home
+}
+
+#[test]
+fn an_index_is_made_shown_used_and_dropped() {
+    let home = home();
+    assert_eq!(home.ok(&["index", "lake/t", "id"]), "lake/t: 2 index parts made in 2 of 2 objects\n");
+    assert_eq!(home.ok(&["index", "lake/t", "id"]), "lake/t: 0 index parts made in 0 of 2 objects\n");
+    let told = home.json(&["index", "lake/t", "name,id"]).remove(0);
+    assert_eq!(
+        told,
+        json!({ "pool": "lake", "table": "t", "objects": 2, "objects_indexed": 2, "parts_built": 2, "parts_too_large": 0 })
+    );
+    assert!(home.ok(&["show", "lake/t"]).contains("indexes          (id), (name, id)\n"));
+    assert_eq!(home.json(&["show", "lake/t"])[0]["indexes"], json!([["id"], ["name", "id"]]));
+    home.ok(&["append", "lake/t", "a.parquet"]);
+    assert_eq!(home.ok(&["index", "lake/t"]), "lake/t: 0 index parts made in 0 of 3 objects\n");
+    assert_eq!(home.ok(&["index", "lake/t", "--rebuild"]), "lake/t: 6 index parts made in 3 of 3 objects\n");
+    let told = home.json(&["fsck", "lake/t"]).remove(0);
+    assert_eq!(
+        (&told["findings"], &told["parts_missing"], &told["rows"]),
+        (&json!([]), &json!(0), &json!(3_000))
+    );
+    assert_eq!(home.ok(&["index", "lake/t", "--drop", "name,id"]), "lake/t: index dropped\n");
+    assert_eq!(home.json(&["index", "lake/t", "--drop", "id"])[0]["dropped"], json!(["id"]));
+    assert_eq!(home.json(&["show", "lake/t"])[0]["indexes"], json!([]));
+    home.ok(&["fsck", "lake/t"]);
+    home.ok(&["drop", "lake/t"]);
+    assert!(home.objects().is_empty());
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let home = home();
+    for (status, args, word) in [
+        (6, &["index", "lake/t", "ID"][..], "did you mean \"id\""),
+        (6, &["index", "lake/t", "id,id"], "once"),
+        (2, &["index", "lake/t"], "name the columns"),
+        (3, &["index", "lake/t", "--drop", "id"], "no such index"),
+        (3, &["index", "lake/missing", "id"], "no such table"),
+        (2, &["index", "lake/t", "id", "--drop", "id"], "cannot be used with"),
+        (3, &["fsck", "lake/missing"], "no such table"),
+    ] {
+        let error = home.fails(status, args);
+        assert!(error.contains(word), "{args:?} {error}");
+    }
+    home.ok(&["index", "lake/t", "name"]);
+    let error = home.fails(6, &["alter", "lake/t", "--drop", "name"]);
+    assert!(error.contains("drop the index first"), "{error}");
+}
+
+#[test]
+fn fsck_tells_what_is_damaged_and_repairs_indexes() {
+    let home = home();
+    home.ok(&["index", "lake/t", "id"]);
+    let harm = |op: WriteOp| {
+        home.with_store(async |store| {
+            let pool = store.open_pool("lake").await.unwrap();
+            let table = Table::open(pool.clone(), "t", Environment::default()).await.unwrap();
+            let snapshot = table.snapshot(At::Current).await.unwrap();
+            let entry: FileEntry = snapshot.entries().try_next().await.unwrap().unwrap();
+            let object = entry.object.object_id(table.id()).unwrap();
+            pool.write(&object, op).await.unwrap();
+            entry.object.to_string()
+        })
+    };
+    let object = harm(WriteOp::new().omap_remove([page_key(0, 0)]));
+    let run = home.run(&["fsck", "lake/t"]);
+    let (told, error) = (String::from_utf8(run.stdout).unwrap(), String::from_utf8(run.stderr).unwrap());
+    assert_eq!(run.status.code(), Some(12), "{told}{error}");
+    assert!(told.contains(&format!("object={object}")) && told.contains("1 finding\n"), "{told}");
+    assert!(error.contains("--repair") && error.contains("findings=1"), "{error}");
+    let told = home.ok(&["fsck", "lake/t", "--repair"]);
+    assert!(told.ends_with("1 finding, 1 index part made anew\n"), "{told}");
+    home.ok(&["fsck", "lake/t"]);
+    // Rows are not in two places: nothing repairs them.
+    harm(WriteOp::new().truncate(1_000));
+    let error = home.fails(12, &["fsck", "lake/t", "--repair"]);
+    assert!(error.contains("load again"), "{error}");
+}

@@ -1,6 +1,0 @@
-//! The verbs.
-
-mod prompt;
-mod rows;
-pub mod sql;
-pub mod table;

@@ -1,0 +1,346 @@
+//! The lock of a striped object, on its first object: libradosstriper's, with a lease.
+//!
+//! Who reads holds it shared, who writes or removes holds it exclusively, and so does libradosstriper, whose writers hold it
+//! shared among themselves. On Ceph it is one of Ceph's class `lock`, which that library uses; engines that do not have it
+//! have ours. Ours and those of libradosstriper exclude each other; a lease more is what lets a killed copy go on soon.
+
+use super::{BEGUN_XATTR, SIZE_XATTR, Striped, misfit};
+use benthic_classes::lock::wire::{Input, Mode};
+use benthic_core::{
+    ClassCall, ClassHost, Error, ErrorKind, ReadOp, ReadOutput, Result, Stopwatch, Store, WriteOp, WriteStep,
+};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+/// libradosstriper's name for it.
+const NAME: &str = "striper.lock";
+/// What libradosstriper tags a shared lock with; those with another tag exclude each other. An exclusive one has none.
+const SHARED_TAG: &str = "Tag";
+/// Ceph's class of locks.
+const CEPH_CLASS: &str = "ceph.lock";
+
+/// Ceph's flags of a lock: who holds it may renew it; only who holds it gets it.
+const MAY_RENEW: u8 = 1;
+const MUST_RENEW: u8 = 2;
+
+/// How long the lock outlives its holder. A copy that was killed is waited for so long.
+const LEASE: Duration = Duration::from_secs(20);
+/// How often it is renewed.
+const RENEWAL: Duration = Duration::from_secs(5);
+/// Between attempts to get it.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a lock is waited for if the user does not say: longer than a lease.
+pub const WAIT_DEFAULT_S: u64 = 30;
+
+/// Whose class has the locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locks {
+    /// Ceph's.
+    Ceph,
+    /// Ours.
+    Own,
+}
+
+/// A held lock, renewed until it is released.
+pub struct Lock {
+    watch: Watch,
+    stop: oneshot::Sender<()>,
+    renewing: JoinHandle<()>,
+}
+
+impl Lock {
+    /// Takes the lock; waits for others up to `wait`, or until a signal. An exclusive one makes the first object if `create`,
+    /// otherwise it must be there.
+    ///
+    /// # Errors
+    /// `Busy` when the time is over; `NotFound` if the first object is missing; as [`benthic_core::Pool::write`].
+    pub async fn take(at: &Striped, mode: Mode, create: bool, wait: Duration) -> Result<Lock> {
+        let cookie = at.unique();
+        let object = at.piece(0)?;
+        let waiting = Stopwatch::start(&*at.clock);
+        let asked = loop {
+            let asked = at.clock.monotonic();
+            let op = if create { WriteOp::new() } else { WriteOp::new().assert_exists() };
+            match at.pool.write(&object, with_call(op, at.locks.acquire(mode, &cookie, LEASE))).await {
+                Ok(_) => break asked,
+                Err(error) if error.kind() != ErrorKind::Busy => return Err(error),
+                Err(error) if waiting.elapsed() >= wait || (at.is_interrupted)() => {
+                    let message = "others work on this striped object; wait, or say how long with --lock-wait. On a cluster \
+                        `rados lock info OBJECT striper.lock` shows who, and `rados lock break` ends what a killed program left";
+                    let error = Error::new(ErrorKind::Busy, message).with_source(error);
+                    return Err(error.with("pool", at.pool.name()).with("object", &object));
+                }
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        };
+        let (renewed, held) = watch::channel(Some(asked));
+        let (stop, mut stopped) = oneshot::channel();
+        let renewal = with_call(WriteOp::new().assert_exists(), at.locks.renew(mode, &cookie, LEASE));
+        let (pool, clock) = (Arc::clone(&at.pool), Arc::clone(&at.clock));
+        let renewing = tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = &mut stopped => return,
+                    () = tokio::time::sleep(RENEWAL) => {}
+                }
+                let asked = clock.monotonic();
+                match pool.write(&object, renewal.clone()).await {
+                    Ok(_) => _ = renewed.send(Some(asked)),
+                    Err(error) if is_loss(&error) => {
+                        _ = renewed.send(None);
+                        return;
+                    }
+                    // Whatever else fails may pass, and the next attempt comes before the lease ends.
+                    Err(_) => {}
+                }
+            }
+        });
+        Ok(Lock { watch: Watch { at: at.clone(), mode, cookie, held }, stop, renewing })
+    }
+
+    /// A handle for jobs, which may not work without the lock.
+    pub fn watch(&self) -> Watch {
+        self.watch.clone()
+    }
+
+    /// Ends the renewals, and returns when none is under way.
+    async fn stop(self) -> (Striped, String) {
+        // The task may have ended by itself.
+        let _ = self.stop.send(());
+        let _ = self.renewing.await;
+        (self.watch.at, self.watch.cookie)
+    }
+
+    /// Lets go of it. If that fails, its lease ends.
+    pub async fn release(self) {
+        let (at, cookie) = self.stop().await;
+        let mut op = WriteOp::new().assert_exists();
+        op.steps.push(WriteStep::Exec(at.locks.release(&cookie)));
+        let released = match at.piece(0) {
+            Ok(object) => at.pool.write(&object, op).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = released {
+            tracing::info!("the lock is free when its lease ends: {error}");
+        }
+    }
+
+    /// Removes the first object, and the lock with it, if the guards of `op` hold.
+    ///
+    /// # Errors
+    /// `Conflict` if they do not; as [`benthic_core::Pool::write`].
+    pub async fn remove_object(self, op: WriteOp) -> Result<()> {
+        let (at, _) = self.stop().await;
+        let removed = at.pool.write(&at.piece(0)?, op.remove()).await;
+        removed.map(|_| ()).map_err(|error| if is_loss(&error) { lost().with_source(error) } else { error })
+    }
+}
+
+/// Tells whether a lock is still held.
+#[derive(Clone)]
+pub struct Watch {
+    at: Striped,
+    mode: Mode,
+    cookie: String,
+    /// When the last successful renewal was sent, by the monotonic clock; `None` if the lock was
+    /// lost.
+    held: watch::Receiver<Option<Duration>>,
+}
+
+impl Watch {
+    /// An identifier that no other run has.
+    pub fn unique(&self) -> String {
+        self.at.unique()
+    }
+
+    /// Fails if it is known that the lock is no longer held, or may not be because its lease has ended. Others may have it all the
+    /// same: who breaks a lock is not noticed before the next renewal, and a machine that sleeps counts no time.
+    ///
+    /// # Errors
+    /// `Conflict`.
+    pub fn check(&self) -> Result<()> {
+        if is_held(*self.held.borrow(), self.at.clock.monotonic()) { Ok(()) } else { Err(lost()) }
+    }
+
+    /// Fails unless the first object still has the note that this run began with, whatever became of the lock. Then all that was
+    /// read before this was called is what nobody else had begun to change. One round trip.
+    ///
+    /// # Errors
+    /// `Conflict` if others have begun something, or have completed or removed it; as [`benthic_core::Pool::read`].
+    pub async fn check_begun(&self, begun: &Bytes) -> Result<()> {
+        self.check()?;
+        let reply = match self.at.pool.read(&self.at.piece(0)?, ReadOp::new().list_xattrs()).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(lost().with_source(error)),
+            reply => reply?,
+        };
+        let [ReadOutput::Xattrs(xattrs)] = reply.outputs.as_slice() else { return Err(misfit()) };
+        // Other programs leave the note, and set the size.
+        let is_ours = xattrs.get(BEGUN_XATTR) == Some(begun) && !xattrs.contains_key(SIZE_XATTR);
+        if is_ours { Ok(()) } else { Err(lost()) }
+    }
+
+    /// Writes to the first object if the lock is still held, in one operation, and renews it.
+    ///
+    /// # Errors
+    /// `Conflict` if it is not; as [`benthic_core::Pool::write`].
+    pub async fn write_held(&self, op: WriteOp) -> Result<()> {
+        let mut held =
+            with_call(WriteOp::new().assert_exists(), self.at.locks.renew(self.mode, &self.cookie, LEASE));
+        held.guards.extend(op.guards);
+        held.steps.extend(op.steps);
+        let written = self.at.pool.write(&self.at.piece(0)?, held).await;
+        written.map(|_| ()).map_err(|error| if is_loss(&error) { lost().with_source(error) } else { error })
+    }
+}
+
+fn is_held(renewed: Option<Duration>, now: Duration) -> bool {
+    renewed.is_some_and(|renewed| now.saturating_sub(renewed) < LEASE)
+}
+
+/// Whether an operation that needs the lock failed because it is not held.
+fn is_loss(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Busy | ErrorKind::NotFound | ErrorKind::Conflict)
+}
+
+fn lost() -> Error {
+    let message =
+        "the lock of the striped object was lost: its lease ended, or it was taken away; repeat the command";
+    Error::new(ErrorKind::Conflict, message)
+}
+
+fn with_call(mut op: WriteOp, call: ClassCall) -> WriteOp {
+    op.steps.push(WriteStep::Exec(call));
+    op
+}
+
+impl Locks {
+    /// Those that a store has: libradosstriper writes to clusters only.
+    pub fn of(store: &dyn Store) -> Locks {
+        match store.class_host() {
+            ClassHost::Cluster => Locks::Ceph,
+            ClassHost::Local => Locks::Own,
+        }
+    }
+
+    /// Takes the lock, also from itself: the attempt before may have arrived though it seemed not to.
+    fn acquire(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
+        match self {
+            Locks::Own => call("lock", "acquire", own_lease(Some(mode), cookie, lease)),
+            Locks::Ceph => ceph_lock(mode, cookie, lease, MAY_RENEW),
+        }
+    }
+
+    /// Begins the lease anew, of a lock that is held; what was lost stays lost.
+    fn renew(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
+        match self {
+            Locks::Own => call("lock", "renew", own_lease(None, cookie, lease)),
+            Locks::Ceph => ceph_lock(mode, cookie, lease, MUST_RENEW),
+        }
+    }
+
+    fn release(self, cookie: &str) -> ClassCall {
+        match self {
+            Locks::Own => call("lock", "release", own_input(cookie).encode().into_bytes()),
+            Locks::Ceph => {
+                let fields = [string(NAME), string(cookie)].concat();
+                call(CEPH_CLASS, "unlock", versioned(&fields))
+            }
+        }
+    }
+}
+
+fn ceph_lock(mode: Mode, cookie: &str, lease: Duration, flags: u8) -> ClassCall {
+    let (kind, tag) = match mode {
+        Mode::Exclusive => (1, ""),
+        Mode::Shared => (2, SHARED_TAG),
+    };
+    let seconds = u32::try_from(lease.as_secs()).unwrap_or(u32::MAX);
+    let fields = [
+        string(NAME),
+        vec![kind],
+        string(cookie),
+        string(tag),
+        string("benthic"),
+        seconds.to_le_bytes().to_vec(),
+        // Nanoseconds of the lease.
+        0_u32.to_le_bytes().to_vec(),
+        vec![flags],
+    ];
+    call(CEPH_CLASS, "lock", versioned(&fields.concat()))
+}
+
+fn own_lease(mode: Option<Mode>, cookie: &str, lease: Duration) -> Vec<u8> {
+    let lease_ms = u64::try_from(lease.as_millis()).ok();
+    Input { mode, lease_ms, ..own_input(cookie) }.encode().into_bytes()
+}
+
+fn own_input(cookie: &str) -> Input {
+    Input {
+        name: NAME.to_owned(),
+        owner: "benthic".to_owned(),
+        cookie: Some(cookie.to_owned()),
+        mode: None,
+        lease_ms: None,
+    }
+}
+
+fn call(class: &str, method: &str, input: Vec<u8>) -> ClassCall {
+    ClassCall { class: class.to_owned(), method: method.to_owned(), input: input.into() }
+}
+
+/// A string as Ceph encodes it.
+fn string(text: &str) -> Vec<u8> {
+    let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    [&len.to_le_bytes()[..], text.as_bytes()].concat()
+}
+
+/// A structure as Ceph encodes it: its version, the oldest that understands it, the length, and the fields.
+fn versioned(fields: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(fields.len()).unwrap_or(u32::MAX);
+    [&[1, 1][..], &len.to_le_bytes(), fields].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LEASE, Locks, Mode, is_held};
+    use std::time::Duration;
+
+    /// Written down from Ceph's encoding rules.
+    #[test]
+    fn calls_of_the_class_of_ceph_are_encoded_as_it_decodes_them() {
+        let call = Locks::Ceph.acquire(Mode::Shared, "c1", LEASE);
+        let expected = [
+            &[1, 1, 50, 0, 0, 0][..],
+            b"\x0c\0\0\0striper.lock",
+            &[2],
+            b"\x02\0\0\0c1",
+            b"\x03\0\0\0Tag",
+            b"\x07\0\0\0benthic",
+            &[20, 0, 0, 0, 0, 0, 0, 0],
+            &[1],
+        ]
+        .concat();
+        assert_eq!((call.class.as_str(), call.method.as_str()), ("ceph.lock", "lock"));
+        assert_eq!(call.input[6..].len(), usize::from(call.input[2]));
+        assert_eq!(call.input, expected);
+        let renewal = Locks::Ceph.renew(Mode::Shared, "c1", LEASE);
+        assert_eq!(renewal.method, "lock");
+        assert_eq!(renewal.input[..expected.len() - 1], expected[..expected.len() - 1]);
+        assert_eq!(renewal.input.last(), Some(&2), "only a lock that is held is renewed");
+        let call = Locks::Ceph.release("c1");
+        assert_eq!(call.method, "unlock");
+        assert_eq!(call.input, [&[1, 1, 22, 0, 0, 0][..], b"\x0c\0\0\0striper.lock\x02\0\0\0c1"].concat());
+    }
+    #[test]
+    fn a_lock_is_held_until_the_lease_of_its_last_renewal_ends() {
+        let renewed = Duration::from_secs(1);
+        assert!(is_held(Some(renewed), renewed));
+        assert!(is_held(Some(renewed), renewed + LEASE - Duration::from_millis(1)));
+        assert!(!is_held(Some(renewed), renewed + LEASE));
+        assert!(!is_held(None, renewed));
+    }
+}

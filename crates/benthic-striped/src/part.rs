@@ -1,0 +1,239 @@
+//! The file that a download fills, piece by piece in any order. All of it blocks.
+//!
+//! It is `.NAME.benthic-part` beside the file that it becomes. Where the pieces have digests, it stays when the download does not
+//! come to its end, and the next one fetches only what it lacks.
+
+use super::layout::{Extent, Layout};
+use super::{Note, digest, digest_of_all, modified_unix_ns};
+use benthic_core::{Action, Error, ErrorKind, Result};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// After so many bytes what is there goes to the disk, so that little is left to wait for at the end.
+const SYNC_BYTES: u64 = 64 * 1024 * 1024;
+/// How often it is tried to get hold of a file that others complete or remove just then.
+const CLAIMS_MAX: u32 = 10;
+
+/// A file that is filled.
+pub struct Part {
+    file: File,
+    path: PathBuf,
+    target: PathBuf,
+    was_begun: bool,
+    stays: bool,
+    written_bytes: AtomicU64,
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |error| Error::io(Action::Admin, "cannot write the file", error).with("path", path.display())
+}
+
+impl Part {
+    /// Begins a file, or goes on with one that `resumable` allows to go on with. What has the name now stays until
+    /// [`Part::finish`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no file; `Busy` if another copy fills it; those of the file system.
+    pub fn open(target: &Path, size_bytes: u64, resumable: bool) -> Result<Part> {
+        let target = match fs::metadata(target) {
+            Ok(metadata) if metadata.is_file() => fs::canonicalize(target).map_err(failed(target))?,
+            Ok(_) => {
+                let message = "a striped object goes to a file, and this is something else";
+                return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", target.display()));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => target.to_owned(),
+            Err(error) => return Err(failed(target)(error)),
+        };
+        let Some(name) = target.file_name() else {
+            return Err(
+                Error::new(ErrorKind::InvalidArgument, "this names no file").with("path", target.display())
+            );
+        };
+        let path = target.with_file_name(format!(".{}.benthic-part", name.to_string_lossy()));
+        let (file, was_there) = claim(&path)?;
+        if !(was_there && resumable) {
+            file.set_len(0).map_err(failed(&path))?;
+        }
+        file.set_len(size_bytes).map_err(failed(&path))?;
+        let (was_begun, written_bytes) = (was_there && resumable, AtomicU64::new(0));
+        Ok(Part { file, path, target, was_begun, stays: resumable, written_bytes })
+    }
+
+    /// Whether something may be in it already.
+    pub fn was_begun(&self) -> bool {
+        self.was_begun
+    }
+
+    /// Reads a piece.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn read(&self, extents: &[Extent]) -> Result<Vec<u8>> {
+        gather(&self.file, extents).map_err(failed(&self.path))
+    }
+
+    /// Writes a piece, which has as many bytes as its extents.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write(&self, extents: &[Extent], mut data: &[u8]) -> Result<()> {
+        for extent in extents {
+            let len = usize::try_from(extent.len_bytes).unwrap_or(usize::MAX).min(data.len());
+            let (now, rest) = data.split_at(len);
+            self.file.write_all_at(now, extent.offset_bytes).map_err(failed(&self.path))?;
+            data = rest;
+        }
+        let len_bytes: u64 = extents.iter().map(|extent| extent.len_bytes).sum();
+        let before_bytes = self.written_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+        if before_bytes / SYNC_BYTES < (before_bytes + len_bytes) / SYNC_BYTES {
+            self.file.sync_data().map_err(failed(&self.path))?;
+        }
+        Ok(())
+    }
+
+    /// Gives the file its modification time, if it is to have one, and its name, when all of it is on the disk: a crash of the
+    /// machine leaves no file of this name that is not whole.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn finish(mut self, modified_unix_ns: Option<i64>) -> Result<()> {
+        if let Some(modified_unix_ns) = modified_unix_ns {
+            let distance = Duration::from_nanos(modified_unix_ns.unsigned_abs());
+            let modified = if modified_unix_ns < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance };
+            self.file.set_modified(modified).map_err(failed(&self.path))?;
+        }
+        self.file.sync_all().map_err(failed(&self.path))?;
+        fs::rename(&self.path, &self.target).map_err(failed(&self.target))?;
+        self.stays = true;
+        let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new("."));
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed(directory))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.stays {
+            // Nobody can be told.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Opens a file to be filled, makes it if it is missing, and locks it. Says whether it was there.
+fn claim(path: &Path) -> Result<(File, bool)> {
+    let busy = || {
+        let message = "another copy to this file runs; wait until it ends, or stop it";
+        Error::new(ErrorKind::Busy, message).with("path", path.display())
+    };
+    for _ in 0..CLAIMS_MAX {
+        let was_there = match fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.is_file() => true,
+            Ok(_) => {
+                let message = "this is in the way of a download and no file; remove it";
+                return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+            }
+            Err(_) => false,
+        };
+        let opened = OpenOptions::new().read(true).write(true).create_new(!was_there).open(path);
+        // Others made it, or removed it, just then.
+        let passing = if was_there { io::ErrorKind::NotFound } else { io::ErrorKind::AlreadyExists };
+        let file = match opened {
+            Err(error) if error.kind() == passing => continue,
+            opened => opened.map_err(failed(path))?,
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(busy()),
+            // Some file systems have no locks.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(error)) => return Err(failed(path)(error)),
+        }
+        if is_at(&file, path) {
+            return Ok((file, was_there));
+        }
+    }
+    Err(busy())
+}
+
+/// Whether a file is still what has the name: who had it locked before may have given it its own name, and it is complete.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+/// Reads ranges of a file, one behind the other.
+///
+/// # Errors
+/// Those of the file system; `UnexpectedEof` behind the end.
+pub fn gather(file: &File, extents: &[Extent]) -> io::Result<Vec<u8>> {
+    let len_bytes: u64 = extents.iter().map(|extent| extent.len_bytes).sum();
+    let mut data = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
+    let mut at = 0;
+    for extent in extents {
+        let end = at + usize::try_from(extent.len_bytes).unwrap_or(usize::MAX);
+        file.read_exact_at(&mut data[at..end], extent.offset_bytes)?;
+        at = end;
+    }
+    Ok(data)
+}
+
+/// Whether a file is what was copied, by its size and time, or by its content if `checksum`.
+///
+/// # Errors
+/// Those of the file system.
+pub fn is_there(path: &Path, layout: Layout, note: &Note, checksum: bool) -> Result<bool> {
+    let Ok(metadata) = fs::metadata(path) else { return Ok(false) };
+    if !metadata.is_file() || metadata.len() != note.size_bytes {
+        return Ok(false);
+    }
+    if !checksum {
+        return Ok(modified_unix_ns(&metadata) == note.modified_unix_ns);
+    }
+    let unreadable =
+        |error| Error::io(Action::Admin, "cannot read the file", error).with("path", path.display());
+    let file = File::open(path).map_err(unreadable)?;
+    let mut digests = Vec::new();
+    for piece in 0..note.pieces {
+        digests.push(digest(&gather(&file, &layout.extents(note.size_bytes, piece)).map_err(unreadable)?));
+    }
+    Ok(digest_of_all(digests.iter().map(String::as_str)) == note.xxh3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Part, claim, is_at};
+    use benthic_core::ErrorKind;
+    use std::fs::{self, File};
+
+    #[test]
+    fn a_file_is_filled_by_one_copy_at_a_time() {
+        let here = tempfile::tempdir().unwrap();
+        let target = here.path().join("f");
+        let first = Part::open(&target, 10, true).unwrap();
+        let second = Part::open(&target, 20, true).map(|_| ());
+        assert_eq!(second.map_err(|error| error.kind()), Err(ErrorKind::Busy));
+        first.finish(None).unwrap();
+        assert_eq!(fs::metadata(&target).unwrap().len(), 10, "the second has not touched it");
+        drop(Part::open(&target, 20, true).unwrap());
+    }
+
+    #[test]
+    fn a_file_that_got_its_name_meanwhile_is_not_filled_again() {
+        let here = tempfile::tempdir().unwrap();
+        let (path, target) = (here.path().join(".f.benthic-part"), here.path().join("f"));
+        let (file, was_there) = claim(&path).unwrap();
+        assert!(!was_there && is_at(&file, &path));
+        fs::rename(&path, &target).unwrap();
+        assert!(!is_at(&file, &path));
+        File::create(&path).unwrap();
+        assert!(!is_at(&file, &path) && is_at(&file, &target));
+        assert!(claim(&path).unwrap().1);
+    }
+}

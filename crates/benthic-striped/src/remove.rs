@@ -1,0 +1,115 @@
+//! Removing a striped object.
+
+use super::lock::{Lock, Watch};
+use super::{BEGUN_XATTR, Head, Striped, StripedState, write};
+use benthic_classes::lock::wire::Mode;
+use benthic_core::{Compare, ErrorKind, Result, WriteOp};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pieces that are looked at before the first of them is removed.
+const LOOKS: u64 = 128;
+
+/// Removes a striped object, also an incomplete one: it is made incomplete first, and its first object goes last. Whoever is
+/// killed meanwhile leaves what nobody reads, and what this removes.
+///
+/// Returns how many pieces it had at most.
+///
+/// # Errors
+/// `NotFound` if the first object is missing; `InvalidArgument` if the objects of the name are those of something else; `Busy`;
+/// `Conflict` if somebody else wrote to it meanwhile; as [`benthic_core::Pool::write`].
+pub async fn remove(at: &Striped, jobs: usize, lock_wait: Duration) -> Result<u64> {
+    // Before the lock, which is an attribute of the first object.
+    if let Some(head) = look(at).await? {
+        at.check_striped(&head).await?;
+    }
+    let lock =
+        Lock::take(at, Mode::Exclusive, false, lock_wait).await.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => at.no_first_object().with_source(error),
+            _ => error,
+        })?;
+    match remove_others(&lock, at, jobs).await {
+        Ok((pieces, begun)) => {
+            lock.remove_object(WriteOp::new().cmp_xattr(BEGUN_XATTR, Compare::Eq, begun)).await?;
+            Ok(pieces)
+        }
+        Err(failure) => {
+            lock.release().await;
+            Err(failure)
+        }
+    }
+}
+
+/// Removes all but the first object, and returns how many there were at most and what is noted in it.
+async fn remove_others(lock: &Lock, at: &Striped, jobs: usize) -> Result<(u64, Bytes)> {
+    let head = look(at).await?;
+    if let Some(head) = &head {
+        at.check_striped(head).await?;
+    }
+    let count = at.pieces_of(&head.map_or(StripedState::Bare, |head| head.state)).await?;
+    let begun = write::begin(&lock.watch(), count).await?;
+    pieces(at, 1..count, jobs, &lock.watch(), &begun).await?;
+    Ok((count, begun))
+}
+
+/// The first object. Nothing also if it cannot be understood: then it has as many pieces as can be found.
+async fn look(at: &Striped) -> Result<Option<Head>> {
+    match at.look().await {
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
+        head => head,
+    }
+}
+
+/// Removes pieces, as far as they are there and nobody else has begun something since `begun` was noted.
+///
+/// # Errors
+/// `Conflict` if somebody else has; as [`benthic_core::Pool::write`].
+pub async fn pieces(
+    at: &Striped,
+    pieces: Range<u64>,
+    jobs: usize,
+    watch: &Watch,
+    begun: &Bytes,
+) -> Result<()> {
+    let mut next = pieces.start;
+    while next < pieces.end {
+        let looked = next..pieces.end.min(next + LOOKS);
+        next = looked.end;
+        let look = |piece| {
+            let (pool, object) = (Arc::clone(&at.pool), at.piece(piece));
+            async move {
+                match pool.stat(&object?).await {
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+                    found => Ok(Some(found?.1)),
+                }
+            }
+        };
+        let mut versions = BTreeMap::new();
+        at.each(looked.clone(), jobs, look, |piece, version| {
+            versions.extend(version.map(|version| (piece, version)));
+        })
+        .await?;
+        if versions.is_empty() {
+            continue;
+        }
+        // After they were looked at: then those versions are not what others wrote.
+        watch.check_begun(begun).await?;
+        let remove = |piece| {
+            let (pool, object, watch) = (Arc::clone(&at.pool), at.piece(piece), watch.clone());
+            let version = versions.get(&piece).copied();
+            async move {
+                let Some(version) = version else { return Ok(()) };
+                watch.check()?;
+                match pool.write(&object?, WriteOp::new().assert_version(version).remove()).await {
+                    Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+                    _ => Ok(()),
+                }
+            }
+        };
+        at.each(looked, jobs, remove, |_, ()| {}).await?;
+    }
+    Ok(())
+}

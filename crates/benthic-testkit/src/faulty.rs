@@ -1,0 +1,60 @@
+//! A pool that goes wrong on purpose, for tests.
+
+use async_trait::async_trait;
+use benthic_core::{
+    ClassCall, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply, Result, Store, WriteOp, WriteReply,
+};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What becomes of a write operation, by its number; meanwhile it may use the sound pool.
+type Fault = Box<dyn Fn(usize, WriteOp, &dyn Pool) -> Result<WriteOp> + Send + Sync>;
+
+/// A pool whose write operations are changed or refused before they arrive.
+pub struct Faulty {
+    /// The same pool without faults.
+    pub sound: Arc<dyn Pool>,
+    writes: AtomicUsize,
+    fault: Fault,
+}
+
+impl Faulty {
+    /// An empty pool of this store. `fault` gets the number of a write operation, from 0, and the
+    /// operation.
+    pub async fn pool(
+        store: Arc<dyn Store>,
+        fault: impl Fn(usize, WriteOp, &dyn Pool) -> Result<WriteOp> + Send + Sync + 'static,
+    ) -> Faulty {
+        store.create_pool("p").await.unwrap();
+        Faulty {
+            sound: store.open_pool("p").await.unwrap(),
+            writes: AtomicUsize::new(0),
+            fault: Box::new(fault),
+        }
+    }
+}
+
+#[async_trait]
+impl Pool for Faulty {
+    fn name(&self) -> &str {
+        self.sound.name()
+    }
+
+    async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
+        self.sound.read(object, op).await
+    }
+
+    async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
+        let op = (self.fault)(self.writes.fetch_add(1, Ordering::SeqCst), op, &*self.sound)?;
+        self.sound.write(object, op).await
+    }
+
+    async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
+        self.sound.exec(object, call).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        self.sound.list(request).await
+    }
+}
