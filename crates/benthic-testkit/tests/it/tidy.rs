@@ -4,40 +4,59 @@ use crate::project::{Dependency, File, Package, files, packages};
 
 const SOURCE_LINES_MAX: usize = 800;
 
-/// Which crates of ours a crate may use.
-enum Uses {
-    Only(&'static [&'static str]),
-    /// All but the test kit.
-    Anything,
-}
-
-/// The table of crates. A name that ends in `*` stands for all that start so.
-const CRATES: [(&str, Uses); 15] = [
-    ("benthic-core", Uses::Only(&[])),
-    ("benthic-embedded", Uses::Only(&["benthic-core"])),
-    ("benthic-rados", Uses::Only(&["benthic-core"])),
-    ("benthic-classes", Uses::Only(&["benthic-core"])),
-    ("benthic-index", Uses::Only(&["benthic-core"])),
-    ("benthic-fragment", Uses::Only(&["benthic-core", "benthic-index"])),
-    ("benthic-table", Uses::Only(&["benthic-core", "benthic-fragment", "benthic-index"])),
-    ("benthic-cls*", Uses::Only(&["benthic-core", "benthic-classes", "benthic-fragment", "benthic-cls"])),
-    // The program takes what the programs share; the library names no engine.
-    ("benthic-s3", Uses::Only(&["benthic-core", "benthic-classes", "benthic-cli"])),
-    ("benthic-block", Uses::Only(&["benthic-core", "benthic-classes"])),
-    ("benthic-ceph", Uses::Only(&["benthic-core", "benthic-rados"])),
-    ("benthic-testkit", Uses::Only(&["benthic-core"])),
-    ("benthic-cli", Uses::Anything),
-    ("benthic-sql", Uses::Anything),
-    ("benthic-python", Uses::Anything),
+/// The crates of the workspace, and the others of them that each may use.
+const CRATES: [(&str, &[&str]); 19] = [
+    ("benthic-core", &[]),
+    ("benthic-embedded", &["benthic-core"]),
+    ("benthic-rados", &["benthic-core"]),
+    ("benthic-classes", &["benthic-core"]),
+    ("benthic-index", &["benthic-core"]),
+    ("benthic-fragment", &["benthic-core", "benthic-index"]),
+    ("benthic-table", &["benthic-core", "benthic-index"]),
+    ("benthic-striped", &["benthic-core", "benthic-classes"]),
+    ("benthic-ceph", &["benthic-core", "benthic-rados"]),
+    ("benthic-cls", &["benthic-core"]),
+    ("benthic-cls-library", &["benthic-core", "benthic-classes", "benthic-cls"]),
+    ("benthic-cls-table", &["benthic-core", "benthic-fragment", "benthic-cls"]),
+    ("benthic-program", &["benthic-core", "benthic-classes", "benthic-embedded", "benthic-rados"]),
+    // The feature `gateway` adds a program, which takes what programs share.
+    ("benthic-s3", &["benthic-core", "benthic-classes", "benthic-program"]),
+    (
+        "benthic-sql",
+        &["benthic-core", "benthic-classes", "benthic-fragment", "benthic-index", "benthic-table"],
+    ),
+    (
+        "benthic-cli",
+        &["benthic-core", "benthic-ceph", "benthic-classes", "benthic-program", "benthic-striped"],
+    ),
+    ("benthic-sql-cli", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),
+    ("benthic-python", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),
+    ("benthic-testkit", &["benthic-core"]),
 ];
 
-/// What tests may use besides.
-const TESTS_USE: [&str; 5] =
-    ["benthic-testkit", "benthic-classes", "benthic-embedded", "benthic-ceph", "benthic-rados"];
+/// What tests and benchmarks may use besides.
+const TESTS_USE: [&str; 7] = [
+    "benthic-ceph",
+    "benthic-classes",
+    "benthic-embedded",
+    "benthic-index",
+    "benthic-program",
+    "benthic-rados",
+    "benthic-testkit",
+];
+
+/// The engines, and the only crates that may name one outside tests and benchmarks.
+const ENGINES: [&str; 2] = ["benthic-embedded", "benthic-rados"];
+const MAY_NAME_AN_ENGINE: [&str; 2] = ["benthic-program", "benthic-ceph"];
 
 /// Dependencies that a crate must not have outside its tests, by the start of their names.
-const FORBIDDEN: [(&str, &[&str]); 2] =
-    [("benthic-core", &["tokio", "arrow", "librados", "rados"]), ("benthic-embedded", &["tokio"])];
+const FORBIDDEN: [(&str, &[&str]); 4] = [
+    ("benthic-core", &["tokio", "arrow", "librados", "rados"]),
+    ("benthic-embedded", &["tokio"]),
+    ("benthic-sql", COMMAND_LINE),
+    ("benthic-python", COMMAND_LINE),
+];
+const COMMAND_LINE: &[&str] = &["clap", "indicatif", "rustyline"];
 
 /// Where `unsafe` may be, by the start of the path.
 const UNSAFE_MAY_BE_IN: [&str; 2] = ["crates/benthic-rados/", "crates/benthic-cls"];
@@ -72,7 +91,19 @@ fn crates_use_only_what_the_table_allows() {
 }
 
 #[test]
-fn core_and_engine_stay_light() {
+fn only_the_shared_layer_and_the_tools_for_ceph_name_an_engine() {
+    check("open a store with benthic-program instead", packages().iter().flat_map(engines));
+}
+
+#[test]
+fn every_crate_in_the_table_exists() {
+    let packages = packages();
+    let gone = CRATES.iter().filter(|(name, _)| !packages.iter().any(|package| package.name == *name));
+    check("remove it from the table", gone.map(|(name, _)| (*name).to_owned()));
+}
+
+#[test]
+fn libraries_stay_light() {
     check("a crate must do without it", packages().iter().flat_map(heavy_dependencies));
 }
 
@@ -134,6 +165,9 @@ fn the_rules_find_what_breaks_them() {
     assert_eq!(edges(&package("benthic-cli", "benthic-testkit", false)).len(), 1);
     assert_eq!(edges(&package("benthic-cls-table", "benthic-fragment", false)).len(), 0);
     assert_eq!(edges(&package("benthic-new", "serde", false)).len(), 1);
+    assert_eq!(engines(&package("benthic-cli", "benthic-rados", false)).len(), 1);
+    assert_eq!(engines(&package("benthic-cli", "benthic-rados", true)).len(), 0);
+    assert_eq!(engines(&package("benthic-program", "benthic-rados", false)).len(), 0);
     assert_eq!(heavy_dependencies(&package("benthic-core", "arrow-array", false)).len(), 1);
     assert_eq!(heavy_dependencies(&package("benthic-embedded", "tokio", true)).len(), 0);
     assert_eq!(missing_lints(&file("crates/a/Cargo.toml", "[lints.rust]\nworkspace = true\n")).len(), 1);
@@ -172,20 +206,12 @@ fn check_files(rule: &str, find: fn(&File) -> Vec<String>) {
 }
 
 fn edges(package: &Package) -> Vec<String> {
-    let fits = |pattern: &str| match pattern.strip_suffix('*') {
-        Some(start) => package.name.starts_with(start),
-        None => package.name == pattern,
-    };
-    let Some((_, uses)) = CRATES.iter().find(|(pattern, _)| fits(pattern)) else {
+    let Some((_, uses)) = CRATES.iter().find(|(name, _)| *name == package.name) else {
         return vec![format!("{}: not in the table; add it there and to ARCHITECTURE.md", package.name)];
     };
     let allowed = |dependency: &Dependency| {
         let name = dependency.name.as_str();
-        (dependency.dev && TESTS_USE.contains(&name))
-            || match uses {
-                Uses::Only(names) => names.contains(&name),
-                Uses::Anything => name != "benthic-testkit",
-            }
+        uses.contains(&name) || (dependency.dev && TESTS_USE.contains(&name))
     };
     let ours = package.dependencies.iter().filter(|dependency| dependency.name.starts_with("benthic-"));
     let edge = |dependency: &Dependency| {
@@ -193,6 +219,15 @@ fn edges(package: &Package) -> Vec<String> {
         format!("{}: {kind} {}", package.name, dependency.name)
     };
     ours.filter(|dependency| !allowed(dependency)).map(edge).collect()
+}
+
+fn engines(package: &Package) -> Vec<String> {
+    if MAY_NAME_AN_ENGINE.contains(&package.name.as_str()) {
+        return Vec::new();
+    }
+    let named =
+        package.dependencies.iter().filter(|found| !found.dev && ENGINES.contains(&found.name.as_str()));
+    named.map(|found| format!("{}: {}", package.name, found.name)).collect()
 }
 
 fn heavy_dependencies(package: &Package) -> Vec<String> {
