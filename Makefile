@@ -27,12 +27,12 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql s3 test-s3 ceph ceph-packages python python-env python-packages s3-clients-env s3-packages page-packages \
+.PHONY: help demo demo-sql s3 sql test-s3 test-times ceph ceph-packages python python-env python-packages s3-clients-env s3-packages page-packages \
 	test test-all test-here test-python test-ceph test-long bench bench-ceph bench-stripe bench-s3 bench-service bench-table fuzz fmt \
 	deny clean-demo toolchain
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: toolchain ## run the main job with a report; DATA=dir uses the files of a directory
 	@echo "==> building benthic"
@@ -45,7 +45,7 @@ demo: toolchain ## run the main job with a report; DATA=dir uses the files of a 
 # A link as between two buildings takes network namespaces, which only root may make.
 demo-sql: ceph-packages toolchain ## run the table experiment on a Ceph cluster of its own; SCALE=1 is 6 million rows
 	@echo "==> building benthic with SQL (the first time takes long)"
-	$(CARGO) build --release $(WITHOUT_PYTHON) --lib --bins
+	$(CARGO) build --release $(SELECTION) --lib --bins
 	@mkdir -p $(DEMO_SQL_DIR) $(TEST_DIR)
 	@benthic=target/release/benthic; cluster=$(TEST_DIR)/demo-sql; \
 	remove() { [ ! -e $$cluster/benthic-cluster.json ] || $$benthic cluster down --remove --dir $$cluster >/dev/null; }; \
@@ -54,13 +54,18 @@ demo-sql: ceph-packages toolchain ## run the table experiment on a Ceph cluster 
 	$$benthic cluster up $$far --dir $$cluster && \
 	$$benthic --store "ceph:?conf=$$cluster/ceph.conf" table demo --scale $(SCALE) --report $(DEMO_SQL_DIR)/report.html
 
-# The S3 gateway is built by itself: the crate of its protocol says that it takes a newer Rust than it does, and the query engine
-# would be compiled anew with what that crate asks of others. Only targets of the gateway are ever built with this.
-GATEWAY = $(WITHOUT_PYTHON) --features benthic-s3/gateway --ignore-rust-version
+# Cargo chooses the features of dependencies by the packages that a command selects. All commands below select the same ones,
+# so that nothing compiles twice; `--bin` and `--test` choose what is built of them. The crate of the S3 protocol declares a newer
+# Rust than it needs. The Python package is built by pip, which must choose the same features: a Python test compares them.
+SELECTION := --workspace --exclude benthic-python --features benthic-s3/gateway --ignore-rust-version
 
 s3: toolchain ## build benthic and its S3 gateway; `benthic s3 serve` starts it
 	@echo "==> building benthic and its S3 gateway"
-	$(CARGO) build --release $(GATEWAY) --bin benthic --bin benthic-s3
+	$(CARGO) build --release $(SELECTION) --bin benthic --bin benthic-s3
+
+sql: toolchain ## build benthic with tables and SQL (about 20 minutes on two cores)
+	@echo "==> building benthic with tables and SQL"
+	$(CARGO) build --release $(SELECTION) --bin benthic --bin benthic-sql
 
 CEPH_PACKAGES := ceph-mon ceph-mgr ceph-osd ceph-common radosgw librados-dev libradospp-dev rados-objclass-dev \
 	python3-rados g++ iproute2 curl
@@ -73,25 +78,32 @@ ceph-packages:
 	@$(call apt,$(CEPH_PACKAGES))
 
 test: toolchain ## prove everything that this machine can prove, on a real Ceph cluster too
+	@.ci/part --reset
 	@if $(MAKE) --no-print-directory ceph-packages; then $(MAKE) --no-print-directory test-all; \
 	elif [ "$$CI" = true ]; then echo "CI skips nothing: Ceph must be installable" >&2; exit 1; \
 	else $(MAKE) --no-print-directory test-here test-python test-s3 && \
 		echo "==> SKIPPED: EVERY TEST ON A REAL CEPH CLUSTER, because Ceph cannot be installed here" >&2; fi
+	@$(MAKE) --no-print-directory test-times
 
 test-all: test-here test-python test-s3 test-ceph
 	@echo "==> all passed"
 
+# A part and its budget in seconds on two cores, from a fresh clone.
+PART := .ci/part
+
+test-times: ## print how long the parts of the last `make test` took, beside their budgets
+	@awk -F '\t' '{ printf "%-28s %5d s of %5d s%s\n", $$1, $$2, $$3, $$2 > $$3 ? "   over budget" : ""; sum += $$2; budget += $$3 } \
+		END { printf "%-28s %5d s of %5d s\n", "all", sum, budget }' target/test-times.tsv
+
 test-here: toolchain
-	@echo "==> format"
-	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all --check; \
+	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(PART) format 10 $(CARGO) fmt --all --check; \
 	else echo "skipped: rustfmt is missing; 'rustup component add rustfmt' installs it"; fi
-	@echo "==> lints"
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
-		$(CARGO) clippy --release --workspace --all-targets -- -D warnings && \
-		$(CARGO) clippy --release --workspace --test ceph -- -D warnings; \
+		$(PART) lints 600 $(CARGO) clippy --release $(SELECTION) --all-targets -- -D warnings && \
+		$(PART) "lints of the Ceph tests" 60 $(CARGO) clippy --release $(SELECTION) --test ceph -- -D warnings; \
 	else echo "skipped: clippy is missing; 'rustup component add clippy' installs it"; fi
-	@echo "==> tests"
-	$(CARGO) test --release $(WITHOUT_PYTHON)
+	@$(PART) "build programs and tests" 1500 $(CARGO) test --release $(SELECTION) --no-run
+	@$(PART) "Rust tests" 300 $(CARGO) test --release $(SELECTION)
 
 # The Python package, in an environment of its own. It is built as `pip install .` builds it: what of the query engine is
 # compiled already is not compiled again.
@@ -100,8 +112,7 @@ PYTHON_ENV := target/python-env
 PYTHON_RUN := $(CURDIR)/$(PYTHON_ENV)/bin/python
 
 python: toolchain python-env ## build the Python package and install it in target/python-env
-	@echo "==> building the Python package"
-	PATH="$(CURDIR)/$(PYTHON_ENV)/bin:$$PATH" $(PYTHON_RUN) -m pip install -q --no-build-isolation --no-deps --force-reinstall .
+	@$(PART) "build the Python package" 240 env PATH="$(CURDIR)/$(PYTHON_ENV)/bin:$$PATH" $(PYTHON_RUN) -m pip install -q --no-build-isolation --no-deps --force-reinstall .
 
 python-env: python-packages
 	@$(call environment,$(PYTHON_ENV),python/requirements-test.txt)
@@ -121,15 +132,10 @@ python-packages:
 		echo "==> Python 3.11 or newer with venv is missing"; $(call apt,python3-venv); }
 
 test-python: python ## prove what the Python package promises
-	@echo "==> tests of the Python package"
-	cd python && $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
+	@$(PART) "Python tests" 240 env -C python $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
 
-test-s3: s3 python-env s3-clients-env s3-packages ## prove what the S3 gateway promises, with clients of others
-	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
-		$(CARGO) clippy --release $(GATEWAY) --bin benthic-s3 --test gateway -- -D warnings; fi
-	$(CARGO) test --release $(GATEWAY) --bin benthic-s3 --test gateway
-	@echo "==> tests of the S3 gateway"
-	cd crates/benthic-s3/tests/clients && $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
+test-s3: s3 python-env s3-clients-env s3-packages ## prove what the S3 gateway promises, with independent clients
+	@$(PART) "S3 clients" 240 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
 
 s3-packages:
 	@command -v openssl >/dev/null && command -v rclone >/dev/null || { $(call apt,openssl rclone); }
@@ -138,9 +144,6 @@ s3-packages:
 page-packages:
 	@command -v chromium >/dev/null || { $(call apt,chromium); }
 
-# What cargo builds for fewer packages can have other features, and then nearly everything compiles again.
-WITHOUT_PYTHON := --workspace --exclude benthic-python
-
 # Sockets have short paths, so clusters are not below a directory that may have a long one. These directories' names are of
 # this tree: what a killed run left in them is removed by the next.
 TREE := $(firstword $(shell pwd | cksum))
@@ -148,8 +151,8 @@ TEST_DIR := $(or $(TMPDIR),/tmp)/benthic-test-$(TREE)
 BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
 test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages ## prove what takes a real Ceph cluster, which it starts and removes
-	$(CARGO) build --release $(WITHOUT_PYTHON) --lib --bins --examples
-	@echo "==> tests on a real Ceph cluster"
+	@$(PART) "build class libraries" 60 $(CARGO) build --release $(SELECTION) --lib --bins --examples
+	@$(PART) "build the Ceph tests" 180 $(CARGO) test --release $(SELECTION) --test ceph --no-run
 	@benthic=target/release/benthic; \
 	clusters() { find $(TEST_DIR) -name benthic-cluster.json -printf '%h\n' 2>/dev/null; }; \
 	remove() { \
@@ -157,13 +160,12 @@ test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-pac
 		[ -n "$$(clusters)" ] || rm -rf $(TEST_DIR); \
 	}; \
 	remove; trap remove EXIT; trap 'exit 130' INT TERM; \
+	export TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf; \
+	mkdir -p $(TEST_DIR) && \
 	BENTHIC_METHOD_DEADLINE_MS=2000 $$benthic cluster up --dir $(TEST_DIR)/shared && \
-	TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf \
-		$(CARGO) test --release --workspace --test ceph && \
-	(cd python && TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf \
-		$(PYTHON_RUN) -P -m pytest -q -m ceph) && \
-	(cd crates/benthic-s3/tests/clients && TMPDIR=$(TEST_DIR) BENTHIC_TEST_CEPH_CONF=$(TEST_DIR)/shared/ceph.conf \
-		$(PYTHON_RUN) -P -m pytest -q -m ceph)
+	$(PART) "Rust tests on Ceph" 600 $(CARGO) test --release $(SELECTION) --test ceph && \
+	$(PART) "Python tests on Ceph" 200 env -C python $(PYTHON_RUN) -P -m pytest -q -m ceph && \
+	$(PART) "S3 clients on Ceph" 300 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m ceph
 
 bench: toolchain ## measure the embedded engine against fio and others; results in target/bench
 	@command -v fio >/dev/null || { $(call apt,fio); }
@@ -186,9 +188,9 @@ bench-stripe: ceph ## measure striped copies against rados --striper; ROUNDS=3 M
 	TMPDIR=$(BENCH_DIR) bench/ceph/striped.sh
 
 bench-table: toolchain ceph-packages python-env ## measure tables and SQL against others; ARGS='near --quick' for a part; results in target/bench-table
-	$(CARGO) build --release $(WITHOUT_PYTHON) --lib --bins --bench table
+	$(CARGO) build --release $(SELECTION) --lib --bins --bench table
 	@mkdir -p $(BENCH_DIR)
-	TMPDIR=$(BENCH_DIR) $(CARGO) bench --profile release $(WITHOUT_PYTHON) --bench table -- \
+	TMPDIR=$(BENCH_DIR) $(CARGO) bench --profile release $(SELECTION) --bench table -- \
 		--benthic $(CURDIR)/target/release/benthic --python $(PYTHON_RUN) --out $(CURDIR)/target/bench-table $(ARGS)
 
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0

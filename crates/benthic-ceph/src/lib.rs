@@ -3,8 +3,8 @@
 //! [`local`] starts a real cluster on this machine, for development and tests. [`classes`] puts libraries of classes
 //! where OSDs find them. Both know Ceph by its programs and their documented output only. [`placement`] shows where the
 //! primaries of a pool are and brings them to a site, [`pgs`] how many placement groups pools should have, and [`health`]
-//! how a cluster is and what to do about it; they ask any
-//! cluster through a [`RadosStore`], so programs need no engine of their own for that.
+//! how a cluster is and what to do about it. They ask any cluster through a [`RadosStore`]: programs take that name from
+//! here and do not depend on the engine.
 
 pub mod classes;
 pub mod health;

@@ -1,9 +1,9 @@
-//! The README's tour of Ceph: its commands, run as they stand there.
+//! Runs the commands of docs/guide/ceph.md unchanged.
 
 use crate::support::run_block;
 
 #[test]
-fn the_readme_s_tour_of_ceph_works() {
+fn the_tour_of_ceph_works() {
     let printed = run_block("ceph", |tour| {
         assert!(tour.contains("cluster up") && tour.contains("down --remove"), "all of it was found");
         // However it ends, no daemon stays.

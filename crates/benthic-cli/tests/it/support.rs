@@ -136,12 +136,12 @@ pub fn tree(directory: &Path) -> Vec<String> {
     found
 }
 
-/// Runs the commands of one block of the README, as they stand there, and returns what they print. `around` puts commands of
-/// the test's around them.
+/// Runs the block "```sh MARK" of docs/guide/MARK.md unchanged and returns its output. `around` adds
+/// the test's own commands before and after the block.
 pub fn run_block(mark: &str, around: impl FnOnce(&str) -> String) -> String {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let readme = fs::read_to_string(format!("{root}/README.md")).unwrap();
-    let block = readme.split(&format!("```sh {mark}\n")).nth(1).and_then(|rest| rest.split("```").next());
+    let guide = fs::read_to_string(format!("{root}/docs/guide/{mark}.md")).unwrap();
+    let block = guide.split(&format!("```sh {mark}\n")).nth(1).and_then(|rest| rest.split("```").next());
     // The program under test stands in for the one that the reader built.
     let binary = Path::new(env!("CARGO_BIN_EXE_benthic")).parent().unwrap();
     let script = around(block.unwrap()).replace("$PWD/target/release", &binary.display().to_string());

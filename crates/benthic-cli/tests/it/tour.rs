@@ -1,9 +1,9 @@
-//! The README's tour: its commands, run as they stand there.
+//! Runs the commands of docs/guide/tour.md unchanged.
 
 use crate::support::run_block;
 
 #[test]
-fn the_readme_s_tour_works() {
+fn the_tour_works() {
     let printed = run_block("tour", |tour| {
         assert!(tour.contains("digest verify") && tour.contains("bench write"), "all of it was found");
         tour.to_owned()
