@@ -4,8 +4,8 @@ use crate::commands;
 use crate::exit::Outcome;
 use crate::output::insert_bytes;
 use crate::store::Session;
-use crate::{transfer, units};
-use benthic_core::{ReadOp, ReadOutput, WriteOp};
+use crate::units;
+use benthic_core::{Fetch, WriteOp};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
@@ -66,10 +66,7 @@ pub async fn run(command: XattrCommand, session: &Session) -> Outcome {
         XattrCommand::Rm { object, name } => write(session, &object, WriteOp::new().remove_xattr(name)).await,
         XattrCommand::Ls { object } => {
             let (pool, address) = commands::locate(session, &object).await?;
-            let mut reply = pool.read(&address.object, ReadOp::new().list_xattrs()).await?;
-            let Some(ReadOutput::Xattrs(xattrs)) = reply.outputs.pop() else {
-                return Err(transfer::misfit().into());
-            };
+            let (xattrs, _) = pool.fetch(&address.object, Fetch::list_xattrs()).await?;
             for (name, value) in xattrs {
                 let line = format!("{}\t{}", units::one_line(&name), units::one_line_bytes(&value));
                 session.out.result(line, || {

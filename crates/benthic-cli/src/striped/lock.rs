@@ -7,10 +7,9 @@
 use super::{BEGUN_XATTR, SIZE_XATTR, Striped, unique};
 use crate::interrupt;
 use crate::store::Session;
-use crate::transfer::misfit;
 use benthic_classes::lock::wire::{Input, Mode};
 use benthic_core::names::CEPH_CLASS_PREFIX;
-use benthic_core::{ClassCall, Error, ErrorKind, ReadOp, ReadOutput, Result, WriteOp, WriteStep};
+use benthic_core::{ClassCall, Error, ErrorKind, Fetch, Result, WriteOp, WriteStep};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -167,11 +166,10 @@ impl Watch {
     /// `Conflict` if others have begun something, or have completed or removed it; as [`benthic_core::Pool::read`].
     pub async fn check_begun(&self, begun: &Bytes) -> Result<()> {
         self.check()?;
-        let reply = match self.at.pool.read(&self.at.piece(0)?, ReadOp::new().list_xattrs()).await {
+        let (xattrs, _) = match self.at.pool.fetch(&self.at.piece(0)?, Fetch::list_xattrs()).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(lost().with_source(error)),
-            reply => reply?,
+            found => found?,
         };
-        let [ReadOutput::Xattrs(xattrs)] = reply.outputs.as_slice() else { return Err(misfit()) };
         // Other programs leave the note, and set the size.
         let is_ours = xattrs.get(BEGUN_XATTR) == Some(begun) && !xattrs.contains_key(SIZE_XATTR);
         if is_ours { Ok(()) } else { Err(lost()) }

@@ -9,7 +9,7 @@ use benthic_cli::local::NewFile;
 use benthic_cli::progress::Progress;
 use benthic_cli::store::{Session, blocking};
 use benthic_cli::units;
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp, names};
+use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, names};
 use benthic_sql::experiment::{self, Measured, tpch};
 use benthic_table::{At, Environment, Snapshot, Table, drop_table};
 use clap::Args;
@@ -113,11 +113,9 @@ const MARK: &str = "benthic-tpch";
 /// Makes sure that the pool is the demo's, at this scale: tables in it that are not whole will be dropped.
 async fn take(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
     let mark = ObjectId::new(MARK)?;
-    let message = match pool.read(&mark, ReadOp::new().read(0, 32)).await {
-        Ok(reply) => match reply.outputs.as_slice() {
-            [ReadOutput::Data(found)] if *found == scale.to_string().as_bytes() => return Ok(()),
-            _ => "the pool has the demo's tables at another scale; give that one, or another --pool",
-        },
+    let message = match pool.read_range(&mark, 0, 32).await {
+        Ok(found) if found == scale.to_string().as_bytes() => return Ok(()),
+        Ok(_) => "the pool has the demo's tables at another scale; give that one, or another --pool",
         Err(error) if error.kind() == ErrorKind::NotFound => {
             if Table::list(Arc::clone(pool)).await?.is_empty() {
                 let op = WriteOp::new().create(true).write_full(scale.to_string());
