@@ -9,7 +9,7 @@
 #[path = "../../../benthic-fragment/tests/common/mod.rs"]
 mod common;
 
-use benthic_core::{ClassCall, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, Store};
+use benthic_core::{ClassCall, ErrorKind, Fetch, ObjectId, Pool, Result, Store};
 use benthic_fragment::fragment::{Envelope, Ranges, Reply, Status, encode, run};
 use benthic_rados::{Options, RadosStore};
 use bytes::Bytes;
@@ -83,13 +83,8 @@ impl Ranges for Away<'_> {
     }
 
     fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let op = ranges.iter().fold(ReadOp::new(), |op, range| op.read(range.start, range.end - range.start));
-        let reply = block_on(self.pool.read(&object(0), op))?;
-        let data = |output| match output {
-            ReadOutput::Data(data) => data,
-            _ => Bytes::new(),
-        };
-        Ok(reply.outputs.into_iter().map(data).collect())
+        let reads = ranges.iter().map(|range| Fetch::read(range.start, range.end - range.start));
+        block_on(self.pool.fetch(&object(0), Fetch::all(reads))).map(|(data, _)| data)
     }
 
     fn go_on(&mut self) -> Result<()> {

@@ -109,6 +109,49 @@ impl Reply {
     }
 }
 
+/// The payload of one variant of [`Reply`], which is the type of the result of a request.
+pub(crate) trait Payload: Sized + 'static {
+    fn into_reply(self) -> Reply;
+    /// `None` for another variant.
+    fn of(reply: Reply) -> Option<Self>;
+}
+
+macro_rules! payloads {
+    ($($type:ty: $variant:ident { $field:ident })*) => {$(
+        impl Payload for $type {
+            fn into_reply(self) -> Reply {
+                Reply::$variant { $field: self }
+            }
+
+            fn of(reply: Reply) -> Option<Self> {
+                if let Reply::$variant { $field } = reply { Some($field) } else { None }
+            }
+        }
+    )*};
+}
+
+payloads! {
+    Vec<String>: Pools { names }
+    u32: Pool { id }
+    Vec<ClassInfo>: Classes { classes }
+    FsckReport: Fsck { report }
+    ReadReply: Read { reply }
+    WriteReply: Write { reply }
+    Bytes: Exec { output }
+    ListPage: List { page }
+    ScrubPage: Scrub { page }
+}
+
+impl Payload for () {
+    fn into_reply(self) -> Reply {
+        Reply::Done {}
+    }
+
+    fn of(reply: Reply) -> Option<()> {
+        matches!(reply, Reply::Done {}).then_some(())
+    }
+}
+
 /// A frame: its length, the number of the request, the message. `None` if it would be too large.
 pub(crate) fn frame(id: u64, message: &impl Wire) -> Option<Vec<u8>> {
     let mut frame = vec![0; 4];

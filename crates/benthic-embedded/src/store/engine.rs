@@ -17,8 +17,8 @@ use crate::listing::{self, Lister};
 use crate::memory::no_such_pool;
 use crate::{Options, listing::decode_token};
 use benthic_core::{
-    ClassCall, ClassInfo, Durability, Error, ErrorKind, ListPage, ListRequest, ObjectAddress, ObjectId,
-    ReadOp, ReadOutput, ReadReply, ReadStep, Result, WriteOp, WriteReply, WriteStep, names,
+    ClassCall, ClassInfo, Durability, Error, ErrorKind, ExecOp, ListPage, ListRequest, ObjectAddress,
+    ObjectId, ReadOp, ReadReply, ReadStep, Result, WriteOp, WriteReply, WriteStep, names,
 };
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -253,7 +253,7 @@ impl Engine {
     pub fn answer(&self, pool: u32, id: &ObjectId, reply: Result<ReadReply>, done: Done<ReadReply>) {
         match reply {
             Err(error) => {
-                let error = error.with_op("read").with("object", self.address(pool, id));
+                let error = error.with("object", self.address(pool, id));
                 self.commit.when_all_durable(move || done(Err(error)));
             }
             Ok(reply) => self.commit.when_durable(
@@ -301,12 +301,11 @@ impl Engine {
     ) {
         let pool = match self.pool(pool) {
             Ok(pool) => pool,
-            Err(error) => return done(Err(error.with_op("write").with("object", id))),
+            Err(error) => return done(Err(error.with("object", id))),
         };
         let (entry, object) = (Arc::clone(&pool), id.clone());
         let done: Done<WriteReply> = Box::new(move |outcome| {
-            let address = |error: Error| error.with_op("write").with("object", entry.address(object));
-            done(outcome.map_err(address))
+            done(outcome.map_err(|error| error.with("object", entry.address(object))))
         });
         self.commit.wait_for_cleaner();
         // Both are held until the operation is applied: whoever holds them next finds what it left.
@@ -361,19 +360,15 @@ impl Engine {
     }
 
     pub fn exec(&self, pool: u32, id: &ObjectId, call: ClassCall, done: Done<Bytes>) {
-        match self.methods.writes(&call) {
-            Err(error) => done(Err(error.with_op("exec").with("object", self.address(pool, id)))),
-            Ok(true) => {
-                let op = WriteOp { steps: vec![call.into()], ..WriteOp::new() };
+        match self.methods.exec_op(call) {
+            Err(error) => done(Err(error.with("object", self.address(pool, id)))),
+            Ok(ExecOp::Write(op)) => {
                 let done = Box::new(move |outcome: Result<_>| done(outcome.map(|_| Bytes::new())));
                 self.write(pool, id, &op, None, done);
             }
-            Ok(false) => {
-                let op = ReadOp { steps: vec![call.into()], ..ReadOp::new() };
-                let output = |reply: ReadReply| match reply.outputs.into_iter().next() {
-                    Some(ReadOutput::Exec(output)) => Ok(output),
-                    _ => Err(Error::new(ErrorKind::Internal, "exec gave no output")),
-                };
+            Ok(ExecOp::Read(fetch)) => {
+                let (op, outputs) = fetch.into_parts();
+                let output = |reply| outputs.of(reply).map(|(output, _)| output);
                 self.read(pool, id, &op, Box::new(move |outcome| done(outcome.and_then(output))));
             }
         }
@@ -395,7 +390,7 @@ impl Engine {
             let id = entry.and_then(|(key, _)| {
                 listing::decode(&key[keys::ONODE_ID_AT..]).ok_or_else(|| malformed("the name of an object"))
             });
-            if !lister.push(id.map_err(|error| error.with_op("list"))?) {
+            if !lister.push(id?) {
                 break;
             }
         }

@@ -54,6 +54,7 @@ pub(super) async fn names_that_are_none_are_refused(case: &Case<'_>) {
         assert_eq!(kind(case.pool().write(&object, op).await), expected, "{class:?} {method:?}");
         let op = ReadOp::new().exec(class, method, "");
         assert_eq!(kind(case.pool().read(&object, op).await), expected, "{class:?} {method:?}");
+        assert_eq!(kind(case.exec(&object, class, method, "").await), expected, "{class:?} {method:?}");
     }
     assert_eq!(case.state(&object).await, Some(State::full()));
 }
@@ -109,8 +110,8 @@ pub(super) async fn one_step_gets_so_many_omap_keys(case: &Case<'_>) {
     let max = limits::OMAP_PAGE_ENTRIES_MAX;
     let op = WriteOp::new().omap_set(keys(max + 1).into_iter().map(|key| (key, Bytes::new())));
     case.pool().write(&object, op).await.unwrap();
-    let outputs = case.pool().read(&object, ReadOp::new().omap_get(keys(max))).await.unwrap().outputs;
-    assert!(matches!(&outputs[..], [benthic_core::ReadOutput::Omap(page)] if page.entries.len() == max));
+    let (page, _) = case.pool().fetch(&object, benthic_core::Fetch::omap_get(keys(max))).await.unwrap();
+    assert_eq!(page.entries.len(), max);
     let op = ReadOp::new().omap_get(keys(max + 1));
     assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::LimitExceeded);
 }

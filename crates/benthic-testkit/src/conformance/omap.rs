@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::support::{State, kind};
-use benthic_core::{ErrorKind, ObjectId, OmapPage, ReadOp, ReadOutput, WriteOp, limits};
+use benthic_core::{ErrorKind, Fetch, ObjectId, OmapPage, ReadOp, WriteOp, limits};
 use bytes::Bytes;
 
 async fn range(
@@ -13,19 +13,12 @@ async fn range(
     max: usize,
 ) -> OmapPage {
     let after = after.map(Bytes::copy_from_slice);
-    let op = ReadOp::new().omap_range(after, Bytes::copy_from_slice(prefix), max);
-    match case.pool().read(object, op).await.unwrap().outputs.pop() {
-        Some(ReadOutput::Omap(page)) => page,
-        output => panic!("not a page: {output:?}"),
-    }
+    let range = Fetch::omap_range(after, Bytes::copy_from_slice(prefix), max);
+    case.pool().fetch(object, range).await.unwrap().0
 }
 
 async fn get(case: &Case<'_>, object: &ObjectId, keys: &[&'static str]) -> OmapPage {
-    let op = ReadOp::new().omap_get(keys.iter().copied());
-    match case.pool().read(object, op).await.unwrap().outputs.pop() {
-        Some(ReadOutput::Omap(page)) => page,
-        output => panic!("not a page: {output:?}"),
-    }
+    case.pool().fetch(object, Fetch::omap_get(keys.iter().copied())).await.unwrap().0
 }
 
 fn keys(page: &OmapPage) -> Vec<&[u8]> {
