@@ -1,6 +1,6 @@
 //! Scrub, which verifies what objects hold, and fsck, which verifies how the store holds together.
 
-use super::disk::Source;
+use super::data::Source;
 use super::engine::{Engine, PoolEntry};
 use super::keys::{self, BLOCK_BYTES, Chunk, Data, Extent, Onode};
 use super::kv_files;

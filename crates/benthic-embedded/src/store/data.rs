@@ -2,7 +2,6 @@
 //! metadata only.
 
 use super::alloc::GRANULE_BLOCKS;
-use super::disk::Source;
 use super::keys::{BLOCK_BYTES, Extent};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -19,6 +18,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Shorter runs wait until their neighbours are free too.
 const PUNCH_BYTES_MIN: u64 = GRANULE_BLOCKS * BLOCK_BYTES;
+
+/// A read of more is worth a thread of its own, even from memory.
+const MEMORY_BYTES_MAX: u64 = 256 * 1024;
+
+/// Where the bytes of a read may come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// From the system's cache, and not many: else the read is `Busy`.
+    Memory,
+    Disk,
+}
+
+impl Source {
+    /// Whether so many bytes may come from here.
+    pub fn check(self, len_bytes: u64) -> Result<()> {
+        if self == Source::Memory && len_bytes > MEMORY_BYTES_MAX {
+            return Err(Error::new(ErrorKind::Busy, "so much takes a while"));
+        }
+        Ok(())
+    }
+}
 
 pub(crate) struct DataFile {
     file: File,

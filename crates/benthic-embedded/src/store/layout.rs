@@ -1,7 +1,8 @@
 //! Lays out an object's new data: chooses inline, stream or blocks, verifies what it merges with, writes to free
 //! extents, and says in the record what is taken and freed.
 
-use super::disk::{Disk, Source};
+use super::data::Source;
+use super::disk::Disk;
 use super::keys::{
     self, BLOCK_BYTES, BLOCKS_PER_CHUNK, Block, CHUNK_BYTES, Chunk, Data, Extent, INLINE_BYTES_MAX, Onode,
     data_crc,

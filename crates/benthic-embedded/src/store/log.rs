@@ -4,7 +4,7 @@
 //! last frame can be torn by a power cut, and it was never acknowledged as durable. An invalid frame with a valid one
 //! of the same log behind it was whole once: that is damage, and nothing is cut.
 
-use super::space;
+use super::space::{self, SPARE};
 use crate::codec::{Decoder, Encode};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -21,8 +21,7 @@ const SEGMENT_HEADER_BYTES: usize = 32;
 pub(crate) const EMPTY_LOG_BYTES: u64 = SEGMENT_HEADER_BYTES as u64;
 /// A segment is made under this name and gets its own when it is whole.
 const UNFINISHED: &str = "unfinished";
-/// A segment that is not needed any more, to be written over: its frames have another salt than those of the next.
-const SPARE: &str = "spare";
+/// Size to which the [spare segment](SPARE) is cut.
 const SPARE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Places in a damaged segment that are tried for a frame.
 const TRIES_MAX: usize = 4_096;
@@ -299,17 +298,12 @@ impl Log {
 
     /// Gives what is behind the last frame to the file system, and the spare segment. Tells the end of the last frame.
     pub fn trim(&mut self) -> std::io::Result<u64> {
-        remove_spare(&self.dir);
+        space::remove_spare(&self.dir);
         let Segment { file, end_bytes, written_bytes, .. } = &mut self.segment;
         file.set_len(*end_bytes)?;
         *written_bytes = *end_bytes;
         Ok(*end_bytes)
     }
-}
-
-/// Gives the spare segment to the file system; says whether there was one.
-pub(crate) fn remove_spare(dir: &Path) -> bool {
-    fs::remove_file(dir.join(SPARE)).is_ok()
 }
 
 /// The first sequence number of the log's first segment.

@@ -2,7 +2,7 @@
 
 mod alloc;
 mod check;
-mod clean;
+mod cleaner;
 mod commit;
 mod data;
 pub(crate) mod decoders;
@@ -12,12 +12,12 @@ mod engine;
 #[cfg(test)]
 mod format_tests;
 mod keys;
-mod known;
 mod kv;
 mod kv_files;
 mod layout;
 mod log;
 mod object;
+mod object_cache;
 mod pack;
 mod pieces;
 mod record;

@@ -5,10 +5,9 @@
 //! operations that free something. So a full disk refuses what would need more, before anything is stored, and what
 //! frees space always finds room.
 
-use super::log;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +25,8 @@ const STEP_BYTES_MIN: u64 = 256 * 1024;
 const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 const RESERVE: &str = "reserve";
+/// A segment that is not needed any more, to be written over: its frames have another salt than those of the next.
+pub(crate) const SPARE: &str = "spare";
 
 pub(crate) struct Space {
     log_dir: PathBuf,
@@ -144,7 +145,7 @@ impl Space {
 
     /// A full disk gets the spare segment back.
     pub fn remove_spare(&self) -> bool {
-        log::remove_spare(&self.log_dir)
+        remove_spare(&self.log_dir)
     }
 
     /// It ended; there is to be a reserve for the next one.
@@ -202,9 +203,14 @@ impl Space {
     }
 }
 
+/// Gives the spare segment to the file system; says whether there was one.
+pub(crate) fn remove_spare(dir: &Path) -> bool {
+    fs::remove_file(dir.join(SPARE)).is_ok()
+}
+
 /// Gives the reserve of a store that nobody has open to the file system.
 pub(crate) fn release_reserve(log_dir: &Path) -> std::io::Result<()> {
-    log::remove_spare(log_dir);
+    remove_spare(log_dir);
     OpenOptions::new().write(true).open(log_dir.join(RESERVE))?.set_len(0)
 }
 
