@@ -4,7 +4,6 @@
 //! `store::Engine` → `execute` runs its steps on a `store::Object` → `store::layout` writes new data to free extents →
 //! `store::Commit` puts it into the log and acknowledges it.
 
-mod codec;
 #[doc(hidden)]
 pub mod decoders;
 mod embedded;

@@ -135,7 +135,7 @@ impl Cleaner {
         let mut record = Record::default();
         for entry in self.disk.kv.scan(&keys::onodes(pool, b""), None) {
             let (key, value) = entry?;
-            let onode = Onode::decode(value).map_err(|_| malformed("the object's metadata"))?;
+            let onode = Onode::decode(&value).map_err(|_| malformed("the object's metadata"))?;
             layout::free_all(&self.disk, &onode, &mut record)?;
             super::object::mark_garbage(&onode, &mut record);
             record.changes.push((Bytes::copy_from_slice(&key), None));

@@ -22,13 +22,13 @@ pub(crate) struct Disk {
 impl Disk {
     pub fn onode(&self, pool: u32, id: &ObjectId) -> Result<Option<Onode>> {
         let value = self.kv.get(&keys::onode(pool, id))?;
-        value.map(|value| Onode::decode(value).map_err(|_| malformed("the object's metadata"))).transpose()
+        value.map(|value| Onode::decode(&value).map_err(|_| malformed("the object's metadata"))).transpose()
     }
 
     /// The chunks of an object with an index in `first..=last` that are there.
     pub fn chunks(&self, oid: u64, first: u32, last: u32) -> Result<BTreeMap<u32, Chunk>> {
         let decode =
-            |value: Bytes| Chunk::decode(value).map_err(|_| malformed("the object's map of extents"));
+            |value: Bytes| Chunk::decode(&value).map_err(|_| malformed("the object's map of extents"));
         let mut chunks = BTreeMap::new();
         if last - first < 2 {
             for index in first..=last {

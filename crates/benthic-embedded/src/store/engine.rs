@@ -473,7 +473,7 @@ impl<'a> Replay<'a> {
 
     pub(super) fn record(&mut self, record: Bytes) -> Result<()> {
         let Record { next_id, changes, allocated, freed, data } =
-            Record::decode(record).map_err(|_| malformed("a record of the log"))?;
+            Record::decode(&record).map_err(|_| malformed("a record of the log"))?;
         self.next_id = self.next_id.max(next_id);
         for extent in allocated {
             self.allocator.log(extent, true);

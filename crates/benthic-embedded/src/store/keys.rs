@@ -1,8 +1,8 @@
 //! Keys and values of the key-value store. docs/formats.md draws them.
 
-use crate::codec::{Decoded, Decoder, Encode, Malformed};
 use crate::listing;
 use benthic_core::ObjectId;
+use benthic_core::codec::{Decoded, Decoder, Encode, Malformed};
 use bytes::Bytes;
 
 /// Data of objects up to this size lives in the onode.
@@ -98,8 +98,8 @@ impl Meta {
         value
     }
 
-    pub fn decode(value: Bytes) -> Decoded<Meta> {
-        let mut value = Decoder::new(value);
+    pub fn decode(value: &Bytes) -> Decoded<Meta> {
+        let mut value = Decoder::sharing(value);
         let meta = Meta { applied_lsn: value.u64()?, next_id: value.u64()? };
         value.end()?;
         Ok(meta)
@@ -149,8 +149,8 @@ impl Onode {
         value
     }
 
-    pub fn decode(value: Bytes) -> Decoded<Onode> {
-        let mut value = Decoder::new(value);
+    pub fn decode(value: &Bytes) -> Decoded<Onode> {
+        let mut value = Decoder::sharing(value);
         let onode = Onode {
             oid: value.u64()?,
             omap_id: value.u64()?,
@@ -212,8 +212,8 @@ impl Chunk {
         value
     }
 
-    pub fn decode(value: Bytes) -> Decoded<Chunk> {
-        let mut value = Decoder::new(value);
+    pub fn decode(value: &Bytes) -> Decoded<Chunk> {
+        let mut value = Decoder::sharing(value);
         let aligned = |offset_bytes: u64| {
             let sound = offset_bytes.is_multiple_of(BLOCK_BYTES) && offset_bytes < DATA_FILE_BYTES_MAX;
             if sound { Ok(offset_bytes) } else { Err(Malformed) }

@@ -227,7 +227,9 @@ impl Kv {
     pub fn meta(&self) -> Result<keys::Meta> {
         match self.get(keys::META)? {
             None => Ok(keys::Meta { applied_lsn: 0, next_id: 1 }),
-            Some(value) => keys::Meta::decode(value).map_err(|_| malformed("the key-value store's position")),
+            Some(value) => {
+                keys::Meta::decode(&value).map_err(|_| malformed("the key-value store's position"))
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! Formats: `lsm-tree` 3.1 (`version/persist.rs`, `version/recovery.rs`) and `sfa` 1.0 (`trailer`, `toc`).
 
+use benthic_core::codec::Decoder;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use std::fs::{self, File};
 use std::io::Read;
@@ -142,7 +143,7 @@ fn damaged(path: &Path) -> Error {
 
 /// Levels, runs in a level, tables in a run: number, checksum with its type, sequence number.
 pub(crate) fn table_list(section: &[u8]) -> Option<Vec<(u64, u128)>> {
-    let mut input = crate::codec::Decoder::new(bytes::Bytes::copy_from_slice(section));
+    let mut input = Decoder::copying(section);
     let mut listed = Vec::new();
     for _ in 0..input.u8().ok()? {
         for _ in 0..input.u8().ok()? {

@@ -5,7 +5,7 @@
 //! of the same log behind it was whole once: that is damage, and nothing is cut.
 
 use super::space::{self, SPARE};
-use crate::codec::{Decoder, Encode};
+use benthic_core::codec::{Decoder, Encode};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use std::fs::{self, File, OpenOptions};
@@ -455,7 +455,8 @@ impl FrameReader<'_> {
 
     /// The next frame's first sequence number and records, if it is whole; else stays where it is.
     fn next_frame(&mut self) -> Option<(u64, Vec<Bytes>)> {
-        let mut header = Decoder::new(self.bytes.slice(self.at..));
+        let rest = self.bytes.slice(self.at..);
+        let mut header = Decoder::sharing(&rest);
         if header.u32().ok()? != FRAME_MAGIC {
             return None;
         }
@@ -467,7 +468,7 @@ impl FrameReader<'_> {
         if frame_crc(self.salt, &self.bytes[self.at..end]) != crc {
             return None;
         }
-        let mut payload = Decoder::new(payload);
+        let mut payload = Decoder::sharing(&payload);
         let mut records = Vec::new();
         while payload.remaining() > 0 {
             records.push(payload.bytes().ok()?);
