@@ -5,9 +5,12 @@ use benthic_core::codec::{Decoded, Decoder, Encode, Wire};
 use benthic_core::error::ERROR_TABLE;
 use benthic_core::{
     ClassCall, ClassInfo, Durability, Error, ErrorKind, FsckReport, ListPage, ListRequest, ListToken,
-    ObjectId, ReadOp, ReadReply, ReadStep, Result, ScrubPage, WriteOp, WriteReply, wire_enum,
+    ObjectId, ReadOp, ReadReply, ReadStep, Reason, Result, ScrubPage, WriteOp, WriteReply, wire_enum,
 };
 use bytes::Bytes;
+
+/// Marks a number in [`Reply::Failed`] as that of a reason.
+const REASON_BIT: u8 = 0x80;
 
 /// What a process asks of the owner.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +61,7 @@ pub(crate) enum Reply {
         page: ScrubPage,
     },
     Failed {
+        /// The kind of the error; or, with [`REASON_BIT`], its reason, which has one kind.
         kind: u8,
         op: String,
         message: String,
@@ -89,7 +93,8 @@ impl Reply {
             let op = error.op().to_owned();
             let text = error.to_string();
             let message = text.strip_prefix(&format!("{op}: ")).unwrap_or(&text).to_owned();
-            Reply::Failed { kind: error.kind() as u8, op, message }
+            let kind = error.reason().map_or(error.kind() as u8, |reason| REASON_BIT | reason as u8);
+            Reply::Failed { kind, op, message }
         })
     }
 
@@ -99,8 +104,13 @@ impl Reply {
 
     pub fn into_result(self) -> Result<Reply> {
         let Reply::Failed { kind, op, message } = self else { return Ok(self) };
+        let index = usize::from(kind & !REASON_BIT);
+        let reason = Reason::ALL.get(index).filter(|_| kind & REASON_BIT != 0);
         let row = ERROR_TABLE.get(usize::from(kind));
-        let error = Error::new(row.map_or(ErrorKind::Internal, |row| row.kind), message);
+        let error = match reason {
+            Some(reason) => Error::because(*reason, message),
+            None => Error::new(row.map_or(ErrorKind::Internal, |row| row.kind), message),
+        };
         Err(match ["read", "write", "exec", "list"].into_iter().find(|known| **known == op) {
             Some(op) => error.with_op(op),
             None => error,

@@ -1,8 +1,9 @@
 use super::{Reply, Request, frame, parse};
 use benthic_core::codec::{Decoder, Wire};
 use benthic_core::{
-    ClassInfo, Compare, Damage, Finding, FsckReport, ListPage, ListRequest, ListToken, MethodInfo,
-    Namespaces, ObjectId, OmapPage, ReadOp, ReadOutput, ReadReply, ScrubPage, Stat, WriteOp, WriteReply,
+    ClassInfo, Compare, Damage, Error, ErrorKind, Finding, FsckReport, ListPage, ListRequest, ListToken,
+    MethodInfo, Namespaces, ObjectId, OmapPage, ReadOp, ReadOutput, ReadReply, Reason, ScrubPage, Stat,
+    WriteOp, WriteReply,
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -158,15 +159,24 @@ fn an_announced_length_allocates_nothing() {
 
 #[test]
 fn errors_keep_kind_operation_and_text() {
-    let error = benthic_core::Error::new(benthic_core::ErrorKind::NotFound, "no such object")
-        .with("object", "o")
-        .with_op("read");
+    let error = Error::new(ErrorKind::NotFound, "no such object").with("object", "o").with_op("read");
     let text = error.to_string();
     let again = Reply::of(Err(error)).into_result().unwrap_err();
-    assert_eq!(
-        (again.kind(), again.op(), again.to_string()),
-        (benthic_core::ErrorKind::NotFound, "read", text)
-    );
+    assert_eq!((again.kind(), again.op(), again.to_string()), (ErrorKind::NotFound, "read", text));
+}
+
+#[test]
+fn errors_keep_their_reason() {
+    for reason in Reason::ALL {
+        let failed = Reply::of(Err(Error::because(reason, "m")));
+        let number = 0x80 | reason as u8;
+        assert_eq!(failed, Reply::Failed { kind: number, op: String::new(), message: "m".into() });
+        let again = failed.into_result().unwrap_err();
+        assert_eq!((again.reason(), again.kind()), (Some(reason), reason.kind()));
+    }
+    // An owner of a later version may have reasons that this one does not.
+    let unknown = Reply::Failed { kind: 0xff, op: String::new(), message: "m".into() };
+    assert_eq!(unknown.into_result().unwrap_err().kind(), ErrorKind::Internal);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 use super::alloc::GRANULE_BLOCKS;
 use super::keys::{BLOCK_BYTES, Extent};
+use super::space;
+use benthic_core::error::errno;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -72,14 +74,11 @@ impl DataFile {
 
     pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<()> {
         self.file.write_all_at(data, offset_bytes).map_err(|e| {
-            let message = match e.raw_os_error() {
-                Some(benthic_core::error::errno::ENOSPC) => {
-                    self.full.store(true, Ordering::Relaxed);
-                    "the disk is full; remove objects or add space"
-                }
-                _ => "the data file cannot be written",
-            };
-            Error::io(Action::Write, message, e)
+            if e.raw_os_error() == Some(errno::ENOSPC) {
+                self.full.store(true, Ordering::Relaxed);
+                return space::full().with_source(e);
+            }
+            Error::io(Action::Write, "the data file cannot be written", e)
         })
     }
 

@@ -5,8 +5,9 @@
 //! operations that free something. So a full disk refuses what would need more, before anything is stored, and what
 //! frees space always finds room.
 
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Reason, Result};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -219,8 +220,9 @@ pub(crate) fn room(segment: &File, promised_bytes: u64) -> Result<()> {
     allocate(segment, 0, promised_bytes + FREEING_BYTES).map(|_| ())
 }
 
-fn full() -> Error {
-    Error::new(ErrorKind::LimitExceeded, "the disk is full; remove objects or add space")
+/// The error of an operation for which the disk has no room.
+pub(crate) fn full() -> Error {
+    Error::because(Reason::StoreFull, "the disk is full; remove objects or add space")
 }
 
 /// What the file system of this file has left, if it says so.
@@ -232,7 +234,7 @@ fn free_bytes(file: &File) -> Option<u64> {
 /// Says whether the file has blocks now.
 fn allocate(file: &File, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
     match fallocate(file, FallocateFlags::KEEP_SIZE, offset_bytes, len_bytes) {
-        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => Err(full()),
+        Err(error @ (Errno::NOSPC | Errno::DQUOT)) => Err(full().with_source(error)),
         Err(error) => {
             // A file system that cannot promise space, or a failing disk: the write itself will tell.
             tracing::debug!(%error, "space for the log cannot be allocated ahead");

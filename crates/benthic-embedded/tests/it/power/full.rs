@@ -3,7 +3,7 @@
 
 use super::child::TASK;
 use crate::support::id;
-use benthic_core::{ErrorKind, Pool, Result, Stopwatch, Store, SystemClock, WriteOp};
+use benthic_core::{ErrorKind, Pool, Reason, Result, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
 use futures::executor::block_on;
 use std::io::Write;
@@ -77,8 +77,7 @@ fn until_full<T>(count_min: usize, write: impl Fn(usize) -> Result<T>) -> usize 
         match write(count) {
             Ok(_) => (count, refused) = (count + 1, 0),
             Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
-                assert!(error.to_string().contains("the disk is full"), "{error}");
+                assert_eq!(error.reason(), Some(Reason::StoreFull), "{error}");
                 refused += 1;
                 std::thread::park_timeout(PAUSE);
             }
