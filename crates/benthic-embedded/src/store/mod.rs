@@ -5,6 +5,7 @@ mod check;
 mod cleaner;
 mod commit;
 mod data;
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod decoders;
 mod dir;
 mod disk;
