@@ -23,6 +23,7 @@
 
 mod class;
 mod clock;
+pub mod codec;
 mod context;
 mod environment;
 pub mod error;

@@ -10,7 +10,7 @@ use crate::workers::Workers;
 use async_trait::async_trait;
 use benthic_core::{
     ClassCall, ClassHost, ClassInfo, ClassRegistry, Error, ErrorKind, FsckReport, ListPage, ListRequest,
-    ListToken, MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Store,
+    ListToken, MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Stopwatch, Store,
     WriteOp, WriteReply,
 };
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long to try to become the owner or to reach it. An owner that goes may have much to write.
 const OPEN_MS_MAX: u64 = 30_000;
@@ -99,7 +99,7 @@ impl Drop for EmbeddedStore {
 
 impl Route {
     fn find(dir: &Path, create: bool, options: &Options) -> Result<Route> {
-        let deadline = Instant::now() + Duration::from_millis(OPEN_MS_MAX);
+        let waited = Stopwatch::start(&*options.clock);
         loop {
             match Dir::open(dir, create)? {
                 Opened::Owned(dir) => return Ok(Route::Owner(Owner::start(dir, options.clone())?)),
@@ -119,7 +119,7 @@ impl Route {
                         )
                         .with("dir", dir.display()));
                     }
-                    Err(e) if Instant::now() > deadline => {
+                    Err(e) if waited.elapsed() > Duration::from_millis(OPEN_MS_MAX) => {
                         return Err(Error::new(
                             ErrorKind::Unavailable,
                             "another process owns the store and does not answer; its pid is in the file lock",

@@ -386,11 +386,6 @@ fn panicked(panic: tokio::task::JoinError) -> Error {
     Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)
 }
 
-/// The store answered something else than it was asked.
-fn misfit() -> Error {
-    Error::new(ErrorKind::Internal, "the reply does not fit the request")
-}
-
 /// When a file was last changed, in nanoseconds since 1970.
 fn modified_unix_ns(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())

@@ -2,10 +2,11 @@
 
 use super::{PoolSal, layout};
 use crate::sal::{Bucket, Buckets};
-use benthic_classes::bucket::codec::{Id, Wire};
+use benthic_classes::bucket::codec::Id;
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{Header, Outcome, Write};
 use benthic_classes::bucket::wire::{self, Gate, Times};
+use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Fetch, ObjectId, OmapPage, Pool, Result, WriteOp, limits};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};

@@ -7,10 +7,10 @@ use super::call::{all, omap_range, remove_if_there, write_again};
 use super::directory::{BUCKET, LIMBO, Limbo, Swap, decode_bucket, limbo_key};
 use crate::sal::{Bucket, Collected, Garbage, Id, Pending};
 use async_trait::async_trait;
-use benthic_classes::bucket::codec::Wire;
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{self, Chunks, Write};
 use benthic_classes::bucket::wire::{SWEEP_MAX, Sweep};
+use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Fetch, ObjectId, Result, WriteOp};
 use bytes::Bytes;
 

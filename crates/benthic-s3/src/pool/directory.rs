@@ -13,7 +13,8 @@ use super::call::omap_range;
 use crate::sal::limits::{RECORD_BYTES_MAX, RECORD_CHANGES_MAX, RECORD_NAME_BYTES_MAX};
 use crate::sal::{Attributes, Bucket, Id, Quota, RecordChange, RecordKind, Records, Versioning};
 use async_trait::async_trait;
-use benthic_classes::bucket::codec::{Version, Wire};
+use benthic_classes::bucket::codec::Version;
+use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp};
 use bytes::Bytes;
 

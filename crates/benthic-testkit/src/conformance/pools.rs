@@ -1,7 +1,7 @@
 //! Pools: made, listed, opened, removed.
 
 use super::Case;
-use super::support::{State, kind};
+use super::support::{ObjectContent, kind};
 use benthic_core::{ClassCall, ErrorKind, Fetch, ListRequest, Namespaces, ReadOp, WriteOp};
 
 pub(super) async fn a_pool_is_made_listed_opened_and_removed(case: &Case<'_>) {
@@ -44,7 +44,7 @@ pub(super) async fn pools_are_apart(case: &Case<'_>) {
     let object = case.make_full("o").await;
     assert_eq!(kind(other.stat(&object).await), ErrorKind::NotFound);
     other.write_full(&object, "other").await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     let request =
         ListRequest { namespaces: Namespaces::One(case.namespace().to_owned()), ..ListRequest::default() };
     case.pool().remove(&object).await.unwrap();

@@ -10,51 +10,51 @@ pub(super) const FULL_BYTES: u64 = 100;
 
 /// Everything of an object but its version and time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct ObjectContent {
     pub(super) data: Bytes,
     pub(super) xattrs: BTreeMap<String, Bytes>,
     pub(super) omap: BTreeMap<Bytes, Bytes>,
 }
 
-impl State {
-    pub(super) fn data(data: impl Into<Bytes>) -> State {
-        State { data: data.into(), ..State::default() }
+impl ObjectContent {
+    pub(super) fn data(data: impl Into<Bytes>) -> ObjectContent {
+        ObjectContent { data: data.into(), ..ObjectContent::default() }
     }
 
     /// What [`Case::make_full`] makes: 100 bytes `a`, attribute `X` = `1`, omap `K` = `V`.
-    pub(super) fn full() -> State {
-        State::data("a".repeat(FULL_BYTES as usize)).xattr("X", "1").entry("K", "V")
+    pub(super) fn full() -> ObjectContent {
+        ObjectContent::data("a".repeat(FULL_BYTES as usize)).xattr("X", "1").entry("K", "V")
     }
 
-    pub(super) fn xattr(mut self, name: &str, value: &str) -> State {
+    pub(super) fn xattr(mut self, name: &str, value: &str) -> ObjectContent {
         self.xattrs.insert(name.to_owned(), value.to_owned().into());
         self
     }
 
-    pub(super) fn entry(mut self, key: &'static str, value: &str) -> State {
+    pub(super) fn entry(mut self, key: &'static str, value: &str) -> ObjectContent {
         self.omap.insert(key.into(), value.to_owned().into());
         self
     }
 }
 
 impl Case<'_> {
-    /// An object with data, an attribute and an omap entry: [`State::full`].
+    /// An object with data, an attribute and an omap entry: [`ObjectContent::full`].
     pub(super) async fn make_full(&self, name: &str) -> ObjectId {
         let object = self.object(name);
-        let full = State::full();
+        let full = ObjectContent::full();
         let op = WriteOp::new().write_full(full.data).set_xattr("X", "1").omap_set([("K", "V")]);
         self.pool().write(&object, op).await.unwrap();
         object
     }
 
     /// What an object of at most 1 MiB and 1,024 omap entries is now; `None` if it is not there.
-    pub(super) async fn state(&self, object: &ObjectId) -> Option<State> {
+    pub(super) async fn state(&self, object: &ObjectId) -> Option<ObjectContent> {
         let omap = Fetch::omap_range(None, "", usize::MAX);
         match self.pool().fetch(object, Fetch::read(0, 1024 * 1024).and(Fetch::list_xattrs()).and(omap)).await
         {
             Ok((((data, xattrs), page), _)) => {
                 assert!(!page.more, "state() is for small objects");
-                Some(State { data, xattrs, omap: page.entries.into_iter().collect() })
+                Some(ObjectContent { data, xattrs, omap: page.entries.into_iter().collect() })
             }
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => panic!("the object cannot be read: {error:?}"),
