@@ -75,6 +75,11 @@ impl Algorithm {
         })
     }
 
+    /// The algorithm that a request names.
+    pub fn of_request(named: Option<&ChecksumAlgorithm>) -> S3Result<Option<Algorithm>> {
+        named.map(|named| Algorithm::parse(named.as_str())).transpose()
+    }
+
     /// The kinds of checksum of an object in parts, the usual one first.
     pub fn kinds(self) -> &'static [Kind] {
         match self {
@@ -126,7 +131,7 @@ impl Kept {
 }
 
 /// Puts the value of a checksum into the fields of an output.
-macro_rules! tell {
+macro_rules! set_checksum {
     ($output:expr, $kept:expr) => {{
         let kept: Option<&$crate::gateway::checksums::Kept> = $kept;
         if let Some(kept) = kept {
@@ -139,7 +144,7 @@ macro_rules! tell {
         }
     }};
 }
-pub(super) use tell;
+pub(super) use set_checksum;
 
 /// The checksums that an input has in its fields, of which one is allowed.
 macro_rules! declared {

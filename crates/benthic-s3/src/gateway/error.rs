@@ -3,6 +3,7 @@
 use benthic_core::{Error, ErrorKind};
 use hyper::StatusCode;
 use s3s::{S3Error, S3ErrorCode, StdError};
+use std::fmt;
 
 /// Codes of S3 that the protocol's crate has no name for.
 const QUOTA_EXCEEDED: &str = "QuotaExceeded";
@@ -97,6 +98,18 @@ fn code_is_the_clients(code: &S3ErrorCode) -> bool {
     matches!(code, S3ErrorCode::InvalidArgument | S3ErrorCode::EntityTooLarge | S3ErrorCode::NotImplemented)
 }
 
+/// The client sent nothing of a body for too long.
+#[derive(Debug)]
+pub(super) struct ClientTimeout;
+
+impl fmt::Display for ClientTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the client sent nothing for too long")
+    }
+}
+
+impl std::error::Error for ClientTimeout {}
+
 /// The body is not the one whose checksum was signed.
 pub(super) fn other_payload() -> S3Error {
     coded(S3ErrorCode::Custom(PAYLOAD_HASH_MISMATCH.into()))
@@ -128,7 +141,7 @@ pub(super) fn body(error: StdError) -> S3Error {
 fn underlying(error: &StdError) -> S3ErrorCode {
     if error.is::<s3s::BodySizeLimitExceeded>() {
         S3ErrorCode::EntityTooLarge
-    } else if error.is::<super::patience::Idle>() {
+    } else if error.is::<ClientTimeout>() {
         S3ErrorCode::RequestTimeout
     } else {
         S3ErrorCode::IncompleteBody

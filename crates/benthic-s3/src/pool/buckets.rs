@@ -1,10 +1,10 @@
 //! Buckets: made, changed, deleted.
 
 use super::PoolSal;
-use super::call::all;
 use super::directory::{
     Limbo, Record, Swap, bucket_key, check_most, check_name, decode_bucket, limbo_key, name_in, owner_key,
 };
+use super::shard_call::all;
 use crate::environment::draw_id;
 use crate::sal::limits::{BUCKET_ATTRIBUTES_BYTES_MAX, BUCKET_NAME_BYTES_MAX, SHARDS_MAX};
 use crate::sal::{Bucket, BucketCheck, Buckets, NewBucket, Usage, Versioning};

@@ -1,7 +1,7 @@
 //! The check of a bucket: all that its index says, against itself and against the data.
 
 use super::PoolSal;
-use super::call::{all, omap_range};
+use super::shard_call::{all, omap_range};
 use crate::sal::{Bucket, BucketCheck, Id, Manifest, Part, Segment, Usage};
 use benthic_classes::bucket::codec::Wire;
 use benthic_classes::bucket::keys;

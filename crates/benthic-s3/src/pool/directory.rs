@@ -9,7 +9,7 @@
 //! | `l` and an id | [Limbo]: shards that no bucket has, or not yet |
 
 use super::PoolSal;
-use super::call::{omap_page, omap_range};
+use super::shard_call::{omap_page, omap_range};
 use crate::sal::limits::{RECORD_BYTES_MAX, RECORD_CHANGES_MAX, RECORD_NAME_BYTES_MAX};
 use crate::sal::{Attributes, Bucket, Id, Quota, RecordChange, RecordKind, Records, Versioning};
 use async_trait::async_trait;

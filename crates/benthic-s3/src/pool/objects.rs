@@ -1,8 +1,8 @@
 //! Objects: looked up, copied, deleted.
 
-use super::call::{REPEATED, done_anyway};
 use super::reader::PoolReader;
-use super::reserved::Intent;
+use super::reserved_intents::Intent;
+use super::shard_call::{REPEATED, done_anyway};
 use super::writer::PoolWriter;
 use super::{PoolSal, layout};
 use crate::environment::draw_id;

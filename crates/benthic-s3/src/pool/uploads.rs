@@ -1,7 +1,7 @@
 //! Uploads.
 
 use super::PoolSal;
-use super::call::{done_anyway, omap_range};
+use super::shard_call::{done_anyway, omap_range};
 use crate::environment::draw_id;
 use crate::sal::{Attributes, Bucket, Finish, Id, Part, PartRef, Upload, Uploads, VersionId, Versioning};
 use async_trait::async_trait;

@@ -1,6 +1,6 @@
 //! Writing: an intent, then data under an id of its own, then one call that makes them visible.
 
-use super::call::write_again;
+use super::shard_call::write_again;
 use super::{PoolSal, layout};
 use crate::environment::draw_id;
 use crate::sal::{Bucket, Condition, Finish, Id, Manifest, PartOf, Segment, VersionId, Writer, Written};

@@ -3,8 +3,8 @@
 //! Every step can be repeated and done by several at once: ids are never used again, so what was removed stays so.
 
 use super::PoolSal;
-use super::call::{all, omap_page, omap_range, remove_if_there, write_again};
 use super::directory::{BUCKET, LIMBO, Limbo, Swap, decode_bucket, limbo_key};
+use super::shard_call::{all, omap_page, omap_range, remove_if_there, write_again};
 use crate::sal::{Bucket, Collected, Garbage, Id, Pending};
 use async_trait::async_trait;
 use benthic_classes::bucket::codec::Wire;
