@@ -2,7 +2,7 @@
 
 use super::reader::PoolReader;
 use super::reserved_intents::Intent;
-use super::shard_call::{REPEATED, done_anyway};
+use super::shard_call::{CallFailure, done_anyway};
 use super::writer::PoolWriter;
 use super::{PoolSal, layout};
 use crate::environment::draw_id;
@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use benthic_classes::bucket::codec::Id;
 use benthic_classes::bucket::state::{Body, Group, Head, Release};
 use benthic_classes::bucket::wire::{self, Begin, Get, Put, Reserve, SetAttributes, Share, Sweep, Unshare};
-use benthic_core::{Error, ErrorKind, ObjectId, Result};
+use benthic_core::{Error, ErrorKind, ObjectId, Reason, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ impl PoolSal {
             reserve,
         };
         match self.call_open(bucket, &shard, "put", &put).await {
-            Err(error) if needs_intent => return Err(self.explain(&shard, write, error).await),
-            result => result?,
+            Err(failure) if needs_intent => return Err(self.explain(&shard, write, failure).await),
+            result => result.map_err(CallFailure::into_error)?,
         }
         if let Some(Reserve { write, .. }) = reserve {
             self.reserved.keep(&shard, Intent { write, begun_ms });
@@ -79,15 +79,15 @@ impl PoolSal {
     }
 
     /// A conflict of a write with an intent can mean a condition, or a lease that ended.
-    pub(super) async fn explain(&self, shard: &ObjectId, write: Id, error: Error) -> Error {
+    pub(super) async fn explain(&self, shard: &ObjectId, write: Id, failure: CallFailure) -> Error {
+        let was_retried = failure.was_retried;
+        let error = failure.into_error();
         if error.kind() != ErrorKind::Conflict {
             return error;
         }
         match self.known_write(shard, write).await {
-            // It may have been done by the call whose answer was lost, and be forgotten since.
-            Ok(None) if error.context().any(|(key, _)| key == REPEATED) => {
-                error.with_kind(ErrorKind::OutcomeUnknown)
-            }
+            // The attempt whose answer was lost may have done it, and the outcome may be forgotten since.
+            Ok(None) if was_retried => error.with_kind(ErrorKind::OutcomeUnknown),
             Ok(None) => error.with_kind(ErrorKind::Unavailable),
             _ => error,
         }
@@ -113,7 +113,7 @@ impl PoolSal {
         let objects = usage.versions.saturating_add(objects);
         let over = |max: Option<u64>, wanted| max.is_some_and(|max| wanted > max);
         if over(quota.objects_max, objects) || over(quota.bytes_max, bytes) {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the bucket's quota does not allow it")
+            return Err(Error::because(Reason::QuotaExceeded, "the bucket's quota does not allow it")
                 .with("bucket", &bucket.name)
                 .with("objects", objects)
                 .with("bytes", bytes));
@@ -227,7 +227,7 @@ impl Objects for PoolSal {
         let shard = self.shard_of(bucket, key)?;
         let expires_ms = self.now_ms().saturating_add(self.options.lease_ms);
         let begin = Begin { write, expires_ms, chunks: 0, shared: Some(group) };
-        self.call_open(bucket, &shard, "begin", &begin).await?;
+        self.call_open(bucket, &shard, "begin", &begin).await.map_err(CallFailure::into_error)?;
         let manifest = Manifest { shared: Some(group), segments: source.manifest.segments.clone() };
         let result = match self.share(group, write, source).await {
             Ok(()) => self.put(bucket, key, write, manifest, finish).await,
@@ -252,9 +252,11 @@ impl Objects for PoolSal {
             attributes,
         };
         let shard = self.shard_of(bucket, &object.key)?;
-        self.call_open(bucket, &shard, "set_attributes", &input).await.map_err(|error| {
-            // It may have been done, and then undone by somebody else.
-            if error.context().any(|(key, _)| key == REPEATED) { done_anyway(error) } else { error }
+        self.call_open(bucket, &shard, "set_attributes", &input).await.map_err(|failure| {
+            let was_retried = failure.was_retried;
+            // The first attempt may have succeeded, and another gateway may have changed them again.
+            let error = failure.into_error();
+            if was_retried { done_anyway(error) } else { error }
         })
     }
 
@@ -271,7 +273,7 @@ impl Objects for PoolSal {
             condition: delete.condition.clone(),
             mode: bucket.versioning,
         };
-        self.call_open(bucket, &shard, "delete", &input).await?;
+        self.call_open(bucket, &shard, "delete", &input).await.map_err(CallFailure::into_error)?;
         if delete.version.is_none() && bucket.versioning == Versioning::Off {
             return Ok(Deleted::default());
         }

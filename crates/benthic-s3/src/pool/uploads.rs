@@ -1,7 +1,7 @@
 //! Uploads.
 
 use super::PoolSal;
-use super::shard_call::{done_anyway, omap_range};
+use super::shard_call::{CallFailure, done_anyway, omap_range};
 use crate::environment::draw_id;
 use crate::sal::{Attributes, Bucket, Finish, Id, Part, PartRef, Upload, Uploads, VersionId, Versioning};
 use async_trait::async_trait;
@@ -20,9 +20,9 @@ fn no_such_upload(upload: Id) -> Error {
 impl PoolSal {
     pub(super) async fn abort_in(&self, shard: &ObjectId, key: String, upload: Id) -> Result<()> {
         let abort = Abort { times: self.times(), upload, key };
-        match self.call_again(shard, "abort", &abort).await {
-            (true, Err(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
-            (_, result) => result,
+        match self.call_with_retries(shard, "abort", &abort).await {
+            Err(failure) if failure.was_retried && failure.error.kind() == ErrorKind::NotFound => Ok(()),
+            result => result.map_err(CallFailure::into_error),
         }
     }
 
@@ -46,7 +46,8 @@ impl Uploads for PoolSal {
         wire::check_key(key)?;
         let upload = draw_id(&self.options.environment)?;
         let input = NewUpload { upload, key: key.to_owned(), now_ms: self.now_ms(), attributes };
-        self.call_open(bucket, &self.shard_of(bucket, key)?, "upload", &input).await?;
+        let shard = self.shard_of(bucket, key)?;
+        self.call_open(bucket, &shard, "upload", &input).await.map_err(CallFailure::into_error)?;
         Ok(upload)
     }
 
@@ -98,7 +99,7 @@ impl Uploads for PoolSal {
             attributes: finish.attributes,
             parts: parts.to_vec(),
         };
-        self.call_open(bucket, &shard, "complete", &input).await?;
+        self.call_open(bucket, &shard, "complete", &input).await.map_err(CallFailure::into_error)?;
         let version = self.completed(bucket, key, &shard, upload).await;
         version.map_err(|error| if error.kind() == ErrorKind::NotFound { error } else { done_anyway(error) })
     }

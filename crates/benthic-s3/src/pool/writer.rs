@@ -1,6 +1,6 @@
 //! Writing: an intent, then data under an id of its own, then one call that makes them visible.
 
-use super::shard_call::write_again;
+use super::shard_call::{CallFailure, write_again};
 use super::{PoolSal, layout};
 use crate::environment::draw_id;
 use crate::sal::{Bucket, Condition, Finish, Id, Manifest, PartOf, Segment, VersionId, Writer, Written};
@@ -106,7 +106,7 @@ impl PoolWriter {
         let expires_ms = self.sal.now_ms().saturating_add(lease_ms);
         let begin = Begin { write: self.write, expires_ms, chunks: wanted, shared: None };
         let result = self.sal.call_open(&self.bucket, &self.shard, method, &begin).await;
-        result.map_err(|error| match error.kind() {
+        result.map_err(CallFailure::into_error).map_err(|error| match error.kind() {
             ErrorKind::Conflict => error.with_kind(ErrorKind::Unavailable),
             _ => error,
         })?;
@@ -175,7 +175,7 @@ impl PoolWriter {
             attributes: finish.attributes,
         };
         match self.sal.call_open(&self.bucket, &self.shard, "part", &part).await {
-            Err(error) => Err(self.sal.explain(&self.shard, self.write, error).await),
+            Err(failure) => Err(self.sal.explain(&self.shard, self.write, failure).await),
             Ok(()) => {
                 Ok(Written { version: VersionId::Null, size_bytes: self.size_bytes, write: self.write })
             }

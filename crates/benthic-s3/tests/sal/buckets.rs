@@ -1,6 +1,6 @@
 use super::dying::{Dying, Fate, Last};
 use super::{Case, LEASE_MS, data, finish, kind, put};
-use benthic_core::ErrorKind;
+use benthic_core::{ErrorKind, Reason};
 use benthic_s3::sal::{Attributes, Bucket, NewBucket, Quota, Usage, Versioning, limits};
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -177,7 +177,7 @@ pub fn a_quota_refuses_what_is_over_it(case: &Case) {
     let quota = Quota { objects_max: Some(3), bytes_max: Some(100) };
     let bucket = block_on(case.sal.create_bucket(NewBucket { quota, ..new("b") })).unwrap();
     let try_put = |key: &str, len| put(case.sal.as_ref(), &bucket, key, &vec![0; len], finish(b""));
-    assert_eq!(kind(try_put("a", 101)), ErrorKind::LimitExceeded);
+    assert_eq!(try_put("a", 101).unwrap_err().reason(), Some(Reason::QuotaExceeded));
     try_put("a", 60).unwrap();
     assert_eq!(kind(try_put("b", 41)), ErrorKind::LimitExceeded);
     // Also if the size is known only at the end.
