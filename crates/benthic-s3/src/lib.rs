@@ -6,7 +6,6 @@
 //!
 //! One suite of tests, `tests/sal/`, defines what a driver does.
 
-mod environment;
 #[cfg(feature = "gateway")]
 pub mod gateway;
 pub mod pool;

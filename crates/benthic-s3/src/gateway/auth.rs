@@ -6,7 +6,7 @@
 use super::identity::{Caller, Identities};
 use super::metrics::Metrics;
 use super::{Gateway, error, names};
-use crate::sal::{Ahead, Attributes, Bucket, Object};
+use crate::sal::{Attributes, Bucket, Object, Prefetch};
 use async_trait::async_trait;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
@@ -116,12 +116,12 @@ impl Gateway {
         (name, expected_owner): (&str, Option<&str>),
         (key, version): (&str, Option<&str>),
         reads: bool,
-    ) -> S3Result<(Authorized, Object, Option<Ahead>)> {
+    ) -> S3Result<(Authorized, Object, Option<Prefetch>)> {
         let version = version.map(super::versions::version).transpose()?;
         let subject = if version.is_some() { error::Subject::Version } else { error::Subject::Object };
         let caller = caller(request);
         let find = async |bucket: &Bucket| match version {
-            None if reads && owns(&caller, bucket) => self.sal.object_ahead(bucket, key).await,
+            None if reads && owns(&caller, bucket) => self.sal.object_with_prefetch(bucket, key).await,
             version => Ok((self.sal.object(bucket, key, version).await?, None)),
         };
         let seen = self.bucket_reads.seen(name);
@@ -137,8 +137,8 @@ impl Gateway {
             _ => find(&access.bucket).await,
         };
         match found {
-            Ok((object, ahead)) if access.is_owner() || is_public(&object.attributes) => {
-                Ok((access, object, ahead))
+            Ok((object, prefetch)) if access.is_owner() || is_public(&object.attributes) => {
+                Ok((access, object, prefetch))
             }
             Ok((object, _)) if object.marker && access.lists() => Ok((access, object, None)),
             Err(failure) if failure.kind() != benthic_core::ErrorKind::NotFound || access.lists() => {

@@ -72,16 +72,16 @@ fn is_multipart(object: &Object) -> bool {
 
 /// Where the parts of an object are: an object that was written at once has one.
 fn parts(object: &Object) -> Vec<Range<u64>> {
-    if !is_multipart(object) || object.manifest.segments.is_empty() {
+    if !is_multipart(object) || object.part_bytes.is_empty() {
         return vec![object.all()];
     }
     let mut start = 0;
-    let part = |segment: &crate::sal::Segment| {
-        let range = start..start + segment.len_bytes;
+    let part = |part_bytes: &u64| {
+        let range = start..start + part_bytes;
         start = range.end;
         range
     };
-    object.manifest.segments.iter().map(part).collect()
+    object.part_bytes.iter().map(part).collect()
 }
 
 /// The fields that GetObject and HeadObject have in common.
@@ -139,7 +139,7 @@ macro_rules! find_object {
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
         let bucket = (input.bucket.as_str(), input.expected_bucket_owner.as_deref());
         let object = (input.key.as_str(), input.version_id.as_deref());
-        let (access, object, ahead) = $self.authorize_read(&$request, bucket, object, $reads).await?;
+        let (access, object, prefetch) = $self.authorize_read(&$request, bucket, object, $reads).await?;
         refuse_marker(&object, input.version_id.is_some())?;
         let conditions = Preconditions {
             if_match: input.if_match.as_ref(),
@@ -162,7 +162,7 @@ macro_rules! find_object {
             ));
         }
         let wanted = wanted(&object, input.range.as_ref(), input.part_number)?;
-        (access, object, ahead, wanted)
+        (access, object, prefetch, wanted)
     }};
 }
 
@@ -172,7 +172,7 @@ impl Gateway {
         request: S3Request<GetObjectInput>,
     ) -> S3Result<S3Response<GetObjectOutput>> {
         let reads = request.input.range.is_none() && request.input.part_number.is_none();
-        let (access, object, ahead, wanted) = find_object!(self, request, reads);
+        let (access, object, prefetch, wanted) = find_object!(self, request, reads);
         let input = &request.input;
         let mut output = object_output!(
             GetObjectOutput,
@@ -182,7 +182,7 @@ impl Gateway {
             input.checksum_mode.is_some()
         );
         let reader =
-            self.sal.read(&access.bucket, &object, wanted.range, ahead).await.map_err(error::object)?;
+            self.sal.read(&access.bucket, &object, wanted.range, prefetch).await.map_err(error::object)?;
         output.body = Some(self.body(reader));
         Ok(S3Response::new(output))
     }

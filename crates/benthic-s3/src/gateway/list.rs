@@ -3,10 +3,10 @@
 use super::auth::{Authorized, Wants};
 use super::checksums::{Kept, set_checksum};
 use super::multipart::{initiator, upload_id, wanted_checksum};
+use super::seal::{hex, unhex};
 use super::versions::strong_etag;
 use super::{Gateway, acl, error, timestamp};
 use crate::sal::{After, Entry, Id, List, ListedVersion, Part, What, Within};
-use benthic_classes::bucket::codec::Wire;
 use s3s::dto::{
     ChecksumAlgorithm, ChecksumType, CommonPrefix, DeleteMarkerEntry, EncodingType,
     ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectVersionsInput, ListObjectVersionsOutput,
@@ -73,9 +73,9 @@ impl Page {
     fn objects(&self, owner: Option<&str>) -> Vec<Object> {
         let object = |version: &ListedVersion| Object {
             key: Some(self.encoded(version.key.as_str())),
-            e_tag: Some(strong_etag(&version.head.etag)),
-            size: i64::try_from(version.head.size_bytes).ok(),
-            last_modified: Some(timestamp(version.head.modified_ms)),
+            e_tag: Some(strong_etag(&version.etag)),
+            size: i64::try_from(version.size_bytes).ok(),
+            last_modified: Some(timestamp(version.modified_ms)),
             owner: owner.map(acl::owner),
             storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
             ..Object::default()
@@ -179,10 +179,13 @@ impl Gateway {
         let access = self
             .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List)
             .await?;
-        let after = match input.continuation_token.as_deref() {
-            Some(token) => Some(untoken(token)?),
-            None => behind(input.start_after.as_deref()),
-        };
+        let after =
+            match input.continuation_token.as_deref() {
+                Some(token) => Some(parse_token(token).ok_or_else(|| {
+                    s3_error!(InvalidArgument, "The continuation token provided is incorrect")
+                })?),
+                None => behind(input.start_after.as_deref()),
+            };
         let wanted = PageRequest {
             what: What::Objects,
             prefix: input.prefix.as_deref(),
@@ -237,17 +240,16 @@ impl Gateway {
         let mut versions = Vec::new();
         let mut markers = Vec::new();
         for version in page.versions() {
-            let head = &version.head;
             let key = Some(page.encoded(version.key.as_str()));
-            let version_id = Some(head.version_ref().to_string());
+            let version_id = Some(version.version.to_string());
             let (is_latest, owner) = (Some(version.current), Some(acl::owner(&access.bucket.owner)));
-            let last_modified = Some(timestamp(head.modified_ms));
-            if head.marker {
+            let last_modified = Some(timestamp(version.modified_ms));
+            if version.marker {
                 markers.push(DeleteMarkerEntry { is_latest, key, last_modified, owner, version_id });
             } else {
                 versions.push(ObjectVersion {
-                    e_tag: Some(strong_etag(&head.etag)),
-                    size: i64::try_from(head.size_bytes).ok(),
+                    e_tag: Some(strong_etag(&version.etag)),
+                    size: i64::try_from(version.size_bytes).ok(),
                     storage_class: Some(ObjectVersionStorageClass::from_static(
                         ObjectVersionStorageClass::STANDARD,
                     )),
@@ -397,7 +399,7 @@ fn listed_part(number: u16, part: &Part) -> s3s::dto::Part {
     let mut listed = s3s::dto::Part {
         part_number: Some(i32::from(number)),
         e_tag: Some(strong_etag(&part.etag)),
-        size: i64::try_from(part.size_bytes()).ok(),
+        size: i64::try_from(part.size_bytes).ok(),
         last_modified: Some(timestamp(part.modified_ms)),
         ..s3s::dto::Part::default()
     };
@@ -422,13 +424,29 @@ fn behind_within(key: Option<&str>, within: Option<Within>) -> S3Result<Option<A
     }
 }
 
-/// Where a listing goes on, for a client that sends it back.
+/// The continuation token for a place: in hexadecimal the key with its length (u32, little-endian) before it, and the place in it.
 fn token(after: &After) -> String {
-    super::seal::hex(&after.encode())
+    let mut bytes = u32::try_from(after.key.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
+    bytes.extend_from_slice(after.key.as_bytes());
+    match after.within {
+        None => bytes.push(0),
+        Some(Within::Version(seq)) => bytes.extend([1, 0].into_iter().chain(seq.to_le_bytes())),
+        Some(Within::Upload(upload)) => bytes.extend([1, 1].into_iter().chain(upload.0)),
+        Some(Within::Hidden) => bytes.extend([1, 2]),
+    }
+    hex(&bytes)
 }
 
-fn untoken(token: &str) -> S3Result<After> {
-    let bytes = super::seal::unhex(token);
-    let after = bytes.and_then(|bytes| After::decode(&bytes).ok());
-    after.ok_or_else(|| s3_error!(InvalidArgument, "The continuation token provided is incorrect"))
+fn parse_token(token: &str) -> Option<After> {
+    let bytes = unhex(token)?;
+    let (len_bytes, rest) = bytes.split_first_chunk::<4>()?;
+    let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*len_bytes) as usize)?;
+    let within = match rest {
+        [0] => None,
+        [1, 0, seq @ ..] => Some(Within::Version(u64::from_le_bytes(seq.try_into().ok()?))),
+        [1, 1, upload @ ..] => Some(Within::Upload(Id(upload.try_into().ok()?))),
+        [1, 2] => Some(Within::Hidden),
+        _ => return None,
+    };
+    Some(After { key: String::from_utf8(key.to_vec()).ok()?, within })
 }

@@ -177,7 +177,7 @@ impl Gateway {
             upload => upload.map_err(error::upload)?,
         };
         let parts = chosen(named, &self.all_parts(&access, &input.key, id).await?)?;
-        let size_bytes: u64 = parts.iter().map(|(_, part)| part.size_bytes()).sum();
+        let size_bytes: u64 = parts.iter().map(|(_, part)| part.size_bytes).sum();
         if input.mpu_object_size.is_some_and(|size| u64::try_from(size) != Ok(size_bytes)) {
             return Err(s3_error!(InvalidRequest, "x-amz-mp-object-size is not the size of the parts"));
         }
@@ -286,7 +286,7 @@ fn chosen(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u
         {
             return Err(s3_error!(InvalidPart, "a part has another checksum"));
         }
-        if index + 1 < named.len() && part.size_bytes() < PART_BYTES_MIN {
+        if index + 1 < named.len() && part.size_bytes < PART_BYTES_MIN {
             return Err(s3_error!(EntityTooSmall));
         }
         parts.push((number, part.clone()));
@@ -301,7 +301,7 @@ fn checksum(
     input: &CompleteMultipartUploadInput,
 ) -> S3Result<Option<Kept>> {
     let kept: Vec<(Option<Kept>, u64)> =
-        parts.iter().map(|(_, part)| (Kept::of(&part.attributes), part.size_bytes())).collect();
+        parts.iter().map(|(_, part)| (Kept::of(&part.attributes), part.size_bytes)).collect();
     let wanted = wanted_checksum(upload);
     let kind = input.checksum_type.as_ref().map(|kind| Kind::parse(kind.as_str())).transpose()?;
     let computed = match wanted {

@@ -166,7 +166,7 @@ impl PoolSal {
             for (key, _) in &page.entries {
                 let (name, _) = keys::unescape(&key[1..])?;
                 let upload = keys::id_at_end(key).ok_or_else(odd_key)?;
-                match self.abort_in(shard, name, upload).await {
+                match self.abort_in(shard, name, upload.into()).await {
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     result => result?,
                 }
@@ -259,9 +259,9 @@ impl PoolSal {
     /// All shards that no bucket has.
     async fn all_limbo(&self) -> Result<Vec<(Id, Limbo)>> {
         let entries = self.all_entries(LIMBO).await?;
-        let decoded = entries
-            .iter()
-            .map(|(key, value)| Ok((keys::id_at_end(key).ok_or_else(odd_key)?, Limbo::from_stored(value)?)));
+        let decoded = entries.iter().map(|(key, value)| {
+            Ok((keys::id_at_end(key).ok_or_else(odd_key)?.into(), Limbo::from_stored(value)?))
+        });
         decoded.collect()
     }
 

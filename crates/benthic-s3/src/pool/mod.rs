@@ -7,6 +7,7 @@
 
 mod buckets;
 mod check;
+mod convert;
 mod directory;
 mod garbage;
 mod layout;
@@ -19,9 +20,7 @@ mod shard_call;
 mod uploads;
 mod writer;
 
-use crate::sal::{Capabilities, Sal};
-use benthic_core::Environment;
-use benthic_core::{Pool, Result, WriteOp};
+use benthic_core::{Environment, Pool, Result, WriteOp};
 use layout::Names;
 use prefetch::Guesses;
 use reserved_intents::Reserved;
@@ -96,11 +95,5 @@ impl PoolSal {
     /// By the clock that never goes back.
     fn monotonic_ms(&self) -> u64 {
         self.options.environment.clock.monotonic_ms()
-    }
-}
-
-impl Sal for PoolSal {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { versioning: true, uploads: true, shared_copies: true, quotas: true }
     }
 }

@@ -1,8 +1,8 @@
 //! Calls of shards.
 
 use super::{PoolSal, layout};
-use crate::sal::{Bucket, Buckets};
-use benthic_classes::bucket::codec::{Id, Wire};
+use crate::sal::{Bucket, Buckets, Id};
+use benthic_classes::bucket::codec::Wire;
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{Header, Outcome, Write};
 use benthic_classes::bucket::wire::{self, Gate, Times};
@@ -121,7 +121,7 @@ impl PoolSal {
 
     /// What is known of a write.
     pub(super) async fn known_write(&self, shard: &ObjectId, write: Id) -> Result<Option<Write>> {
-        self.shard_value(shard, keys::write(write)).await
+        self.shard_value(shard, keys::write(write.into())).await
     }
 
     /// What a write did that was just acknowledged.

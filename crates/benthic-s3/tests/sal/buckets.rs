@@ -65,7 +65,7 @@ pub fn a_bucket_with_objects_is_not_deleted(case: &Case) {
     }
     assert_eq!(kind(block_on(case.sal.delete_bucket("b"))), ErrorKind::Conflict);
     for entry in case.versions(&bucket) {
-        case.delete(&bucket, &entry.key, Some(entry.head.version_ref()));
+        case.delete(&bucket, &entry.key, Some(entry.version));
     }
     block_on(case.sal.delete_bucket("b")).unwrap();
     assert_eq!(kind(block_on(case.sal.delete_bucket("b"))), ErrorKind::NotFound);

@@ -91,7 +91,7 @@ fn live(sal: &dyn Sal, versioning: Versioning, told: &mut Told) -> Result<()> {
         let page = list(None)?;
         for entry in &page.entries {
             let benthic_s3::sal::Entry::Version(version) = entry else { continue };
-            let version_id = Some(version.head.version_ref());
+            let version_id = Some(version.version);
             let delete =
                 Delete { key: version.key.clone(), version: version_id, condition: Condition::Always };
             block_on(sal.delete(&bucket, &delete))?;
@@ -139,7 +139,7 @@ fn repaired(case: &Case, told: &Told, failed: ErrorKind, context: &str) {
     // The bucket takes writes, and goes when it is empty, with all it had.
     case.put(&bucket, "after", b"1");
     for entry in case.versions(&bucket) {
-        case.delete(&bucket, &entry.key, Some(entry.head.version_ref()));
+        case.delete(&bucket, &entry.key, Some(entry.version));
     }
     block_on(case.sal.delete_bucket("b")).unwrap();
     case.settle();
