@@ -11,5 +11,4 @@ pub mod gateway;
 pub mod pool;
 pub mod sal;
 
-pub use benthic_core::{Environment, Random, SystemRandom};
 pub use pool::{Options, PoolSal};
