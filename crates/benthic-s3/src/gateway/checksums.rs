@@ -179,6 +179,7 @@ pub(super) fn one(given: [(Algorithm, Option<String>); 5]) -> S3Result<Option<(A
 }
 
 /// What the client says about the data that it sends.
+#[derive(Default)]
 pub(super) struct Declared {
     pub content_md5: Option<String>,
     /// The checksum in the head.
@@ -239,8 +240,7 @@ impl Document {
         let checksum = one(ALGORITHMS.map(|algorithm| (algorithm, said(algorithm))));
         let verifier = checksum.and_then(|checksum| {
             let content_md5 = value("content-md5");
-            let declared =
-                Declared { content_md5, checksum, algorithm: None, trailers: None, len_bytes: None };
+            let declared = Declared { content_md5, checksum, ..Declared::default() };
             Verifier::new(declared, None, headers)
         });
         let sha256_wanted = sha256.filter(|sha256| sha256.len() == 64);

@@ -1,10 +1,10 @@
 //! CopyObject, whose data are shared and not moved; and UploadPartCopy, which reads and writes them.
 
 use super::auth::{Authorized, Wants};
-use super::checksums::{Algorithm, Declared, Kept, Verifier, etag, set_checksum};
+use super::checksums::{Algorithm, Declared, Kept, Verifier, set_checksum};
 use super::conditions::{Preconditions, condition};
 use super::get::pieces;
-use super::multipart::{part_number, upload_id, wanted_checksum};
+use super::multipart::{finish_part, part_number, upload_id, wanted_checksum};
 use super::object_headers::{object_headers, refuse_customer_keys};
 use super::put::abort_write;
 use super::versions::{refuse_marker, strong_etag, version_field};
@@ -168,13 +168,7 @@ impl Gateway {
         if size_bytes > PART_BYTES_MAX {
             return Err(s3_error!(EntityTooLarge, "a part has 5 GiB at most"));
         }
-        let declared = Declared {
-            content_md5: None,
-            checksum: None,
-            algorithm: None,
-            trailers: None,
-            len_bytes: i64::try_from(size_bytes).ok(),
-        };
+        let declared = Declared { len_bytes: i64::try_from(size_bytes).ok(), ..Declared::default() };
         let wanted = wanted_checksum(&upload).map(|wanted| wanted.algorithm);
         let mut verifier = Verifier::new(declared, wanted, &hyper::HeaderMap::new())?;
         let reader = self.sal.read(&from.bucket, &source, range, None).await.map_err(error::object)?;
@@ -192,13 +186,9 @@ impl Gateway {
             Ok(verified) => verified,
             Err(failure) => return Err(abort_write(writer, failure).await),
         };
-        let mut attributes = Attributes::new();
-        verified.checksum.put(&mut attributes);
-        let etag = etag(&verified.md5);
-        let finish = Finish { etag: etag.clone(), attributes, ..Finish::default() };
-        writer.finish(finish).await.map_err(error::upload)?;
+        let etag = finish_part(writer, &verified).await?;
         let mut result = CopyPartResult {
-            e_tag: Some(strong_etag(&etag)),
+            e_tag: Some(etag),
             last_modified: Some(timestamp(self.environment.unix_ms())),
             ..CopyPartResult::default()
         };
@@ -212,13 +202,8 @@ impl Gateway {
 
     /// The checksum of an object's data, which are read for it.
     async fn sum(&self, access: &Authorized, object: &Object, algorithm: Algorithm) -> S3Result<Kept> {
-        let declared = Declared {
-            content_md5: None,
-            checksum: None,
-            algorithm: Some(algorithm),
-            trailers: None,
-            len_bytes: i64::try_from(object.size_bytes).ok(),
-        };
+        let len_bytes = i64::try_from(object.size_bytes).ok();
+        let declared = Declared { algorithm: Some(algorithm), len_bytes, ..Declared::default() };
         let mut verifier = Verifier::new(declared, None, &hyper::HeaderMap::new())?;
         let reader =
             self.sal.read(&access.bucket, object, object.all(), None).await.map_err(error::object)?;

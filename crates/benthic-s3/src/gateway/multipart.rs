@@ -2,7 +2,7 @@
 
 use super::auth::{Authorized, Wants};
 use super::checksums::{
-    ALGORITHMS, Algorithm, Declared, Kept, Kind, Verifier, declared, etag, etag_of_parts, of_parts,
+    ALGORITHMS, Algorithm, Declared, Kept, Kind, Verified, Verifier, declared, etag, etag_of_parts, of_parts,
     put_of_parts, set_checksum,
 };
 use super::conditions::condition;
@@ -11,12 +11,12 @@ use super::put::abort_write;
 use super::versions::{strong_etag, version_field};
 use super::{Gateway, error, names};
 use crate::sal::limits::PART_NUMBER_MAX;
-use crate::sal::{Attributes, Finish, Id, Part, PartOf, PartRef, Upload, VersionId};
+use crate::sal::{Attributes, Finish, Id, Part, PartOf, PartRef, Upload, VersionId, Writer};
 use benthic_core::ErrorKind;
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType,
     CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput,
-    CreateMultipartUploadOutput, Initiator, UploadPartInput, UploadPartOutput,
+    CreateMultipartUploadOutput, ETag, Initiator, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use std::collections::BTreeMap;
@@ -49,6 +49,16 @@ pub(super) fn part_number(number: i32) -> S3Result<u16> {
     number.ok_or_else(|| {
         s3_error!(InvalidArgument, "Part number must be an integer between 1 and {max}, inclusive")
     })
+}
+
+/// Makes what was written and verified a part, and gives its entity tag.
+pub(super) async fn finish_part(writer: Box<dyn Writer>, verified: &Verified) -> S3Result<ETag> {
+    let mut attributes = Attributes::new();
+    verified.checksum.put(&mut attributes);
+    let etag = etag(&verified.md5);
+    let finish = Finish { etag: etag.clone(), attributes, ..Finish::default() };
+    writer.finish(finish).await.map_err(error::upload)?;
+    Ok(strong_etag(&etag))
 }
 
 pub(super) fn initiator(name: &str) -> Initiator {
@@ -131,12 +141,8 @@ impl Gateway {
             Ok(verified) => verified,
             Err(failure) => return Err(abort_write(writer, failure).await),
         };
-        let mut attributes = Attributes::new();
-        verified.checksum.put(&mut attributes);
-        let etag = etag(&verified.md5);
-        let finish = Finish { etag: etag.clone(), attributes, ..Finish::default() };
-        writer.finish(finish).await.map_err(error::upload)?;
-        let mut output = UploadPartOutput { e_tag: Some(strong_etag(&etag)), ..UploadPartOutput::default() };
+        let etag = finish_part(writer, &verified).await?;
+        let mut output = UploadPartOutput { e_tag: Some(etag), ..UploadPartOutput::default() };
         set_checksum!(output, Some(&verified.checksum));
         Ok(S3Response::new(output))
     }

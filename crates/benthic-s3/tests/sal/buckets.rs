@@ -1,4 +1,4 @@
-use super::dying::{Dying, Fate, Last};
+use super::faulty::{Fate, FaultyPool, Last};
 use super::{Case, LEASE_MS, data, finish, kind, put};
 use benthic_core::{ErrorKind, Reason};
 use benthic_s3::sal::{Attributes, Bucket, NewBucket, Quota, Usage, Versioning, limits};
@@ -116,7 +116,7 @@ pub fn an_owner_lists_their_buckets(case: &Case) {
 fn half_deleted(case: &Case, bucket: &Bucket) {
     // Opening the store, reading the record, writing it, and one shard.
     let fate = Fate::new(4, Last::Refused);
-    let sal = case.on(&Dying::pools(&case.pools, &fate)).unwrap();
+    let sal = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
     assert_eq!(kind(block_on(sal.delete_bucket(&bucket.name))), ErrorKind::Unavailable);
     assert!(block_on(case.sal.bucket(&bucket.name)).unwrap().deleting_ms.is_some());
 }
