@@ -6,11 +6,9 @@
 //!
 //! One suite of tests, `tests/sal/`, defines what a driver does.
 
-mod environment;
 #[cfg(feature = "gateway")]
 pub mod gateway;
 pub mod pool;
 pub mod sal;
 
-pub use benthic_core::{Environment, Random, SystemRandom};
 pub use pool::{Options, PoolSal};

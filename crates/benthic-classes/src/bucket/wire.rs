@@ -3,8 +3,6 @@
 use super::codec::Id;
 use super::state::{Attributes, Body, Group, Head, Manifest, Segment};
 use benthic_core::{Error, ErrorKind, Result};
-use std::fmt;
-use std::str::FromStr;
 
 /// Longest key of an object, in bytes of UTF-8. It has one byte at least.
 pub const KEY_BYTES_MAX: usize = 1_024;
@@ -388,30 +386,6 @@ impl Head {
     /// Its name among the versions of its key.
     pub fn version_ref(&self) -> VersionRef {
         if self.null { VersionRef::Null } else { VersionRef::Seq(self.seq) }
-    }
-}
-
-/// `null`, or 16 hexadecimal digits.
-impl fmt::Display for VersionRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            VersionRef::Null => f.write_str("null"),
-            VersionRef::Seq(seq) => write!(f, "{seq:016x}"),
-        }
-    }
-}
-
-impl FromStr for VersionRef {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<VersionRef> {
-        if text == "null" {
-            return Ok(VersionRef::Null);
-        }
-        let seq = u64::from_str_radix(text, 16).ok().map(VersionRef::Seq);
-        seq.filter(|version| version.to_string() == text).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "this names no version").with("version", text)
-        })
     }
 }
 

@@ -1,12 +1,12 @@
 //! `benthic s3 gc`.
 
 use super::GatewayPools;
-use benthic_core::{Clock, Result, SystemClock};
+use benthic_core::{Environment, Clock, Result, SystemClock};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units::count;
 use benthic_s3::sal::{Collected, Garbage};
-use benthic_s3::{Environment, Options, PoolSal};
+use benthic_s3::{Options, PoolSal};
 use clap::Subcommand;
 use serde_json::json;
 use std::sync::Arc;

@@ -10,14 +10,14 @@ mod serve;
 mod usage;
 mod user;
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
 use benthic_s3::gateway::identity::Identities;
 use benthic_s3::gateway::seal::Sealer;
 use benthic_s3::sal::{Bucket, Buckets, Sal};
-use benthic_s3::{Environment, Options, PoolSal};
+use benthic_s3::{Options, PoolSal};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -1,15 +1,15 @@
 //! `benthic s3 serve`.
 
 use super::GatewayPools;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Environment, Action, Error, ErrorKind, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::session::Session;
+use benthic_s3::PoolSal;
 use benthic_s3::gateway::identity::{Identities, NewKey};
 use benthic_s3::gateway::metrics::Metrics;
 use benthic_s3::gateway::{Limits, Server, http};
 use benthic_s3::sal::{Garbage, Sal};
-use benthic_s3::{Environment, PoolSal};
 use clap::Args;
 use serde_json::json;
 use std::net::SocketAddr;

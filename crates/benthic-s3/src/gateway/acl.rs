@@ -1,6 +1,6 @@
 //! Access control lists, of which there are two: `private`, and `public-read`.
 
-use super::auth::Wants;
+use super::auth::{PUBLIC_READ, Wants, is_public};
 use super::{Gateway, UPDATES_MAX, error, names};
 use crate::sal::{Attributes, Bucket};
 use benthic_core::ErrorKind;
@@ -12,13 +12,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-const PUBLIC_READ: &str = "public-read";
 const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
-
-/// Whether everybody may read.
-pub(super) fn is_public(attributes: &Attributes) -> bool {
-    attributes.get(names::ACL).is_some_and(|acl| acl == PUBLIC_READ)
-}
 
 /// Puts a canned ACL among the attributes of a bucket or object.
 pub(super) fn set(attributes: &mut Attributes, canned: Option<&str>) -> S3Result<()> {
@@ -113,12 +107,13 @@ impl Gateway {
         request: S3Request<GetBucketAclInput>,
     ) -> S3Result<S3Response<GetBucketAclOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
-        let grants = grants(&asked.bucket, &asked.bucket.attributes);
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        let grants = grants(&access.bucket, &access.bucket.attributes);
         Ok(S3Response::new(GetBucketAclOutput {
             grants: Some(grants),
-            owner: Some(owner(&asked.bucket.owner)),
+            owner: Some(owner(&access.bucket.owner)),
         }))
     }
 
@@ -134,11 +129,12 @@ impl Gateway {
             &input.grant_write,
             &input.grant_write_acp,
         ])?;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         let name = input.acl.as_ref().map(|acl| acl.as_str());
-        let wanted = wanted(name, input.access_control_policy.as_ref(), &asked.bucket.owner)?;
-        self.change_bucket(asked.bucket, |bucket| set(&mut bucket.attributes, Some(wanted))).await?;
+        let wanted = wanted(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
+        self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, Some(wanted))).await?;
         Ok(S3Response::new(PutBucketAclOutput::default()))
     }
 
@@ -147,11 +143,12 @@ impl Gateway {
         request: S3Request<GetObjectAclInput>,
     ) -> S3Result<S3Response<GetObjectAclOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
-        let object = self.visible(&asked, &input.key, input.version_id.as_deref()).await?;
-        let grants = Some(grants(&asked.bucket, &object.attributes));
-        let owner = Some(owner(&asked.bucket.owner));
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
+        let grants = Some(grants(&access.bucket, &object.attributes));
+        let owner = Some(owner(&access.bucket.owner));
         Ok(S3Response::new(GetObjectAclOutput { grants, owner, request_charged: None }))
     }
 
@@ -167,15 +164,16 @@ impl Gateway {
             &input.grant_write,
             &input.grant_write_acp,
         ])?;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         let name = input.acl.as_ref().map(|acl| acl.as_str());
-        let wanted = wanted(name, input.access_control_policy.as_ref(), &asked.bucket.owner)?;
+        let wanted = wanted(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
         for _ in 0..UPDATES_MAX {
-            let object = self.visible(&asked, &input.key, input.version_id.as_deref()).await?;
+            let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
             let mut attributes = object.attributes.clone();
             set(&mut attributes, Some(wanted))?;
-            match self.sal.set_attributes(&asked.bucket, &object, attributes).await {
+            match self.sal.set_attributes(&access.bucket, &object, attributes).await {
                 Err(failure) if failure.kind() == ErrorKind::Conflict => {}
                 result => {
                     result.map_err(error::object)?;

@@ -5,8 +5,8 @@
 
 use super::identity::{Caller, Identities};
 use super::metrics::Metrics;
-use super::{Gateway, error};
-use crate::sal::{Ahead, Bucket, Object};
+use super::{Gateway, error, names};
+use crate::sal::{Attributes, Bucket, Object, Prefetch};
 use async_trait::async_trait;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
@@ -76,70 +76,72 @@ pub(super) enum Wants {
     All,
 }
 
-/// A bucket, and who asks for it.
-pub(super) struct Asked {
+/// A bucket that the caller may use as it wants to, and the caller.
+pub(super) struct Authorized {
     pub bucket: Bucket,
     pub caller: Caller,
 }
 
 impl Gateway {
     /// The bucket of a request, if the caller may.
-    pub(super) async fn asked<T>(
+    pub(super) async fn authorize<T>(
         &self,
         request: &S3Request<T>,
         name: &str,
         expected_owner: Option<&str>,
         wants: Wants,
-    ) -> S3Result<Asked> {
+    ) -> S3Result<Authorized> {
         let caller = caller(request);
-        let bucket = self.lookups.get(name).await.map_err(error::bucket)?;
+        let bucket = self.bucket_reads.get(name).await.map_err(error::bucket)?;
         if expected_owner.is_some_and(|owner| owner != bucket.owner) {
             return Err(s3_error!(AccessDenied));
         }
-        let asked = Asked { bucket, caller };
+        let access = Authorized { bucket, caller };
         match wants {
-            _ if asked.is_owner() => Ok(asked),
-            Wants::Read => Ok(asked),
-            Wants::List if asked.lists() => Ok(asked),
+            _ if access.is_owner() => Ok(access),
+            Wants::Read => Ok(access),
+            Wants::List if access.lists() => Ok(access),
             Wants::List | Wants::All => Err(s3_error!(AccessDenied)),
         }
     }
 
-    /// A bucket, and an object in it that the caller may read. That there is none is told to those only who may list the bucket.
+    /// A bucket, and an object in it that the caller may read. Only callers that may list the bucket get NoSuchKey; others get
+    /// AccessDenied.
     ///
     /// The object is looked up while the bucket is, in the bucket as it was last seen: that is the same bucket nearly always. If it
     /// will be read from its first byte on, and the caller may do everything in the bucket, the first of it may be on its way too.
-    pub(super) async fn asked_to_read<T>(
+    pub(super) async fn authorize_read<T>(
         &self,
         request: &S3Request<T>,
         (name, expected_owner): (&str, Option<&str>),
         (key, version): (&str, Option<&str>),
         reads: bool,
-    ) -> S3Result<(Asked, Object, Option<Ahead>)> {
-        let version = version.map(super::objects::version).transpose()?;
+    ) -> S3Result<(Authorized, Object, Option<Prefetch>)> {
+        let version = version.map(super::versions::version).transpose()?;
         let subject = if version.is_some() { error::Subject::Version } else { error::Subject::Object };
         let caller = caller(request);
         let find = async |bucket: &Bucket| match version {
-            None if reads && owns(&caller, bucket) => self.sal.object_ahead(bucket, key).await,
+            None if reads && owns(&caller, bucket) => self.sal.object_with_prefetch(bucket, key).await,
             version => Ok((self.sal.object(bucket, key, version).await?, None)),
         };
-        let seen = self.lookups.seen(name);
+        let seen = self.bucket_reads.seen(name);
         let early = async {
             let seen = seen.as_ref()?;
             Some((seen.id, find(seen).await))
         };
-        let (asked, early) = futures::join!(self.asked(request, name, expected_owner, Wants::Read), early);
-        let asked = asked?;
+        let (access, early) =
+            futures::join!(self.authorize(request, name, expected_owner, Wants::Read), early);
+        let access = access?;
         let found = match early {
-            Some((id, found)) if id == asked.bucket.id => found,
-            _ => find(&asked.bucket).await,
+            Some((id, found)) if id == access.bucket.id => found,
+            _ => find(&access.bucket).await,
         };
         match found {
-            Ok((object, ahead)) if asked.is_owner() || super::acl::is_public(&object.attributes) => {
-                Ok((asked, object, ahead))
+            Ok((object, prefetch)) if access.is_owner() || is_public(&object.attributes) => {
+                Ok((access, object, prefetch))
             }
-            Ok((object, _)) if object.marker && asked.lists() => Ok((asked, object, None)),
-            Err(failure) if failure.kind() != benthic_core::ErrorKind::NotFound || asked.lists() => {
+            Ok((object, _)) if object.marker && access.lists() => Ok((access, object, None)),
+            Err(failure) if failure.kind() != benthic_core::ErrorKind::NotFound || access.lists() => {
                 Err(error::s3_error(failure, subject))
             }
             Ok(_) | Err(_) => Err(s3_error!(AccessDenied)),
@@ -147,18 +149,26 @@ impl Gateway {
     }
 }
 
+/// The canned ACL that lets everybody read.
+pub(super) const PUBLIC_READ: &str = "public-read";
+
+/// Whether everybody may read a bucket or an object with these attributes.
+pub(super) fn is_public(attributes: &Attributes) -> bool {
+    attributes.get(names::ACL).is_some_and(|acl| acl == PUBLIC_READ)
+}
+
 /// Whether a bucket is of the caller's account.
 fn owns(caller: &Caller, bucket: &Bucket) -> bool {
     caller.account() == Some(bucket.owner.as_str())
 }
 
-impl Asked {
+impl Authorized {
     pub fn is_owner(&self) -> bool {
         owns(&self.caller, &self.bucket)
     }
 
     /// Whether the caller may list the bucket.
     pub fn lists(&self) -> bool {
-        self.is_owner() || super::acl::is_public(&self.bucket.attributes)
+        self.is_owner() || is_public(&self.bucket.attributes)
     }
 }

@@ -75,6 +75,11 @@ impl Algorithm {
         })
     }
 
+    /// The algorithm that a request names.
+    pub fn of_request(named: Option<&ChecksumAlgorithm>) -> S3Result<Option<Algorithm>> {
+        named.map(|named| Algorithm::parse(named.as_str())).transpose()
+    }
+
     /// The kinds of checksum of an object in parts, the usual one first.
     pub fn kinds(self) -> &'static [Kind] {
         match self {
@@ -126,7 +131,7 @@ impl Kept {
 }
 
 /// Puts the value of a checksum into the fields of an output.
-macro_rules! tell {
+macro_rules! set_checksum {
     ($output:expr, $kept:expr) => {{
         let kept: Option<&$crate::gateway::checksums::Kept> = $kept;
         if let Some(kept) = kept {
@@ -139,7 +144,7 @@ macro_rules! tell {
         }
     }};
 }
-pub(super) use tell;
+pub(super) use set_checksum;
 
 /// The checksums that an input has in its fields, of which one is allowed.
 macro_rules! declared {
@@ -174,6 +179,7 @@ pub(super) fn one(given: [(Algorithm, Option<String>); 5]) -> S3Result<Option<(A
 }
 
 /// What the client says about the data that it sends.
+#[derive(Default)]
 pub(super) struct Declared {
     pub content_md5: Option<String>,
     /// The checksum in the head.
@@ -234,8 +240,7 @@ impl Document {
         let checksum = one(ALGORITHMS.map(|algorithm| (algorithm, said(algorithm))));
         let verifier = checksum.and_then(|checksum| {
             let content_md5 = value("content-md5");
-            let declared =
-                Declared { content_md5, checksum, algorithm: None, trailers: None, len_bytes: None };
+            let declared = Declared { content_md5, checksum, ..Declared::default() };
             Verifier::new(declared, None, headers)
         });
         let sha256_wanted = sha256.filter(|sha256| sha256.len() == 64);

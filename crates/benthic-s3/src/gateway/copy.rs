@@ -1,27 +1,31 @@
-//! CopyObject: the data are shared, not moved.
+//! CopyObject, whose data are shared and not moved; and UploadPartCopy, which reads and writes them.
 
-use super::auth::{Asked, Wants};
-use super::checksums::{Algorithm, Declared, Kept, Verifier, tell};
-use super::download::pieces;
-use super::objects::{
-    Preconditions, condition, given, refuse_customer_keys, refuse_marker, told_etag, told_version,
-};
-use super::upload::algorithm;
+use super::auth::{Authorized, Wants};
+use super::checksums::{Algorithm, Declared, Kept, Verifier, set_checksum};
+use super::conditions::{Preconditions, condition};
+use super::get::pieces;
+use super::multipart::{finish_part, part_number, upload_id, wanted_checksum};
+use super::object_headers::{object_headers, refuse_customer_keys};
+use super::put::abort_write;
+use super::versions::{refuse_marker, strong_etag, version_field};
 use super::{Gateway, error, names, timestamp};
-use crate::sal::{Attributes, Finish, Object};
+use crate::sal::{Attributes, Finish, Object, PartOf};
 use futures::TryStreamExt;
 use s3s::dto::{
-    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopySource, ETagCondition, MetadataDirective,
-    TaggingDirective, Timestamp,
+    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETagCondition,
+    MetadataDirective, TaggingDirective, Timestamp, UploadPartCopyInput, UploadPartCopyOutput,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
+use std::ops::Range;
 use std::pin::pin;
 
 /// Largest object that one request copies.
 const SIZE_BYTES_MAX: u64 = 5 << 30;
+/// Largest part.
+const PART_BYTES_MAX: u64 = 5 << 30;
 
 /// Where a copy comes from, and what must hold of it.
-pub(super) struct Source<'a> {
+struct Source<'a> {
     pub source: &'a CopySource,
     pub expected_owner: Option<&'a str>,
     pub if_match: Option<&'a ETagCondition>,
@@ -32,7 +36,7 @@ pub(super) struct Source<'a> {
 
 macro_rules! source {
     ($input:expr) => {{
-        $crate::gateway::objects::refuse_customer_keys(
+        $crate::gateway::object_headers::refuse_customer_keys(
             $input.copy_source_sse_customer_algorithm.is_some(),
             $input.copy_source_sse_customer_key.is_some(),
         )?;
@@ -46,20 +50,15 @@ macro_rules! source {
         }
     }};
 }
-pub(super) use source;
 
 impl Gateway {
     /// The source of a copy, if the caller may read it and its conditions hold.
-    pub(super) async fn source<T>(
-        &self,
-        request: &S3Request<T>,
-        wanted: Source<'_>,
-    ) -> S3Result<(Asked, Object)> {
+    async fn source<T>(&self, request: &S3Request<T>, wanted: Source<'_>) -> S3Result<(Authorized, Object)> {
         let CopySource::Bucket { bucket, key, version_id } = wanted.source else {
             return Err(s3_error!(NotImplemented, "access points are not implemented"));
         };
-        let (asked, object, _) = self
-            .asked_to_read(request, (bucket, wanted.expected_owner), (key, version_id.as_deref()), false)
+        let (access, object, _) = self
+            .authorize_read(request, (bucket, wanted.expected_owner), (key, version_id.as_deref()), false)
             .await?;
         if object.marker && version_id.is_some() {
             return Err(s3_error!(InvalidRequest, "a delete marker cannot be copied"));
@@ -72,7 +71,7 @@ impl Gateway {
             if_unmodified_since: wanted.if_unmodified_since,
         };
         conditions.check_source(&object)?;
-        Ok((asked, object))
+        Ok((access, object))
     }
 
     pub(super) async fn copy(
@@ -82,13 +81,14 @@ impl Gateway {
         let input = &request.input;
         super::refuse([("annotations", input.annotation_directive.is_some())])?;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         let (from, source) = self.source(&request, source!(input)).await?;
         if source.size_bytes > SIZE_BYTES_MAX {
             return Err(s3_error!(InvalidRequest, "an object of more than 5 GiB is copied in parts"));
         }
-        let given = given!(input).attributes()?;
+        let given = object_headers!(input).attributes()?;
         let replaces = match input.metadata_directive.as_ref().map(MetadataDirective::as_str) {
             None | Some(MetadataDirective::COPY) => false,
             Some(MetadataDirective::REPLACE) => true,
@@ -99,7 +99,7 @@ impl Gateway {
             Some(TaggingDirective::REPLACE) => true,
             Some(_) => return Err(s3_error!(InvalidArgument, "Unknown tagging directive.")),
         };
-        let onto_itself = from.bucket.id == asked.bucket.id && source.key == input.key;
+        let onto_itself = from.bucket.id == access.bucket.id && source.key == input.key;
         let CopySource::Bucket { version_id, .. } = &input.copy_source else {
             return Err(s3_error!(NotImplemented));
         };
@@ -116,7 +116,7 @@ impl Gateway {
             ));
         }
         let mut attributes = attributes(&source.attributes, given, replaces, replaces_tags);
-        let wanted = algorithm(input.checksum_algorithm.as_ref().map(|algorithm| algorithm.as_str()))?;
+        let wanted = Algorithm::of_request(input.checksum_algorithm.as_ref())?;
         let of_source = Kept::of(&source.attributes);
         let kept = match (of_source.clone(), wanted) {
             (Some(kept), Some(wanted)) if kept.algorithm != wanted => {
@@ -134,34 +134,79 @@ impl Gateway {
         }
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let finish = Finish { etag: source.etag.clone(), attributes, condition };
-        let copied = self.sal.copy((&from.bucket, &source), &asked.bucket, &input.key, finish).await;
+        let copied = self.sal.copy((&from.bucket, &source), &access.bucket, &input.key, finish).await;
         let copied = copied.map_err(error::object)?;
         let mut result = CopyObjectResult {
-            e_tag: Some(told_etag(&source.etag)),
+            e_tag: Some(strong_etag(&source.etag)),
             last_modified: Some(timestamp(self.environment.unix_ms())),
             checksum_type: kept.as_ref().map(Kept::put_type),
             ..CopyObjectResult::default()
         };
-        tell!(result, kept.as_ref());
+        set_checksum!(result, kept.as_ref());
         Ok(S3Response::new(CopyObjectOutput {
             copy_object_result: Some(result),
-            copy_source_version_id: told_version(from.bucket.versioning, source.version),
-            version_id: told_version(asked.bucket.versioning, copied.version),
+            copy_source_version_id: version_field(from.bucket.versioning, source.version),
+            version_id: version_field(access.bucket.versioning, copied.version),
             ..CopyObjectOutput::default()
         }))
     }
 
-    /// The checksum of an object's data, which are read for it.
-    async fn sum(&self, asked: &Asked, object: &Object, algorithm: Algorithm) -> S3Result<Kept> {
-        let declared = Declared {
-            content_md5: None,
-            checksum: None,
-            algorithm: Some(algorithm),
-            trailers: None,
-            len_bytes: i64::try_from(object.size_bytes).ok(),
+    pub(super) async fn copy_part(
+        &self,
+        request: S3Request<UploadPartCopyInput>,
+    ) -> S3Result<S3Response<UploadPartCopyOutput>> {
+        let input = &request.input;
+        refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        let part = PartOf { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
+        let upload = self.sal.upload(&access.bucket, &input.key, part.upload).await.map_err(error::upload)?;
+        let (from, source) = self.source(&request, source!(input)).await?;
+        let range = source_range(&source, input.copy_source_range.as_deref())?;
+        let size_bytes = range.end - range.start;
+        if size_bytes > PART_BYTES_MAX {
+            return Err(s3_error!(EntityTooLarge, "a part has 5 GiB at most"));
+        }
+        let declared = Declared { len_bytes: i64::try_from(size_bytes).ok(), ..Declared::default() };
+        let wanted = wanted_checksum(&upload).map(|wanted| wanted.algorithm);
+        let mut verifier = Verifier::new(declared, wanted, &hyper::HeaderMap::new())?;
+        let reader = self.sal.read(&from.bucket, &source, range, None).await.map_err(error::object)?;
+        let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes)).await;
+        let mut writer = writer.map_err(error::upload)?;
+        let mut pieces = pin!(pieces(reader));
+        let copied = async {
+            while let Some(data) = pieces.try_next().await.map_err(error::object)? {
+                verifier.update(&data);
+                writer.write(data).await.map_err(error::upload)?;
+            }
+            verifier.finish()
         };
+        let verified = match copied.await {
+            Ok(verified) => verified,
+            Err(failure) => return Err(abort_write(writer, failure).await),
+        };
+        let etag = finish_part(writer, &verified).await?;
+        let mut result = CopyPartResult {
+            e_tag: Some(etag),
+            last_modified: Some(timestamp(self.environment.unix_ms())),
+            ..CopyPartResult::default()
+        };
+        set_checksum!(result, Some(&verified.checksum));
+        Ok(S3Response::new(UploadPartCopyOutput {
+            copy_part_result: Some(result),
+            copy_source_version_id: version_field(from.bucket.versioning, source.version),
+            ..UploadPartCopyOutput::default()
+        }))
+    }
+
+    /// The checksum of an object's data, which are read for it.
+    async fn sum(&self, access: &Authorized, object: &Object, algorithm: Algorithm) -> S3Result<Kept> {
+        let len_bytes = i64::try_from(object.size_bytes).ok();
+        let declared = Declared { algorithm: Some(algorithm), len_bytes, ..Declared::default() };
         let mut verifier = Verifier::new(declared, None, &hyper::HeaderMap::new())?;
-        let reader = self.sal.read(&asked.bucket, object, object.all(), None).await.map_err(error::object)?;
+        let reader =
+            self.sal.read(&access.bucket, object, object.all(), None).await.map_err(error::object)?;
         let mut pieces = pin!(pieces(reader));
         while let Some(data) = pieces.try_next().await.map_err(error::object)? {
             verifier.update(&data);
@@ -187,4 +232,20 @@ fn attributes(source: &Attributes, mut given: Attributes, replaces: bool, replac
     let tags = if replaces_tags { tags } else { source.get(names::TAGS).cloned() };
     attributes.extend(tags.map(|tags| (names::TAGS.to_owned(), tags)));
     attributes
+}
+
+/// What of the source becomes the part. The header has both ends, within the object.
+fn source_range(source: &Object, header: Option<&str>) -> S3Result<Range<u64>> {
+    let Some(header) = header else { return Ok(source.all()) };
+    let parsed = s3s::dto::Range::parse(header);
+    let Ok(s3s::dto::Range::Int { first, last: Some(last) }) = parsed else {
+        return Err(s3_error!(
+            InvalidArgument,
+            "The x-amz-copy-source-range value must be of the form bytes=first-last"
+        ));
+    };
+    if last >= source.size_bytes {
+        return Err(s3_error!(InvalidRange));
+    }
+    Ok(first..last + 1)
 }

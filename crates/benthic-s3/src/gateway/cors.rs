@@ -136,9 +136,10 @@ impl Gateway {
         request: S3Request<GetBucketCorsInput>,
     ) -> S3Result<S3Response<GetBucketCorsOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
-        let rules = rules(&asked.bucket.attributes);
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        let rules = rules(&access.bucket.attributes);
         if rules.is_empty() {
             return Err(s3_error!(NoSuchCORSConfiguration));
         }
@@ -150,8 +151,9 @@ impl Gateway {
         request: S3Request<PutBucketCorsInput>,
     ) -> S3Result<S3Response<PutBucketCorsOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         check(&input.cors_configuration.cors_rules)?;
         let text =
             serde_json::to_vec(&input.cors_configuration).map_err(|error| s3_error!(error, InternalError))?;
@@ -160,7 +162,7 @@ impl Gateway {
             bucket.attributes.insert(names::CORS.to_owned(), text.clone());
             Ok(())
         };
-        self.change_bucket(asked.bucket, change).await?;
+        self.change_bucket(access.bucket, change).await?;
         Ok(S3Response::new(PutBucketCorsOutput::default()))
     }
 
@@ -169,13 +171,14 @@ impl Gateway {
         request: S3Request<DeleteBucketCorsInput>,
     ) -> S3Result<S3Response<DeleteBucketCorsOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         let change = |bucket: &mut crate::sal::Bucket| {
             bucket.attributes.remove(names::CORS);
             Ok(())
         };
-        self.change_bucket(asked.bucket, change).await?;
+        self.change_bucket(access.bucket, change).await?;
         Ok(S3Response::new(DeleteBucketCorsOutput::default()))
     }
 }

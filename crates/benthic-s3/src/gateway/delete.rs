@@ -1,7 +1,8 @@
 //! DeleteObject, DeleteObjects.
 
 use super::auth::Wants;
-use super::objects::{condition, version};
+use super::conditions::condition;
+use super::versions::version;
 use super::{Gateway, error, refuse};
 use crate::sal::{Condition, Delete, Versioning};
 use s3s::dto::{
@@ -24,15 +25,16 @@ impl Gateway {
             ("a condition on the size of an object", input.if_match_size.is_some()),
             ("MFA delete", input.mfa.is_some()),
         ])?;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         let delete = Delete {
             key: input.key.clone(),
             version: input.version_id.as_deref().map(version).transpose()?,
             condition: condition(input.if_match.as_ref(), None)?,
         };
-        let deleted = self.sal.delete(&asked.bucket, &delete).await.map_err(error::object)?;
-        let versions = asked.bucket.versioning != Versioning::Off;
+        let deleted = self.sal.delete(&access.bucket, &delete).await.map_err(error::object)?;
+        let versions = access.bucket.versioning != Versioning::Off;
         let output = DeleteObjectOutput {
             delete_marker: deleted.marker.then_some(true),
             version_id: deleted
@@ -51,8 +53,9 @@ impl Gateway {
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
         let input = &request.input;
         refuse([("MFA delete", input.mfa.is_some())])?;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         let objects = &input.delete.objects;
         if objects.is_empty() || objects.len() > OBJECTS_MAX {
             return Err(s3_error!(MalformedXML, "a request deletes 1 to {OBJECTS_MAX} objects"));
@@ -66,10 +69,10 @@ impl Gateway {
                     deletes.push(delete);
                     named.push(object);
                 }
-                Err(failure) => errors.push(told(object, &failure)),
+                Err(failure) => errors.push(error_entry(object, &failure)),
             }
         }
-        let results = self.sal.delete_many(&asked.bucket, &deletes).await;
+        let results = self.sal.delete_many(&access.bucket, &deletes).await;
         let mut deleted = Vec::new();
         for (object, result) in named.into_iter().zip(results) {
             match result {
@@ -83,7 +86,7 @@ impl Gateway {
                         .filter(|_| done.marker)
                         .map(|version| version.to_string()),
                 }),
-                Err(failure) => errors.push(told(object, &error::object(failure))),
+                Err(failure) => errors.push(error_entry(object, &error::object(failure))),
             }
         }
         let output =
@@ -105,7 +108,7 @@ fn wanted(object: &ObjectIdentifier) -> S3Result<Delete> {
     })
 }
 
-fn told(object: &ObjectIdentifier, failure: &s3s::S3Error) -> Error {
+fn error_entry(object: &ObjectIdentifier, failure: &s3s::S3Error) -> Error {
     Error {
         key: Some(object.key.clone()),
         version_id: object.version_id.clone(),

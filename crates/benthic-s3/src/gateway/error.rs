@@ -1,8 +1,9 @@
 //! What an error of the SAL is in S3.
 
-use benthic_core::{Error, ErrorKind};
+use benthic_core::{Error, ErrorKind, Reason};
 use hyper::StatusCode;
 use s3s::{S3Error, S3ErrorCode, StdError};
+use std::fmt;
 
 /// Codes of S3 that the protocol's crate has no name for.
 const QUOTA_EXCEEDED: &str = "QuotaExceeded";
@@ -21,15 +22,14 @@ pub(super) enum Subject {
 /// The error that a client gets. Messages of what the client cannot mend stay here.
 pub(super) fn s3_error(error: Error, subject: Subject) -> S3Error {
     let code = code(&error, subject);
-    let told = code_is_the_clients(&code);
-    let is_full = matches!(&code, S3ErrorCode::Custom(name) if *name == STORE_FULL);
+    let is_clients_fault = is_clients_fault(&code);
     let mut answer = coded(code);
-    if told {
+    if is_clients_fault {
         answer.set_message(error.to_string());
     } else {
         tracing::warn!(%error, "a request failed");
     }
-    if is_full {
+    if error.reason() == Some(Reason::StoreFull) {
         answer.set_message("the store is full");
     }
     answer.set_source(Box::new(error));
@@ -63,39 +63,37 @@ fn coded(code: S3ErrorCode) -> S3Error {
     error
 }
 
+/// The code of an error: that of core's error table, unless its reason or its subject has a better one.
 fn code(error: &Error, subject: Subject) -> S3ErrorCode {
-    match error.kind() {
-        ErrorKind::NotFound => match subject {
-            Subject::Bucket => S3ErrorCode::NoSuchBucket,
-            Subject::Object => S3ErrorCode::NoSuchKey,
-            Subject::Version => S3ErrorCode::NoSuchVersion,
-            Subject::Upload => S3ErrorCode::NoSuchUpload,
-        },
-        ErrorKind::AlreadyExists => S3ErrorCode::BucketAlreadyExists,
-        ErrorKind::Conflict if subject == Subject::Bucket => S3ErrorCode::OperationAborted,
-        ErrorKind::Conflict => S3ErrorCode::PreconditionFailed,
-        ErrorKind::InvalidArgument => S3ErrorCode::InvalidArgument,
-        ErrorKind::Unsupported => S3ErrorCode::NotImplemented,
-        ErrorKind::PermissionDenied => S3ErrorCode::AccessDenied,
-        ErrorKind::Unavailable => S3ErrorCode::ServiceUnavailable,
-        ErrorKind::Busy => S3ErrorCode::SlowDown,
-        // A bucket's quota names the bucket, and a full disk, pool or cluster says so; what else is over a limit is the request's size.
-        ErrorKind::LimitExceeded if error.context().any(|(key, _)| key == "bucket") => {
-            S3ErrorCode::Custom(QUOTA_EXCEEDED.into())
-        }
-        ErrorKind::LimitExceeded if error.to_string().contains(" is full; ") => {
-            S3ErrorCode::Custom(STORE_FULL.into())
-        }
-        ErrorKind::LimitExceeded => S3ErrorCode::EntityTooLarge,
-        ErrorKind::Corrupt | ErrorKind::ClassFailed | ErrorKind::OutcomeUnknown | ErrorKind::Internal => {
-            S3ErrorCode::InternalError
+    match (error.reason(), error.kind(), subject) {
+        (Some(Reason::QuotaExceeded), ..) => S3ErrorCode::Custom(QUOTA_EXCEEDED.into()),
+        (Some(Reason::StoreFull), ..) => S3ErrorCode::Custom(STORE_FULL.into()),
+        (_, ErrorKind::NotFound, Subject::Bucket) => S3ErrorCode::NoSuchBucket,
+        (_, ErrorKind::NotFound, Subject::Version) => S3ErrorCode::NoSuchVersion,
+        (_, ErrorKind::NotFound, Subject::Upload) => S3ErrorCode::NoSuchUpload,
+        (_, ErrorKind::Conflict, Subject::Bucket) => S3ErrorCode::OperationAborted,
+        (_, kind, _) => {
+            S3ErrorCode::from_bytes(kind.row().s3_code.as_bytes()).unwrap_or(S3ErrorCode::InternalError)
         }
     }
 }
 
-fn code_is_the_clients(code: &S3ErrorCode) -> bool {
+/// Whether the client can mend what the code says, and so may read the message.
+fn is_clients_fault(code: &S3ErrorCode) -> bool {
     matches!(code, S3ErrorCode::InvalidArgument | S3ErrorCode::EntityTooLarge | S3ErrorCode::NotImplemented)
 }
+
+/// The client sent nothing of a body for too long.
+#[derive(Debug)]
+pub(super) struct ClientTimeout;
+
+impl fmt::Display for ClientTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the client sent nothing for too long")
+    }
+}
+
+impl std::error::Error for ClientTimeout {}
 
 /// The body is not the one whose checksum was signed.
 pub(super) fn other_payload() -> S3Error {
@@ -128,7 +126,7 @@ pub(super) fn body(error: StdError) -> S3Error {
 fn underlying(error: &StdError) -> S3ErrorCode {
     if error.is::<s3s::BodySizeLimitExceeded>() {
         S3ErrorCode::EntityTooLarge
-    } else if error.is::<super::patience::Idle>() {
+    } else if error.is::<ClientTimeout>() {
         S3ErrorCode::RequestTimeout
     } else {
         S3ErrorCode::IncompleteBody

@@ -3,12 +3,12 @@
 use super::Gateway;
 use super::auth::{Access, Auth};
 use super::checksums::Document;
+use super::client_timeout::{BodyFate, TimedBody, TimedStream};
 use super::cors::Question;
-use super::forms;
-use super::hosts::Hosts;
 use super::identity::Identities;
 use super::metrics::Metrics;
-use super::patience::{Fate, Patient, Taken};
+use super::post_form;
+use super::virtual_host::VirtualHosts;
 use crate::sal::Sal;
 use benthic_core::Environment;
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -68,7 +68,7 @@ pub struct Server {
     sal: Arc<dyn Sal>,
     metrics: Arc<Metrics>,
     environment: Environment,
-    hosts: Hosts,
+    hosts: VirtualHosts,
     limits: Limits,
 }
 
@@ -100,7 +100,7 @@ impl Server {
         config.sig_v4_allowed_services = vec!["s3".to_owned()];
         config.enable_sig_v2 = false;
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-        let hosts = Hosts::new(&domains)?;
+        let hosts = VirtualHosts::new(&domains)?;
         if !domains.is_empty() {
             builder.set_host(hosts.clone());
         }
@@ -167,7 +167,7 @@ impl Server {
         watcher: hyper_util::server::graceful::Watcher,
     ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
         stream.set_nodelay(true)?;
-        let stream = Taken::new(stream, self.limits.body_timeout);
+        let stream = TimedStream::new(stream, self.limits.body_timeout);
         match tls {
             None => self.speak(stream, peer, watcher).await,
             Some(tls) => {
@@ -225,28 +225,29 @@ impl Server {
         if request.method() == Method::OPTIONS {
             return Ok(self.preflight(question, bucket).await);
         }
-        let patience = self.limits.body_timeout;
+        let body_timeout = self.limits.body_timeout;
         let expects = request.headers().contains_key(EXPECT);
-        let fate = Arc::new(Fate::default());
+        let fate = Arc::new(BodyFate::default());
         let query = request.uri().query().unwrap_or_default();
         let is_bucket = query.is_empty() && self.is_bucket(&request);
         let document = Document::of(request.method(), query, is_bucket, request.headers());
-        let is_form = forms::is_form(request.method(), request.headers());
-        let request = request
-            .map(|body| Body::http_body_unsync(Patient::new(body, patience, document, Arc::clone(&fate))));
+        let is_form = post_form::is_form(request.method(), request.headers());
+        let request = request.map(|body| {
+            Body::http_body_unsync(TimedBody::new(body, body_timeout, document, Arc::clone(&fate)))
+        });
         let mut answer = self.service.call(request).await?;
         // To the crate of the protocol a document that cannot be read is our failure.
         if answer.status().is_server_error()
-            && let Some(wrong) = fate.take_wrong()
-            && let Ok(told) = wrong.to_http_response()
+            && let Some(failure) = fate.take_failure()
+            && let Ok(failed) = failure.to_http_response()
         {
-            answer = told;
+            answer = failed;
         }
         if is_form {
-            answer = forms::answer(answer).await;
+            answer = post_form::fix_answer(answer).await;
         }
         // Nobody told this client to go on. Some take what they did not wait for as part of the next answer.
-        if expects && !fate.was_asked() {
+        if expects && !fate.was_polled() {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if let (Some(question), Some(bucket)) = (question, bucket)

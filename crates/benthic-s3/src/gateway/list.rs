@@ -1,25 +1,31 @@
-//! ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads.
+//! ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads, ListParts.
 
-use super::auth::{Asked, Wants};
-use super::objects::told_etag;
+use super::auth::{Authorized, Wants};
+use super::checksums::{Kept, set_checksum};
+use super::multipart::{initiator, upload_id, wanted_checksum};
+use super::seal::{hex, unhex};
+use super::versions::strong_etag;
 use super::{Gateway, acl, error, timestamp};
-use crate::sal::{After, Entry, Id, List, ListedVersion, What, Within};
+use crate::sal::{After, Entry, Id, List, ListedVersion, Part, What, Within};
 use benthic_core::codec::Wire;
 use s3s::dto::{
-    CommonPrefix, DeleteMarkerEntry, EncodingType, ListMultipartUploadsInput, ListMultipartUploadsOutput,
-    ListObjectVersionsInput, ListObjectVersionsOutput, ListObjectsInput, ListObjectsOutput,
-    ListObjectsV2Input, ListObjectsV2Output, MultipartUpload, Object, ObjectStorageClass, ObjectVersion,
-    ObjectVersionStorageClass, StorageClass,
+    ChecksumAlgorithm, ChecksumType, CommonPrefix, DeleteMarkerEntry, EncodingType,
+    ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectVersionsInput, ListObjectVersionsOutput,
+    ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput,
+    ListPartsOutput, MultipartUpload, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass,
+    StorageClass,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 /// Most entries of a page.
 const ENTRIES_MAX: i32 = 1_000;
+/// Most parts of a page.
+const PARTS_MAX: i32 = 1_000;
 /// Pages of the SAL that are asked for before a client is told to come again.
 const PAGES_MAX: usize = 100;
 
-/// A page as it was asked for.
-struct Asking<'a> {
+/// The page that a client wants.
+struct PageRequest<'a> {
     what: What,
     prefix: Option<&'a str>,
     delimiter: Option<&'a str>,
@@ -37,13 +43,13 @@ struct Page {
 }
 
 impl Page {
-    fn told(&self, text: impl Into<String>) -> String {
+    fn encoded(&self, text: impl Into<String>) -> String {
         let text = text.into();
         if self.encodes { encode(&text) } else { text }
     }
 
-    fn told_opt(&self, text: Option<&str>) -> Option<String> {
-        text.map(|text| self.told(text))
+    fn encoded_opt(&self, text: Option<&str>) -> Option<String> {
+        text.map(|text| self.encoded(text))
     }
 
     fn prefixes(&self) -> Option<Vec<CommonPrefix>> {
@@ -51,7 +57,7 @@ impl Page {
             .entries
             .iter()
             .filter_map(|entry| match entry {
-                Entry::Prefix(prefix) => Some(CommonPrefix { prefix: Some(self.told(prefix.as_str())) }),
+                Entry::Prefix(prefix) => Some(CommonPrefix { prefix: Some(self.encoded(prefix.as_str())) }),
                 _ => None,
             })
             .collect();
@@ -67,10 +73,10 @@ impl Page {
 
     fn objects(&self, owner: Option<&str>) -> Vec<Object> {
         let object = |version: &ListedVersion| Object {
-            key: Some(self.told(version.key.as_str())),
-            e_tag: Some(told_etag(&version.head.etag)),
-            size: i64::try_from(version.head.size_bytes).ok(),
-            last_modified: Some(timestamp(version.head.modified_ms)),
+            key: Some(self.encoded(version.key.as_str())),
+            e_tag: Some(strong_etag(&version.etag)),
+            size: i64::try_from(version.size_bytes).ok(),
+            last_modified: Some(timestamp(version.modified_ms)),
             owner: owner.map(acl::owner),
             storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
             ..Object::default()
@@ -94,38 +100,38 @@ fn encode(text: &str) -> String {
 }
 
 impl Gateway {
-    async fn page(&self, asked: &Asked, asking: Asking<'_>) -> S3Result<Page> {
-        let entries_max = asking.entries_max.unwrap_or(ENTRIES_MAX);
+    async fn page(&self, access: &Authorized, wanted: PageRequest<'_>) -> S3Result<Page> {
+        let entries_max = wanted.entries_max.unwrap_or(ENTRIES_MAX);
         if entries_max < 0 {
             return Err(s3_error!(InvalidArgument, "a page has no negative number of entries"));
         }
-        let encodes = match asking.encoding.map(EncodingType::as_str) {
+        let encodes = match wanted.encoding.map(EncodingType::as_str) {
             None => false,
             Some(EncodingType::URL) => true,
             Some(_) => {
                 return Err(s3_error!(InvalidArgument, "Invalid Encoding Method specified in Request"));
             }
         };
-        let wanted = u32::try_from(entries_max.min(ENTRIES_MAX)).unwrap_or(0);
-        let mut page = Page { entries: Vec::new(), next: asking.after, entries_max, encodes };
-        if wanted == 0 {
+        let page_entries = u32::try_from(entries_max.min(ENTRIES_MAX)).unwrap_or(0);
+        let mut page = Page { entries: Vec::new(), next: wanted.after, entries_max, encodes };
+        if page_entries == 0 {
             page.next = None;
             return Ok(page);
         }
-        for asked_pages in 1.. {
+        for pages in 1.. {
             let list = List {
-                what: asking.what,
-                prefix: asking.prefix.unwrap_or_default().to_owned(),
-                delimiter: asking.delimiter.unwrap_or_default().to_owned(),
+                what: wanted.what,
+                prefix: wanted.prefix.unwrap_or_default().to_owned(),
+                delimiter: wanted.delimiter.unwrap_or_default().to_owned(),
                 after: page.next.take(),
-                entries_max: wanted - page.entries.len() as u32,
+                entries_max: page_entries - page.entries.len() as u32,
             };
-            let listed = self.sal.list(&asked.bucket, &list).await.map_err(error::bucket)?;
+            let listed = self.sal.list(&access.bucket, &list).await.map_err(error::bucket)?;
             page.entries.extend(listed.entries);
             page.next = listed.next;
             // Where only a key says where to go on, an empty page could not.
-            let may_end = asked_pages >= PAGES_MAX && !page.entries.is_empty();
-            if page.next.is_none() || page.entries.len() >= wanted as usize || may_end {
+            let may_end = pages >= PAGES_MAX && !page.entries.is_empty();
+            if page.next.is_none() || page.entries.len() >= page_entries as usize || may_end {
                 break;
             }
         }
@@ -137,9 +143,10 @@ impl Gateway {
         request: S3Request<ListObjectsInput>,
     ) -> S3Result<S3Response<ListObjectsOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List).await?;
-        let asking = Asking {
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List)
+            .await?;
+        let wanted = PageRequest {
             what: What::Objects,
             prefix: input.prefix.as_deref(),
             delimiter: input.delimiter.as_deref(),
@@ -147,17 +154,17 @@ impl Gateway {
             entries_max: input.max_keys,
             encoding: input.encoding_type.as_ref(),
         };
-        let page = self.page(&asked, asking).await?;
-        let last = page.entries.last().map(|entry| page.told(entry.key()));
+        let page = self.page(&access, wanted).await?;
+        let last = page.entries.last().map(|entry| page.encoded(entry.key()));
         let output = ListObjectsOutput {
             name: Some(input.bucket.clone()),
-            prefix: Some(page.told(input.prefix.as_deref().unwrap_or_default())),
-            marker: Some(page.told(input.marker.as_deref().unwrap_or_default())),
+            prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
+            marker: Some(page.encoded(input.marker.as_deref().unwrap_or_default())),
             max_keys: Some(page.entries_max),
             is_truncated: Some(page.next.is_some()),
-            contents: Some(page.objects(Some(&asked.bucket.owner))),
+            contents: Some(page.objects(Some(&access.bucket.owner))),
             common_prefixes: page.prefixes(),
-            delimiter: page.told_opt(input.delimiter.as_deref()),
+            delimiter: page.encoded_opt(input.delimiter.as_deref()),
             next_marker: last.filter(|_| page.next.is_some()),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
@@ -170,13 +177,17 @@ impl Gateway {
         request: S3Request<ListObjectsV2Input>,
     ) -> S3Result<S3Response<ListObjectsV2Output>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List).await?;
-        let after = match input.continuation_token.as_deref() {
-            Some(token) => Some(untoken(token)?),
-            None => behind(input.start_after.as_deref()),
-        };
-        let asking = Asking {
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List)
+            .await?;
+        let after =
+            match input.continuation_token.as_deref() {
+                Some(token) => Some(parse_token(token).ok_or_else(|| {
+                    s3_error!(InvalidArgument, "The continuation token provided is incorrect")
+                })?),
+                None => behind(input.start_after.as_deref()),
+            };
+        let wanted = PageRequest {
             what: What::Objects,
             prefix: input.prefix.as_deref(),
             delimiter: input.delimiter.as_deref(),
@@ -184,11 +195,11 @@ impl Gateway {
             entries_max: input.max_keys,
             encoding: input.encoding_type.as_ref(),
         };
-        let page = self.page(&asked, asking).await?;
-        let owner = input.fetch_owner.unwrap_or(false).then_some(asked.bucket.owner.as_str());
+        let page = self.page(&access, wanted).await?;
+        let owner = input.fetch_owner.unwrap_or(false).then_some(access.bucket.owner.as_str());
         let output = ListObjectsV2Output {
             name: Some(input.bucket.clone()),
-            prefix: Some(page.told(input.prefix.as_deref().unwrap_or_default())),
+            prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
             max_keys: Some(page.entries_max),
             key_count: i32::try_from(page.entries.len()).ok(),
             continuation_token: input.continuation_token.clone(),
@@ -196,9 +207,9 @@ impl Gateway {
             next_continuation_token: page.next.as_ref().map(token),
             contents: Some(page.objects(owner)),
             common_prefixes: page.prefixes(),
-            delimiter: page.told_opt(input.delimiter.as_deref()),
+            delimiter: page.encoded_opt(input.delimiter.as_deref()),
             encoding_type: input.encoding_type.clone(),
-            start_after: page.told_opt(input.start_after.as_deref()),
+            start_after: page.encoded_opt(input.start_after.as_deref()),
             request_charged: None,
         };
         Ok(S3Response::new(output))
@@ -209,15 +220,16 @@ impl Gateway {
         request: S3Request<ListObjectVersionsInput>,
     ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List)
+            .await?;
         let within = named(input.version_id_marker.as_deref()).map(|marker| {
             let number = u64::from_str_radix(marker, 16).ok().map(Within::Version);
             number.ok_or_else(|| {
                 s3_error!(InvalidArgument, "version-id-marker is what a listing said, NextVersionIdMarker")
             })
         });
-        let asking = Asking {
+        let wanted = PageRequest {
             what: What::Versions,
             prefix: input.prefix.as_deref(),
             delimiter: input.delimiter.as_deref(),
@@ -225,21 +237,20 @@ impl Gateway {
             entries_max: input.max_keys,
             encoding: input.encoding_type.as_ref(),
         };
-        let page = self.page(&asked, asking).await?;
+        let page = self.page(&access, wanted).await?;
         let mut versions = Vec::new();
         let mut markers = Vec::new();
         for version in page.versions() {
-            let head = &version.head;
-            let key = Some(page.told(version.key.as_str()));
-            let version_id = Some(head.version_ref().to_string());
-            let (is_latest, owner) = (Some(version.current), Some(acl::owner(&asked.bucket.owner)));
-            let last_modified = Some(timestamp(head.modified_ms));
-            if head.marker {
+            let key = Some(page.encoded(version.key.as_str()));
+            let version_id = Some(version.version.to_string());
+            let (is_latest, owner) = (Some(version.current), Some(acl::owner(&access.bucket.owner)));
+            let last_modified = Some(timestamp(version.modified_ms));
+            if version.marker {
                 markers.push(DeleteMarkerEntry { is_latest, key, last_modified, owner, version_id });
             } else {
                 versions.push(ObjectVersion {
-                    e_tag: Some(told_etag(&head.etag)),
-                    size: i64::try_from(head.size_bytes).ok(),
+                    e_tag: Some(strong_etag(&version.etag)),
+                    size: i64::try_from(version.size_bytes).ok(),
                     storage_class: Some(ObjectVersionStorageClass::from_static(
                         ObjectVersionStorageClass::STANDARD,
                     )),
@@ -261,17 +272,17 @@ impl Gateway {
         });
         let output = ListObjectVersionsOutput {
             name: Some(input.bucket.clone()),
-            prefix: Some(page.told(input.prefix.as_deref().unwrap_or_default())),
-            key_marker: Some(page.told(input.key_marker.as_deref().unwrap_or_default())),
+            prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
+            key_marker: Some(page.encoded(input.key_marker.as_deref().unwrap_or_default())),
             version_id_marker: Some(input.version_id_marker.clone().unwrap_or_default()),
             max_keys: Some(page.entries_max),
             is_truncated: Some(page.next.is_some()),
-            next_key_marker: place.map(|place| page.told(place.key)),
+            next_key_marker: place.map(|place| page.encoded(place.key)),
             next_version_id_marker: next_version,
             versions: Some(versions),
             delete_markers: Some(markers),
             common_prefixes: page.prefixes(),
-            delimiter: page.told_opt(input.delimiter.as_deref()),
+            delimiter: page.encoded_opt(input.delimiter.as_deref()),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
         };
@@ -283,8 +294,9 @@ impl Gateway {
         request: S3Request<ListMultipartUploadsInput>,
     ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         let key_marker = named(input.key_marker.as_deref());
         // Without a key the upload is ignored.
         let within =
@@ -293,7 +305,7 @@ impl Gateway {
                 id.map(Within::Upload)
                     .map_err(|_| s3_error!(InvalidArgument, "upload-id-marker names no upload"))
             });
-        let asking = Asking {
+        let wanted = PageRequest {
             what: What::Uploads,
             prefix: input.prefix.as_deref(),
             delimiter: input.delimiter.as_deref(),
@@ -301,14 +313,14 @@ impl Gateway {
             entries_max: input.max_uploads,
             encoding: input.encoding_type.as_ref(),
         };
-        let page = self.page(&asked, asking).await?;
+        let page = self.page(&access, wanted).await?;
         let uploads = page.entries.iter().filter_map(|entry| match entry {
             Entry::Upload(upload) => Some(MultipartUpload {
-                key: Some(page.told(upload.key.as_str())),
+                key: Some(page.encoded(upload.key.as_str())),
                 upload_id: Some(upload.upload.to_string()),
                 initiated: Some(timestamp(upload.begun_ms)),
-                owner: Some(acl::owner(&asked.bucket.owner)),
-                initiator: Some(super::uploads::initiator(&asked.bucket.owner)),
+                owner: Some(acl::owner(&access.bucket.owner)),
+                initiator: Some(initiator(&access.bucket.owner)),
                 storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
                 ..MultipartUpload::default()
             }),
@@ -323,21 +335,78 @@ impl Gateway {
         });
         let output = ListMultipartUploadsOutput {
             bucket: Some(input.bucket.clone()),
-            prefix: Some(page.told(input.prefix.as_deref().unwrap_or_default())),
-            key_marker: Some(page.told(input.key_marker.as_deref().unwrap_or_default())),
+            prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
+            key_marker: Some(page.encoded(input.key_marker.as_deref().unwrap_or_default())),
             upload_id_marker: Some(input.upload_id_marker.clone().unwrap_or_default()),
-            next_key_marker: place.map(|place| page.told(place.key)),
+            next_key_marker: place.map(|place| page.encoded(place.key)),
             next_upload_id_marker: next_upload,
             max_uploads: Some(page.entries_max),
             is_truncated: Some(page.next.is_some()),
             uploads,
             common_prefixes: page.prefixes(),
-            delimiter: page.told_opt(input.delimiter.as_deref()),
+            delimiter: page.encoded_opt(input.delimiter.as_deref()),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
         };
         Ok(S3Response::new(output))
     }
+
+    pub(super) async fn list_parts(
+        &self,
+        request: S3Request<ListPartsInput>,
+    ) -> S3Result<S3Response<ListPartsOutput>> {
+        let input = &request.input;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        let id = upload_id(&input.upload_id)?;
+        let upload = self.sal.upload(&access.bucket, &input.key, id).await.map_err(error::upload)?;
+        let marker = input.part_number_marker.unwrap_or(0);
+        let after = u16::try_from(marker)
+            .map_err(|_| s3_error!(InvalidArgument, "part-number-marker is no number of a part"))?;
+        let max = input.max_parts.unwrap_or(PARTS_MAX);
+        let wanted = usize::try_from(max.min(PARTS_MAX))
+            .map_err(|_| s3_error!(InvalidArgument, "a page has no negative number of parts"))?;
+        let listed = self.sal.list_parts(&access.bucket, &input.key, id, after, wanted.max(1)).await;
+        let (mut listed, mut more) = listed.map_err(error::upload)?;
+        if wanted == 0 {
+            listed.clear();
+            more = false;
+        }
+        let next = listed.last().map(|(number, _)| i32::from(*number));
+        let checksum = wanted_checksum(&upload);
+        let output = ListPartsOutput {
+            bucket: Some(input.bucket.clone()),
+            key: Some(input.key.clone()),
+            upload_id: Some(input.upload_id.clone()),
+            parts: Some(listed.iter().map(|(number, part)| listed_part(*number, part)).collect()),
+            part_number_marker: Some(marker),
+            next_part_number_marker: next.or(Some(marker)),
+            max_parts: Some(max),
+            is_truncated: Some(more),
+            owner: Some(acl::owner(&access.bucket.owner)),
+            initiator: Some(initiator(&access.bucket.owner)),
+            storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+            checksum_algorithm: checksum
+                .map(|wanted| ChecksumAlgorithm::from_static(wanted.algorithm.name())),
+            checksum_type: checksum.map(|wanted| ChecksumType::from_static(wanted.kind.name())),
+            ..ListPartsOutput::default()
+        };
+        Ok(S3Response::new(output))
+    }
+}
+
+fn listed_part(number: u16, part: &Part) -> s3s::dto::Part {
+    let mut listed = s3s::dto::Part {
+        part_number: Some(i32::from(number)),
+        e_tag: Some(strong_etag(&part.etag)),
+        size: i64::try_from(part.size_bytes).ok(),
+        last_modified: Some(timestamp(part.modified_ms)),
+        ..s3s::dto::Part::default()
+    };
+    let kept = Kept::of(&part.attributes);
+    set_checksum!(listed, kept.as_ref());
+    listed
 }
 
 fn named(text: Option<&str>) -> Option<&str> {
@@ -356,13 +425,29 @@ fn behind_within(key: Option<&str>, within: Option<Within>) -> S3Result<Option<A
     }
 }
 
-/// Where a listing goes on, for a client that sends it back.
+/// The continuation token for a place: in hexadecimal the key with its length (u32, little-endian) before it, and the place in it.
 fn token(after: &After) -> String {
-    super::seal::hex(&after.encode())
+    let mut bytes = u32::try_from(after.key.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
+    bytes.extend_from_slice(after.key.as_bytes());
+    match after.within {
+        None => bytes.push(0),
+        Some(Within::Version(seq)) => bytes.extend([1, 0].into_iter().chain(seq.to_le_bytes())),
+        Some(Within::Upload(upload)) => bytes.extend([1, 1].into_iter().chain(upload.0)),
+        Some(Within::Hidden) => bytes.extend([1, 2]),
+    }
+    hex(&bytes)
 }
 
-fn untoken(token: &str) -> S3Result<After> {
-    let bytes = super::seal::unhex(token);
-    let after = bytes.and_then(|bytes| After::decode(&bytes).ok());
-    after.ok_or_else(|| s3_error!(InvalidArgument, "The continuation token provided is incorrect"))
+fn parse_token(token: &str) -> Option<After> {
+    let bytes = unhex(token)?;
+    let (len_bytes, rest) = bytes.split_first_chunk::<4>()?;
+    let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*len_bytes) as usize)?;
+    let within = match rest {
+        [0] => None,
+        [1, 0, seq @ ..] => Some(Within::Version(u64::from_le_bytes(seq.try_into().ok()?))),
+        [1, 1, upload @ ..] => Some(Within::Upload(Id(upload.try_into().ok()?))),
+        [1, 2] => Some(Within::Hidden),
+        _ => return None,
+    };
+    Some(After { key: String::from_utf8(key.to_vec()).ok()?, within })
 }

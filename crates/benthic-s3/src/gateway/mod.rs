@@ -6,28 +6,29 @@
 
 mod acl;
 mod auth;
-mod buckets;
+mod bucket;
 mod checksums;
+mod client_timeout;
+mod conditions;
 mod copy;
 mod cors;
 mod delete;
-mod download;
 mod error;
-mod forms;
-mod hosts;
+mod get;
 pub mod http;
 pub mod identity;
 mod list;
-pub mod lookups;
 pub mod metrics;
-mod objects;
-mod parts;
-mod patience;
+mod multipart;
+mod object_headers;
+mod post_form;
+mod put;
 pub mod seal;
 mod service;
+pub mod single_flight;
 mod tags;
-mod upload;
-mod uploads;
+mod versions;
+mod virtual_host;
 
 pub use http::{Limits, Server};
 
@@ -69,7 +70,7 @@ mod names {
 /// The operations of S3.
 pub struct Gateway {
     sal: Arc<dyn Sal>,
-    lookups: Arc<lookups::Lookups<Bucket>>,
+    bucket_reads: Arc<single_flight::SingleFlight<Bucket>>,
     metrics: Arc<metrics::Metrics>,
     environment: Environment,
     region: String,
@@ -83,14 +84,14 @@ impl Gateway {
         environment: Environment,
         region: String,
     ) -> Gateway {
-        let lookups = {
+        let bucket_reads = {
             let sal = Arc::clone(&sal);
-            lookups::Lookups::new(move |name| {
+            single_flight::SingleFlight::new(move |name| {
                 let sal = Arc::clone(&sal);
                 async move { sal.bucket(&name).await }
             })
         };
-        Gateway { sal, lookups, metrics, environment, region }
+        Gateway { sal, bucket_reads, metrics, environment, region }
     }
 
     /// Changes a bucket's record, again if somebody else does so at the same time.

@@ -45,7 +45,7 @@ operations! {
     list_object_versions: ListObjectVersionsInput -> ListObjectVersionsOutput = list_versions;
     list_objects: ListObjectsInput -> ListObjectsOutput = list;
     list_objects_v2: ListObjectsV2Input -> ListObjectsV2Output = list_v2;
-    list_parts: ListPartsInput -> ListPartsOutput = parts;
+    list_parts: ListPartsInput -> ListPartsOutput = list_parts;
     put_bucket_acl: PutBucketAclInput -> PutBucketAclOutput = set_bucket_acl;
     put_bucket_cors: PutBucketCorsInput -> PutBucketCorsOutput = set_cors;
     put_bucket_tagging: PutBucketTaggingInput -> PutBucketTaggingOutput = set_bucket_tags;

@@ -1,7 +1,7 @@
 //! Tags of objects and buckets.
 
-use super::auth::{Asked, Wants};
-use super::objects::told_version;
+use super::auth::{Authorized, Wants};
+use super::versions::version_field;
 use super::{Gateway, UPDATES_MAX, error, names};
 use crate::sal::{Attributes, Object};
 use benthic_core::ErrorKind;
@@ -92,10 +92,11 @@ impl Gateway {
         request: S3Request<GetObjectTaggingInput>,
     ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
-        let object = self.visible(&asked, &input.key, input.version_id.as_deref()).await?;
-        let version_id = told_version(asked.bucket.versioning, object.version);
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
+        let version_id = version_field(access.bucket.versioning, object.version);
         Ok(S3Response::new(GetObjectTaggingOutput { tag_set: tag_set(&object.attributes)?, version_id }))
     }
 
@@ -104,11 +105,12 @@ impl Gateway {
         request: S3Request<PutObjectTaggingInput>,
     ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         let pairs = checked(unchecked(&input.tagging.tag_set), OBJECT_TAGS_MAX)?;
-        let object = self.tag(&asked, &input.key, input.version_id.as_deref(), &pairs).await?;
-        let version_id = told_version(asked.bucket.versioning, object.version);
+        let object = self.tag(&access, &input.key, input.version_id.as_deref(), &pairs).await?;
+        let version_id = version_field(access.bucket.versioning, object.version);
         Ok(S3Response::new(PutObjectTaggingOutput { version_id }))
     }
 
@@ -117,19 +119,26 @@ impl Gateway {
         request: S3Request<DeleteObjectTaggingInput>,
     ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
-        let object = self.tag(&asked, &input.key, input.version_id.as_deref(), &Pairs::new()).await?;
-        let version_id = told_version(asked.bucket.versioning, object.version);
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        let object = self.tag(&access, &input.key, input.version_id.as_deref(), &Pairs::new()).await?;
+        let version_id = version_field(access.bucket.versioning, object.version);
         Ok(S3Response::new(DeleteObjectTaggingOutput { version_id }))
     }
 
-    async fn tag(&self, asked: &Asked, key: &str, version: Option<&str>, pairs: &Pairs) -> S3Result<Object> {
+    async fn tag(
+        &self,
+        access: &Authorized,
+        key: &str,
+        version: Option<&str>,
+        pairs: &Pairs,
+    ) -> S3Result<Object> {
         for _ in 0..UPDATES_MAX {
-            let object = self.visible(asked, key, version).await?;
+            let object = self.visible(access, key, version).await?;
             let mut attributes = object.attributes.clone();
             set(&mut attributes, pairs)?;
-            match self.sal.set_attributes(&asked.bucket, &object, attributes).await {
+            match self.sal.set_attributes(&access.bucket, &object, attributes).await {
                 Err(failure) if failure.kind() == ErrorKind::Conflict => {}
                 result => return result.map(|()| object).map_err(error::object),
             }
@@ -142,9 +151,10 @@ impl Gateway {
         request: S3Request<GetBucketTaggingInput>,
     ) -> S3Result<S3Response<GetBucketTaggingOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
-        let tag_set = tag_set(&asked.bucket.attributes)?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        let tag_set = tag_set(&access.bucket.attributes)?;
         if tag_set.is_empty() {
             return Err(s3_error!(NoSuchTagSet));
         }
@@ -156,10 +166,11 @@ impl Gateway {
         request: S3Request<PutBucketTaggingInput>,
     ) -> S3Result<S3Response<PutBucketTaggingOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         let pairs = pairs(&input.tagging.tag_set)?;
-        self.change_bucket(asked.bucket, |bucket| set(&mut bucket.attributes, &pairs)).await?;
+        self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &pairs)).await?;
         Ok(S3Response::new(PutBucketTaggingOutput::default()))
     }
 
@@ -168,9 +179,10 @@ impl Gateway {
         request: S3Request<DeleteBucketTaggingInput>,
     ) -> S3Result<S3Response<DeleteBucketTaggingOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
-        self.change_bucket(asked.bucket, |bucket| set(&mut bucket.attributes, &Pairs::new())).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &Pairs::new())).await?;
         Ok(S3Response::new(DeleteBucketTaggingOutput::default()))
     }
 }

@@ -1,13 +1,12 @@
 //! Buckets: made, changed, deleted.
 
 use super::PoolSal;
-use super::call::all;
 use super::directory::{
     Limbo, Record, Swap, bucket_key, check_most, check_name, decode_bucket, limbo_key, name_in, owner_key,
 };
-use crate::environment::draw_id;
+use super::shard_call::all;
 use crate::sal::limits::{BUCKET_ATTRIBUTES_BYTES_MAX, BUCKET_NAME_BYTES_MAX, SHARDS_MAX};
-use crate::sal::{Bucket, BucketCheck, Buckets, NewBucket, Usage, Versioning};
+use crate::sal::{Bucket, BucketCheck, Buckets, Id, NewBucket, Usage, Versioning};
 use async_trait::async_trait;
 use benthic_classes::bucket::codec::Version;
 use benthic_classes::bucket::wire::{Gate, Init};
@@ -97,7 +96,7 @@ impl Buckets for PoolSal {
             .with("shards_max", SHARDS_MAX));
         }
         let bucket = Bucket {
-            id: draw_id(&self.options.environment)?,
+            id: Id::draw(&self.options.environment)?,
             created_ms: self.now_ms(),
             shards,
             revision: 1,
@@ -121,7 +120,7 @@ impl Buckets for PoolSal {
         let in_the_making = Swap { key: limbo_key(bucket.id), expected: None, new: Some(limbo.encode()) };
         self.directory_swap(&[name, in_the_making]).await.map_err(taken)?;
         let objects = self.shards(bucket.id, shards)?;
-        let inits: Vec<Init> = (0..shards).map(|shard| Init { bucket: bucket.id, shard }).collect();
+        let inits: Vec<Init> = (0..shards).map(|shard| Init { bucket: bucket.id.into(), shard }).collect();
         let calls = objects.iter().zip(&inits).map(|(object, init)| self.call(object, "init", init));
         all(calls.collect()).await?;
         let swaps = [
@@ -194,9 +193,9 @@ impl Buckets for PoolSal {
     async fn usage(&self, bucket: &Bucket) -> Result<Usage> {
         let shards = self.shards(bucket.id, bucket.shards)?;
         let headers = all(shards.iter().map(|shard| self.header(shard)).collect()).await?;
-        let mut usage = Usage::default();
+        let mut usage = benthic_classes::bucket::state::Usage::default();
         headers.iter().for_each(|header| usage.add(&header.usage));
-        Ok(usage)
+        Ok(Usage::from(&usage))
     }
 
     async fn check_bucket(&self, bucket: &Bucket) -> Result<BucketCheck> {

@@ -1,10 +1,12 @@
 //! The check of a bucket: all that its index says, against itself and against the data.
 
 use super::PoolSal;
-use super::call::{all, omap_range};
-use crate::sal::{Bucket, BucketCheck, Id, Manifest, Part, Segment, Usage};
+use super::shard_call::{all, omap_range};
+use crate::sal::{Bucket, BucketCheck, Id, VersionId};
 use benthic_classes::bucket::keys;
-use benthic_classes::bucket::state::{Body, Chunks, Current, Garbage, Head, Write};
+use benthic_classes::bucket::state::{
+    Body, Chunks, Current, Garbage, Head, Manifest, Part, Segment, Usage, Write,
+};
 use benthic_core::codec::Wire;
 use benthic_core::{ErrorKind, ListRequest, Namespaces, ObjectId, Result};
 use bytes::Bytes;
@@ -26,18 +28,19 @@ struct Contents {
 /// What a check found so far.
 #[derive(Default)]
 struct Found {
-    check: BucketCheck,
+    findings: Vec<String>,
+    usage: Usage,
     /// Data objects of this bucket that the index knows, by their write: so many.
     known: BTreeMap<Id, u32>,
 }
 
 impl Found {
     fn report(&mut self, finding: String) {
-        self.check.findings.push(finding);
+        self.findings.push(finding);
     }
 
     fn know(&mut self, chunks: Chunks) {
-        let count = self.known.entry(chunks.write).or_default();
+        let count = self.known.entry(chunks.write.into()).or_default();
         *count = chunks.count.max(*count);
     }
 }
@@ -47,7 +50,7 @@ impl PoolSal {
         let mut found = Found::default();
         // Listed before the index is read: what a writer adds in between is no orphan.
         let there = self.data_objects(bucket).await?;
-        found.check.data_objects = there.len() as u64;
+        let data_objects = there.len() as u64;
         for shard in self.shards(bucket.id, bucket.shards)? {
             self.check_shard(bucket, &shard, &mut found).await?;
         }
@@ -61,7 +64,7 @@ impl PoolSal {
                 found.report(format!("nothing refers to a data object object={name}"));
             }
         }
-        Ok(found.check)
+        Ok(BucketCheck { usage: (&found.usage).into(), data_objects, findings: found.findings })
     }
 
     async fn data_objects(&self, bucket: &Bucket) -> Result<Vec<String>> {
@@ -142,7 +145,7 @@ impl PoolSal {
                 shard.name()
             ));
         }
-        found.check.usage.add(&usage);
+        found.usage.add(&usage);
         Ok(())
     }
 
@@ -155,7 +158,7 @@ impl PoolSal {
         contents: &mut Contents,
         found: &mut Found,
     ) -> Result<()> {
-        let whose = format!("key={key:?} version={}", head.version_ref());
+        let whose = format!("key={key:?} version={}", VersionId::from(head.version_ref()));
         let body: Option<Body> = match &head.body {
             _ if head.marker => return Ok(()),
             Some(body) => Some(body.clone()),
@@ -182,7 +185,7 @@ impl PoolSal {
                 if self.shard_value::<bool>(&home, tag).await?.is_none() {
                     found.report(format!("shared data do not know of a reference {whose}"));
                 }
-                group.bucket
+                group.bucket.into()
             }
         };
         self.check_data(home, &segments, &whose, found).await
@@ -254,7 +257,7 @@ impl Contents {
             }
             keys::UPLOAD => {
                 let Some(upload) = keys::id_at_end(key) else { return Ok(None) };
-                self.uploads.insert(upload);
+                self.uploads.insert(upload.into());
             }
             keys::PART => {
                 let Some(upload) = id(0) else { return Ok(None) };
@@ -275,7 +278,7 @@ impl Contents {
             keys::WRITE => {
                 let Some(write) = id(0) else { return Ok(None) };
                 if let Write::Intent(intent) = Write::from_stored(value)? {
-                    self.may_be_there.push(Chunks { write, count: intent.chunks });
+                    self.may_be_there.push(Chunks { write: write.into(), count: intent.chunks });
                 }
             }
             keys::GARBAGE => {

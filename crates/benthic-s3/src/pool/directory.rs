@@ -9,11 +9,12 @@
 //! | `l` and an id | [Limbo]: shards that no bucket has, or not yet |
 
 use super::PoolSal;
-use super::call::omap_range;
+use super::shard_call::omap_range;
 use crate::sal::limits::{RECORD_BYTES_MAX, RECORD_CHANGES_MAX, RECORD_NAME_BYTES_MAX};
-use crate::sal::{Attributes, Bucket, Id, Quota, RecordChange, RecordKind, Records, Versioning};
+use crate::sal::{Attributes, Bucket, Id, Quota, RecordChange, RecordKind, Records};
 use async_trait::async_trait;
-use benthic_classes::bucket::codec::Version;
+use benthic_classes::bucket::codec::{self, Version};
+use benthic_classes::bucket::wire::Mode;
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp};
 use bytes::Bytes;
@@ -29,7 +30,7 @@ benthic_classes::wire! {
         /// Of this form.
         pub version: Version,
         /// As [`Bucket::id`].
-        pub id: Id,
+        pub id: codec::Id,
         /// As [`Bucket::owner`].
         pub owner: String,
         /// As [`Bucket::created_ms`].
@@ -41,7 +42,7 @@ benthic_classes::wire! {
         /// As [`Bucket::deleting_ms`].
         pub deleting_ms: Option<u64>,
         /// As [`Bucket::versioning`].
-        pub versioning: Versioning,
+        pub versioning: Mode,
         /// As [`Quota::objects_max`].
         pub objects_max: Option<u64>,
         /// As [`Quota::bytes_max`].
@@ -66,13 +67,13 @@ impl Record {
     pub(super) fn of(bucket: &Bucket) -> Record {
         Record {
             version: Version,
-            id: bucket.id,
+            id: bucket.id.into(),
             owner: bucket.owner.clone(),
             created_ms: bucket.created_ms,
             shards: bucket.shards,
             revision: bucket.revision,
             deleting_ms: bucket.deleting_ms,
-            versioning: bucket.versioning,
+            versioning: bucket.versioning.into(),
             objects_max: bucket.quota.objects_max,
             bytes_max: bucket.quota.bytes_max,
             attributes: bucket.attributes.clone(),
@@ -82,13 +83,13 @@ impl Record {
     pub(super) fn into_bucket(self, name: String) -> Bucket {
         Bucket {
             name,
-            id: self.id,
+            id: self.id.into(),
             owner: self.owner,
             created_ms: self.created_ms,
             shards: self.shards,
             revision: self.revision,
             deleting_ms: self.deleting_ms,
-            versioning: self.versioning,
+            versioning: self.versioning.into(),
             quota: Quota { objects_max: self.objects_max, bytes_max: self.bytes_max },
             attributes: self.attributes,
         }

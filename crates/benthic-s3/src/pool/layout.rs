@@ -1,6 +1,6 @@
 //! Where things are: shards, and the objects that data are in.
 
-use benthic_classes::bucket::codec::Id;
+use crate::sal::Id;
 use benthic_core::{ObjectId, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -43,8 +43,8 @@ impl Names {
     }
 
     /// A shard.
-    pub fn shard(&self, bucket: Id, shard: u32) -> Result<ObjectId> {
-        self.index(format!("index.{bucket}.{shard}"))
+    pub fn shard(&self, bucket: impl Into<Id>, shard: u32) -> Result<ObjectId> {
+        self.index(format!("index.{}.{shard}", bucket.into()))
     }
 
     /// The namespace of a bucket's data.
@@ -53,7 +53,7 @@ impl Names {
     }
 
     /// An object of data.
-    pub fn chunk(&self, bucket: Id, write: Id, number: u32) -> Result<ObjectId> {
-        ObjectId::in_namespace(self.data_namespace(bucket), format!("{write}.{number}"))
+    pub fn chunk(&self, bucket: Id, write: impl Into<Id>, number: u32) -> Result<ObjectId> {
+        ObjectId::in_namespace(self.data_namespace(bucket), format!("{}.{number}", write.into()))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::PoolSal;
 use crate::sal::{After, Bucket, Entry, List, Listed};
+use benthic_classes::bucket::wire;
 use benthic_core::{ObjectId, Result};
 use futures::future::try_join_all;
 use std::collections::VecDeque;
@@ -21,7 +22,7 @@ struct Cursor {
 
 impl PoolSal {
     pub(super) async fn list_shards(&self, bucket: &Bucket, list: &List) -> Result<Listed> {
-        list.check()?;
+        wire::List::from(list).check()?;
         let entries_max = list.entries_max as usize;
         // A shard's share and some more; one that has more of what is asked for is asked again, for twice as much.
         let share = list.entries_max / bucket.shards.max(1);
@@ -57,11 +58,11 @@ impl PoolSal {
 
     async fn fill(&self, cursor: &mut Cursor, list: &List) -> Result<()> {
         let input = List { after: cursor.after.take(), entries_max: cursor.page_entries, ..list.clone() };
-        let page: Listed = self.ask(&cursor.shard, "list", &input).await?;
+        let page: wire::Listed = self.ask(&cursor.shard, "list", &wire::List::from(&input)).await?;
         cursor.page_entries = cursor.page_entries.saturating_mul(2).min(list.entries_max);
-        cursor.entries = page.entries.into();
+        cursor.entries = page.entries.into_iter().map(Entry::from).collect();
         cursor.at_end = page.next.is_none();
-        cursor.after = page.next;
+        cursor.after = page.next.map(After::from);
         Ok(())
     }
 }

@@ -5,26 +5,25 @@
 //! and removed whole; so the pool of data may be erasure-coded. No operation here changes two objects at once:
 //! docs/design/0006 has the order of the writes and the repair of each.
 
-mod ahead;
 mod buckets;
-mod call;
 mod check;
-mod collect;
+mod convert;
 mod directory;
+mod garbage;
 mod layout;
 mod list;
 mod objects;
+mod prefetch;
 mod reader;
-mod reserved;
+mod reserved_intents;
+mod shard_call;
 mod uploads;
 mod writer;
 
-use crate::sal::{Capabilities, Sal};
-use ahead::Guesses;
-use benthic_core::Environment;
-use benthic_core::{Pool, Result, WriteOp};
+use benthic_core::{Environment, Pool, Result, WriteOp};
 use layout::Names;
-use reserved::Reserved;
+use prefetch::Guesses;
+use reserved_intents::Reserved;
 use std::sync::Arc;
 
 /// The namespace of the index, if nobody says another.
@@ -96,11 +95,5 @@ impl PoolSal {
     /// By the clock that never goes back.
     fn monotonic_ms(&self) -> u64 {
         self.options.environment.clock.monotonic_ms()
-    }
-}
-
-impl Sal for PoolSal {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { versioning: true, uploads: true, shared_copies: true, quotas: true }
     }
 }

@@ -1,20 +1,18 @@
 //! Objects: looked up, copied, deleted.
 
-use super::call::{REPEATED, done_anyway};
-use super::reader::PoolReader;
-use super::reserved::Intent;
+use super::reader::{PoolReader, home, manifest};
+use super::reserved_intents::Intent;
+use super::shard_call::{CallFailure, done_anyway};
 use super::writer::PoolWriter;
 use super::{PoolSal, layout};
-use crate::environment::draw_id;
 use crate::sal::{
-    Ahead, Attributes, Bucket, Buckets, Delete, Deleted, Finish, List, Listed, Manifest, Object, Objects,
-    PartOf, Reader, VersionId, Versioning, Writer, Written,
+    Attributes, Bucket, Buckets, Delete, Deleted, Finish, Id, List, Listed, Object, Objects, PartOf,
+    Prefetch, Reader, VersionId, Versioning, Writer, Written,
 };
 use async_trait::async_trait;
-use benthic_classes::bucket::codec::Id;
-use benthic_classes::bucket::state::{Body, Group, Head, Release};
+use benthic_classes::bucket::state::{Body, Group, Head, Manifest, Release};
 use benthic_classes::bucket::wire::{self, Begin, Get, Put, Reserve, SetAttributes, Share, Sweep, Unshare};
-use benthic_core::{Error, ErrorKind, ObjectId, Result};
+use benthic_core::{Error, ErrorKind, ObjectId, Reason, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,27 +33,27 @@ impl PoolSal {
         let begun_ms = self.monotonic_ms();
         let reserve = match needs_intent && self.reserved.is_wanted(&shard, begun_ms) {
             true => Some(Reserve {
-                write: draw_id(&self.options.environment)?,
+                write: Id::draw(&self.options.environment)?.into(),
                 expires_ms: self.now_ms().saturating_add(self.options.lease_ms),
             }),
             false => None,
         };
         let put = Put {
             times: self.times(),
-            write,
+            write: write.into(),
             key: key.to_owned(),
-            condition: finish.condition,
-            mode: bucket.versioning,
+            condition: finish.condition.into(),
+            mode: bucket.versioning.into(),
             etag: finish.etag,
             body: Body { manifest, attributes: finish.attributes },
             reserve,
         };
         match self.call_open(bucket, &shard, "put", &put).await {
-            Err(error) if needs_intent => return Err(self.explain(&shard, write, error).await),
-            result => result?,
+            Err(failure) if needs_intent => return Err(self.explain(&shard, write, failure).await),
+            result => result.map_err(CallFailure::into_error)?,
         }
         if let Some(Reserve { write, .. }) = reserve {
-            self.reserved.keep(&shard, Intent { write, begun_ms });
+            self.reserved.keep(&shard, Intent { write: write.into(), begun_ms });
         }
         let version = self.written_version(bucket, &shard, write).await.map_err(done_anyway)?;
         Ok(Written { version, size_bytes, write })
@@ -75,19 +73,19 @@ impl PoolSal {
         let outcome = outcome.ok_or_else(|| {
             Error::new(ErrorKind::Internal, "what a write did was forgotten at once; keep outcomes longer")
         })?;
-        Ok(if outcome.null { VersionId::Null } else { VersionId::Seq(outcome.seq) })
+        Ok(VersionId::from(&outcome))
     }
 
     /// A conflict of a write with an intent can mean a condition, or a lease that ended.
-    pub(super) async fn explain(&self, shard: &ObjectId, write: Id, error: Error) -> Error {
+    pub(super) async fn explain(&self, shard: &ObjectId, write: Id, failure: CallFailure) -> Error {
+        let was_retried = failure.was_retried;
+        let error = failure.into_error();
         if error.kind() != ErrorKind::Conflict {
             return error;
         }
         match self.known_write(shard, write).await {
-            // It may have been done by the call whose answer was lost, and be forgotten since.
-            Ok(None) if error.context().any(|(key, _)| key == REPEATED) => {
-                error.with_kind(ErrorKind::OutcomeUnknown)
-            }
+            // The attempt whose answer was lost may have done it, and the outcome may be forgotten since.
+            Ok(None) if was_retried => error.with_kind(ErrorKind::OutcomeUnknown),
             Ok(None) => error.with_kind(ErrorKind::Unavailable),
             _ => error,
         }
@@ -95,7 +93,7 @@ impl PoolSal {
 
     /// Gives up a write that is not visible. What fails here is done when the lease ends.
     pub(super) async fn give_up(&self, shard: &ObjectId, write: Id) {
-        let sweep = Sweep { now_ms: self.now_ms(), writes: vec![write], given_up: true };
+        let sweep = Sweep { now_ms: self.now_ms(), writes: vec![write.into()], given_up: true };
         if let Err(error) = self.call(shard, "sweep", &sweep).await {
             tracing::debug!(%error, "a write could not be given up; it will be collected");
         }
@@ -113,7 +111,7 @@ impl PoolSal {
         let objects = usage.versions.saturating_add(objects);
         let over = |max: Option<u64>, wanted| max.is_some_and(|max| wanted > max);
         if over(quota.objects_max, objects) || over(quota.bytes_max, bytes) {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the bucket's quota does not allow it")
+            return Err(Error::because(Reason::QuotaExceeded, "the bucket's quota does not allow it")
                 .with("bucket", &bucket.name)
                 .with("objects", objects)
                 .with("bytes", bytes));
@@ -123,8 +121,12 @@ impl PoolSal {
 
     /// Makes a write refer to the data of an object.
     async fn share(&self, group: Group, write: Id, object: &Object) -> Result<()> {
-        let share =
-            Share { group: group.write, tag: write, key: object.key.clone(), version: object.version };
+        let share = Share {
+            group: group.write,
+            tag: write.into(),
+            key: object.key.clone(),
+            version: object.version.into(),
+        };
         self.call(&self.names.shard(group.bucket, group.shard)?, "share", &share).await
     }
 
@@ -141,24 +143,21 @@ impl PoolSal {
     }
 }
 
-/// The bucket that the data of an object were written to.
-pub(super) fn home(bucket: &Bucket, object: &Object) -> Id {
-    object.manifest.shared.map_or(bucket.id, |group| group.bucket)
-}
-
 fn object(key: &str, head: Head) -> Object {
-    let Body { manifest, attributes } = head.body.clone().unwrap_or_default();
+    let version = head.version_ref().into();
+    let Body { manifest, attributes } = head.body.unwrap_or_default();
     Object {
         key: key.to_owned(),
-        version: head.version_ref(),
+        version,
         marker: head.marker,
         size_bytes: head.size_bytes,
         modified_ms: head.modified_ms,
         etag: head.etag,
         attributes,
         revision: head.revision,
-        write: head.write,
-        manifest,
+        write: head.write.into(),
+        part_bytes: manifest.segments.iter().map(|segment| segment.len_bytes).collect(),
+        location: Arc::new(manifest),
     }
 }
 
@@ -166,13 +165,13 @@ fn object(key: &str, head: Head) -> Object {
 impl Objects for PoolSal {
     async fn object(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Result<Object> {
         wire::check_key(key)?;
-        let get = Get { key: key.to_owned(), version };
+        let get = Get { key: key.to_owned(), version: version.map(Into::into) };
         let head: Head = self.ask(&self.shard_of(bucket, key)?, "get", &get).await?;
         Ok(object(key, head))
     }
 
-    async fn object_ahead(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<Ahead>)> {
-        self.look_up_ahead(bucket, key).await
+    async fn object_with_prefetch(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<Prefetch>)> {
+        self.look_up_and_prefetch(bucket, key).await
     }
 
     async fn read(
@@ -180,12 +179,13 @@ impl Objects for PoolSal {
         bucket: &Bucket,
         object: &Object,
         range: Range<u64>,
-        ahead: Option<Ahead>,
+        prefetch: Option<Prefetch>,
     ) -> Result<Box<dyn Reader>> {
         object.check_range(&range)?;
         let (pool, names) = (Arc::clone(&self.data), self.names.clone());
-        let home = home(bucket, object);
-        Ok(Box::new(PoolReader::new(pool, names, home, &object.manifest, range, ahead, &self.options)))
+        let manifest = manifest(object)?;
+        let home = home(bucket, manifest);
+        Ok(Box::new(PoolReader::new(pool, names, home, manifest, range, prefetch, &self.options)))
     }
 
     async fn write(
@@ -215,20 +215,21 @@ impl Objects for PoolSal {
             return Err(Error::new(ErrorKind::NotFound, "a delete marker cannot be copied"));
         }
         self.check_quota(bucket, 1, source.size_bytes).await?;
-        let write = draw_id(&self.options.environment)?;
-        if source.manifest.segments.is_empty() {
+        let write = Id::draw(&self.options.environment)?;
+        let Manifest { shared, segments } = manifest(source)?.clone();
+        if segments.is_empty() {
             return self.put(bucket, key, write, Manifest::default(), finish).await;
         }
-        let group = source.manifest.shared.unwrap_or(Group {
-            bucket: from.id,
+        let group = shared.unwrap_or(Group {
+            bucket: from.id.into(),
             shard: layout::shard_of(&source.key, from.shards),
-            write: source.write,
+            write: source.write.into(),
         });
         let shard = self.shard_of(bucket, key)?;
         let expires_ms = self.now_ms().saturating_add(self.options.lease_ms);
-        let begin = Begin { write, expires_ms, chunks: 0, shared: Some(group) };
-        self.call_open(bucket, &shard, "begin", &begin).await?;
-        let manifest = Manifest { shared: Some(group), segments: source.manifest.segments.clone() };
+        let begin = Begin { write: write.into(), expires_ms, chunks: 0, shared: Some(group) };
+        self.call_open(bucket, &shard, "begin", &begin).await.map_err(CallFailure::into_error)?;
+        let manifest = Manifest { shared: Some(group), segments };
         let result = match self.share(group, write, source).await {
             Ok(()) => self.put(bucket, key, write, manifest, finish).await,
             Err(error) => Err(error),
@@ -236,7 +237,7 @@ impl Objects for PoolSal {
         if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::OutcomeUnknown) {
             self.give_up(&shard, write).await;
             // If the lease ended before the reference was made, what it left was collected before too.
-            if let Err(error) = self.release(&Release { group, tag: write }).await {
+            if let Err(error) = self.release(&Release { group, tag: write.into() }).await {
                 tracing::warn!(%error, %write, "a reference of a copy that failed could not be taken away");
             }
         }
@@ -246,38 +247,40 @@ impl Objects for PoolSal {
     async fn set_attributes(&self, bucket: &Bucket, object: &Object, attributes: Attributes) -> Result<()> {
         let input = SetAttributes {
             key: object.key.clone(),
-            version: object.version,
-            write: object.write,
+            version: object.version.into(),
+            write: object.write.into(),
             revision: object.revision,
             attributes,
         };
         let shard = self.shard_of(bucket, &object.key)?;
-        self.call_open(bucket, &shard, "set_attributes", &input).await.map_err(|error| {
-            // It may have been done, and then undone by somebody else.
-            if error.context().any(|(key, _)| key == REPEATED) { done_anyway(error) } else { error }
+        self.call_open(bucket, &shard, "set_attributes", &input).await.map_err(|failure| {
+            let was_retried = failure.was_retried;
+            // The first attempt may have succeeded, and another gateway may have changed them again.
+            let error = failure.into_error();
+            if was_retried { done_anyway(error) } else { error }
         })
     }
 
     async fn delete(&self, bucket: &Bucket, delete: &Delete) -> Result<Deleted> {
         wire::check_key(&delete.key)?;
-        let write = draw_id(&self.options.environment)?;
+        let write = Id::draw(&self.options.environment)?;
         let shard = self.shard_of(bucket, &delete.key)?;
         self.guesses.forget(bucket.id, &delete.key);
         let input = wire::Delete {
             times: self.times(),
-            write,
+            write: write.into(),
             key: delete.key.clone(),
-            version: delete.version,
-            condition: delete.condition.clone(),
-            mode: bucket.versioning,
+            version: delete.version.map(Into::into),
+            condition: delete.condition.clone().into(),
+            mode: bucket.versioning.into(),
         };
-        self.call_open(bucket, &shard, "delete", &input).await?;
+        self.call_open(bucket, &shard, "delete", &input).await.map_err(CallFailure::into_error)?;
         if delete.version.is_none() && bucket.versioning == Versioning::Off {
             return Ok(Deleted::default());
         }
         let outcome = self.outcome(&shard, write).await.map_err(done_anyway)?;
         Ok(outcome.map_or(Deleted::default(), |outcome| Deleted {
-            version: Some(if outcome.null { VersionId::Null } else { VersionId::Seq(outcome.seq) }),
+            version: Some(VersionId::from(&outcome)),
             marker: outcome.marker,
         }))
     }

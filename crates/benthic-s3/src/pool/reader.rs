@@ -2,8 +2,9 @@
 
 use super::Options;
 use super::layout::Names;
-use crate::sal::{Ahead, Id, Manifest, Object, Reader, Segment};
+use crate::sal::{Bucket, Id, Object, Prefetch, Reader};
 use async_trait::async_trait;
+use benthic_classes::bucket::state::{Manifest, Segment};
 use benthic_core::{Clock, Error, ErrorKind, ObjectId, Pool, Result};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -20,8 +21,8 @@ pub(super) struct PoolReader {
     names: Names,
     bucket: Id,
     pieces: Pieces,
-    /// What is on its way already, which may be the first piece.
-    begun: Option<Ahead>,
+    /// May be of the first piece.
+    prefetch: Option<Prefetch>,
     ahead: FuturesOrdered<BoxFuture<'static, Result<Bytes>>>,
     reads_ahead: usize,
     clock: Arc<dyn Clock>,
@@ -39,14 +40,15 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Whether this is what is on its way.
-    fn is_begun(&self, begun: &Ahead) -> bool {
-        (self.write, self.chunk, self.offset_bytes, self.len_bytes) == (begun.write, 0, 0, begun.len_bytes)
+    /// Whether a prefetch is of this piece.
+    fn is_prefetched(&self, prefetch: &Prefetch) -> bool {
+        let first = (prefetch.write, 0, 0, prefetch.len_bytes);
+        (self.write, self.chunk, self.offset_bytes, self.len_bytes) == first
     }
 }
 
-/// What of the segments is still to be read.
-struct Pieces {
+/// Iterates over the pieces in which a range is read.
+pub(super) struct Pieces {
     segments: std::vec::IntoIter<Segment>,
     /// The segment, and what of it.
     now: Option<(Segment, Range<u64>)>,
@@ -72,7 +74,7 @@ impl Iterator for Pieces {
                 self.piece_bytes = (self.piece_bytes * 2).min(PIECE_BYTES_MAX);
                 let chunk = u32::try_from(range.start / chunk_bytes).ok()?;
                 range.start += len_bytes;
-                return Some(Piece { write: segment.write, chunk, offset_bytes, len_bytes });
+                return Some(Piece { write: segment.write.into(), chunk, offset_bytes, len_bytes });
             }
             if self.left_bytes == 0 {
                 return None;
@@ -87,7 +89,22 @@ impl Iterator for Pieces {
     }
 }
 
-fn pieces(manifest: &Manifest, range: Range<u64>) -> Pieces {
+/// Where the data of an object are.
+///
+/// # Errors
+/// `InvalidArgument` if another driver gave the object.
+pub(super) fn manifest(object: &Object) -> Result<&Manifest> {
+    let manifest = object.location.downcast_ref();
+    manifest.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the object is of another driver"))
+}
+
+/// The bucket that the data of an object of `bucket` were written to.
+pub(super) fn home(bucket: &Bucket, manifest: &Manifest) -> Id {
+    manifest.shared.map_or(bucket.id, |group| group.bucket.into())
+}
+
+/// The pieces in which a range of an object is read.
+pub(super) fn pieces(manifest: &Manifest, range: Range<u64>) -> Pieces {
     Pieces {
         segments: manifest.segments.clone().into_iter(),
         now: None,
@@ -97,11 +114,6 @@ fn pieces(manifest: &Manifest, range: Range<u64>) -> Pieces {
     }
 }
 
-/// The first piece of an object.
-pub(super) fn first_piece(object: &Object) -> Option<Piece> {
-    pieces(&object.manifest, object.all()).next()
-}
-
 impl PoolReader {
     pub fn new(
         pool: Arc<dyn Pool>,
@@ -109,7 +121,7 @@ impl PoolReader {
         bucket: Id,
         manifest: &Manifest,
         range: Range<u64>,
-        begun: Option<Ahead>,
+        prefetch: Option<Prefetch>,
         options: &Options,
     ) -> PoolReader {
         let clock = Arc::clone(&options.environment.clock);
@@ -118,7 +130,7 @@ impl PoolReader {
             names,
             bucket,
             pieces: pieces(manifest, range),
-            begun,
+            prefetch,
             ahead: FuturesOrdered::new(),
             reads_ahead: options.reads_ahead,
             begun_ms: clock.monotonic_ms(),
@@ -158,8 +170,8 @@ impl Reader for PoolReader {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         while self.ahead.len() <= self.reads_ahead {
             let Some(piece) = self.pieces.next() else { break };
-            if let Some(begun) = self.begun.take_if(|begun| piece.is_begun(begun)) {
-                self.ahead.push_back(begun.data);
+            if let Some(prefetch) = self.prefetch.take_if(|prefetch| piece.is_prefetched(prefetch)) {
+                self.ahead.push_back(prefetch.data);
                 continue;
             }
             let object = self.names.chunk(self.bucket, piece.write, piece.chunk)?;

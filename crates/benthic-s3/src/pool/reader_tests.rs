@@ -1,8 +1,9 @@
 use super::{Piece, pieces};
-use crate::sal::{Id, Manifest, Segment};
+use crate::sal::Id;
+use benthic_classes::bucket::state::{Manifest, Segment};
 
 fn segment(number: u8, len_bytes: u64, chunk_bytes: u32) -> Segment {
-    Segment { write: Id([number; 16]), len_bytes, chunk_bytes }
+    Segment { write: Id([number; 16]).into(), len_bytes, chunk_bytes }
 }
 
 #[test]
@@ -15,7 +16,8 @@ fn pieces_are_those_bytes_and_no_others() {
         .iter()
         .flat_map(|segment| {
             let chunk_bytes = u64::from(segment.chunk_bytes);
-            (0..segment.len_bytes).map(move |at| (segment.write, (at / chunk_bytes) as u32, at % chunk_bytes))
+            (0..segment.len_bytes)
+                .map(move |at| (segment.write.into(), (at / chunk_bytes) as u32, at % chunk_bytes))
         })
         .collect();
     for start in 0..=22 {

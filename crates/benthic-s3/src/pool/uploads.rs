@@ -1,12 +1,11 @@
 //! Uploads.
 
 use super::PoolSal;
-use super::call::{done_anyway, omap_range};
-use crate::environment::draw_id;
+use super::shard_call::{CallFailure, done_anyway, omap_range};
 use crate::sal::{Attributes, Bucket, Finish, Id, Part, PartRef, Upload, Uploads, VersionId, Versioning};
 use async_trait::async_trait;
 use benthic_classes::bucket::keys;
-use benthic_classes::bucket::state::Head;
+use benthic_classes::bucket::state::{self, Head};
 use benthic_classes::bucket::wire::{self, Abort, Complete, Get, NewUpload};
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
@@ -19,10 +18,10 @@ fn no_such_upload(upload: Id) -> Error {
 
 impl PoolSal {
     pub(super) async fn abort_in(&self, shard: &ObjectId, key: String, upload: Id) -> Result<()> {
-        let abort = Abort { times: self.times(), upload, key };
-        match self.call_again(shard, "abort", &abort).await {
-            (true, Err(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
-            (_, result) => result,
+        let abort = Abort { times: self.times(), upload: upload.into(), key };
+        match self.call_with_retries(shard, "abort", &abort).await {
+            Err(failure) if failure.was_retried && failure.error.kind() == ErrorKind::NotFound => Ok(()),
+            result => result.map_err(CallFailure::into_error),
         }
     }
 
@@ -32,11 +31,15 @@ impl PoolSal {
             return Ok(VersionId::Null);
         }
         if let Some(outcome) = self.outcome(shard, upload).await? {
-            return Ok(if outcome.null { VersionId::Null } else { VersionId::Seq(outcome.seq) });
+            return Ok(VersionId::from(&outcome));
         }
         // Completed long ago: then it is the current version, or the class had refused.
         let head: Head = self.ask(shard, "get", &Get { key: key.to_owned(), version: None }).await?;
-        if head.write == upload { Ok(head.version_ref()) } else { Err(no_such_upload(upload)) }
+        if Id::from(head.write) == upload {
+            Ok(head.version_ref().into())
+        } else {
+            Err(no_such_upload(upload))
+        }
     }
 }
 
@@ -44,16 +47,19 @@ impl PoolSal {
 impl Uploads for PoolSal {
     async fn create_upload(&self, bucket: &Bucket, key: &str, attributes: Attributes) -> Result<Id> {
         wire::check_key(key)?;
-        let upload = draw_id(&self.options.environment)?;
-        let input = NewUpload { upload, key: key.to_owned(), now_ms: self.now_ms(), attributes };
-        self.call_open(bucket, &self.shard_of(bucket, key)?, "upload", &input).await?;
+        let upload = Id::draw(&self.options.environment)?;
+        let input =
+            NewUpload { upload: upload.into(), key: key.to_owned(), now_ms: self.now_ms(), attributes };
+        let shard = self.shard_of(bucket, key)?;
+        self.call_open(bucket, &shard, "upload", &input).await.map_err(CallFailure::into_error)?;
         Ok(upload)
     }
 
     async fn upload(&self, bucket: &Bucket, key: &str, upload: Id) -> Result<Upload> {
         wire::check_key(key)?;
         let shard = self.shard_of(bucket, key)?;
-        self.shard_value(&shard, keys::upload(key, upload)).await?.ok_or_else(|| no_such_upload(upload))
+        let found: Option<state::Upload> = self.shard_value(&shard, keys::upload(key, upload.into())).await?;
+        found.map(Upload::from).ok_or_else(|| no_such_upload(upload))
     }
 
     async fn list_parts(
@@ -66,13 +72,14 @@ impl Uploads for PoolSal {
     ) -> Result<(Vec<(u16, Part)>, bool)> {
         self.upload(bucket, key, upload).await?;
         let shard = self.shard_of(bucket, key)?;
-        let prefix = keys::parts_of(upload);
-        let page = omap_range(self.index.as_ref(), &shard, Some(keys::part(upload, after)), &prefix).await?;
+        let prefix = keys::parts_of(upload.into());
+        let page =
+            omap_range(self.index.as_ref(), &shard, Some(keys::part(upload.into(), after)), &prefix).await?;
         let more = page.more || page.entries.len() > parts_max;
         let parts = page.entries.iter().take(parts_max).map(|(key, value): &(Bytes, Bytes)| {
             let number = keys::part_number(key);
             let number = number.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a part has no number"))?;
-            Ok((number, Part::from_stored(value)?))
+            Ok((number, state::Part::from_stored(value)?.into()))
         });
         Ok((parts.collect::<Result<_>>()?, more))
     }
@@ -90,15 +97,15 @@ impl Uploads for PoolSal {
         self.guesses.forget(bucket.id, key);
         let input = Complete {
             times: self.times(),
-            upload,
+            upload: upload.into(),
             key: key.to_owned(),
-            condition: finish.condition,
-            mode: bucket.versioning,
+            condition: finish.condition.into(),
+            mode: bucket.versioning.into(),
             etag: finish.etag,
             attributes: finish.attributes,
-            parts: parts.to_vec(),
+            parts: parts.iter().map(Into::into).collect(),
         };
-        self.call_open(bucket, &shard, "complete", &input).await?;
+        self.call_open(bucket, &shard, "complete", &input).await.map_err(CallFailure::into_error)?;
         let version = self.completed(bucket, key, &shard, upload).await;
         version.map_err(|error| if error.kind() == ErrorKind::NotFound { error } else { done_anyway(error) })
     }

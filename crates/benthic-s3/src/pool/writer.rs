@@ -1,11 +1,10 @@
 //! Writing: an intent, then data under an id of its own, then one call that makes them visible.
 
-use super::call::write_again;
+use super::shard_call::{CallFailure, write_again};
 use super::{PoolSal, layout};
-use crate::environment::draw_id;
-use crate::sal::{Bucket, Condition, Finish, Id, Manifest, PartOf, Segment, VersionId, Writer, Written};
+use crate::sal::{Bucket, Condition, Finish, Id, PartOf, VersionId, Writer, Written};
 use async_trait::async_trait;
-use benthic_classes::bucket::state::Chunks;
+use benthic_classes::bucket::state::{Chunks, Manifest, Segment};
 use benthic_classes::bucket::wire::{Begin, CHUNKS_MAX, PutPart};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp};
 use bytes::{Bytes, BytesMut};
@@ -49,7 +48,7 @@ impl PoolWriter {
     ) -> Result<PoolWriter> {
         Ok(PoolWriter {
             shard: sal.shard_of(&bucket, key)?,
-            write: draw_id(&sal.options.environment)?,
+            write: Id::draw(&sal.options.environment)?,
             key: key.to_owned(),
             part,
             chunk_bytes: layout::chunk_bytes(size_bytes),
@@ -104,9 +103,9 @@ impl PoolWriter {
         };
         let wanted = wanted.min(CHUNKS_MAX.max(chunks));
         let expires_ms = self.sal.now_ms().saturating_add(lease_ms);
-        let begin = Begin { write: self.write, expires_ms, chunks: wanted, shared: None };
+        let begin = Begin { write: self.write.into(), expires_ms, chunks: wanted, shared: None };
         let result = self.sal.call_open(&self.bucket, &self.shard, method, &begin).await;
-        result.map_err(|error| match error.kind() {
+        result.map_err(CallFailure::into_error).map_err(|error| match error.kind() {
             ErrorKind::Conflict => error.with_kind(ErrorKind::Unavailable),
             _ => error,
         })?;
@@ -148,7 +147,7 @@ impl PoolWriter {
             result?;
         }
         let (len_bytes, chunk_bytes) = (self.size_bytes, self.chunk_bytes);
-        Ok((len_bytes > 0).then_some(Segment { write: self.write, len_bytes, chunk_bytes }))
+        Ok((len_bytes > 0).then_some(Segment { write: self.write.into(), len_bytes, chunk_bytes }))
     }
 
     async fn try_finish(&mut self, finish: Finish) -> Result<Written> {
@@ -166,16 +165,16 @@ impl PoolWriter {
         self.hold_lease(self.chunks).await?;
         let part = PutPart {
             times: self.sal.times(),
-            upload,
+            upload: upload.into(),
             key: self.key.clone(),
             number,
-            write: self.write,
+            write: self.write.into(),
             segment,
             etag: finish.etag,
             attributes: finish.attributes,
         };
         match self.sal.call_open(&self.bucket, &self.shard, "part", &part).await {
-            Err(error) => Err(self.sal.explain(&self.shard, self.write, error).await),
+            Err(failure) => Err(self.sal.explain(&self.shard, self.write, failure).await),
             Ok(()) => {
                 Ok(Written { version: VersionId::Null, size_bytes: self.size_bytes, write: self.write })
             }
@@ -192,7 +191,7 @@ impl PoolWriter {
 
     /// Removes what was written after the write had been given up, and perhaps collected: nobody else knows of it.
     async fn remove_chunks(&mut self) {
-        let chunks = [Chunks { write: self.write, count: self.chunks }];
+        let chunks = [Chunks { write: self.write.into(), count: self.chunks }];
         if let Err(error) = self.sal.remove_data(self.bucket.id, &chunks).await {
             tracing::warn!(%error, write = %self.write, "data of a write that was given up could not be removed");
         }

@@ -1,6 +1,6 @@
 //! Buckets.
 
-use super::{Attributes, Id, Usage, Versioning};
+use super::{Attributes, Id};
 use async_trait::async_trait;
 use benthic_core::Result;
 
@@ -27,6 +27,37 @@ pub struct Bucket {
     pub quota: Quota,
     /// What the gateway keeps with it: access control, CORS, tags.
     pub attributes: Attributes,
+}
+
+/// The fate of the current version of a key when a new version comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Versioning {
+    /// The bucket never had versions: the current version is removed.
+    #[default]
+    Off,
+    /// It is kept.
+    Enabled,
+    /// It is kept unless it is the null version: the new version is the null version.
+    Suspended,
+}
+
+/// Exact sums over a bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Keys whose current version is an object.
+    pub objects: u64,
+    /// Versions that are objects, the current ones among them.
+    pub versions: u64,
+    /// Versions that are delete markers.
+    pub markers: u64,
+    /// Bytes of all versions. Data that several versions share count for each.
+    pub bytes: u64,
+    /// Uploads that are neither complete nor aborted.
+    pub uploads: u64,
+    /// Parts of these uploads.
+    pub parts: u64,
+    /// Bytes of these parts.
+    pub part_bytes: u64,
 }
 
 /// How much may be in a bucket. It is checked before a write and not while it becomes visible: writers at the same time may

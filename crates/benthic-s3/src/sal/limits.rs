@@ -1,10 +1,19 @@
-//! What every driver refuses beyond. The limits of keys, attributes, parts and listings are those of the class `bucket`.
+//! Limits of every driver.
 
-pub use benthic_classes::bucket::wire::{
-    ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, ETAG_BYTES_MAX, KEY_BYTES_MAX, LIST_ENTRIES_MAX,
-    PART_ATTRIBUTES_BYTES_MAX, PART_NUMBER_MAX,
-};
-
+/// Longest key of an object, in bytes of UTF-8. A key has at least one byte.
+pub const KEY_BYTES_MAX: usize = 1_024;
+/// Longest entity tag.
+pub const ETAG_BYTES_MAX: usize = 128;
+/// Most attributes of a version, an upload or a part.
+pub const ATTRIBUTES_MAX: usize = 256;
+/// Most bytes of names and values of attributes.
+pub const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes of names and values of the attributes of a part.
+pub const PART_ATTRIBUTES_BYTES_MAX: usize = 1_024;
+/// Largest number of a part; the least is 1.
+pub const PART_NUMBER_MAX: u16 = 10_000;
+/// Most entries of a page of a listing.
+pub const LIST_ENTRIES_MAX: u32 = 1_000;
 /// Longest name of a record, in bytes of UTF-8.
 pub const RECORD_NAME_BYTES_MAX: usize = 512;
 /// Largest record.

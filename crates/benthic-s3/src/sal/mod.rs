@@ -14,43 +14,35 @@
 //! - [`Usage`] is exact.
 //! - A call that fails changed nothing, but for `OutcomeUnknown`.
 //!
-//! What is to come (locks on objects, lifecycle, policies, encryption) finds room in [`Attributes`], which a driver keeps
-//! without looking at them, and in [`Capabilities`].
+//! Later features (locks on objects, lifecycle, policies, encryption) find room in [`Attributes`], which a driver keeps without
+//! reading them.
 
 mod buckets;
 mod garbage;
+mod ids;
 pub mod limits;
+mod listing;
 mod objects;
 mod records;
 mod uploads;
 
-pub use benthic_classes::bucket::codec::Id;
-pub use benthic_classes::bucket::state::{Attributes, Manifest, Part, Segment, Upload, Usage};
-pub use benthic_classes::bucket::wire::{
-    After, Condition, Entry, List, Listed, ListedUpload, ListedVersion, Mode as Versioning, PartRef,
-    VersionRef as VersionId, What, Within,
-};
-pub use buckets::{Bucket, BucketCheck, Buckets, NewBucket, Quota};
+pub use buckets::{Bucket, BucketCheck, Buckets, NewBucket, Quota, Usage, Versioning};
 pub use garbage::{Collected, Garbage, Pending};
-pub use objects::{Ahead, Delete, Deleted, Finish, Object, Objects, PartOf, Reader, Writer, Written};
+pub use ids::{Id, VersionId};
+pub use listing::{After, Entry, List, Listed, ListedUpload, ListedVersion, What, Within};
+pub use objects::{
+    Condition, Delete, Deleted, Finish, Object, Objects, PartOf, Prefetch, Reader, Writer, Written,
+};
 pub use records::{RecordChange, RecordKind, Records};
-pub use uploads::Uploads;
+pub use uploads::{Part, PartRef, Upload, Uploads};
 
-/// All of it.
-pub trait Sal: Records + Buckets + Objects + Uploads + Garbage {
-    /// What this driver can do.
-    fn capabilities(&self) -> Capabilities;
-}
+use bytes::Bytes;
+use std::collections::BTreeMap;
 
-/// What a driver can do. What it cannot a gateway answers with NotImplemented.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// Versions, null versions and delete markers.
-    pub versioning: bool,
-    /// Uploads in parts.
-    pub uploads: bool,
-    /// Copies that share the data of what was copied.
-    pub shared_copies: bool,
-    /// Limits on a bucket.
-    pub quotas: bool,
-}
+/// Named values that a gateway gives to buckets, objects, uploads and parts, and a driver only keeps.
+pub type Attributes = BTreeMap<String, Bytes>;
+
+/// All traits of the storage abstraction layer. Every driver does all that they promise.
+pub trait Sal: Records + Buckets + Objects + Uploads + Garbage {}
+
+impl<T: Records + Buckets + Objects + Uploads + Garbage> Sal for T {}

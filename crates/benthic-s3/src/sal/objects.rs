@@ -1,18 +1,20 @@
 //! Objects and their versions.
 
-use super::{Attributes, Bucket, Condition, Id, List, Listed, Manifest, VersionId};
+use super::{Attributes, Bucket, Id, List, Listed, VersionId};
 use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
+use std::any::Any;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// How many deletions of [`Objects::delete_many`] run at once.
 const DELETES_IN_FLIGHT: usize = 16;
 
 /// A version of an object, with all that is known of it but its data.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Object {
     /// Its key.
     pub key: String,
@@ -32,18 +34,36 @@ pub struct Object {
     pub revision: u32,
     /// The write that made it.
     pub write: Id,
-    /// Where its data are. Each part of an upload is a segment, but for empty ones.
-    pub manifest: Manifest,
+    /// Sizes of the pieces in which its data were written: the parts of an upload that are not empty, or all data at once.
+    pub part_bytes: Vec<u64>,
+    /// Where its data are, in a form that only its driver reads.
+    pub location: Arc<dyn Any + Send + Sync>,
 }
 
-/// The first of an object's data, which are on their way since the object was looked up.
-pub struct Ahead {
-    /// The write that made them: that of the first segment.
+/// A prefetch of the first data of an object, which began while the object was looked up.
+pub struct Prefetch {
+    /// The write that made the data.
     pub write: Id,
-    /// How many, from the first byte on.
+    /// How many bytes, from the first byte of the object on.
     pub len_bytes: u64,
-    /// They, when they have arrived.
+    /// The data, when they have arrived.
     pub data: BoxFuture<'static, Result<Bytes>>,
+}
+
+/// A condition of a write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// None.
+    #[default]
+    Always,
+    /// The object is there.
+    Exists,
+    /// It is not there.
+    Absent,
+    /// It is there and has this entity tag.
+    Matches(String),
+    /// It is not there or has another entity tag.
+    Differs(String),
 }
 
 /// What a written object is to be, as far as that is known only at its end.
@@ -142,16 +162,16 @@ pub trait Objects: Send + Sync {
     /// `NotFound`.
     async fn object(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Result<Object>;
 
-    /// The current version, for a caller that is about to read it from its first byte on: a driver that can guess where its data
-    /// are begins to fetch the first of them meanwhile. They are only given if they are those of the version, and not waited for.
+    /// The current version, for a caller that will read it from its first byte on. A driver that can guess where its data are
+    /// prefetches the first of them meanwhile. It returns a prefetch only of data of this version, and does not wait for them.
     ///
     /// # Errors
     /// As [`Objects::object`].
-    async fn object_ahead(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<Ahead>)> {
+    async fn object_with_prefetch(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<Prefetch>)> {
         Ok((self.object(bucket, key, None).await?, None))
     }
 
-    /// Reads a range of an object's data. What is on its way already is not fetched again.
+    /// Reads a range of an object's data. Prefetched data are not fetched again.
     ///
     /// # Errors
     /// `InvalidArgument` if the range is not within the object.
@@ -160,7 +180,7 @@ pub trait Objects: Send + Sync {
         bucket: &Bucket,
         object: &Object,
         range: Range<u64>,
-        ahead: Option<Ahead>,
+        prefetch: Option<Prefetch>,
     ) -> Result<Box<dyn Reader>>;
 
     /// Begins to write an object, or a part of an upload. With the size, if it is known, the layout is chosen well.
@@ -175,7 +195,7 @@ pub trait Objects: Send + Sync {
         size_bytes: Option<u64>,
     ) -> Result<Box<dyn Writer>>;
 
-    /// Makes an object of another's data without moving them, if [the driver can](super::Capabilities::shared_copies).
+    /// Makes an object of another's data without moving them.
     ///
     /// # Errors
     /// `NotFound` if the source is gone; as [`Writer::finish`].

@@ -1,8 +1,41 @@
 //! Uploads of objects in parts. A part is written by [`Objects::write`](super::Objects::write).
 
-use super::{Attributes, Bucket, Finish, Id, Part, PartRef, Upload, VersionId};
+use super::{Attributes, Bucket, Finish, Id, VersionId};
 use async_trait::async_trait;
 use benthic_core::Result;
+
+/// An upload that is neither complete nor aborted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// When it was begun, in milliseconds since 1970 (UTC).
+    pub begun_ms: u64,
+    /// Attributes for its object.
+    pub attributes: Attributes,
+}
+
+/// A part of an upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The write that made it.
+    pub write: Id,
+    /// Size of its data.
+    pub size_bytes: u64,
+    /// When it was written, in milliseconds since 1970 (UTC).
+    pub modified_ms: u64,
+    /// Entity tag, without quotes.
+    pub etag: String,
+    /// Attributes, such as checksums.
+    pub attributes: Attributes,
+}
+
+/// A part that is to become a piece of the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartRef {
+    /// Its number.
+    pub number: u16,
+    /// The write that made it.
+    pub write: Id,
+}
 
 /// Uploads.
 #[async_trait]

@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod lookups;
+mod error_codes;
 mod seal;
+mod single_flight;

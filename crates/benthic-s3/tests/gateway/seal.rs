@@ -1,5 +1,4 @@
-use benthic_core::ErrorKind;
-use benthic_s3::Environment;
+use benthic_core::{Environment, ErrorKind};
 use benthic_s3::gateway::seal::Sealer;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,6 +1,6 @@
-use super::dying::{Dying, Fate, Last};
+use super::faulty::{Fate, FaultyPool, Last};
 use super::{Case, LEASE_MS, data, finish, kind, put};
-use benthic_core::ErrorKind;
+use benthic_core::{ErrorKind, Reason};
 use benthic_s3::sal::{Attributes, Bucket, NewBucket, Quota, Usage, Versioning, limits};
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -65,7 +65,7 @@ pub fn a_bucket_with_objects_is_not_deleted(case: &Case) {
     }
     assert_eq!(kind(block_on(case.sal.delete_bucket("b"))), ErrorKind::Conflict);
     for entry in case.versions(&bucket) {
-        case.delete(&bucket, &entry.key, Some(entry.head.version_ref()));
+        case.delete(&bucket, &entry.key, Some(entry.version));
     }
     block_on(case.sal.delete_bucket("b")).unwrap();
     assert_eq!(kind(block_on(case.sal.delete_bucket("b"))), ErrorKind::NotFound);
@@ -116,7 +116,7 @@ pub fn an_owner_lists_their_buckets(case: &Case) {
 fn half_deleted(case: &Case, bucket: &Bucket) {
     // Opening the store, reading the record, writing it, and one shard.
     let fate = Fate::new(4, Last::Refused);
-    let sal = case.on(&Dying::pools(&case.pools, &fate)).unwrap();
+    let sal = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
     assert_eq!(kind(block_on(sal.delete_bucket(&bucket.name))), ErrorKind::Unavailable);
     assert!(block_on(case.sal.bucket(&bucket.name)).unwrap().deleting_ms.is_some());
 }
@@ -177,7 +177,7 @@ pub fn a_quota_refuses_what_is_over_it(case: &Case) {
     let quota = Quota { objects_max: Some(3), bytes_max: Some(100) };
     let bucket = block_on(case.sal.create_bucket(NewBucket { quota, ..new("b") })).unwrap();
     let try_put = |key: &str, len| put(case.sal.as_ref(), &bucket, key, &vec![0; len], finish(b""));
-    assert_eq!(kind(try_put("a", 101)), ErrorKind::LimitExceeded);
+    assert_eq!(try_put("a", 101).unwrap_err().reason(), Some(Reason::QuotaExceeded));
     try_put("a", 60).unwrap();
     assert_eq!(kind(try_put("b", 41)), ErrorKind::LimitExceeded);
     // Also if the size is known only at the end.

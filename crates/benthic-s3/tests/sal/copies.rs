@@ -1,4 +1,4 @@
-use super::meddled::Meddled;
+use super::faulty::{Fate, FaultyPool};
 use super::{Case, data, finish, kind};
 use benthic_core::{ErrorKind, Result};
 use benthic_s3::sal::{Attributes, Bucket, Finish, Object, Versioning, Written};
@@ -125,10 +125,10 @@ pub fn a_copy_that_was_too_late_leaves_nothing(case: &Case) {
     let ahead = case.ahead_of(10 * super::LEASE_MS);
     for operation in 1..=3 {
         let ahead = std::sync::Arc::clone(&ahead);
-        let meddled = Meddled::pools(&case.pools, operation, move || {
+        let fate = Fate::interrupted(operation, move || {
             block_on(ahead.collect()).unwrap();
         });
-        let sal = case.on(&meddled).unwrap();
+        let sal = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
         let key = format!("copy{operation}");
         let result = block_on(sal.copy((&bucket, &source), &bucket, &key, finish(b"1")));
         // Behind the third it is done.

@@ -1,6 +1,6 @@
 //! A gateway dies between every two operations of everything that it does, and another one goes on.
 
-use super::dying::{Dying, Fate, Last};
+use super::faulty::{Fate, FaultyPool, Last};
 use super::{Case, Pools, data, etag, finish, put, put_part, read};
 use benthic_core::{ErrorKind, Result};
 use benthic_s3::sal::{
@@ -91,7 +91,7 @@ fn live(sal: &dyn Sal, versioning: Versioning, told: &mut Told) -> Result<()> {
         let page = list(None)?;
         for entry in &page.entries {
             let benthic_s3::sal::Entry::Version(version) = entry else { continue };
-            let version_id = Some(version.head.version_ref());
+            let version_id = Some(version.version);
             let delete =
                 Delete { key: version.key.clone(), version: version_id, condition: Condition::Always };
             block_on(sal.delete(&bucket, &delete))?;
@@ -139,7 +139,7 @@ fn repaired(case: &Case, told: &Told, failed: ErrorKind, context: &str) {
     // The bucket takes writes, and goes when it is empty, with all it had.
     case.put(&bucket, "after", b"1");
     for entry in case.versions(&bucket) {
-        case.delete(&bucket, &entry.key, Some(entry.head.version_ref()));
+        case.delete(&bucket, &entry.key, Some(entry.version));
     }
     block_on(case.sal.delete_bucket("b")).unwrap();
     case.settle();
@@ -153,7 +153,7 @@ pub fn dies_everywhere(pools: &Pools, versioning: Versioning, stride: usize) {
         for operations in (1..).step_by(stride) {
             let case = Case::new(pools, "crash");
             let fate = Fate::new(operations, last);
-            let dying = case.on(&Dying::pools(&case.pools, &fate)).unwrap();
+            let dying = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
             let mut told = Told::default();
             let outcome = live(dying.as_ref(), versioning, &mut told);
             if fate.is_well() {
@@ -173,7 +173,7 @@ pub fn a_lost_answer_changes_nothing(pools: &Pools, stride: usize) {
     for operations in (1..).step_by(stride) {
         let case = Case::new(pools, "lost");
         let fate = Fate::new(operations, Last::Unanswered);
-        let sal = case.on(&Dying::pools(&case.pools, &fate)).unwrap();
+        let sal = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
         let mut told = Told::default();
         let outcome = live(sal.as_ref(), Versioning::Enabled, &mut told);
         if let Err(error) = outcome {
@@ -218,7 +218,7 @@ fn leave_garbage(case: &Case) -> Bucket {
         if !create {
             case.bucket("half gone", Versioning::Off);
         }
-        let dying = case.on(&Dying::pools(&case.pools, &Fate::new(operations, Last::Refused))).unwrap();
+        let dying = case.on(&FaultyPool::pools(&case.pools, &Fate::new(operations, Last::Refused))).unwrap();
         let new = NewBucket { name: "half made".into(), owner: "ada".into(), ..NewBucket::default() };
         let died = if create {
             block_on(dying.create_bucket(new)).map(|_| ())
@@ -237,7 +237,7 @@ pub fn a_collection_dies_everywhere(pools: &Pools, stride: usize) {
             let case = Case::new(pools, "collect");
             let kept = leave_garbage(&case);
             let fate = Fate::new(operations, last);
-            let dying = case.on(&Dying::pools(&case.pools, &fate)).unwrap();
+            let dying = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
             let mut outcome = Ok(());
             for _ in 0..3 {
                 case.clock.advance_ms(super::GRACE_MS + super::LEASE_MS);

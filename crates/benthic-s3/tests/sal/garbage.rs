@@ -1,4 +1,4 @@
-use super::dying::{Dying, Fate, Last};
+use super::faulty::{Fate, FaultyPool, Last};
 use super::{Case, GRACE_MS, LEASE_MS, data, kind};
 use benthic_core::{ErrorKind, WriteOp};
 use benthic_s3::sal::{Collected, NewBucket, Versioning};
@@ -26,7 +26,7 @@ pub fn what_was_replaced_is_removed_after_its_time(case: &Case) {
 pub fn a_shard_that_is_written_often_saves_a_call(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let fate = Fate::new(u64::MAX, Last::Refused);
-    let sal = case.on(&Dying::pools(&case.pools, &fate)).unwrap();
+    let sal = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
     let operations = |data: &[u8]| {
         let before = fate.operations();
         super::put(sal.as_ref(), &bucket, "k", data, super::finish(data)).unwrap();
@@ -67,7 +67,7 @@ pub fn a_bucket_that_was_not_finished_is_removed(case: &Case) {
     let new = || NewBucket { name: "b".into(), owner: "ada".into(), ..NewBucket::default() };
     // Opening the store, noting the bucket, and a shard.
     let fate = Fate::new(3, Last::Refused);
-    let dying = case.on(&Dying::pools(&case.pools, &fate)).unwrap();
+    let dying = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
     assert_eq!(kind(block_on(dying.create_bucket(new()))), ErrorKind::Unavailable);
     assert_eq!(case.index_objects().len(), 2);
     assert_eq!(kind(block_on(case.sal.bucket("b"))), ErrorKind::NotFound);

@@ -57,7 +57,7 @@ pub fn keys_are_data(case: &Case) {
         let upload = case.upload(&bucket, key);
         block_on(case.sal.abort_upload(&bucket, key, upload)).unwrap();
         for version in case.versions(&bucket).into_iter().filter(|version| version.key == *key) {
-            case.delete(&bucket, key, Some(version.head.version_ref()));
+            case.delete(&bucket, key, Some(version.version));
         }
         assert!(case.is_missing(&bucket, key, None));
     }

@@ -6,23 +6,24 @@ pub mod buckets;
 pub mod conditions;
 pub mod copies;
 pub mod crash;
-pub mod dying;
+pub mod faulty;
 pub mod garbage;
 pub mod keys;
 pub mod listing;
-pub mod meddled;
 pub mod model;
 pub mod objects;
 pub mod records;
 pub mod uploads;
 pub mod versions;
 
-use benthic_core::{Clock, ErrorKind, ListRequest, ManualClock, Namespaces, ObjectId, Pool, Result};
+use benthic_core::{
+    Clock, Environment, ErrorKind, ListRequest, ManualClock, Namespaces, ObjectId, Pool, Result, SystemRandom,
+};
 use benthic_s3::sal::{
     Attributes, Bucket, Condition, Delete, Deleted, Entry, Finish, Id, List, ListedVersion, NewBucket,
     Object, PartOf, PartRef, Pending, Reader, Sal, VersionId, Versioning, What, Written,
 };
-use benthic_s3::{Environment, Options, PoolSal, SystemRandom};
+use benthic_s3::{Options, PoolSal};
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::sync::Arc;
@@ -106,12 +107,12 @@ impl Case {
     }
 
     /// An object, how much of it was on its way when it had been looked up, and its data, read with that.
-    pub fn get_ahead(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<u64>, Vec<u8>)> {
+    pub fn get_with_prefetch(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<u64>, Vec<u8>)> {
         block_on(async {
-            let (object, ahead) = self.sal.object_ahead(bucket, key).await?;
-            let ahead_bytes = ahead.as_ref().map(|ahead| ahead.len_bytes);
+            let (object, ahead) = self.sal.object_with_prefetch(bucket, key).await?;
+            let prefetched_bytes = ahead.as_ref().map(|ahead| ahead.len_bytes);
             let reader = self.sal.read(bucket, &object, object.all(), ahead).await?;
-            Ok((object, ahead_bytes, rest(reader).await?))
+            Ok((object, prefetched_bytes, rest(reader).await?))
         })
     }
 

@@ -24,7 +24,7 @@ enum Step {
 
 /// A version; without data it is a delete marker.
 #[derive(Clone, Debug)]
-struct Known {
+struct OracleVersion {
     id: VersionId,
     data: Option<Vec<u8>>,
 }
@@ -32,7 +32,7 @@ struct Known {
 /// What must be there: versions of keys, newest first.
 #[derive(Default)]
 struct Oracle {
-    keys: BTreeMap<String, Vec<Known>>,
+    keys: BTreeMap<String, Vec<OracleVersion>>,
 }
 
 impl Oracle {
@@ -43,7 +43,7 @@ impl Oracle {
     fn add(&mut self, key: &str, id: VersionId, data: Option<Vec<u8>>) {
         let versions = self.keys.entry(key.to_owned()).or_default();
         versions.retain(|known| known.id != id);
-        versions.insert(0, Known { id, data });
+        versions.insert(0, OracleVersion { id, data });
     }
 
     fn usage(&self) -> Usage {
@@ -189,13 +189,12 @@ fn compare(case: &Case, bucket: &Bucket, oracle: &Oracle, step: &Step) {
         })
         .collect();
     let found = case.versions(bucket).into_iter();
-    let found: Vec<_> =
-        found.map(|version| (version.key, version.head.version_ref(), version.head.marker)).collect();
+    let found: Vec<_> = found.map(|version| (version.key, version.version, version.marker)).collect();
     assert_eq!(found, wanted, "{step:?}");
     for key in KEYS {
         match oracle.current(key) {
             Some(data) => {
-                let (object, _, found) = case.get_ahead(bucket, key).unwrap();
+                let (object, _, found) = case.get_with_prefetch(bucket, key).unwrap();
                 assert_eq!(object.etag, etag(data), "{step:?}");
                 assert!(found == *data && case.read(bucket, &object) == *data, "{step:?}");
             }

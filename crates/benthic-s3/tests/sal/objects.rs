@@ -34,11 +34,11 @@ pub fn a_range_is_those_bytes(case: &Case) {
     case.put(&bucket, "k", &wanted);
     let object = case.object(&bucket, "k");
     // With and without what was begun ahead, which some ranges have no use for.
-    case.get_ahead(&bucket, "k").unwrap();
+    case.get_with_prefetch(&bucket, "k").unwrap();
     let read = |range: std::ops::Range<u64>| {
         block_on(async {
             let data = rest(case.sal.read(&bucket, &object, range.clone(), None).await?).await?;
-            let (_, ahead) = case.sal.object_ahead(&bucket, "k").await?;
+            let (_, ahead) = case.sal.object_with_prefetch(&bucket, "k").await?;
             assert!(ahead.is_some());
             let with_ahead = rest(case.sal.read(&bucket, &object, range, ahead).await?).await?;
             assert!(with_ahead == data);
@@ -67,10 +67,10 @@ pub fn what_is_fetched_ahead_is_of_the_version_that_is_found(case: &Case) {
         case.clock.advance_ms(GRACE_MS);
         block_on(case.sal.collect()).unwrap();
         for is_known in [false, true] {
-            let (object, ahead_bytes, found) = case.get_ahead(&bucket, "k").unwrap();
+            let (object, prefetched_bytes, found) = case.get_with_prefetch(&bucket, "k").unwrap();
             assert!(found == wanted && object.etag == finish(&wanted).etag, "size={size}");
             let expected = is_known.then_some(size.min(256 << 10) as u64);
-            assert_eq!(ahead_bytes, expected, "what is where it was is fetched at once");
+            assert_eq!(prefetched_bytes, expected, "what is where it was is fetched at once");
         }
     }
     // A copy has its data where its source had them.
@@ -78,24 +78,24 @@ pub fn what_is_fetched_ahead_is_of_the_version_that_is_found(case: &Case) {
     let object = case.object(&bucket, "k");
     let finish = Finish { etag: object.etag.clone(), ..Finish::default() };
     block_on(case.sal.copy((&bucket, &object), &there, "copy", finish)).unwrap();
-    let (_, _, wanted) = case.get_ahead(&there, "copy").unwrap();
-    let (_, ahead_bytes, found) = case.get_ahead(&there, "copy").unwrap();
-    assert!(ahead_bytes.is_some() && found == wanted && wanted == data(3, 300_000));
+    let (_, _, wanted) = case.get_with_prefetch(&there, "copy").unwrap();
+    let (_, prefetched_bytes, found) = case.get_with_prefetch(&there, "copy").unwrap();
+    assert!(prefetched_bytes.is_some() && found == wanted && wanted == data(3, 300_000));
     // What was emptied, hidden or deleted meanwhile has none.
     put(another.as_ref(), &bucket, "k", b"", super::finish(b"")).unwrap();
-    let (object, ahead_bytes, found) = case.get_ahead(&bucket, "k").unwrap();
-    assert_eq!((object.size_bytes, ahead_bytes, found), (0, None, vec![]));
+    let (object, prefetched_bytes, found) = case.get_with_prefetch(&bucket, "k").unwrap();
+    assert_eq!((object.size_bytes, prefetched_bytes, found), (0, None, vec![]));
     let delete = |bucket: &Bucket, key: &str| {
         let delete = Delete { key: key.into(), ..Delete::default() };
         block_on(another.delete(bucket, &delete)).unwrap();
     };
     delete(&there, "copy");
-    let (object, ahead_bytes, _) = case.get_ahead(&there, "copy").unwrap();
-    assert!(object.marker && ahead_bytes.is_none());
+    let (object, prefetched_bytes, _) = case.get_with_prefetch(&there, "copy").unwrap();
+    assert!(object.marker && prefetched_bytes.is_none());
     put(another.as_ref(), &bucket, "k", b"new", super::finish(b"new")).unwrap();
-    assert_eq!(case.get_ahead(&bucket, "k").unwrap().2, b"new");
+    assert_eq!(case.get_with_prefetch(&bucket, "k").unwrap().2, b"new");
     delete(&bucket, "k");
-    assert_eq!(kind(case.get_ahead(&bucket, "k")), ErrorKind::NotFound);
+    assert_eq!(kind(case.get_with_prefetch(&bucket, "k")), ErrorKind::NotFound);
     case.finish(&[&bucket, &there]);
 }
 

@@ -20,7 +20,7 @@ fn history(case: &Case, bucket: &Bucket, key: &str) -> Vec<Option<Vec<u8>>> {
         assert_eq!(object.version, version);
         (!object.marker).then(|| case.read(bucket, &object))
     };
-    versions.iter().map(|version| data(version.head.version_ref())).collect()
+    versions.iter().map(|version| data(version.version)).collect()
 }
 
 fn some(data: &[u8]) -> Option<Vec<u8>> {

@@ -1,10 +1,9 @@
-//! The first piece of an object's data, fetched while the object is looked up: its data are where this gateway saw them last, unless
-//! it was replaced since. A data object never changes, so what was fetched is right if the index says that the data are there.
+//! Prefetch of the first piece of an object's data while the object is looked up. Its data are where this gateway saw them last,
+//! unless it was replaced since. A data object never changes, so prefetched data are right if the index says that they are there.
 
 use super::PoolSal;
-use super::objects::home;
-use super::reader::{Piece, first_piece, read_piece};
-use crate::sal::{Ahead, Bucket, Id, Object, Objects};
+use super::reader::{Piece, home, manifest, pieces, read_piece};
+use crate::sal::{Bucket, Id, Object, Objects, Prefetch};
 use benthic_core::Result;
 use futures::FutureExt;
 use futures::future::{Either, ready, select};
@@ -13,7 +12,7 @@ use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// Objects of which it is remembered where they were. Beyond that any one is forgotten for each that comes.
+/// Most guesses that are kept. Beyond that each new one replaces any other.
 const GUESSES_MAX: usize = 10_000;
 
 /// Where the data of objects were seen last, by bucket and key.
@@ -24,7 +23,7 @@ pub(super) struct Guesses {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Guess {
-    /// The bucket that they were written to.
+    /// The bucket that the data were written to.
     home: Id,
     piece: Piece,
 }
@@ -34,7 +33,7 @@ impl Guesses {
         self.by_key.lock().get(&(bucket, key.to_owned())).copied()
     }
 
-    /// Forgets where an object was that changes.
+    /// Forgets the place of an object that changes.
     pub fn forget(&self, bucket: Id, key: &str) {
         self.note(bucket, key, None);
     }
@@ -57,17 +56,21 @@ impl Guesses {
 }
 
 impl PoolSal {
-    pub(super) async fn look_up_ahead(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<Ahead>)> {
+    pub(super) async fn look_up_and_prefetch(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+    ) -> Result<(Object, Option<Prefetch>)> {
         let guess = self.guesses.get(bucket.id, key);
         let Some(guess) = guess else {
             let found = self.object(bucket, key, None).await;
-            self.guesses.note(bucket.id, key, seen(bucket, found.as_ref().ok()));
+            self.guesses.note(bucket.id, key, guess_of(bucket, found.as_ref().ok()));
             return Ok((found?, None));
         };
         let data_object = self.names.chunk(guess.home, guess.piece.write, guess.piece.chunk)?;
         let look_up = pin!(async {
             let found = self.object(bucket, key, None).await;
-            let now = seen(bucket, found.as_ref().ok());
+            let now = guess_of(bucket, found.as_ref().ok());
             if now != Some(guess) {
                 self.guesses.note(bucket.id, key, now);
             }
@@ -79,11 +82,12 @@ impl PoolSal {
             Either::Right((data, look_up)) => (look_up.await, ready(data).boxed()),
         };
         let Piece { write, len_bytes, .. } = guess.piece;
-        Ok((found?, is_right.then_some(Ahead { write, len_bytes, data })))
+        Ok((found?, is_right.then_some(Prefetch { write, len_bytes, data })))
     }
 }
 
-fn seen(bucket: &Bucket, object: Option<&Object>) -> Option<Guess> {
+fn guess_of(bucket: &Bucket, object: Option<&Object>) -> Option<Guess> {
     let object = object?;
-    Some(Guess { home: home(bucket, object), piece: first_piece(object)? })
+    let manifest = manifest(object).ok()?;
+    Some(Guess { home: home(bucket, manifest), piece: pieces(manifest, object.all()).next()? })
 }

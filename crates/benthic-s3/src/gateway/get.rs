@@ -1,9 +1,9 @@
 //! GetObject, HeadObject, GetObjectAttributes.
 
-use super::checksums::{Kept, Kind, of_part, tell};
-use super::objects::{
-    Preconditions, metadata, refuse_customer_keys, refuse_marker, text, told_etag, told_version,
-};
+use super::checksums::{Kept, Kind, of_part, set_checksum};
+use super::conditions::Preconditions;
+use super::object_headers::{metadata, refuse_customer_keys, text};
+use super::versions::{refuse_marker, strong_etag, version_field};
 use super::{Gateway, error, names, tags, timestamp};
 use crate::sal::{Object, Reader};
 use bytes::Bytes;
@@ -72,20 +72,20 @@ fn is_multipart(object: &Object) -> bool {
 
 /// Where the parts of an object are: an object that was written at once has one.
 fn parts(object: &Object) -> Vec<Range<u64>> {
-    if !is_multipart(object) || object.manifest.segments.is_empty() {
+    if !is_multipart(object) || object.part_bytes.is_empty() {
         return vec![object.all()];
     }
     let mut start = 0;
-    let part = |segment: &crate::sal::Segment| {
-        let range = start..start + segment.len_bytes;
+    let part = |part_bytes: &u64| {
+        let range = start..start + part_bytes;
         start = range.end;
         range
     };
-    object.manifest.segments.iter().map(part).collect()
+    object.part_bytes.iter().map(part).collect()
 }
 
 /// The fields that GetObject and HeadObject have in common.
-macro_rules! told_object {
+macro_rules! object_output {
     ($output:ident, $object:expr, $wanted:expr, $mode:expr, $with_checksum:expr) => {{
         let (object, wanted, attributes) = (&$object, &$wanted, &$object.attributes);
         let kept = wanted.checksum(object).filter(|_| $with_checksum);
@@ -94,9 +94,9 @@ macro_rules! told_object {
             content_length: i64::try_from(wanted.range.end - wanted.range.start).ok(),
             content_range: wanted.content_range.clone(),
             parts_count: wanted.part.and_then(|(_, count)| i32::try_from(count).ok()),
-            e_tag: Some(told_etag(&object.etag)),
+            e_tag: Some(strong_etag(&object.etag)),
             last_modified: Some(timestamp(object.modified_ms)),
-            version_id: told_version($mode, object.version),
+            version_id: version_field($mode, object.version),
             content_type: text(attributes, names::CONTENT_TYPE)
                 .or_else(|| Some("binary/octet-stream".to_owned())),
             cache_control: text(attributes, names::CACHE_CONTROL),
@@ -110,13 +110,13 @@ macro_rules! told_object {
             checksum_type: kept.as_ref().map(Kept::put_type),
             ..$output::default()
         };
-        tell!(output, kept.as_ref());
+        set_checksum!(output, kept.as_ref());
         output
     }};
 }
 
 /// Puts what the query says in the place of what the object has.
-macro_rules! overridden {
+macro_rules! override_headers {
     ($output:expr, $input:expr) => {{
         for (field, given) in [
             (&mut $output.content_type, &$input.response_content_type),
@@ -133,13 +133,13 @@ macro_rules! overridden {
 }
 
 /// What GetObject and HeadObject do alike: the object if the caller may have it and its conditions hold, and what of it is wanted.
-macro_rules! looked_up {
+macro_rules! find_object {
     ($self:expr, $request:expr, $reads:expr) => {{
         let input = &$request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
         let bucket = (input.bucket.as_str(), input.expected_bucket_owner.as_deref());
         let object = (input.key.as_str(), input.version_id.as_deref());
-        let (asked, object, ahead) = $self.asked_to_read(&$request, bucket, object, $reads).await?;
+        let (access, object, prefetch) = $self.authorize_read(&$request, bucket, object, $reads).await?;
         refuse_marker(&object, input.version_id.is_some())?;
         let conditions = Preconditions {
             if_match: input.if_match.as_ref(),
@@ -148,7 +148,7 @@ macro_rules! looked_up {
             if_unmodified_since: input.if_unmodified_since.as_ref(),
         };
         conditions.check(&object)?;
-        if asked.caller == super::identity::Caller::Anonymous
+        if access.caller == super::identity::Caller::Anonymous
             && (input.response_content_type.is_some()
                 || input.response_cache_control.is_some()
                 || input.response_content_disposition.is_some()
@@ -162,7 +162,7 @@ macro_rules! looked_up {
             ));
         }
         let wanted = wanted(&object, input.range.as_ref(), input.part_number)?;
-        (asked, object, ahead, wanted)
+        (access, object, prefetch, wanted)
     }};
 }
 
@@ -172,17 +172,17 @@ impl Gateway {
         request: S3Request<GetObjectInput>,
     ) -> S3Result<S3Response<GetObjectOutput>> {
         let reads = request.input.range.is_none() && request.input.part_number.is_none();
-        let (asked, object, ahead, wanted) = looked_up!(self, request, reads);
+        let (access, object, prefetch, wanted) = find_object!(self, request, reads);
         let input = &request.input;
-        let mut output = told_object!(
+        let mut output = object_output!(
             GetObjectOutput,
             object,
             wanted,
-            asked.bucket.versioning,
+            access.bucket.versioning,
             input.checksum_mode.is_some()
         );
         let reader =
-            self.sal.read(&asked.bucket, &object, wanted.range, ahead).await.map_err(error::object)?;
+            self.sal.read(&access.bucket, &object, wanted.range, prefetch).await.map_err(error::object)?;
         output.body = Some(self.body(reader));
         Ok(S3Response::new(output))
     }
@@ -191,16 +191,16 @@ impl Gateway {
         &self,
         request: S3Request<HeadObjectInput>,
     ) -> S3Result<S3Response<HeadObjectOutput>> {
-        let (asked, object, _, wanted) = looked_up!(self, request, false);
+        let (access, object, _, wanted) = find_object!(self, request, false);
         let input = &request.input;
-        let mut output = told_object!(
+        let mut output = object_output!(
             HeadObjectOutput,
             object,
             wanted,
-            asked.bucket.versioning,
+            access.bucket.versioning,
             input.checksum_mode.is_some()
         );
-        overridden!(output, input);
+        override_headers!(output, input);
         Ok(S3Response::new(output))
     }
 
@@ -212,7 +212,7 @@ impl Gateway {
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
         let bucket = (input.bucket.as_str(), input.expected_bucket_owner.as_deref());
         let object = (input.key.as_str(), input.version_id.as_deref());
-        let (asked, object, _) = self.asked_to_read(&request, bucket, object, false).await?;
+        let (access, object, _) = self.authorize_read(&request, bucket, object, false).await?;
         refuse_marker(&object, input.version_id.is_some())?;
         // One header may name several.
         let names = || input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
@@ -222,21 +222,21 @@ impl Gateway {
             let mut checksum = Checksum { checksum_type: Some(kept.put_type()), ..Checksum::default() };
             // The number of parts is told elsewhere.
             let value = kept.value.split('-').next().unwrap_or_default().to_owned();
-            tell!(checksum, Some(&Kept { value, ..kept }));
+            set_checksum!(checksum, Some(&Kept { value, ..kept }));
             checksum
         });
         let object_parts = (asks(ObjectAttributes::OBJECT_PARTS) && is_multipart(&object))
             .then(|| page_of_parts(&object, input.max_parts, input.part_number_marker));
         let output = GetObjectAttributesOutput {
             checksum,
-            e_tag: asks(ObjectAttributes::ETAG).then(|| told_etag(&object.etag)),
+            e_tag: asks(ObjectAttributes::ETAG).then(|| strong_etag(&object.etag)),
             last_modified: Some(timestamp(object.modified_ms)),
             object_parts,
             object_size: asks(ObjectAttributes::OBJECT_SIZE)
                 .then(|| i64::try_from(object.size_bytes).unwrap_or(i64::MAX)),
             storage_class: asks(ObjectAttributes::STORAGE_CLASS)
                 .then(|| StorageClass::from_static(StorageClass::STANDARD)),
-            version_id: told_version(asked.bucket.versioning, object.version),
+            version_id: version_field(access.bucket.versioning, object.version),
             ..GetObjectAttributesOutput::default()
         };
         Ok(S3Response::new(output))
@@ -277,7 +277,7 @@ fn page_of_parts(object: &Object, max: Option<i32>, marker: Option<i32>) -> GetO
                 ..ObjectPart::default()
             };
             let kept = of_part(&object.attributes, index, all.len());
-            tell!(part, kept.as_ref());
+            set_checksum!(part, kept.as_ref());
             part
         })
         .collect();

@@ -1,7 +1,7 @@
 //! Intents that are stored before anybody needs them: a `put` notes one for the next write to its shard, which so saves the call
 //! that would note it. What nobody takes expires, as the intent of a gateway that died.
 
-use benthic_classes::bucket::codec::Id;
+use crate::sal::Id;
 use benthic_core::ObjectId;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -75,7 +75,7 @@ impl Reserved {
 #[cfg(test)]
 mod tests {
     use super::{INTENTS_MAX, Intent, Reserved, SHARDS_MAX, SOON_MS};
-    use benthic_classes::bucket::codec::Id;
+    use crate::sal::Id;
     use benthic_core::ObjectId;
 
     fn shard(number: usize) -> ObjectId {

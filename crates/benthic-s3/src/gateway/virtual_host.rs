@@ -1,4 +1,4 @@
-//! Buckets before a domain: `photos.s3.example.org`.
+//! Virtual hosts: a bucket in front of a domain, as in `photos.s3.example.org`.
 
 use benthic_core::{Error, ErrorKind, Result};
 use s3s::S3Result;
@@ -6,20 +6,20 @@ use s3s::host::{MultiDomain, S3Host, VirtualHost};
 
 /// The domains of a gateway. A request to any other host has its bucket in the path.
 #[derive(Clone)]
-pub(super) struct Hosts {
+pub(super) struct VirtualHosts {
     domains: Vec<String>,
 }
 
-impl Hosts {
+impl VirtualHosts {
     /// # Errors
     /// `InvalidArgument` for what is no domain, and for one below another.
-    pub fn new(domains: &[String]) -> Result<Hosts> {
+    pub fn new(domains: &[String]) -> Result<VirtualHosts> {
         if !domains.is_empty() {
             MultiDomain::new(domains).map_err(|error| {
                 Error::new(ErrorKind::InvalidArgument, "this is no domain").with_source(error)
             })?;
         }
-        Ok(Hosts { domains: domains.iter().map(|domain| name(domain)).collect() })
+        Ok(VirtualHosts { domains: domains.iter().map(|domain| name(domain)).collect() })
     }
 
     /// What is before one of the domains in the header `Host`.
@@ -35,7 +35,7 @@ fn name(host: &str) -> String {
     host.rsplit_once(':').map_or(host, |(name, _)| name).to_ascii_lowercase()
 }
 
-impl S3Host for Hosts {
+impl S3Host for VirtualHosts {
     fn parse_host_header<'a>(&'a self, host: &'a str) -> S3Result<VirtualHost<'a>> {
         let plain = VirtualHost::new(host);
         Ok(match self.bucket(host) {

@@ -1,5 +1,5 @@
 use benthic_core::{Error, ErrorKind};
-use benthic_s3::gateway::lookups::Lookups;
+use benthic_s3::gateway::single_flight::SingleFlight;
 use futures::future::join_all;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -19,7 +19,7 @@ async fn many_share_a_lookup_and_nobody_sees_the_past() {
             }
         }
     };
-    let lookups = Lookups::new(read);
+    let lookups = SingleFlight::new(read);
     let clients = (0..64).map(|_| {
         let (lookups, now) = (Arc::clone(&lookups), Arc::clone(&now));
         tokio::spawn(async move {
@@ -37,8 +37,9 @@ async fn many_share_a_lookup_and_nobody_sees_the_past() {
 
 #[tokio::test]
 async fn an_error_is_everybodys_own() {
-    let lookups =
-        Lookups::<()>::new(async |name| Err(Error::new(ErrorKind::NotFound, "not there").with("name", name)));
+    let lookups = SingleFlight::<()>::new(async |name| {
+        Err(Error::new(ErrorKind::NotFound, "not there").with("name", name))
+    });
     let found = join_all(["a", "b", "a"].map(|name| lookups.get(name))).await;
     assert!(found.iter().all(|found| found.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound)));
 }

@@ -1,17 +1,22 @@
-//! CreateMultipartUpload, CompleteMultipartUpload, AbortMultipartUpload.
+//! CreateMultipartUpload, UploadPart, CompleteMultipartUpload, AbortMultipartUpload.
 
-use super::auth::{Asked, Wants};
+use super::auth::{Authorized, Wants};
 use super::checksums::{
-    ALGORITHMS, Algorithm, Kept, Kind, declared, etag_of_parts, of_parts, put_of_parts, tell,
+    ALGORITHMS, Algorithm, Declared, Kept, Kind, Verified, Verifier, declared, etag, etag_of_parts, of_parts,
+    put_of_parts, set_checksum,
 };
-use super::objects::{condition, given, refuse_customer_keys, told_etag, told_version};
+use super::conditions::condition;
+use super::object_headers::{object_headers, refuse_customer_keys};
+use super::put::abort_write;
+use super::versions::{strong_etag, version_field};
 use super::{Gateway, error, names};
-use crate::sal::{Attributes, Finish, Id, Part, PartRef, Upload, VersionId};
+use crate::sal::limits::PART_NUMBER_MAX;
+use crate::sal::{Attributes, Finish, Id, Part, PartOf, PartRef, Upload, VersionId, Writer};
 use benthic_core::ErrorKind;
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType,
     CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput,
-    CreateMultipartUploadOutput, Initiator,
+    CreateMultipartUploadOutput, ETag, Initiator, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use std::collections::BTreeMap;
@@ -37,6 +42,25 @@ pub(super) fn upload_id(text: &str) -> S3Result<Id> {
     text.parse().map_err(|_| s3_error!(NoSuchUpload))
 }
 
+/// The number of a part as a request has it.
+pub(super) fn part_number(number: i32) -> S3Result<u16> {
+    let max = PART_NUMBER_MAX;
+    let number = u16::try_from(number).ok().filter(|number| (1..=max).contains(number));
+    number.ok_or_else(|| {
+        s3_error!(InvalidArgument, "Part number must be an integer between 1 and {max}, inclusive")
+    })
+}
+
+/// Makes what was written and verified a part, and gives its entity tag.
+pub(super) async fn finish_part(writer: Box<dyn Writer>, verified: &Verified) -> S3Result<ETag> {
+    let mut attributes = Attributes::new();
+    verified.checksum.put(&mut attributes);
+    let etag = etag(&verified.md5);
+    let finish = Finish { etag: etag.clone(), attributes, ..Finish::default() };
+    writer.finish(finish).await.map_err(error::upload)?;
+    Ok(strong_etag(&etag))
+}
+
 pub(super) fn initiator(name: &str) -> Initiator {
     Initiator { id: Some(name.to_owned()), display_name: Some(name.to_owned()) }
 }
@@ -47,11 +71,11 @@ impl Gateway {
         request: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
-        let mut attributes = given!(input).attributes()?;
-        let algorithm =
-            super::upload::algorithm(input.checksum_algorithm.as_ref().map(|algorithm| algorithm.as_str()))?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        let mut attributes = object_headers!(input).attributes()?;
+        let algorithm = Algorithm::of_request(input.checksum_algorithm.as_ref())?;
         let kind = input.checksum_type.as_ref().map(|kind| Kind::parse(kind.as_str())).transpose()?;
         let checksum = match (algorithm, kind) {
             (None, None) => None,
@@ -75,7 +99,7 @@ impl Gateway {
             checksum.put(&mut attributes);
         }
         let upload =
-            self.sal.create_upload(&asked.bucket, &input.key, attributes).await.map_err(error::bucket)?;
+            self.sal.create_upload(&access.bucket, &input.key, attributes).await.map_err(error::bucket)?;
         Ok(S3Response::new(CreateMultipartUploadOutput {
             bucket: Some(input.bucket.clone()),
             key: Some(input.key.clone()),
@@ -88,16 +112,52 @@ impl Gateway {
         }))
     }
 
+    pub(super) async fn put_part(
+        &self,
+        mut request: S3Request<UploadPartInput>,
+    ) -> S3Result<S3Response<UploadPartOutput>> {
+        let body = request.input.body.take();
+        let input = &request.input;
+        refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        let part = PartOf { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
+        let upload = self.sal.upload(&access.bucket, &input.key, part.upload).await.map_err(error::upload)?;
+        let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;
+        let declared = Declared {
+            content_md5: input.content_md5.clone(),
+            checksum: declared!(input),
+            algorithm: Algorithm::of_request(input.checksum_algorithm.as_ref())?,
+            trailers: request.trailing_headers.clone(),
+            len_bytes: Some(len_bytes),
+        };
+        let wanted = wanted_checksum(&upload).map(|wanted| wanted.algorithm);
+        let verifier = Verifier::new(declared, wanted, &request.headers)?;
+        let size_bytes = u64::try_from(len_bytes).map_err(|_| s3_error!(InvalidArgument))?;
+        let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes)).await;
+        let mut writer = writer.map_err(error::upload)?;
+        let verified = match self.receive(body, writer.as_mut(), verifier).await {
+            Ok(verified) => verified,
+            Err(failure) => return Err(abort_write(writer, failure).await),
+        };
+        let etag = finish_part(writer, &verified).await?;
+        let mut output = UploadPartOutput { e_tag: Some(etag), ..UploadPartOutput::default() };
+        set_checksum!(output, Some(&verified.checksum));
+        Ok(S3Response::new(output))
+    }
+
     pub(super) async fn abort_upload(
         &self,
         request: S3Request<AbortMultipartUploadInput>,
     ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
         let input = &request.input;
         super::refuse([("a condition on the time of an upload", input.if_match_initiated_time.is_some())])?;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         let upload = upload_id(&input.upload_id)?;
-        self.sal.abort_upload(&asked.bucket, &input.key, upload).await.map_err(error::upload)?;
+        self.sal.abort_upload(&access.bucket, &input.key, upload).await.map_err(error::upload)?;
         Ok(S3Response::new(AbortMultipartUploadOutput::default()))
     }
 
@@ -107,22 +167,23 @@ impl Gateway {
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         let id = upload_id(&input.upload_id)?;
         let named =
             input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref()).unwrap_or_default();
         if named.is_empty() {
             return Err(s3_error!(MalformedXML, "an object has one part at least"));
         }
-        let upload = match self.sal.upload(&asked.bucket, &input.key, id).await {
+        let upload = match self.sal.upload(&access.bucket, &input.key, id).await {
             Err(failure) if failure.kind() == ErrorKind::NotFound => {
-                return self.completed_before(&asked, input, id).await;
+                return self.completed_before(&access, input, id).await;
             }
             upload => upload.map_err(error::upload)?,
         };
-        let parts = chosen(named, &self.all_parts(&asked, &input.key, id).await?)?;
-        let size_bytes: u64 = parts.iter().map(|(_, part)| part.size_bytes()).sum();
+        let parts = chosen(named, &self.all_parts(&access, &input.key, id).await?)?;
+        let size_bytes: u64 = parts.iter().map(|(_, part)| part.size_bytes).sum();
         if input.mpu_object_size.is_some_and(|size| u64::try_from(size) != Ok(size_bytes)) {
             return Err(s3_error!(InvalidRequest, "x-amz-mp-object-size is not the size of the parts"));
         }
@@ -141,7 +202,7 @@ impl Gateway {
         let refs: Vec<PartRef> =
             parts.iter().map(|(number, part)| PartRef { number: *number, write: part.write }).collect();
         let finish = Finish { etag: etag.clone(), attributes, condition };
-        let completed = self.sal.complete_upload(&asked.bucket, &input.key, id, &refs, finish).await;
+        let completed = self.sal.complete_upload(&access.bucket, &input.key, id, &refs, finish).await;
         let version = completed.map_err(|failure| match failure.kind() {
             // A part was replaced since it was looked up.
             ErrorKind::InvalidArgument => s3_error!(InvalidPart),
@@ -149,31 +210,37 @@ impl Gateway {
             ErrorKind::NotFound if input.if_match.is_some() => error::object(failure),
             _ => error::upload(failure),
         })?;
-        Ok(S3Response::new(told(&asked, input, version, &etag, checksum.as_ref())))
+        Ok(S3Response::new(complete_output(&access, input, version, &etag, checksum.as_ref())))
     }
 
     /// What a repetition of what succeeded is answered.
     async fn completed_before(
         &self,
-        asked: &Asked,
+        access: &Authorized,
         input: &CompleteMultipartUploadInput,
         upload: Id,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
-        match self.sal.object(&asked.bucket, &input.key, None).await {
+        match self.sal.object(&access.bucket, &input.key, None).await {
             Ok(object) if object.write == upload && !object.marker => {
                 let kept = Kept::of(&object.attributes);
-                Ok(S3Response::new(told(asked, input, object.version, &object.etag, kept.as_ref())))
+                Ok(S3Response::new(complete_output(
+                    access,
+                    input,
+                    object.version,
+                    &object.etag,
+                    kept.as_ref(),
+                )))
             }
             Err(failure) if failure.kind() != ErrorKind::NotFound => Err(error::upload(failure)),
             _ => Err(s3_error!(NoSuchUpload)),
         }
     }
 
-    async fn all_parts(&self, asked: &Asked, key: &str, upload: Id) -> S3Result<BTreeMap<u16, Part>> {
+    async fn all_parts(&self, access: &Authorized, key: &str, upload: Id) -> S3Result<BTreeMap<u16, Part>> {
         let mut all = BTreeMap::new();
         loop {
             let after = all.last_key_value().map_or(0, |(number, _)| *number);
-            let page = self.sal.list_parts(&asked.bucket, key, upload, after, PAGE).await;
+            let page = self.sal.list_parts(&access.bucket, key, upload, after, PAGE).await;
             let (page, more) = page.map_err(error::upload)?;
             let last = page.is_empty();
             all.extend(page);
@@ -184,8 +251,8 @@ impl Gateway {
     }
 }
 
-fn told(
-    asked: &Asked,
+fn complete_output(
+    access: &Authorized,
     input: &CompleteMultipartUploadInput,
     version: VersionId,
     etag: &str,
@@ -195,12 +262,12 @@ fn told(
         bucket: Some(input.bucket.clone()),
         key: Some(input.key.clone()),
         location: Some(format!("/{}/{}", input.bucket, input.key)),
-        e_tag: Some(told_etag(etag)),
-        version_id: told_version(asked.bucket.versioning, version),
+        e_tag: Some(strong_etag(etag)),
+        version_id: version_field(access.bucket.versioning, version),
         checksum_type: checksum.map(|kept| ChecksumType::from_static(kept.kind.name())),
         ..CompleteMultipartUploadOutput::default()
     };
-    tell!(output, checksum);
+    set_checksum!(output, checksum);
     output
 }
 
@@ -213,7 +280,7 @@ fn chosen(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u
     let mut parts: Vec<(u16, Part)> = Vec::with_capacity(named.len());
     for (index, named_part) in named.iter().enumerate() {
         let number = named_part.part_number.ok_or_else(|| s3_error!(MalformedXML))?;
-        let number = super::parts::number(number)?;
+        let number = part_number(number)?;
         let part = all.get(&number).ok_or_else(|| s3_error!(InvalidPart))?;
         if named_part.e_tag.as_ref().is_none_or(|etag| etag.value() != part.etag) {
             return Err(s3_error!(InvalidPart));
@@ -225,7 +292,7 @@ fn chosen(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u
         {
             return Err(s3_error!(InvalidPart, "a part has another checksum"));
         }
-        if index + 1 < named.len() && part.size_bytes() < PART_BYTES_MIN {
+        if index + 1 < named.len() && part.size_bytes < PART_BYTES_MIN {
             return Err(s3_error!(EntityTooSmall));
         }
         parts.push((number, part.clone()));
@@ -240,7 +307,7 @@ fn checksum(
     input: &CompleteMultipartUploadInput,
 ) -> S3Result<Option<Kept>> {
     let kept: Vec<(Option<Kept>, u64)> =
-        parts.iter().map(|(_, part)| (Kept::of(&part.attributes), part.size_bytes())).collect();
+        parts.iter().map(|(_, part)| (Kept::of(&part.attributes), part.size_bytes)).collect();
     let wanted = wanted_checksum(upload);
     let kind = input.checksum_type.as_ref().map(|kind| Kind::parse(kind.as_str())).transpose()?;
     let computed = match wanted {

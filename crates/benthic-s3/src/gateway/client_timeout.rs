@@ -1,11 +1,11 @@
-//! Clients are not waited for without end: one that sends nothing of a body for too long gets an error, and one that takes nothing of
-//! an answer is hung up on.
+//! Time-outs of clients: a client that sends nothing of a body for too long gets an error; a client that takes nothing of an answer
+//! for too long loses its connection.
 
 use super::checksums::Document;
+use super::error::ClientTimeout;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use s3s::{S3Error, S3Result, StdError, s3_error};
-use std::fmt;
 use std::io::{Error, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,56 +16,44 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The client sent nothing for too long.
-#[derive(Debug)]
-pub struct Idle;
-
-impl fmt::Display for Idle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the client sent nothing for too long")
-    }
-}
-
-impl std::error::Error for Idle {}
-
-/// Measures how long somebody is waited for without a break.
-struct Watch {
+/// Measures how long a client keeps the gateway waiting without a break.
+struct WaitTimer {
     limit: Duration,
     sleep: Pin<Box<Sleep>>,
-    waits: bool,
+    is_waiting: bool,
 }
 
-impl Watch {
-    fn new(limit: Duration) -> Watch {
-        Watch { limit, sleep: Box::pin(sleep(limit)), waits: false }
+impl WaitTimer {
+    fn new(limit: Duration) -> WaitTimer {
+        WaitTimer { limit, sleep: Box::pin(sleep(limit)), is_waiting: false }
     }
 
-    /// Passes on what was polled; gives nothing if that was pending for too long.
+    /// Passes on the result of a poll; `None` if the polls were pending for too long.
     fn watch<T>(&mut self, polled: Poll<T>, context: &mut Context<'_>) -> Poll<Option<T>> {
         if let Poll::Ready(value) = polled {
-            self.waits = false;
+            self.is_waiting = false;
             return Poll::Ready(Some(value));
         }
-        if !self.waits {
-            self.waits = true;
+        if !self.is_waiting {
+            self.is_waiting = true;
             self.sleep.as_mut().reset(Instant::now() + self.limit);
         }
         self.sleep.as_mut().poll(context).map(|()| None)
     }
 }
 
-/// A connection with a limit on the time in which the client takes nothing of what it is sent.
-pub(super) struct Taken {
+/// A connection with a limit on the time for which the client takes no data.
+pub(super) struct TimedStream {
     stream: TcpStream,
-    watch: Watch,
+    watch: WaitTimer,
 }
 
-impl Taken {
-    pub fn new(stream: TcpStream, limit: Duration) -> Taken {
-        Taken { stream, watch: Watch::new(limit) }
+impl TimedStream {
+    pub fn new(stream: TcpStream, limit: Duration) -> TimedStream {
+        TimedStream { stream, watch: WaitTimer::new(limit) }
     }
 
-    fn watched<T>(
+    fn poll_timed<T>(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         write: impl FnOnce(Pin<&mut TcpStream>, &mut Context<'_>) -> Poll<std::io::Result<T>>,
@@ -76,7 +64,7 @@ impl Taken {
     }
 }
 
-impl AsyncRead for Taken {
+impl AsyncRead for TimedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -86,13 +74,13 @@ impl AsyncRead for Taken {
     }
 }
 
-impl AsyncWrite for Taken {
+impl AsyncWrite for TimedStream {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        self.watched(context, |stream, context| stream.poll_write(context, data))
+        self.poll_timed(context, |stream, context| stream.poll_write(context, data))
     }
 
     fn poll_write_vectored(
@@ -100,7 +88,7 @@ impl AsyncWrite for Taken {
         context: &mut Context<'_>,
         data: &[IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        self.watched(context, |stream, context| stream.poll_write_vectored(context, data))
+        self.poll_timed(context, |stream, context| stream.poll_write_vectored(context, data))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -108,57 +96,57 @@ impl AsyncWrite for Taken {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        self.watched(context, |stream, context| stream.poll_flush(context))
+        self.poll_timed(context, |stream, context| stream.poll_flush(context))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        self.watched(context, |stream, context| stream.poll_shutdown(context))
+        self.poll_timed(context, |stream, context| stream.poll_shutdown(context))
     }
 }
 
-/// What became of a request's body.
+/// How far a request's body was read, and why it could not be read to its end.
 #[derive(Default)]
-pub(super) struct Fate {
-    asked: AtomicBool,
-    wrong: Mutex<Option<S3Error>>,
+pub(super) struct BodyFate {
+    was_polled: AtomicBool,
+    failure: Mutex<Option<S3Error>>,
 }
 
-impl Fate {
-    /// Whether there is a body and somebody asked for it; then a client that waits for `100 Continue` got it.
-    pub fn was_asked(&self) -> bool {
-        self.asked.load(Relaxed)
+impl BodyFate {
+    /// Whether there is a body and the service began to read it; then a client that waits for `100 Continue` got it.
+    pub fn was_polled(&self) -> bool {
+        self.was_polled.load(Relaxed)
     }
 
-    /// Why the body could not be read to its end.
-    pub fn take_wrong(&self) -> Option<S3Error> {
-        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Takes the reason why the body could not be read to its end.
+    pub fn take_failure(&self) -> Option<S3Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn fail(&self, wrong: S3Error, error: StdError) -> StdError {
-        *self.wrong.lock().unwrap_or_else(PoisonError::into_inner) = Some(wrong);
+    fn fail(&self, failure: S3Error, error: StdError) -> StdError {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
         error
     }
 }
 
-/// A body with a limit on the time between two of its pieces. That of a document is what its head says, or it has no end.
-pub(super) struct Patient {
+/// A body with a limit on the time between two of its pieces. A document whose checksum is wrong ends with an error.
+pub(super) struct TimedBody {
     body: Incoming,
-    watch: Watch,
+    watch: WaitTimer,
     document: Option<S3Result<Document>>,
-    fate: Arc<Fate>,
+    fate: Arc<BodyFate>,
 }
 
-impl Patient {
+impl TimedBody {
     pub fn new(
         body: Incoming,
         limit: Duration,
         document: Option<S3Result<Document>>,
-        fate: Arc<Fate>,
-    ) -> Patient {
-        Patient { body, watch: Watch::new(limit), document, fate }
+        fate: Arc<BodyFate>,
+    ) -> TimedBody {
+        TimedBody { body, watch: WaitTimer::new(limit), document, fate }
     }
 
-    /// Looks at a piece; behind the last one the document is verified.
+    /// Adds a piece to the checksums of a document; verifies them behind the last one.
     fn verify(&mut self, data: Option<&Bytes>) -> Result<(), StdError> {
         let Some(mut document) = self.document.take() else { return Ok(()) };
         if let (Ok(document), Some(data)) = (&mut document, data) {
@@ -169,11 +157,11 @@ impl Patient {
             return Ok(());
         }
         let verified = document.and_then(Document::finish);
-        verified.map_err(|wrong| self.fate.fail(wrong, StdError::from("the document is another")))
+        verified.map_err(|failure| self.fate.fail(failure, StdError::from("the document is another")))
     }
 }
 
-impl Body for Patient {
+impl Body for TimedBody {
     type Data = Bytes;
     type Error = StdError;
 
@@ -183,7 +171,7 @@ impl Body for Patient {
     ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         let this = self.get_mut();
         if !this.body.is_end_stream() {
-            this.fate.asked.store(true, Relaxed);
+            this.fate.was_polled.store(true, Relaxed);
         }
         let polled = Pin::new(&mut this.body).poll_frame(context);
         this.watch.watch(polled, context).map(|frame| match frame {
@@ -193,7 +181,7 @@ impl Body for Patient {
             },
             Some(None) => this.verify(None).err().map(Err),
             Some(Some(Err(error))) => Some(Err(this.fate.fail(s3_error!(IncompleteBody), error.into()))),
-            None => Some(Err(this.fate.fail(s3_error!(RequestTimeout), Idle.into()))),
+            None => Some(Err(this.fate.fail(s3_error!(RequestTimeout), ClientTimeout.into()))),
         })
     }
 

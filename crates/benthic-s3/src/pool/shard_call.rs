@@ -1,8 +1,7 @@
 //! Calls of shards.
 
 use super::{PoolSal, layout};
-use crate::sal::{Bucket, Buckets};
-use benthic_classes::bucket::codec::Id;
+use crate::sal::{Bucket, Buckets, Id};
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{Header, Outcome, Write};
 use benthic_classes::bucket::wire::{self, Gate, Times};
@@ -11,14 +10,30 @@ use benthic_core::{Error, ErrorKind, Fetch, ObjectId, OmapPage, Pool, Result, Wr
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 
-/// How often a call is made again whose answer was lost. Methods find out that they ran already.
-const REPETITIONS: usize = 2;
-
-/// The key in an error's context that says that the call was made again because an answer was lost.
-pub(super) const REPEATED: &str = "repeated";
+/// How often a call is retried whose answer was lost. Methods find out that they ran already.
+const RETRIES: usize = 2;
 
 /// Calls that are made at once.
 const CALLS_IN_FLIGHT: usize = 16;
+
+/// The failure of a call of a method that writes.
+pub(super) struct CallFailure {
+    pub error: Error,
+    /// Whether the call was retried because an answer was lost, so that an earlier attempt may have succeeded.
+    pub was_retried: bool,
+}
+
+impl From<Error> for CallFailure {
+    fn from(error: Error) -> CallFailure {
+        CallFailure { error, was_retried: false }
+    }
+}
+
+impl CallFailure {
+    pub(super) fn into_error(self) -> Error {
+        if self.was_retried { self.error.with("retried", true) } else { self.error }
+    }
+}
 
 impl PoolSal {
     pub(super) fn times(&self) -> Times {
@@ -30,63 +45,58 @@ impl PoolSal {
         self.names.shard(bucket.id, layout::shard_of(key, bucket.shards))
     }
 
-    /// Calls a method that writes, again if the answer was lost.
+    /// As [`PoolSal::call_with_retries`], for callers to which it does not matter whether the call was retried.
     pub(super) async fn call(&self, shard: &ObjectId, method: &str, input: &impl Wire) -> Result<()> {
-        match self.call_again(shard, method, input).await {
-            (true, Err(error)) => Err(error.with(REPEATED, true)),
-            (_, result) => result,
-        }
+        self.call_with_retries(shard, method, input).await.map_err(CallFailure::into_error)
     }
 
-    /// As [`PoolSal::call`]; says also whether an answer was lost, and so an earlier call may have done it.
-    pub(super) async fn call_again(
+    /// Calls a method that writes, and retries if the answer was lost.
+    pub(super) async fn call_with_retries(
         &self,
         shard: &ObjectId,
         method: &str,
         input: &impl Wire,
-    ) -> (bool, Result<()>) {
+    ) -> Result<(), CallFailure> {
         let call = wire::call(method, input);
-        let mut repetition = 0;
+        let mut retries = 0;
         loop {
-            match self.index.exec(shard, call.clone()).await {
-                Err(error) if error.kind() == ErrorKind::OutcomeUnknown && repetition < REPETITIONS => {
-                    repetition += 1;
-                }
-                Err(error) if repetition > 0 && !says_what_is(error.kind()) => {
-                    return (true, Err(error.with_kind(ErrorKind::OutcomeUnknown)));
-                }
-                Err(error) => return (repetition > 0, Err(error)),
-                Ok(_) => return (repetition > 0, Ok(())),
+            let Err(error) = self.index.exec(shard, call.clone()).await else { return Ok(()) };
+            if error.kind() == ErrorKind::OutcomeUnknown && retries < RETRIES {
+                retries += 1;
+                continue;
             }
+            let was_retried = retries > 0;
+            let is_unknown = was_retried && !tells_the_outcome(error.kind());
+            let error = if is_unknown { error.with_kind(ErrorKind::OutcomeUnknown) } else { error };
+            return Err(CallFailure { error, was_retried });
         }
     }
 
-    /// As [`PoolSal::call`], for a bucket: a shard that somebody closed and did not delete is opened again.
+    /// As [`PoolSal::call_with_retries`], for a bucket: opens a shard again that a deletion closed and that was not deleted.
     pub(super) async fn call_open(
         &self,
         bucket: &Bucket,
         shard: &ObjectId,
         method: &str,
         input: &impl Wire,
-    ) -> Result<()> {
-        match self.call(shard, method, input).await {
-            Err(error) if error.kind() == ErrorKind::Busy => {}
+    ) -> Result<(), CallFailure> {
+        match self.call_with_retries(shard, method, input).await {
+            Err(failure) if failure.error.kind() == ErrorKind::Busy => {}
             result => return result,
         }
         let current = self.bucket(&bucket.name).await?;
-        if current.id != bucket.id {
-            return Err(
-                Error::new(ErrorKind::NotFound, "the bucket was deleted").with("bucket", &bucket.name)
-            );
-        }
-        if current.deleting_ms.is_some() {
-            return Err(
-                Error::new(ErrorKind::Busy, "the bucket is being deleted").with("bucket", &bucket.name)
-            );
+        let refused = match &current {
+            Bucket { id, .. } if *id != bucket.id => Some((ErrorKind::NotFound, "the bucket was deleted")),
+            Bucket { deleting_ms: Some(_), .. } => Some((ErrorKind::Busy, "the bucket is being deleted")),
+            _ => None,
+        };
+        if let Some((kind, message)) = refused {
+            return Err(Error::new(kind, message).with("bucket", &bucket.name).into());
         }
         // The record says since this revision that nobody deletes the bucket, so a shard that was closed before may open.
-        self.call(shard, "gate", &Gate { revision: current.revision, close: false }).await?;
-        self.call(shard, method, input).await
+        let open = Gate { revision: current.revision, close: false };
+        self.call_with_retries(shard, "gate", &open).await?;
+        self.call_with_retries(shard, method, input).await
     }
 
     /// Calls a method that reads.
@@ -110,7 +120,7 @@ impl PoolSal {
 
     /// What is known of a write.
     pub(super) async fn known_write(&self, shard: &ObjectId, write: Id) -> Result<Option<Write>> {
-        self.shard_value(shard, keys::write(write)).await
+        self.shard_value(shard, keys::write(write.into())).await
     }
 
     /// What a write did that was just acknowledged.
@@ -128,8 +138,8 @@ impl PoolSal {
     }
 }
 
-/// Whether a method that ran says so: it looked first whether it had run before.
-fn says_what_is(kind: ErrorKind) -> bool {
+/// Whether a retry that failed so tells the outcome: the method looked first whether it had run before.
+fn tells_the_outcome(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Busy | ErrorKind::InvalidArgument)
 }
 
@@ -140,10 +150,10 @@ pub(super) fn done_anyway(error: Error) -> Error {
 
 /// Writes what can be written again: the answer to it may get lost.
 pub(super) async fn write_again(pool: &dyn Pool, object: &ObjectId, op: WriteOp) -> Result<()> {
-    let mut repetitions = REPETITIONS;
+    let mut retries = RETRIES;
     loop {
         match pool.write(object, op.clone()).await {
-            Err(error) if error.kind() == ErrorKind::OutcomeUnknown && repetitions > 0 => repetitions -= 1,
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown && retries > 0 => retries -= 1,
             result => return result.map(|_| ()),
         }
     }

@@ -1,8 +1,10 @@
 //! PutObject.
 
 use super::auth::Wants;
-use super::checksums::{Algorithm, Declared, Verified, Verifier, declared, etag, tell};
-use super::objects::{condition, given, told_etag, told_version};
+use super::checksums::{Algorithm, Declared, Verified, Verifier, declared, etag, set_checksum};
+use super::conditions::condition;
+use super::object_headers::object_headers;
+use super::versions::{strong_etag, version_field};
 use super::{Gateway, error};
 use crate::sal::{Finish, Writer};
 use futures::StreamExt;
@@ -18,36 +20,37 @@ impl Gateway {
         let body = request.input.body.take();
         let input = &request.input;
         super::refuse([("appending", input.write_offset_bytes.is_some())])?;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
-        let mut attributes = given!(input).attributes()?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        let mut attributes = object_headers!(input).attributes()?;
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;
         let declared = Declared {
             content_md5: input.content_md5.clone(),
             checksum: declared!(input),
-            algorithm: algorithm(input.checksum_algorithm.as_ref().map(|algorithm| algorithm.as_str()))?,
+            algorithm: Algorithm::of_request(input.checksum_algorithm.as_ref())?,
             trailers: request.trailing_headers.clone(),
             len_bytes: Some(len_bytes),
         };
         let verifier = Verifier::new(declared, None, &request.headers)?;
         let size_bytes = u64::try_from(len_bytes).map_err(|_| s3_error!(InvalidArgument))?;
-        let writer = self.sal.write(&asked.bucket, &input.key, None, Some(size_bytes)).await;
+        let writer = self.sal.write(&access.bucket, &input.key, None, Some(size_bytes)).await;
         let mut writer = writer.map_err(error::object)?;
         let verified = match self.receive(body, writer.as_mut(), verifier).await {
             Ok(verified) => verified,
-            Err(failure) => return Err(given_up(writer, failure).await),
+            Err(failure) => return Err(abort_write(writer, failure).await),
         };
         verified.checksum.put(&mut attributes);
         let finish = Finish { etag: etag(&verified.md5), attributes, condition };
         let written = writer.finish(finish).await.map_err(error::object)?;
         let mut output = PutObjectOutput {
-            e_tag: Some(told_etag(&etag(&verified.md5))),
-            version_id: told_version(asked.bucket.versioning, written.version),
+            e_tag: Some(strong_etag(&etag(&verified.md5))),
+            version_id: version_field(access.bucket.versioning, written.version),
             checksum_type: Some(verified.checksum.put_type()),
             ..PutObjectOutput::default()
         };
-        tell!(output, Some(&verified.checksum));
+        set_checksum!(output, Some(&verified.checksum));
         Ok(S3Response::new(output))
     }
 
@@ -71,14 +74,9 @@ impl Gateway {
 }
 
 /// Gives a write up, after this.
-pub(super) async fn given_up(writer: Box<dyn Writer>, failure: s3s::S3Error) -> s3s::S3Error {
+pub(super) async fn abort_write(writer: Box<dyn Writer>, failure: s3s::S3Error) -> s3s::S3Error {
     if let Err(error) = writer.abort().await {
         tracing::debug!(%error, "a write that failed could not be given up; it will be collected");
     }
     failure
-}
-
-/// The algorithm that is only named.
-pub(super) fn algorithm(name: Option<&str>) -> S3Result<Option<Algorithm>> {
-    name.map(Algorithm::parse).transpose()
 }

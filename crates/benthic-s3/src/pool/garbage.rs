@@ -3,8 +3,8 @@
 //! Every step can be repeated and done by several at once: ids are never used again, so what was removed stays so.
 
 use super::PoolSal;
-use super::call::{all, omap_range, remove_if_there, write_again};
 use super::directory::{BUCKET, LIMBO, Limbo, Swap, decode_bucket, limbo_key};
+use super::shard_call::{all, omap_range, remove_if_there, write_again};
 use crate::sal::{Bucket, Collected, Garbage, Id, Pending};
 use async_trait::async_trait;
 use benthic_classes::bucket::keys;
@@ -166,7 +166,7 @@ impl PoolSal {
             for (key, _) in &page.entries {
                 let (name, _) = keys::unescape(&key[1..])?;
                 let upload = keys::id_at_end(key).ok_or_else(odd_key)?;
-                match self.abort_in(shard, name, upload).await {
+                match self.abort_in(shard, name, upload.into()).await {
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     result => result?,
                 }
@@ -250,9 +250,9 @@ impl PoolSal {
     /// All shards that no bucket has.
     async fn all_limbo(&self) -> Result<Vec<(Id, Limbo)>> {
         let entries = self.all_entries(LIMBO).await?;
-        let decoded = entries
-            .iter()
-            .map(|(key, value)| Ok((keys::id_at_end(key).ok_or_else(odd_key)?, Limbo::from_stored(value)?)));
+        let decoded = entries.iter().map(|(key, value)| {
+            Ok((keys::id_at_end(key).ok_or_else(odd_key)?.into(), Limbo::from_stored(value)?))
+        });
         decoded.collect()
     }
 

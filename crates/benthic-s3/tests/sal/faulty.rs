@@ -1,4 +1,5 @@
-//! Pools of a gateway that dies: after so many operations, counted over both, nothing works any more, or one does not.
+//! Pools of a gateway that dies, or that another gateway interrupts. A gateway dies after a number of operations, counted over both
+//! pools: from then on none works, or one does not. Another gateway interrupts it right after a call with a given number.
 
 use super::Pools;
 use async_trait::async_trait;
@@ -28,11 +29,24 @@ pub struct Fate {
     done: AtomicU64,
     dies_after: u64,
     last: Last,
+    calls: AtomicU64,
+    interruption: Option<Interruption>,
 }
+
+/// What another gateway does, and right after which call, counted from 1.
+type Interruption = (u64, Arc<dyn Fn() + Send + Sync>);
 
 impl Fate {
     pub fn new(dies_after: u64, last: Last) -> Arc<Fate> {
-        Arc::new(Fate { done: AtomicU64::new(0), dies_after, last })
+        let (done, calls) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Fate { done, dies_after, last, calls, interruption: None })
+    }
+
+    /// The fate of a gateway that lives on, and that another gateway interrupts right after the call with this number.
+    pub fn interrupted(call: u64, interrupt: impl Fn() + Send + Sync + 'static) -> Arc<Fate> {
+        let (done, calls) = (AtomicU64::new(0), AtomicU64::new(0));
+        let interruption: Option<Interruption> = Some((call, Arc::new(interrupt)));
+        Arc::new(Fate { done, dies_after: u64::MAX, last: Last::Refused, calls, interruption })
     }
 
     /// Whether it got through all that it was asked to do.
@@ -43,6 +57,16 @@ impl Fate {
     /// Operations so far.
     pub fn operations(&self) -> u64 {
         self.done.load(Ordering::SeqCst)
+    }
+
+    /// Counts a call that was made, and lets the other gateway interrupt if it is time.
+    fn count_call(&self) {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        if let Some((_, interrupt)) = self.interruption.as_ref().filter(|(at, _)| *at == call) {
+            let interrupt = Arc::clone(interrupt);
+            // A thread of its own, because this one drives a future already.
+            std::thread::spawn(move || interrupt()).join().unwrap();
+        }
     }
 
     /// Whether the next operation is the last one, and whether it works.
@@ -64,16 +88,16 @@ enum Turn {
 }
 
 /// A pool of such a gateway.
-pub struct Dying {
+pub struct FaultyPool {
     inner: Arc<dyn Pool>,
     fate: Arc<Fate>,
 }
 
-impl Dying {
+impl FaultyPool {
     /// Both pools with one fate.
     pub fn pools(pools: &Pools, fate: &Arc<Fate>) -> Pools {
         let dying = |inner: &Arc<dyn Pool>| -> Arc<dyn Pool> {
-            Arc::new(Dying { inner: Arc::clone(inner), fate: Arc::clone(fate) })
+            Arc::new(FaultyPool { inner: Arc::clone(inner), fate: Arc::clone(fate) })
         };
         Pools { index: dying(&pools.index), data: dying(&pools.data) }
     }
@@ -88,7 +112,7 @@ impl Dying {
 }
 
 #[async_trait]
-impl Pool for Dying {
+impl Pool for FaultyPool {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -96,7 +120,7 @@ impl Pool for Dying {
     async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
         match (self.fate.turn(), self.fate.last) {
             (Turn::Works, _) | (Turn::Last, Last::Unanswered) => self.inner.read(object, op).await,
-            _ => Err(Dying::gone()),
+            _ => Err(FaultyPool::gone()),
         }
     }
 
@@ -106,29 +130,33 @@ impl Pool for Dying {
             Turn::Last => {
                 // What comes of it nobody hears.
                 let _ = self.inner.write(object, op).await;
-                Err(Dying::lost())
+                Err(FaultyPool::lost())
             }
-            Turn::Fails => Err(Dying::gone()),
+            Turn::Fails => Err(FaultyPool::gone()),
         }
     }
 
     async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
         let reads = matches!(call.method.as_str(), "get" | "list");
         match self.fate.turn() {
-            Turn::Works => self.inner.exec(object, call).await,
+            Turn::Works => {
+                let result = self.inner.exec(object, call).await;
+                self.fate.count_call();
+                result
+            }
             Turn::Last if reads && self.fate.last == Last::Unanswered => self.inner.exec(object, call).await,
             Turn::Last => {
                 let _ = self.inner.exec(object, call).await;
-                Err(Dying::lost())
+                Err(FaultyPool::lost())
             }
-            Turn::Fails => Err(Dying::gone()),
+            Turn::Fails => Err(FaultyPool::gone()),
         }
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
         match (self.fate.turn(), self.fate.last) {
             (Turn::Works, _) | (Turn::Last, Last::Unanswered) => self.inner.list(request).await,
-            _ => Err(Dying::gone()),
+            _ => Err(FaultyPool::gone()),
         }
     }
 }

@@ -78,7 +78,7 @@ impl Gateway {
         request: S3Request<HeadBucketInput>,
     ) -> S3Result<S3Response<HeadBucketOutput>> {
         let input = &request.input;
-        self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List).await?;
+        self.authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List).await?;
         let bucket_region = Some(self.region.clone());
         Ok(S3Response::new(HeadBucketOutput { bucket_region, ..HeadBucketOutput::default() }))
     }
@@ -88,7 +88,7 @@ impl Gateway {
         request: S3Request<DeleteBucketInput>,
     ) -> S3Result<S3Response<DeleteBucketOutput>> {
         let input = &request.input;
-        self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        self.authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
         match self.sal.delete_bucket(&input.bucket).await {
             Ok(()) => Ok(S3Response::new(DeleteBucketOutput::default())),
             Err(failure) if failure.kind() == ErrorKind::Conflict => Err(s3_error!(BucketNotEmpty)),
@@ -147,7 +147,7 @@ impl Gateway {
         request: S3Request<GetBucketLocationInput>,
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
         let input = &request.input;
-        self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        self.authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
         let named =
             (self.region != CLASSIC_REGION).then(|| BucketLocationConstraint::from(self.region.clone()));
         Ok(S3Response::new(GetBucketLocationOutput { location_constraint: named }))
@@ -158,9 +158,10 @@ impl Gateway {
         request: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
-        let status = match asked.bucket.versioning {
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
+        let status = match access.bucket.versioning {
             Versioning::Off => None,
             Versioning::Enabled => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::ENABLED)),
             Versioning::Suspended => {
@@ -175,8 +176,9 @@ impl Gateway {
         request: S3Request<PutBucketVersioningInput>,
     ) -> S3Result<S3Response<PutBucketVersioningOutput>> {
         let input = &request.input;
-        let asked =
-            self.asked(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        let access = self
+            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
+            .await?;
         let mfa = input.versioning_configuration.mfa_delete.as_ref();
         refuse([("MFA delete", mfa.is_some_and(|wanted| wanted.as_str() == "Enabled"))])?;
         let wanted = match input.versioning_configuration.status.as_ref().map(|status| status.as_str()) {
@@ -188,7 +190,7 @@ impl Gateway {
             bucket.versioning = wanted;
             Ok(())
         };
-        self.change_bucket(asked.bucket, change).await?;
+        self.change_bucket(access.bucket, change).await?;
         Ok(S3Response::new(PutBucketVersioningOutput::default()))
     }
 }

@@ -1,0 +1,79 @@
+//! Conditions of requests on objects: If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since.
+
+use super::versions::strong_etag;
+use crate::sal::{Condition, Object};
+use hyper::header::{ETAG, HeaderMap, HeaderValue, LAST_MODIFIED};
+use s3s::dto::{ETagCondition, Timestamp, TimestampFormat};
+use s3s::{S3Error, S3Result, s3_error};
+
+/// The condition of a write.
+pub(super) fn condition(
+    if_match: Option<&ETagCondition>,
+    if_none_match: Option<&ETagCondition>,
+) -> S3Result<Condition> {
+    match (if_match, if_none_match) {
+        (None, None) => Ok(Condition::Always),
+        (Some(ETagCondition::Any), None) => Ok(Condition::Exists),
+        (Some(ETagCondition::ETag(etag)), None) => Ok(Condition::Matches(etag.value().to_owned())),
+        (None, Some(ETagCondition::Any)) => Ok(Condition::Absent),
+        (None, Some(ETagCondition::ETag(etag))) => Ok(Condition::Differs(etag.value().to_owned())),
+        (Some(_), Some(_)) => {
+            Err(s3_error!(NotImplemented, "If-Match and If-None-Match together are not implemented"))
+        }
+    }
+}
+
+/// Conditions of a read, or of the source of a copy.
+pub(super) struct Preconditions<'a> {
+    pub if_match: Option<&'a ETagCondition>,
+    pub if_none_match: Option<&'a ETagCondition>,
+    pub if_modified_since: Option<&'a Timestamp>,
+    pub if_unmodified_since: Option<&'a Timestamp>,
+}
+
+impl Preconditions<'_> {
+    /// # Errors
+    /// `PreconditionFailed`; `NotModified` where a reader has the object already.
+    pub fn check(&self, object: &Object) -> S3Result<()> {
+        let is = |condition: &ETagCondition| match condition {
+            ETagCondition::Any => true,
+            ETagCondition::ETag(etag) => etag.value() == object.etag,
+        };
+        // Headers tell whole seconds.
+        let modified = super::timestamp(object.modified_ms / 1_000 * 1_000);
+        match (self.if_match, self.if_unmodified_since) {
+            (Some(condition), _) if !is(condition) => return Err(s3_error!(PreconditionFailed)),
+            (None, Some(since)) if modified > *since => return Err(s3_error!(PreconditionFailed)),
+            _ => {}
+        }
+        match (self.if_none_match, self.if_modified_since) {
+            (Some(condition), _) if is(condition) => Err(not_modified(object)),
+            (None, Some(since)) if modified <= *since => Err(not_modified(object)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for the source of a copy, of which nobody has anything already.
+    pub fn check_source(&self, object: &Object) -> S3Result<()> {
+        self.check(object).map_err(|_| s3_error!(PreconditionFailed))
+    }
+}
+
+fn not_modified(object: &Object) -> S3Error {
+    let mut headers = HeaderMap::new();
+    if let Ok(etag) = strong_etag(&object.etag).to_http_header() {
+        headers.insert(ETAG, etag);
+    }
+    if let Some(modified) = http_date(object.modified_ms) {
+        headers.insert(LAST_MODIFIED, modified);
+    }
+    let mut error = s3_error!(NotModified);
+    error.set_headers(headers);
+    error
+}
+
+fn http_date(unix_ms: u64) -> Option<HeaderValue> {
+    let mut text = Vec::new();
+    super::timestamp(unix_ms).format(TimestampFormat::HttpDate, &mut text).ok()?;
+    HeaderValue::from_bytes(&text).ok()
+}

@@ -1,0 +1,117 @@
+//! Headers with which PutObject, CopyObject and CreateMultipartUpload describe an object, and the attributes that keep them.
+
+use super::{acl, names, refuse, tags};
+use crate::sal::Attributes;
+use bytes::Bytes;
+use s3s::dto::Metadata;
+use s3s::{S3Result, s3_error};
+
+/// Most bytes of names and values of a user's metadata.
+const METADATA_BYTES_MAX: usize = 2 * 1024;
+
+/// What an object is given besides its data.
+#[derive(Default)]
+pub(super) struct ObjectHeaders<'a> {
+    pub headers: [(&'static str, Option<&'a str>); 7],
+    pub metadata: Option<&'a Metadata>,
+    /// As in the header `x-amz-tagging`.
+    pub tagging: Option<&'a str>,
+    pub acl: Option<&'a str>,
+}
+
+impl ObjectHeaders<'_> {
+    /// The attributes that the object gets.
+    ///
+    /// # Errors
+    /// `MetadataTooLarge`, `InvalidTag`, `NotImplemented`.
+    pub fn attributes(&self) -> S3Result<Attributes> {
+        let mut attributes = Attributes::new();
+        for (name, value) in self.headers {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                attributes.insert(name.to_owned(), Bytes::copy_from_slice(value.as_bytes()));
+            }
+        }
+        let metadata = self.metadata.into_iter().flatten();
+        if metadata.clone().map(|(name, value)| name.len() + value.len()).sum::<usize>() > METADATA_BYTES_MAX
+        {
+            return Err(s3_error!(MetadataTooLarge));
+        }
+        for (name, value) in metadata {
+            let name = format!("{}{}", names::METADATA, name.to_ascii_lowercase());
+            attributes.insert(name, Bytes::copy_from_slice(value.as_bytes()));
+        }
+        if let Some(tagging) = self.tagging {
+            tags::set(&mut attributes, &tags::parse(tagging)?)?;
+        }
+        acl::set(&mut attributes, self.acl)?;
+        Ok(attributes)
+    }
+}
+
+/// What the inputs of PutObject, CopyObject and CreateMultipartUpload give to an object.
+macro_rules! object_headers {
+    ($input:expr) => {{
+        use $crate::gateway::names;
+        $crate::gateway::acl::refuse_grants([
+            &$input.grant_full_control,
+            &$input.grant_read,
+            &$input.grant_read_acp,
+            &$input.grant_write_acp,
+        ])?;
+        $crate::gateway::refuse([
+            ("encryption", $input.server_side_encryption.is_some()),
+            ("encryption", $input.ssekms_key_id.is_some() || $input.ssekms_encryption_context.is_some()),
+            ("encryption", $input.sse_customer_algorithm.is_some() || $input.sse_customer_key.is_some()),
+            ("object lock", $input.object_lock_legal_hold_status.is_some()),
+            (
+                "object lock",
+                $input.object_lock_mode.is_some() || $input.object_lock_retain_until_date.is_some(),
+            ),
+        ])?;
+        $crate::gateway::object_headers::check_storage_class(
+            $input.storage_class.as_ref().map(|class| class.as_str()),
+        )?;
+        $crate::gateway::object_headers::ObjectHeaders {
+            headers: [
+                (names::CONTENT_TYPE, $input.content_type.as_deref()),
+                (names::CACHE_CONTROL, $input.cache_control.as_deref()),
+                (names::CONTENT_DISPOSITION, $input.content_disposition.as_deref()),
+                (names::CONTENT_ENCODING, $input.content_encoding.as_deref()),
+                (names::CONTENT_LANGUAGE, $input.content_language.as_deref()),
+                (names::EXPIRES, $input.expires.as_deref()),
+                (names::WEBSITE_REDIRECT, $input.website_redirect_location.as_deref()),
+            ],
+            metadata: $input.metadata.as_ref(),
+            tagging: $input.tagging.as_deref(),
+            acl: $input.acl.as_ref().map(|acl| acl.as_str()),
+        }
+    }};
+}
+pub(super) use object_headers;
+
+/// There is one class.
+pub(super) fn check_storage_class(class: Option<&str>) -> S3Result<()> {
+    match class {
+        None | Some("STANDARD") => Ok(()),
+        Some(_) => Err(s3_error!(InvalidStorageClass, "the storage class here is STANDARD")),
+    }
+}
+
+/// A text among the attributes.
+pub(super) fn text(attributes: &Attributes, name: &str) -> Option<String> {
+    attributes.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
+}
+
+/// The metadata that a user gave.
+pub(super) fn metadata(attributes: &Attributes) -> Option<Metadata> {
+    let pairs = attributes.iter().filter_map(|(name, value)| {
+        Some((name.strip_prefix(names::METADATA)?.to_owned(), String::from_utf8_lossy(value).into_owned()))
+    });
+    let metadata: Metadata = pairs.collect();
+    (!metadata.is_empty()).then_some(metadata)
+}
+
+/// Refuses what no request here can mean.
+pub(super) fn refuse_customer_keys(algorithm: bool, key: bool) -> S3Result<()> {
+    refuse([("encryption", algorithm || key)])
+}

@@ -1,0 +1,54 @@
+//! Versions and entity tags of objects: how a client names them, and how an answer tells them.
+
+use super::auth::Authorized;
+use super::{Gateway, error};
+use crate::sal::{Object, VersionId, Versioning};
+use hyper::header::{HeaderMap, HeaderValue};
+use s3s::dto::ETag;
+use s3s::{S3Result, s3_error};
+
+/// A version as a client names it.
+pub(super) fn version(text: &str) -> S3Result<VersionId> {
+    text.parse().map_err(|_| s3_error!(InvalidArgument, "Invalid version id specified"))
+}
+
+/// How a version is told; not at all in a bucket that never had versions.
+pub(super) fn version_field(mode: Versioning, version: VersionId) -> Option<String> {
+    (mode != Versioning::Off || version != VersionId::Null).then(|| version.to_string())
+}
+
+pub(super) fn strong_etag(etag: &str) -> ETag {
+    ETag::Strong(etag.to_owned())
+}
+
+impl Gateway {
+    /// An object, for the bucket's owner; a delete marker is none.
+    pub(super) async fn visible(
+        &self,
+        access: &Authorized,
+        key: &str,
+        named: Option<&str>,
+    ) -> S3Result<Object> {
+        let wanted = named.map(version).transpose()?;
+        let subject = if wanted.is_some() { error::Subject::Version } else { error::Subject::Object };
+        let found = self.sal.object(&access.bucket, key, wanted).await;
+        let object = found.map_err(|failure| error::s3_error(failure, subject))?;
+        refuse_marker(&object, wanted.is_some())?;
+        Ok(object)
+    }
+}
+
+/// A delete marker is not there, or no object, depending on how it was asked for.
+pub(super) fn refuse_marker(object: &Object, named: bool) -> S3Result<()> {
+    if !object.marker {
+        return Ok(());
+    }
+    let mut headers = HeaderMap::new();
+    headers.insert("x-amz-delete-marker", HeaderValue::from_static("true"));
+    if let Ok(version) = HeaderValue::from_str(&object.version.to_string()) {
+        headers.insert("x-amz-version-id", version);
+    }
+    let mut error = if named { s3_error!(MethodNotAllowed) } else { s3_error!(NoSuchKey) };
+    error.set_headers(headers);
+    Err(error)
+}
