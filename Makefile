@@ -91,7 +91,7 @@ test-here: toolchain
 		$(CARGO) clippy --release --workspace --test ceph -- -D warnings; \
 	else echo "skipped: clippy is missing; 'rustup component add clippy' installs it"; fi
 	@echo "==> tests"
-	$(CARGO) test --release $(WITHOUT_PYTHON)
+	$(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0 )$(CARGO) test --release $(WITHOUT_PYTHON)
 
 # The Python package, in an environment of its own. It is built as `pip install .` builds it: what of the query engine is
 # compiled already is not compiled again.
