@@ -9,7 +9,7 @@ use benthic_core::{Class, ErrorKind, Method, MethodContext, MethodFlags, MethodR
 use benthic_fragment::Table;
 use benthic_fragment::fragment::{Reply, Status};
 use benthic_sql::choice::Pushdown;
-use benthic_sql::errors::told;
+use benthic_sql::errors::from_datafusion;
 use benthic_sql::session;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -233,7 +233,7 @@ async fn an_object_that_is_replaced_while_the_query_runs_is_no_mix() {
         let objects = open(&pool, "object").await.unwrap();
         put(&pool, "object", parquet(&lineitem(5_000), Compression::SNAPPY)).await;
         let rows = session::query(objects, &settings(pushdown), COUNT).await.unwrap();
-        let error = told(&rows.try_collect::<Vec<_>>().await.unwrap_err());
+        let error = from_datafusion(&rows.try_collect::<Vec<_>>().await.unwrap_err());
         assert_eq!(error.kind(), ErrorKind::Conflict, "{pushdown:?} {error}");
         assert!(error.to_string().contains("/object"), "{error}");
     }

@@ -1,9 +1,9 @@
 //! `benthic table index` and `benthic table fsck`.
 
 use crate::home::{Home, parquet, trips};
-use benthic_core::{Store, WriteOp};
+use benthic_core::{Environment, Store, WriteOp};
 use benthic_index::page_key;
-use benthic_table::{At, Environment, FileEntry, Table};
+use benthic_table::{At, FileEntry, Table};
 use futures::TryStreamExt;
 use serde_json::json;
 

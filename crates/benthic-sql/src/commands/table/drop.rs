@@ -3,8 +3,8 @@
 use super::{TableAddress, count, line};
 use benthic_cli::exit::Outcome;
 use benthic_cli::store::Session;
-use benthic_core::{Error, ErrorKind};
-use benthic_table::{Environment, drop_table};
+use benthic_core::{Environment, Error, ErrorKind};
+use benthic_table::drop_table;
 use clap::Args;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use super::{TableAddress, count, grouped, insert_held, line, time};
 use benthic_cli::exit::Outcome;
 use benthic_cli::store::Session;
 use benthic_cli::units;
-use benthic_sql::spelling::{show_column, show_partitioning, show_type};
+use benthic_sql::syntax::{show_column, show_partitioning, show_type};
 use benthic_table::At;
 use benthic_table::head::Head;
 use benthic_table::{Snapshot, TableSchema};

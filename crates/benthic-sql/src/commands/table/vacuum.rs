@@ -3,7 +3,8 @@
 use super::{TableAddress, count, line};
 use benthic_cli::exit::Outcome;
 use benthic_cli::store::Session;
-use benthic_table::{Environment, VacuumOptions};
+use benthic_core::Environment;
+use benthic_table::VacuumOptions;
 use clap::Args;
 use serde_json::{Value, json};
 

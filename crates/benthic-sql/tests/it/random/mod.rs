@@ -12,7 +12,7 @@ use crate::made::{answer, memory_store, pool, session, ways};
 use arrow::array::RecordBatch;
 use benthic_core::{Pool, Result, Store};
 use benthic_fragment::fragment::extremes;
-use benthic_sql::errors::told;
+use benthic_sql::errors::from_datafusion;
 use benthic_sql::literals::with_rules;
 use benthic_sql::session::{Settings, SqlSession};
 use benthic_testkit::seed;
@@ -98,5 +98,5 @@ fn plain(tables: &[RandomTable; 2]) -> SessionContext {
 
 async fn in_memory(context: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>> {
     let rows = async { context.sql(sql).await?.collect().await };
-    rows.await.map_err(|error| told(&error))
+    rows.await.map_err(|error| from_datafusion(&error))
 }

@@ -9,9 +9,11 @@ use benthic_cli::local::NewFile;
 use benthic_cli::progress::Progress;
 use benthic_cli::store::{Session, blocking};
 use benthic_cli::units;
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp, names};
+use benthic_core::{
+    Environment, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp, names,
+};
 use benthic_sql::experiment::{self, Measured, tpch};
-use benthic_table::{At, Environment, Snapshot, Table, drop_table};
+use benthic_table::{At, Snapshot, Table, drop_table};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
