@@ -103,7 +103,7 @@ test-here: toolchain
 		$(PART) "lints of the Ceph tests" 60 $(CARGO) clippy --release $(SELECTION) --test ceph -- -D warnings; \
 	else echo "skipped: clippy is missing; 'rustup component add clippy' installs it"; fi
 	@$(PART) "build programs and tests" 1500 $(CARGO) test --release $(SELECTION) --no-run
-	@$(PART) "Rust tests" 300 $(CARGO) test --release $(SELECTION)
+	@$(PART) "Rust tests" 300 env $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION)
 
 # The Python package, in an environment of its own. It is built as `pip install .` builds it: what of the query engine is
 # compiled already is not compiled again.

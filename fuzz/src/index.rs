@@ -1,7 +1,7 @@
 //! Pages of an index, and a look-up in them.
 
 use benthic_core::ErrorKind;
-use benthic_index::{Known, PAGES_READ_MAX, Probe, Step, framed};
+use benthic_index::{LookupStep, PAGES_READ_MAX, Probe, ReadEntries, frame};
 use bytes::Bytes;
 use prost::Message;
 
@@ -12,7 +12,7 @@ pub fn index(input: &[u8]) {
     if probe.check().is_err() {
         return;
     }
-    let mut known = Known::default();
+    let mut known = ReadEntries::default();
     // The directory, the pages, the end.
     for _ in 0..3 {
         match probe.look_up(&known) {
@@ -20,16 +20,16 @@ pub fn index(input: &[u8]) {
                 assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported), "{error}");
                 return;
             }
-            Ok(Step::Done(found)) => {
+            Ok(LookupStep::Done(found)) => {
                 let rows = found.rows.unwrap_or_default();
                 let ranges = rows.ranges();
                 assert!(ranges.iter().all(|range| range.start < range.end && range.end <= rows.of()));
                 assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
                 return;
             }
-            Ok(Step::Read(keys)) => {
+            Ok(LookupStep::Read(keys)) => {
                 assert!(keys.len() <= PAGES_READ_MAX);
-                let entry = |key: &Bytes| (key.clone(), framed(key, part(&mut input)));
+                let entry = |key: &Bytes| (key.clone(), frame(key, part(&mut input)));
                 let entries = keys.iter().map(entry).collect();
                 known.add(keys, entries);
             }

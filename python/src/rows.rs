@@ -6,7 +6,7 @@ use crate::runtime::wait;
 use crate::slot::{Slot, Slots};
 use arrow::datatypes::SchemaRef;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_sql::errors::told;
+use benthic_sql::errors::from_datafusion;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use pyo3::prelude::{Bound, PyResult, Python};
@@ -52,7 +52,7 @@ impl Rows {
         work.spawn(async move {
             let message = match running.rows.next().await {
                 Some(Ok(batch)) => running.encoder.encode(&batch).map(Some),
-                Some(Err(error)) => Err(told(&error)),
+                Some(Err(error)) => Err(from_datafusion(&error)),
                 None => Ok(None),
             };
             (running, message)

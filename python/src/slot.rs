@@ -10,11 +10,11 @@ use tokio::sync::Notify;
 /// interpreter.
 pub struct Slot<T> {
     pid: u32,
-    state: Mutex<State<T>>,
+    state: Mutex<SlotState<T>>,
     closing: Notify,
 }
 
-enum State<T> {
+enum SlotState<T> {
     Held(T),
     /// Somebody took it out, to put it back.
     Taken,
@@ -24,7 +24,7 @@ enum State<T> {
 impl<T> Slot<T> {
     /// A slot with something in it.
     pub fn new(held: T) -> Slot<T> {
-        Slot { pid: process::id(), state: Mutex::new(State::Held(held)), closing: Notify::new() }
+        Slot { pid: process::id(), state: Mutex::new(SlotState::Held(held)), closing: Notify::new() }
     }
 
     /// What is in it.
@@ -37,9 +37,9 @@ impl<T> Slot<T> {
     {
         self.check()?;
         match &*self.state.lock() {
-            State::Held(held) => Ok(held.clone()),
-            State::Taken => Err(taken()),
-            State::Closed => Err(closed()),
+            SlotState::Held(held) => Ok(held.clone()),
+            SlotState::Taken => Err(taken_error()),
+            SlotState::Closed => Err(closed_error()),
         }
     }
 
@@ -47,15 +47,15 @@ impl<T> Slot<T> {
     ///
     /// # Errors
     /// As [`Slot::get`]; also if somebody else took it out.
-    pub fn take(&self) -> Result<(T, Place<'_, T>)> {
+    pub fn take(&self) -> Result<(T, Checkout<'_, T>)> {
         self.check()?;
         let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Held(held) => Ok((held, Place { slot: self, is_filled: false })),
-            State::Taken => Err(taken()),
-            State::Closed => {
-                *state = State::Closed;
-                Err(closed())
+        match std::mem::replace(&mut *state, SlotState::Taken) {
+            SlotState::Held(held) => Ok((held, Checkout { slot: self, is_filled: false })),
+            SlotState::Taken => Err(taken_error()),
+            SlotState::Closed => {
+                *state = SlotState::Closed;
+                Err(closed_error())
             }
         }
     }
@@ -70,11 +70,11 @@ impl<T> Slot<T> {
     }
 
     fn empty(&self) -> Option<T> {
-        let state = std::mem::replace(&mut *self.state.lock(), State::Closed);
+        let state = std::mem::replace(&mut *self.state.lock(), SlotState::Closed);
         self.closing.notify_one();
         match state {
-            State::Held(held) => Some(held),
-            State::Taken | State::Closed => None,
+            SlotState::Held(held) => Some(held),
+            SlotState::Taken | SlotState::Closed => None,
         }
     }
 
@@ -88,37 +88,37 @@ impl<T> Slot<T> {
     }
 }
 
-/// Where something was taken out. If nothing is put back, the slot is closed.
-pub struct Place<'a, T> {
+/// What takes the value of a [`Slot`] back. If nothing is put back, the slot is closed.
+pub struct Checkout<'a, T> {
     slot: &'a Slot<T>,
     is_filled: bool,
 }
 
-impl<T> Place<'_, T> {
+impl<T> Checkout<'_, T> {
     /// Puts it back, unless the slot was closed meanwhile.
     pub fn put_back(mut self, held: T) {
-        self.fill(State::Held(held));
+        self.fill(SlotState::Held(held));
     }
 
     /// Returns when the slot is closed, with what to say.
     pub async fn closed(&self) -> Error {
         self.slot.closing.notified().await;
-        closed()
+        closed_error()
     }
 
-    fn fill(&mut self, with: State<T>) {
+    fn fill(&mut self, with: SlotState<T>) {
         self.is_filled = true;
         let mut state = self.slot.state.lock();
-        if matches!(*state, State::Taken) {
+        if matches!(*state, SlotState::Taken) {
             *state = with;
         }
     }
 }
 
-impl<T> Drop for Place<'_, T> {
+impl<T> Drop for Checkout<'_, T> {
     fn drop(&mut self) {
         if !self.is_filled {
-            self.fill(State::Closed);
+            self.fill(SlotState::Closed);
         }
     }
 }
@@ -127,16 +127,16 @@ impl<T> Drop for Slot<T> {
     fn drop(&mut self) {
         if self.pid != process::id() {
             // It is the parent's, and so are the threads and locks that taking it apart would need.
-            std::mem::forget(std::mem::replace(self.state.get_mut(), State::Closed));
+            std::mem::forget(std::mem::replace(self.state.get_mut(), SlotState::Closed));
         }
     }
 }
 
-fn closed() -> Error {
+fn closed_error() -> Error {
     Error::new(ErrorKind::InvalidArgument, "this is closed; open it again")
 }
 
-fn taken() -> Error {
+fn taken_error() -> Error {
     Error::new(ErrorKind::InvalidArgument, "another thread is at this; give each thread its own")
 }
 

@@ -8,12 +8,10 @@ use crate::runtime::wait;
 use crate::slot::Slot;
 use crate::store::{Shared, Store, table_address};
 use crate::writer::Writer;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_sql::session::Selection;
-use benthic_sql::spelling::{parse_partitioning, show_partitioning};
-use benthic_table::{
-    At, Definition, Environment, Snapshot, VacuumOptions, WriterOptions, drop_table, vacuum,
-};
+use benthic_sql::syntax::{parse_partitioning, show_partitioning};
+use benthic_table::{At, Definition, Snapshot, VacuumOptions, WriterOptions, drop_table, vacuum};
 use futures::lock::Mutex;
 use pyo3::prelude::{Bound, PyRef, PyResult, Python};
 use pyo3::types::PyBytes;

@@ -1,22 +1,20 @@
 """Random queries over random tables: the same rows as DuckDB, wherever the work runs.
 
-What is asked is what both mean the same by: no division, no overflow, no order of zeros. The seed of a failure is printed, and
-``BENTHIC_SEED`` repeats it. The seeds are the same in every run, but with ``BENTHIC_TEST_LONG``, which asks thousands of queries.
+What is asked is what both mean the same by: no division, no overflow, no order of zeros. ``BENTHIC_TEST_LONG`` asks thousands
+of queries.
 """
 
 import datetime
 import decimal
 import math
-import os
 import random
 
 import duckdb
 import pyarrow as pa
 import pytest
+import seeds
 
-SEED = os.environ.get("BENTHIC_SEED")
-IS_LONG = bool(os.environ.get("BENTHIC_TEST_LONG"))
-ROUNDS = 60 if IS_LONG else 5
+ROUNDS = 60 if seeds.IS_LONG else 5
 QUERIES = 60
 PUSHDOWNS = ("never", "always", "auto")
 
@@ -232,9 +230,8 @@ def decoded(rows):
     return pa.table(dict(zip(rows.column_names, columns, strict=True)))
 
 
-@pytest.mark.parametrize("number", range(1 if SEED else ROUNDS))
-def test_random_queries_are_answered_as_duckdb_does(beside, number):
-    seed = int(SEED) if SEED else random.randrange(2**32) if IS_LONG else number
+@pytest.mark.parametrize("seed", seeds.many(ROUNDS))
+def test_random_queries_are_answered_as_duckdb_does(beside, seed):
     n = random.Random(seed)
     tables = [Table(n, "one"), Table(n, "two")]
     database = duckdb.connect()
@@ -253,4 +250,4 @@ def test_random_queries_are_answered_as_duckdb_does(beside, number):
             sql = sql.replace(f" {name} ", ' "{}"."{}" '.format(*table.name.split("/")))
         for pushdown in PUSHDOWNS:
             what = differ(expected, rows_of(beside.store.sql(sql, pushdown=pushdown).to_arrow()))
-            assert what is None, f"BENTHIC_SEED={seed}\n{sql}\nDuckDB and {pushdown} differ: {what}"
+            assert what is None, f"BENTHIC_TEST_SEED={seed}\n{sql}\nDuckDB and {pushdown} differ: {what}"

@@ -1,5 +1,6 @@
 //! Time that a test can replace.
 
+use std::fmt;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,6 +15,12 @@ pub trait Clock: Send + Sync {
     /// [`Clock::monotonic`] in milliseconds.
     fn monotonic_ms(&self) -> u64 {
         u64::try_from(self.monotonic().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl fmt::Debug for dyn Clock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Clock")
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// How important a line in the log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,6 +347,11 @@ impl MethodContext<'_> {
     /// Writes a line to the log of the engine.
     pub fn log(&mut self, level: LogLevel, message: &str) {
         self.access.log(level, message);
+    }
+
+    /// Time since a fixed moment, by the clock of the deadline.
+    pub fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
     }
 
     /// Fails when the deadline has passed. Long computations that make no other call of the context call this.

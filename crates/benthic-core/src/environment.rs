@@ -1,6 +1,7 @@
 //! What a client takes from the machine: time, and random numbers. A test replaces both.
 
 use crate::{Clock, Error, ErrorKind, Result, SystemClock};
+use std::fmt;
 use std::sync::Arc;
 
 /// A source of random bytes for identifiers and secrets.
@@ -22,6 +23,12 @@ pub trait Random: Send + Sync {
     }
 }
 
+impl fmt::Debug for dyn Random {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Random")
+    }
+}
+
 /// The kernel's random numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
@@ -36,7 +43,7 @@ impl Random for SystemRandom {
 }
 
 /// Time and random numbers.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Environment {
     /// The time of versions, snapshots, leases and garbage.
     pub clock: Arc<dyn Clock>,

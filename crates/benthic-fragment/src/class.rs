@@ -7,6 +7,7 @@ use prost::Message;
 use std::ops::Range;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// The class.
 pub struct Table;
@@ -47,17 +48,17 @@ static RUNNING_MAX: LazyLock<usize> = LazyLock::new(|| {
 });
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// A place among the fragments that run.
-struct Place;
+/// A permit to run one of [`RUNNING_MAX`] fragments.
+struct RunPermit;
 
-impl Place {
-    fn take() -> Option<Place> {
+impl RunPermit {
+    fn try_acquire() -> Option<RunPermit> {
         let more = |running| (running < *RUNNING_MAX).then_some(running + 1);
-        RUNNING.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok().map(|_| Place)
+        RUNNING.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok().map(|_| RunPermit)
     }
 }
 
-impl Drop for Place {
+impl Drop for RunPermit {
     fn drop(&mut self) {
         RUNNING.fetch_sub(1, Ordering::AcqRel);
     }
@@ -65,9 +66,9 @@ impl Drop for Place {
 
 fn scan(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let size_bytes = context.stat()?.size_bytes;
-    let reply = match Place::take() {
+    let reply = match RunPermit::try_acquire() {
         None => Reply::without_rows(Status::Busy, "as many fragments run there as may at once"),
-        Some(_place) => match fragment::run(&mut Beside { context, size_bytes }, input) {
+        Some(_permit) => match fragment::run(&mut MethodObject { context, size_bytes }, input) {
             // The time or the memory of a call; whoever fetches the object has more of both.
             Err(error) if error.kind() == ErrorKind::LimitExceeded => {
                 Reply::without_rows(Status::TooLarge, error.to_string())
@@ -79,12 +80,12 @@ fn scan(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// The object as a method sees it.
-struct Beside<'a, 'b> {
+struct MethodObject<'a, 'b> {
     context: &'a mut MethodContext<'b>,
     size_bytes: u64,
 }
 
-impl Ranges for Beside<'_, '_> {
+impl Ranges for MethodObject<'_, '_> {
     fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
@@ -104,9 +105,13 @@ impl Ranges for Beside<'_, '_> {
     fn go_on(&mut self) -> Result<()> {
         self.context.check_deadline()
     }
+
+    fn monotonic(&self) -> Duration {
+        self.context.monotonic()
+    }
 }
 
-impl Beside<'_, '_> {
+impl MethodObject<'_, '_> {
     fn read_range(&mut self, range: &Range<u64>) -> Result<Bytes> {
         let len_bytes = range.end - range.start;
         let data = self.context.read(range.start, len_bytes)?;

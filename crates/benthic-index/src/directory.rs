@@ -1,8 +1,7 @@
 //! The entry that says which pages an index has in an object, and the way from there to rows.
 
 use crate::key::{COLUMNS_MAX, KEY_BYTES_MAX};
-use crate::pack::PAGES_MAX;
-use crate::page::{self, Reader, body, damaged, framed, push_number};
+use crate::page::{self, Reader, body, corrupt, frame, push_number};
 use crate::probe::{Definition, Probe};
 use crate::ranges::is_within;
 use crate::rows::Rows;
@@ -11,6 +10,8 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+/// Most pages that an index has in one object: eight indexes make at most 1,000 entries, with their directories.
+pub const PAGES_MAX: usize = 124;
 /// Most pages that one probe reads.
 pub const PAGES_READ_MAX: usize = 32;
 /// Reading all rows is better than looking up more than one in so many.
@@ -61,14 +62,14 @@ impl Directory {
         let distinct = u32::from_le_bytes(reader.word()?);
         let [columns, pages] = reader.word()?;
         if !(1..=COLUMNS_MAX).contains(&columns.into()) || usize::from(pages) > PAGES_MAX {
-            return Err(damaged("too many columns or pages"));
+            return Err(corrupt("too many columns or pages"));
         }
         let columns = (0..columns).map(|_| reader.number()).collect::<Result<_>>()?;
         let pages = (0..pages).map(|_| page_of(&mut reader)).collect::<Result<Vec<Page>>>()?;
         let sum: u64 = pages.iter().map(|page| u64::from(page.rows)).sum();
         let in_order = pages.is_sorted_by(|one, next| one.from <= next.from);
         if !reader.is_empty() || !in_order || sum != u64::from(rows) || rows > i32::MAX as u32 {
-            return Err(damaged("its pages are not those of all rows"));
+            return Err(corrupt("its pages are not those of all rows"));
         }
         Ok(Directory { columns, rows, distinct, stamp, pages })
     }
@@ -86,7 +87,7 @@ impl Directory {
             push_number(page.from.len() as u64, &mut body);
             body.extend(&page.from);
         }
-        framed(key, &body)
+        frame(key, &body)
     }
 
     /// How many pages there are.
@@ -157,7 +158,7 @@ fn page_of(reader: &mut Reader<'_>) -> Result<Page> {
     let rows = reader.number()?;
     let len_bytes = reader.number()? as usize;
     if rows == 0 || len_bytes > KEY_BYTES_MAX {
-        return Err(damaged("a page without rows, or a key that is too long"));
+        return Err(corrupt("a page without rows, or a key that is too long"));
     }
     Ok(Page { from: reader.bytes(len_bytes)?.to_vec(), rows })
 }

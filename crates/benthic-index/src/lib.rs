@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use arrow::array::{ArrayRef, Int64Array};
-//! use benthic_index::{Definition, Known, Probe, Ranges, Step, pack};
+//! use benthic_index::{Definition, ReadEntries, Probe, Ranges, LookupStep, pack};
 //! use std::collections::HashMap;
 //! use std::sync::Arc;
 //!
@@ -18,11 +18,11 @@
 //!
 //! let seven: ArrayRef = Arc::new(Int64Array::from(vec![7]));
 //! let probe = Probe::new(&index, &[Ranges::equal(&seven)?])?;
-//! let mut known = Known::default();
+//! let mut known = ReadEntries::default();
 //! let found = loop {
 //!     match probe.look_up(&known)? {
-//!         Step::Done(found) => break found,
-//!         Step::Read(keys) => {
+//!         LookupStep::Done(found) => break found,
+//!         LookupStep::Read(keys) => {
 //!             let read = keys.iter().map(|key| (key.clone(), entries[key].clone())).collect();
 //!             known.add(keys, read);
 //!         }
@@ -40,18 +40,18 @@
 
 mod directory;
 mod key;
-mod look_up;
+mod lookup;
 mod pack;
 mod page;
 mod probe;
 mod ranges;
 mod rows;
 
-pub use directory::{Directory, Found, PAGES_READ_MAX};
+pub use directory::{Directory, Found, PAGES_MAX, PAGES_READ_MAX};
 pub use key::{COLUMNS_MAX, Keys, Kind};
-pub use look_up::{Known, LookedUp, Step};
-pub use pack::{PAGES_MAX, check, entry_keys, pack};
-pub use page::{directory_key, framed, page_key};
-pub use probe::{Definition, KeyRange, Probe, RANGES_MAX};
-pub use ranges::Ranges;
+pub use lookup::{LookupResult, LookupStep, ReadEntries};
+pub use pack::{check, entry_keys, pack};
+pub use page::{directory_key, frame, page_key};
+pub use probe::{Definition, KeyRange, Probe};
+pub use ranges::{RANGES_MAX, Ranges};
 pub use rows::Rows;

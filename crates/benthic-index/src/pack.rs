@@ -1,8 +1,8 @@
 //! Making the pages of an object, and checking them against its rows.
 
-use crate::directory::{Directory, Page};
+use crate::directory::{Directory, PAGES_MAX, Page};
 use crate::key::{Keys, NULL};
-use crate::page::{self, Runs, damaged, directory_key, framed, page_key, push_group};
+use crate::page::{self, Runs, corrupt, directory_key, frame, page_key, push_group};
 use crate::probe::Definition;
 use arrow::array::ArrayRef;
 use benthic_core::{Error, ErrorKind, Result};
@@ -10,8 +10,6 @@ use bytes::Bytes;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Most pages that an index has in one object: eight indexes make at most 1,000 entries, with their directories.
-pub const PAGES_MAX: usize = 124;
 /// What a page's size aims at, if that is not too many of them.
 const PAGE_BYTES: usize = 16 * 1024;
 /// Larger pages are none for the memory of an OSD.
@@ -27,10 +25,10 @@ pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Byte
     let keys = Keys::of(columns)?;
     let rows = u32::try_from(keys.len()).ok().filter(|rows| i32::try_from(*rows).is_ok());
     let rows = rows.ok_or_else(|| too_large(keys.len()))?;
-    let order = sorted(&keys, rows);
+    let order = sort_rows(&keys, rows);
     let mut page_bytes = PAGE_BYTES;
     let packed = loop {
-        let packed = paged(&keys, &order, page_bytes);
+        let packed = split_into_pages(&keys, &order, page_bytes);
         if packed.bodies.len() <= PAGES_MAX {
             break packed;
         }
@@ -53,7 +51,7 @@ pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Byte
     let mut entries = vec![(key.clone(), directory.encode(&key))];
     for (page, body) in (0..).zip(&packed.bodies) {
         let key = page_key(index.number, page);
-        let value = framed(&key, &[stamp.to_le_bytes().as_slice(), body].concat());
+        let value = frame(&key, &[stamp.to_le_bytes().as_slice(), body].concat());
         entries.push((key, value));
     }
     Ok(entries)
@@ -71,7 +69,7 @@ pub fn entry_keys(index: u32) -> Vec<Bytes> {
 }
 
 /// The rows in the order of their keys, and of their numbers where those are equal.
-fn sorted(keys: &Keys, rows: u32) -> Vec<u32> {
+fn sort_rows(keys: &Keys, rows: u32) -> Vec<u32> {
     // The first bytes of a key decide most comparisons; a null is least, whatever they are taken for.
     let start = |row: u32| {
         let key = keys.get(row as usize);
@@ -99,7 +97,7 @@ struct Packed {
 }
 
 /// The bodies of pages that end once they have so many bytes.
-fn paged(keys: &Keys, order: &[u32], page_bytes: usize) -> Packed {
+fn split_into_pages(keys: &Keys, order: &[u32], page_bytes: usize) -> Packed {
     let mut packed = Packed::default();
     let (mut body, mut page) = (Vec::new(), None::<Page>);
     // The key before, in this page and at all.
@@ -146,11 +144,11 @@ fn separator(key: &[u8], next: &[u8]) -> Vec<u8> {
 /// `Corrupt` says what is wrong; `Unsupported` for a format newer than this build's; as [`Keys::of`].
 pub fn check(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, Bytes>) -> Result<u16> {
     let keys = Keys::of(columns)?;
-    let entry = |key: &Bytes| entries.get(key).ok_or_else(|| damaged("it is missing"));
+    let entry = |key: &Bytes| entries.get(key).ok_or_else(|| corrupt("it is missing"));
     let key = directory_key(index.number);
     let directory = Directory::decode(&key, entry(&key)?)?;
     if !directory.is_of(&index.columns) || directory.rows as usize != keys.len() {
-        return Err(damaged("it is of other rows or columns"));
+        return Err(corrupt("it is of other rows or columns"));
     }
     let mut seen = vec![false; keys.len()];
     let (mut last, mut distinct): (Vec<u8>, u32) = (Vec::new(), 0);
@@ -163,20 +161,20 @@ pub fn check(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, 
             last = key.to_vec();
             for row in runs.iter().cloned().flatten().map(|row| row as usize) {
                 if std::mem::replace(&mut seen[row], true) {
-                    return Err(damaged("a row that is there twice"));
+                    return Err(corrupt("a row that is there twice"));
                 }
                 if keys.get(row) != key {
-                    return Err(damaged("a row with another key"));
+                    return Err(corrupt("a row with another key"));
                 }
             }
             Ok(())
         })?;
         if summary.rows != u64::from(page.rows) || summary.first < page.from || from_last > page.from {
-            return Err(damaged("it is not what its directory says"));
+            return Err(corrupt("it is not what its directory says"));
         }
     }
     if seen.contains(&false) || distinct != directory.distinct {
-        return Err(damaged("rows are missing"));
+        return Err(corrupt("rows are missing"));
     }
     Ok(directory.pages())
 }

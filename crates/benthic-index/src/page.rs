@@ -20,28 +20,28 @@ pub fn page_key(index: u32, page: u16) -> Bytes {
     Bytes::from([b"i".as_slice(), &index.to_be_bytes(), &[1], &page.to_be_bytes()].concat())
 }
 
-pub(crate) fn damaged(what: &str) -> Error {
+pub(crate) fn corrupt(what: &str) -> Error {
     let message =
         format!("an index page is damaged: {what}; `benthic table index POOL/TABLE --rebuild` makes it anew");
     Error::new(ErrorKind::Corrupt, message)
 }
 
 /// The value with this body: version, checksum, body. Public for tests, which forge bodies.
-pub fn framed(key: &[u8], body: &[u8]) -> Bytes {
+pub fn frame(key: &[u8], body: &[u8]) -> Bytes {
     let crc = checksum(key, body).to_le_bytes();
     Bytes::from([&[VERSION], crc.as_slice(), body].concat())
 }
 
 /// The body of a value.
 pub(crate) fn body<'v>(key: &[u8], value: &'v [u8]) -> Result<&'v [u8]> {
-    let (frame, body) = value.split_at_checked(FRAME_BYTES).ok_or_else(|| damaged("it is too short"))?;
+    let (frame, body) = value.split_at_checked(FRAME_BYTES).ok_or_else(|| corrupt("it is too short"))?;
     if frame[0] != VERSION {
         let message = "an index has a format that is newer than this build; use a newer one";
         return Err(Error::new(ErrorKind::Unsupported, message).with("format", frame[0]));
     }
     match checksum(key, body).to_le_bytes() == frame[1..] {
         true => Ok(body),
-        false => Err(damaged("its checksum is wrong")),
+        false => Err(corrupt("its checksum is wrong")),
     }
 }
 
@@ -66,13 +66,13 @@ impl<'b> Reader<'b> {
     }
 
     pub(crate) fn bytes(&mut self, len_bytes: usize) -> Result<&'b [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(len_bytes).ok_or_else(|| damaged("it is cut"))?;
+        let (bytes, rest) = self.0.split_at_checked(len_bytes).ok_or_else(|| corrupt("it is cut"))?;
         self.0 = rest;
         Ok(bytes)
     }
 
     pub(crate) fn word<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (bytes, rest) = self.0.split_first_chunk().ok_or_else(|| damaged("it is cut"))?;
+        let (bytes, rest) = self.0.split_first_chunk().ok_or_else(|| corrupt("it is cut"))?;
         self.0 = rest;
         Ok(*bytes)
     }
@@ -83,10 +83,10 @@ impl<'b> Reader<'b> {
             let [byte] = self.word()?;
             number |= u64::from(byte & 0x7f) << (7 * place);
             if byte < 0x80 {
-                return u32::try_from(number).map_err(|_| damaged("a number is too large"));
+                return u32::try_from(number).map_err(|_| corrupt("a number is too large"));
             }
         }
-        Err(damaged("a number is too long"))
+        Err(corrupt("a number is too long"))
     }
 }
 
@@ -148,18 +148,18 @@ pub(crate) fn read(
 ) -> Result<Summary> {
     let mut reader = Reader(body(key, value)?);
     if u32::from_le_bytes(reader.word()?) != stamp {
-        return Err(damaged("it is of other pages"));
+        return Err(corrupt("it is of other pages"));
     }
     let (mut first, mut last, mut runs) = (None, Vec::new(), Vec::new());
     let mut count = 0;
     while !reader.is_empty() {
         let (shared, len) = (reader.number()? as usize, reader.number()? as usize);
         if shared > last.len() || shared + len > KEY_BYTES_MAX {
-            return Err(damaged("a key is too long"));
+            return Err(corrupt("a key is too long"));
         }
         let suffix = reader.bytes(len)?;
         if first.is_some() && *suffix <= last[shared..] {
-            return Err(damaged("its keys are not in order"));
+            return Err(corrupt("its keys are not in order"));
         }
         last.truncate(shared);
         last.extend_from_slice(suffix);
@@ -167,7 +167,7 @@ pub(crate) fn read(
         count += read_runs(&mut reader, rows, &mut runs)?;
         take(&last, &runs)?;
     }
-    let first = first.ok_or_else(|| damaged("it is empty"))?;
+    let first = first.ok_or_else(|| corrupt("it is empty"))?;
     Ok(Summary { first, rows: count })
 }
 
@@ -175,7 +175,7 @@ fn read_runs(reader: &mut Reader<'_>, rows: u32, runs: &mut Vec<Range<u32>>) -> 
     runs.clear();
     let count = reader.number()?;
     if count == 0 {
-        return Err(damaged("a key without rows"));
+        return Err(corrupt("a key without rows"));
     }
     let (mut end, mut total) = (0_u32, 0);
     for place in 0..count {
@@ -184,7 +184,7 @@ fn read_runs(reader: &mut Reader<'_>, rows: u32, runs: &mut Vec<Range<u32>>) -> 
         let gap = number >> 1;
         let start = u64::from(end) + u64::from(gap);
         if (place > 0 && gap == 0) || start + len > u64::from(rows) {
-            return Err(damaged("a row that is not there, or twice"));
+            return Err(corrupt("a row that is not there, or twice"));
         }
         // Not more than `rows`.
         end = (start + len) as u32;

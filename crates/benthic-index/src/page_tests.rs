@@ -1,4 +1,4 @@
-use super::{Runs, body, framed, page_key, push_group, read};
+use super::{Runs, body, frame, page_key, push_group, read};
 use benthic_core::ErrorKind;
 use proptest::prelude::{any, prop};
 use proptest::{prop_assert, proptest};
@@ -22,7 +22,7 @@ fn page(groups: &[Group<'_>]) -> Vec<u8> {
 
 fn is_damaged(bytes: &[u8], rows: u32) -> bool {
     let key = page_key(0, 0);
-    match read(&key, &framed(&key, bytes), STAMP, rows, |_, _| Ok(())) {
+    match read(&key, &frame(&key, bytes), STAMP, rows, |_, _| Ok(())) {
         Ok(_) => false,
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::Corrupt);
@@ -43,13 +43,13 @@ fn what_is_not_in_order_or_not_there_is_damaged() {
     assert!(is_damaged(&page(&[(&[1; 600], &[(0, 1)])]), 6), "a key that is too long");
     assert!((4..good.len()).any(|len| is_damaged(&good[..len], 6)));
     let key = page_key(0, 0);
-    assert!(read(&key, &framed(&key, &good), STAMP + 1, 6, |_, _| Ok(())).is_err(), "of another writing");
+    assert!(read(&key, &frame(&key, &good), STAMP + 1, 6, |_, _| Ok(())).is_err(), "of another writing");
 }
 
 #[test]
 fn a_value_is_of_its_key_and_version() {
     let (key, other) = (page_key(1, 2), page_key(1, 3));
-    let value = framed(&key, b"body");
+    let value = frame(&key, b"body");
     assert_eq!(body(&key, &value).unwrap(), b"body");
     assert_eq!(body(&other, &value).unwrap_err().kind(), ErrorKind::Corrupt);
     for bit in 0..value.len() * 8 {
@@ -67,7 +67,7 @@ proptest! {
         let key = page_key(0, 0);
         let stamped = [STAMP.to_le_bytes().as_slice(), &bytes].concat();
         let mut ranges = 0;
-        let outcome = read(&key, &framed(&key, &stamped), STAMP, rows, |_, runs| {
+        let outcome = read(&key, &frame(&key, &stamped), STAMP, rows, |_, runs| {
             ranges += runs.len();
             assert!(runs.iter().all(|run| run.start < run.end && run.end <= rows));
             Ok(())

@@ -2,12 +2,9 @@
 
 use crate::key::{COLUMNS_MAX, KEY_BYTES_MAX};
 use crate::page;
-use crate::ranges::{Ranges, is_within};
+use crate::ranges::{RANGES_MAX, Ranges, is_within};
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
-
-/// Most ranges of keys that one probe asks for.
-pub const RANGES_MAX: usize = 64;
 
 /// An index of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +57,7 @@ impl Probe {
                 .with("columns", columns.len()));
         }
         let range = |(low, high): (Vec<u8>, Vec<u8>)| KeyRange { low: low.into(), high: high.into() };
-        let ranges = Ranges::joined(columns)?.into_iter().map(range).collect();
+        let ranges = Ranges::join(columns)?.into_iter().map(range).collect();
         Ok(Probe { index: index.number, columns: index.columns.clone(), ranges })
     }
 

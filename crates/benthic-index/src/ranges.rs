@@ -1,10 +1,12 @@
 //! What a filter says of one column: its key is in one of some ranges.
 
 use crate::key::{self, Keys, NULL, VALUE};
-use crate::probe::RANGES_MAX;
 use arrow::array::ArrayRef;
 use benthic_core::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
+
+/// Most ranges of keys that one probe asks for.
+pub const RANGES_MAX: usize = 64;
 
 /// Ranges of keys of one column, ascending and apart from each other. The high end of a range is a *beginning*: all keys
 /// that start with it are in the range.
@@ -117,7 +119,7 @@ impl Ranges {
     ///
     /// # Errors
     /// `LimitExceeded` for too many.
-    pub(crate) fn joined(columns: &[Ranges]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    pub(crate) fn join(columns: &[Ranges]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut joined: Vec<(Vec<u8>, Vec<u8>)> = vec![(Vec::new(), Vec::new())];
         for column in columns {
             if joined.len().saturating_mul(column.len()) > RANGES_MAX {

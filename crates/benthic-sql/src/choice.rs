@@ -22,11 +22,11 @@ const TRY_AGAIN: u64 = 16;
 const FAR_SLOWER: f64 = 8.0;
 /// A try here is given up when its first rows take so many times longer than all of them do beside the object.
 const GIVE_UP_AFTER: u32 = 2;
-/// How long whoever knows no better waits for an OSD that is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long it is waited before the first try here, while nothing ran beside an object: a try is cheap where bytes are.
-const PATIENCE_NEAR: Duration = Duration::from_millis(20);
-const PATIENCE_FAR: Duration = Duration::from_secs(2);
+/// Default wait for a busy OSD when no timings exist yet.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Wait for a busy OSD before the first try here, while no fragment ran beside an object: a try is cheap if objects are near.
+const BUSY_TIMEOUT_NEAR: Duration = Duration::from_millis(20);
+const BUSY_TIMEOUT_FAR: Duration = Duration::from_secs(2);
 /// Between two questions whether an OSD is still busy.
 const WAIT_MIN: Duration = Duration::from_millis(2);
 const WAIT_MAX: Duration = Duration::from_millis(50);
@@ -51,11 +51,11 @@ pub enum Way {
 pub struct Choice {
     pushdown: Pushdown,
     is_far: bool,
-    learnt: Mutex<Learnt>,
+    measured: Mutex<Measurements>,
 }
 
 #[derive(Debug, Default)]
-struct Learnt {
+struct Measurements {
     refused: bool,
     asked: u64,
     tries_here: bool,
@@ -92,29 +92,29 @@ impl Pushdown {
 }
 
 impl Choice {
-    /// Nothing is learnt yet. Objects are far if bytes probably take long to come.
+    /// Nothing is measured yet. Objects are far if bytes probably take long to come.
     pub fn new(pushdown: Pushdown, is_far: bool) -> Choice {
-        Choice { pushdown, is_far, learnt: Mutex::default() }
+        Choice { pushdown, is_far, measured: Mutex::default() }
     }
 
     /// What to do about the next object.
     pub fn next(&self, size_bytes: u64) -> Way {
-        let mut learnt = self.learnt.lock();
-        if learnt.refused || self.pushdown == Pushdown::Never {
+        let mut measured = self.measured.lock();
+        if measured.refused || self.pushdown == Pushdown::Never {
             return Way::Here;
         }
-        learnt.asked += 1;
-        let Some(pushed) = learnt.pushed.of(size_bytes).filter(|_| self.pushdown == Pushdown::Auto) else {
+        measured.asked += 1;
+        let Some(pushed) = measured.pushed.of(size_bytes).filter(|_| self.pushdown == Pushdown::Auto) else {
             return Way::Beside;
         };
-        let pulled = learnt.pulled.of(size_bytes);
+        let pulled = measured.pulled.of(size_bytes);
         let (slower, faster) = (pulled.unwrap_or(pushed).max(pushed), pulled.unwrap_or(pushed).min(pushed));
         let is_far_slower = match pulled {
             None => self.is_far,
             Some(_) => slower.as_secs_f64() > FAR_SLOWER * faster.as_secs_f64(),
         };
         let tries =
-            learnt.asked.is_multiple_of(if is_far_slower { TRY_AGAIN * TRY_AGAIN } else { TRY_AGAIN });
+            measured.asked.is_multiple_of(if is_far_slower { TRY_AGAIN * TRY_AGAIN } else { TRY_AGAIN });
         match pulled {
             Some(pulled) if pulled < pushed && !tries => Way::Here,
             Some(pulled) if pulled < pushed => Way::Beside,
@@ -125,74 +125,74 @@ impl Choice {
 
     /// What to do about an object whose OSD is busy, after so long a time.
     pub fn busy(&self, size_bytes: u64, waited: Duration) -> Way {
-        let mut learnt = self.learnt.lock();
-        let pushed = learnt.pushed.of(size_bytes);
+        let mut measured = self.measured.lock();
+        let pushed = measured.pushed.of(size_bytes);
         let wait = Way::Wait((pushed.unwrap_or_default() / QUESTIONS).clamp(WAIT_MIN, WAIT_MAX));
-        let patience = match learnt.pulled.of(size_bytes) {
-            _ if learnt.refused => return Way::Here,
-            _ if self.pushdown == Pushdown::Always => PATIENCE,
+        let timeout = match measured.pulled.of(size_bytes) {
+            _ if measured.refused => return Way::Here,
+            _ if self.pushdown == Pushdown::Always => BUSY_TIMEOUT,
             Some(pulled) => pulled,
-            None if learnt.tries_here => PATIENCE,
+            None if measured.tries_here => BUSY_TIMEOUT,
             // One object shows whether it is worth to wait. Often it is only the fragments of this query that make an OSD busy.
             None => {
                 let first = match (self.is_far, pushed) {
-                    (false, _) => PATIENCE_NEAR,
-                    (true, None) => PATIENCE_FAR,
+                    (false, _) => BUSY_TIMEOUT_NEAR,
+                    (true, None) => BUSY_TIMEOUT_FAR,
                     (true, Some(pushed)) => GIVE_UP_AFTER * pushed,
                 };
                 if waited >= first {
-                    learnt.tries_here = true;
+                    measured.tries_here = true;
                     return Way::TryHere;
                 }
-                PATIENCE
+                BUSY_TIMEOUT
             }
         };
-        if waited < patience { wait } else { Way::Here }
+        if waited < timeout { wait } else { Way::Here }
     }
 
     /// The objects do not take this fragment, and will not.
-    pub fn refused(&self) {
-        self.learnt.lock().refused = true;
+    pub fn stop_pushing(&self) {
+        self.measured.lock().refused = true;
     }
 
     /// The answer was too large: work that was for nothing, and the next object is probably like this one.
-    pub fn too_large(&self) {
+    pub fn note_too_large(&self) {
         if self.pushdown == Pushdown::Auto {
-            self.refused();
+            self.stop_pushing();
         }
     }
 
     /// A fragment ran beside an object of this size.
-    pub fn pushed(&self, size_bytes: u64, time: Duration) {
-        self.learnt.lock().pushed.add(size_bytes, time);
+    pub fn add_pushed(&self, size_bytes: u64, time: Duration) {
+        self.measured.lock().pushed.add(size_bytes, time);
     }
 
     /// Whether a try here, which has no rows after this time, is given up. If so, it is known to be far slower.
     pub fn gives_up(&self, size_bytes: u64, time: Duration) -> bool {
-        let mut learnt = self.learnt.lock();
-        let gives_up = learnt.pushed.of(size_bytes).is_some_and(|pushed| time > GIVE_UP_AFTER * pushed);
+        let mut measured = self.measured.lock();
+        let gives_up = measured.pushed.of(size_bytes).is_some_and(|pushed| time > GIVE_UP_AFTER * pushed);
         if gives_up {
-            learnt.pulled.add(size_bytes, time.mul_f64(FAR_SLOWER));
-            learnt.tries_here = false;
+            measured.pulled.add(size_bytes, time.mul_f64(FAR_SLOWER));
+            measured.tries_here = false;
         }
         gives_up
     }
 
     /// A try here has its first rows: how long it takes depends on whoever takes them, too.
-    pub fn has_rows_here(&self) {
-        self.learnt.lock().tries_here = false;
+    pub fn note_rows_here(&self) {
+        self.measured.lock().tries_here = false;
     }
 
     /// A fragment ran here.
-    pub fn pulled(&self, size_bytes: u64, time: Duration) {
-        let mut learnt = self.learnt.lock();
-        learnt.pulled.add(size_bytes, time);
+    pub fn add_pulled(&self, size_bytes: u64, time: Duration) {
+        let mut measured = self.measured.lock();
+        measured.pulled.add(size_bytes, time);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, PATIENCE, Pushdown, TRY_AGAIN, WAIT_MAX, WAIT_MIN, Way};
+    use super::{BUSY_TIMEOUT, Choice, Pushdown, TRY_AGAIN, WAIT_MAX, WAIT_MIN, Way};
     use std::time::Duration;
 
     const MS: Duration = Duration::from_millis(1);
@@ -206,14 +206,14 @@ mod tests {
     fn auto_pushes_until_it_knows_that_pulling_is_faster() {
         let choice = Choice::new(Pushdown::Auto, false);
         assert_eq!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::Beside), 10 * TRY_AGAIN);
-        choice.pushed(1_000, 50 * MS);
+        choice.add_pushed(1_000, 50 * MS);
         assert_eq!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::TryHere), 10);
         assert_eq!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::Beside), 10 * (TRY_AGAIN - 1));
-        choice.pulled(2_000, 20 * MS);
+        choice.add_pulled(2_000, 20 * MS);
         assert_eq!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::Here), 10 * (TRY_AGAIN - 1));
-        choice.pulled(1_000, 180 * MS);
+        choice.add_pulled(1_000, 180 * MS);
         assert_eq!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::Beside), 10 * (TRY_AGAIN - 1));
-        choice.pulled(1_000, 10_000 * MS);
+        choice.add_pulled(1_000, 10_000 * MS);
         assert!(count(&choice, 10 * TRY_AGAIN, |way| way == Way::Beside) >= 10 * TRY_AGAIN - 1);
     }
 
@@ -223,9 +223,9 @@ mod tests {
         {
             let choice = Choice::new(pushdown, false);
             assert_eq!(choice.next(1) == Way::Beside, pushdown != Pushdown::Never);
-            choice.too_large();
+            choice.note_too_large();
             assert_eq!(count(&choice, 3, |way| way == Way::Beside), after_too_large, "{pushdown:?}");
-            choice.refused();
+            choice.stop_pushing();
             assert_eq!(count(&choice, 3, |way| way == Way::Here), 3, "{pushdown:?}");
             assert_eq!(choice.busy(1, Duration::ZERO), Way::Here);
         }
@@ -239,18 +239,18 @@ mod tests {
         assert_eq!(choice.busy(1_000, 20 * MS), Way::TryHere);
         assert_eq!(choice.busy(1_000, 300 * MS), Way::Wait(WAIT_MIN));
         assert!(!choice.gives_up(1_000, 10_000 * MS));
-        choice.has_rows_here();
-        choice.pulled(1_000, 160 * MS);
-        choice.pushed(1_000, 80 * MS);
+        choice.note_rows_here();
+        choice.add_pulled(1_000, 160 * MS);
+        choice.add_pushed(1_000, 80 * MS);
         assert_eq!(choice.busy(1_000, 159 * MS), Way::Wait(10 * MS));
         assert_eq!(choice.busy(1_000, 160 * MS), Way::Here);
-        choice.pushed(1_000_000, 10_000_000 * MS);
+        choice.add_pushed(1_000_000, 10_000_000 * MS);
         assert_eq!(choice.busy(1_000, Duration::ZERO), Way::Wait(WAIT_MAX));
 
         let always = Choice::new(Pushdown::Always, true);
-        always.pulled(1_000, MS);
+        always.add_pulled(1_000, MS);
         assert_eq!(always.busy(1_000, 10_000 * MS), Way::Wait(WAIT_MIN));
-        assert_eq!(always.busy(1_000, PATIENCE), Way::Here);
+        assert_eq!(always.busy(1_000, BUSY_TIMEOUT), Way::Here);
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(choice.busy(1_000, 1_999 * MS), Way::Wait(WAIT_MIN));
         assert_eq!(choice.busy(1_000, 2_000 * MS), Way::TryHere);
         let choice = Choice::new(Pushdown::Auto, true);
-        choice.pushed(1_000, 80 * MS);
+        choice.add_pushed(1_000, 80 * MS);
         assert_eq!(choice.busy(1_000, 159 * MS), Way::Wait(10 * MS));
         assert_eq!(count(&choice, 15 * TRY_AGAIN, |way| way == Way::Beside), 15 * TRY_AGAIN);
         assert_eq!(choice.busy(1_000, 160 * MS), Way::TryHere);
@@ -269,7 +269,7 @@ mod tests {
     fn a_try_that_takes_too_long_is_given_up_and_known_to_be_slow() {
         let choice = Choice::new(Pushdown::Auto, false);
         assert_eq!(choice.busy(1_000, 20 * MS), Way::TryHere);
-        choice.pushed(1_000, 100 * MS);
+        choice.add_pushed(1_000, 100 * MS);
         assert!(!choice.gives_up(1_000, 200 * MS) && choice.gives_up(1_000, 201 * MS));
         assert!(matches!(choice.busy(1_000, 1_600 * MS), Way::Wait(_)));
         assert_eq!(choice.busy(1_000, 1_700 * MS), Way::Here);

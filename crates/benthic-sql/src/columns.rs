@@ -1,6 +1,7 @@
-//! Columns by their numbers: an object has the columns of the table's schema of the time when it was written.
+//! Columns of objects as queries see them: their types, and which column of an object is which of the table. An object has the
+//! columns of the schema that the table had when it was written; numbers match them.
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use benthic_table::{FIELD_ID_KEY, TableSchema};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -65,4 +66,33 @@ pub fn same_by_name(file: &TableSchema, now: &TableSchema) -> bool {
     };
     let kept_name = |id: u32, name: &str| file.by_id(id).is_none_or(|then| then.name == name);
     now.columns().iter().all(|column| same(&column.name) && kept_name(column.id, &column.name))
+}
+
+/// Whether values of this type are, or have in them, floating-point numbers.
+///
+/// Bounds of those say nothing of NaN, which is larger than all that is in them: no rows may be left out because of them.
+pub fn has_floats(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => true,
+        DataType::Dictionary(_, value) => has_floats(value),
+        data_type => data_type.is_nested(),
+    }
+}
+
+/// The schema as queries see it: strings and binaries are views, because beside objects no others are read.
+pub fn schema_in_queries(schema: &Schema) -> Schema {
+    let field = |field: &Arc<Field>| {
+        Field::new(field.name(), type_in_queries(field.data_type()), field.is_nullable())
+    };
+    Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
+}
+
+/// The type that a column has in queries.
+pub fn type_in_queries(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        DataType::Dictionary(_, value) => type_in_queries(value),
+        data_type => data_type.clone(),
+    }
 }

@@ -5,7 +5,7 @@ use benthic_core::{Error, ErrorKind};
 use datafusion::common::DataFusionError;
 
 /// An error of the query engine in our words: one of ours that it carries, or the cause that it names.
-pub fn told(error: &DataFusionError) -> Error {
+pub fn from_datafusion(error: &DataFusionError) -> Error {
     if let Some(ours) = carried(error) {
         return plain(ours);
     }
@@ -27,7 +27,7 @@ pub fn told(error: &DataFusionError) -> Error {
     Error::new(kind, message.replace('\n', "; "))
 }
 
-/// One of our errors on its way through the query engine; [`told`] finds it again.
+/// One of our errors on its way through the query engine; [`from_datafusion`] finds it again.
 pub fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }

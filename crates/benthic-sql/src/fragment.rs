@@ -1,28 +1,29 @@
 //! The part of a plan that reads objects and may run beside them.
 
+use crate::expr::{Expr, Plan, is_dynamic};
 use crate::object::DataObject;
 use crate::objects::{file, source};
+use crate::plan::{parquet_of, project, scan_of_objects};
 use crate::probe::Indexes;
 use crate::reader::Readers;
 use crate::scan::{IndexUse, ObjectSource};
-use crate::tightening::{Now, is_dynamic};
 use arrow::datatypes::SchemaRef;
 use benthic_fragment::fragment::{Envelope, OBJECT_URL, accepts, encode};
 use benthic_index::Probe;
 use bytes::Bytes;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, internal_err};
-use datafusion::datasource::physical_plan::{
-    FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
-};
+use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, FileSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
-use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
+use datafusion::physical_expr::{conjunction_opt, split_conjunction};
 use datafusion::physical_expr_adapter::PhysicalExprAdapterFactory;
+use datafusion::physical_optimizer::pruning::PruningPredicate;
+use datafusion::physical_plan::Partitioning;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
@@ -30,14 +31,8 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-
-/// A node of a plan with all that is below it.
-pub type Plan = Arc<dyn ExecutionPlan>;
-/// An expression over rows.
-pub type Expr = Arc<dyn PhysicalExpr>;
 
 /// Largest answer of one fragment; a larger one is pulled.
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -53,7 +48,7 @@ pub struct Fragment {
     pub objects: Vec<Arc<DataObject>>,
     /// Objects of its table that are none of these, because of what the manifest says of them.
     pub pruned_objects: usize,
-    /// What the nodes above tighten while they run: rows that it leaves out are not wanted. In columns of the objects.
+    /// What the nodes above fill in while they run: rows that it leaves out are not wanted. In columns of the objects.
     pub dynamic: Option<Expr>,
     /// The columns of its objects.
     pub schema: SchemaRef,
@@ -69,13 +64,28 @@ pub struct Fragment {
     is_useful: bool,
 }
 
+/// A fragment with the current state of its dynamic filter.
+#[derive(Debug, Default)]
+pub struct FilteredFragment {
+    /// The filter, if the nodes above have filled it in.
+    pub filter: Option<Expr>,
+    /// The fragment's nodes with it, if it can be among them.
+    pub plan: Option<Plan>,
+    /// What is sent.
+    pub envelope: Bytes,
+    /// Leaves out objects by what the manifest says of them.
+    pub prunes: Option<Arc<PruningPredicate>>,
+    /// Leaves out rows by what an index says of them.
+    pub probe: Option<Arc<Probe>>,
+}
+
 impl Fragment {
     /// The fragment that a node and all below it are, if they are one.
     ///
     /// # Errors
     /// Those of building nodes anew.
     pub fn of(plan: &Plan) -> Result<Option<Fragment>> {
-        if !runs_beside(plan) && scan_of_objects(plan).is_none() {
+        if !can_push_down(plan) && scan_of_objects(plan).is_none() {
             return Ok(None);
         }
         Ok(climb(plan)?.filter(|fragment| fragment.is_useful))
@@ -96,15 +106,15 @@ impl Fragment {
     }
 
     /// The look-up for people, if there is one.
-    pub fn shown_probe(&self) -> Option<String> {
-        self.probe.as_ref().map(|probe| self.indexes.shown(probe))
+    pub fn describe_probe(&self) -> Option<String> {
+        self.probe.as_ref().map(|probe| self.indexes.describe(probe))
     }
 
     /// The nodes, and a filter on top of the scan.
     ///
     /// # Errors
     /// Those of building nodes anew, also if the scan has not the filter's columns.
-    pub fn filtered(&self, filter: &Expr) -> Result<Plan> {
+    pub fn with_filter(&self, filter: &Expr) -> Result<Plan> {
         let filtered = Arc::clone(&self.plan).transform_up(|plan| {
             if scan_of_objects(&plan).is_none() {
                 return Ok(Transformed::no(plan));
@@ -115,7 +125,7 @@ impl Fragment {
         Ok(filtered.data)
     }
 
-    /// The nodes over one object, with the filter of now.
+    /// The nodes over one object, with the current dynamic filter.
     ///
     /// # Errors
     /// Those of building nodes anew.
@@ -123,21 +133,23 @@ impl Fragment {
         &self,
         object: &Arc<DataObject>,
         (readers, index_use): (&Arc<Readers>, &IndexUse),
-        now: &Now,
+        filtered: &FilteredFragment,
     ) -> Result<Plan> {
-        let plan = now.plan.as_ref().unwrap_or(&self.plan);
+        let plan = filtered.plan.as_ref().unwrap_or(&self.plan);
         let on_object = Arc::clone(plan).transform_up(|plan| {
             let Some(scan) = scan_of_objects(&plan) else {
                 return Ok(Transformed::no(plan));
             };
             let mut source = parquet_of(scan)?.clone();
             source = source.with_parquet_file_reader_factory(Arc::<Readers>::clone(readers));
-            if let Some(predicate) = conjunction_opt(source.filter().into_iter().chain(now.filter.clone())) {
+            if let Some(predicate) =
+                conjunction_opt(source.filter().into_iter().chain(filtered.filter.clone()))
+            {
                 source = source.with_predicate(predicate);
             }
             let scan = FileScanConfigBuilder::from(scan.clone())
                 .with_source(Arc::new(ObjectSource {
-                    probe: now.probe.clone(),
+                    probe: filtered.probe.clone(),
                     index_use: Some(index_use.clone()),
                     ..ObjectSource::plain(source)
                 }))
@@ -162,54 +174,8 @@ pub fn envelope(plan: &Plan, probe: Option<&Arc<Probe>>, compress: bool) -> Resu
     Ok(envelope.to_bytes())
 }
 
-/// The scan of objects that a node is, if it is one.
-pub fn scan_of_objects(plan: &Plan) -> Option<&FileScanConfig> {
-    let scan = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
-    (scan.object_store_url.as_str() == OBJECT_URL).then_some(scan)
-}
-
-/// What a scan of objects reads with.
-fn parquet_of(scan: &FileScanConfig) -> Result<&ParquetSource> {
-    let source = scan.file_source();
-    let parquet = source.downcast_ref::<ObjectSource>().map(|source| &source.parquet);
-    match parquet.or_else(|| source.downcast_ref::<ParquetSource>()) {
-        Some(parquet) => Ok(parquet),
-        None => internal_err!("a scan of objects reads no Parquet"),
-    }
-}
-
-/// What a scan of objects reads with, with those parts of its predicate that are to prune.
-///
-/// # Errors
-/// `Internal` if the projection does not fit.
-pub fn source_of(
-    scan: &FileScanConfig,
-    projection: Option<&ProjectionExprs>,
-    prunes: impl Fn(&Expr) -> bool,
-) -> Result<ParquetSource> {
-    let mut source = source(scan.file_source().table_schema().clone(), Readers::default());
-    if let Some(predicate) = scan.file_source().filter() {
-        let parts = split_conjunction(&predicate).into_iter().filter(|part| prunes(part)).cloned();
-        if let Some(predicate) = conjunction_opt(parts) {
-            source = source.with_predicate(predicate);
-        }
-    }
-    match projection {
-        Some(projection) => projected(&source, projection),
-        None => Ok(source),
-    }
-}
-
-fn projected(source: &ParquetSource, projection: &ProjectionExprs) -> Result<ParquetSource> {
-    let projected = source.try_pushdown_projection(projection)?;
-    match projected.as_ref().and_then(|source| source.downcast_ref::<ParquetSource>()) {
-        Some(projected) => Ok(projected.clone()),
-        None => internal_err!("the scan does not take its own projection"),
-    }
-}
-
 /// Nodes that a fragment may end with; what only hands rows on stays above it.
-fn runs_beside(plan: &Plan) -> bool {
+fn can_push_down(plan: &Plan) -> bool {
     plan.is::<FilterExec>()
         || plan.is::<ProjectionExec>()
         || plan.is::<AggregateExec>()
@@ -231,7 +197,7 @@ fn climb(plan: &Plan) -> Result<Option<Fragment>> {
     if hands_on {
         return climb(input);
     }
-    if !runs_beside(plan) {
+    if !can_push_down(plan) {
         return Ok(None);
     }
     let Some(fragment) = climb(input)? else {
@@ -304,9 +270,9 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
     let source = if computes {
         let names = read.iter().map(|column| schema.field(*column).name());
         let places = names.map(|name| Ok(used.index_of(name)?)).collect::<Result<Vec<usize>>>()?;
-        projected(&source, &ProjectionExprs::from_indices(&places, &used))?
+        project(&source, &ProjectionExprs::from_indices(&places, &used))?
     } else {
-        projected(&source, &ProjectionExprs::new(exprs(&used)?))?
+        project(&source, &ProjectionExprs::new(exprs(&used)?))?
     };
     let bare = FileScanConfigBuilder::new(ObjectStoreUrl::parse(OBJECT_URL)?, Arc::new(source))
         .with_limit(scan.limit)
@@ -359,9 +325,4 @@ fn without_dynamic_filter(aggregate: &AggregateExec, input: Plan) -> Result<Aggr
         aggregate.input_schema(),
     )?;
     Ok(rebuilt.with_limit_options(aggregate.limit_options()))
-}
-
-/// How many partitions a node has.
-pub fn partitions(plan: &Plan) -> usize {
-    plan.output_partitioning().partition_count()
 }

@@ -1,16 +1,16 @@
 //! The node that stands for a fragment: each object's part runs beside it or here, and the rows are the same.
 
 use crate::choice::{Choice, Pushdown, Way};
+use crate::dynamic_filter::DynamicFilter;
 use crate::errors::external;
-use crate::fragment::Fragment;
+use crate::fragment::{FilteredFragment, Fragment};
 use crate::object::DataObject;
 use crate::reader::Readers;
 use crate::scan::{IndexUse, in_object};
-use crate::tightening::{Now, Tightening};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamReader;
-use benthic_core::{Error, ErrorKind};
+use benthic_core::{Clock, Error, ErrorKind};
 use benthic_fragment::fragment::{Reply, Status};
 use bytes::Bytes;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -33,7 +33,7 @@ use std::fmt;
 use std::io::Cursor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Objects of one partition that are worked on at once.
 const OBJECTS_AT_ONCE: usize = 4;
@@ -42,21 +42,34 @@ const TRY_FOR: Duration = Duration::from_millis(10);
 
 type Batches = BoxStream<'static, Result<RecordBatch>>;
 
+/// How all objects of a fragment are read.
+#[derive(Clone, Debug)]
+pub struct PushdownOptions {
+    /// What the user wants.
+    pub pushdown: Pushdown,
+    /// Whether the objects are far, so that their bytes probably take long to come.
+    pub is_far: bool,
+    /// Whether replies are compressed.
+    pub compress: bool,
+    /// Measures what [`Choice`] compares.
+    pub clock: Arc<dyn Clock>,
+}
+
 /// A fragment of the plan, over its objects.
 #[derive(Debug)]
 pub struct FragmentExec {
     fragment: Arc<Fragment>,
-    tightening: Arc<Tightening>,
+    filter: Arc<DynamicFilter>,
     groups: usize,
     choice: Arc<Choice>,
+    clock: Arc<dyn Clock>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl FragmentExec {
-    /// A node with `groups` partitions, over which the objects are dealt out. `sent` is the fragment as it is sent, and whether
-    /// its answers are compressed, because the objects are far.
-    pub fn new(fragment: Fragment, sent: (Bytes, bool), groups: usize, pushdown: Pushdown) -> FragmentExec {
+    /// A node with `groups` partitions, over which the objects are dealt out. `envelope` is the fragment as it is sent.
+    pub fn new(fragment: Fragment, envelope: Bytes, groups: usize, options: PushdownOptions) -> FragmentExec {
         let properties = PlanProperties::new(
             fragment.plan.properties().eq_properties.clone(),
             Partitioning::UnknownPartitioning(groups),
@@ -64,10 +77,11 @@ impl FragmentExec {
             Boundedness::Bounded,
         );
         FragmentExec {
-            tightening: Arc::new(Tightening::new(&fragment, sent.0, sent.1)),
+            filter: Arc::new(DynamicFilter::new(&fragment, envelope, options.compress)),
             fragment: Arc::new(fragment),
             groups,
-            choice: Arc::new(Choice::new(pushdown, sent.1)),
+            choice: Arc::new(Choice::new(options.pushdown, options.is_far)),
+            clock: options.clock,
             properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -83,7 +97,7 @@ impl DisplayAs for FragmentExec {
         if self.fragment.pruned_objects > 0 {
             write!(formatter, ", objects_pruned={}", self.fragment.pruned_objects)?;
         }
-        if let Some(probe) = self.fragment.shown_probe() {
+        if let Some(probe) = self.fragment.describe_probe() {
             write!(formatter, ", {probe}")?;
         }
         if let Some(dynamic) = &self.fragment.dynamic {
@@ -136,8 +150,9 @@ impl ExecutionPlan for FragmentExec {
             self.fragment.objects.iter().skip(partition).step_by(self.groups).cloned().collect();
         let run = Arc::new(Run {
             fragment: Arc::clone(&self.fragment),
-            tightening: Arc::clone(&self.tightening),
+            filter: Arc::clone(&self.filter),
             choice: Arc::clone(&self.choice),
+            clock: Arc::clone(&self.clock),
             counters: Counters::new(&self.metrics, partition),
             schema: self.schema(),
             task,
@@ -224,8 +239,9 @@ enum Pushed {
 /// One execution of one partition.
 struct Run {
     fragment: Arc<Fragment>,
-    tightening: Arc<Tightening>,
+    filter: Arc<DynamicFilter>,
     choice: Arc<Choice>,
+    clock: Arc<dyn Clock>,
     counters: Counters,
     schema: SchemaRef,
     task: Arc<TaskContext>,
@@ -234,24 +250,24 @@ struct Run {
 impl Run {
     fn batches_of(self: Arc<Run>, object: Arc<DataObject>) -> Batches {
         stream::once(async move {
-            let now = self.tightening.now(&self.fragment)?;
-            if now.prunes.as_ref().is_some_and(|filter| object.is_left_out_by(filter)) {
+            let filtered = self.filter.current(&self.fragment)?;
+            if filtered.prunes.as_ref().is_some_and(|filter| object.is_left_out_by(filter)) {
                 self.counters.left_out.add(1);
                 object.done();
                 return Ok(stream::empty().boxed());
             }
-            let mut start = Instant::now();
+            let mut start = self.clock.monotonic();
             let mut way = match object.is_read_by_name() {
                 true => self.choice.next(object.size_bytes()),
                 false => Way::Here,
             };
             loop {
                 way = match way {
-                    Way::Here => return Arc::clone(&self).pull(&object, &now),
-                    Way::TryHere => match Arc::clone(&self).try_pull(&object, &now).await? {
+                    Way::Here => return Arc::clone(&self).pull(&object, &filtered),
+                    Way::TryHere => match Arc::clone(&self).try_pull(&object, &filtered).await? {
                         Some(batches) => return Ok(batches),
                         None => {
-                            start = Instant::now();
+                            start = self.clock.monotonic();
                             Way::Beside
                         }
                     },
@@ -259,12 +275,12 @@ impl Run {
                         tokio::time::sleep(time).await;
                         Way::Beside
                     }
-                    Way::Beside => match self.push(&object, &now, start).await? {
+                    Way::Beside => match self.push(&object, &filtered, start).await? {
                         Pushed::Rows(batches) => {
                             object.done();
                             return Ok(stream::iter(batches).map(Ok).boxed());
                         }
-                        Pushed::Busy => self.choice.busy(object.size_bytes(), start.elapsed()),
+                        Pushed::Busy => self.choice.busy(object.size_bytes(), self.since(start)),
                         Pushed::Refused => Way::Here,
                     },
                 };
@@ -274,16 +290,26 @@ impl Run {
         .boxed()
     }
 
+    /// Time since an earlier moment of the clock.
+    fn since(&self, start: Duration) -> Duration {
+        self.clock.monotonic().saturating_sub(start)
+    }
+
     /// Runs the fragment beside the object, which was asked for at `start`.
-    async fn push(&self, object: &DataObject, now: &Now, start: Instant) -> Result<Pushed> {
+    async fn push(
+        &self,
+        object: &DataObject,
+        filtered: &FilteredFragment,
+        start: Duration,
+    ) -> Result<Pushed> {
         let counters = &self.counters;
-        let output = match object.exec("table", "scan", now.envelope.clone()).await {
+        let output = match object.exec("table", "scan", filtered.envelope.clone()).await {
             Ok(output) => output,
-            Err(error) => return self.gave_no_reply(error),
+            Err(error) => return self.on_error(error),
         };
-        counters.bytes_moved.add(now.envelope.len() + output.len());
+        counters.bytes_moved.add(filtered.envelope.len() + output.len());
         let Ok(reply) = Reply::decode(output) else {
-            return self.refused(&counters.refused_unsupported, object, "its reply is of another build");
+            return self.refuse(&counters.refused_unsupported, object, "its reply is of another build");
         };
         counters.bytes_read_there.add(reply.read_bytes as usize);
         counters.time_there.add_duration(Duration::from_micros(reply.plan_us + reply.run_us));
@@ -295,7 +321,7 @@ impl Run {
             }
             Ok(Status::TooLarge) => {
                 counters.refused_too_large.add(1);
-                self.choice.too_large();
+                self.choice.note_too_large();
                 return Ok(Pushed::Refused);
             }
             // What fails there fails here too, and then says so in the words and with the kind that all other errors have.
@@ -304,78 +330,82 @@ impl Run {
                 return Ok(Pushed::Refused);
             }
             Ok(Status::OtherBuild) => {
-                static TOLD: AtomicBool = AtomicBool::new(false);
-                if !TOLD.swap(true, Ordering::Relaxed) {
+                static WARNED: AtomicBool = AtomicBool::new(false);
+                if !WARNED.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
                         "nothing runs beside the objects, which is slower: their OSDs have the class of another build of this \
                          program; install libcls_table_1.so with `benthic class install` and start the OSDs again"
                     );
                 }
                 counters.refused_unsupported.add(1);
-                self.choice.refused();
+                self.choice.stop_pushing();
                 return Ok(Pushed::Refused);
             }
             Ok(Status::Unsupported) | Err(_) => {
-                return self.refused(&counters.refused_unsupported, object, &reply.message);
+                return self.refuse(&counters.refused_unsupported, object, &reply.message);
             }
         }
         let Some(batches) = batches(&reply, &self.schema)? else {
-            return self.refused(&counters.refused_unsupported, object, "its rows have another schema");
+            return self.refuse(&counters.refused_unsupported, object, "its rows have another schema");
         };
         counters.pushed.add(1);
-        if now.probe.is_some() {
+        if filtered.probe.is_some() {
             counters.index_use.add(reply.index_rows, reply.index_pages, 0);
         }
-        self.choice.pushed(object.size_bytes(), start.elapsed());
+        self.choice.add_pushed(object.size_bytes(), self.since(start));
         Ok(Pushed::Rows(batches))
     }
 
     /// What an error of the call means.
-    fn gave_no_reply(&self, error: Error) -> Result<Pushed> {
+    fn on_error(&self, error: Error) -> Result<Pushed> {
         match error.kind() {
             ErrorKind::Unsupported => {
-                static TOLD: AtomicBool = AtomicBool::new(false);
-                if !TOLD.swap(true, Ordering::Relaxed) {
+                static WARNED: AtomicBool = AtomicBool::new(false);
+                if !WARNED.swap(true, Ordering::Relaxed) {
                     tracing::warn!("nothing runs beside the objects, which is slower: {error}");
                 }
                 self.counters.refused_unsupported.add(1);
-                self.choice.refused();
+                self.choice.stop_pushing();
                 Ok(Pushed::Refused)
             }
             // Over the time or memory of a call; a class that panicked.
             ErrorKind::LimitExceeded => {
                 self.counters.refused_too_large.add(1);
-                self.choice.too_large();
+                self.choice.note_too_large();
                 Ok(Pushed::Refused)
             }
             ErrorKind::ClassFailed => {
                 tracing::warn!("the fragment failed beside its object and runs here: {error}");
                 self.counters.refused_failed.add(1);
-                self.choice.refused();
+                self.choice.stop_pushing();
                 Ok(Pushed::Refused)
             }
             _ => Err(external(error)),
         }
     }
 
-    fn refused(&self, reason: &Count, object: &DataObject, why: &str) -> Result<Pushed> {
+    fn refuse(&self, reason: &Count, object: &DataObject, why: &str) -> Result<Pushed> {
         tracing::info!("the fragment is refused beside its object and runs here: {why} object={object:?}");
         reason.add(1);
-        self.choice.refused();
+        self.choice.stop_pushing();
         Ok(Pushed::Refused)
     }
 
     /// Runs the fragment here, unless its first rows take too long.
-    async fn try_pull(self: Arc<Run>, object: &Arc<DataObject>, now: &Now) -> Result<Option<Batches>> {
-        let start = Instant::now();
-        let mut rows = Arc::clone(&self).pull(object, now)?;
+    async fn try_pull(
+        self: Arc<Run>,
+        object: &Arc<DataObject>,
+        filtered: &FilteredFragment,
+    ) -> Result<Option<Batches>> {
+        let start = self.clock.monotonic();
+        let mut rows = Arc::clone(&self).pull(object, filtered)?;
         loop {
             match tokio::time::timeout(TRY_FOR, rows.next()).await {
                 Ok(first) => {
-                    self.choice.has_rows_here();
+                    self.choice.note_rows_here();
                     return Ok(Some(stream::iter(first).chain(rows).boxed()));
                 }
-                Err(_) if self.choice.gives_up(object.size_bytes(), start.elapsed()) => {
+                Err(_) if self.choice.gives_up(object.size_bytes(), self.since(start)) => {
                     self.counters.given_up.add(1);
                     return Ok(None);
                 }
@@ -385,18 +415,19 @@ impl Run {
     }
 
     /// Runs the fragment here, on what it needs of the object.
-    fn pull(self: Arc<Run>, object: &Arc<DataObject>, now: &Now) -> Result<Batches> {
-        let start = Instant::now();
+    fn pull(self: Arc<Run>, object: &Arc<DataObject>, filtered: &FilteredFragment) -> Result<Batches> {
+        let start = self.clock.monotonic();
         let size_bytes = object.size_bytes();
         let counters = &self.counters;
-        let plan = self.fragment.on(object, (&counters.readers, &counters.index_use), now)?;
+        let plan = self.fragment.on(object, (&counters.readers, &counters.index_use), filtered)?;
         let named = Arc::clone(object);
         let batches =
             plan.execute(0, Arc::clone(&self.task))?.map_err(move |error| in_object(&named, &error));
         let done = stream::once(async move {
             self.counters.pulled.add(1);
-            self.choice.pulled(size_bytes, start.elapsed());
-            self.counters.time_here.add_elapsed(start);
+            let elapsed = self.since(start);
+            self.choice.add_pulled(size_bytes, elapsed);
+            self.counters.time_here.add_duration(elapsed);
         });
         Ok(batches.chain(done.filter_map(|()| ready(None))).boxed())
     }

@@ -1,7 +1,7 @@
 //! What a snapshot's file lists say of its objects, before any of them is read.
 
+use crate::columns::{has_floats, type_in_queries};
 use crate::errors::external;
-use crate::objects::{has_floats, queried_type};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Array};
 use arrow::compute::kernels::cmp::gt;
 use arrow::compute::{filter_record_batch, nullif, sum};
@@ -124,7 +124,7 @@ impl Kept {
             max.update_batch(&[greatest])?;
         }
         let known = |value: ScalarValue| -> Result<Precision<ScalarValue>> {
-            let value = value.cast_to(&queried_type(data_type))?;
+            let value = value.cast_to(&type_in_queries(data_type))?;
             Ok(match exact {
                 _ if value.is_null() => Precision::Absent,
                 true => Precision::Exact(value),

@@ -4,7 +4,7 @@ use crate::manifest::Facts;
 use crate::work::Work;
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectAddress, Pool, Result};
 use benthic_fragment::fragment;
-use benthic_index::{Known, LookedUp, Probe, Step, entry_keys};
+use benthic_index::{LookupResult, LookupStep, Probe, ReadEntries, entry_keys};
 use benthic_table::ids::{Id, TableObject};
 use benthic_table::{FileEntry, Snapshot};
 use bytes::{Bytes, BytesMut};
@@ -196,8 +196,8 @@ impl DataObject {
         filter.prune(&facts.row(*row)).is_ok_and(|keep| keep == [false])
     }
 
-    /// An error with the object's name, and its table's.
-    pub fn named(&self, error: Error) -> Error {
+    /// Adds the object, and its table, to an error.
+    pub fn add_context(&self, error: Error) -> Error {
         match &self.of {
             Of::Itself { address, .. } => error.with("object", address),
             Of::Table { snapshot, entry, .. } => {
@@ -224,12 +224,12 @@ impl DataObject {
     ///
     /// # Errors
     /// `Corrupt` if the pages are damaged; `NotFound` if its snapshot was removed; those of the pool.
-    pub async fn look_up(&self, probe: &Probe) -> Result<(LookedUp, u64)> {
+    pub async fn look_up(&self, probe: &Probe) -> Result<(LookupResult, u64)> {
         let Of::Table { snapshot, entry, footers, .. } = &self.of else {
             return Ok(Default::default());
         };
         let remembered = (snapshot.table().id(), entry.object, probe.index);
-        let mut known = Known::default();
+        let mut known = ReadEntries::default();
         if let Some(directory) = footers.directories.get(&remembered) {
             known.add(Vec::new(), vec![(probe.directory_key(), directory)]);
         }
@@ -237,7 +237,7 @@ impl DataObject {
             // Somebody dropped the index or made it anew in between; all at once are of one time.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 footers.directories.remove(&remembered);
-                self.look_up_from(probe, Known::default(), entry_keys(probe.index)).await?
+                self.look_up_from(probe, ReadEntries::default(), entry_keys(probe.index)).await?
             }
             found => found?,
         };
@@ -258,9 +258,9 @@ impl DataObject {
     async fn look_up_from(
         &self,
         probe: &Probe,
-        mut known: Known,
+        mut known: ReadEntries,
         mut keys: Vec<Bytes>,
-    ) -> Result<(LookedUp, Option<Bytes>, u64)> {
+    ) -> Result<(LookupResult, Option<Bytes>, u64)> {
         let (mut directory, mut moved_bytes) = (None, 0);
         loop {
             if !keys.is_empty() {
@@ -272,9 +272,9 @@ impl DataObject {
                 directory = read.map(|(_, value)| value.clone()).or(directory);
                 known.add(keys, page.entries);
             }
-            match probe.look_up(&known).map_err(|error| self.named(error))? {
-                Step::Done(found) => return Ok((found, directory, moved_bytes)),
-                Step::Read(wanted) => keys = wanted,
+            match probe.look_up(&known).map_err(|error| self.add_context(error))? {
+                LookupStep::Done(found) => return Ok((found, directory, moved_bytes)),
+                LookupStep::Read(wanted) => keys = wanted,
             }
         }
     }
@@ -300,7 +300,7 @@ impl DataObject {
         if ranges.iter().any(|range| range.start > range.end || range.end > self.size_bytes) {
             return Err(self.corrupt("the footer points behind the end of the object"));
         }
-        let merged = fragment::merged(ranges, GAP_BYTES_MAX);
+        let merged = fragment::merge_ranges(ranges, GAP_BYTES_MAX);
         let steps: Vec<Range<u64>> = merged.iter().flat_map(steps).collect();
         // Boxed and collected, because the compiler does not see that a lazy one could be sent to another thread.
         let operations: Vec<_> =
@@ -308,8 +308,8 @@ impl DataObject {
         let data: Vec<Vec<Bytes>> =
             stream::iter(operations).buffered(OPERATIONS_AT_ONCE).try_collect().await?;
         let mut data = data.into_iter().flatten();
-        let whole: Vec<Bytes> = merged.iter().map(|range| joined(range, &mut data)).collect();
-        Ok(fragment::cut(ranges, &merged, &whole))
+        let whole: Vec<Bytes> = merged.iter().map(|range| join(range, &mut data)).collect();
+        Ok(fragment::split_ranges(ranges, &merged, &whole))
     }
 
     async fn read_steps(&self, steps: &[Range<u64>]) -> Result<Vec<Bytes>> {
@@ -332,9 +332,9 @@ impl DataObject {
                     Ok((output, _)) => Ok(output),
                     Err(error) if error.kind() == ErrorKind::Conflict => {
                         let message = "the object was replaced while the query ran; run it again";
-                        Err(self.named(Error::new(ErrorKind::Conflict, message)))
+                        Err(self.add_context(Error::new(ErrorKind::Conflict, message)))
                     }
-                    Err(error) => Err(self.named(error)),
+                    Err(error) => Err(self.add_context(error)),
                 }
             }
             Of::Table { snapshot, entry, .. } => {
@@ -377,7 +377,7 @@ impl DataObject {
     }
 
     fn corrupt(&self, message: &str) -> Error {
-        self.named(Error::new(ErrorKind::Corrupt, message))
+        self.add_context(Error::new(ErrorKind::Corrupt, message))
     }
 }
 /// A range in steps that are not too large.
@@ -388,7 +388,7 @@ fn steps(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
 }
 
 /// What the [`steps`] of a range brought, as one.
-fn joined(range: &Range<u64>, data: &mut impl Iterator<Item = Bytes>) -> Bytes {
+fn join(range: &Range<u64>, data: &mut impl Iterator<Item = Bytes>) -> Bytes {
     let count = steps(range).count();
     if count == 1 {
         return data.next().unwrap_or_default();

@@ -1,9 +1,10 @@
 //! One object that somebody named, as a table; and what it has in common with the objects of tables.
 
+use crate::columns::{has_floats, schema_in_queries};
 use crate::object::DataObject;
 use crate::reader::Readers;
 use crate::scan::ObjectSource;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_fragment::fragment::OBJECT_URL;
@@ -39,15 +40,15 @@ impl Objects {
     pub async fn of_one(object: Arc<DataObject>) -> Result<Objects> {
         let footer = object.footer().await?;
         let file = footer.file_metadata();
-        let corrupt = |message: &str| object.named(Error::new(ErrorKind::Corrupt, message));
+        let corrupt = |message: &str| object.add_context(Error::new(ErrorKind::Corrupt, message));
         let schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
             .map_err(|error| corrupt("the schema cannot be read").with_source(error))?;
-        let schema = Arc::new(queried(&schema));
+        let schema = Arc::new(schema_in_queries(&schema));
         let mut names = HashSet::new();
         if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
             let message = "two columns have the same name, so that a query cannot tell them apart";
             return Err(object
-                .named(Error::new(ErrorKind::Unsupported, message))
+                .add_context(Error::new(ErrorKind::Unsupported, message))
                 .with("column", twice.name()));
         }
         let statistics = DFParquetMetadata::statistics_from_parquet_metadata(&footer, &schema)
@@ -103,34 +104,6 @@ pub fn file(object: &Arc<DataObject>) -> PartitionedFile {
     let mut file = PartitionedFile::new(format!("{object:?}"), object.size_bytes());
     file.extensions.insert_arc(Arc::clone(object));
     file
-}
-
-/// Whether values of this type are, or have in them, floating-point numbers.
-///
-/// Bounds of those say nothing of NaN, which is larger than all that is in them: no rows may be left out because of them.
-pub fn has_floats(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Float16 | DataType::Float32 | DataType::Float64 => true,
-        DataType::Dictionary(_, value) => has_floats(value),
-        data_type => data_type.is_nested(),
-    }
-}
-
-/// The schema as queries see it: strings and binaries are views, because beside objects no others are read.
-pub fn queried(schema: &Schema) -> Schema {
-    let field =
-        |field: &Arc<Field>| Field::new(field.name(), queried_type(field.data_type()), field.is_nullable());
-    Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
-}
-
-/// The type that a column has in queries.
-pub fn queried_type(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
-        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
-        DataType::Dictionary(_, value) => queried_type(value),
-        data_type => data_type.clone(),
-    }
 }
 
 fn without_bounds_of_floats(mut statistics: Statistics, schema: &Schema) -> Statistics {

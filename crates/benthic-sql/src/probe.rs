@@ -1,6 +1,6 @@
 //! What the indexes of a table say about a filter.
 
-use crate::fragment::Expr;
+use crate::expr::Expr;
 use arrow::datatypes::DataType;
 use benthic_index::{Definition, Kind, Probe, RANGES_MAX, Ranges};
 use benthic_table::{Snapshot, widens};
@@ -18,8 +18,8 @@ pub struct Indexes {
     types: HashMap<String, DataType>,
 }
 
-/// What a filter says of columns, by name: their values are in these ranges, or the row is not wanted.
-type Known = HashMap<String, Ranges>;
+/// Ranges by the name of a column. A filter rejects rows with other values.
+type ColumnRanges = HashMap<String, Ranges>;
 
 impl Indexes {
     /// Those of a snapshot.
@@ -42,7 +42,7 @@ impl Indexes {
         if self.indexes.is_empty() {
             return None;
         }
-        let known = self.known(filter);
+        let known = self.column_ranges(filter);
         let probe = |(index, names): &(Definition, Vec<String>)| {
             let mut columns: Vec<Ranges> = Vec::new();
             for ranges in names.iter().map_while(|name| known.get(name)) {
@@ -63,7 +63,7 @@ impl Indexes {
     }
 
     /// A probe for people.
-    pub fn shown(&self, probe: &Probe) -> String {
+    pub fn describe(&self, probe: &Probe) -> String {
         let names = self
             .indexes
             .iter()
@@ -72,14 +72,18 @@ impl Indexes {
         format!("index=({}), index_ranges={}", names.unwrap_or_default(), probe.ranges.len())
     }
 
-    fn known(&self, expr: &Expr) -> Known {
+    fn column_ranges(&self, expr: &Expr) -> ColumnRanges {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             return match binary.op() {
-                Operator::And => all_of(self.known(binary.left()), self.known(binary.right())),
-                Operator::Or => any_of(&self.known(binary.left()), &self.known(binary.right())),
+                Operator::And => {
+                    all_of(self.column_ranges(binary.left()), self.column_ranges(binary.right()))
+                }
+                Operator::Or => {
+                    any_of(&self.column_ranges(binary.left()), &self.column_ranges(binary.right()))
+                }
                 op => {
-                    let swapped = || self.compared(binary.right(), op.swap()?, binary.left());
-                    self.compared(binary.left(), *op, binary.right()).or_else(swapped).into_iter().collect()
+                    let swapped = || self.compare(binary.right(), op.swap()?, binary.left());
+                    self.compare(binary.left(), *op, binary.right()).or_else(swapped).into_iter().collect()
                 }
             };
         }
@@ -91,7 +95,7 @@ impl Indexes {
         column.into_iter().collect()
     }
 
-    fn compared(&self, column: &Expr, op: Operator, value: &Expr) -> Option<(String, Ranges)> {
+    fn compare(&self, column: &Expr, op: Operator, value: &Expr) -> Option<(String, Ranges)> {
         let (name, kind) = self.column(column)?;
         let value = literal(value).filter(|value| Kind::of(&value.data_type()) == Some(kind))?;
         let value = value.to_array().ok()?;
@@ -109,7 +113,7 @@ impl Indexes {
         if list.list().len() > RANGES_MAX {
             return None;
         }
-        let equal = |value| Some(self.compared(list.expr(), Operator::Eq, value)?.1);
+        let equal = |value| Some(self.compare(list.expr(), Operator::Eq, value)?.1);
         let ranges = list.list().iter().map(equal).reduce(|all, next| Some(all?.or(&next?)))?;
         Some((self.column(list.expr())?.0, ranges?))
     }
@@ -159,7 +163,7 @@ fn literal(expr: &Expr) -> Option<&ScalarValue> {
     expr.downcast_ref::<Literal>().map(Literal::value)
 }
 
-fn all_of(mut one: Known, other: Known) -> Known {
+fn all_of(mut one: ColumnRanges, other: ColumnRanges) -> ColumnRanges {
     for (name, ranges) in other {
         let both = match one.get(&name) {
             Some(first) => first.and(&ranges),
@@ -170,7 +174,7 @@ fn all_of(mut one: Known, other: Known) -> Known {
     one
 }
 
-fn any_of(one: &Known, other: &Known) -> Known {
+fn any_of(one: &ColumnRanges, other: &ColumnRanges) -> ColumnRanges {
     let both = one.iter().filter_map(|(name, ranges)| Some((name.clone(), ranges.or(other.get(name)?))));
     both.filter(|(_, ranges)| ranges.len() <= RANGES_MAX).collect()
 }

@@ -1,12 +1,15 @@
 //! The last rules of physical planning: scans of objects lose no row, and what can run beside objects is replaced.
 
 use crate::choice::Pushdown;
-use crate::fragment::{Fragment, Plan, partitions, scan_of_objects, source_of};
-use crate::fragment_exec::FragmentExec;
-use crate::objects::has_floats;
+use crate::columns::has_floats;
+use crate::expr::Plan;
+use crate::fragment::Fragment;
+use crate::fragment_exec::{FragmentExec, PushdownOptions};
+use crate::plan::{partitions, scan_of_objects, source_of};
 use crate::scan::ObjectSource;
 use crate::work::Work;
 use arrow::datatypes::Schema;
+use benthic_core::Clock;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
@@ -18,14 +21,14 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// From so long a round trip on the network is no local one, and bytes cost more than compressing them.
+/// A round trip from which on the objects are far: the network is no local one.
 const FAR: Duration = Duration::from_millis(3);
 
 /// Says what scans of objects look up in the indexes of their tables, by the whole of their predicates.
 #[derive(Debug)]
-pub struct LooksUp;
+pub struct IndexLookup;
 
-impl PhysicalOptimizerRule for LooksUp {
+impl PhysicalOptimizerRule for IndexLookup {
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
         let probing = plan.transform_up(|plan| {
             let scan = scan_of_objects(&plan);
@@ -44,7 +47,7 @@ impl PhysicalOptimizerRule for LooksUp {
     }
 
     fn name(&self) -> &'static str {
-        "LooksUp"
+        "IndexLookup"
     }
 
     fn schema_check(&self) -> bool {
@@ -55,9 +58,9 @@ impl PhysicalOptimizerRule for LooksUp {
 /// Takes from scans of objects the predicates on floating-point numbers: the bounds in a file say nothing of NaN, so that
 /// rows that the query wants would be left out. The filter above the scan stays.
 #[derive(Debug)]
-pub struct NanIsKept;
+pub struct KeepNanRows;
 
-impl PhysicalOptimizerRule for NanIsKept {
+impl PhysicalOptimizerRule for KeepNanRows {
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
         let kept = plan.transform_up(|plan| {
             let Some(scan) = scan_of_objects(&plan) else {
@@ -79,7 +82,7 @@ impl PhysicalOptimizerRule for NanIsKept {
     }
 
     fn name(&self) -> &'static str {
-        "NanIsKept"
+        "KeepNanRows"
     }
 
     fn schema_check(&self) -> bool {
@@ -95,24 +98,33 @@ fn bounds_say_all(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
 
 /// Replaces the largest parts of a plan that run beside objects.
 #[derive(Debug)]
-pub struct RunsBeside {
+pub struct FragmentPushdown {
     /// What the user wants.
     pub pushdown: Pushdown,
-    /// Knows how far away the objects are.
+    /// Knows the round trip to the objects.
     pub work: Arc<Work>,
+    /// Measures fragments.
+    pub clock: Arc<dyn Clock>,
 }
 
-impl PhysicalOptimizerRule for RunsBeside {
+impl PhysicalOptimizerRule for FragmentPushdown {
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
-        let compress = self.work.round_trip() >= FAR;
+        let is_far = self.work.round_trip() >= FAR;
+        let options = PushdownOptions {
+            pushdown: self.pushdown,
+            is_far,
+            // Over a long link, moving bytes costs more than compressing them.
+            compress: is_far,
+            clock: Arc::clone(&self.clock),
+        };
         let replaced = plan.transform_down(|plan| {
             let Some(fragment) = Fragment::of(&plan)? else {
                 return Ok(Transformed::no(plan));
             };
-            match fragment.envelope(compress) {
+            match fragment.envelope(options.compress) {
                 Ok(envelope) => {
                     let groups = fragment.objects.len().clamp(1, partitions(&plan));
-                    let exec = FragmentExec::new(fragment, (envelope, compress), groups, self.pushdown);
+                    let exec = FragmentExec::new(fragment, envelope, groups, options.clone());
                     Ok(Transformed::new(Arc::new(exec) as Plan, true, TreeNodeRecursion::Jump))
                 }
                 Err(why) => {
@@ -125,7 +137,7 @@ impl PhysicalOptimizerRule for RunsBeside {
     }
 
     fn name(&self) -> &'static str {
-        "RunsBeside"
+        "FragmentPushdown"
     }
 
     fn schema_check(&self) -> bool {

@@ -1,6 +1,6 @@
 //! A scan of objects: DataFusion's own scan of Parquet files, whose errors name the object.
 
-use crate::errors::{external, told};
+use crate::errors::{external, from_datafusion};
 use crate::object::DataObject;
 use crate::probe::Indexes;
 use arrow::array::RecordBatch;
@@ -137,7 +137,7 @@ impl FileSource for ObjectSource {
                     MetricBuilder::new(metrics).counter("index_bytes", partition),
                 )
             });
-            LookUp { probe: Arc::clone(probe), index_use }
+            Lookup { probe: Arc::clone(probe), index_use }
         });
         Ok(Box::new(Named { files: self.parquet.create_morselizer(store, scan, partition)?.into(), look_up }))
     }
@@ -172,7 +172,7 @@ impl FileSource for ObjectSource {
             write!(formatter, ", objects_pruned={}", self.pruned_objects)?;
         }
         if let Some(probe) = &self.probe {
-            write!(formatter, ", {}", self.indexes.shown(probe))?;
+            write!(formatter, ", {}", self.indexes.describe(probe))?;
         }
         self.parquet.fmt_extra(format, formatter)
     }
@@ -200,7 +200,7 @@ impl FileSource for ObjectSource {
 }
 
 #[derive(Clone, Debug)]
-struct LookUp {
+struct Lookup {
     probe: Arc<Probe>,
     index_use: IndexUse,
 }
@@ -209,7 +209,7 @@ struct LookUp {
 #[derive(Debug)]
 struct Named {
     files: Arc<dyn Morselizer>,
-    look_up: Option<LookUp>,
+    look_up: Option<Lookup>,
 }
 
 impl Morselizer for Named {
@@ -217,33 +217,33 @@ impl Morselizer for Named {
         let object = file.extensions.get_arc::<DataObject>();
         let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is no object"))?;
         if let Some(look_up) = self.look_up.clone().filter(|look_up| look_up.index_use.is_worth_it()) {
-            return Ok(Box::new(LookingUp { files: Arc::clone(&self.files), file, object, look_up }));
+            return Ok(Box::new(LookupPlanner { files: Arc::clone(&self.files), file, object, look_up }));
         }
-        planned(&self.files, file, object)
+        plan_file(&self.files, file, object)
     }
 }
 
-fn planned(
+fn plan_file(
     files: &Arc<dyn Morselizer>,
     file: PartitionedFile,
     object: Arc<DataObject>,
 ) -> Result<Box<dyn MorselPlanner>> {
-    let planner = guarded(&object, || files.plan_file(file))?;
+    let planner = catch_panic(&object, || files.plan_file(file))?;
     Ok(Box::new(Planner { planner, object }))
 }
 
 /// Asks the index which rows of an object are worth reading.
 #[derive(Debug)]
-struct LookingUp {
+struct LookupPlanner {
     files: Arc<dyn Morselizer>,
     file: PartitionedFile,
     object: Arc<DataObject>,
-    look_up: LookUp,
+    look_up: Lookup,
 }
 
-impl MorselPlanner for LookingUp {
+impl MorselPlanner for LookupPlanner {
     fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
-        let LookingUp { files, mut file, object, look_up: LookUp { probe, index_use } } = *self;
+        let LookupPlanner { files, mut file, object, look_up: Lookup { probe, index_use } } = *self;
         let mut plan = MorselPlan::new();
         plan.set_pending_planner(async move {
             let (found, moved_bytes) = object.look_up(&probe).await.map_err(external)?;
@@ -251,12 +251,12 @@ impl MorselPlanner for LookingUp {
             match found.rows {
                 Some(rows) if rows.is_empty() => {
                     object.done();
-                    return Ok(Box::new(Nothing) as Box<dyn MorselPlanner>);
+                    return Ok(Box::new(EmptyPlanner) as Box<dyn MorselPlanner>);
                 }
                 Some(rows) => drop(file.extensions.insert(selection(&rows))),
                 None => {}
             }
-            planned(&files, file, object)
+            plan_file(&files, file, object)
         });
         Ok(Some(plan))
     }
@@ -264,9 +264,9 @@ impl MorselPlanner for LookingUp {
 
 /// Of an object without rows that matter.
 #[derive(Debug)]
-struct Nothing;
+struct EmptyPlanner;
 
-impl MorselPlanner for Nothing {
+impl MorselPlanner for EmptyPlanner {
     fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
         Ok(None)
     }
@@ -281,7 +281,7 @@ struct Planner {
 impl MorselPlanner for Planner {
     fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
         let Planner { planner, object } = *self;
-        let Some(mut plan) = guarded(&object, || planner.plan())? else {
+        let Some(mut plan) = catch_panic(&object, || planner.plan())? else {
             return Ok(None);
         };
         let named = |planner| -> Box<dyn MorselPlanner> {
@@ -325,7 +325,7 @@ impl Morsel for NamedMorsel {
     }
 }
 
-fn guarded<T>(object: &DataObject, work: impl FnOnce() -> Result<T>) -> Result<T> {
+fn catch_panic<T>(object: &DataObject, work: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(outcome) => outcome.map_err(|error| in_object(object, &error)),
         Err(_) => Err(gave_up(object)),
@@ -334,10 +334,10 @@ fn guarded<T>(object: &DataObject, work: impl FnOnce() -> Result<T>) -> Result<T
 
 /// An error with the name of the object that it is about.
 pub fn in_object(object: &DataObject, error: &DataFusionError) -> DataFusionError {
-    external(object.named(told(error)))
+    external(object.add_context(from_datafusion(error)))
 }
 
 fn gave_up(object: &DataObject) -> DataFusionError {
     let error = Error::new(ErrorKind::Corrupt, "the object cannot be read: the Parquet reader gave up");
-    external(object.named(error))
+    external(object.add_context(error))
 }

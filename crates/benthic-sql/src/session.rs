@@ -1,22 +1,23 @@
 //! Queries: from SQL to rows.
 
 use crate::choice::Pushdown;
-use crate::errors::told;
+use crate::errors::from_datafusion;
 use crate::literals;
 use crate::object::{Footers, Reading};
 use crate::objects::Objects;
-use crate::rule::{LooksUp, NanIsKept, RunsBeside};
+use crate::relations::without_pool;
+use crate::rule::{FragmentPushdown, IndexLookup, KeepNanRows};
 use crate::table::TableRows;
 use crate::work::Work;
-use benthic_core::{Error, ErrorKind, Pool, Result, Store};
+use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::{OBJECT_URL, extremes};
-use benthic_table::{At, Environment, Snapshot, Table, suggest};
+use benthic_table::{At, Snapshot, Table, suggest};
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
-use datafusion::common::{Column, TableReference};
+use datafusion::common::{Column, DataFusionError, TableReference};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{AggregateUDF, Expr};
+use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan};
 use datafusion::object_store::memory::InMemory;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -35,6 +36,9 @@ const INFORMATION: &str = "information_schema";
 const TABLES: &str = "SELECT table_schema AS pool, table_name AS \"table\" FROM information_schema.tables \
     WHERE table_type = 'BASE TABLE' ORDER BY pool, \"table\"";
 
+/// SQL folds names without double quotes to small letters.
+const CAPITALS_NEED_QUOTES: &str = "names with capital letters need double quotes";
+
 /// How queries run.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -46,12 +50,20 @@ pub struct Settings {
     pub index: bool,
     /// How many parts of a query run at once, at least 1.
     pub partitions: usize,
+    /// The clock that measures fragments, and the source of identifiers.
+    pub environment: Environment,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
         let partitions = std::thread::available_parallelism().map_or(1, usize::from);
-        Settings { pushdown: Pushdown::Auto, pruning: true, index: true, partitions }
+        Settings {
+            pushdown: Pushdown::Auto,
+            pruning: true,
+            index: true,
+            partitions,
+            environment: Environment::default(),
+        }
     }
 }
 
@@ -105,7 +117,7 @@ impl SqlSession {
         reading.work.note_round_trip(&snapshot);
         let context = context(&self.settings, &reading.work)?;
         let name = snapshot.table().name().to_owned();
-        let rows = TableRows::new(snapshot, reading, &self.settings);
+        let rows = self.rows_of(snapshot, reading);
         let rows = async {
             let mut rows =
                 context.read_table(Arc::new(rows))?.alias(&format!("\"{}\"", name.replace('"', "\"\"")))?;
@@ -124,7 +136,7 @@ impl SqlSession {
             }
             rows.execute_stream().await
         };
-        rows.await.map_err(|error| told(&error))
+        rows.await.map_err(|error| from_datafusion(&error))
     }
 
     /// Starts a query. A table is POOL.TABLE, and is read as it is now, in one snapshot. The rows come as they are asked for,
@@ -134,42 +146,40 @@ impl SqlSession {
     /// `InvalidArgument` for SQL that is wrong, `NotFound` for a table or pool that is not there, `Unsupported` for SQL that
     /// does more than read.
     pub async fn query(&self, sql: &str) -> Result<SendableRecordBatchStream> {
-        self.watched(sql, &Arc::default()).await
+        self.query_with_work(sql, &Arc::default()).await
     }
 
-    /// [`query`](SqlSession::query), which notes what it does.
+    /// [`query`](SqlSession::query), which counts what it does in `work`.
     ///
     /// # Errors
     /// Those of `query`.
-    pub async fn watched(&self, sql: &str, work: &Arc<Work>) -> Result<SendableRecordBatchStream> {
+    pub async fn query_with_work(&self, sql: &str, work: &Arc<Work>) -> Result<SendableRecordBatchStream> {
         let reading = Reading { footers: self.footers.clone(), work: Arc::clone(work) };
         let context = context(&self.settings, work)?;
         let state = context.state();
-        let statement = parsed(&state, sql)?;
+        let statement = parse(&state, sql)?;
         only_reads(&statement, instead_for_tables)?;
         if matches!(&statement, Statement::Statement(statement) if matches!(**statement, ast::Statement::ShowTables { .. }))
         {
             // Without those of the query engine itself.
-            return Box::pin(self.watched(TABLES, work)).await;
+            return Box::pin(self.query_with_work(TABLES, work)).await;
         }
-        let names = state.resolve_table_references(&statement).map_err(|error| told(&error))?;
+        let names = state.resolve_table_references(&statement).map_err(|error| from_datafusion(&error))?;
         for name in &names {
             match (name.catalog(), name.schema()) {
                 (_, Some(INFORMATION)) => self.add_all(&context, &reading).await?,
                 (None | Some(CATALOG), Some(pool)) => {
-                    let opened = self.pool(pool).await?;
-                    let snapshot =
-                        Table::open_snapshot(opened, name.table(), At::Current, Environment::default());
-                    let snapshot = snapshot.await.map_err(may_need_quotes)?;
+                    let snapshot = self.snapshot(pool, name.table()).await?;
                     work.note_round_trip(&snapshot);
                     self.add(&context, pool, snapshot, &reading)?;
                 }
                 _ => {}
             }
         }
-        match run(&context, statement).await {
-            Err(error) => Err(self.explain(error, &names).await),
-            rows => rows,
+        let unknown = without_pool(&context, &statement, &names);
+        match plan(&context, statement).await {
+            Ok(plan) => run(&context, plan).await,
+            Err(error) => Err(self.explain(&error, unknown.first()).await),
         }
     }
 
@@ -178,18 +188,42 @@ impl SqlSession {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let pools = self.store.list_pools().await?;
                 let message = match suggest(name, pools.iter().map(String::as_str)) {
+                    Some(pool) if has_capitals(pool) => {
+                        format!("no such pool; did you mean {pool:?}; {CAPITALS_NEED_QUOTES}")
+                    }
                     Some(pool) => format!("no such pool; did you mean {pool:?}"),
-                    None => "no such pool; a table is POOL.TABLE".to_owned(),
+                    None => format!("no such pool; a table is POOL.TABLE; {CAPITALS_NEED_QUOTES}"),
                 };
-                Err(may_need_quotes(Error::new(ErrorKind::NotFound, message).with("pool", name)))
+                Err(Error::new(ErrorKind::NotFound, message).with("pool", name))
             }
             opened => opened,
         }
     }
 
+    async fn snapshot(&self, pool: &str, table: &str) -> Result<Snapshot> {
+        let pool = self.pool(pool).await?;
+        let environment = self.settings.environment.clone();
+        let error = match Table::open_snapshot(Arc::clone(&pool), table, At::Current, environment).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => error,
+            opened => return opened,
+        };
+        match Table::suggest(&pool, table).await {
+            Ok(Some(hint)) if has_capitals(&hint) => {
+                let message = format!("{}; {CAPITALS_NEED_QUOTES}", error.message());
+                let longer = Error::new(error.kind(), message);
+                Err(error.context().fold(longer, |longer, (key, value)| longer.with(key, value)))
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn rows_of(&self, snapshot: Snapshot, reading: Reading) -> TableRows {
+        TableRows::new(snapshot, reading).with_pruning(self.settings.pruning).with_index(self.settings.index)
+    }
+
     fn add(&self, context: &SessionContext, pool: &str, snapshot: Snapshot, reading: &Reading) -> Result<()> {
         let name = snapshot.table().name().to_owned();
-        let rows = TableRows::new(snapshot, reading.clone(), &self.settings);
+        let rows = self.rows_of(snapshot, reading.clone());
         register(context, pool, &name, Arc::new(rows))
     }
 
@@ -199,7 +233,8 @@ impl SqlSession {
             for entry in Table::list(Arc::clone(&pool)).await? {
                 // What cannot be read is not there for queries; `benthic table ls` says why.
                 let pool = Arc::clone(&pool);
-                let snapshot = Table::open_snapshot(pool, &entry.name, At::Current, Environment::default());
+                let environment = self.settings.environment.clone();
+                let snapshot = Table::open_snapshot(pool, &entry.name, At::Current, environment);
                 if let Ok(snapshot) = snapshot.await {
                     self.add(context, &name, snapshot, reading)?;
                 }
@@ -208,19 +243,15 @@ impl SqlSession {
         Ok(())
     }
 
-    /// Says how a table is named, if the query has a name without a pool.
-    async fn explain(&self, error: Error, names: &[TableReference]) -> Error {
-        let unknown = |name: &&TableReference| {
-            name.schema().is_none()
-                && error.message().contains(&format!("'{CATALOG}.{NO_POOL}.{}'", name.table()))
-        };
-        let Some(name) = names.iter().find(unknown) else {
-            return error;
+    /// Why a statement cannot be planned: an unknown name without a pool, if it has one.
+    async fn explain(&self, error: &DataFusionError, unknown: Option<&TableReference>) -> Error {
+        let (DataFusionError::Plan(_), Some(name)) = (error.find_root(), unknown) else {
+            return from_datafusion(error);
         };
         let mut found = Vec::new();
         for pool in self.store.list_pools().await.unwrap_or_default() {
             if let Ok(opened) = self.store.open_pool(&pool).await
-                && Table::open(opened, name.table(), Environment::default()).await.is_ok()
+                && Table::open(opened, name.table(), self.settings.environment.clone()).await.is_ok()
             {
                 found.push(format!("{pool}.{}", name.table()));
             }
@@ -238,18 +269,12 @@ impl SqlSession {
 /// # Errors
 /// `InvalidArgument` for SQL that is wrong.
 pub fn statements(text: &str) -> Result<Vec<String>> {
-    let statements = DFParser::parse_sql(text).map_err(|error| told(&error))?;
+    let statements = DFParser::parse_sql(text).map_err(|error| from_datafusion(&error))?;
     Ok(statements.iter().map(ToString::to_string).collect())
 }
 
-/// Names without double quotes are in small letters.
-fn may_need_quotes(error: Error) -> Error {
-    let has_capitals = error.message().chars().any(char::is_uppercase);
-    if error.kind() != ErrorKind::NotFound || !has_capitals {
-        return error;
-    }
-    let message = format!("{}; names with capital letters need double quotes", error.message());
-    error.context().fold(Error::new(error.kind(), message), |told, (key, value)| told.with(key, value))
+fn has_capitals(name: &str) -> bool {
+    name.chars().any(char::is_uppercase)
 }
 
 /// Starts a query of objects, which are the table [`OBJECT_TABLE`]; its rows come as they are asked for, and dropping them
@@ -260,9 +285,10 @@ fn may_need_quotes(error: Error) -> Error {
 pub async fn query(objects: Objects, settings: &Settings, sql: &str) -> Result<SendableRecordBatchStream> {
     let context = context(settings, &Arc::default())?;
     register(&context, NO_POOL, OBJECT_TABLE, Arc::new(objects))?;
-    let statement = parsed(&context.state(), sql)?;
+    let statement = parse(&context.state(), sql)?;
     only_reads(&statement, |_| "`benthic put POOL/OBJECT FILE` writes an object")?;
-    run(&context, statement).await
+    let plan = plan(&context, statement).await.map_err(|error| from_datafusion(&error))?;
+    run(&context, plan).await
 }
 
 fn register(context: &SessionContext, pool: &str, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
@@ -273,26 +299,28 @@ fn register(context: &SessionContext, pool: &str, name: &str, table: Arc<dyn Tab
         Some(schema) => schema,
         None => {
             let schema: Arc<dyn SchemaProvider> = Arc::new(MemorySchemaProvider::new());
-            catalog.register_schema(pool, Arc::clone(&schema)).map_err(|error| told(&error))?;
+            catalog.register_schema(pool, Arc::clone(&schema)).map_err(|error| from_datafusion(&error))?;
             schema
         }
     };
     if !schema.table_exist(name) {
-        schema.register_table(name.to_owned(), table).map_err(|error| told(&error))?;
+        schema.register_table(name.to_owned(), table).map_err(|error| from_datafusion(&error))?;
     }
     Ok(())
 }
 
 fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     let mut rules = PhysicalOptimizer::new().rules;
-    rules.push(Arc::new(LooksUp));
-    rules.push(Arc::new(NanIsKept));
+    rules.push(Arc::new(IndexLookup));
+    rules.push(Arc::new(KeepNanRows));
     if settings.pushdown != Pushdown::Never {
         // It makes one node of a partial aggregate and a final one, of which the partial one can run beside objects.
         rules.retain(|rule| rule.name() != "CombinePartialFinalAggregate");
         let pushdown = settings.pushdown;
         let work = Arc::clone(work);
-        rules.push(Arc::new(RunsBeside { pushdown, work }) as Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+        let clock = Arc::clone(&settings.environment.clock);
+        let rule = FragmentPushdown { pushdown, work, clock };
+        rules.push(Arc::new(rule) as Arc<dyn PhysicalOptimizerRule + Send + Sync>);
     }
     let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOG, NO_POOL)
@@ -311,26 +339,29 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
         context.register_udaf(AggregateUDF::clone(&extreme));
     }
     // A scan asks for the store of its address, and then reads through its own reader.
-    let address = ObjectStoreUrl::parse(OBJECT_URL).map_err(|error| told(&error))?;
+    let address = ObjectStoreUrl::parse(OBJECT_URL).map_err(|error| from_datafusion(&error))?;
     context.register_object_store(address.as_ref(), Arc::new(InMemory::new()));
     Ok(context)
 }
 
-fn parsed(state: &SessionState, sql: &str) -> Result<Statement> {
+fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     let dialect = state.config_options().sql_parser.dialect;
-    state.sql_to_statement(sql, &dialect).map_err(|error| told(&error))
+    state.sql_to_statement(sql, &dialect).map_err(|error| from_datafusion(&error))
 }
 
-async fn run(context: &SessionContext, statement: Statement) -> Result<SendableRecordBatchStream> {
+async fn plan(context: &SessionContext, statement: Statement) -> Result<LogicalPlan, DataFusionError> {
+    context.state().statement_to_plan(statement).await
+}
+
+async fn run(context: &SessionContext, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
     let rows = async {
-        let plan = context.state().statement_to_plan(statement).await?;
         // A statement may hide what it writes in a part of it.
         let options =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         options.verify_plan(&plan)?;
         context.execute_logical_plan(plan).await?.execute_stream().await
     };
-    rows.await.map_err(|error| told(&error))
+    rows.await.map_err(|error| from_datafusion(&error))
 }
 
 /// The command that does what a statement would do.

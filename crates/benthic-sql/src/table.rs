@@ -1,14 +1,13 @@
 //! A table as the query engine sees it: the objects of one snapshot.
 
-use crate::columns::{ByNumber, same_by_name};
+use crate::columns::{ByNumber, same_by_name, schema_in_queries};
 use crate::errors::external;
 use crate::manifest::Kept;
 use crate::object::{DataObject, Reading};
-use crate::objects::{file, queried, source};
+use crate::objects::{file, source};
 use crate::probe::Indexes;
 use crate::reader::Readers;
 use crate::scan::ObjectSource;
-use crate::session::Settings;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use benthic_fragment::fragment::OBJECT_URL;
@@ -43,11 +42,23 @@ pub struct TableRows {
 }
 
 impl TableRows {
-    /// The rows of a snapshot, read as `settings` say.
-    pub fn new(snapshot: Snapshot, reading: Reading, settings: &Settings) -> TableRows {
-        let schema = Arc::new(queried(snapshot.schema().arrow()));
-        let indexes = if settings.index { Indexes::of(&snapshot) } else { Indexes::default() };
-        TableRows { snapshot, schema, reading, pruning: settings.pruning, indexes: Arc::new(indexes) }
+    /// The rows of a snapshot. Nothing is pruned.
+    pub fn new(snapshot: Snapshot, reading: Reading) -> TableRows {
+        let schema = Arc::new(schema_in_queries(snapshot.schema().arrow()));
+        TableRows { snapshot, schema, reading, pruning: false, indexes: Arc::default() }
+    }
+
+    /// Whether objects are left out by what the manifest says of them.
+    #[must_use]
+    pub fn with_pruning(self, pruning: bool) -> TableRows {
+        TableRows { pruning, ..self }
+    }
+
+    /// Whether rows are left out by the table's indexes.
+    #[must_use]
+    pub fn with_index(mut self, index: bool) -> TableRows {
+        self.indexes = Arc::new(if index { Indexes::of(&self.snapshot) } else { Indexes::default() });
+        self
     }
 
     /// The objects that these filters leave.

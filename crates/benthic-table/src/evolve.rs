@@ -1,7 +1,6 @@
-//! Schemas that change, and data that do not: columns are matched by their numbers.
+//! Rows of an earlier schema as rows of a later one: columns are matched by their numbers.
 
 use crate::error::{misfit, suggest};
-use crate::head::Head;
 use crate::schema::{Column, TableSchema};
 use crate::types::{canonical, widens};
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
@@ -9,99 +8,6 @@ use arrow::compute::{CastOptions, cast_with_options, take_record_batch};
 use arrow::datatypes::{DataType, Field};
 use benthic_core::{Error, ErrorKind, Result};
 use std::collections::HashMap;
-
-/// A change of a table's schema. No data are rewritten.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Alter {
-    /// Adds a column; in rows that are there it is null.
-    Add {
-        /// Its name.
-        name: String,
-        /// Its type.
-        data_type: DataType,
-    },
-    /// Removes a column. Older snapshots have it still.
-    Drop {
-        /// Its name.
-        name: String,
-    },
-    /// Gives a column another name.
-    Rename {
-        /// The name that it has.
-        from: String,
-        /// The name that it gets.
-        to: String,
-    },
-    /// Gives a column a type that has all values of the one before, see [`widens`].
-    Widen {
-        /// Its name.
-        name: String,
-        /// The type that it gets.
-        data_type: DataType,
-    },
-}
-
-/// The schema that a table has after some changes, in order; with it the number that the next column gets.
-pub(crate) fn altered(head: &Head, changes: &[Alter]) -> Result<(TableSchema, u32)> {
-    let (_, schema) = head.current()?;
-    let mut columns = schema.columns().to_vec();
-    let mut next_field_id = head.next_field_id;
-    for change in changes {
-        let place = |columns: &[Column], name: &str| {
-            let found = columns.iter().position(|column| column.name == *name);
-            found.ok_or_else(|| {
-                crate::error::no_such_column(name, columns.iter().map(|column| column.name.as_str()))
-            })
-        };
-        match change {
-            Alter::Add { name, data_type } => {
-                columns.push(Column::from_arrow(next_field_id, &Field::new(name, data_type.clone(), true))?);
-                next_field_id = next_field_id.checked_add(1).ok_or_else(|| {
-                    Error::new(ErrorKind::LimitExceeded, "the table has had too many columns; make a new one")
-                })?;
-            }
-            Alter::Drop { name } => {
-                let place = place(&columns, name)?;
-                let column = columns.remove(place);
-                if head.indexes.iter().any(|index| index.columns.contains(&column.id)) {
-                    return Err(Error::new(
-                        ErrorKind::InvalidArgument,
-                        "an index has this column; drop the index first: benthic table index POOL/TABLE --drop COLUMN,...",
-                    )
-                    .with("column", name));
-                }
-                if head.sort.contains(&column.id) || head.partitioning.field() == Some(column.id) {
-                    return Err(Error::new(
-                        ErrorKind::InvalidArgument,
-                        "the table is sorted or partitioned by this column, which must stay",
-                    )
-                    .with("column", name));
-                }
-            }
-            Alter::Rename { from, to } => {
-                let place = place(&columns, from)?;
-                columns[place].name.clone_from(to);
-            }
-            Alter::Widen { name, data_type } => {
-                let place = place(&columns, name)?;
-                let column = &mut columns[place];
-                if !widens(&column.data_type, data_type) {
-                    return Err(Error::new(
-                        ErrorKind::InvalidArgument,
-                        "a column becomes only what has all its values: a larger integer or float, a decimal of the same \
-                         scale",
-                    )
-                    .with("column", name)
-                    .with("type", &column.data_type)
-                    .with("wanted", data_type));
-                }
-                column.data_type = data_type.clone();
-            }
-        }
-    }
-    let id = u32::try_from(head.schemas.len()).unwrap_or(u32::MAX);
-    Ok((TableSchema::new(id, columns)?, next_field_id))
-}
 
 /// Rows as they were written, as the rows of a later schema: columns by number, with the names and types of now, and null
 /// where a column came later.

@@ -1,12 +1,11 @@
 //! The head: the one object of a table that changes. It is small, and replaced whole.
 
 use crate::ids::{Id, Role, TableObject};
-use crate::indexes::{self, INDEXES_MAX};
 use crate::partition::Partitioning;
 use crate::schema::{NODES_MAX, TableSchema};
 use crate::wire;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_index::Definition as Index;
+use benthic_index::{COLUMNS_MAX, Definition as Index, Kind};
 use bytes::Bytes;
 use prost::Message;
 use std::collections::{BTreeMap, HashMap};
@@ -20,6 +19,8 @@ pub const SNAPSHOTS_MAX: usize = 1_000;
 pub const INTENTS_MAX: usize = 1_000;
 /// Most lists of one snapshot.
 pub const LISTS_MAX: usize = 1_024;
+/// Most indexes of a table.
+pub const INDEXES_MAX: usize = 8;
 /// What the size of data objects may aim at.
 pub const OBJECT_BYTES_TARGET: RangeInclusive<u64> = 1024 * 1024..=64 * 1024 * 1024;
 
@@ -33,7 +34,7 @@ const HISTORY_NODES_MAX: usize = 5 * NODES_MAX;
 
 /// Whether a table is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum TableState {
     /// It is.
     Live,
     /// It is being dropped.
@@ -109,7 +110,7 @@ pub struct Head {
     /// The table's id.
     pub id: Id,
     /// Whether the table is there.
-    pub state: State,
+    pub state: TableState,
     /// The history of schemas; a schema's id is its place here.
     pub schemas: Vec<TableSchema>,
     /// The number that the next column gets.
@@ -181,7 +182,7 @@ impl Head {
     pub fn encode(&self) -> Result<Bytes> {
         let mut message = wire::Head {
             id: self.id.0,
-            state: u32::from(self.state == State::Dropping),
+            state: u32::from(self.state == TableState::Dropping),
             schemas: self.schemas.iter().map(TableSchema::encode).collect::<Result<_>>()?,
             next_field_id: self.next_field_id,
             partitioning: Some(self.partitioning.encode()),
@@ -240,13 +241,13 @@ impl Head {
     /// `Corrupt`; `Unsupported` for a format newer than this build's.
     pub fn decode(bytes: &[u8]) -> Result<Head> {
         if bytes.len() > HEAD_BYTES_MAX {
-            return Err(damaged("it is too large"));
+            return Err(corrupt("it is too large"));
         }
         let (frame, message) =
-            bytes.split_at_checked(FRAME_BYTES).ok_or_else(|| damaged("it is too short"))?;
+            bytes.split_at_checked(FRAME_BYTES).ok_or_else(|| corrupt("it is too short"))?;
         let word = |at: usize| u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
         if !frame.starts_with(MAGIC) {
-            return Err(damaged("it does not begin as one"));
+            return Err(corrupt("it does not begin as one"));
         }
         if word(8) != VERSION {
             return Err(Error::new(
@@ -257,7 +258,7 @@ impl Head {
             .with("format_max", VERSION));
         }
         if crc32c::crc32c(message) != word(12) {
-            return Err(damaged("its checksum is wrong"));
+            return Err(corrupt("its checksum is wrong"));
         }
         Head::decode_message(message)
     }
@@ -268,11 +269,11 @@ impl Head {
     /// As [`Head::decode`].
     pub fn decode_message(message: &[u8]) -> Result<Head> {
         wire::check_fields(message, FIELDS_MAX)?;
-        let message = wire::Head::decode(message).map_err(wire::damaged)?;
+        let message = wire::Head::decode(message).map_err(wire::corrupt)?;
         let state = match message.state {
-            0 => State::Live,
-            1 => State::Dropping,
-            _ => return Err(damaged("an unknown state")),
+            0 => TableState::Live,
+            1 => TableState::Dropping,
+            _ => return Err(corrupt("an unknown state")),
         };
         let mut schemas = Vec::with_capacity(message.schemas.len());
         let mut history_nodes = 0;
@@ -284,7 +285,7 @@ impl Head {
         let mut snapshots = Vec::with_capacity(message.snapshots.len());
         for snapshot in &message.snapshots {
             if snapshot.lists.len() > LISTS_MAX {
-                return Err(damaged("too many lists"));
+                return Err(corrupt("too many lists"));
             }
             let list = |place: &u32| lists.get(*place as usize).map(|list| list.object);
             let lists: Option<Vec<_>> = snapshot.lists.iter().map(list).collect();
@@ -295,14 +296,14 @@ impl Head {
                     0 => Operation::Create,
                     1 => Operation::Append,
                     2 => Operation::Alter,
-                    _ => return Err(damaged("an unknown operation")),
+                    _ => return Err(corrupt("an unknown operation")),
                 },
                 writer: Id(snapshot.writer),
                 schema: snapshot.schema,
-                lists: lists.ok_or_else(|| damaged("a list is missing"))?,
+                lists: lists.ok_or_else(|| corrupt("a list is missing"))?,
             });
         }
-        let partitioning = message.partitioning.ok_or_else(|| damaged("no partitioning"))?;
+        let partitioning = message.partitioning.ok_or_else(|| corrupt("no partitioning"))?;
         let intent = |intent: &wire::Intent| Intent { writer: Id(intent.writer), time_ms: intent.time_ms };
         let index = |index: wire::Index| Index { number: index.number, columns: index.columns };
         let head = Head {
@@ -325,7 +326,7 @@ impl Head {
 
     /// What holds of every head.
     fn check(&self) -> Result<()> {
-        let (_, schema) = self.current().map_err(|_| damaged("no snapshot"))?;
+        let (_, schema) = self.current().map_err(|_| corrupt("no snapshot"))?;
         let ids = self.snapshots.windows(2).all(|pair| pair[0].id < pair[1].id);
         let has = |column: &u32| schema.by_id(*column).is_some();
         let rules = [
@@ -341,14 +342,33 @@ impl Head {
             (self.partitioning.field().as_ref().is_none_or(has), "what it is partitioned by"),
             (self.indexes.len() <= INDEXES_MAX, "too many indexes"),
             (self.indexes.iter().all(|index| index.number < self.next_index), "an index's number"),
-            (
-                self.indexes.iter().all(|index| indexes::check(index, schema).is_ok()),
-                "the columns of an index",
-            ),
+            (self.indexes.iter().all(|index| check_index(index, schema).is_ok()), "the columns of an index"),
             (OBJECT_BYTES_TARGET.contains(&self.object_bytes_target), "the size of objects"),
         ];
-        rules.iter().try_for_each(|(holds, what)| if *holds { Ok(()) } else { Err(damaged(what)) })
+        rules.iter().try_for_each(|(holds, what)| if *holds { Ok(()) } else { Err(corrupt(what)) })
     }
+}
+
+/// Checks an index against a schema.
+pub(crate) fn check_index(index: &Index, schema: &TableSchema) -> Result<()> {
+    let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
+    if !(1..=COLUMNS_MAX).contains(&index.columns.len()) {
+        return Err(invalid("an index has 1 to 4 columns").with("columns", index.columns.len()));
+    }
+    for (place, id) in index.columns.iter().enumerate() {
+        let column =
+            schema.by_id(*id).ok_or_else(|| invalid("the table has no such column").with("id", id))?;
+        if index.columns[..place].contains(id) {
+            return Err(invalid("an index has a column once").with("column", &column.name));
+        }
+        if Kind::of(&column.data_type).is_none() {
+            let message = "lists, structs and maps cannot be indexed; index other columns";
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .with("column", &column.name)
+                .with("type", &column.data_type));
+        }
+    }
+    Ok(())
 }
 
 fn encode_list(list: &ListRef) -> wire::List {
@@ -372,7 +392,7 @@ fn decode_list(list: &wire::List) -> ListRef {
     }
 }
 
-fn damaged(what: &str) -> Error {
+fn corrupt(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the table's head is damaged: {what}"))
 }
 

@@ -1,4 +1,4 @@
-use super::{HEAD_BYTES_MAX, Head, Intent, ListRef, Operation, SNAPSHOTS_MAX, State};
+use super::{HEAD_BYTES_MAX, Head, Intent, ListRef, Operation, SNAPSHOTS_MAX, TableState};
 use crate::ids::{Id, Role, TableObject};
 use crate::partition::{Partitioning, Ranges};
 use crate::schema::tests::every_type;
@@ -16,7 +16,7 @@ fn head() -> Head {
         indexes: vec![Index { number: 2, columns: vec![1] }],
         next_index: 3,
         id: Id(0x1234_5678_9abc_def0),
-        state: State::Live,
+        state: TableState::Live,
         schemas: vec![every_type()],
         next_field_id: 40,
         partitioning: Partitioning::Range { field: 5, ranges: Ranges::Bounds(vec![-7, 0, i64::MAX]) },

@@ -1,12 +1,15 @@
 //! Reading and replacing heads. All that changes in a table changes by a compare-and-swap of its head.
 
-use crate::environment::pause;
-use crate::head::{HEAD_BYTES_MAX, Head, State};
+use crate::head::{HEAD_BYTES_MAX, Head, TableState};
 use crate::ids::{HEADS_NAMESPACE, Id, head_object};
-use benthic_core::{Error, ErrorKind, Fetch, ListRequest, Namespaces, ObjectId, Pool, Result, WriteOp};
+use crate::pause::pause;
+use benthic_core::{
+    Clock, Environment, Error, ErrorKind, Fetch, ListRequest, Namespaces, ObjectId, Pool, Result, Stopwatch,
+    WriteOp,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often a commit is tried before it is given up. Whoever fails lost to somebody who did not.
 const ATTEMPTS_MAX: u32 = 100;
@@ -51,17 +54,19 @@ pub(crate) struct Heads {
     pub pool: Arc<dyn Pool>,
     pub name: String,
     object: ObjectId,
+    clock: Arc<dyn Clock>,
     round_trip_us: Arc<AtomicU64>,
 }
 
 impl Heads {
-    pub(crate) fn new(pool: Arc<dyn Pool>, name: &str) -> Result<Heads> {
+    pub(crate) fn new(pool: Arc<dyn Pool>, name: &str, environment: &Environment) -> Result<Heads> {
         let (object, round_trip_us) = (head_object(name)?, Arc::new(AtomicU64::new(u64::MAX)));
-        Ok(Heads { pool, name: name.to_owned(), object, round_trip_us })
+        let clock = Arc::clone(&environment.clock);
+        Ok(Heads { pool, name: name.to_owned(), object, clock, round_trip_us })
     }
 
-    /// Names the table in an error.
-    pub(crate) fn named(&self, error: Error) -> Error {
+    /// Adds the table to an error.
+    pub(crate) fn add_context(&self, error: Error) -> Error {
         error.with("table", self.address())
     }
 
@@ -76,17 +81,17 @@ impl Heads {
     /// `NotFound`, `Corrupt`, `Unsupported`.
     pub(crate) async fn read(&self) -> Result<(Head, u64)> {
         let whole = Fetch::read(0, HEAD_BYTES_MAX as u64 + 1);
-        let start = Instant::now();
+        let watch = Stopwatch::start(self.clock.as_ref());
         let (bytes, version) = match self.pool.fetch(&self.object, whole).await {
             Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(self.named(Error::new(ErrorKind::NotFound, "no such table")));
+                return Err(self.add_context(Error::new(ErrorKind::NotFound, "no such table")));
             }
-            Err(error) => return Err(self.named(error)),
+            Err(error) => return Err(self.add_context(error)),
         };
-        let took_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let took_us = u64::try_from(watch.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.round_trip_us.fetch_min(took_us, Ordering::Relaxed);
-        Ok((Head::decode(&bytes).map_err(|error| self.named(error))?, version))
+        Ok((Head::decode(&bytes).map_err(|error| self.add_context(error))?, version))
     }
 
     /// The shortest that the head took to come; nothing if it never came.
@@ -130,7 +135,7 @@ impl Heads {
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::OutcomeUnknown) => {
                 Ok(false)
             }
-            Err(error) => Err(self.named(error)),
+            Err(error) => Err(self.add_context(error)),
         }
     }
 
@@ -146,10 +151,10 @@ impl Heads {
     ) -> Result<(T, Head)> {
         let mut attempts = Attempts::new(seed);
         loop {
-            attempts.next().await.map_err(|error| self.named(error))?;
+            attempts.next().await.map_err(|error| self.add_context(error))?;
             let (before, version) = self.read().await?;
             let mut head = before.clone();
-            let value = change(&mut head).map_err(|error| self.named(error))?;
+            let value = change(&mut head).map_err(|error| self.add_context(error))?;
             if head == before || self.replace(&head, version).await? {
                 return Ok((value, head));
             }
@@ -166,8 +171,8 @@ pub(crate) fn check_live(head: &Head, id: Id) -> Result<()> {
         ));
     }
     match head.state {
-        State::Live => Ok(()),
-        State::Dropping => {
+        TableState::Live => Ok(()),
+        TableState::Dropping => {
             Err(Error::new(ErrorKind::NotFound, "the table is being dropped; drop it again to finish that"))
         }
     }

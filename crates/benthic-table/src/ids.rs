@@ -1,6 +1,6 @@
 //! Names: of tables, and of the objects that a table is made of.
 
-use benthic_core::{Error, ErrorKind, ObjectId, Result};
+use benthic_core::{Environment, Error, ErrorKind, ObjectId, Result};
 use std::fmt;
 
 /// The namespace that holds the heads of a pool's tables.
@@ -21,6 +21,19 @@ impl fmt::Display for Id {
 }
 
 impl Id {
+    /// A new id; never 0, which stands for no writer.
+    ///
+    /// # Errors
+    /// `Unavailable` if there are no random numbers.
+    pub(crate) fn draw(environment: &Environment) -> Result<Id> {
+        loop {
+            let number = environment.random.random_u64()?;
+            if number != 0 {
+                return Ok(Id(number));
+            }
+        }
+    }
+
     /// The namespace of the table with this id.
     pub fn namespace(self) -> String {
         format!("{TABLE_NAMESPACE_PREFIX}{self}")

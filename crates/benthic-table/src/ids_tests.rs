@@ -1,6 +1,7 @@
 use super::{HEADS_NAMESPACE, Id, Role, TableObject, check_table_name};
-use benthic_core::ErrorKind;
 use benthic_core::names::is_reserved_namespace;
+use benthic_core::{Environment, ErrorKind};
+use std::collections::HashSet;
 
 #[test]
 fn the_objects_of_tables_are_out_of_the_way_of_others() {
@@ -37,4 +38,11 @@ fn names_of_tables() {
         assert_eq!(check_table_name(name).unwrap_err().kind(), ErrorKind::InvalidArgument, "{name}");
     }
     assert_eq!(check_table_name(&"x".repeat(201)).unwrap_err().kind(), ErrorKind::LimitExceeded);
+}
+
+#[test]
+fn ids_differ() {
+    let environment = Environment::default();
+    let ids: HashSet<_> = (0..1_000).map(|_| Id::draw(&environment).unwrap()).collect();
+    assert_eq!(ids.len(), 1_000);
 }

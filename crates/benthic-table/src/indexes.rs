@@ -4,10 +4,10 @@
 //! So an index is first added to the head, whereupon new objects are written with its pages, and then the pages of the objects
 //! that are there are made, one by one, in any order, as often as it is interrupted. It is dropped the same way round.
 
-use crate::environment::draw_id;
 use crate::error::arrow;
-use crate::head::Head;
+use crate::head::{Head, INDEXES_MAX, check_index};
 use crate::heads::Attempts;
+use crate::ids::Id;
 use crate::list::FileEntry;
 use crate::object::replace_entries;
 use crate::schema::TableSchema;
@@ -16,14 +16,12 @@ use crate::table::Table;
 use ::arrow::array::{ArrayRef, RecordBatch};
 use ::arrow::compute::concat_batches;
 use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp};
-use benthic_index::{COLUMNS_MAX, Definition as Index, Kind, directory_key, entry_keys, pack};
+use benthic_index::{Definition as Index, directory_key, entry_keys, pack};
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Most indexes of a table.
-pub const INDEXES_MAX: usize = 8;
 /// Objects that are worked on at once: each holds the columns of its indexes in memory.
 const OBJECTS_AT_ONCE: usize = 2;
 
@@ -36,28 +34,6 @@ pub struct Built {
     pub built: usize,
     /// Indexes whose pages would be too large: the object stays without, and is read whole.
     pub too_large: usize,
-}
-
-/// Checks an index against a schema.
-pub(crate) fn check(index: &Index, schema: &TableSchema) -> Result<()> {
-    let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
-    if !(1..=COLUMNS_MAX).contains(&index.columns.len()) {
-        return Err(invalid("an index has 1 to 4 columns").with("columns", index.columns.len()));
-    }
-    for (place, id) in index.columns.iter().enumerate() {
-        let column =
-            schema.by_id(*id).ok_or_else(|| invalid("the table has no such column").with("id", id))?;
-        if index.columns[..place].contains(id) {
-            return Err(invalid("an index has a column once").with("column", &column.name));
-        }
-        if Kind::of(&column.data_type).is_none() {
-            let message = "lists, structs and maps cannot be indexed; index other columns";
-            return Err(Error::new(ErrorKind::Unsupported, message)
-                .with("column", &column.name)
-                .with("type", &column.data_type));
-        }
-    }
-    Ok(())
 }
 
 fn ids_of(head: &Head, columns: &[&str]) -> Result<Vec<u32>> {
@@ -73,11 +49,11 @@ impl Table {
     /// `InvalidArgument` for columns that are not there, with a hint, none, too many or one twice; `Unsupported` for types that
     /// cannot be indexed and for a pool without omap; `LimitExceeded` for too many indexes; `NotFound`, `Busy`.
     pub async fn add_index(&self, columns: &[&str]) -> Result<Index> {
-        let mut attempts = Attempts::new(draw_id(&self.environment)?);
+        let mut attempts = Attempts::new(Id::draw(&self.environment)?);
         loop {
-            attempts.next().await.map_err(|error| self.heads.named(error))?;
+            attempts.next().await.map_err(|error| self.heads.add_context(error))?;
             let (mut head, version) = self.live().await?;
-            let index = self.new_index(&head, columns).map_err(|error| self.heads.named(error))?;
+            let index = self.new_index(&head, columns).map_err(|error| self.heads.add_context(error))?;
             if index.number < head.next_index {
                 return Ok(index);
             }
@@ -92,7 +68,7 @@ impl Table {
                     let message = "the pool has no omap, where indexes are; use a table in a replicated pool";
                     return Err(self
                         .heads
-                        .named(Error::new(ErrorKind::Unsupported, message).with_source(error)));
+                        .add_context(Error::new(ErrorKind::Unsupported, message).with_source(error)));
                 }
                 Err(error) => return Err(error),
             }
@@ -106,7 +82,7 @@ impl Table {
             return Ok(found.clone());
         }
         let index = Index { number: head.next_index, columns };
-        check(&index, head.current()?.1)?;
+        check_index(&index, head.current()?.1)?;
         if head.indexes.len() >= INDEXES_MAX || head.next_index == u32::MAX {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
@@ -137,7 +113,7 @@ impl Table {
             }
             Ok(())
         };
-        self.commit(draw_id(&self.environment)?, change).await?;
+        self.commit(Id::draw(&self.environment)?, change).await?;
         seen.ok_or_else(|| Error::new(ErrorKind::Internal, "an index was dropped that was never seen"))
     }
 }

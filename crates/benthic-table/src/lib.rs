@@ -7,9 +7,9 @@
 //!
 //! ```
 //! use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-//! use benthic_core::Store;
+//! use benthic_core::{Environment, Store};
 //! use benthic_embedded::{MemStore, Options};
-//! use benthic_table::{At, Definition, Environment, Table, WriterOptions};
+//! use benthic_table::{At, Definition, Table, WriterOptions};
 //! use futures::TryStreamExt;
 //! use std::sync::Arc;
 //!
@@ -51,7 +51,7 @@
 //!
 //! There is no query engine here, and no runtime: futures may be polled by anything, and encoding is done by whoever polls.
 
-mod environment;
+mod alter;
 mod error;
 mod evolve;
 mod fsck;
@@ -62,6 +62,7 @@ mod indexes;
 mod list;
 mod object;
 mod partition;
+mod pause;
 mod schema;
 mod snapshot;
 mod statistics;
@@ -71,18 +72,19 @@ mod vacuum;
 mod wire;
 mod writer;
 
-pub use benthic_core::{Environment, Random, SystemRandom};
+pub use alter::Alter;
 pub use benthic_index::Definition as Index;
 pub use error::suggest;
-pub use evolve::{Alter, adapt};
+pub use evolve::adapt;
 pub use fsck::Checked;
-pub use indexes::{Built, INDEXES_MAX};
+pub use head::INDEXES_MAX;
+pub use indexes::Built;
 pub use list::{FileEntry, list_schema};
 pub use object::ObjectReader;
 pub use partition::{PARTITIONS_MAX, Partitioning, Ranges, jump_hash};
 pub use schema::{COLUMN_NAME_BYTES_MAX, COLUMNS_MAX, Column, FIELD_ID_KEY, TableSchema};
-pub use snapshot::Snapshot;
-pub use table::{At, Definition, Table, TableEntry};
+pub use snapshot::{At, Snapshot};
+pub use table::{Definition, Table, TableEntry};
 pub use types::widens;
 pub use vacuum::{Dropped, VacuumOptions, Vacuumed, drop_table, vacuum};
 pub use writer::{Writer, WriterOptions};

@@ -1,14 +1,13 @@
 use super::{FileEntry, ListWriter};
-use crate::Environment;
-use crate::environment::draw_id;
 use crate::head::{LISTS_MAX, Operation};
 use crate::ids::{Id, Role, TableObject};
 use crate::schema::TableSchema;
+use crate::snapshot::At;
 use crate::statistics::Statistics;
-use crate::table::{At, Definition, Table};
+use crate::table::{Definition, Table};
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray, new_null_array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use benthic_core::{Pool, Store};
+use benthic_core::{Environment, Pool, Store};
 use benthic_embedded::{MemStore, Options};
 use futures::TryStreamExt;
 use futures::executor::block_on;
@@ -29,7 +28,7 @@ fn schema() -> Schema {
 
 /// Adds a list of `objects` data objects that nobody wrote. The values of column 0 ascend from object to object.
 async fn commit_list(table: &Table, objects: u64) {
-    let writer = draw_id(&table.environment).unwrap();
+    let writer = Id::draw(&table.environment).unwrap();
     let schema = table.head().await.unwrap().current().unwrap().1.clone();
     let mut lists = ListWriter::new(table.pool().clone(), table.id(), writer, 0, &schema);
     for number in 0..objects {

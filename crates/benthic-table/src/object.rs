@@ -1,8 +1,8 @@
 //! The objects of a table: written once, read by ranges, removed.
 
-use crate::environment::pause;
 use crate::error;
 use crate::ids::{Id, TableObject};
+use crate::pause::pause;
 use arrow::array::RecordBatch;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
 use bytes::Bytes;

@@ -154,7 +154,7 @@ impl TableSchema {
 
     pub(crate) fn decode(id: u32, bytes: &[u8]) -> Result<TableSchema> {
         wire::check_fields(bytes, NODES_MAX)?;
-        let mut nodes = wire::Schema::decode(bytes).map_err(wire::damaged)?.nodes.into_iter();
+        let mut nodes = wire::Schema::decode(bytes).map_err(wire::corrupt)?.nodes.into_iter();
         let mut columns = Vec::new();
         while nodes.len() > 0 {
             let (id, field) = types::decode(&mut nodes, 0)?;

@@ -1,16 +1,15 @@
 //! A snapshot: what a table held at one time. What it names never changes.
 
 use crate::evolve::adapt;
-use crate::head::{Head, ListRef, Operation, SnapshotRef};
+use crate::head::{Head, ListRef, Operation, SnapshotRef, check_index};
 use crate::ids::TableObject;
-use crate::indexes;
 use crate::list::{FileEntry, read_list};
 use crate::object::{self, ObjectReader};
 use crate::partition::Partitioning;
 use crate::schema::{Column, TableSchema};
 use crate::table::Table;
 use arrow::array::RecordBatch;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, ErrorKind, Pool, Result};
 use benthic_index::Definition as Index;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
@@ -20,6 +19,18 @@ use std::sync::Arc;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8_192;
+
+/// Which snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum At {
+    /// The newest.
+    #[default]
+    Current,
+    /// The one with this id.
+    Id(u64),
+    /// The newest that was committed at this time or before, in milliseconds since 1970 (UTC).
+    TimeMs(u64),
+}
 
 /// A snapshot of a table. Reading it takes the lists and data objects that it names; when it is vacuumed, they are gone, and
 /// reading fails with `NotFound`.
@@ -34,6 +45,58 @@ struct Inner {
     snapshot: SnapshotRef,
     schema: TableSchema,
     lists: Vec<ListRef>,
+}
+
+impl Table {
+    /// Opens a table at a snapshot. One round trip.
+    ///
+    /// # Errors
+    /// As [`Table::open`] and [`Table::snapshot`].
+    pub async fn open_snapshot(
+        pool: Arc<dyn Pool>,
+        name: &str,
+        at: At,
+        environment: Environment,
+    ) -> Result<Snapshot> {
+        let (table, head) = Table::open_with_head(pool, name, environment).await?;
+        table.snapshot_of(head, at)
+    }
+
+    /// A snapshot. One round trip.
+    ///
+    /// # Errors
+    /// `NotFound` if the table was dropped or the snapshot is not kept, `Corrupt`.
+    pub async fn snapshot(&self, at: At) -> Result<Snapshot> {
+        let head = self.head().await?;
+        self.snapshot_of(head, at)
+    }
+
+    fn snapshot_of(&self, head: Head, at: At) -> Result<Snapshot> {
+        let head = Arc::new(head);
+        let found = match at {
+            At::Current => head.snapshots.last(),
+            At::Id(id) => head.snapshots.iter().find(|snapshot| snapshot.id == id),
+            At::TimeMs(time_ms) => head.snapshots.iter().rev().find(|snapshot| snapshot.time_ms <= time_ms),
+        };
+        let Some(found) = found else {
+            let kept = |snapshot: Option<&SnapshotRef>| snapshot.map_or(0, |snapshot| snapshot.id);
+            return Err(self.heads.add_context(
+                Error::new(ErrorKind::NotFound, "the table does not have this snapshot, or no longer")
+                    .with("oldest", kept(head.snapshots.first()))
+                    .with("newest", kept(head.snapshots.last())),
+            ));
+        };
+        Snapshot::new(self, &head, found)
+    }
+
+    /// The snapshots that are kept, oldest first.
+    ///
+    /// # Errors
+    /// `NotFound` if the table was dropped, `Corrupt`.
+    pub async fn history(&self) -> Result<Vec<Snapshot>> {
+        let head = Arc::new(self.head().await?);
+        head.snapshots.iter().map(|snapshot| Snapshot::new(self, &head, snapshot)).collect()
+    }
 }
 
 impl Snapshot {
@@ -62,7 +125,7 @@ impl Snapshot {
 
     /// The table's indexes, as far as this snapshot has their columns. A data object may lack the pages of any.
     pub fn indexes(&self) -> impl Iterator<Item = &Index> {
-        let has_columns = |index: &&Index| indexes::check(index, &self.0.schema).is_ok();
+        let has_columns = |index: &&Index| check_index(index, &self.0.schema).is_ok();
         self.0.head.indexes.iter().filter(has_columns)
     }
 
@@ -95,7 +158,7 @@ impl Snapshot {
             Error::new(ErrorKind::Corrupt, "an object has a schema that the table never had")
                 .with("schema", id)
         };
-        self.0.head.schema(id).ok_or_else(|| self.0.table.heads.named(damaged()))
+        self.0.head.schema(id).ok_or_else(|| self.0.table.heads.add_context(damaged()))
     }
 
     /// Its lists, and sums over them.
@@ -126,7 +189,7 @@ impl Snapshot {
     pub fn files(&self, columns: &[&str]) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let columns: Result<Vec<Column>> =
             columns.iter().map(|name| self.0.schema.by_name(name).cloned()).collect();
-        let columns = columns.map_err(|error| self.0.table.heads.named(error))?;
+        let columns = columns.map_err(|error| self.0.table.heads.add_context(error))?;
         Ok(self.batches_of_lists(columns).map_ok(|(_, batch)| batch).boxed())
     }
 
@@ -136,7 +199,7 @@ impl Snapshot {
         let entries = move |(list, batch): (TableObject, RecordBatch)| match FileEntry::from_batch(&batch) {
             Ok(entries) => futures::stream::iter(entries.into_iter().map(Ok).collect::<Vec<_>>()),
             Err(error) => {
-                futures::stream::iter(vec![Err(named.0.table.heads.named(error).with("object", list))])
+                futures::stream::iter(vec![Err(named.0.table.heads.add_context(error).with("object", list))])
             }
         };
         self.batches_of_lists(Vec::new()).map_ok(entries).try_flatten().boxed()
@@ -153,9 +216,9 @@ impl Snapshot {
             async move {
                 let table = (snapshot.0.table.id, snapshot.0.table.heads.address());
                 match read_list(Arc::clone(snapshot.0.table.pool()), table, list, &columns).await {
-                    Ok(batches) => {
-                        Ok(snapshot.explained(batches, list.object).map_ok(move |batch| (list.object, batch)))
-                    }
+                    Ok(batches) => Ok(snapshot
+                        .explain_errors(batches, list.object)
+                        .map_ok(move |batch| (list.object, batch))),
                     Err(error) => Err(snapshot.explain(error, list.object).await),
                 }
             }
@@ -200,16 +263,16 @@ impl Snapshot {
                 let (named, wanted) = (self.clone(), wanted.clone());
                 let adapted = batches.and_then(move |batch| {
                     std::future::ready(
-                        adapt(&batch, &file, &wanted).map_err(|error| named.0.table.heads.named(error)),
+                        adapt(&batch, &file, &wanted).map_err(|error| named.0.table.heads.add_context(error)),
                     )
                 });
-                Ok(self.explained(adapted.boxed(), entry.object))
+                Ok(self.explain_errors(adapted.boxed(), entry.object))
             }
             Err(error) => Err(self.explain(error, entry.object).await),
         }
     }
 
-    fn explained(
+    fn explain_errors(
         &self,
         batches: BoxStream<'static, Result<RecordBatch>>,
         object: TableObject,
@@ -232,7 +295,7 @@ impl Snapshot {
     ///
     /// Whoever reads the snapshot's objects by other means than [`Snapshot::read`] passes their errors through this.
     pub async fn explain(&self, error: Error, object: TableObject) -> Error {
-        let error = self.0.table.heads.named(error).with("object", object);
+        let error = self.0.table.heads.add_context(error).with("object", object);
         if error.kind() != ErrorKind::NotFound {
             return error;
         }
@@ -242,7 +305,7 @@ impl Snapshot {
         };
         let because = |kind, message: &str| {
             let new = Error::new(kind, message).with("snapshot", self.0.snapshot.id).with("object", object);
-            self.0.table.heads.named(new).with_source(error)
+            self.0.table.heads.add_context(new).with_source(error)
         };
         match kept {
             true => because(ErrorKind::Corrupt, "an object of the table is lost"),

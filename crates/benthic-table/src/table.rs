@@ -1,17 +1,13 @@
-//! A table by name: made, opened, listed, changed.
+//! A table by name: create, open, list, change its head.
 
-use crate::environment::draw_id;
 use crate::error::suggest;
-use crate::evolve::{Alter, altered};
-use crate::head::{Head, OBJECT_BYTES_TARGET, Operation, SnapshotRef, State};
+use crate::head::{Head, OBJECT_BYTES_TARGET, Operation, TableState};
 use crate::heads::{Attempts, Heads, check_live, table_names};
 use crate::ids::Id;
 use crate::partition::Partitioning;
 use crate::schema::TableSchema;
-use crate::snapshot::Snapshot;
 use arrow::datatypes::Schema;
-use benthic_core::Environment;
-use benthic_core::{Error, ErrorKind, Pool, Result};
+use benthic_core::{Environment, Error, ErrorKind, Pool, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,18 +69,6 @@ pub struct TableEntry {
     pub head: Result<Head>,
 }
 
-/// Which snapshot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum At {
-    /// The newest.
-    #[default]
-    Current,
-    /// The one with this id.
-    Id(u64),
-    /// The newest that was committed at this time or before, in milliseconds since 1970 (UTC).
-    TimeMs(u64),
-}
-
 /// An open table: a name and the id that it had. Cheap to clone; holds nothing open.
 #[derive(Clone)]
 pub struct Table {
@@ -104,13 +88,13 @@ impl Table {
         definition: &Definition,
         environment: Environment,
     ) -> Result<Table> {
-        let heads = Heads::new(pool, name)?;
-        definition.check().map_err(|error| heads.named(error))?;
-        let (id, writer) = (draw_id(&environment)?, draw_id(&environment)?);
+        let heads = Heads::new(pool, name, &environment)?;
+        definition.check().map_err(|error| heads.add_context(error))?;
+        let (id, writer) = (Id::draw(&environment)?, Id::draw(&environment)?);
         let next_field_id = definition.schema.columns().iter().map(|column| column.id).max().unwrap_or(0);
         let mut head = Head {
             id,
-            state: State::Live,
+            state: TableState::Live,
             schemas: vec![TableSchema::new(0, definition.schema.columns().to_vec())?],
             next_field_id: next_field_id.saturating_add(1),
             partitioning: definition.partitioning.clone(),
@@ -130,22 +114,24 @@ impl Table {
             match table.heads.create(&head).await {
                 Ok(true) => return Ok(table),
                 Ok(false) => {}
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => return table.created(error).await,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    return table.resolve_create(error).await;
+                }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Whether it was ourselves who made the head that is there.
-    async fn created(self, error: Error) -> Result<Table> {
+    /// Finds out whether this call created the head that exists.
+    async fn resolve_create(self, error: Error) -> Result<Table> {
         let message = match self.heads.read().await {
             Ok((head, _)) if head.id == self.id => return Ok(self),
-            Ok((head, _)) if head.state == State::Dropping => {
+            Ok((head, _)) if head.state == TableState::Dropping => {
                 "a table of this name is being dropped; drop it again to finish that"
             }
             _ => "the table is there already; append to it, or drop it first",
         };
-        Err(self.heads.named(Error::new(ErrorKind::AlreadyExists, message)).with_source(error))
+        Err(self.heads.add_context(Error::new(ErrorKind::AlreadyExists, message)).with_source(error))
     }
 
     /// Opens a table.
@@ -157,36 +143,31 @@ impl Table {
         Ok(Table::open_with_head(pool, name, environment).await?.0)
     }
 
-    /// Opens a table at a snapshot. One round trip.
+    /// The name of a table of a pool that is most like `name`, which none has; nothing if a table has it.
     ///
     /// # Errors
-    /// As [`Table::open`] and [`Table::snapshot`].
-    pub async fn open_snapshot(
-        pool: Arc<dyn Pool>,
-        name: &str,
-        at: At,
-        environment: Environment,
-    ) -> Result<Snapshot> {
-        let (table, head) = Table::open_with_head(pool, name, environment).await?;
-        table.snapshot_of(head, at)
+    /// As [`Pool::list`].
+    pub async fn suggest(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<String>> {
+        let names = table_names(pool).await?;
+        let hint = suggest(name, names.iter().map(String::as_str));
+        Ok(hint.filter(|hint| *hint != name).map(str::to_owned))
     }
 
-    async fn open_with_head(
+    pub(crate) async fn open_with_head(
         pool: Arc<dyn Pool>,
         name: &str,
         environment: Environment,
     ) -> Result<(Table, Head)> {
-        let heads = Heads::new(pool, name)?;
+        let heads = Heads::new(pool, name, &environment)?;
         let (head, _) = match heads.read().await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let names = table_names(&heads.pool).await?;
-                let Some(hint) = suggest(name, names.iter().map(String::as_str)) else { return Err(error) };
+                let Some(hint) = Table::suggest(&heads.pool, name).await? else { return Err(error) };
                 let message = format!("no such table; did you mean {hint:?}");
-                return Err(heads.named(Error::new(ErrorKind::NotFound, message)));
+                return Err(heads.add_context(Error::new(ErrorKind::NotFound, message)));
             }
             outcome => outcome?,
         };
-        check_live(&head, head.id).map_err(|error| heads.named(error))?;
+        check_live(&head, head.id).map_err(|error| heads.add_context(error))?;
         Ok((Table { heads, id: head.id, environment }, head))
     }
 
@@ -195,9 +176,9 @@ impl Table {
     /// # Errors
     /// As [`Pool::list`].
     pub async fn list(pool: Arc<dyn Pool>) -> Result<Vec<TableEntry>> {
-        let mut tables = Vec::new();
+        let (mut tables, environment) = (Vec::new(), Environment::default());
         for name in table_names(&pool).await? {
-            let head = match Heads::new(Arc::clone(&pool), &name) {
+            let head = match Heads::new(Arc::clone(&pool), &name, &environment) {
                 Ok(heads) => heads.read().await.map(|(head, _)| head),
                 Err(error) => Err(error),
             };
@@ -244,7 +225,7 @@ impl Table {
 
     pub(crate) async fn live(&self) -> Result<(Head, u64)> {
         let (head, version) = self.heads.read().await?;
-        check_live(&head, self.id).map_err(|error| self.heads.named(error))?;
+        check_live(&head, self.id).map_err(|error| self.heads.add_context(error))?;
         Ok((head, version))
     }
 
@@ -261,66 +242,5 @@ impl Table {
                 change(head)
             })
             .await
-    }
-
-    /// A snapshot. One round trip.
-    ///
-    /// # Errors
-    /// `NotFound` if the table was dropped or the snapshot is not kept, `Corrupt`.
-    pub async fn snapshot(&self, at: At) -> Result<Snapshot> {
-        let head = self.head().await?;
-        self.snapshot_of(head, at)
-    }
-
-    fn snapshot_of(&self, head: Head, at: At) -> Result<Snapshot> {
-        let head = Arc::new(head);
-        let found = match at {
-            At::Current => head.snapshots.last(),
-            At::Id(id) => head.snapshots.iter().find(|snapshot| snapshot.id == id),
-            At::TimeMs(time_ms) => head.snapshots.iter().rev().find(|snapshot| snapshot.time_ms <= time_ms),
-        };
-        let Some(found) = found else {
-            let kept = |snapshot: Option<&SnapshotRef>| snapshot.map_or(0, |snapshot| snapshot.id);
-            return Err(self.heads.named(
-                Error::new(ErrorKind::NotFound, "the table does not have this snapshot, or no longer")
-                    .with("oldest", kept(head.snapshots.first()))
-                    .with("newest", kept(head.snapshots.last())),
-            ));
-        };
-        Snapshot::new(self, &head, found)
-    }
-
-    /// The snapshots that are kept, oldest first.
-    ///
-    /// # Errors
-    /// `NotFound` if the table was dropped, `Corrupt`.
-    pub async fn history(&self) -> Result<Vec<Snapshot>> {
-        let head = Arc::new(self.head().await?);
-        head.snapshots.iter().map(|snapshot| Snapshot::new(self, &head, snapshot)).collect()
-    }
-
-    /// Changes the schema, all changes or none. No data are rewritten.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a change that cannot be, with a hint; `LimitExceeded`; `NotFound`; `Busy`.
-    pub async fn alter(&self, changes: &[Alter]) -> Result<Snapshot> {
-        let writer = draw_id(&self.environment)?;
-        let now_ms = self.environment.unix_ms();
-        let ((), head) = self
-            .commit(writer, |head| {
-                if head.snapshots.iter().any(|snapshot| snapshot.writer == writer) {
-                    return Ok(());
-                }
-                let (schema, next_field_id) = altered(head, changes)?;
-                let (id, lists) = (schema.id, head.current()?.0.lists.clone());
-                head.schemas.push(schema);
-                head.next_field_id = next_field_id;
-                head.push_snapshot(Operation::Alter, writer, now_ms, id, lists);
-                Ok(())
-            })
-            .await?;
-        let head = Arc::new(head);
-        let made = head.snapshots.iter().find(|snapshot| snapshot.writer == writer);
-        Snapshot::new(self, &head, made.unwrap_or(head.current()?.0))
     }
 }

@@ -1,13 +1,11 @@
 //! Removing what nobody needs: old snapshots, what crashed writers left, whole tables.
 
-use crate::environment::draw_id;
-use crate::head::{Head, State};
+use crate::head::{Head, TableState};
 use crate::heads::{Heads, list_names};
 use crate::ids::{Id, TableObject};
 use crate::list::{FileEntry, read_list};
 use crate::object;
-use benthic_core::Environment;
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
+use benthic_core::{Environment, Error, ErrorKind, ObjectId, Pool, Result};
 use futures::stream::TryStreamExt;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -70,22 +68,23 @@ pub async fn vacuum(
     options: &VacuumOptions,
     environment: &Environment,
 ) -> Result<Vacuumed> {
-    let heads = Heads::new(pool, table)?;
+    let heads = Heads::new(pool, table, environment)?;
     let now_ms = environment.unix_ms();
     let mut done = Vacuumed::default();
     let ((), head) = heads
-        .commit(draw_id(environment)?, |head| {
-            if head.state == State::Live {
+        .commit(Id::draw(environment)?, |head| {
+            if head.state == TableState::Live {
                 done = trim(head, options, now_ms);
             }
             Ok(())
         })
         .await?;
-    if head.state == State::Dropping {
+    if head.state == TableState::Dropping {
         let dropped = finish_drop(&heads, &head, options.intent_age_ms, now_ms).await?;
         return Ok(Vacuumed { objects: dropped.objects, dropped: dropped.finished, ..done });
     }
-    let names = list_names(&heads.pool, &head.id.namespace()).await.map_err(|error| heads.named(error))?;
+    let names =
+        list_names(&heads.pool, &head.id.namespace()).await.map_err(|error| heads.add_context(error))?;
     let listed: Vec<TableObject> = names.iter().filter_map(|name| TableObject::parse(name)).collect();
     done.strangers = (names.len() - listed.len()) as u64;
     drop(names);
@@ -94,7 +93,7 @@ pub async fn vacuum(
     let unused: Vec<&TableObject> = listed.iter().filter(unused).collect();
     done.objects = unused.len() as u64;
     let unused = unused.into_iter().map(|object| object.object_id(head.id));
-    object::remove_all(&heads.pool, unused).await.map_err(|error| heads.named(error))?;
+    object::remove_all(&heads.pool, unused).await.map_err(|error| heads.add_context(error))?;
     Ok(done)
 }
 
@@ -126,11 +125,11 @@ async fn in_use(heads: &Heads, id: Id) -> Result<(HashSet<TableObject>, HashSet<
                 let before = version;
                 (head, version) = heads.read().await?;
                 if error.kind() != ErrorKind::NotFound {
-                    return Err(heads.named(error));
+                    return Err(heads.add_context(error));
                 }
                 if version == before {
                     let lost = Error::new(ErrorKind::Corrupt, "a list of the table's objects is lost");
-                    return Err(heads.named(lost.with_source(error)));
+                    return Err(heads.add_context(lost.with_source(error)));
                 }
             }
         }
@@ -166,10 +165,10 @@ pub async fn drop_table(
     force: bool,
     environment: &Environment,
 ) -> Result<Dropped> {
-    let heads = Heads::new(pool, table)?;
+    let heads = Heads::new(pool, table, environment)?;
     let ((), head) = heads
-        .commit(draw_id(environment)?, |head| {
-            head.state = State::Dropping;
+        .commit(Id::draw(environment)?, |head| {
+            head.state = TableState::Dropping;
             Ok(())
         })
         .await?;
@@ -179,10 +178,10 @@ pub async fn drop_table(
 
 async fn finish_drop(heads: &Heads, head: &Head, intent_age_ms: u64, now_ms: u64) -> Result<Dropped> {
     let namespace = head.id.namespace();
-    let names = list_names(&heads.pool, &namespace).await.map_err(|error| heads.named(error))?;
+    let names = list_names(&heads.pool, &namespace).await.map_err(|error| heads.add_context(error))?;
     let objects = names.len() as u64;
     let names = names.into_iter().map(|name| ObjectId::in_namespace(&namespace, name));
-    object::remove_all(&heads.pool, names).await.map_err(|error| heads.named(error))?;
+    object::remove_all(&heads.pool, names).await.map_err(|error| heads.add_context(error))?;
     let at_work = |intent: &crate::head::Intent| {
         intent_age_ms > 0 && intent.time_ms.saturating_add(intent_age_ms) >= now_ms
     };

@@ -127,13 +127,13 @@ pub(crate) fn check_fields(mut message: &[u8], fields_max: usize) -> Result<usiz
             return Err(Error::new(ErrorKind::Corrupt, "a message has too many fields")
                 .with("fields_max", fields_max));
         }
-        let (tag, wire_type) = decode_key(&mut message).map_err(damaged)?;
-        skip_field(wire_type, tag, &mut message, DecodeContext::default()).map_err(damaged)?;
+        let (tag, wire_type) = decode_key(&mut message).map_err(corrupt)?;
+        skip_field(wire_type, tag, &mut message, DecodeContext::default()).map_err(corrupt)?;
         fields += 1;
     }
     Ok(fields)
 }
 
-pub(crate) fn damaged(source: prost::DecodeError) -> Error {
+pub(crate) fn corrupt(source: prost::DecodeError) -> Error {
     Error::new(ErrorKind::Corrupt, "a message cannot be decoded").with_source(source)
 }

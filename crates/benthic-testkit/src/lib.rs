@@ -5,9 +5,11 @@
 //! - [`linear`]: operations of many threads, and the search for an order that explains their answers.
 //! - [`model`]: random compound operations against an oracle in memory.
 //! - [`power`]: what power cuts leave and what failing disks do, from a record of all that a process did to its files.
+//! - [`seed`]: the seeds of random tests.
 
 pub mod conformance;
 pub mod faulty;
 pub mod linear;
 pub mod model;
 pub mod power;
+pub mod seed;

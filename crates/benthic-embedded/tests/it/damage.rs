@@ -6,6 +6,7 @@ use benthic_core::{
     Error, ErrorKind, Pool, ReadOp, ReadOutput, Result, Stopwatch, Store, SystemClock, WriteOp,
 };
 use benthic_embedded::{EmbeddedStore, Options};
+use benthic_testkit::seed;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 
 /// Every byte where time does not matter, else one of so many; a step that is no power of two meets every kind of field.
 pub fn step(usual: usize) -> usize {
-    if std::env::var_os("BENTHIC_TEST_LONG").is_some() { 1 } else { usual }
+    if seed::is_long() { 1 } else { usual }
 }
 
 pub fn options() -> Options {

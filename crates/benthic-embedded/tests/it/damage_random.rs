@@ -5,6 +5,7 @@ use crate::damage::{copy_of, in_parallel, options, scratch};
 use crate::support::{block_on, files, id, noise, pool, tell};
 use benthic_core::{ErrorKind, Pool, ReadOp, ReadOutput, Result, Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options, salvage};
+use benthic_testkit::seed;
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -17,7 +18,7 @@ const SIZE_BYTES_MAX: usize = 200_000;
 
 /// How many objects the store has, and how often a copy of it is damaged.
 fn scale() -> (u64, u64) {
-    if std::env::var_os("BENTHIC_TEST_LONG").is_some() { (5_000, 300) } else { (1_500, 24) }
+    if seed::is_long() { (5_000, 300) } else { (1_500, 24) }
 }
 
 fn name(index: u64) -> String {
@@ -189,9 +190,10 @@ fn damage_at_random_places_is_found_and_the_rest_is_saved() {
     let whole = fill(dir.path(), objects);
     let [closed, unharmed, lost, unsaved] = [const { AtomicU64::new(0) }; 4];
     let count = |counter: &AtomicU64, by: u64| _ = counter.fetch_add(by, Ordering::Relaxed);
-    in_parallel(&Vec::from_iter(0..rounds), |seed| {
+    in_parallel(&Vec::from_iter(seed::many(rounds)), |seed| {
         let copy = copy_of(dir.path());
-        let what = damage(copy.path(), *seed);
+        let mut what = vec![format!("{}={seed}", seed::VARIABLE)];
+        what.extend(damage(copy.path(), *seed));
         let saved = saved(copy.path(), &whole, &what);
         match &saved {
             Some(saved) => count(&lost, objects - saved.len() as u64),

@@ -2,12 +2,13 @@
 
 use crate::model::{Directory, Memory};
 use benthic_testkit::linear::{self, Load};
+use benthic_testkit::seed;
 
 const LOAD: Load = Load { threads: 6, ops_per_thread: 60, rounds: 3 };
 
 /// More histories where time does not matter.
 fn histories(usual: u64) -> u64 {
-    if std::env::var_os("BENTHIC_TEST_LONG").is_some() { usual * 50 } else { usual }
+    if seed::is_long() { usual * 50 } else { usual }
 }
 
 #[test]

@@ -4,12 +4,13 @@ use crate::support::options;
 use benthic_core::{Pool, Result, Store};
 use benthic_embedded::{EmbeddedStore, MemStore, Options};
 use benthic_testkit::model::{self, Subject};
+use benthic_testkit::seed;
 use futures::executor::block_on;
 use std::sync::Arc;
 
 /// More cases where time does not matter.
 fn cases(usual: u32) -> u32 {
-    if std::env::var_os("BENTHIC_TEST_LONG").is_some() { usual * 20 } else { usual }
+    if seed::is_long() { usual * 20 } else { usual }
 }
 
 pub struct Memory(Arc<MemStore>);

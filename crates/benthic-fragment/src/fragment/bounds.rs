@@ -41,7 +41,7 @@ fn corrupt(why: Malformed) -> ParquetError {
 }
 
 /// An error that lets the client read the object itself.
-pub fn refused(why: &str) -> ParquetError {
+pub fn refusal(why: &str) -> ParquetError {
     ParquetError::NYI(format!("not read beside objects: {why}"))
 }
 
@@ -103,7 +103,7 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMet
             .filter(|(_, node)| node.name() == field.name());
         let Some((root, node)) = same.next() else { continue };
         if same.next().is_some() || !node.is_primitive() {
-            return Err(refused("a column that is nested, or is there twice"));
+            return Err(refusal("a column that is nested, or is there twice"));
         }
         let leaf = (0..columns.num_columns()).find(|leaf| columns.get_column_root_idx(*leaf) == root);
         let leaf = leaf.ok_or_else(|| corrupt("a column has no values"))?;
@@ -117,7 +117,7 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMet
             wanted => plain(&column) && becomes(found.field(root).data_type(), wanted),
         };
         if !as_wanted || column.max_rep_level() > 0 {
-            return Err(refused("a column of another type than the plan's"));
+            return Err(refusal("a column of another type than the plan's"));
         }
         read.push(leaf);
     }
@@ -174,7 +174,7 @@ fn row_group(group: &RowGroupMetaData, read: &[usize]) -> Result<()> {
             chunk.compression(),
             Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::LZ4_RAW
         ) {
-            return Err(refused(
+            return Err(refusal(
                 "a compression other than Snappy and LZ4_RAW, whose results have a known size",
             ));
         }
@@ -191,7 +191,7 @@ pub fn chunks(chunks: &[bytes::Bytes]) -> Result<()> {
             let (page_bytes, next) = page(rest)?;
             total_bytes += page_bytes;
             if total_bytes > FETCH_BYTES_MAX {
-                return Err(refused("a row group whose columns are too large"));
+                return Err(refusal("a row group whose columns are too large"));
             }
             rest = next;
         }
@@ -220,7 +220,7 @@ fn page(data: &[u8]) -> Result<(u64, &[u8])> {
         }
         Ok(())
     })
-    .map_err(|why| if why == ENCODING { refused(why) } else { corrupt(why) })?;
+    .map_err(|why| if why == ENCODING { refusal(why) } else { corrupt(why) })?;
     let size = |bytes: Option<i64>| bytes.and_then(|bytes| u64::try_from(bytes).ok());
     let (Some(uncompressed_bytes), Some(compressed_bytes), true) =
         (size(uncompressed_bytes), size(compressed_bytes), kind.is_some_and(|kind| kinds == [kind]))

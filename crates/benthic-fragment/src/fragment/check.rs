@@ -4,7 +4,9 @@
 //! sinks, other scans, joins, functions, extension nodes, nested literals, regular expressions, and whatever the next
 //! version of DataFusion brings.
 
-use super::{ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Status, Stop, functions, unsupported};
+use super::envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Status};
+use super::functions;
+use super::stop::{Stop, unsupported};
 use datafusion_proto_models::datafusion_common::arrow_type::ArrowTypeEnum;
 use datafusion_proto_models::datafusion_common::scalar_value::Value;
 use datafusion_proto_models::datafusion_common::{ArrowType, Schema};
@@ -74,7 +76,7 @@ pub struct Checked {
 static CACHE: LazyLock<Mutex<HashMap<Vec<u8>, Arc<Checked>>>> = LazyLock::new(Mutex::default);
 
 /// Checks an envelope, or finds that it was checked before.
-pub fn cached(envelope: &[u8]) -> Result<Arc<Checked>, Stop> {
+pub fn check_cached(envelope: &[u8]) -> Result<Arc<Checked>, Stop> {
     if let Some(checked) = CACHE.lock().get(envelope) {
         return Ok(Arc::clone(checked));
     }
@@ -95,7 +97,7 @@ fn check(envelope: &[u8]) -> Result<Checked, Stop> {
     }
     let envelope =
         Envelope::decode(envelope).map_err(|error| unsupported(format!("no envelope: {error}")))?;
-    if envelope.build != super::BUILD {
+    if envelope.build != BUILD {
         let message = "the plan comes from another build".to_owned();
         return Err(Stop::Answer(Status::OtherBuild, message));
     }

@@ -4,12 +4,13 @@
 //! Here each node that is on the list decodes itself, and there is no arm for the others.
 
 use super::check::Checked;
+use super::envelope::OBJECT_URL;
 use super::functions;
 use super::guard::Guard;
 use super::index::selection;
 use super::reader::{Queue, Readers};
 use super::runtime::Runtime;
-use super::{OBJECT_URL, Stop};
+use super::stop::Stop;
 use arrow::datatypes::Schema;
 use benthic_index::Rows;
 use datafusion_common::{
@@ -78,7 +79,7 @@ impl Decoder<'_> {
         if let Some(predicate) = &scan.predicate {
             source = source.with_predicate(self.decode_expr(predicate, &schema)?);
         }
-        let source = self.projected(Arc::new(source), conf, &schema)?;
+        let source = self.project(Arc::new(source), conf, &schema)?;
         let mut file = PartitionedFile::new("object", self.queue.size_bytes());
         if let Some(rows) = self.rows {
             file.extensions.insert(selection(rows));
@@ -93,7 +94,7 @@ impl Decoder<'_> {
         Ok(if is_empty { Arc::new(EmptyExec::new(scan.schema())) } else { scan })
     }
 
-    fn projected(
+    fn project(
         &self,
         source: Arc<dyn FileSource>,
         conf: &FileScanExecConf,

@@ -2,6 +2,16 @@
 
 use benthic_index::Probe;
 use bytes::Bytes;
+use prost::Message;
+
+/// The build whose plans run here: DataFusion promises nothing about plans of another.
+pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("BENTHIC_FRAGMENT_SOURCES"));
+
+/// The address of the object in a plan: there is one object, and no other address.
+pub const OBJECT_URL: &str = "benthic://object/";
+
+/// Largest envelope.
+pub const ENVELOPE_BYTES_MAX: usize = 1024 * 1024;
 
 /// A fragment as a client sends it. The same bytes go to every object of a table.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -83,4 +93,30 @@ pub struct Reply {
     /// Rows that the index left; nothing if it was not used.
     #[prost(uint64, optional, tag = "12")]
     pub index_rows: Option<u64>,
+}
+
+impl Reply {
+    /// A reply that says why there are no rows.
+    pub fn without_rows(status: Status, message: impl Into<String>) -> Reply {
+        Reply { status: status.into(), message: message.into(), ..Reply::default() }
+    }
+}
+
+impl Envelope {
+    /// An envelope of this build.
+    pub fn new(plan: Bytes) -> Envelope {
+        Envelope {
+            build: BUILD.to_owned(),
+            plan,
+            batch_rows: 8_192,
+            output_bytes_max: 4 * 1024 * 1024,
+            compress: false,
+            probe: None,
+        }
+    }
+
+    /// The envelope as bytes.
+    pub fn to_bytes(&self) -> Bytes {
+        Bytes::from(self.encode_to_vec())
+    }
 }

@@ -1,15 +1,17 @@
 //! The rows that an index of the table leaves of an object.
 
-use super::{Ranges, Status, Stop};
+use super::envelope::Status;
+use super::ranges::Ranges;
+use super::stop::Stop;
 use benthic_core::ErrorKind;
-use benthic_index::{Known, LookedUp, Probe, Rows, Step};
+use benthic_index::{LookupResult, LookupStep, Probe, ReadEntries, Rows};
 use datafusion_datasource_parquet::ParquetRowSelection;
 use parquet::arrow::arrow_reader::RowSelection;
 
 /// Looks up a probe in the pages that the object has.
-pub fn look_up(ranges: &mut dyn Ranges, probe: Option<&Probe>) -> Result<LookedUp, Stop> {
-    let Some(probe) = probe else { return Ok(LookedUp::default()) };
-    let mut known = Known::default();
+pub fn look_up(ranges: &mut dyn Ranges, probe: Option<&Probe>) -> Result<LookupResult, Stop> {
+    let Some(probe) = probe else { return Ok(LookupResult::default()) };
+    let mut known = ReadEntries::default();
     loop {
         let step = probe.look_up(&known).map_err(|error| match error.kind() {
             // The client finds the same, and can say of which object.
@@ -17,8 +19,8 @@ pub fn look_up(ranges: &mut dyn Ranges, probe: Option<&Probe>) -> Result<LookedU
             _ => Stop::Answer(Status::Unsupported, error.to_string()),
         })?;
         match step {
-            Step::Done(found) => return Ok(found),
-            Step::Read(keys) => {
+            LookupStep::Done(found) => return Ok(found),
+            LookupStep::Read(keys) => {
                 let entries = ranges.entries(&keys)?;
                 known.add(keys, entries);
             }

@@ -10,15 +10,18 @@ mod format;
 mod functions;
 mod guard;
 mod index;
+mod ranges;
 mod reader;
 mod runtime;
+mod stop;
 mod thrift;
 
 pub use encode::encode;
-pub use envelope::{Envelope, Reply, Status};
+pub use envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Reply, Status};
 pub use extremes::extremes;
 pub use index::selection;
-pub use reader::{cut, merged};
+pub use ranges::Ranges;
+pub use reader::{merge_ranges, split_ranges};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
@@ -29,23 +32,12 @@ use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use datafusion_common::DataFusionError;
 use datafusion_execution::SendableRecordBatchStream;
-use parquet::errors::ParquetError;
-use prost::Message;
+use ranges::elapsed_us;
 use reader::Queue;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Instant;
-
-/// The build whose plans run here: DataFusion promises nothing about plans of another.
-pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("BENTHIC_FRAGMENT_SOURCES"));
-
-/// The address of the object in a plan: there is one object, and no other address.
-pub const OBJECT_URL: &str = "benthic://object/";
-
-/// Largest envelope.
-pub const ENVELOPE_BYTES_MAX: usize = 1024 * 1024;
+use stop::Stop;
 
 /// One batch of an answer, with every column's own bytes.
 const BATCH_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -53,77 +45,12 @@ const BATCH_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Batches up to this are put together to one: less is to be said about each, and more is compressed at a time.
 const SMALL_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-/// What a fragment reads.
-pub trait Ranges {
-    /// Size of the object.
-    fn size_bytes(&self) -> u64;
-
-    /// The most bytes between two ranges for which one read is better than two.
-    fn gap_bytes_max(&self) -> u64;
-
-    /// Byte ranges of the object, each in full.
-    ///
-    /// # Errors
-    /// `Corrupt` if the object ends before; what the engine says.
-    fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
-
-    /// Those of the object's omap entries that are there; an object without omap has none.
-    ///
-    /// # Errors
-    /// What the engine says.
-    fn entries(&mut self, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>> {
-        let _ = keys;
-        Ok(Vec::new())
-    }
-
-    /// Whether the fragment may go on; asked between batches.
-    ///
-    /// # Errors
-    /// `LimitExceeded` when the time is over.
-    fn go_on(&mut self) -> Result<()>;
-}
-
-/// Why a fragment has no rows to give.
-enum Stop {
-    /// It is in the reply: the client can do something else.
-    Answer(Status, String),
-    /// The call fails.
-    Fail(Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Fail(error)
-    }
-}
-
-impl From<DataFusionError> for Stop {
-    fn from(error: DataFusionError) -> Stop {
-        let root = error.find_root();
-        let status = match root {
-            DataFusionError::ResourcesExhausted(_) => Status::TooLarge,
-            DataFusionError::NotImplemented(_) | DataFusionError::Plan(_) | DataFusionError::Internal(_) => {
-                Status::Unsupported
-            }
-            DataFusionError::ParquetError(error) if matches!(**error, ParquetError::NYI(_)) => {
-                Status::Unsupported
-            }
-            _ => Status::Failed,
-        };
-        Stop::Answer(status, root.message().into_owned())
-    }
-}
-
-fn unsupported(message: impl Into<String>) -> Stop {
-    Stop::Answer(Status::Unsupported, message.into())
-}
-
 /// Whether a fragment would run beside an object: the same check, for whoever is about to send it.
 ///
 /// # Errors
 /// Why it would be refused.
 pub fn accepts(envelope: &Envelope) -> Result<(), String> {
-    match check::cached(&envelope.to_bytes()) {
+    match check::check_cached(&envelope.to_bytes()) {
         Ok(_) => Ok(()),
         Err(Stop::Answer(_, why)) => Err(why),
         Err(Stop::Fail(error)) => Err(error.to_string()),
@@ -143,17 +70,17 @@ pub fn run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply> {
 }
 
 fn try_run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply, Stop> {
-    let start = Instant::now();
-    let checked = check::cached(envelope)?;
+    let start = ranges.monotonic();
+    let checked = check::check_cached(envelope)?;
     let runtime = runtime::Runtime::new(&checked.envelope)?;
     let queue = Arc::new(Queue::new(ranges.size_bytes()));
     let found = index::look_up(ranges, checked.envelope.probe.as_ref())?;
     let plan = decode::plan(&checked, &queue, &runtime, found.rows.as_ref())?;
     let stream = plan.execute(0, runtime.task())?;
     let mut output = Output::new(&plan.schema(), &checked.envelope)?;
-    let plan_us = micros(start);
+    let plan_us = elapsed_us(ranges, start);
 
-    let start = Instant::now();
+    let start = ranges.monotonic();
     drive(stream, &queue, ranges, &mut output)?;
     let done = queue.done();
     Ok(Reply {
@@ -165,7 +92,7 @@ fn try_run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply, Stop> {
         reads: done.reads,
         read_us: done.read_us,
         plan_us,
-        run_us: micros(start),
+        run_us: elapsed_us(ranges, start),
         reserved_bytes_max: runtime.reserved_bytes_max(),
         index_pages: found.pages,
         index_rows: found.rows.map(|rows| rows.count()),
@@ -250,7 +177,7 @@ impl Output {
             self.send_small()?;
         }
         // Without the pages that views are into, which are large.
-        self.small.push(compacted(batch)?);
+        self.small.push(compact(batch)?);
         self.small_bytes += batch_bytes;
         if self.small_bytes >= SMALL_BYTES_MAX { self.send_small() } else { Ok(()) }
     }
@@ -262,7 +189,7 @@ impl Output {
         }
         let batch = match self.small.as_slice() {
             [batch] => batch.clone(),
-            batches => compacted(&concat_batches(&self.schema, batches).map_err(DataFusionError::from)?)?,
+            batches => compact(&concat_batches(&self.schema, batches).map_err(DataFusionError::from)?)?,
         };
         self.small.clear();
         self.small_bytes = 0;
@@ -292,7 +219,7 @@ fn columns_bytes(batch: &RecordBatch) -> u64 {
 }
 
 /// A view of a few bytes would take all of its page along.
-fn compacted(batch: &RecordBatch) -> Result<RecordBatch, Stop> {
+fn compact(batch: &RecordBatch) -> Result<RecordBatch, Stop> {
     let columns = batch.columns().iter().map(|column| -> ArrayRef {
         match column.data_type() {
             DataType::Utf8View => Arc::new(column.as_string_view().gc()),
@@ -302,36 +229,6 @@ fn compacted(batch: &RecordBatch) -> Result<RecordBatch, Stop> {
     });
     // Without columns there is still a count.
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let compacted = RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &rows);
-    Ok(compacted.map_err(DataFusionError::from)?)
-}
-
-fn micros(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
-}
-
-impl Reply {
-    /// A reply that says why there are no rows.
-    pub fn without_rows(status: Status, message: impl Into<String>) -> Reply {
-        Reply { status: status.into(), message: message.into(), ..Reply::default() }
-    }
-}
-
-impl Envelope {
-    /// An envelope of this build.
-    pub fn new(plan: Bytes) -> Envelope {
-        Envelope {
-            build: BUILD.to_owned(),
-            plan,
-            batch_rows: 8_192,
-            output_bytes_max: 4 * 1024 * 1024,
-            compress: false,
-            probe: None,
-        }
-    }
-
-    /// The envelope as bytes.
-    pub fn to_bytes(&self) -> Bytes {
-        Bytes::from(self.encode_to_vec())
-    }
+    let compact = RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &rows);
+    Ok(compact.map_err(DataFusionError::from)?)
 }

@@ -1,6 +1,7 @@
 //! Byte ranges: asked for by the plan, served by whoever polls it.
 
-use super::{Ranges, bounds, micros};
+use super::bounds;
+use super::ranges::{Ranges, elapsed_us};
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use datafusion_datasource::PartitionedFile;
@@ -17,7 +18,6 @@ use parquet::file::FOOTER_SIZE;
 use parquet::file::metadata::{FooterTail, ParquetMetaData, ParquetMetaDataReader};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// The first read is of so many bytes at the end: the footers of most objects, in one read.
 const FOOTER_GUESS_BYTES: u64 = 32 * 1024;
@@ -57,18 +57,18 @@ impl Queue {
     pub fn serve(&self, ranges: &mut dyn Ranges) -> benthic_core::Result<bool> {
         let wants = std::mem::take(&mut *self.wants.lock());
         let served = !wants.is_empty();
-        let start = Instant::now();
+        let start = ranges.monotonic();
         for want in wants {
-            let merged = merged(&want.ranges, ranges.gap_bytes_max());
+            let merged = merge_ranges(&want.ranges, ranges.gap_bytes_max());
             let data = ranges.read(&merged)?;
             let mut done = self.done.lock();
             done.reads += data.len() as u64;
             done.read_bytes += data.iter().map(|data| data.len() as u64).sum::<u64>();
             drop(done);
             // Whoever asked may be gone, as under a limit.
-            let _ = want.answer.send(cut(&want.ranges, &merged, &data));
+            let _ = want.answer.send(split_ranges(&want.ranges, &merged, &data));
         }
-        self.done.lock().read_us += micros(start);
+        self.done.lock().read_us += elapsed_us(ranges, start);
         Ok(served)
     }
 
@@ -78,7 +78,7 @@ impl Queue {
 }
 
 /// Ranges that cover the given ones, where what lies between two is no more than `gap_bytes_max`.
-pub fn merged(ranges: &[Range<u64>], gap_bytes_max: u64) -> Vec<Range<u64>> {
+pub fn merge_ranges(ranges: &[Range<u64>], gap_bytes_max: u64) -> Vec<Range<u64>> {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable_by_key(|range| range.start);
     let mut merged: Vec<Range<u64>> = Vec::new();
@@ -93,8 +93,8 @@ pub fn merged(ranges: &[Range<u64>], gap_bytes_max: u64) -> Vec<Range<u64>> {
     merged
 }
 
-/// The given ranges out of `data`, which is that of the [`merged`] ranges that cover them.
-pub fn cut(ranges: &[Range<u64>], merged: &[Range<u64>], data: &[Bytes]) -> Vec<Bytes> {
+/// The given ranges out of `data`, which is that of the ranges from [`merge_ranges`] that cover them.
+pub fn split_ranges(ranges: &[Range<u64>], merged: &[Range<u64>], data: &[Bytes]) -> Vec<Bytes> {
     let part = |range: &Range<u64>| {
         let at = merged.partition_point(|merged| merged.start <= range.start) - 1;
         let start = (range.start - merged[at].start) as usize;
@@ -136,28 +136,30 @@ impl Reader {
         if ranges.iter().any(|range| range.start > range.end || range.end > self.queue.size_bytes)
             || sorted.windows(2).any(|pair| pair[1].start < pair[0].end)
         {
-            return Err(failed("the footer points behind the end of the object, or twice at the same bytes"));
+            return Err(failure(
+                "the footer points behind the end of the object, or twice at the same bytes",
+            ));
         }
         if ranges.iter().map(|range| range.end - range.start).sum::<u64>() > bounds::FETCH_BYTES_MAX {
-            return Err(bounds::refused("a row group whose columns are too large"));
+            return Err(bounds::refusal("a row group whose columns are too large"));
         }
         let (answer, answered) = oneshot::channel();
         self.queue.wants.lock().push(Want { ranges, answer });
-        answered.await.map_err(|_| failed("the read was given up"))
+        answered.await.map_err(|_| failure("the read was given up"))
     }
 
     async fn fetch_one(&self, range: Range<u64>) -> Result<Bytes> {
-        self.fetch(vec![range]).await?.pop().ok_or_else(|| failed("nothing was read"))
+        self.fetch(vec![range]).await?.pop().ok_or_else(|| failure("nothing was read"))
     }
 
     async fn footer(&self) -> Result<ParquetMetaData> {
         let size_bytes = self.queue.size_bytes;
         let guess = self.fetch_one(size_bytes.saturating_sub(FOOTER_GUESS_BYTES)..size_bytes).await?;
-        let tail = guess.last_chunk().ok_or_else(|| failed("not a Parquet file: too short"))?;
+        let tail = guess.last_chunk().ok_or_else(|| failure("not a Parquet file: too short"))?;
         let tail = FooterTail::try_new(tail)?;
         let footer_bytes = tail.metadata_length();
         if tail.is_encrypted_footer() || footer_bytes as u64 > bounds::FOOTER_BYTES_MAX {
-            return Err(bounds::refused("a footer that is encrypted or too large"));
+            return Err(bounds::refusal("a footer that is encrypted or too large"));
         }
         let end = guess.len() - FOOTER_SIZE;
         let footer = match end.checked_sub(footer_bytes) {
@@ -165,7 +167,7 @@ impl Reader {
             None => {
                 let end = size_bytes - FOOTER_SIZE as u64;
                 let start = end.checked_sub(footer_bytes as u64);
-                self.fetch_one(start.ok_or_else(|| failed("not a Parquet file: too short"))?..end).await?
+                self.fetch_one(start.ok_or_else(|| failure("not a Parquet file: too short"))?..end).await?
             }
         };
         bounds::footer(&footer)?;
@@ -173,14 +175,14 @@ impl Reader {
     }
 }
 
-fn failed(why: &str) -> ParquetError {
+fn failure(why: &str) -> ParquetError {
     ParquetError::General(why.to_owned())
 }
 
 impl AsyncFileReader for Reader {
     fn get_bytes(&mut self, _: Range<u64>) -> BoxFuture<'_, Result<Bytes>> {
         // Page indexes and Bloom filters, which are switched off.
-        ready(Err(failed("only the footer and data are read"))).boxed()
+        ready(Err(failure("only the footer and data are read"))).boxed()
     }
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {

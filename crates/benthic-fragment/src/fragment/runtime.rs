@@ -1,6 +1,7 @@
 //! What a plan finds around it: a bounded memory pool, one object store that has nothing, no disk.
 
-use super::{Envelope, OBJECT_URL, Stop};
+use super::envelope::{Envelope, OBJECT_URL};
+use super::stop::Stop;
 use datafusion_common::{Result, not_impl_err};
 use datafusion_execution::TaskContext;
 use datafusion_execution::config::SessionConfig;

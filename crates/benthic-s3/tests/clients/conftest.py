@@ -2,10 +2,10 @@
 
 import itertools
 import os
-import random
 import uuid
 
 import pytest
+import seeds
 
 pytest.register_assert_rewrite("gateway", "load")
 
@@ -22,10 +22,8 @@ def engine(request):
 
 @pytest.fixture
 def seed():
-    """Of all that is random in a test; another one every time, unless somebody wants one again."""
-    seed = int(os.environ.get("BENTHIC_TEST_SEED") or random.randrange(1 << 32))
-    print(f"BENTHIC_TEST_SEED={seed}")
-    return seed
+    """The seed of all that is random in a test."""
+    return seeds.one()
 
 
 @pytest.fixture(scope="session", params=["file", CEPH])

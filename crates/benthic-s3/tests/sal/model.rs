@@ -3,6 +3,7 @@
 use super::{Case, data, etag, finish, kind, put};
 use benthic_core::ErrorKind;
 use benthic_s3::sal::{Bucket, Condition, Finish, Usage, VersionId, Versioning};
+use benthic_testkit::seed;
 use futures::executor::block_on;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::strategy::ValueTree;
@@ -81,12 +82,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 pub fn random_operations_do_what_the_oracle_does(case: &Case) {
-    use benthic_core::{Clock, SystemClock};
-    let seed = std::env::var("BENTHIC_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed: u64 = seed.unwrap_or_else(|| SystemClock.unix_ns());
+    let seed = seed::one();
     let case = std::panic::AssertUnwindSafe(case);
     let run = std::panic::catch_unwind(|| random_rounds(&case, seed));
-    assert!(run.is_ok(), "to run this again set BENTHIC_TEST_SEED={seed}");
+    assert!(run.is_ok(), "to run this again set {}={seed}", seed::VARIABLE);
 }
 
 fn random_rounds(case: &Case, seed: u64) {

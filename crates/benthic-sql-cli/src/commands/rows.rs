@@ -12,7 +12,7 @@ use benthic_program::exit::Outcome;
 use benthic_program::output::Output;
 use benthic_program::progress::Progress;
 use benthic_program::units;
-use benthic_sql::errors::told;
+use benthic_sql::errors::from_datafusion;
 use benthic_sql::work::Work;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
@@ -48,7 +48,7 @@ pub async fn print(
     format: Format,
     named: impl Fn(Error) -> Error,
 ) -> Outcome<usize> {
-    let failed = |error: DataFusionError| named(told(&error));
+    let failed = |error: DataFusionError| named(from_datafusion(&error));
     let schema = rows.schema();
     let mut rows = Watched { rows, work, bar: None };
     if format == Format::Table {

@@ -85,6 +85,6 @@ fn settings(args: &SqlArgs, store: &dyn Store) -> Settings {
 /// Answers one query of tables; says how many rows it has.
 pub async fn answer(session: &Session, queries: &SqlSession, format: Format, sql: &str) -> Outcome<usize> {
     let work = Arc::default();
-    let rows = queries.watched(sql, &work).await?;
+    let rows = queries.query_with_work(sql, &work).await?;
     rows::print(&session.out, rows, &work, format, |error| error).await
 }

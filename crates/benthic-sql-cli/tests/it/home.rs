@@ -1,9 +1,9 @@
 //! A directory of its own for each test, with a store that has the pool `lake`, and the program run in it.
 
 use arrow::array::RecordBatch;
-use benthic_core::Store;
+use benthic_core::{Environment, Store};
 use benthic_embedded::{EmbeddedStore, Options};
-use benthic_table::{At, Environment, Table};
+use benthic_table::{At, Table};
 use futures::TryStreamExt;
 use futures::executor::block_on;
 use serde_json::Value;

@@ -347,7 +347,7 @@ fn a_table_with_a_writer_at_work_keeps_its_name_until_forced() {
     home.ok(&["create", "lake/t", "a.parquet"]);
     home.with_store(async |store| {
         let pool = benthic_core::Store::open_pool(store, "lake").await.unwrap();
-        let table = Table::open(pool, "t", benthic_table::Environment::default()).await.unwrap();
+        let table = Table::open(pool, "t", benthic_core::Environment::default()).await.unwrap();
         // It goes as a killed one does: registered still.
         drop(table.writer(WriterOptions::default()).await.unwrap());
     });

@@ -2,9 +2,9 @@
 
 use crate::files::{parquet, trips};
 use crate::home::Home;
-use benthic_core::{Store, WriteOp};
+use benthic_core::{Environment, Store, WriteOp};
 use benthic_index::page_key;
-use benthic_table::{At, Environment, FileEntry, Table};
+use benthic_table::{At, FileEntry, Table};
 use futures::TryStreamExt;
 use serde_json::json;
 

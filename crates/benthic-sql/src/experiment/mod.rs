@@ -3,14 +3,14 @@
 pub mod tpch;
 
 use crate::choice::Pushdown;
-use crate::errors::told;
+use crate::errors::from_datafusion;
 use crate::session::{Settings, SqlSession};
 use crate::work::Work;
-use benthic_core::{Error, ErrorKind, Result, Store};
+use benthic_core::{Error, ErrorKind, Result, Stopwatch, Store};
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use futures::TryStreamExt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The ways that are compared, in their order everywhere.
 pub const WAYS: [Pushdown; 3] = [Pushdown::Always, Pushdown::Never, Pushdown::Auto];
@@ -108,18 +108,20 @@ pub async fn measure(
 type Seen = (u64, u64);
 
 async fn run(store: &Arc<dyn Store>, sql: &str, pushdown: Pushdown) -> Result<(Run, Seen)> {
-    let start = Instant::now();
-    let session = SqlSession::new(Arc::clone(store), Settings { pushdown, ..Settings::default() });
+    let settings = Settings { pushdown, ..Settings::default() };
+    let clock = Arc::clone(&settings.environment.clock);
+    let watch = Stopwatch::start(clock.as_ref());
+    let session = SqlSession::new(Arc::clone(store), settings);
     let work = Arc::new(Work::default());
-    let mut batches = session.watched(sql, &work).await?;
+    let mut batches = session.query_with_work(sql, &work).await?;
     let (mut seen, mut hashes): (Seen, _) = ((0, 0), Vec::new());
-    while let Some(batch) = batches.try_next().await.map_err(|error| told(&error))? {
+    while let Some(batch) = batches.try_next().await.map_err(|error| from_datafusion(&error))? {
         seen.0 += batch.num_rows() as u64;
         hashes.clear();
         hashes.resize(batch.num_rows(), 0);
         let hashed = create_hashes(batch.columns(), &RandomState::with_seed(0), &mut hashes);
-        let hashed = hashed.map_err(|error| told(&error))?;
+        let hashed = hashed.map_err(|error| from_datafusion(&error))?;
         seen.1 = hashed.iter().fold(seen.1, |sum, hash| sum.wrapping_add(*hash));
     }
-    Ok((Run { time: start.elapsed(), moved_bytes: work.moved_bytes(), rows: seen.0 }, seen))
+    Ok((Run { time: watch.elapsed(), moved_bytes: work.moved_bytes(), rows: seen.0 }, seen))
 }

@@ -1,8 +1,8 @@
 //! The tables of TPC-H, as its generator makes them.
 
 use arrow::array::RecordBatchReader;
-use benthic_core::{Error, ErrorKind, Pool, Result};
-use benthic_table::{Definition, Environment, Snapshot, Table, WriterOptions};
+use benthic_core::{Environment, Error, ErrorKind, Pool, Result};
+use benthic_table::{Definition, Snapshot, Table, WriterOptions};
 use std::sync::Arc;
 use tpchgen::generators::{
     CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,

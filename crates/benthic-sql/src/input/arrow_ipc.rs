@@ -3,7 +3,7 @@
 //! A file is a stream between a magic word and a footer, so both are read as streams. The frames of messages are read here,
 //! and not by arrow's readers: those allocate what a length says before they know whether there is so much.
 
-use super::{Batch, Raw, Reader, told, unreadable};
+use super::reader::{Batch, Raw, Reader, format_error, unreadable};
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
@@ -82,7 +82,7 @@ impl ArrowIpc {
     }
 
     fn decode(&mut self, message: Message) -> Result<Option<RecordBatch>> {
-        let failed = |error| told(DAMAGED, error);
+        let failed = |error| format_error(DAMAGED, error);
         let description = message.message()?;
         let header = description.header_type();
         let dictionary = description.header_as_dictionary_batch().and_then(|dictionary| dictionary.data());

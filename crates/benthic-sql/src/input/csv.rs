@@ -1,8 +1,8 @@
 //! CSV with a line of names.
 
 use super::exact;
+use super::reader::{Batch, Raw, Reader, format_error, unreadable};
 use super::text::{SAMPLE_ROWS, Text};
-use super::{Batch, Raw, Reader, told, unreadable};
 use arrow::array::RecordBatch;
 use arrow::csv::reader::{BufReader, Format, ReaderBuilder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -52,8 +52,8 @@ impl Csv {
 impl Reader for Csv {
     fn schema(&self) -> Result<SchemaRef> {
         let inferred = self.format.infer_schema(self.text.sample.as_slice(), Some(SAMPLE_ROWS));
-        let (schema, _) = inferred.map_err(|error| explained(error, &Schema::empty()))?;
-        let field = |field: &Arc<Field>| Field::new(field.name(), settled(field.data_type()), true);
+        let (schema, _) = inferred.map_err(|error| explain(error, &Schema::empty()))?;
+        let field = |field: &Arc<Field>| Field::new(field.name(), widen_guess(field.data_type()), true);
         Ok(Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())))
     }
 
@@ -72,7 +72,7 @@ impl Reader for Csv {
                 let message = "CSV has no form for values of this type; load them from another format";
                 return Err(Error::new(ErrorKind::Unsupported, message)
                     .with("column", field.name())
-                    .with("type", crate::spelling::show_type(&data_type)));
+                    .with("type", crate::syntax::show_type(&data_type)));
             }
             wanted.push(Field::new(field.name(), data_type, true));
         }
@@ -93,13 +93,13 @@ impl Reader for Csv {
         let Text { reader, meter, .. } = self.text;
         let buffered = std::io::BufReader::with_capacity(256 * 1024, reader);
         let mut reader: BufReader<_> =
-            builder.build_buffered(buffered).map_err(|error| told(UNREADABLE, error))?;
+            builder.build_buffered(buffered).map_err(|error| format_error(UNREADABLE, error))?;
         // The first line is that of the names.
         let mut line = 2;
         Ok(Box::new(std::iter::from_fn(move || {
             let batch = reader
                 .next()?
-                .map_err(|error| explained(error, &wanted))
+                .map_err(|error| explain(error, &wanted))
                 .and_then(|batch| exactly(&batch, &wanted, line));
             line += batch.as_ref().map_or(0, RecordBatch::num_rows);
             Some(batch.map(|rows| Batch { rows, read_bytes: meter.take() }))
@@ -121,11 +121,11 @@ fn exactly(batch: &RecordBatch, wanted: &SchemaRef, line: usize) -> Result<Recor
             values.map_err(|(row, error)| error.with("column", field.name()).with("line", line + row))?,
         );
     }
-    RecordBatch::try_new(Arc::clone(wanted), columns).map_err(|error| told(UNREADABLE, error))
+    RecordBatch::try_new(Arc::clone(wanted), columns).map_err(|error| format_error(UNREADABLE, error))
 }
 
 /// A guessed type that later rows are likely to fit: text where nothing is known, and times with microseconds.
-fn settled(data_type: &DataType) -> DataType {
+fn widen_guess(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Null => DataType::Utf8,
         DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone) => {
@@ -136,7 +136,7 @@ fn settled(data_type: &DataType) -> DataType {
 }
 
 /// What arrow says of a line: shorter, with the line and the column where a program finds them.
-fn explained(error: ArrowError, names: &Schema) -> Error {
+fn explain(error: ArrowError, names: &Schema) -> Error {
     let wrong = Error::new(ErrorKind::InvalidArgument, UNREADABLE);
     match &error {
         ArrowError::CsvError(text) => match number_behind(text, " line ") {
@@ -153,7 +153,7 @@ fn explained(error: ArrowError, names: &Schema) -> Error {
             let line = number_behind(place, " at line ").map(|line| line + 1);
             line.into_iter().fold(wrong, |wrong, line| wrong.with("line", line)).with_source(cause)
         }
-        _ => told(UNREADABLE, error),
+        _ => format_error(UNREADABLE, error),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Text as values, exactly: arrow's readers drop digits that a type has no place for.
 
-use crate::spelling::show_type;
+use crate::syntax::show_type;
 use arrow::array::{Array, ArrayRef, AsArray, make_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};

@@ -1,8 +1,8 @@
 //! JSON lines: an object a line.
 
 use super::exact;
+use super::reader::{BATCH_BYTES, BATCH_ROWS, Batch, Raw, Reader, format_error, unreadable};
 use super::text::{Meter, Metered, SAMPLE_ROWS, Text};
-use super::{BATCH_BYTES, BATCH_ROWS, Batch, Raw, Reader, told, unreadable};
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -36,7 +36,7 @@ impl Json {
     }
 
     /// Types of all columns in the sample, in the order in which they are met.
-    fn sampled(&self) -> Result<Vec<Field>> {
+    fn sample_fields(&self) -> Result<Vec<Field>> {
         let (mut objects, mut places) = (Vec::new(), HashMap::new());
         for (line, text) in (1..).zip(self.text.sample.split(|byte| *byte == b'\n')) {
             if text.trim_ascii().is_empty() {
@@ -61,8 +61,8 @@ impl Json {
             }
         }
         let schema = infer_json_schema_from_iterator(objects.iter().map(Ok::<_, ArrowError>));
-        let schema = schema.map_err(|error| told(UNREADABLE, error))?;
-        let mut fields: Vec<Field> = schema.fields().iter().map(settled).collect();
+        let schema = schema.map_err(|error| format_error(UNREADABLE, error))?;
+        let mut fields: Vec<Field> = schema.fields().iter().map(normalize_field).collect();
         fields.sort_by_key(|field| places.get(field.name()).copied().unwrap_or(usize::MAX));
         Ok(fields)
     }
@@ -70,7 +70,7 @@ impl Json {
 
 impl Reader for Json {
     fn schema(&self) -> Result<SchemaRef> {
-        let fields = self.sampled()?;
+        let fields = self.sample_fields()?;
         if fields.is_empty() {
             let message = "the first lines have no columns; give the table a --schema";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -86,7 +86,7 @@ impl Reader for Json {
         let columns =
             known.columns().iter().map(|column| Field::new(&column.name, column.data_type.clone(), true));
         let mut wanted: Vec<Field> = columns.collect();
-        wanted.extend(self.sampled()?.into_iter().filter(|field| !known.has_name(field.name())));
+        wanted.extend(self.sample_fields()?.into_iter().filter(|field| !known.has_name(field.name())));
         let wanted = Arc::new(Schema::new(wanted));
         let as_read = wanted
             .fields()
@@ -159,7 +159,7 @@ impl Lines {
     fn decode(&self, text: &[u8]) -> Result<RecordBatch> {
         // A full decoder takes nothing any more, not even a line end.
         let mut text = text.trim_ascii_end();
-        let failed = |error| told(UNREADABLE, error);
+        let failed = |error| format_error(UNREADABLE, error);
         let mut decoder: Decoder = ReaderBuilder::new(Arc::clone(&self.as_read))
             .with_batch_size(BATCH_ROWS)
             .with_strict_mode(true)
@@ -198,13 +198,13 @@ fn too_long() -> Error {
 
 /// A guessed field: text where nothing but nulls was seen, and the parts of structs in the order of their names, which is
 /// any order otherwise.
-fn settled(field: &FieldRef) -> Field {
+fn normalize_field(field: &FieldRef) -> Field {
     fn data_type(given: &DataType) -> DataType {
         match given {
             DataType::Null => DataType::Utf8,
-            DataType::List(element) => DataType::List(Arc::new(settled(element))),
+            DataType::List(element) => DataType::List(Arc::new(normalize_field(element))),
             DataType::Struct(fields) => {
-                let mut fields: Vec<Field> = fields.iter().map(settled).collect();
+                let mut fields: Vec<Field> = fields.iter().map(normalize_field).collect();
                 fields.sort_by(|a, b| a.name().cmp(b.name()));
                 DataType::Struct(Fields::from(fields))
             }

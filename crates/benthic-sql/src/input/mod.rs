@@ -9,24 +9,20 @@ mod exact;
 mod feed;
 mod json;
 mod parquet;
+mod reader;
 mod text;
 
 pub use feed::{Feed, Input, feed};
+pub use reader::{BATCH_BYTES, BATCH_ROWS, Batch};
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::TableSchema;
+use reader::{Raw, Reader, unreadable};
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// Rows of a batch.
-pub const BATCH_ROWS: usize = 8_192;
-/// What the text of a batch aims at.
-pub const BATCH_BYTES: usize = 8 * 1024 * 1024;
 /// The path that means standard input.
 pub const STDIN: &str = "-";
 
@@ -71,31 +67,10 @@ pub struct Options {
     pub null: String,
 }
 
-/// Rows, and how many bytes of the file they took, for whoever shows progress.
-#[derive(Debug)]
-pub struct Batch {
-    /// The rows.
-    pub rows: RecordBatch,
-    /// Bytes of the file since the batch before.
-    pub read_bytes: u64,
-}
-
 /// A file that is open, and known to begin as its format does.
 pub struct Source {
     name: String,
     reader: Box<dyn Reader>,
-}
-
-/// One format's way of reading.
-trait Reader: Send {
-    /// The columns: names, and types as far as the file tells.
-    fn schema(&self) -> Result<SchemaRef>;
-
-    /// The rows, with types of `known` where text has to be told.
-    fn batches(
-        self: Box<Self>,
-        known: &TableSchema,
-    ) -> Result<Box<dyn Iterator<Item = Result<Batch>> + Send>>;
 }
 
 impl Source {
@@ -107,7 +82,7 @@ impl Source {
     pub fn open(path: &Path, options: &Options) -> Result<Source> {
         let is_stdin = path.as_os_str() == STDIN;
         let name = if is_stdin { "stdin".to_owned() } else { path.display().to_string() };
-        let reader = guarded(&name, || {
+        let reader = catch_panic(&name, || {
             let format = options.format.or_else(|| if is_stdin { None } else { Format::of(path) });
             let format = format.ok_or_else(|| unknown_format(is_stdin))?;
             let raw = if is_stdin { Raw::Stdin } else { Raw::File(open_file(path)?) };
@@ -132,7 +107,7 @@ impl Source {
     /// # Errors
     /// `InvalidArgument` for rows that have none.
     pub fn schema(&self) -> Result<SchemaRef> {
-        guarded(&self.name, || self.reader.schema())
+        catch_panic(&self.name, || self.reader.schema())
     }
 
     /// The rows. Text is read as the types that `known` has for its columns, and as what the first rows suggest for others.
@@ -142,13 +117,13 @@ impl Source {
     /// number of its line.
     pub fn batches(self, known: &TableSchema) -> Result<impl Iterator<Item = Result<Batch>> + Send + use<>> {
         let Source { name, reader } = self;
-        let mut batches = guarded(&name, || reader.batches(known))?;
+        let mut batches = catch_panic(&name, || reader.batches(known))?;
         let mut ended = false;
         Ok(std::iter::from_fn(move || {
             if ended {
                 return None;
             }
-            let batch = guarded(&name, || batches.next().transpose()).transpose();
+            let batch = catch_panic(&name, || batches.next().transpose()).transpose();
             // A reader that failed is in no state to go on.
             ended = !matches!(batch, Some(Ok(_)));
             batch
@@ -196,55 +171,9 @@ fn unknown_format(is_stdin: bool) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-fn unreadable(error: io::Error) -> Error {
-    // What reads through limits of ours says it in our words.
-    match error.downcast::<Error>() {
-        Ok(ours) => ours,
-        Err(error) => Error::io(Action::Admin, "cannot read the file", error),
-    }
-}
-
-/// What a format is read from.
-enum Raw {
-    File(File),
-    Stdin,
-}
-
-impl Raw {
-    /// A file to read from any place; what comes by a pipe is put into a temporary one.
-    fn seekable(self) -> Result<File> {
-        match self {
-            Raw::File(file) if file.metadata().map_err(unreadable)?.is_file() => Ok(file),
-            piped => {
-                let failed = |error| Error::io(Action::Admin, "cannot keep what comes by a pipe", error);
-                let mut file = tempfile::tempfile().map_err(failed)?;
-                io::copy(&mut piped.stream(), &mut file).map_err(failed)?;
-                file.seek(SeekFrom::Start(0)).map_err(failed)?;
-                Ok(file)
-            }
-        }
-    }
-
-    /// All bytes in order.
-    fn stream(self) -> Box<dyn Read + Send> {
-        match self {
-            Raw::File(file) => Box::new(BufReader::with_capacity(256 * 1024, file)),
-            Raw::Stdin => Box::new(io::stdin()),
-        }
-    }
-}
-
 /// Runs code of a format, which may panic over a damaged file, and names the file in its errors.
-fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+fn catch_panic<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let outcome = catch_unwind(AssertUnwindSafe(work));
     let gave_up = |_| Error::new(ErrorKind::InvalidArgument, "the file is damaged; its reader gave up");
     outcome.map_err(gave_up).flatten().map_err(|error| error.with("path", name))
-}
-
-/// What a format's library says of a file; an error of the file system that it carries keeps its kind.
-fn told(message: &str, error: ArrowError) -> Error {
-    match error {
-        ArrowError::IoError(_, source) if source.kind() != io::ErrorKind::UnexpectedEof => unreadable(source),
-        other => Error::new(ErrorKind::InvalidArgument, message).with_source(other),
-    }
 }

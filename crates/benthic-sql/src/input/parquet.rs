@@ -1,6 +1,6 @@
 //! Parquet.
 
-use super::{BATCH_ROWS, Batch, Reader, told, unreadable};
+use super::reader::{BATCH_ROWS, Batch, Reader, format_error, unreadable};
 use ::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use arrow::datatypes::SchemaRef;
 use benthic_core::Result;
@@ -20,7 +20,7 @@ impl Parquet {
     pub(super) fn open(file: File) -> Result<Parquet> {
         let size_bytes = file.metadata().map_err(unreadable)?.len();
         let failed = |error: ::parquet::errors::ParquetError| {
-            told("this is no Parquet file, or a damaged one", error.into())
+            format_error("this is no Parquet file, or a damaged one", error.into())
         };
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
         let schema = SchemaRef::clone(builder.schema());
@@ -39,7 +39,7 @@ impl Reader for Parquet {
         let Parquet { batches, size_bytes, rows: all, .. } = *self;
         let mut read_rows = 0;
         Ok(Box::new(batches.map(move |batch| {
-            let rows = batch.map_err(|error| told("the Parquet file is damaged", error))?;
+            let rows = batch.map_err(|error| format_error("the Parquet file is damaged", error))?;
             let share = |rows: u64| u128::from(size_bytes) * u128::from(rows) / u128::from(all.max(1));
             let before = share(read_rows);
             read_rows += rows.num_rows() as u64;

@@ -1,6 +1,6 @@
 //! Text: its first bytes, from which types are guessed, and how much of it was read.
 
-use super::{BATCH_BYTES, BATCH_ROWS};
+use super::reader::{BATCH_BYTES, BATCH_ROWS};
 use benthic_core::{Error, ErrorKind};
 use std::io::{self, Chain, Cursor, Read};
 use std::sync::Arc;

@@ -19,11 +19,11 @@ mod support;
 #[path = "../it/tpch.rs"]
 mod tpch;
 
-use benthic_core::{ErrorKind, Pool, Store};
+use benthic_core::{Environment, ErrorKind, Pool, Store};
 use benthic_rados::{Options, RadosStore};
 use benthic_sql::choice::Pushdown;
 use benthic_sql::session::{Settings, SqlSession};
-use benthic_table::{At, Definition, Environment, Table, WriterOptions, drop_table};
+use benthic_table::{At, Definition, Table, WriterOptions, drop_table};
 use data::{lineitem, parquet};
 use futures::TryStreamExt;
 use made::{build_indexes, create, ways};

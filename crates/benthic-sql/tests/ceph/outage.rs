@@ -11,7 +11,7 @@ use benthic_ceph::local::{Cluster, Daemon};
 use benthic_core::{Error, ErrorKind, Result, Store};
 use benthic_rados::{Options, RadosStore};
 use benthic_sql::choice::Pushdown;
-use benthic_sql::errors::told;
+use benthic_sql::errors::from_datafusion;
 use benthic_sql::session::Settings;
 use benthic_table::Definition;
 use datafusion::execution::SendableRecordBatchStream;
@@ -81,7 +81,7 @@ impl Drop for Own {
 async fn rest(rows: SendableRecordBatchStream, first: RecordBatch) -> Result<Vec<String>> {
     let schema = rows.schema();
     let mut batches = vec![first];
-    batches.extend(rows.try_collect::<Vec<_>>().await.map_err(|error| told(&error))?);
+    batches.extend(rows.try_collect::<Vec<_>>().await.map_err(|error| from_datafusion(&error))?);
     let all = concat_batches(&schema, &batches).unwrap();
     let mut lines: Vec<String> =
         pretty_format_batches(&[all]).unwrap().to_string().lines().map(str::to_owned).collect();
@@ -93,7 +93,7 @@ async fn rest(rows: SendableRecordBatchStream, first: RecordBatch) -> Result<Vec
 async fn harmed(store: &Arc<dyn Store>, pushdown: Pushdown, harm: impl FnOnce()) -> Result<Vec<String>> {
     let settings = Settings { pushdown, ..Settings::default() };
     let mut rows = session(store, settings).query(SQL).await?;
-    let first = rows.try_next().await.map_err(|error| told(&error))?.unwrap();
+    let first = rows.try_next().await.map_err(|error| from_datafusion(&error))?.unwrap();
     tokio::task::block_in_place(harm);
     rest(rows, first).await
 }

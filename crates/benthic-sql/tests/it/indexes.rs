@@ -57,7 +57,7 @@ async fn made() -> (Arc<dyn Store>, Arc<dyn Pool>, Table) {
 }
 
 fn settings(pushdown: Pushdown, index: bool) -> Settings {
-    Settings { pushdown, index, pruning: index, partitions: 2 }
+    Settings { pushdown, index, pruning: index, partitions: 2, ..Settings::default() }
 }
 
 /// The rows, the same with the index and without; and what EXPLAIN ANALYZE says of each mode.

@@ -6,7 +6,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::Schema;
 use benthic_core::Result;
 use benthic_sql::input::{BATCH_ROWS, Format, Options, Source};
-use benthic_sql::spelling::{parse_columns, show_column};
+use benthic_sql::syntax::{parse_columns, show_column};
 use benthic_table::{Definition, TableSchema};
 use std::path::Path;
 use tempfile::TempDir;

@@ -2,12 +2,12 @@
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use benthic_core::{ClassRegistry, ErrorKind, Pool, Result, Store};
+use benthic_core::{ClassRegistry, Environment, ErrorKind, Pool, Result, Store};
 use benthic_embedded::{MemStore, Options};
 use benthic_sql::choice::Pushdown;
-use benthic_sql::errors::told;
+use benthic_sql::errors::from_datafusion;
 use benthic_sql::session::{Settings, SqlSession};
-use benthic_table::{At, Definition, Environment, Table, WriterOptions, drop_table};
+use benthic_table::{At, Definition, Table, WriterOptions, drop_table};
 use futures::TryStreamExt;
 use std::sync::Arc;
 
@@ -72,5 +72,5 @@ pub fn session(store: &Arc<dyn Store>, settings: Settings) -> SqlSession {
 pub async fn answer(session: &SqlSession, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let rows = session.query(sql).await?;
     let schema = rows.schema();
-    Ok((schema, rows.try_collect().await.map_err(|error| told(&error))?))
+    Ok((schema, rows.try_collect().await.map_err(|error| from_datafusion(&error))?))
 }

@@ -9,7 +9,7 @@ use benthic_core::{Class, ErrorKind, Method, MethodContext, MethodFlags, MethodR
 use benthic_fragment::Table;
 use benthic_fragment::fragment::{Reply, Status};
 use benthic_sql::choice::Pushdown;
-use benthic_sql::errors::told;
+use benthic_sql::errors::from_datafusion;
 use benthic_sql::session;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -20,28 +20,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const COUNT: &str = "SELECT mode, count(*), sum(quantity) FROM object WHERE quantity > 30 GROUP BY mode";
 
-/// A class in the place of the real one, whose every reply has this status.
-struct Says<const STATUS: i32>;
+/// A class in the place of the real one, with other methods.
+struct OtherTable(&'static [Method]);
 
-impl<const STATUS: i32> Says<STATUS> {
-    const METHODS: &'static [Method] = &[Method {
-        name: "scan",
-        flags: MethodFlags::READ,
-        run: Self::scan,
-        result: MethodResult::Output,
-        summary: "",
-        input: "",
-        output: "",
-        examples: &[],
-    }];
-
-    fn scan(_: &mut MethodContext<'_>, _: &[u8]) -> Result<Vec<u8>> {
-        let status = Status::try_from(STATUS).unwrap();
-        Ok(Reply::without_rows(status, "for the test").encode_to_vec())
-    }
-}
-
-impl<const STATUS: i32> Class for Says<STATUS> {
+impl Class for OtherTable {
     fn name(&self) -> &'static str {
         "table"
     }
@@ -55,46 +37,49 @@ impl<const STATUS: i32> Class for Says<STATUS> {
     }
 
     fn methods(&self) -> &'static [Method] {
-        Self::METHODS
+        self.0
     }
+}
+
+type Scan = fn(&mut MethodContext<'_>, &[u8]) -> Result<Vec<u8>>;
+
+const fn scan_by(run: Scan) -> Method {
+    Method {
+        name: "scan",
+        flags: MethodFlags::READ,
+        run,
+        result: MethodResult::Output,
+        summary: "",
+        input: "",
+        output: "",
+        examples: &[],
+    }
+}
+
+/// The class whose every reply has this status.
+const fn says<const STATUS: i32>() -> OtherTable {
+    OtherTable(const { &[scan_by(reply_with::<STATUS>)] })
+}
+
+fn reply_with<const STATUS: i32>(_: &mut MethodContext<'_>, _: &[u8]) -> Result<Vec<u8>> {
+    let status = Status::try_from(STATUS).unwrap();
+    Ok(Reply::without_rows(status, "for the test").encode_to_vec())
 }
 
 const BUSY: u64 = 20;
 
 static BUSY_LEFT: AtomicU64 = AtomicU64::new(BUSY);
 
-/// The real class, which is busy when it is asked the first times.
-struct BusyAtFirst;
+/// The real class, which is busy for the first calls.
+const BUSY_AT_FIRST: OtherTable = OtherTable(&[scan_by(busy_at_first)]);
 
-impl BusyAtFirst {
-    const METHODS: &'static [Method] = &[Method { run: Self::scan, ..Says::<0>::METHODS[0] }];
-
-    fn scan(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
-        let one_less = |left: u64| left.checked_sub(1);
-        if BUSY_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
-            return Ok(Reply::without_rows(Status::Busy, "for the test").encode_to_vec());
-        }
-        let scan = Table.methods().iter().find(|method| method.name == "scan").unwrap();
-        (scan.run)(context, input)
+fn busy_at_first(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    let one_less = |left: u64| left.checked_sub(1);
+    if BUSY_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
+        return Ok(Reply::without_rows(Status::Busy, "for the test").encode_to_vec());
     }
-}
-
-impl Class for BusyAtFirst {
-    fn name(&self) -> &'static str {
-        "table"
-    }
-
-    fn version(&self) -> u32 {
-        1
-    }
-
-    fn summary(&self) -> &'static str {
-        ""
-    }
-
-    fn methods(&self) -> &'static [Method] {
-        Self::METHODS
-    }
+    let scan = Table.methods().iter().find(|method| method.name == "scan").unwrap();
+    (scan.run)(context, input)
 }
 
 /// Runs [`COUNT`] where it is refused, and checks that EXPLAIN ANALYZE tells the reason.
@@ -121,7 +106,7 @@ async fn without_the_class_all_runs_here() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_stays_busy_is_spared() {
-    let pool = memory(Some(Says::<{ Status::Busy as i32 }>)).await;
+    let pool = memory(Some(says::<{ Status::Busy as i32 }>())).await;
     put(&pool, "object", snappy()).await;
     let expected = rows(&query(&pool, "object", Pushdown::Never, COUNT).await.unwrap());
     assert_eq!(rows(&query(&pool, "object", Pushdown::Auto, COUNT).await.unwrap()), expected);
@@ -136,7 +121,7 @@ async fn a_store_that_stays_busy_is_spared() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_busy_for_a_while_is_waited_for() {
-    let pool = memory(Some(BusyAtFirst)).await;
+    let pool = memory(Some(BUSY_AT_FIRST)).await;
     put(&pool, "object", snappy()).await;
     let expected = rows(&query(&pool, "object", Pushdown::Never, COUNT).await.unwrap());
     assert_eq!(BUSY_LEFT.load(Ordering::Relaxed), BUSY);
@@ -152,17 +137,17 @@ async fn a_store_that_is_busy_for_a_while_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_answer_is_pulled() {
-    is_pulled(memory(Some(Says::<{ Status::TooLarge as i32 }>)).await, snappy(), "refused_too_large").await;
+    is_pulled(memory(Some(says::<{ Status::TooLarge as i32 }>())).await, snappy(), "refused_too_large").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fragment_that_fails_there_only_runs_here() {
-    is_pulled(memory(Some(Says::<{ Status::Failed as i32 }>)).await, snappy(), "refused_failed").await;
+    is_pulled(memory(Some(says::<{ Status::Failed as i32 }>())).await, snappy(), "refused_failed").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_without_its_rows_is_no_answer() {
-    let pool = memory(Some(Says::<{ Status::Ok as i32 }>)).await;
+    let pool = memory(Some(says::<{ Status::Ok as i32 }>())).await;
     put(&pool, "object", snappy()).await;
     assert!(query(&pool, "object", Pushdown::Always, COUNT).await.is_err());
 }
@@ -233,7 +218,7 @@ async fn an_object_that_is_replaced_while_the_query_runs_is_no_mix() {
         let objects = open(&pool, "object").await.unwrap();
         put(&pool, "object", parquet(&lineitem(5_000), Compression::SNAPPY)).await;
         let rows = session::query(objects, &settings(pushdown), COUNT).await.unwrap();
-        let error = told(&rows.try_collect::<Vec<_>>().await.unwrap_err());
+        let error = from_datafusion(&rows.try_collect::<Vec<_>>().await.unwrap_err());
         assert_eq!(error.kind(), ErrorKind::Conflict, "{pushdown:?} {error}");
         assert!(error.to_string().contains("/object"), "{error}");
     }

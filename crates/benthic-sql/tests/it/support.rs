@@ -6,7 +6,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use benthic_core::{Class, ClassRegistry, ObjectAddress, Pool, Result, Store};
 use benthic_embedded::{EmbeddedStore, MemStore, Options};
 use benthic_sql::choice::Pushdown;
-use benthic_sql::errors::told;
+use benthic_sql::errors::from_datafusion;
 use benthic_sql::object::DataObject;
 use benthic_sql::objects::Objects;
 use benthic_sql::session::{self, Settings};
@@ -64,7 +64,7 @@ pub async fn query(
     sql: &str,
 ) -> Result<Vec<RecordBatch>> {
     let rows = session::query(open(pool, name).await?, &settings(pushdown), sql).await?;
-    rows.try_collect().await.map_err(|error| told(&error))
+    rows.try_collect().await.map_err(|error| from_datafusion(&error))
 }
 
 /// The rows as text, sorted. Floating-point numbers are rounded: a sum depends on the order.

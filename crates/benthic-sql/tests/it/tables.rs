@@ -8,12 +8,12 @@ use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, Re
 use arrow::compute::{SortColumn, concat_batches};
 use arrow::compute::{SortOptions, lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{DataType, Int32Type};
-use benthic_core::{ErrorKind, ListRequest, Namespaces, Pool, Result, Store};
+use benthic_core::{Environment, ErrorKind, ListRequest, Namespaces, Pool, Result, Store};
 use benthic_embedded::EmbeddedStore;
 use benthic_sql::choice::Pushdown;
-use benthic_sql::errors::told;
+use benthic_sql::errors::from_datafusion;
 use benthic_sql::session::Settings;
-use benthic_table::{Alter, Definition, Environment, Partitioning, Table, VacuumOptions, drop_table, vacuum};
+use benthic_table::{Alter, Definition, Partitioning, Table, VacuumOptions, drop_table, vacuum};
 use futures::TryStreamExt;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -40,7 +40,7 @@ async fn run(store: &Arc<dyn Store>, settings: Settings, sql: &str) -> Result<Ve
 }
 
 fn settings(pushdown: Pushdown, pruning: bool) -> Settings {
-    Settings { pushdown, pruning, index: pruning, partitions: 3 }
+    Settings { pushdown, pruning, index: pruning, partitions: 3, ..Settings::default() }
 }
 
 /// The rows, which are the same in every mode.
@@ -334,7 +334,7 @@ async fn a_table_that_goes_while_it_is_read_is_an_error() {
         let queries = session(&store, settings);
         let rows = queries.query("SELECT name FROM p.t WHERE name <> 'x'").await.unwrap();
         drop_table(Arc::clone(&pool), "t", false, &Environment::default()).await.unwrap();
-        let error = told(&rows.try_collect::<Vec<_>>().await.unwrap_err());
+        let error = from_datafusion(&rows.try_collect::<Vec<_>>().await.unwrap_err());
         assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("table=p/t"), "{error}");
     }
 }

@@ -7,8 +7,8 @@ use crate::ids::{Id, Role, TableObject};
 use crate::list::{ListWriter, read_list};
 use crate::object;
 use crate::schema::TableSchema;
-use crate::snapshot::Snapshot;
-use crate::table::{At, Table};
+use crate::snapshot::{At, Snapshot};
+use crate::table::Table;
 use benthic_core::{Error, ErrorKind, Result};
 use futures::stream::TryStreamExt;
 use std::collections::BTreeSet;
@@ -38,14 +38,14 @@ impl Writer {
         let mut merged: Option<Merged> = None;
         let mut attempts = Attempts::new(writer);
         let head = loop {
-            attempts.next().await.map_err(|error| table.heads.named(error))?;
+            attempts.next().await.map_err(|error| table.heads.add_context(error))?;
             let (mut head, version) = table.live().await?;
             if head.snapshots.iter().any(|snapshot| snapshot.writer == writer) {
                 break head;
             }
             if !head.has_intent(writer) {
                 let message = "a vacuum gave this writer up, because it took so long; write again";
-                return Err(table.heads.named(Error::new(ErrorKind::Conflict, message)));
+                return Err(table.heads.add_context(Error::new(ErrorKind::Conflict, message)));
             }
             let mut all = head.lists_of(head.current()?.0);
             all.extend(&lists);
@@ -70,9 +70,9 @@ impl Writer {
             }
             if all.len() > LISTS_MAX {
                 let message = "the table has too many lists of objects; make its objects larger";
-                return Err(table
-                    .heads
-                    .named(Error::new(ErrorKind::LimitExceeded, message).with("lists_max", LISTS_MAX)));
+                return Err(table.heads.add_context(
+                    Error::new(ErrorKind::LimitExceeded, message).with("lists_max", LISTS_MAX),
+                ));
             }
             let schema = head.current()?.0.schema;
             let names = all.iter().map(|list| list.object).collect();
@@ -126,9 +126,9 @@ fn lost(table: &Table, error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound => {
             let lost = Error::new(ErrorKind::Corrupt, "a list of the table's objects is lost");
-            table.heads.named(lost.with_source(error))
+            table.heads.add_context(lost.with_source(error))
         }
-        _ => table.heads.named(error),
+        _ => table.heads.add_context(error),
     }
 }
 

@@ -3,9 +3,9 @@
 mod commit;
 mod encode;
 
-use crate::environment::draw_id;
+use crate::alter::Alter;
 use crate::error;
-use crate::evolve::{Alter, compact, conform, rows_bytes, strangers};
+use crate::evolve::{compact, conform, rows_bytes, strangers};
 use crate::head::{INTENTS_MAX, Intent, ListRef};
 use crate::ids::{Id, Role, TableObject};
 use crate::indexes;
@@ -13,9 +13,9 @@ use crate::list::{FileEntry, ListWriter};
 use crate::object;
 use crate::partition::{PARTITIONS_MAX, Partitioning};
 use crate::schema::TableSchema;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{At, Snapshot};
 use crate::statistics::Statistics;
-use crate::table::{At, Table};
+use crate::table::Table;
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch};
 use arrow::datatypes::Field;
@@ -102,7 +102,7 @@ impl Table {
     /// # Errors
     /// `NotFound` if the table was dropped; `LimitExceeded` for too many writers at once; `Busy`.
     pub async fn writer(&self, options: WriterOptions) -> Result<Writer> {
-        let id = draw_id(&self.environment)?;
+        let id = Id::draw(&self.environment)?;
         let time_ms = self.environment.unix_ms();
         let ((), head) = self
             .commit(id, |head| {
@@ -162,7 +162,7 @@ impl Writer {
         if self.options.add_columns && !strangers(batch, &self.schema).is_empty() {
             self.add_columns(batch).await?;
         }
-        let batch = conform(batch, &self.schema).map_err(|error| self.table.heads.named(error))?;
+        let batch = conform(batch, &self.schema).map_err(|error| self.table.heads.add_context(error))?;
         for start in (0..batch.num_rows()).step_by(SLICE_ROWS) {
             self.buffer(&batch.slice(start, SLICE_ROWS.min(batch.num_rows() - start)))?;
             while let Some((partition, bytes)) = self.largest() {
@@ -227,7 +227,7 @@ impl Writer {
             // Committed, perhaps, and its snapshot vacuumed since: newer ones have its objects.
             Ok(((false, None), _)) if self.may_be_committed => {
                 let message = "a vacuum removed the writer or what it committed; the table's rows tell";
-                return Err(self.table.heads.named(Error::new(ErrorKind::OutcomeUnknown, message)));
+                return Err(self.table.heads.add_context(Error::new(ErrorKind::OutcomeUnknown, message)));
             }
             Ok(((_, None), _)) => {}
             // The table was dropped by force; nobody else will look for these objects.
@@ -289,7 +289,7 @@ impl Writer {
     fn add(&mut self, partition: Option<i64>, batch: RecordBatch) -> Result<()> {
         if !self.buffers.contains_key(&partition) && self.buffers.len() > PARTITIONS_MAX {
             let message = "the data have too many partitions at once; partition by a coarser unit, or sort the data first";
-            return Err(self.table.heads.named(
+            return Err(self.table.heads.add_context(
                 Error::new(ErrorKind::LimitExceeded, message).with("partitions_max", PARTITIONS_MAX),
             ));
         }
@@ -308,14 +308,14 @@ impl Writer {
         let rows = concat_batches(self.schema.arrow(), &buffer.batches);
         let rows = rows.map_err(|source| error::arrow("rows cannot be put together", source))?;
         drop(buffer);
-        let rows = self.sorted(rows)?;
+        let rows = self.sort_rows(rows)?;
         let mut start = 0;
         while start < rows.num_rows() {
             if may_wait && start > 0 {
                 return self.add(partition, compact(rows.slice(start, rows.num_rows() - start))?);
             }
             let rest = rows.slice(start, rows.num_rows() - start);
-            let Encoded { bytes, taken, entries } = self.encoded(&rest)?;
+            let Encoded { bytes, taken, entries } = self.encode_first(&rest)?;
             let object = rest.slice(0, taken);
             if start + taken < rows.num_rows() || start == 0 {
                 let ratio = rows_bytes(&object) as f64 / bytes.len().max(1) as f64;
@@ -328,7 +328,7 @@ impl Writer {
     }
 
     /// Encodes the first of the rows as an object with its indexes, which together are no more than one operation carries.
-    fn encoded(&self, rows: &RecordBatch) -> Result<Encoded> {
+    fn encode_first(&self, rows: &RecordBatch) -> Result<Encoded> {
         let mut bytes_target = self.object_bytes_target;
         loop {
             let (bytes, taken) = encode::encode_object(rows, &self.sort_places(), bytes_target)?;
@@ -395,7 +395,7 @@ impl Writer {
         self.sort.iter().filter_map(place).collect()
     }
 
-    fn sorted(&self, rows: RecordBatch) -> Result<RecordBatch> {
+    fn sort_rows(&self, rows: RecordBatch) -> Result<RecordBatch> {
         if self.sort.is_empty() {
             return Ok(rows);
         }

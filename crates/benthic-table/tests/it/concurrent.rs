@@ -5,8 +5,8 @@ use crate::support::{
     referred, rows, try_append, try_read,
 };
 use arrow::datatypes::DataType;
-use benthic_core::ErrorKind;
-use benthic_table::{Alter, At, Environment, Table, VacuumOptions, WriterOptions, drop_table, vacuum};
+use benthic_core::{Environment, ErrorKind};
+use benthic_table::{Alter, At, Table, VacuumOptions, WriterOptions, drop_table, vacuum};
 use futures::executor::block_on;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,10 +4,9 @@ use crate::faulty::{FaultyPool, Last};
 use crate::support::{
     DAY_MS, create, current, definition, environment, ids, memory_pool, names, referred, rows, try_append,
 };
-use benthic_core::{ErrorKind, Pool, Result};
+use benthic_core::{Environment, ErrorKind, Pool, Result};
 use benthic_table::{
-    Definition, Environment, Partitioning, Table, VacuumOptions, WriterOptions, drop_table,
-    ids::HEADS_NAMESPACE, vacuum,
+    Definition, Partitioning, Table, VacuumOptions, WriterOptions, drop_table, ids::HEADS_NAMESPACE, vacuum,
 };
 use futures::executor::block_on;
 use std::sync::Arc;

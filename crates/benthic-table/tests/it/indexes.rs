@@ -7,11 +7,13 @@ use crate::support::{
 };
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::DataType;
-use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, WriteOp};
-use benthic_index::{Known, LookedUp, Probe, Ranges, Step, directory_key, entry_keys, page_key};
+use benthic_core::{Environment, ErrorKind, Fetch, ObjectId, Pool, WriteOp};
+use benthic_index::{
+    LookupResult, LookupStep, Probe, Ranges, ReadEntries, directory_key, entry_keys, page_key,
+};
 use benthic_table::{
-    Alter, Built, Checked, Definition, Environment, FileEntry, INDEXES_MAX, Index, Snapshot, Table,
-    VacuumOptions, WriterOptions, drop_table, vacuum,
+    Alter, Built, Checked, Definition, FileEntry, INDEXES_MAX, Index, Snapshot, Table, VacuumOptions,
+    WriterOptions, drop_table, vacuum,
 };
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -44,14 +46,14 @@ fn is_well(table: &Table) {
 }
 
 /// The rows of an object in which the index's first column, a number, is this; nothing if it has no pages.
-fn look_up(table: &Table, entry: &FileEntry, index: &Index, id: i64) -> LookedUp {
+fn look_up(table: &Table, entry: &FileEntry, index: &Index, id: i64) -> LookupResult {
     let value: ArrayRef = Arc::new(Int64Array::from(vec![id]));
     let probe = Probe::new(index, &[Ranges::equal(&value).unwrap()]).unwrap();
-    let mut known = Known::default();
+    let mut known = ReadEntries::default();
     loop {
         match probe.look_up(&known).unwrap() {
-            Step::Done(found) => return found,
-            Step::Read(keys) => {
+            LookupStep::Done(found) => return found,
+            LookupStep::Read(keys) => {
                 let found = read_entries(table.pool(), &object(table, entry), &keys);
                 known.add(keys, found.into_iter().collect());
             }
@@ -79,7 +81,7 @@ fn rows_from_before_and_after_are_found() {
         let snapshot = append(&table, &rows(500..900));
         // Of the first object nothing is there yet, of the second all.
         let [first, second] = entries(&snapshot)[..] else { panic!("two objects") };
-        assert_eq!(look_up(&table, &first, &index, 7), LookedUp::default());
+        assert_eq!(look_up(&table, &first, &index, 7), LookupResult::default());
         assert_eq!(
             look_up(&table, &second, &index, 507).rows.unwrap().ranges(),
             std::slice::from_ref(&(7..8))

@@ -3,9 +3,9 @@
 use arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
-use benthic_core::{ListRequest, ManualClock, Namespaces, Pool, Result, Store};
+use benthic_core::{Environment, ListRequest, ManualClock, Namespaces, Pool, Random, Result, Store};
 use benthic_embedded::{EmbeddedStore, MemStore, Options};
-use benthic_table::{At, Definition, Environment, FileEntry, Random, Snapshot, Table, Writer, WriterOptions};
+use benthic_table::{At, Definition, FileEntry, Snapshot, Table, Writer, WriterOptions};
 use futures::TryStreamExt;
 use futures::executor::block_on;
 use std::collections::BTreeSet;

@@ -7,19 +7,18 @@
 //! engine gave, versions included (Wing and Gong 1993, with the memory of Lowe 2017). Between rounds the store is closed
 //! and opened again, and nothing may be lost.
 //!
-//! A run takes a new seed; a failure prints it, and `BENTHIC_TEST_SEED=SEED` makes the same operations, though threads may
-//! meet differently.
+//! A failure prints its seed. With it, [`seed`](crate::seed) makes the same operations, though threads may meet differently.
 
 mod search;
 
+use crate::model::Subject;
 use crate::model::answer::answer;
-use crate::model::{SEED_VARIABLE, Subject};
+use crate::seed;
 use benthic_core::{
     Compare, Durability, ObjectId, Pool, ReadOp, ReadOutput, ReadReply, Result, WriteOp, WriteReply,
 };
 use search::{Operation, Outcome, Step};
 use std::fmt::Write;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,14 +42,8 @@ pub struct Load {
 /// # Panics
 /// If a history is not linearizable.
 pub fn run<S: Subject>(subject: impl Fn() -> S, histories: u64, load: Load) {
-    let (first, histories) = match std::env::var(SEED_VARIABLE) {
-        Ok(seed) => {
-            (seed.parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE} is a decimal number got={seed:?}")), 1)
-        }
-        Err(_) => (RandomState::new().hash_one(histories), histories),
-    };
-    for index in 0..histories {
-        if let Some(violation) = find_violation(&mut subject(), first.wrapping_add(index), load) {
+    for seed in seed::many(histories) {
+        if let Some(violation) = find_violation(&mut subject(), seed, load) {
             panic!("{violation}");
         }
     }
@@ -100,7 +93,7 @@ pub fn find_violation<S: Subject>(subject: &mut S, seed: u64, load: Load) -> Opt
         for operation in operations.iter().skip(from).take(SHOWN) {
             let _ = write!(text, "\n  {operation:?}");
         }
-        let _ = write!(text, "\nthe operations again, with {SEED_VARIABLE}={seed}");
+        let _ = write!(text, "\nthe operations again, with {}={seed}", seed::VARIABLE);
         Some(text)
     })
 }

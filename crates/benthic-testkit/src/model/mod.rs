@@ -9,8 +9,7 @@
 //! model::run(|| MySubject::new(), 200, 40);
 //! ```
 //!
-//! Every run takes a new seed. A failure prints its case's seed; with `BENTHIC_TEST_SEED=SEED` the run is that
-//! case alone.
+//! A failure prints the seed of its case, with which [`seed`](crate::seed) runs that case alone.
 
 pub(crate) mod answer;
 mod case;
@@ -18,15 +17,13 @@ mod classes;
 mod generate;
 pub(crate) mod oracle;
 
+use crate::seed;
 use benthic_core::{Pool, Result, WriteStep};
 use generate::Action;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// The environment variable that replays one case.
-pub const SEED_VARIABLE: &str = "BENTHIC_TEST_SEED";
 /// Tries to make a failing case smaller.
 const SHRINK_STEPS_MAX: u32 = 3_000;
 const SHRINK_MS_MAX: u32 = 120_000;
@@ -76,36 +73,27 @@ impl fmt::Display for Difference {
         for (index, operation) in self.operations.iter().enumerate() {
             writeln!(f, "  operation {index}: {operation}")?;
         }
-        write!(f, "replay with {SEED_VARIABLE}={}", self.seed)
+        write!(f, "replay with {}={}", seed::VARIABLE, self.seed)
     }
 }
 
-/// Runs `cases` cases of up to `ops_per_case` operations, each on a new subject; with [`SEED_VARIABLE`] set, the one
-/// case of that seed.
+/// Runs `cases` cases of up to `ops_per_case` operations, each on a new subject, with the seeds of [`seed::many`].
 ///
 /// # Panics
 /// If the engine differs from the oracle.
 pub fn run<S: Subject>(subject: impl Fn() -> S, cases: u32, ops_per_case: usize) {
-    let outcome = match std::env::var(SEED_VARIABLE) {
-        Ok(seed) => match seed.parse() {
-            Ok(seed) => find_difference(subject, seed, 1, ops_per_case),
-            Err(_) => panic!("{SEED_VARIABLE} is a decimal number got={seed:?}"),
-        },
-        Err(_) => find_difference(subject, RandomState::new().hash_one(cases), cases, ops_per_case),
-    };
-    if let Some(difference) = outcome {
+    if let Some(difference) = find_difference(subject, seed::many(cases.into()), ops_per_case) {
         panic!("{difference}");
     }
 }
 
-/// Looks for a difference in `cases` cases, the first with `seed`, the others with the numbers behind it.
+/// Looks for a difference in a case of each seed.
 pub fn find_difference<S: Subject>(
     subject: impl Fn() -> S,
-    seed: u64,
-    cases: u32,
+    seeds: impl IntoIterator<Item = u64>,
     ops_per_case: usize,
 ) -> Option<Difference> {
-    (0..cases).find_map(|index| run_case(&subject, seed.wrapping_add(u64::from(index)), ops_per_case))
+    seeds.into_iter().find_map(|seed| run_case(&subject, seed, ops_per_case))
 }
 
 fn run_case<S: Subject>(subject: impl Fn() -> S, seed: u64, ops_per_case: usize) -> Option<Difference> {

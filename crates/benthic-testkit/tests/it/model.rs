@@ -139,9 +139,9 @@ fn the_model_finds_faults_and_makes_them_small() {
     ] {
         let subject = || Memory::new(Some(fault));
         let difference =
-            model::find_difference(subject, 1, 100, 40).unwrap_or_else(|| panic!("missed {fault:?}"));
+            model::find_difference(subject, 1..=100, 40).unwrap_or_else(|| panic!("missed {fault:?}"));
         assert!(difference.operations.len() <= 5, "{fault:?} is not small: {difference}");
-        let again = model::find_difference(subject, difference.seed, 1, 40).unwrap();
+        let again = model::find_difference(subject, [difference.seed], 40).unwrap();
         assert_eq!(again.to_string(), difference.to_string(), "{fault:?} does not replay");
     }
 }

@@ -1,8 +1,9 @@
 //! Power cuts at any point of random workloads, and proof that a missing sync would be noticed.
 
-use super::{Bench, child, examine, long, seed};
+use super::{Bench, child, examine};
 use crate::support::tell;
 use benthic_testkit::power::{Cut, Disk, FileTree, Record, Rng, Script, Sync, What};
+use benthic_testkit::seed;
 use std::path::Path;
 
 fn script(seed: u64) -> Script {
@@ -37,12 +38,10 @@ fn points(record: &Record, count: usize, rng: &mut Rng) -> Vec<usize> {
 
 #[test]
 fn what_was_acknowledged_survives_every_power_cut() {
-    let seed = seed();
-    let (workloads, cuts) = if long() { (60, 150) } else { (4, 60) };
+    let (workloads, cuts) = if seed::is_long() { (60, 150) } else { (4, 60) };
     let mut bench = Bench::new();
     let (mut states, mut nested, mut acknowledged) = (0, 0, 0);
-    for workload in 0..workloads {
-        let seed = seed + workload;
+    for seed in seed::many(workloads) {
         let mut rng = Rng(seed);
         let (_, record, history) = bench.workload(&script(seed), None);
         acknowledged += history.counts().0;
@@ -89,10 +88,9 @@ fn what_was_acknowledged_survives_every_power_cut() {
 /// Looks for a cut that shows that a sync is missing; says how many states it took.
 fn states_until_noticed(skip: impl Fn(&Sync<'_>) -> bool, create: bool) -> Option<usize> {
     let mut bench = Bench::new();
-    let seed = seed();
     let mut states = 0;
-    for workload in 0..12 {
-        let seed = seed + workload;
+    let first = seed::one();
+    for seed in first..first + 12 {
         let mut rng = Rng(seed);
         let script =
             if create { Script { seed, threads: 1, actions: 2, shared: true } } else { script(seed) };

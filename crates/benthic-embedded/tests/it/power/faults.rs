@@ -1,8 +1,9 @@
 //! Each call to the file system fails in turn.
 
-use super::{Bench, examine, long, seed};
+use super::{Bench, examine};
 use crate::support::tell;
 use benthic_testkit::power::{Cut, Disk, Fault, FileTree, Rng, Script, What};
+use benthic_testkit::seed;
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
@@ -14,7 +15,7 @@ const CUTS: usize = 3;
 /// Errors are clear, nothing panics, and what was acknowledged is there afterwards, also if the power fails too.
 fn each_fails(kind: char, errno: i32) {
     let mut bench = Bench::new();
-    let seed = seed();
+    let seed = seed::one();
     let script = Script { seed, threads: 2, actions: 16, shared: false };
     let mut run = |nth| {
         let what = format!("BENTHIC_TEST_SEED={seed} kind={kind} nth={nth} errno={errno}");
@@ -54,7 +55,7 @@ fn each_fails(kind: char, errno: i32) {
         true
     };
     let mut fired = 0;
-    if long() {
+    if seed::is_long() {
         while run(fired + 1) {
             fired += 1;
         }

@@ -9,7 +9,6 @@ use benthic_core::{Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
 use benthic_testkit::power::{Disk, Fault, FileTree, History, Record, Recorder, Script};
 use futures::executor::block_on;
-use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -17,19 +16,6 @@ use tempfile::TempDir;
 
 /// Sessions of a workload.
 const SESSIONS: usize = 2;
-
-/// Whether to take long.
-fn long() -> bool {
-    std::env::var("BENTHIC_TEST_LONG").is_ok_and(|value| value == "1")
-}
-
-/// The seed of this run, which every failure names.
-fn seed() -> u64 {
-    match std::env::var(benthic_testkit::model::SEED_VARIABLE) {
-        Ok(seed) => seed.parse().unwrap(),
-        Err(_) => RandomState::new().hash_one("power") >> 16,
-    }
-}
 
 /// Small enough that the log is cut and the key-value store merged all the time.
 fn options() -> Options {

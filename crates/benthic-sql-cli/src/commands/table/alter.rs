@@ -4,7 +4,7 @@ use super::{TableAddress, insert_held, line};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
-use benthic_sql::spelling::parse_column;
+use benthic_sql::syntax::parse_column;
 use benthic_table::Alter;
 use clap::Args;
 use serde_json::Value;

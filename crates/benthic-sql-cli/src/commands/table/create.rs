@@ -2,12 +2,12 @@
 
 use super::load::{self, InputArgs, Inputs};
 use super::{TableAddress, held, insert_held, line};
-use benthic_core::{Error, Result};
+use benthic_core::{Environment, Error, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::units::parse_size;
-use benthic_sql::spelling::{PartitionBy, parse_columns, parse_partitioning};
-use benthic_table::{At, Definition, Environment, Snapshot, Table, drop_table};
+use benthic_sql::syntax::{PartitionBy, parse_columns, parse_partitioning};
+use benthic_table::{At, Definition, Snapshot, Table, drop_table};
 use clap::Args;
 use serde_json::Value;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! `benthic table drop`.
 
 use super::{TableAddress, count, line};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::{Environment, Error, ErrorKind};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
-use benthic_table::{Environment, drop_table};
+use benthic_table::drop_table;
 use clap::Args;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use benthic_core::{Error, PoolAddress, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::{interrupt, units};
-use benthic_table::head::{Head, State};
+use benthic_table::head::{Head, TableState};
 use benthic_table::{Table, TableEntry};
 use clap::Args;
 use serde_json::{Value, json};
@@ -81,8 +81,8 @@ impl Summary {
         };
         Ok(Summary {
             state: match head.state {
-                State::Live => "live",
-                State::Dropping => "dropping",
+                TableState::Live => "live",
+                TableState::Dropping => "dropping",
             },
             id: head.id.to_string(),
             snapshot: snapshot.id,

@@ -13,12 +13,12 @@ mod ls;
 mod show;
 mod vacuum;
 
-use benthic_core::{Error, ErrorKind, Pool, Result};
+use benthic_core::{Environment, Error, ErrorKind, Pool, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::units;
 use benthic_table::ids::check_table_name;
-use benthic_table::{Environment, Snapshot, Table};
+use benthic_table::{Snapshot, Table};
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
 use std::fmt;

@@ -4,7 +4,7 @@ use super::{TableAddress, count, grouped, insert_held, line, time};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
-use benthic_sql::spelling::{show_column, show_partitioning, show_type};
+use benthic_sql::syntax::{show_column, show_partitioning, show_type};
 use benthic_table::At;
 use benthic_table::head::Head;
 use benthic_table::{Snapshot, TableSchema};

@@ -1,9 +1,10 @@
 //! `benthic table vacuum`.
 
 use super::{TableAddress, count, line};
+use benthic_core::Environment;
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
-use benthic_table::{Environment, VacuumOptions};
+use benthic_table::VacuumOptions;
 use clap::Args;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Random queries of random tables: answers are the same in all ways, and those of the query engine on the same rows in memory.
 //!
-//! `BENTHIC_SEED` repeats one case, `BENTHIC_TEST_LONG` runs more of them.
+//! `BENTHIC_TEST_LONG` runs more cases.
 
 mod noise;
 mod query;
@@ -12,9 +12,10 @@ use crate::made::{answer, memory_store, pool, session, ways};
 use arrow::array::RecordBatch;
 use benthic_core::{Pool, Result, Store};
 use benthic_fragment::fragment::extremes;
-use benthic_sql::errors::told;
+use benthic_sql::errors::from_datafusion;
 use benthic_sql::literals::with_rules;
 use benthic_sql::session::{Settings, SqlSession};
+use benthic_testkit::seed;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider};
 use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -36,14 +37,8 @@ const ROWS_MAX: usize = 5_000;
 async fn random_queries_have_the_same_answers_in_all_ways() {
     let store = memory_store();
     let pool = pool(&store, "r").await;
-    match std::env::var("BENTHIC_SEED") {
-        Ok(seed) => case(&store, &pool, seed.parse().unwrap()).await,
-        Err(_) => {
-            let cases = if std::env::var_os("BENTHIC_TEST_LONG").is_some() { CASES_LONG } else { CASES };
-            for seed in 0..cases {
-                case(&store, &pool, seed).await;
-            }
-        }
+    for seed in seed::many(if seed::is_long() { CASES_LONG } else { CASES }) {
+        case(&store, &pool, seed).await;
     }
 }
 
@@ -60,7 +55,7 @@ async fn case(store: &Arc<dyn Store>, pool: &Arc<dyn Pool>, seed: u64) {
         let query = Query::random(n, &tables);
         let fail = |what: String| -> ! {
             let about = tables.each_ref().map(|table| format!("{}: {}", table.name, table.description));
-            panic!("BENTHIC_SEED={seed}\n{}\n{}\n{what}", about.join("\n"), query.sql)
+            panic!("{}={seed}\n{}\n{}\n{what}", seed::VARIABLE, about.join("\n"), query.sql)
         };
         let mut first: Option<(&str, Answer)> = None;
         let mut answers = vec![("in memory", in_memory(&plain, &query.sql).await)];
@@ -103,5 +98,5 @@ fn plain(tables: &[RandomTable; 2]) -> SessionContext {
 
 async fn in_memory(context: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>> {
     let rows = async { context.sql(sql).await?.collect().await };
-    rows.await.map_err(|error| told(&error))
+    rows.await.map_err(|error| from_datafusion(&error))
 }

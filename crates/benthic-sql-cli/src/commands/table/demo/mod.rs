@@ -3,7 +3,7 @@
 mod report;
 
 use super::{count, line};
-use benthic_core::{ClassHost, Error, ErrorKind, ObjectId, Pool, Result, WriteOp, names};
+use benthic_core::{ClassHost, Environment, Error, ErrorKind, ObjectId, Pool, Result, WriteOp, names};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::local::NewFile;
@@ -12,7 +12,7 @@ use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units;
 use benthic_sql::experiment::{self, Measured, tpch};
-use benthic_table::{At, Environment, Snapshot, Table, drop_table};
+use benthic_table::{At, Snapshot, Table, drop_table};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Partitionings.
 
-use super::words::{Words, show_name};
+use super::lexer::{Lexer, show_name};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::{Partitioning, Ranges, TableSchema};
 
@@ -30,30 +30,30 @@ pub enum PartitionBy {
 /// # Errors
 /// `InvalidArgument`.
 pub fn parse_partitioning(text: &str) -> Result<PartitionBy> {
-    let mut words = Words::new(text);
-    let kind = words.take().to_ascii_lowercase();
+    let mut lexer = Lexer::new(text);
+    let kind = lexer.take().to_ascii_lowercase();
     let parsed = match kind.as_str() {
         "rows" => PartitionBy::Rows,
         "hash" => {
-            words.expect('(')?;
-            let column = words.name()?;
-            words.expect(',')?;
-            let buckets = words.take().parse();
-            let buckets = buckets.map_err(|_| words.wrong("a hash wants the number of its buckets"))?;
-            words.expect(')')?;
+            lexer.expect('(')?;
+            let column = lexer.name()?;
+            lexer.expect(',')?;
+            let buckets = lexer.take().parse();
+            let buckets = buckets.map_err(|_| lexer.error("a hash wants the number of its buckets"))?;
+            lexer.expect(')')?;
             PartitionBy::Hash { column, buckets }
         }
         "range" => {
-            words.expect('(')?;
-            let column = words.name()?;
-            words.expect(',')?;
-            let ranges = ranges(&mut words)?;
-            words.expect(')')?;
+            lexer.expect('(')?;
+            let column = lexer.name()?;
+            lexer.expect(',')?;
+            let ranges = ranges(&mut lexer)?;
+            lexer.expect(')')?;
             PartitionBy::Range { column, ranges }
         }
         _ => return Err(unknown(text)),
     };
-    if words.is_empty() { Ok(parsed) } else { Err(unknown(text)) }
+    if lexer.is_empty() { Ok(parsed) } else { Err(unknown(text)) }
 }
 
 fn unknown(text: &str) -> Error {
@@ -61,18 +61,18 @@ fn unknown(text: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).with("got", text)
 }
 
-fn ranges(words: &mut Words<'_>) -> Result<Ranges> {
+fn ranges(lexer: &mut Lexer<'_>) -> Result<Ranges> {
     for (name, ranges) in [("day", Ranges::Day), ("month", Ranges::Month), ("year", Ranges::Year)] {
-        if words.word(name) {
+        if lexer.word(name) {
             return Ok(ranges);
         }
     }
     let mut bounds = Vec::new();
     loop {
-        let bound = words.take().parse();
+        let bound = lexer.take().parse();
         bounds
-            .push(bound.map_err(|_| words.wrong("a range is day, month, year or bounds that are integers"))?);
-        if !words.sign(',') {
+            .push(bound.map_err(|_| lexer.error("a range is day, month, year or bounds that are integers"))?);
+        if !lexer.sign(',') {
             return Ok(Ranges::Bounds(bounds));
         }
     }

@@ -1,8 +1,8 @@
-//! Types, columns and partitionings as people write them, and as `benthic table show` writes them back.
+//! The syntax of types, columns and partitionings: parsers, and the printers that `benthic table show` uses.
 
+mod lexer;
 mod partitioning;
 mod types;
-mod words;
 
 pub use partitioning::{PartitionBy, parse_partitioning, show_partitioning};
 pub use types::{parse_column, parse_columns, show_column, show_type};

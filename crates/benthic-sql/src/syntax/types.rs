@@ -1,6 +1,6 @@
 //! Types and columns.
 
-use super::words::{Words, show_name};
+use super::lexer::{Lexer, show_name};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use benthic_core::Result;
 use benthic_table::Column;
@@ -38,9 +38,9 @@ const PLAIN: [(&str, &[&str], DataType); 15] = [
 /// # Errors
 /// `InvalidArgument`.
 pub fn parse_columns(text: &str) -> Result<Fields> {
-    let mut words = Words::new(text);
-    let fields = fields(&mut words, 0)?;
-    end(&words, fields)
+    let mut lexer = Lexer::new(text);
+    let fields = fields(&mut lexer, 0)?;
+    end(&lexer, fields)
 }
 
 /// Parses one column, such as `name utf8`.
@@ -48,102 +48,102 @@ pub fn parse_columns(text: &str) -> Result<Fields> {
 /// # Errors
 /// `InvalidArgument`.
 pub fn parse_column(text: &str) -> Result<Field> {
-    let mut words = Words::new(text);
-    let name = words.name()?;
-    let field = typed(&mut words, &name, 0)?;
-    end(&words, field)
+    let mut lexer = Lexer::new(text);
+    let name = lexer.name()?;
+    let field = parse_field(&mut lexer, &name, 0)?;
+    end(&lexer, field)
 }
 
-fn end<T>(words: &Words<'_>, parsed: T) -> Result<T> {
-    match words.is_empty() {
+fn end<T>(lexer: &Lexer<'_>, parsed: T) -> Result<T> {
+    match lexer.is_empty() {
         true => Ok(parsed),
-        false => Err(words.wrong("this is too much; a column is NAME TYPE, and maybe 'not null'")),
+        false => Err(lexer.error("this is too much; a column is NAME TYPE, and maybe 'not null'")),
     }
 }
 
-fn fields(words: &mut Words<'_>, depth: usize) -> Result<Fields> {
+fn fields(lexer: &mut Lexer<'_>, depth: usize) -> Result<Fields> {
     let mut fields = Vec::new();
     loop {
-        let name = words.name()?;
-        fields.push(typed(words, &name, depth)?);
-        if !words.sign(',') {
+        let name = lexer.name()?;
+        fields.push(parse_field(lexer, &name, depth)?);
+        if !lexer.sign(',') {
             return Ok(fields.into());
         }
     }
 }
 
-fn typed(words: &mut Words<'_>, name: &str, depth: usize) -> Result<Field> {
-    let data_type = parse(words, depth)?;
-    let nullable = !words.word("not");
-    if !nullable && !words.word("null") {
-        return Err(words.wrong("'not' wants 'null' behind it"));
+fn parse_field(lexer: &mut Lexer<'_>, name: &str, depth: usize) -> Result<Field> {
+    let data_type = parse(lexer, depth)?;
+    let nullable = !lexer.word("not");
+    if !nullable && !lexer.word("null") {
+        return Err(lexer.error("'not' wants 'null' behind it"));
     }
     Ok(Field::new(name, data_type, nullable))
 }
 
-fn parse(words: &mut Words<'_>, depth: usize) -> Result<DataType> {
+fn parse(lexer: &mut Lexer<'_>, depth: usize) -> Result<DataType> {
     if depth > DEPTH_MAX {
-        return Err(words.wrong("the type nests too deep"));
+        return Err(lexer.error("the type nests too deep"));
     }
-    let name = words.take().to_ascii_lowercase();
-    let has_arguments = words.sign('(');
+    let name = lexer.take().to_ascii_lowercase();
+    let has_arguments = lexer.sign('(');
     let plain = PLAIN.iter().find(|(word, others, _)| *word == name || others.contains(&name.as_str()));
     if let (Some((_, _, plain)), false) = (plain, has_arguments) {
         return Ok(plain.clone());
     }
     if !has_arguments {
-        return Err(words.wrong(KNOWN));
+        return Err(lexer.error(KNOWN));
     }
     let parsed = match name.as_str() {
-        "binary" => DataType::FixedSizeBinary(number(words)?),
-        "time" => match unit(words)? {
+        "binary" => DataType::FixedSizeBinary(number(lexer)?),
+        "time" => match unit(lexer)? {
             unit @ TimeUnit::Millisecond => DataType::Time32(unit),
             unit => DataType::Time64(unit),
         },
         "timestamp" => {
-            let unit = unit(words)?;
-            let zone = if words.sign(',') { Some(words.text()?.into()) } else { None };
+            let unit = unit(lexer)?;
+            let zone = if lexer.sign(',') { Some(lexer.text()?.into()) } else { None };
             DataType::Timestamp(unit, zone)
         }
         "decimal" | "decimal128" | "decimal256" => {
-            let precision: u8 = number(words)?;
-            words.expect(',')?;
-            let scale: i8 = number(words)?;
+            let precision: u8 = number(lexer)?;
+            lexer.expect(',')?;
+            let scale: i8 = number(lexer)?;
             match name == "decimal256" || (name == "decimal" && precision > 38) {
                 true => DataType::Decimal256(precision, scale),
                 false => DataType::Decimal128(precision, scale),
             }
         }
         "list" => {
-            let element = Arc::new(typed(words, "element", depth + 1)?);
-            match words.sign(',') {
-                true => DataType::FixedSizeList(element, number(words)?),
+            let element = Arc::new(parse_field(lexer, "element", depth + 1)?);
+            match lexer.sign(',') {
+                true => DataType::FixedSizeList(element, number(lexer)?),
                 false => DataType::List(element),
             }
         }
-        "struct" => DataType::Struct(fields(words, depth + 1)?),
+        "struct" => DataType::Struct(fields(lexer, depth + 1)?),
         "map" => {
-            let key = typed(words, "key", depth + 1)?.with_nullable(false);
-            words.expect(',')?;
-            let pair = Fields::from(vec![key, typed(words, "value", depth + 1)?]);
+            let key = parse_field(lexer, "key", depth + 1)?.with_nullable(false);
+            lexer.expect(',')?;
+            let pair = Fields::from(vec![key, parse_field(lexer, "value", depth + 1)?]);
             DataType::Map(Arc::new(Field::new("key_value", DataType::Struct(pair), false)), false)
         }
-        _ => return Err(words.wrong(KNOWN)),
+        _ => return Err(lexer.error(KNOWN)),
     };
-    words.expect(')')?;
+    lexer.expect(')')?;
     Ok(parsed)
 }
 
-fn number<T: std::str::FromStr>(words: &mut Words<'_>) -> Result<T> {
-    words.take().parse().map_err(|_| words.wrong("a number is missing, or out of range"))
+fn number<T: std::str::FromStr>(lexer: &mut Lexer<'_>) -> Result<T> {
+    lexer.take().parse().map_err(|_| lexer.error("a number is missing, or out of range"))
 }
 
-fn unit(words: &mut Words<'_>) -> Result<TimeUnit> {
-    match words.take() {
+fn unit(lexer: &mut Lexer<'_>) -> Result<TimeUnit> {
+    match lexer.take() {
         "ms" => Ok(TimeUnit::Millisecond),
         "us" => Ok(TimeUnit::Microsecond),
         "ns" => Ok(TimeUnit::Nanosecond),
-        _ => Err(words.wrong("a unit of time is ms, us or ns")),
+        _ => Err(lexer.error("a unit of time is ms, us or ns")),
     }
 }
 
@@ -168,20 +168,20 @@ pub fn show_type(data_type: &DataType) -> String {
         DataType::Decimal128(precision, scale) => format!("decimal({precision}, {scale})"),
         DataType::Decimal256(precision, scale) if *precision > 38 => format!("decimal({precision}, {scale})"),
         DataType::Decimal256(precision, scale) => format!("decimal256({precision}, {scale})"),
-        DataType::List(element) => format!("list({})", show_typed(element)),
-        DataType::FixedSizeList(element, len) => format!("list({}, {len})", show_typed(element)),
+        DataType::List(element) => format!("list({})", show_field_type(element)),
+        DataType::FixedSizeList(element, len) => format!("list({}, {len})", show_field_type(element)),
         DataType::Struct(fields) => {
             let mut text = "struct(".to_owned();
             for (place, field) in fields.iter().enumerate() {
                 let comma = if place == 0 { "" } else { ", " };
                 // Writing to a string does not fail.
-                let _ = write!(text, "{comma}{} {}", show_name(field.name()), show_typed(field));
+                let _ = write!(text, "{comma}{} {}", show_name(field.name()), show_field_type(field));
             }
             text + ")"
         }
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(pair) if pair.len() == 2 => {
-                format!("map({}, {})", show_type(pair[0].data_type()), show_typed(&pair[1]))
+                format!("map({}, {})", show_type(pair[0].data_type()), show_field_type(&pair[1]))
             }
             other => format!("map({other})"),
         },
@@ -189,7 +189,7 @@ pub fn show_type(data_type: &DataType) -> String {
     }
 }
 
-fn show_typed(field: &FieldRef) -> String {
+fn show_field_type(field: &FieldRef) -> String {
     let not_null = if field.is_nullable() { "" } else { " not null" };
     show_type(field.data_type()) + not_null
 }

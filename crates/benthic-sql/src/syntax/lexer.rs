@@ -3,14 +3,14 @@
 use benthic_core::{Error, ErrorKind, Result};
 
 /// Text that is taken from the left.
-pub(super) struct Words<'a> {
+pub(super) struct Lexer<'a> {
     whole: &'a str,
     rest: &'a str,
 }
 
-impl<'a> Words<'a> {
-    pub(super) fn new(text: &'a str) -> Words<'a> {
-        Words { whole: text, rest: text.trim_start() }
+impl<'a> Lexer<'a> {
+    pub(super) fn new(text: &'a str) -> Lexer<'a> {
+        Lexer { whole: text, rest: text.trim_start() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -32,7 +32,7 @@ impl<'a> Words<'a> {
     pub(super) fn expect(&mut self, sign: char) -> Result<()> {
         match self.sign(sign) {
             true => Ok(()),
-            false => Err(self.wrong(&format!("a '{sign}' is missing"))),
+            false => Err(self.error(&format!("a '{sign}' is missing"))),
         }
     }
 
@@ -60,7 +60,7 @@ impl<'a> Words<'a> {
             let name = &self.rest[..end.unwrap_or(self.rest.len())];
             self.skip(name.len());
             return match name.is_empty() {
-                true => Err(self.wrong("a column's name is missing")),
+                true => Err(self.error("a column's name is missing")),
                 false => Ok(name.to_owned()),
             };
         };
@@ -71,7 +71,7 @@ impl<'a> Words<'a> {
     pub(super) fn text(&mut self) -> Result<String> {
         match self.rest.strip_prefix('\'') {
             Some(quoted) => self.between(quoted, '\''),
-            None => Err(self.wrong("a text in single quotes is missing")),
+            None => Err(self.error("a text in single quotes is missing")),
         }
     }
 
@@ -79,7 +79,7 @@ impl<'a> Words<'a> {
         let mut text = String::new();
         loop {
             let Some((part, rest)) = quoted.split_once(quote) else {
-                return Err(self.wrong("a quote is not closed"));
+                return Err(self.error("a quote is not closed"));
             };
             text.push_str(part);
             match rest.strip_prefix(quote) {
@@ -105,7 +105,7 @@ impl<'a> Words<'a> {
     }
 
     /// What is wrong here.
-    pub(super) fn wrong(&self, message: &str) -> Error {
+    pub(super) fn error(&self, message: &str) -> Error {
         let error = Error::new(ErrorKind::InvalidArgument, message).with("got", self.whole);
         if self.rest.is_empty() { error } else { error.with("at", self.rest) }
     }

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, Schema, TimeUnit};
 use benthic_core::ErrorKind;
-use benthic_sql::spelling::{
+use benthic_sql::syntax::{
     PartitionBy, parse_column, parse_columns, parse_partitioning, show_column, show_partitioning, show_type,
 };
 use benthic_table::{Definition, Ranges};

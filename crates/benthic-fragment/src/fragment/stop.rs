@@ -1,0 +1,41 @@
+//! How a fragment ends that gives no rows.
+
+use super::envelope::Status;
+use benthic_core::Error;
+use datafusion_common::DataFusionError;
+use parquet::errors::ParquetError;
+
+/// Why a fragment ends without rows.
+pub(super) enum Stop {
+    /// It is in the reply: the client can do something else.
+    Answer(Status, String),
+    /// The call fails.
+    Fail(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Fail(error)
+    }
+}
+
+impl From<DataFusionError> for Stop {
+    fn from(error: DataFusionError) -> Stop {
+        let root = error.find_root();
+        let status = match root {
+            DataFusionError::ResourcesExhausted(_) => Status::TooLarge,
+            DataFusionError::NotImplemented(_) | DataFusionError::Plan(_) | DataFusionError::Internal(_) => {
+                Status::Unsupported
+            }
+            DataFusionError::ParquetError(error) if matches!(**error, ParquetError::NYI(_)) => {
+                Status::Unsupported
+            }
+            _ => Status::Failed,
+        };
+        Stop::Answer(status, root.message().into_owned())
+    }
+}
+
+pub(super) fn unsupported(message: impl Into<String>) -> Stop {
+    Stop::Answer(Status::Unsupported, message.into())
+}

@@ -1,0 +1,71 @@
+//! Scans of objects in physical plans.
+
+use crate::expr::{Expr, Plan};
+use crate::objects::source;
+use crate::reader::Readers;
+use crate::scan::ObjectSource;
+use benthic_fragment::fragment::OBJECT_URL;
+use datafusion::common::{Result, internal_err};
+use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{conjunction_opt, split_conjunction};
+use datafusion::physical_plan::ExecutionPlanProperties;
+
+/// The scan of objects that a node is, if it is one.
+pub fn scan_of_objects(plan: &Plan) -> Option<&FileScanConfig> {
+    let scan = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
+    (scan.object_store_url.as_str() == OBJECT_URL).then_some(scan)
+}
+
+/// What a scan of objects reads with.
+///
+/// # Errors
+/// `Internal` if that is no Parquet source.
+pub fn parquet_of(scan: &FileScanConfig) -> Result<&ParquetSource> {
+    let source = scan.file_source();
+    let parquet = source.downcast_ref::<ObjectSource>().map(|source| &source.parquet);
+    match parquet.or_else(|| source.downcast_ref::<ParquetSource>()) {
+        Some(parquet) => Ok(parquet),
+        None => internal_err!("a scan of objects reads no Parquet"),
+    }
+}
+
+/// What a scan of objects reads with, with those parts of its predicate that are to prune.
+///
+/// # Errors
+/// `Internal` if the projection does not fit.
+pub fn source_of(
+    scan: &FileScanConfig,
+    projection: Option<&ProjectionExprs>,
+    prunes: impl Fn(&Expr) -> bool,
+) -> Result<ParquetSource> {
+    let mut source = source(scan.file_source().table_schema().clone(), Readers::default());
+    if let Some(predicate) = scan.file_source().filter() {
+        let parts = split_conjunction(&predicate).into_iter().filter(|part| prunes(part)).cloned();
+        if let Some(predicate) = conjunction_opt(parts) {
+            source = source.with_predicate(predicate);
+        }
+    }
+    match projection {
+        Some(projection) => project(&source, projection),
+        None => Ok(source),
+    }
+}
+
+/// A source with a projection.
+///
+/// # Errors
+/// `Internal` if the projection does not fit.
+pub fn project(source: &ParquetSource, projection: &ProjectionExprs) -> Result<ParquetSource> {
+    let projected = source.try_pushdown_projection(projection)?;
+    match projected.as_ref().and_then(|source| source.downcast_ref::<ParquetSource>()) {
+        Some(projected) => Ok(projected.clone()),
+        None => internal_err!("the scan does not take its own projection"),
+    }
+}
+
+/// How many partitions a node has.
+pub fn partitions(plan: &Plan) -> usize {
+    plan.output_partitioning().partition_count()
+}

@@ -1,0 +1,73 @@
+//! The relations that a statement names without a pool.
+
+use datafusion::common::TableReference;
+use datafusion::execution::context::SessionContext;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::planner::object_name_to_table_reference;
+use datafusion::sql::sqlparser::ast::{ObjectName, TableFactor, Visit, Visitor};
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
+/// The relations of a statement that have no pool and that the query engine does not know, in the order of the text. `tables`
+/// are all tables that the statement reads, without those that it defines itself.
+pub fn without_pool(
+    context: &SessionContext,
+    statement: &Statement,
+    tables: &[TableReference],
+) -> Vec<TableReference> {
+    let mut relations = Relations::default();
+    relations.visit(statement);
+    let normalize = context.copied_config().options().sql_parser.enable_ident_normalization;
+    let references = |names: Vec<ObjectName>| {
+        names
+            .into_iter()
+            .filter_map(|name| object_name_to_table_reference(name, normalize).ok())
+            .collect::<Vec<_>>()
+    };
+    let functions = references(relations.functions);
+    let mut unknown = references(relations.names);
+    unknown.retain(|name| {
+        name.schema().is_none()
+            && tables.contains(name)
+            && !functions.contains(name)
+            && !context.table_exist(name.clone()).unwrap_or(false)
+    });
+    unknown
+}
+
+#[derive(Default)]
+struct Relations {
+    names: Vec<ObjectName>,
+    /// Those of the names that are called as functions.
+    functions: Vec<ObjectName>,
+}
+
+impl Relations {
+    fn visit(&mut self, statement: &Statement) {
+        match statement {
+            Statement::Explain(explain) => self.visit(&explain.statement),
+            Statement::Statement(statement) => {
+                let (ControlFlow::Continue(()) | ControlFlow::Break(_)) =
+                    Visit::visit(statement.as_ref(), self);
+            }
+            // These do not read.
+            Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => {}
+        }
+    }
+}
+
+impl Visitor for Relations {
+    type Break = Infallible;
+
+    fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<Infallible> {
+        self.names.push(name.clone());
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Infallible> {
+        if let TableFactor::Table { name, args: Some(_), .. } = factor {
+            self.functions.push(name.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}
