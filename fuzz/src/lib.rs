@@ -4,11 +4,12 @@
 #![allow(missing_docs, reason = "a target's name says it")]
 
 use benthic_classes::bucket::Bucket;
-use benthic_classes::bucket::codec::{Id, Wire};
+use benthic_classes::bucket::codec::Id;
 use benthic_classes::bucket::state::{Body, Group, Manifest, Segment};
 use benthic_classes::bucket::wire as index;
 use benthic_classes::lock::{self, wire};
 use benthic_classes::picture::Picture;
+use benthic_core::codec::Wire;
 use benthic_core::names::{check_namespace, check_pool_name, check_xattr_name};
 use benthic_core::{
     Class, ClassCall, ClassRegistry, ErrorKind, ListRequest, ListToken, MethodLimits, Namespaces,

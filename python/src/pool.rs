@@ -6,9 +6,9 @@ use crate::runtime::wait;
 use crate::slot::Slot;
 use benthic_core::names::is_reserved_namespace;
 use benthic_core::{
-    ClassCall, Error, ErrorKind, ListRequest, ListToken, Namespaces, ObjectId, ReadOp, ReadOutput, Result,
+    ClassCall, Error, ErrorKind, Fetch, ListRequest, ListToken, Namespaces, ObjectId, Result,
 };
-use benthic_program::transfer::{Download, misfit, upload};
+use benthic_program::transfer::{Download, upload};
 use bytes::Bytes;
 use pyo3::prelude::{Bound, PyAny, PyResult, Python};
 use pyo3::types::{PyBytes, PyTuple};
@@ -164,18 +164,16 @@ impl Pool {
 
 /// What an object has from an offset on, in one round trip if that is little.
 async fn tail(pool: &dyn benthic_core::Pool, object: &ObjectId, offset_bytes: u64) -> Result<Bytes> {
-    let reply = pool.read(object, ReadOp::new().stat().read(offset_bytes, FIRST_BYTES)).await?;
-    let [ReadOutput::Stat(stat), ReadOutput::Data(first)] = reply.outputs.as_slice() else {
-        return Err(misfit());
-    };
+    let first = Fetch::stat().and(Fetch::read(offset_bytes, FIRST_BYTES));
+    let ((stat, first), version) = pool.fetch(object, first).await?;
     let read_bytes = offset_bytes.saturating_add(first.len() as u64);
     if read_bytes >= stat.size_bytes {
-        return Ok(first.clone());
+        return Ok(first);
     }
-    let download = Download::of_version(pool, object, reply.version, stat.size_bytes);
+    let download = Download::of_version(pool, object, version, stat.size_bytes);
     let mut download = download.skip_to(read_bytes);
     let mut data = Vec::with_capacity(usize::try_from(stat.size_bytes - offset_bytes).unwrap_or_default());
-    data.extend_from_slice(first);
+    data.extend_from_slice(&first);
     while let Some(range) = download.next().await? {
         data.extend_from_slice(&range);
     }
@@ -184,9 +182,5 @@ async fn tail(pool: &dyn benthic_core::Pool, object: &ObjectId, offset_bytes: u6
 
 /// Runs a method that only reads.
 async fn beside(pool: &dyn benthic_core::Pool, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
-    let op = ReadOp::new().exec(call.class, call.method, call.input);
-    match pool.read(object, op).await?.outputs.pop() {
-        Some(ReadOutput::Exec(output)) => Ok(output),
-        _ => Err(misfit()),
-    }
+    pool.fetch(object, Fetch::exec(call)).await.map(|(output, _)| output)
 }

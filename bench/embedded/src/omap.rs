@@ -7,7 +7,7 @@ use crate::{Setting, store};
 use bench_report::Outcome;
 use bench_report::sections::{Aim, Row, Section};
 use bench_report::stats::seconds;
-use benthic_core::{ObjectId, Pool, ReadOp, ReadOutput, WriteOp, limits};
+use benthic_core::{Fetch, ObjectId, Pool, WriteOp, limits};
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::cell::RefCell;
@@ -141,10 +141,8 @@ fn scan(dir: &Path, objects: &[ObjectId], entries: u64) -> Outcome<f64> {
 async fn scan_object(pool: &dyn Pool, object: &ObjectId) -> benthic_core::Result<u64> {
     let (mut found, mut after) = (0, None);
     loop {
-        let op = ReadOp::new().omap_range(after, Bytes::new(), limits::OMAP_PAGE_ENTRIES_MAX);
-        let Some(ReadOutput::Omap(page)) = pool.read(object, op).await?.outputs.pop() else {
-            return Ok(found);
-        };
+        let range = Fetch::omap_range(after, Bytes::new(), limits::OMAP_PAGE_ENTRIES_MAX);
+        let (page, _) = pool.fetch(object, range).await?;
         found += page.entries.len() as u64;
         after = page.entries.last().map(|(key, _)| key.clone());
         let more = page.more;

@@ -1,8 +1,8 @@
 //! How often a method ran, and for how long.
 
-use benthic_core::MethodCalls;
+use benthic_core::{Clock, MethodCalls, Stopwatch};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The calls of one method in this process. Threads of the OSD add to it at once, and wait for nothing.
 #[derive(Default)]
@@ -15,14 +15,14 @@ pub struct Count {
 /// A call under way. It is counted when it ends, as a failure unless it says that it was none: also when it panics.
 struct Running<'a> {
     count: &'a Count,
-    began: Instant,
+    time: Stopwatch<'a>,
     has_failed: bool,
 }
 
 impl Count {
     /// Runs a call and counts it.
-    pub fn of<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let mut running = Running { count: self, began: Instant::now(), has_failed: true };
+    pub fn of<T, E>(&self, clock: &dyn Clock, call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let mut running = Running { count: self, time: Stopwatch::start(clock), has_failed: true };
         let outcome = call();
         running.has_failed = outcome.is_err();
         outcome
@@ -42,7 +42,7 @@ impl Count {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let busy_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let busy_ns = u64::try_from(self.time.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.count.calls.fetch_add(1, Ordering::Relaxed);
         self.count.failures.fetch_add(u64::from(self.has_failed), Ordering::Relaxed);
         self.count.busy_ns.fetch_add(busy_ns, Ordering::Relaxed);

@@ -113,7 +113,7 @@ impl Answer for Calls {
         let entry = library.methods.get(index - BUILT_IN.len()).ok_or(Errno(errno::EREMOTEIO))?;
         let mut object = OsdObject::new(context, &entry.caller);
         let call = || call_method(entry.method, &mut object, &library.clock, library.limits, input);
-        entry.count.of(call).map_err(|error| {
+        entry.count.of(&library.clock, call).map_err(|error| {
             // The message may quote data, so it stays out of the log.
             let row = error.kind().row();
             ffi::log(

@@ -1,6 +1,7 @@
 use super::{BUILT_IN, Library, method_limits, osd_flags};
 use benthic_core::{
-    Class, ClassRegistry, LibraryCalls, LibraryInfo, Method, MethodFlags, MethodResult, limits,
+    Class, ClassRegistry, LibraryCalls, LibraryInfo, ManualClock, Method, MethodFlags, MethodResult,
+    SystemClock, limits,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -74,10 +75,11 @@ fn calls_are_counted_for_the_method_that_ran_also_if_it_fails_or_panics() {
     assert_eq!(counts(&library), none, "all methods are there from the start");
     let second_of_a = library.methods.iter().find(|entry| entry.name == "a.second").unwrap();
     for answer in [Ok(1), Err("no"), Ok(2), Err("no")] {
-        assert_eq!(second_of_a.count.of(|| answer), answer);
+        assert_eq!(second_of_a.count.of(&SystemClock, || answer), answer);
     }
-    let panicked =
-        catch_unwind(AssertUnwindSafe(|| second_of_a.count.of(|| -> Result<(), ()> { panic!("boo") })));
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        second_of_a.count.of(&SystemClock, || -> Result<(), ()> { panic!("boo") })
+    }));
     assert!(panicked.is_err());
     let mut some = none;
     some[1] = row("a", "second", 5, 3);
@@ -89,18 +91,14 @@ fn time_is_that_of_all_calls() {
     let library = library();
     let first = &library.methods[0];
     let busy_us = || calls(&library).classes[0].methods[0].busy_us;
-    let mut least_us = 0;
-    for _ in 0..3 {
-        let began = std::time::Instant::now();
-        first
-            .count
-            .of(|| {
-                while began.elapsed().as_micros() < 500 {}
-                Ok::<(), ()>(())
-            })
-            .unwrap();
-        least_us += 499;
-        assert!(busy_us() >= least_us, "{} {least_us}", busy_us());
+    let clock = ManualClock::default();
+    for round in 1..=3 {
+        let slow = || {
+            clock.advance_ms(5);
+            Ok::<(), ()>(())
+        };
+        first.count.of(&clock, slow).unwrap();
+        assert_eq!(busy_us(), round * 5_000);
     }
 }
 

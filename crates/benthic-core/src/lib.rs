@@ -23,9 +23,11 @@
 
 mod class;
 mod clock;
+pub mod codec;
 mod context;
 mod environment;
 pub mod error;
+mod fetch;
 pub mod limits;
 mod meter;
 pub mod names;
@@ -40,11 +42,12 @@ pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
 pub use context::{LogLevel, MethodContext, MethodLimits, ObjectAccess, call_method};
 pub use environment::{Environment, Random, SystemRandom};
 pub use error::{Action, Error, ErrorKind, Reason, Result};
+pub use fetch::{Fetch, Outputs};
 pub use meter::Meter;
 pub use names::{ObjectAddress, ObjectId, PoolAddress};
 pub use op::{
-    ClassCall, Compare, Durability, Guard, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Stat, WriteOp,
-    WriteReply, WriteStep,
+    ClassCall, Compare, Durability, ExecOp, Guard, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Stat,
+    WriteOp, WriteReply, WriteStep,
 };
 pub use store::{
     ClassHost, Damage, Finding, FsckReport, ListPage, ListRequest, ListToken, Namespaces, Pool, ScrubPage,

@@ -1,6 +1,6 @@
 //! Operations on one object. A read operation and a write operation are each atomic, and each one round trip.
 
-use crate::{Error, ErrorKind, Result, limits, names};
+use crate::{Error, ErrorKind, Fetch, Result, limits, names};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -71,6 +71,40 @@ pub struct ClassCall {
     pub method: String,
     /// Input, whatever the method's documentation says.
     pub input: Bytes,
+}
+
+/// The operation that runs a call of a method alone: [`Pool::exec`](crate::Pool::exec) for an engine.
+pub enum ExecOp {
+    /// Of a method that does not write; gives its output.
+    Read(Fetch<Bytes>),
+    /// Of a method that writes, and has no output.
+    Write(WriteOp),
+}
+
+impl ClassCall {
+    /// A call.
+    pub fn new(class: impl Into<String>, method: impl Into<String>, input: impl Into<Bytes>) -> ClassCall {
+        ClassCall { class: class.into(), method: method.into(), input: input.into() }
+    }
+
+    /// Checks the call against the [limits]. Gives the bytes that it carries, as [`limits::OPERATION_BYTES_MAX`] counts them.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `LimitExceeded`.
+    pub fn check(&self) -> Result<u64> {
+        let mut size = OperationSize::default();
+        size.call(self)?;
+        Ok(size.len_bytes)
+    }
+
+    /// The operation that runs the method, which writes or does not.
+    pub fn into_op(self, writes: bool) -> ExecOp {
+        if writes {
+            ExecOp::Write(WriteOp { steps: vec![self.into()], ..WriteOp::new() })
+        } else {
+            ExecOp::Read(Fetch::exec(self))
+        }
+    }
 }
 
 /// One step of a read operation, and what it adds to the reply.
@@ -257,8 +291,7 @@ macro_rules! guard_builders {
             method: impl Into<String>,
             input: impl Into<Bytes>,
         ) -> Self {
-            let call = ClassCall { class: class.into(), method: method.into(), input: input.into() };
-            self.steps.push(call.into());
+            self.steps.push(ClassCall::new(class, method, input).into());
             self
         }
     };

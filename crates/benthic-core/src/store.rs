@@ -1,12 +1,13 @@
 //! The client side of the contract: stores and pools.
 
-use crate::op::{ClassCall, ReadOp, ReadOutput, ReadReply, Stat, WriteOp, WriteReply};
-use crate::{ClassInfo, Error, ErrorKind, ObjectId, Result, limits};
+use crate::op::{ClassCall, ReadOp, ReadReply, Stat, WriteOp, WriteReply};
+use crate::{ClassInfo, Error, ErrorKind, Fetch, ObjectId, Result, limits};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// A store: pools of objects, and the classes that run beside them.
+/// A store: pools of objects, and the classes that run beside them. The [op](Error::op) of an error about a pool is
+/// `create pool`, `remove pool`, `list pools` or `open pool`.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Creates a pool.
@@ -62,7 +63,8 @@ pub enum ClassHost {
 
 /// A pool of objects.
 ///
-/// Operations on one object are atomic and linearizable; nothing is promised between objects.
+/// Operations on one object are atomic and linearizable; nothing is promised between objects. The [op](Error::op) of an error
+/// is the method that was called: `read`, `write`, `exec` or `list`.
 #[async_trait]
 pub trait Pool: Send + Sync {
     /// The pool's name.
@@ -106,18 +108,24 @@ pub trait Pool: Send + Sync {
     }
 }
 
-/// Single operations, for when one step is all.
+/// Operations with typed replies, and single steps.
 impl dyn Pool + '_ {
+    /// Runs a read operation with a typed reply; gives the outputs and the object's version.
+    ///
+    /// # Errors
+    /// As [`Pool::read`].
+    pub async fn fetch<T: 'static>(&self, object: &ObjectId, fetch: Fetch<T>) -> Result<(T, u64)> {
+        let (op, outputs) = fetch.into_parts();
+        let reply = self.read(object, op).await?;
+        outputs.of(reply).map_err(|error| error.with_op("read").with("object", object))
+    }
+
     /// Size and time of an object, and its version.
     ///
     /// # Errors
     /// As [`Pool::read`].
     pub async fn stat(&self, object: &ObjectId) -> Result<(Stat, u64)> {
-        let reply = self.read(object, ReadOp::new().stat()).await?;
-        match reply.outputs.as_slice() {
-            [ReadOutput::Stat(stat)] => Ok((*stat, reply.version)),
-            _ => Err(misfit()),
-        }
+        self.fetch(object, Fetch::stat()).await
     }
 
     /// A range of an object's data.
@@ -125,11 +133,7 @@ impl dyn Pool + '_ {
     /// # Errors
     /// As [`Pool::read`].
     pub async fn read_range(&self, object: &ObjectId, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
-        let mut reply = self.read(object, ReadOp::new().read(offset_bytes, len_bytes)).await?;
-        match reply.outputs.pop() {
-            Some(ReadOutput::Data(data)) => Ok(data),
-            _ => Err(misfit()),
-        }
+        self.fetch(object, Fetch::read(offset_bytes, len_bytes)).await.map(|(data, _)| data)
     }
 
     /// One attribute.
@@ -137,11 +141,7 @@ impl dyn Pool + '_ {
     /// # Errors
     /// As [`Pool::read`]; `NotFound` also for a missing attribute.
     pub async fn get_xattr(&self, object: &ObjectId, name: &str) -> Result<Bytes> {
-        let mut reply = self.read(object, ReadOp::new().get_xattr(name)).await?;
-        match reply.outputs.pop() {
-            Some(ReadOutput::Xattr(value)) => Ok(value),
-            _ => Err(misfit()),
-        }
+        self.fetch(object, Fetch::get_xattr(name)).await.map(|(value, _)| value)
     }
 
     /// Replaces an object's data, durably.
@@ -159,10 +159,6 @@ impl dyn Pool + '_ {
     pub async fn remove(&self, object: &ObjectId) -> Result<()> {
         self.write(object, WriteOp::new().remove()).await.map(|_| ())
     }
-}
-
-fn misfit() -> Error {
-    Error::new(ErrorKind::Internal, "the reply does not fit the request")
 }
 
 /// Which namespaces a listing covers.

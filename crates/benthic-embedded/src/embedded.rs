@@ -4,13 +4,13 @@
 use crate::Options;
 use crate::socket::client::{Connection, Lost};
 use crate::socket::server::{Handler, Server};
-use crate::socket::wire::{Reply, Request};
+use crate::socket::wire::{Payload, Reply, Request};
 use crate::store::{Arriving, Dir, Done, Engine, Opened};
 use crate::workers::Workers;
 use async_trait::async_trait;
 use benthic_core::{
     ClassCall, ClassHost, ClassInfo, ClassRegistry, Error, ErrorKind, FsckReport, ListPage, ListRequest,
-    ListToken, MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Store,
+    ListToken, MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Stopwatch, Store,
     WriteOp, WriteReply,
 };
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long to try to become the owner or to reach it. An owner that goes may have much to write.
 const OPEN_MS_MAX: u64 = 30_000;
@@ -99,7 +99,7 @@ impl Drop for EmbeddedStore {
 
 impl Route {
     fn find(dir: &Path, create: bool, options: &Options) -> Result<Route> {
-        let deadline = Instant::now() + Duration::from_millis(OPEN_MS_MAX);
+        let waited = Stopwatch::start(&*options.clock);
         loop {
             match Dir::open(dir, create)? {
                 Opened::Owned(dir) => return Ok(Route::Owner(Owner::start(dir, options.clone())?)),
@@ -119,7 +119,7 @@ impl Route {
                         )
                         .with("dir", dir.display()));
                     }
-                    Err(e) if Instant::now() > deadline => {
+                    Err(e) if waited.elapsed() > Duration::from_millis(OPEN_MS_MAX) => {
                         return Err(Error::new(
                             ErrorKind::Unavailable,
                             "another process owns the store and does not answer; its pid is in the file lock",
@@ -140,6 +140,14 @@ fn pause() {
 }
 
 impl Shared {
+    /// Runs a request whose result has a type, and names the operation in errors.
+    async fn run<T: Payload>(self: &Arc<Self>, op: &'static str, request: Request) -> Result<T> {
+        let reply = self.call(request).await.map_err(|error| error.with_op(op))?;
+        T::of(reply).ok_or_else(|| {
+            Error::new(ErrorKind::Internal, "the owner's reply does not fit the request").with_op(op)
+        })
+    }
+
     async fn call(self: &Arc<Self>, request: Request) -> Result<Reply> {
         for _ in 0..OWNERS_MAX {
             if (self.changes(&request) || request == (Request::Flush {}))
@@ -234,34 +242,24 @@ fn changes(classes: &ClassRegistry, call: &ClassCall) -> bool {
 #[async_trait]
 impl Store for EmbeddedStore {
     async fn create_pool(&self, name: &str) -> Result<()> {
-        self.shared.call(Request::CreatePool { name: name.to_owned() }).await.map(|_| ())
+        self.shared.run("create pool", Request::CreatePool { name: name.to_owned() }).await
     }
 
     async fn remove_pool(&self, name: &str) -> Result<()> {
-        self.shared.call(Request::RemovePool { name: name.to_owned() }).await.map(|_| ())
+        self.shared.run("remove pool", Request::RemovePool { name: name.to_owned() }).await
     }
 
     async fn list_pools(&self) -> Result<Vec<String>> {
-        match self.shared.call(Request::ListPools {}).await? {
-            Reply::Pools { names } => Ok(names),
-            _ => Err(misfit()),
-        }
+        self.shared.run("list pools", Request::ListPools {}).await
     }
 
     async fn open_pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
-        match self.shared.call(Request::OpenPool { name: name.to_owned() }).await? {
-            Reply::Pool { id } => {
-                Ok(Arc::new(EmbeddedPool { shared: Arc::clone(&self.shared), name: name.to_owned(), id }))
-            }
-            _ => Err(misfit()),
-        }
+        let id = self.shared.run("open pool", Request::OpenPool { name: name.to_owned() }).await?;
+        Ok(Arc::new(EmbeddedPool { shared: Arc::clone(&self.shared), name: name.to_owned(), id }))
     }
 
     async fn classes(&self) -> Result<Vec<ClassInfo>> {
-        match self.shared.call(Request::Classes {}).await? {
-            Reply::Classes { classes } => Ok(classes),
-            _ => Err(misfit()),
-        }
+        self.shared.run("list classes", Request::Classes {}).await
     }
 
     fn class_host(&self) -> ClassHost {
@@ -269,14 +267,11 @@ impl Store for EmbeddedStore {
     }
 
     async fn flush(&self) -> Result<()> {
-        self.shared.call(Request::Flush {}).await.map(|_| ())
+        self.shared.run("flush", Request::Flush {}).await
     }
 
     async fn fsck(&self) -> Result<FsckReport> {
-        match self.shared.call(Request::Fsck {}).await? {
-            Reply::Fsck { report } => Ok(report),
-            _ => Err(misfit()),
-        }
+        self.shared.run("fsck", Request::Fsck {}).await
     }
 }
 
@@ -287,8 +282,10 @@ struct EmbeddedPool {
 }
 
 impl EmbeddedPool {
-    fn address(&self, object: &ObjectId) -> ObjectAddress {
-        ObjectAddress { pool: self.name.clone(), object: object.clone() }
+    /// Checks here too what travels, so that nothing that is over a limit does.
+    fn check(&self, op: &'static str, object: &ObjectId, checked: Result<u64>) -> Result<()> {
+        let address = || ObjectAddress { pool: self.name.clone(), object: object.clone() };
+        checked.map(drop).map_err(|error| error.with_op(op).with("object", address()))
     }
 }
 
@@ -299,47 +296,26 @@ impl Pool for EmbeddedPool {
     }
 
     async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
-        match self.shared.call(Request::Read { pool: self.id, object: object.clone(), op }).await? {
-            Reply::Read { reply } => Ok(reply),
-            _ => Err(misfit()),
-        }
+        self.shared.run("read", Request::Read { pool: self.id, object: object.clone(), op }).await
     }
 
     async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
-        // Checked here too, so that nothing that is over a limit travels.
-        op.check().map_err(|error| error.with_op("write").with("object", self.address(object)))?;
-        match self.shared.call(Request::Write { pool: self.id, object: object.clone(), op }).await? {
-            Reply::Write { reply } => Ok(reply),
-            _ => Err(misfit()),
-        }
+        self.check("write", object, op.check())?;
+        self.shared.run("write", Request::Write { pool: self.id, object: object.clone(), op }).await
     }
 
     async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
-        let op = ReadOp { steps: vec![call.clone().into()], ..ReadOp::new() };
-        op.check().map_err(|error| error.with_op("exec").with("object", self.address(object)))?;
-        match self.shared.call(Request::Exec { pool: self.id, object: object.clone(), call }).await? {
-            Reply::Exec { output } => Ok(output),
-            _ => Err(misfit()),
-        }
+        self.check("exec", object, call.check())?;
+        self.shared.run("exec", Request::Exec { pool: self.id, object: object.clone(), call }).await
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        match self.shared.call(Request::List { pool: self.id, request }).await? {
-            Reply::List { page } => Ok(page),
-            _ => Err(misfit()),
-        }
+        self.shared.run("list", Request::List { pool: self.id, request }).await
     }
 
     async fn scrub(&self, after: Option<ListToken>) -> Result<ScrubPage> {
-        match self.shared.call(Request::Scrub { pool: self.id, after }).await? {
-            Reply::Scrub { page } => Ok(page),
-            _ => Err(misfit()),
-        }
+        self.shared.run("scrub", Request::Scrub { pool: self.id, after }).await
     }
-}
-
-fn misfit() -> Error {
-    Error::new(ErrorKind::Internal, "the reply does not fit the request")
 }
 
 /// The engine, the threads that run its operations, and the socket for other processes.
@@ -386,8 +362,7 @@ fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: 
     if let Request::Read { pool, object, op } = &request
         && let Some(reply) = workers.run_here(|| engine.read_at_once(*pool, object, op)).flatten()
     {
-        let done = Box::new(|outcome: Result<_>| done(outcome.map(|reply| Reply::Read { reply })));
-        return engine.answer(*pool, object, reply, done);
+        return engine.answer(*pool, object, reply, reply_to(done));
     }
     let engine = Arc::clone(engine);
     let arriving = match &request {
@@ -400,45 +375,24 @@ fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: 
     }));
 }
 
+/// Passes a typed result on as a reply.
+fn reply_to<T: Payload>(done: Done<Reply>) -> Done<T> {
+    Box::new(|outcome| done(outcome.map(Payload::into_reply)))
+}
+
 fn run(engine: &Engine, request: Request, arriving: Option<Arriving>, done: Done<Reply>) {
     match request {
-        Request::CreatePool { name } => done(engine.create_pool(&name).map(|()| Reply::Done {})),
-        Request::RemovePool { name } => done(engine.remove_pool(&name).map(|()| Reply::Done {})),
-        Request::ListPools {} => done(Ok(Reply::Pools { names: engine.list_pools() })),
-        Request::OpenPool { name } => done(engine.open_pool(&name).map(|id| Reply::Pool { id })),
-        Request::Classes {} => done(Ok(Reply::Classes { classes: engine.classes() })),
-        Request::Flush {} => engine.flush(Box::new(|outcome| done(outcome.map(|()| Reply::Done {})))),
-        Request::Fsck {} => done(engine.fsck().map(|report| Reply::Fsck { report })),
-        Request::Read { pool, object, op } => {
-            engine.read(
-                pool,
-                &object,
-                &op,
-                Box::new(|outcome| done(outcome.map(|reply| Reply::Read { reply }))),
-            );
-        }
-        Request::Write { pool, object, op } => {
-            engine.write(
-                pool,
-                &object,
-                &op,
-                arriving,
-                Box::new(|outcome| done(outcome.map(|reply| Reply::Write { reply }))),
-            );
-        }
-        Request::Exec { pool, object, call } => {
-            engine.exec(
-                pool,
-                &object,
-                call,
-                Box::new(|outcome| done(outcome.map(|output| Reply::Exec { output }))),
-            );
-        }
-        Request::List { pool, request } => {
-            engine.list(pool, &request, Box::new(|outcome| done(outcome.map(|page| Reply::List { page }))));
-        }
-        Request::Scrub { pool, after } => {
-            done(engine.scrub(pool, after.as_ref()).map(|page| Reply::Scrub { page }))
-        }
+        Request::CreatePool { name } => reply_to(done)(engine.create_pool(&name)),
+        Request::RemovePool { name } => reply_to(done)(engine.remove_pool(&name)),
+        Request::ListPools {} => reply_to(done)(Ok(engine.list_pools())),
+        Request::OpenPool { name } => reply_to(done)(engine.open_pool(&name)),
+        Request::Classes {} => reply_to(done)(Ok(engine.classes())),
+        Request::Flush {} => engine.flush(reply_to(done)),
+        Request::Fsck {} => reply_to(done)(engine.fsck()),
+        Request::Read { pool, object, op } => engine.read(pool, &object, &op, reply_to(done)),
+        Request::Write { pool, object, op } => engine.write(pool, &object, &op, arriving, reply_to(done)),
+        Request::Exec { pool, object, call } => engine.exec(pool, &object, call, reply_to(done)),
+        Request::List { pool, request } => engine.list(pool, &request, reply_to(done)),
+        Request::Scrub { pool, after } => reply_to(done)(engine.scrub(pool, after.as_ref())),
     }
 }

@@ -1,8 +1,9 @@
 //! Runs a compound operation on one object. Both engines share this file, so that they cannot differ.
 
 use benthic_core::{
-    ClassCall, ClassRegistry, Clock, Error, ErrorKind, Guard, MethodFlags, MethodLimits, ObjectAccess,
-    OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Result, WriteOp, WriteStep, call_method, limits, op,
+    ClassCall, ClassRegistry, Clock, Error, ErrorKind, ExecOp, Guard, MethodFlags, MethodLimits,
+    ObjectAccess, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Result, WriteOp, WriteStep, call_method,
+    limits, op,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -49,8 +50,15 @@ impl Methods {
         Ok(())
     }
 
+    /// The operation that runs a call.
+    pub fn exec_op(&self, call: ClassCall) -> Result<ExecOp> {
+        call.check()?;
+        let writes = self.writes(&call)?;
+        Ok(call.into_op(writes))
+    }
+
     /// Whether the method changes its object.
-    pub fn writes(&self, call: &ClassCall) -> Result<bool> {
+    fn writes(&self, call: &ClassCall) -> Result<bool> {
         Ok(self.classes.method(&call.class, &call.method)?.flags.contains(MethodFlags::WRITE))
     }
 }

@@ -4,7 +4,9 @@
 //! `store::Engine` → `execute` runs its steps on a `store::Object` → `store::layout` writes new data to free extents →
 //! `store::Commit` puts it into the log and acknowledges it.
 
-mod codec;
+#[cfg(test)]
+mod corpus_tests;
+#[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod decoders;
 mod embedded;
@@ -21,6 +23,10 @@ pub use embedded::EmbeddedStore;
 pub use memory::MemStore;
 pub use options::Options;
 pub use salvage::{Salvaged, salvage};
+
+// The fuzz targets, which run in the unit tests too, name this crate as others do.
+#[cfg(test)]
+extern crate self as benthic_embedded;
 
 use benthic_core::LogLevel;
 

@@ -7,9 +7,9 @@ use crate::execute::{
 use crate::listing::{Lister, decode_token, encode};
 use async_trait::async_trait;
 use benthic_core::{
-    ClassCall, ClassHost, ClassInfo, Error, ErrorKind, FsckReport, ListPage, ListRequest, LogLevel,
-    ObjectAccess, ObjectAddress, ObjectId, OmapPage, Pool, ReadOp, ReadOutput, ReadReply, Result, Stat,
-    Store, WriteOp, WriteReply, names,
+    ClassCall, ClassHost, ClassInfo, Error, ErrorKind, ExecOp, FsckReport, ListPage, ListRequest, LogLevel,
+    ObjectAccess, ObjectAddress, ObjectId, OmapPage, Pool, ReadOp, ReadReply, Result, Stat, Store, WriteOp,
+    WriteReply, names,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -35,10 +35,12 @@ impl MemStore {
 #[async_trait]
 impl Store for MemStore {
     async fn create_pool(&self, name: &str) -> Result<()> {
-        names::check_pool_name(name)?;
+        names::check_pool_name(name).map_err(|error| error.with_op("create pool"))?;
         let mut pools = self.pools.lock();
         if pools.contains_key(name) {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the pool is there already").with("pool", name));
+            return Err(Error::new(ErrorKind::AlreadyExists, "the pool is there already")
+                .with_op("create pool")
+                .with("pool", name));
         }
         let pool = MemPool { name: name.to_owned(), methods: self.methods.clone(), state: Mutex::default() };
         pools.insert(name.to_owned(), Arc::new(pool));
@@ -46,7 +48,8 @@ impl Store for MemStore {
     }
 
     async fn remove_pool(&self, name: &str) -> Result<()> {
-        let pool = self.pools.lock().remove(name).ok_or_else(|| no_such_pool(name))?;
+        let pool = self.pools.lock().remove(name);
+        let pool = pool.ok_or_else(|| no_such_pool(name).with_op("remove pool"))?;
         pool.state.lock().removed = true;
         Ok(())
     }
@@ -57,7 +60,7 @@ impl Store for MemStore {
 
     async fn open_pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
         let pool = self.pools.lock().get(name).cloned();
-        pool.map(|pool| pool as Arc<dyn Pool>).ok_or_else(|| no_such_pool(name))
+        pool.map(|pool| pool as Arc<dyn Pool>).ok_or_else(|| no_such_pool(name).with_op("open pool"))
     }
 
     async fn classes(&self) -> Result<Vec<ClassInfo>> {
@@ -132,6 +135,20 @@ impl MemPool {
         Ok(WriteReply { version })
     }
 
+    fn list_now(&self, request: &ListRequest) -> Result<ListPage> {
+        let mut lister = Lister::new(request)?;
+        let prefix = lister.key_prefix();
+        let after = request.after.as_ref().map(decode_token).transpose()?;
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let state = self.live()?;
+        for id in state.objects.range((start, Bound::Unbounded)).map(|(id, _)| id) {
+            if encode(id).starts_with(&prefix) && !lister.push(id.clone()) {
+                break;
+            }
+        }
+        Ok(lister.finish())
+    }
+
     fn live(&self) -> Result<parking_lot::MutexGuard<'_, PoolState>> {
         let state = self.state.lock();
         if state.removed { Err(no_such_pool(&self.name)) } else { Ok(state) }
@@ -154,33 +171,18 @@ impl Pool for MemPool {
     }
 
     async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
-        let run = || {
-            if self.methods.writes(&call)? {
-                self.write_now(object, &WriteOp { steps: vec![call.clone().into()], ..WriteOp::new() })?;
-                return Ok(Bytes::new());
-            }
-            let reply =
-                self.read_now(object, &ReadOp { guards: Vec::new(), steps: vec![call.clone().into()] })?;
-            match reply.outputs.into_iter().next() {
-                Some(ReadOutput::Exec(output)) => Ok(output),
-                _ => Err(Error::new(ErrorKind::Internal, "exec gave no output")),
+        let run = || match self.methods.exec_op(call)? {
+            ExecOp::Write(op) => self.write_now(object, &op).map(|_| Bytes::new()),
+            ExecOp::Read(fetch) => {
+                let (op, outputs) = fetch.into_parts();
+                outputs.of(self.read_now(object, &op)?).map(|(output, _)| output)
             }
         };
         run().map_err(|error: Error| error.with_op("exec").with("object", self.address(object)))
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        let mut lister = Lister::new(&request)?;
-        let prefix = lister.key_prefix();
-        let after = request.after.as_ref().map(decode_token).transpose()?;
-        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let state = self.live()?;
-        for id in state.objects.range((start, Bound::Unbounded)).map(|(id, _)| id) {
-            if encode(id).starts_with(&prefix) && !lister.push(id.clone()) {
-                break;
-            }
-        }
-        Ok(lister.finish())
+        self.list_now(&request).map_err(|error| error.with_op("list"))
     }
 }
 

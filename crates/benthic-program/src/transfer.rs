@@ -1,6 +1,6 @@
 //! Moving whole objects in and out of a pool.
 
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, Stat, WriteOp, limits};
+use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stat, WriteOp, limits};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -43,15 +43,10 @@ pub struct StoredObject {
 /// # Errors
 /// As [`Pool::read`].
 pub async fn look(pool: &dyn Pool, object: &ObjectId) -> Result<StoredObject> {
-    let reply = pool.read(object, ReadOp::new().stat().list_xattrs()).await?;
-    match reply.outputs.as_slice() {
-        [ReadOutput::Stat(stat), ReadOutput::Xattrs(xattrs)] => {
-            let source = xattrs.get(SOURCE_XATTR).and_then(|value| Source::parse(value));
-            let source = source.filter(|source| source.size_bytes == stat.size_bytes);
-            Ok(StoredObject { stat: *stat, version: reply.version, source })
-        }
-        _ => Err(misfit()),
-    }
+    let ((stat, xattrs), version) = pool.fetch(object, Fetch::stat().and(Fetch::list_xattrs())).await?;
+    let source = xattrs.get(SOURCE_XATTR).and_then(|value| Source::parse(value));
+    let source = source.filter(|source| source.size_bytes == stat.size_bytes);
+    Ok(StoredObject { stat, version, source })
 }
 
 /// The XXH3 digest of one version of an object, computed beside it.
@@ -59,17 +54,9 @@ pub async fn look(pool: &dyn Pool, object: &ObjectId) -> Result<StoredObject> {
 /// # Errors
 /// `Conflict` if the object has another version by now; as [`Pool::read`].
 pub async fn xxh3_beside(pool: &dyn Pool, object: &ObjectId, version: u64) -> Result<String> {
-    let op = ReadOp::new().assert_version(version).exec("digest", "compute", "xxh3");
-    let mut reply = pool.read(object, op).await?;
-    match reply.outputs.pop() {
-        Some(ReadOutput::Exec(digest)) => Ok(String::from_utf8_lossy(&digest).into_owned()),
-        _ => Err(misfit()),
-    }
-}
-
-/// The store answered something else than it was asked.
-pub fn misfit() -> Error {
-    Error::new(ErrorKind::Internal, "the reply does not fit the request")
+    let digest = Fetch::exec(ClassCall::new("digest", "compute", "xxh3")).assert_version(version);
+    let (digest, _) = pool.fetch(object, digest).await?;
+    Ok(String::from_utf8_lossy(&digest).into_owned())
 }
 
 /// Replaces an object's data and notes its source, or that it has none any more.
@@ -185,20 +172,15 @@ impl<'a> Download<'a> {
         if len_bytes == 0 {
             return Ok(None);
         }
-        let op = ReadOp::new().assert_version(self.version).read(self.offset_bytes, len_bytes);
-        let reply = self.pool.read(self.object, op).await.map_err(|error| match error.kind() {
+        let range = Fetch::read_exact(self.version, self.offset_bytes, len_bytes);
+        let (data, _) = self.pool.fetch(self.object, range).await.map_err(|error| match error.kind() {
             ErrorKind::Conflict => {
                 Error::new(ErrorKind::Conflict, "the object changed while it was read; read it again")
             }
             _ => error,
         })?;
-        match reply.outputs.as_slice() {
-            [ReadOutput::Data(data)] if data.len() as u64 == len_bytes => {
-                self.offset_bytes += len_bytes;
-                Ok(Some(data.clone()))
-            }
-            _ => Err(misfit().with("offset_bytes", self.offset_bytes).with("len_bytes", len_bytes)),
-        }
+        self.offset_bytes += len_bytes;
+        Ok(Some(data))
     }
 }
 

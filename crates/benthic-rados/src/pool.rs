@@ -7,7 +7,7 @@ use crate::{listing, read, write};
 use async_trait::async_trait;
 use benthic_core::names::CEPH_CLASS_PREFIX;
 use benthic_core::{
-    ClassCall, Error, ErrorKind, ListPage, ListRequest, MethodFlags, ObjectId, Pool, ReadOp, ReadOutput,
+    ClassCall, Error, ErrorKind, ExecOp, ListPage, ListRequest, MethodFlags, ObjectId, Pool, ReadOp,
     ReadReply, Result, WriteOp, WriteReply, WriteStep,
 };
 use bytes::Bytes;
@@ -173,20 +173,18 @@ impl RadosPool {
         }
     }
 
-    async fn exec_call(&self, object: &ObjectId, call: &ClassCall) -> Result<Bytes> {
-        let op = ReadOp { guards: Vec::new(), steps: vec![call.clone().into()] };
-        let len_bytes = op.check()?;
-        self.learn(object, std::iter::once(call)).await?;
-        let flags = self.flags(call)?;
-        if flags.is_some_and(|flags| flags.contains(MethodFlags::WRITE)) {
-            self.write_op(object, &WriteOp { steps: vec![call.clone().into()], ..WriteOp::new() }).await?;
-            return Ok(Bytes::new());
-        }
-        // As librados' own exec: an OSD runs a native method that writes from a read operation too.
-        let reply = self.send_read(object, &op, len_bytes, flags.is_none()).await?;
-        match reply.outputs.into_iter().next() {
-            Some(ReadOutput::Exec(output)) => Ok(output),
-            _ => Err(Error::new(ErrorKind::Internal, "exec gave no output")),
+    async fn exec_call(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
+        let len_bytes = call.check()?;
+        self.learn(object, std::iter::once(&call)).await?;
+        let flags = self.flags(&call)?;
+        match call.into_op(flags.is_some_and(|flags| flags.contains(MethodFlags::WRITE))) {
+            ExecOp::Write(op) => self.write_op(object, &op).await.map(|_| Bytes::new()),
+            // As librados' own exec: an OSD runs a native method that writes from a read operation too.
+            ExecOp::Read(fetch) => {
+                let (op, outputs) = fetch.into_parts();
+                let reply = self.send_read(object, &op, len_bytes, flags.is_none()).await?;
+                outputs.of(reply).map(|(output, _)| output)
+            }
         }
     }
 
@@ -246,7 +244,7 @@ impl Pool for RadosPool {
     }
 
     async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
-        self.exec_call(object, &call).await.map_err(|error| self.place("exec", object, error))
+        self.exec_call(object, call).await.map_err(|error| self.place("exec", object, error))
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {

@@ -174,7 +174,7 @@ fn step_output(step: &ReadStep, output: Option<StepOutput>) -> Result<ReadOutput
         }
         (_, Some(StepOutput::Exec(output))) => ReadOutput::Exec(output.into()),
         (_, Some(StepOutput::Xattrs(_)) | None) => {
-            return Err(Error::new(ErrorKind::Internal, "the reply does not fit the request"));
+            return Err(Error::new(ErrorKind::Internal, "librados gave no output of a step"));
         }
     })
 }

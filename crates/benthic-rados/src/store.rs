@@ -249,7 +249,7 @@ fn no_conf(number: i32, conf: Option<&Path>) -> Error {
 #[async_trait]
 impl Store for RadosStore {
     async fn create_pool(&self, name: &str) -> Result<()> {
-        names::check_pool_name(name)?;
+        names::check_pool_name(name).map_err(|error| error.with_op("create pool"))?;
         self.change(name, create_pool, "create pool").await
     }
 

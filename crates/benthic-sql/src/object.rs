@@ -2,7 +2,7 @@
 
 use crate::manifest::Facts;
 use crate::work::Work;
-use benthic_core::{Error, ErrorKind, ObjectAddress, Pool, ReadOp, ReadOutput, Result};
+use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectAddress, Pool, Result};
 use benthic_fragment::fragment;
 use benthic_index::{Known, LookedUp, Probe, Step, entry_keys};
 use benthic_table::ids::{Id, TableObject};
@@ -264,10 +264,7 @@ impl DataObject {
         let (mut directory, mut moved_bytes) = (None, 0);
         loop {
             if !keys.is_empty() {
-                let outputs = self.operate(ReadOp::new().omap_get(keys.clone())).await?;
-                let Some(ReadOutput::Omap(page)) = outputs.into_iter().next() else {
-                    return Err(self.misfit());
-                };
+                let page = self.fetch(Fetch::omap_get(keys.clone())).await?;
                 let bytes: usize = page.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
                 self.work.add_moved(bytes as u64);
                 moved_bytes += bytes as u64;
@@ -288,13 +285,9 @@ impl DataObject {
     /// `Conflict` if the object was replaced, `NotFound` if its snapshot was removed; those of the pool.
     pub async fn exec(&self, class: &str, method: &str, input: Bytes) -> Result<Bytes> {
         self.work.add_moved(input.len() as u64);
-        match self.operate(ReadOp::new().exec(class, method, input)).await?.pop() {
-            Some(ReadOutput::Exec(output)) => {
-                self.work.add_moved(output.len() as u64);
-                Ok(output)
-            }
-            _ => Err(self.misfit()),
-        }
+        let output = self.fetch(Fetch::exec(ClassCall::new(class, method, input))).await?;
+        self.work.add_moved(output.len() as u64);
+        Ok(output)
     }
 
     /// Byte ranges, each in full, in as few steps as is good.
@@ -321,30 +314,22 @@ impl DataObject {
 
     async fn read_steps(&self, steps: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let len_bytes = |step: &Range<u64>| step.end - step.start;
-        let op = steps.iter().fold(ReadOp::new(), |op, step| op.read(step.start, len_bytes(step)));
-        let outputs = self.operate(op).await?;
-        if outputs.len() != steps.len() {
-            return Err(self.misfit());
-        }
-        let mut data = Vec::with_capacity(steps.len());
-        for (output, step) in outputs.into_iter().zip(steps) {
-            match output {
-                ReadOutput::Data(part) if part.len() as u64 == len_bytes(step) => {
-                    self.work.add_moved(part.len() as u64);
-                    data.push(part);
-                }
-                ReadOutput::Data(_) => return Err(self.corrupt("the object is shorter than it was")),
-                _ => return Err(self.misfit()),
+        let reads = steps.iter().map(|step| Fetch::read(step.start, len_bytes(step)));
+        let data = self.fetch(Fetch::all(reads)).await?;
+        for (part, step) in data.iter().zip(steps) {
+            if part.len() as u64 != len_bytes(step) {
+                return Err(self.corrupt("the object is shorter than it was"));
             }
+            self.work.add_moved(part.len() as u64);
         }
         Ok(data)
     }
 
-    async fn operate(&self, op: ReadOp) -> Result<Vec<ReadOutput>> {
+    async fn fetch<T: 'static>(&self, fetch: Fetch<T>) -> Result<T> {
         match &self.of {
             Of::Itself { pool, address, version, .. } => {
-                match pool.read(&address.object, op.assert_version(*version)).await {
-                    Ok(reply) => Ok(reply.outputs),
+                match pool.fetch(&address.object, fetch.assert_version(*version)).await {
+                    Ok((output, _)) => Ok(output),
                     Err(error) if error.kind() == ErrorKind::Conflict => {
                         let message = "the object was replaced while the query ran; run it again";
                         Err(self.named(Error::new(ErrorKind::Conflict, message)))
@@ -354,8 +339,8 @@ impl DataObject {
             }
             Of::Table { snapshot, entry, .. } => {
                 let table = snapshot.table();
-                match table.pool().read(&entry.object.object_id(table.id())?, op).await {
-                    Ok(reply) => Ok(reply.outputs),
+                match table.pool().fetch(&entry.object.object_id(table.id())?, fetch).await {
+                    Ok((output, _)) => Ok(output),
                     Err(error) => Err(snapshot.explain(error, entry.object).await),
                 }
             }
@@ -393,10 +378,6 @@ impl DataObject {
 
     fn corrupt(&self, message: &str) -> Error {
         self.named(Error::new(ErrorKind::Corrupt, message))
-    }
-
-    fn misfit(&self) -> Error {
-        self.named(Error::new(ErrorKind::Internal, "the reply does not fit the request"))
     }
 }
 /// A range in steps that are not too large.

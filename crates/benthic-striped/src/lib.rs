@@ -13,7 +13,7 @@ pub mod write;
 
 use benthic_classes::digest::client::{compute, hash_here};
 use benthic_classes::digest::{Algorithm, Hasher};
-use benthic_core::{Clock, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, Stat};
+use benthic_core::{Clock, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stat};
 use bytes::Bytes;
 use layout::Layout;
 use lock::Locks;
@@ -187,14 +187,12 @@ impl Striped {
     /// # Errors
     /// `Corrupt` for attributes that are no layout; as [`Pool::read`].
     pub async fn look(&self) -> Result<Option<Head>> {
-        let reply = match self.pool.read(&self.piece(0)?, ReadOp::new().stat().list_xattrs()).await {
+        let found = self.pool.fetch(&self.piece(0)?, Fetch::stat().and(Fetch::list_xattrs())).await;
+        let ((stat, xattrs), _) = match found {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            reply => reply?,
+            found => found?,
         };
-        let [ReadOutput::Stat(stat), ReadOutput::Xattrs(xattrs)] = reply.outputs.as_slice() else {
-            return Err(misfit());
-        };
-        Ok(Some(Head { state: StripedState::parse(xattrs)?, is_marked: has_mark(xattrs), stat: *stat }))
+        Ok(Some(Head { state: StripedState::parse(&xattrs)?, is_marked: has_mark(&xattrs), stat }))
     }
 
     /// What the first object says, which must be there and say that the striped object is whole.
@@ -298,13 +296,9 @@ async fn digest_beside(pool: &dyn Pool, object: &ObjectId) -> Result<String> {
 
 /// Whether an object has an attribute of libradosstriper, or one of ours; nothing if it is missing.
 async fn is_marked(pool: &dyn Pool, object: &ObjectId) -> Result<Option<bool>> {
-    let reply = match pool.read(object, ReadOp::new().list_xattrs()).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        reply => reply?,
-    };
-    match reply.outputs.as_slice() {
-        [ReadOutput::Xattrs(xattrs)] => Ok(Some(has_mark(xattrs))),
-        _ => Err(misfit()),
+    match pool.fetch(object, Fetch::list_xattrs()).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        found => Ok(Some(has_mark(&found?.0))),
     }
 }
 
@@ -390,11 +384,6 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
 
 fn panicked(panic: tokio::task::JoinError) -> Error {
     Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)
-}
-
-/// The store answered something else than it was asked.
-fn misfit() -> Error {
-    Error::new(ErrorKind::Internal, "the reply does not fit the request")
 }
 
 /// When a file was last changed, in nanoseconds since 1970.

@@ -4,10 +4,10 @@
 //! shared among themselves. On Ceph it is one of Ceph's class `lock`, which that library uses; engines that do not have it
 //! have ours. Ours and those of libradosstriper exclude each other; a lease more is what lets a killed copy go on soon.
 
-use super::{BEGUN_XATTR, SIZE_XATTR, Striped, misfit};
+use super::{BEGUN_XATTR, SIZE_XATTR, Striped};
 use benthic_classes::lock::wire::{Input, Mode};
 use benthic_core::{
-    ClassCall, ClassHost, Error, ErrorKind, ReadOp, ReadOutput, Result, Stopwatch, Store, WriteOp, WriteStep,
+    ClassCall, ClassHost, Error, ErrorKind, Fetch, Result, Stopwatch, Store, WriteOp, WriteStep,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -173,11 +173,10 @@ impl Watch {
     /// `Conflict` if others have begun something, or have completed or removed it; as [`benthic_core::Pool::read`].
     pub async fn check_begun(&self, begun: &Bytes) -> Result<()> {
         self.check()?;
-        let reply = match self.at.pool.read(&self.at.piece(0)?, ReadOp::new().list_xattrs()).await {
+        let (xattrs, _) = match self.at.pool.fetch(&self.at.piece(0)?, Fetch::list_xattrs()).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(lost().with_source(error)),
-            reply => reply?,
+            found => found?,
         };
-        let [ReadOutput::Xattrs(xattrs)] = reply.outputs.as_slice() else { return Err(misfit()) };
         // Other programs leave the note, and set the size.
         let is_ours = xattrs.get(BEGUN_XATTR) == Some(begun) && !xattrs.contains_key(SIZE_XATTR);
         if is_ours { Ok(()) } else { Err(lost()) }

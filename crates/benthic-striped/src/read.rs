@@ -3,11 +3,11 @@
 use super::layout::Layout;
 use super::lock::{Lock, Watch};
 use super::part::Part;
-use super::{Note, PIECE_XATTR, Striped, blocking, digest, digest_of_all, misfit, window};
+use super::{Note, PIECE_XATTR, Striped, blocking, digest, digest_of_all, window};
 use benthic_classes::digest::Algorithm;
 use benthic_classes::digest::client::compute;
 use benthic_classes::lock::wire::Mode;
-use benthic_core::{Error, ErrorKind, ReadOp, ReadOutput, Result, Stat};
+use benthic_core::{Error, ErrorKind, Fetch, Result, Stat};
 use bytes::{Bytes, BytesMut};
 use std::path::Path;
 use std::sync::Arc;
@@ -86,12 +86,9 @@ impl Reading {
     /// # Errors
     /// As [`benthic_core::Pool::read`].
     pub async fn kept(&self, piece: u64) -> Result<Option<String>> {
-        match self.at.pool.read(&self.at.piece(piece)?, ReadOp::new().list_xattrs()).await {
+        match self.at.pool.fetch(&self.at.piece(piece)?, Fetch::list_xattrs()).await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            reply => match reply?.outputs.as_slice() {
-                [ReadOutput::Xattrs(xattrs)] => Ok(xattrs.get(PIECE_XATTR).and_then(|value| text(value))),
-                _ => Err(misfit()),
-            },
+            found => Ok(found?.0.get(PIECE_XATTR).and_then(|value| text(value))),
         }
     }
 
@@ -106,34 +103,31 @@ impl Reading {
         // It is never closed.
         let on_its_way = self.room.acquire().await;
         self.watch.check()?;
-        let op = ReadOp::new().list_xattrs().read(0, first_bytes);
         let mut data;
         let (mut kept, mut version) = (None, None);
-        match self.at.pool.read(&object, op).await {
+        match self.at.pool.fetch(&object, Fetch::list_xattrs().and(Fetch::read(0, first_bytes))).await {
             Err(error) if error.kind() == ErrorKind::NotFound => data = Bytes::new(),
-            reply => {
-                let reply = reply?;
-                let [ReadOutput::Xattrs(xattrs), ReadOutput::Data(first)] = reply.outputs.as_slice() else {
-                    return Err(misfit());
-                };
+            found => {
+                let ((xattrs, first), found_version) = found?;
                 kept = xattrs.get(PIECE_XATTR).and_then(|value| text(value));
-                data = first.clone();
-                version = Some(reply.version);
+                data = first;
+                version = Some(found_version);
                 if data.len() as u64 == first_bytes && first_bytes < len_bytes {
                     // Every renewal of a lock makes another version of the first piece.
                     version = version.filter(|_| piece > 0);
                     let mut whole = BytesMut::from(&data[..]);
                     while (whole.len() as u64) < len_bytes {
                         let offset_bytes = whole.len() as u64;
-                        let op =
-                            version.map_or_else(ReadOp::new, |version| ReadOp::new().assert_version(version));
-                        let op = op.read(offset_bytes, (len_bytes - offset_bytes).min(RANGE_BYTES));
-                        let next = self.at.pool.read(&object, op).await?;
-                        let [ReadOutput::Data(next)] = next.outputs.as_slice() else { return Err(misfit()) };
+                        let range = Fetch::read(offset_bytes, (len_bytes - offset_bytes).min(RANGE_BYTES));
+                        let range = match version {
+                            Some(version) => range.assert_version(version),
+                            None => range,
+                        };
+                        let (next, _) = self.at.pool.fetch(&object, range).await?;
                         if next.is_empty() {
                             break;
                         }
-                        whole.extend_from_slice(next);
+                        whole.extend_from_slice(&next);
                     }
                     data = whole.freeze();
                 }

@@ -13,12 +13,10 @@ use super::read::{Checked, Copied, Options, Reading, Seen, digest_of_seen};
 use super::{
     BEGUN_XATTR, Begun, Head, NOTE_XATTR, Note, OBJECT_SIZE_XATTR, PIECE_XATTR, SIZE_XATTR,
     STRIPE_COUNT_XATTR, STRIPE_UNIT_XATTR, Striped, StripedState, blocking, digest, digest_beside, is_marked,
-    misfit, modified_unix_ns, remove, window,
+    modified_unix_ns, remove, window,
 };
 use benthic_classes::lock::wire::Mode;
-use benthic_core::{
-    Action, Compare, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp, WriteStep,
-};
+use benthic_core::{Action, Compare, Error, ErrorKind, Fetch, ObjectId, Pool, Result, WriteOp, WriteStep};
 use bytes::Bytes;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -451,16 +449,14 @@ fn written_by_others(error: Error) -> Error {
 /// Whether a piece is there already: by its length, the digest that was kept with it, and the one computed beside it, because
 /// other programs write to a piece and leave its attribute.
 async fn find(pool: &dyn Pool, object: &ObjectId, len_bytes: u64, digest: &str) -> Result<Found> {
-    let reply = match pool.read(object, ReadOp::new().stat().list_xattrs()).await {
+    let found = pool.fetch(object, Fetch::stat().and(Fetch::list_xattrs())).await;
+    let ((stat, xattrs), version) = match found {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
-        reply => reply?,
-    };
-    let [ReadOutput::Stat(stat), ReadOutput::Xattrs(xattrs)] = reply.outputs.as_slice() else {
-        return Err(misfit());
+        found => found?,
     };
     let is_kept = xattrs.get(PIECE_XATTR).is_some_and(|kept| kept == digest.as_bytes());
     if is_kept && stat.size_bytes == len_bytes && digest_beside(pool, object).await? == digest {
-        return Ok(Found::Same(reply.version));
+        return Ok(Found::Same(version));
     }
-    Ok(Found::Other(reply.version))
+    Ok(Found::Other(version))
 }

@@ -3,9 +3,7 @@
 use crate::environment::pause;
 use crate::head::{HEAD_BYTES_MAX, Head, State};
 use crate::ids::{HEADS_NAMESPACE, Id, head_object};
-use benthic_core::{
-    Error, ErrorKind, ListRequest, Namespaces, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp,
-};
+use benthic_core::{Error, ErrorKind, Fetch, ListRequest, Namespaces, ObjectId, Pool, Result, WriteOp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -77,10 +75,10 @@ impl Heads {
     /// # Errors
     /// `NotFound`, `Corrupt`, `Unsupported`.
     pub(crate) async fn read(&self) -> Result<(Head, u64)> {
-        let op = ReadOp::new().read(0, HEAD_BYTES_MAX as u64 + 1);
+        let whole = Fetch::read(0, HEAD_BYTES_MAX as u64 + 1);
         let start = Instant::now();
-        let reply = match self.pool.read(&self.object, op).await {
-            Ok(reply) => reply,
+        let (bytes, version) = match self.pool.fetch(&self.object, whole).await {
+            Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(self.named(Error::new(ErrorKind::NotFound, "no such table")));
             }
@@ -88,10 +86,7 @@ impl Heads {
         };
         let took_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.round_trip_us.fetch_min(took_us, Ordering::Relaxed);
-        let [ReadOutput::Data(bytes)] = reply.outputs.as_slice() else {
-            return Err(Error::new(ErrorKind::Internal, "the reply does not fit the request"));
-        };
-        Ok((Head::decode(bytes).map_err(|error| self.named(error))?, reply.version))
+        Ok((Head::decode(&bytes).map_err(|error| self.named(error))?, version))
     }
 
     /// The shortest that the head took to come; nothing if it never came.

@@ -15,7 +15,7 @@ use crate::snapshot::Snapshot;
 use crate::table::Table;
 use ::arrow::array::{ArrayRef, RecordBatch};
 use ::arrow::compute::concat_batches;
-use benthic_core::{Error, ErrorKind, ReadOp, ReadOutput, Result, WriteOp};
+use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp};
 use benthic_index::{COLUMNS_MAX, Definition as Index, Kind, directory_key, entry_keys, pack};
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
@@ -226,11 +226,8 @@ impl Snapshot {
             return Ok(HashMap::new());
         }
         let object = entry.object.object_id(self.table().id())?;
-        let reply = self.table().pool().read(&object, ReadOp::new().omap_get(keys)).await?;
-        match reply.outputs.into_iter().next() {
-            Some(ReadOutput::Omap(page)) => Ok(page.entries.into_iter().collect()),
-            _ => Err(Error::new(ErrorKind::Internal, "the reply does not fit the request")),
-        }
+        let (page, _) = self.table().pool().fetch(&object, Fetch::omap_get(keys)).await?;
+        Ok(page.entries.into_iter().collect())
     }
 
     /// The rows of an object in the order that they have there, with the columns of some indexes as they are now.

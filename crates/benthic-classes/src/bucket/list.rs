@@ -1,10 +1,11 @@
 //! Listings: entries in the order of their keys, those that a delimiter makes one skipped where they are stored.
 
-use super::codec::{Id, Wire, corrupt};
+use super::codec::{Id, corrupt};
 use super::keys;
 use super::shard::Shard;
 use super::state::{Current, Head, Upload};
 use super::wire::{After, Entry, List, Listed, ListedUpload, ListedVersion, What, Within};
+use benthic_core::codec::Wire;
 use benthic_core::{MethodContext, Result};
 use bytes::Bytes;
 use std::collections::VecDeque;

@@ -1,12 +1,13 @@
 //! A shard during one call: what is read, with what the call is about to change. Nothing is written before the end, because
 //! a method reads before it writes.
 
-use super::codec::{Id, Wire, corrupt};
+use super::codec::{Id, corrupt};
 use super::keys;
 use super::state::{
     Body, Chunks, Current, Garbage, Head, Header, Manifest, Outcome, Release, Segment, Write,
 };
 use super::wire::{Times, VersionRef};
+use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, MethodContext, OmapPage, Result, limits};
 use bytes::Bytes;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
-use super::codec::{Id, Malformed, Wire};
+use super::codec::Id;
 use super::keys;
 use super::state::{Attributes, Segment};
 use super::wire::{Condition, VersionRef};
+use benthic_core::codec::{Malformed, Wire};
 use bytes::Bytes;
 
 #[test]

@@ -1,6 +1,6 @@
 //! Uploads of objects in parts.
 
-use super::codec::{Id, Version, Wire, corrupt};
+use super::codec::{Id, Version, corrupt};
 use super::keys;
 use super::shard::{Shard, add, chunks, not_found, subtract};
 use super::state::{Body, Garbage, Manifest, Part, Segment, Upload};
@@ -9,6 +9,7 @@ use super::wire::{
     ATTRIBUTES_BYTES_MAX, Abort, Complete, NewUpload, PART_ATTRIBUTES_BYTES_MAX, PutPart, SEGMENTS_MAX,
     check_attributes, check_etag, check_key, check_most, check_part_number,
 };
+use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, MethodContext, Result};
 use bytes::Bytes;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Versions of keys: made, removed, looked up.
 
-use super::codec::{Version, Wire};
+use super::codec::Version;
 use super::keys;
 use super::shard::{Shard, add, conflict, not_found, subtract};
 use super::state::{Body, Current, Head, Intent, Write};
@@ -8,6 +8,7 @@ use super::wire::{
     ATTRIBUTES_BYTES_MAX, BODY_INLINE_BYTES_MAX, Condition, Delete, Get, Mode, Put, Reserve, SetAttributes,
     Times, check_attributes, check_etag, check_key,
 };
+use benthic_core::codec::Wire;
 use benthic_core::{MethodContext, Result};
 
 pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {

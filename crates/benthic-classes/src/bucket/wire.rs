@@ -530,7 +530,7 @@ impl Segment {
 }
 
 /// A call of a method of this class.
-pub fn call(method: &str, input: &impl super::codec::Wire) -> benthic_core::ClassCall {
+pub fn call(method: &str, input: &impl benthic_core::codec::Wire) -> benthic_core::ClassCall {
     benthic_core::ClassCall { class: "bucket".to_owned(), method: method.to_owned(), input: input.encode() }
 }
 

@@ -1,10 +1,11 @@
 //! Intents, what became of them, and data that several versions share.
 
-use super::codec::{Id, Version, Wire};
+use super::codec::{Id, Version};
 use super::keys;
 use super::shard::{Shard, chunks, conflict, load_header, not_found};
 use super::state::{Chunks, Garbage, Header, Intent, Release, Usage, Write};
 use super::wire::{Begin, CHUNKS_MAX, Gate, Init, SWEEP_MAX, Share, Sweep, Unshare, check_key, check_most};
+use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, MethodContext, Result};
 use std::collections::BTreeMap;
 

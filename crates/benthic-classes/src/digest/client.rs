@@ -2,7 +2,7 @@
 
 use super::wire::{ComputeInput, StoreInput, Verified};
 use super::{Algorithm, Hasher};
-use benthic_core::{ClassCall, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result};
+use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectId, Pool, Result};
 
 /// How much [`hash_here`] asks for at a time.
 const PIECE_BYTES: u64 = 4 * 1024 * 1024;
@@ -52,21 +52,16 @@ pub async fn hash_here(pool: &dyn Pool, object: &ObjectId, algorithm: Algorithm)
     let mut hasher = Hasher::new(algorithm);
     let mut offset_bytes = 0;
     while offset_bytes < stat.size_bytes {
-        let op = ReadOp::new().assert_version(version).read(offset_bytes, PIECE_BYTES);
-        match pool.read(object, op).await?.outputs.pop() {
-            Some(ReadOutput::Data(piece)) if !piece.is_empty() => {
-                hasher.update(&piece);
-                offset_bytes += piece.len() as u64;
-            }
-            _ => return Err(Error::new(ErrorKind::Internal, "the reply does not fit the request")),
-        }
+        let len_bytes = PIECE_BYTES.min(stat.size_bytes - offset_bytes);
+        let (piece, _) = pool.fetch(object, Fetch::read_exact(version, offset_bytes, len_bytes)).await?;
+        hasher.update(&piece);
+        offset_bytes += len_bytes;
     }
     Ok(hasher.finish())
 }
 
 async fn exec(pool: &dyn Pool, object: &ObjectId, method: &str, input: String) -> Result<Vec<u8>> {
-    let call = ClassCall { class: "digest".to_owned(), method: method.to_owned(), input: input.into() };
-    pool.exec(object, call).await.map(Vec::from)
+    pool.exec(object, ClassCall::new("digest", method, input)).await.map(Vec::from)
 }
 
 fn text(digest: Vec<u8>) -> Result<String> {

@@ -78,9 +78,9 @@ impl FromStr for Algorithm {
 }
 
 /// Hashes bytes that arrive in pieces of any size.
-pub struct Hasher(State);
+pub struct Hasher(AlgorithmState);
 
-enum State {
+enum AlgorithmState {
     Md5(fast_md5::Md5),
     Sha1(sha1::Sha1),
     Sha256(sha2::Sha256),
@@ -94,24 +94,24 @@ impl Hasher {
     /// A hasher that has seen nothing.
     pub fn new(algorithm: Algorithm) -> Hasher {
         Hasher(match algorithm {
-            Algorithm::Md5 => State::Md5(fast_md5::Md5::new()),
-            Algorithm::Sha1 => State::Sha1(sha1::Sha1::new()),
-            Algorithm::Sha256 => State::Sha256(sha2::Sha256::new()),
-            Algorithm::Crc32c => State::Crc32c(0),
-            Algorithm::Xxh3 => State::Xxh3(Box::default()),
-            Algorithm::Blake3 => State::Blake3(Box::default()),
+            Algorithm::Md5 => AlgorithmState::Md5(fast_md5::Md5::new()),
+            Algorithm::Sha1 => AlgorithmState::Sha1(sha1::Sha1::new()),
+            Algorithm::Sha256 => AlgorithmState::Sha256(sha2::Sha256::new()),
+            Algorithm::Crc32c => AlgorithmState::Crc32c(0),
+            Algorithm::Xxh3 => AlgorithmState::Xxh3(Box::default()),
+            Algorithm::Blake3 => AlgorithmState::Blake3(Box::default()),
         })
     }
 
     /// Adds the next piece.
     pub fn update(&mut self, piece: &[u8]) {
         match &mut self.0 {
-            State::Md5(state) => state.update(piece),
-            State::Sha1(state) => state.update(piece),
-            State::Sha256(state) => state.update(piece),
-            State::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, piece),
-            State::Xxh3(state) => state.update(piece),
-            State::Blake3(state) => {
+            AlgorithmState::Md5(state) => state.update(piece),
+            AlgorithmState::Sha1(state) => state.update(piece),
+            AlgorithmState::Sha256(state) => state.update(piece),
+            AlgorithmState::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, piece),
+            AlgorithmState::Xxh3(state) => state.update(piece),
+            AlgorithmState::Blake3(state) => {
                 state.update(piece);
             }
         }
@@ -120,12 +120,12 @@ impl Hasher {
     /// The digest of all pieces, in lower-case hex.
     pub fn finish(self) -> String {
         match self.0 {
-            State::Md5(state) => hex(&state.finalize()),
-            State::Sha1(state) => hex(&state.finalize()),
-            State::Sha256(state) => hex(&state.finalize()),
-            State::Crc32c(crc) => hex(&crc.to_be_bytes()),
-            State::Xxh3(state) => hex(&state.digest128().to_be_bytes()),
-            State::Blake3(state) => hex(state.finalize().as_bytes()),
+            AlgorithmState::Md5(state) => hex(&state.finalize()),
+            AlgorithmState::Sha1(state) => hex(&state.finalize()),
+            AlgorithmState::Sha256(state) => hex(&state.finalize()),
+            AlgorithmState::Crc32c(crc) => hex(&crc.to_be_bytes()),
+            AlgorithmState::Xxh3(state) => hex(&state.digest128().to_be_bytes()),
+            AlgorithmState::Blake3(state) => hex(state.finalize().as_bytes()),
         }
     }
 }

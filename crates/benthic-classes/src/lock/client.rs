@@ -2,8 +2,7 @@
 
 use super::wire::{Input, ListedLock, Mode};
 use benthic_core::{
-    ClassCall, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadReply, ReadStep, Result, WriteOp, WriteReply,
-    WriteStep,
+    ClassCall, Error, ErrorKind, Fetch, ObjectId, Pool, Result, WriteOp, WriteReply, WriteStep,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -95,18 +94,14 @@ impl Held {
     }
 
     /// Runs a read operation on the locked object, if the lock is still held: one round trip; another where something is not
-    /// found. The reply has the outputs of the operation's own steps.
+    /// found. Gives its outputs and the object's version.
     ///
     /// # Errors
     /// `Conflict` if the lock is no longer held; as [`Pool::read`].
-    pub async fn read(&self, mut op: ReadOp) -> Result<ReadReply> {
-        op.steps.insert(0, ReadStep::Exec(self.assertion()));
-        match self.pool.read(&self.object, op).await {
+    pub async fn fetch<T: 'static>(&self, fetch: Fetch<T>) -> Result<(T, u64)> {
+        match self.pool.fetch(&self.object, Fetch::exec(self.assertion()).and(fetch)).await {
             Err(error) => Err(self.explain(error).await),
-            Ok(mut reply) => {
-                reply.outputs.remove(0);
-                Ok(reply)
-            }
+            Ok(((_, output), version)) => Ok((output, version)),
         }
     }
 

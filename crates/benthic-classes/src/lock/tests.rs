@@ -1,7 +1,7 @@
 use super::client::{self, Held, Wanted};
 use super::state::LockState;
 use super::wire::{HOLDERS_MAX, LEASE_MS_MAX, LOCKS_MAX, Mode, TEXT_BYTES_MAX};
-use benthic_core::{ClassCall, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, Store, WriteOp};
+use benthic_core::{ClassCall, ErrorKind, Fetch, ObjectId, Pool, Result, Store, WriteOp};
 use benthic_embedded::{MemStore, Options};
 use futures::executor::block_on;
 use std::sync::Arc;
@@ -190,8 +190,7 @@ fn writes_happen_only_under_the_lock() {
     let fixture = Fixture::new();
     let held = fixture.acquire("ada", Mode::Exclusive).unwrap();
     block_on(held.write(WriteOp::new().write_full("by ada"))).unwrap();
-    let reply = block_on(held.read(ReadOp::new().read(0, 100))).unwrap();
-    assert_eq!(reply.outputs, [ReadOutput::Data("by ada".into())]);
+    assert_eq!(block_on(held.fetch(Fetch::read(0, 100))).unwrap().0, "by ada");
     held_is_refused_after(&fixture, held);
     assert_eq!(block_on(fixture.pool.read_range(&fixture.object, 0, 100)).unwrap(), "by ada");
 }
@@ -201,7 +200,7 @@ fn held_is_refused_after(fixture: &Fixture, held: Held) {
     let bob = fixture.acquire("bob", Mode::Shared).unwrap();
     let late = block_on(held.write(WriteOp::new().write_full("too late")));
     assert_eq!(late.unwrap_err().kind(), ErrorKind::Conflict);
-    assert_eq!(block_on(held.read(ReadOp::new().stat())).unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(block_on(held.fetch(Fetch::stat())).unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(block_on(held.renew()).unwrap_err().kind(), ErrorKind::Conflict);
     block_on(held.release()).unwrap();
     assert_eq!(fixture.holders(), ["bob"]);
@@ -215,11 +214,11 @@ fn a_lock_is_lost_with_its_object() {
     let fixture = Fixture::new();
     let held = fixture.acquire("ada", Mode::Exclusive).unwrap();
     // What the operation itself does not find is not the lock's matter.
-    let missing = || ReadOp::new().get_xattr("missing");
-    assert_eq!(block_on(held.read(missing())).unwrap_err().kind(), ErrorKind::NotFound);
+    let missing = || Fetch::get_xattr("missing");
+    assert_eq!(block_on(held.fetch(missing())).unwrap_err().kind(), ErrorKind::NotFound);
     let lost = || {
         let write = block_on(held.write(WriteOp::new().write_full("too late")));
-        let read = block_on(held.read(missing()));
+        let read = block_on(held.fetch(missing()));
         [write.unwrap_err(), read.unwrap_err(), block_on(held.renew()).unwrap_err()].map(|error| error.kind())
     };
     block_on(fixture.pool.write(&fixture.object, WriteOp::new().remove())).unwrap();

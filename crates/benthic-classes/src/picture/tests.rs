@@ -1,9 +1,7 @@
 use super::client;
 use super::hostile_tests::{jpeg, noise, noisy, png};
 use super::wire::{EDGE_MAX, LABEL_NAME_BYTES_MAX, LABELS_MAX, Options, SIZES_MAX};
-use benthic_core::{
-    ClassCall, ErrorKind, MethodLimits, ObjectId, Pool, ReadOp, ReadOutput, Result, Store, WriteOp,
-};
+use benthic_core::{ClassCall, ErrorKind, Fetch, MethodLimits, ObjectId, Pool, Result, Store, WriteOp};
 use benthic_embedded::MemStore;
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -55,13 +53,9 @@ impl Fixture {
     }
 
     fn keys(&self) -> Vec<String> {
-        let op = ReadOp::new().omap_range(None, "", usize::MAX);
-        match block_on(self.pool.read(&self.object, op)).unwrap().outputs.pop() {
-            Some(ReadOutput::Omap(page)) => {
-                page.entries.iter().map(|(key, _)| String::from_utf8(key.to_vec()).unwrap()).collect()
-            }
-            _ => panic!("not a page"),
-        }
+        let range = Fetch::omap_range(None, "", usize::MAX);
+        let (page, _) = block_on(self.pool.fetch(&self.object, range)).unwrap();
+        page.entries.iter().map(|(key, _)| String::from_utf8(key.to_vec()).unwrap()).collect()
     }
 }
 

@@ -1,11 +1,11 @@
 //! `benthic omap get|set|rm|ls`.
 
 use crate::commands::{self, xattr};
-use benthic_core::{Error, ErrorKind, ReadOp, ReadOutput, Result, WriteOp, limits};
+use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp, limits};
 use benthic_program::exit::Outcome;
 use benthic_program::output::insert_bytes;
 use benthic_program::session::Session;
-use benthic_program::{interrupt, transfer, units};
+use benthic_program::{interrupt, units};
 use bytes::Bytes;
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -105,8 +105,7 @@ pub async fn run(command: OmapCommand, session: &Session) -> Outcome {
 
 async fn get(session: &Session, object: &str, key: Bytes) -> Outcome {
     let (pool, address) = commands::locate(session, object).await?;
-    let mut reply = pool.read(&address.object, ReadOp::new().omap_get([key.clone()])).await?;
-    let Some(ReadOutput::Omap(page)) = reply.outputs.pop() else { return Err(transfer::misfit().into()) };
+    let (page, _) = pool.fetch(&address.object, Fetch::omap_get([key.clone()])).await?;
     let Some((_, value)) = page.entries.first() else {
         return Err(Error::new(ErrorKind::NotFound, "no such key; `benthic omap ls` shows what is there")
             .with("key", units::one_line_bytes(&key))
@@ -123,9 +122,8 @@ async fn list(session: &Session, object: &str, prefix: Bytes, form: &KeyForm) ->
     let mut after = None;
     loop {
         interrupt::check()?;
-        let op = ReadOp::new().omap_range(after.take(), prefix.clone(), limits::OMAP_PAGE_ENTRIES_MAX);
-        let mut reply = pool.read(&address.object, op).await?;
-        let Some(ReadOutput::Omap(page)) = reply.outputs.pop() else { return Err(transfer::misfit().into()) };
+        let range = Fetch::omap_range(after.take(), prefix.clone(), limits::OMAP_PAGE_ENTRIES_MAX);
+        let (page, _) = pool.fetch(&address.object, range).await?;
         for (key, value) in &page.entries {
             let line = format!("{}\t{}", form.show(key), units::one_line_bytes(value));
             session.out.result(line, || {

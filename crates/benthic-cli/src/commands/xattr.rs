@@ -1,11 +1,11 @@
 //! `benthic xattr get|set|rm|ls`.
 
 use crate::commands;
-use benthic_core::{ReadOp, ReadOutput, WriteOp};
+use benthic_core::{Fetch, WriteOp};
 use benthic_program::exit::Outcome;
 use benthic_program::output::insert_bytes;
 use benthic_program::session::Session;
-use benthic_program::{transfer, units};
+use benthic_program::units;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
@@ -66,10 +66,7 @@ pub async fn run(command: XattrCommand, session: &Session) -> Outcome {
         XattrCommand::Rm { object, name } => write(session, &object, WriteOp::new().remove_xattr(name)).await,
         XattrCommand::Ls { object } => {
             let (pool, address) = commands::locate(session, &object).await?;
-            let mut reply = pool.read(&address.object, ReadOp::new().list_xattrs()).await?;
-            let Some(ReadOutput::Xattrs(xattrs)) = reply.outputs.pop() else {
-                return Err(transfer::misfit().into());
-            };
+            let (xattrs, _) = pool.fetch(&address.object, Fetch::list_xattrs()).await?;
             for (name, value) in xattrs {
                 let line = format!("{}\t{}", units::one_line(&name), units::one_line_bytes(&value));
                 session.out.result(line, || {

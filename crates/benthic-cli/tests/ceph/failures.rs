@@ -5,7 +5,7 @@
 //! before the read began.
 
 use crate::support::{CLUSTER_DIR, Home, Removed, printed, status, wait_for};
-use benthic_core::{ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Store, WriteOp};
+use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Store, WriteOp};
 use benthic_rados::{Options, RadosStore};
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -96,19 +96,16 @@ impl Load {
         let track = &self.tracks[index];
         let oldest = track.acknowledged.load(Ordering::SeqCst);
         let began = Instant::now();
-        let op = ReadOp::new().read(0, VERSION_BYTES_MAX + 8).get_xattr("version");
-        let reply = match block_on(self.pool.read(&object(index), op)) {
-            Ok(reply) => reply,
+        let whole = Fetch::read(0, VERSION_BYTES_MAX + 8).and(Fetch::get_xattr("version"));
+        let ((data, version), _) = match block_on(self.pool.fetch(&object(index), whole)) {
+            Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::NotFound && oldest == 0 => return,
             Err(error) => panic!("read of {index}, at least version {oldest}: {error}"),
         };
         let newest = track.issued.load(Ordering::SeqCst);
-        let [ReadOutput::Data(data), ReadOutput::Xattr(version)] = &reply.outputs[..] else {
-            panic!("{:?}", reply.outputs)
-        };
-        let version: u64 = std::str::from_utf8(version).unwrap().parse().unwrap();
+        let version: u64 = std::str::from_utf8(&version).unwrap().parse().unwrap();
         assert!((oldest..=newest).contains(&version), "{index}: {version} is not in {oldest}..={newest}");
-        assert!(*data == content(index, version), "{index}: wrong bytes in version {version}");
+        assert!(data == content(index, version), "{index}: wrong bytes in version {version}");
         let took = began.elapsed();
         self.note(|phase| {
             phase.reads += 1;

@@ -1,7 +1,7 @@
 //! `kill -9` of the real program under parallel load: every acknowledged operation is there.
 
 use crate::support::Home;
-use benthic_core::{ErrorKind, ObjectId, Pool, ReadOutput, Store, WriteOp};
+use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
 use futures::executor::block_on;
 use std::io::{BufRead, BufReader, Read};
@@ -233,17 +233,15 @@ fn write(number: u64) -> WriteOp {
 
 /// The number that a writer's object holds, everywhere the same: no operation is torn.
 fn read(pool: &dyn Pool, writer: u64) -> u64 {
-    let op = benthic_core::ReadOp::new().get_xattr("number").read(0, 1 << 20).omap_get(["number"]);
-    let reply = match block_on(pool.read(&object(writer), op)) {
+    let whole = Fetch::get_xattr("number").and(Fetch::read(0, 1 << 20)).and(Fetch::omap_get(["number"]));
+    let (((number, data), page), _) = match block_on(pool.fetch(&object(writer), whole)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return 0,
-        reply => reply.unwrap(),
+        found => found.unwrap(),
     };
-    let ReadOutput::Xattr(number) = &reply.outputs[0] else { panic!("no attribute") };
     let number = u64::from_le_bytes(number.as_ref().try_into().unwrap());
     let len = if number.is_multiple_of(16) { 90_000 } else { 600 };
     let expected: Vec<u8> = number.to_le_bytes().into_iter().cycle().take(len).collect();
-    assert!(reply.outputs[1] == ReadOutput::Data(expected.into()), "writer {writer}: data of {number}");
-    let ReadOutput::Omap(page) = &reply.outputs[2] else { panic!("no omap") };
+    assert!(data == expected, "writer {writer}: data of {number}");
     assert_eq!(page.entries, [("number".into(), number.to_le_bytes().to_vec().into())]);
     number
 }

@@ -9,7 +9,7 @@
 #[path = "../../../benthic-fragment/tests/common/mod.rs"]
 mod common;
 
-use benthic_core::{ClassCall, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, Store};
+use benthic_core::{ClassCall, ErrorKind, Fetch, ObjectId, Pool, Result, Stopwatch, Store, SystemClock};
 use benthic_fragment::fragment::{Envelope, Ranges, Reply, Status, encode, run};
 use benthic_rados::{Options, RadosStore};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use prost::Message;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const OBJECTS: usize = 16;
 
@@ -83,13 +83,8 @@ impl Ranges for Away<'_> {
     }
 
     fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let op = ranges.iter().fold(ReadOp::new(), |op, range| op.read(range.start, range.end - range.start));
-        let reply = block_on(self.pool.read(&object(0), op))?;
-        let data = |output| match output {
-            ReadOutput::Data(data) => data,
-            _ => Bytes::new(),
-        };
-        Ok(reply.outputs.into_iter().map(data).collect())
+        let reads = ranges.iter().map(|range| Fetch::read(range.start, range.end - range.start));
+        block_on(self.pool.fetch(&object(0), Fetch::all(reads))).map(|(data, _)| data)
     }
 
     fn go_on(&mut self) -> Result<()> {
@@ -113,9 +108,9 @@ fn plans() -> Vec<(&'static str, Envelope)> {
 }
 
 fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
-    let start = Instant::now();
+    let time = Stopwatch::start(&SystemClock);
     let result = work();
-    (start.elapsed(), result)
+    (time.elapsed(), result)
 }
 
 fn first(pool: &Arc<dyn Pool>) {
@@ -217,7 +212,7 @@ fn memory(pool: &Arc<dyn Pool>, pid: &str, callers: usize, calls: usize) {
         // Resets the peak.
         std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
         let before = status_mib(pid, "VmRSS:");
-        let (mut reserved, mut busy, start) = (0, 0, Instant::now());
+        let (mut reserved, mut busy, time) = (0, 0, Stopwatch::start(&SystemClock));
         for _ in 0..calls {
             let replies =
                 block_on(join_all((0..callers).map(|index| push(pool, index % OBJECTS, bytes.clone()))));
@@ -231,7 +226,7 @@ fn memory(pool: &Arc<dyn Pool>, pid: &str, callers: usize, calls: usize) {
                 reserved = reserved.max(reply.reserved_bytes_max);
             }
         }
-        let per_call_us = start.elapsed().as_micros() as u64 / (calls * callers) as u64;
+        let per_call_us = time.elapsed().as_micros() as u64 / (calls * callers) as u64;
         println!(
             "{name:32} callers={callers} busy={busy} rss_before_mib={before} peak_mib={} rss_after_mib={} pool_peak_kib={} per_call_us={per_call_us}",
             status_mib(pid, "VmHWM:"),

@@ -135,7 +135,9 @@ impl Drop for Connection {
 /// Hands replies to those who wait until the connection ends; says how it ended.
 fn receive(reader: &mut impl Read, waiting: &Mutex<Waiting>) -> Lost {
     loop {
-        let Ok(Ok((id, reply))) = read_frame(reader).map(parse::<Reply>) else { return Lost::Unknown };
+        let Ok(Ok((id, reply))) = read_frame(reader).map(|frame| parse::<Reply>(&frame)) else {
+            return Lost::Unknown;
+        };
         if reply == (Reply::Goodbye {}) {
             return Lost::NotDone;
         }

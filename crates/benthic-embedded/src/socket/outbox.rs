@@ -20,11 +20,11 @@ struct Shared<T> {
     stream: UnixStream,
     /// What of the stream ends when it takes no more.
     ends: Shutdown,
-    state: Mutex<State<T>>,
+    queue: Mutex<OutboxQueue<T>>,
     wake: Condvar,
 }
 
-struct State<T> {
+struct OutboxQueue<T> {
     /// Frames, and how many bytes of each are written.
     frames: VecDeque<(Vec<u8>, usize, T)>,
     /// The thread writes a frame that it took out.
@@ -43,8 +43,8 @@ impl<T: Send + 'static> Outbox<T> {
         ends: Shutdown,
         thread_name: &str,
     ) -> io::Result<(Outbox<T>, JoinHandle<()>)> {
-        let state = State { frames: VecDeque::new(), writing: false, closed: false, broken: false };
-        let shared = Arc::new(Shared { stream, ends, state: Mutex::new(state), wake: Condvar::new() });
+        let queue = OutboxQueue { frames: VecDeque::new(), writing: false, closed: false, broken: false };
+        let shared = Arc::new(Shared { stream, ends, queue: Mutex::new(queue), wake: Condvar::new() });
         let writing = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name(thread_name.to_owned()).spawn(move || writing.run())?;
         Ok((Outbox { shared }, thread))
@@ -52,56 +52,56 @@ impl<T: Send + 'static> Outbox<T> {
 
     /// Sends a frame behind all that were sent before. What a broken stream does not take is dropped.
     pub fn send(&self, frame: Vec<u8>, keep: T) {
-        let mut state = self.shared.state.lock();
-        if state.broken {
+        let mut queue = self.shared.queue.lock();
+        if queue.broken {
             return;
         }
         let mut written = 0;
-        if state.frames.is_empty() && !state.writing {
+        if queue.frames.is_empty() && !queue.writing {
             match send(&self.shared.stream, &frame, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(sent) if sent == frame.len() => return,
                 Ok(sent) => written = sent,
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => return self.shared.break_off(&mut state),
+                Err(_) => return self.shared.break_off(&mut queue),
             }
         }
-        state.frames.push_back((frame, written, keep));
+        queue.frames.push_back((frame, written, keep));
         self.shared.wake.notify_one();
     }
 }
 
 impl<T> Drop for Outbox<T> {
     fn drop(&mut self) {
-        self.shared.state.lock().closed = true;
+        self.shared.queue.lock().closed = true;
         self.shared.wake.notify_one();
     }
 }
 
 impl<T> Shared<T> {
     fn run(&self) {
-        let mut state = self.state.lock();
+        let mut queue = self.queue.lock();
         loop {
-            if let Some((frame, written, keep)) = state.frames.pop_front() {
-                state.writing = true;
-                drop(state);
+            if let Some((frame, written, keep)) = queue.frames.pop_front() {
+                queue.writing = true;
+                drop(queue);
                 let outcome = (&self.stream).write_all(&frame[written..]);
                 drop(keep);
-                state = self.state.lock();
-                state.writing = false;
+                queue = self.queue.lock();
+                queue.writing = false;
                 if outcome.is_err() {
-                    self.break_off(&mut state);
+                    self.break_off(&mut queue);
                 }
-            } else if state.closed || state.broken {
+            } else if queue.closed || queue.broken {
                 return;
             } else {
-                self.wake.wait(&mut state);
+                self.wake.wait(&mut queue);
             }
         }
     }
 
-    fn break_off(&self, state: &mut State<T>) {
-        state.broken = true;
-        state.frames.clear();
+    fn break_off(&self, queue: &mut OutboxQueue<T>) {
+        queue.broken = true;
+        queue.frames.clear();
         self.wake.notify_one();
         let _ = self.stream.shutdown(self.ends);
     }

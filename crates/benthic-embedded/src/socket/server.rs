@@ -291,7 +291,7 @@ fn read_requests(
             outcome => outcome?,
         };
         let frame_bytes = request.len() as u64;
-        let (id, request) = parse::<Request>(request)
+        let (id, request) = parse::<Request>(&request)
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a request cannot be decoded"))?;
         let reply_bytes = request.reply_bytes().min(limits::OPERATION_BYTES_MAX);
         let share = in_flight.add(frame_bytes + reply_bytes);

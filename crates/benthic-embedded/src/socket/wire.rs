@@ -1,14 +1,16 @@
 //! Requests and replies on the socket, and how they are encoded.
 
 use super::FRAME_BYTES_MAX;
-use crate::codec::{Decoded, Decoder, Encode, Malformed};
+use benthic_core::codec::{Decoded, Decoder, Encode, Wire};
+use benthic_core::error::ERROR_TABLE;
 use benthic_core::{
-    ClassCall, ClassInfo, Compare, Damage, Durability, Error, ErrorKind, Finding, FsckReport, Guard,
-    ListPage, ListRequest, ListToken, MethodInfo, Namespaces, ObjectId, OmapPage, ReadOp, ReadOutput,
-    ReadReply, ReadStep, Result, ScrubPage, Stat, WriteOp, WriteReply, WriteStep,
+    ClassCall, ClassInfo, Durability, Error, ErrorKind, FsckReport, ListPage, ListRequest, ListToken,
+    ObjectId, ReadOp, ReadReply, ReadStep, Reason, Result, ScrubPage, WriteOp, WriteReply, wire_enum,
 };
 use bytes::Bytes;
-use std::collections::BTreeMap;
+
+/// Marks a number in [`Reply::Failed`] as that of a reason.
+const REASON_BIT: u8 = 0x80;
 
 /// What a process asks of the owner.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +61,7 @@ pub(crate) enum Reply {
         page: ScrubPage,
     },
     Failed {
+        /// The kind of the error; or, with [`REASON_BIT`], its reason, which has one kind.
         kind: u8,
         op: String,
         message: String,
@@ -90,7 +93,8 @@ impl Reply {
             let op = error.op().to_owned();
             let text = error.to_string();
             let message = text.strip_prefix(&format!("{op}: ")).unwrap_or(&text).to_owned();
-            Reply::Failed { kind: error.kind() as u8, op, message }
+            let kind = error.reason().map_or(error.kind() as u8, |reason| REASON_BIT | reason as u8);
+            Reply::Failed { kind, op, message }
         })
     }
 
@@ -100,12 +104,60 @@ impl Reply {
 
     pub fn into_result(self) -> Result<Reply> {
         let Reply::Failed { kind, op, message } = self else { return Ok(self) };
-        let row = benthic_core::error::ERROR_TABLE.get(usize::from(kind));
-        let error = Error::new(row.map_or(ErrorKind::Internal, |row| row.kind), message);
+        let index = usize::from(kind & !REASON_BIT);
+        let reason = Reason::ALL.get(index).filter(|_| kind & REASON_BIT != 0);
+        let row = ERROR_TABLE.get(usize::from(kind));
+        let error = match reason {
+            Some(reason) => Error::because(*reason, message),
+            None => Error::new(row.map_or(ErrorKind::Internal, |row| row.kind), message),
+        };
         Err(match ["read", "write", "exec", "list"].into_iter().find(|known| **known == op) {
             Some(op) => error.with_op(op),
             None => error,
         })
+    }
+}
+
+/// The payload of one variant of [`Reply`], which is the type of the result of a request.
+pub(crate) trait Payload: Sized + 'static {
+    fn into_reply(self) -> Reply;
+    /// `None` for another variant.
+    fn of(reply: Reply) -> Option<Self>;
+}
+
+macro_rules! payloads {
+    ($($type:ty: $variant:ident { $field:ident })*) => {$(
+        impl Payload for $type {
+            fn into_reply(self) -> Reply {
+                Reply::$variant { $field: self }
+            }
+
+            fn of(reply: Reply) -> Option<Self> {
+                if let Reply::$variant { $field } = reply { Some($field) } else { None }
+            }
+        }
+    )*};
+}
+
+payloads! {
+    Vec<String>: Pools { names }
+    u32: Pool { id }
+    Vec<ClassInfo>: Classes { classes }
+    FsckReport: Fsck { report }
+    ReadReply: Read { reply }
+    WriteReply: Write { reply }
+    Bytes: Exec { output }
+    ListPage: List { page }
+    ScrubPage: Scrub { page }
+}
+
+impl Payload for () {
+    fn into_reply(self) -> Reply {
+        Reply::Done {}
+    }
+
+    fn of(reply: Reply) -> Option<()> {
+        matches!(reply, Reply::Done {}).then_some(())
     }
 }
 
@@ -123,89 +175,11 @@ pub(crate) fn frame(id: u64, message: &impl Wire) -> Option<Vec<u8>> {
 }
 
 /// The number of the request and the message of a frame.
-pub(crate) fn parse<T: Wire>(frame: Bytes) -> Decoded<(u64, T)> {
-    let mut input = Decoder::new(frame);
+pub(crate) fn parse<T: Wire>(frame: &Bytes) -> Decoded<(u64, T)> {
+    let mut input = Decoder::sharing(frame);
     let parsed = (input.u64()?, T::get(&mut input)?);
     input.end()?;
     Ok(parsed)
-}
-
-pub(crate) trait Wire: Sized {
-    fn put(&self, out: &mut Vec<u8>);
-    fn get(input: &mut Decoder) -> Decoded<Self>;
-}
-
-macro_rules! wire_number {
-    ($($type:ty: $put:ident $get:ident),*) => {$(
-        impl Wire for $type {
-            fn put(&self, out: &mut Vec<u8>) {
-                out.$put(*self);
-            }
-
-            fn get(input: &mut Decoder) -> Decoded<Self> {
-                input.$get()
-            }
-        }
-    )*};
-}
-
-macro_rules! wire_struct {
-    ($($type:ident { $($field:ident),* })*) => {$(
-        impl Wire for $type {
-            fn put(&self, out: &mut Vec<u8>) {
-                $(self.$field.put(out);)*
-            }
-
-            fn get(input: &mut Decoder) -> Decoded<Self> {
-                Ok($type { $($field: Wire::get(input)?),* })
-            }
-        }
-    )*};
-}
-
-macro_rules! wire_enum {
-    ($($type:ident { $($tag:literal $variant:ident { $($field:tt: $bind:ident),* })* })*) => {$(
-        impl Wire for $type {
-            fn put(&self, out: &mut Vec<u8>) {
-                match self {
-                    $($type::$variant { $($field: $bind),* } => {
-                        out.put_u8($tag);
-                        $($bind.put(out);)*
-                    })*
-                }
-            }
-
-            fn get(input: &mut Decoder) -> Decoded<Self> {
-                match input.u8()? {
-                    $($tag => {
-                        $(let $bind = Wire::get(input)?;)*
-                        Ok($type::$variant { $($field: $bind),* })
-                    })*
-                    _ => Err(Malformed),
-                }
-            }
-        }
-    )*};
-}
-
-wire_number! { u8: put_u8 u8, u32: put_u32 u32, u64: put_u64 u64 }
-
-wire_struct! {
-    ClassCall { class, method, input }
-    ClassInfo { name, version, build, summary, methods }
-    MethodInfo { name, reads, writes, result_xattr, summary, input, output, examples }
-    Damage { object, offset_bytes, message }
-    Finding { object, message }
-    FsckReport { pools, objects, data_bytes, disk_bytes, findings }
-    ListRequest { namespaces, prefix, after, objects_max }
-    ListPage { objects, next }
-    OmapPage { entries, more }
-    ReadOp { guards, steps }
-    ReadReply { version, outputs }
-    ScrubPage { objects, bytes, damage, next }
-    Stat { size_bytes, modified_unix_ns }
-    WriteOp { guards, steps, durability }
-    WriteReply { version }
 }
 
 wire_enum! {
@@ -236,157 +210,6 @@ wire_enum! {
         10 Scrub { page: page }
         11 Failed { kind: kind, op: op, message: message }
         12 Goodbye {}
-    }
-    Compare { 1 Eq {} 2 Ne {} 3 Gt {} 4 Ge {} 5 Lt {} 6 Le {} }
-    Durability { 1 Durable {} 2 Buffered {} }
-    Guard {
-        1 Exists {}
-        2 Version { 0: version }
-        3 Xattr { name: name, compare: compare, value: value }
-        4 Omap { key: key, value: value }
-    }
-    Namespaces { 1 One { 0: namespace } 2 All {} }
-    ReadStep {
-        1 Read { offset_bytes: offset_bytes, len_bytes: len_bytes }
-        2 Stat {}
-        3 GetXattr { name: name }
-        4 ListXattrs {}
-        5 OmapGet { keys: keys }
-        6 OmapRange { after: after, prefix: prefix, entries_max: entries_max }
-        7 Exec { 0: call }
-    }
-    WriteStep {
-        1 Create { exclusive: exclusive }
-        2 Write { offset_bytes: offset_bytes, data: data }
-        3 WriteFull { data: data }
-        4 Append { data: data }
-        5 Truncate { size_bytes: size_bytes }
-        6 Zero { offset_bytes: offset_bytes, len_bytes: len_bytes }
-        7 Remove {}
-        8 SetXattr { name: name, value: value }
-        9 RemoveXattr { name: name }
-        10 OmapSet { entries: entries }
-        11 OmapRemove { keys: keys }
-        12 OmapClear {}
-        13 Exec { 0: call }
-    }
-    ReadOutput {
-        1 Data { 0: data }
-        2 Stat { 0: stat }
-        3 Xattr { 0: value }
-        4 Xattrs { 0: xattrs }
-        5 Omap { 0: page }
-        6 Exec { 0: output }
-    }
-}
-
-impl Wire for bool {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.put_u8((*self).into());
-    }
-
-    fn get(input: &mut Decoder) -> Decoded<Self> {
-        input.bool()
-    }
-}
-
-impl Wire for usize {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.put_u64(*self as u64);
-    }
-
-    fn get(input: &mut Decoder) -> Decoded<Self> {
-        usize::try_from(input.u64()?).map_err(|_| Malformed)
-    }
-}
-
-impl Wire for Bytes {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.put_bytes(self);
-    }
-
-    fn get(input: &mut Decoder) -> Decoded<Self> {
-        input.bytes()
-    }
-}
-
-impl Wire for String {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.put_bytes(self.as_bytes());
-    }
-
-    fn get(input: &mut Decoder) -> Decoded<Self> {
-        input.string()
-    }
-}
-
-impl Wire for ListToken {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.0.put(out);
-    }
-
-    fn get(input: &mut Decoder) -> Decoded<Self> {
-        Ok(ListToken(input.bytes()?))
-    }
-}
-
-impl Wire for ObjectId {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.put_bytes(self.namespace().as_bytes());
-        out.put_bytes(self.name().as_bytes());
-    }
-
-    fn get(input: &mut Decoder) -> Decoded<Self> {
-        ObjectId::in_namespace(input.string()?, input.string()?).map_err(|_| Malformed)
-    }
-}
-
-impl<T: Wire> Wire for Option<T> {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.is_some().put(out);
-        if let Some(value) = self {
-            value.put(out);
-        }
-    }
-
-    fn get(input: &mut Decoder) -> Decoded<Self> {
-        if input.bool()? { T::get(input).map(Some) } else { Ok(None) }
-    }
-}
-
-impl<A: Wire, B: Wire> Wire for (A, B) {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.0.put(out);
-        self.1.put(out);
-    }
-
-    fn get(input: &mut Decoder) -> Decoded<Self> {
-        Ok((A::get(input)?, B::get(input)?))
-    }
-}
-
-impl<T: Wire> Wire for Vec<T> {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.put_len(self.len());
-        self.iter().for_each(|item| item.put(out));
-    }
-
-    fn get(input: &mut Decoder) -> Decoded<Self> {
-        (0..input.len(1)?).map(|_| T::get(input)).collect()
-    }
-}
-
-impl<K: Wire + Ord, V: Wire> Wire for BTreeMap<K, V> {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.put_len(self.len());
-        for (key, value) in self {
-            key.put(out);
-            value.put(out);
-        }
-    }
-
-    fn get(input: &mut Decoder) -> Decoded<Self> {
-        (0..input.len(2)?).map(|_| Ok((K::get(input)?, V::get(input)?))).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Scrub, which verifies what objects hold, and fsck, which verifies how the store holds together.
 
-use super::disk::Source;
+use super::data::Source;
 use super::engine::{Engine, PoolEntry};
 use super::keys::{self, BLOCK_BYTES, Chunk, Data, Extent, Onode};
 use super::kv_files;
@@ -249,7 +249,7 @@ impl<'a> Fsck<'a> {
             None if removed.contains(&pool) => id.to_string(),
             None => return false,
         };
-        let Ok(onode) = Onode::decode(value) else {
+        let Ok(onode) = Onode::decode(&value) else {
             self.find(
                 Some(&address),
                 "the object's metadata cannot be decoded; the object is lost".to_owned(),
@@ -285,7 +285,7 @@ impl<'a> Fsck<'a> {
                 format!("there is data behind the object's end offset_bytes={offset_bytes}"),
             );
         }
-        let Ok(chunk) = Chunk::decode(value) else {
+        let Ok(chunk) = Chunk::decode(&value) else {
             let message =
                 format!("the map of extents cannot be decoded; data is lost offset_bytes={offset_bytes}");
             self.find(Some(&address), message);

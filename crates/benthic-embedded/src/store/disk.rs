@@ -1,36 +1,15 @@
 //! What is on the disk: key-value store, data file and the map of used blocks; and reading objects from it.
 
 use super::alloc::Allocator;
-use super::data::DataFile;
+use super::data::{DataFile, Source};
 use super::keys::{self, BLOCK_BYTES, CHUNK_BYTES, Chunk, Data, Extent, Onode, data_crc};
-use super::known::Known;
 use super::kv::{Kv, malformed};
+use super::object_cache::ObjectCacheEntry;
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
-
-/// A read of more is worth a thread of its own, even from memory.
-const MEMORY_BYTES_MAX: u64 = 256 * 1024;
-
-/// Where the bytes of a read may come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// From the system's cache, and not many: else the read is `Busy`.
-    Memory,
-    Disk,
-}
-
-impl Source {
-    /// Whether so many bytes may come from here.
-    pub fn check(self, len_bytes: u64) -> Result<()> {
-        if self == Source::Memory && len_bytes > MEMORY_BYTES_MAX {
-            return Err(Error::new(ErrorKind::Busy, "so much takes a while"));
-        }
-        Ok(())
-    }
-}
 
 pub(crate) struct Disk {
     pub kv: Kv,
@@ -43,12 +22,14 @@ pub(crate) struct Disk {
 impl Disk {
     pub fn onode(&self, pool: u32, id: &ObjectId) -> Result<Option<Onode>> {
         let value = self.kv.get(&keys::onode(pool, id))?;
-        value.map(|value| Onode::decode(value).map_err(|_| malformed("the object's metadata"))).transpose()
+        value.map(|value| Onode::decode(&value).map_err(|_| malformed("the object's metadata"))).transpose()
     }
 
     /// The chunks of an object with an index in `first..=last` that are there.
     pub fn chunks(&self, oid: u64, first: u32, last: u32) -> Result<BTreeMap<u32, Chunk>> {
-        let decode = |value| Chunk::decode(value).map_err(|_| malformed("the object's map of extents"));
+        let decode =
+            |value: Bytes| Chunk::decode(&value).map_err(|_| malformed("the object's map of extents"));
+        assert!(first <= last, "a range of chunks has a chunk");
         let mut chunks = BTreeMap::new();
         if last - first < 2 {
             for index in first..=last {
@@ -75,14 +56,14 @@ impl Disk {
         oid: u64,
         first: u32,
         last: u32,
-        known: Option<&Known>,
+        cached: Option<&ObjectCacheEntry>,
     ) -> Result<BTreeMap<u32, Chunk>> {
-        if let Some(chunks) = known.and_then(|known| known.chunks(oid, first, last)) {
+        if let Some(chunks) = cached.and_then(|cached| cached.chunks(oid, first, last)) {
             return Ok(chunks);
         }
         let chunks = self.chunks(oid, first, last)?;
-        if let Some(known) = known {
-            known.learn_chunks(oid, &chunks);
+        if let Some(cached) = cached {
+            cached.insert_chunks(oid, &chunks);
         }
         Ok(chunks)
     }
@@ -92,14 +73,14 @@ impl Disk {
         self.read_with(onode, offset_bytes, len_bytes, source, None)
     }
 
-    /// As [`Disk::read`]; looks up only the chunks that are not known, and makes them known.
+    /// As [`Disk::read`]; reads chunks from the cache entry, and adds those that it looked up.
     pub fn read_with(
         &self,
         onode: &Onode,
         offset_bytes: u64,
         len_bytes: u64,
         source: Source,
-        known: Option<&Known>,
+        cached: Option<&ObjectCacheEntry>,
     ) -> Result<Bytes> {
         let len_bytes = len_bytes.min(onode.size_bytes.saturating_sub(offset_bytes));
         if len_bytes == 0 {
@@ -120,7 +101,7 @@ impl Disk {
             Data::Chunks => {
                 let (first, last) =
                     ((offset_bytes / CHUNK_BYTES) as u32, ((end_bytes - 1) / CHUNK_BYTES) as u32);
-                let chunks = self.chunks_with(onode.oid, first, last, known)?;
+                let chunks = self.chunks_with(onode.oid, first, last, cached)?;
                 if source == Source::Disk
                     && let Some(run) = one_run(&chunks, offset_bytes, len_bytes)
                     && let Some(buffer) = self.data.read_whole(run)
@@ -137,6 +118,7 @@ impl Disk {
                 }
             }
         }
+        assert_eq!(buffer.len() as u64, len_bytes, "a read gives what there is of the range");
         Ok(Bytes::from(buffer))
     }
 
@@ -150,6 +132,8 @@ impl Disk {
         target: &mut [u8],
         source: Source,
     ) -> Result<()> {
+        assert!(base_bytes.is_multiple_of(CHUNK_BYTES), "a chunk starts at a multiple of its length");
+        assert!(from_bytes + target.len() as u64 <= CHUNK_BYTES, "a read of a chunk ends with the chunk");
         let read = |logical, offset_bytes, crc, buffer: &mut [u8]| {
             self.read_verified(oid, logical, offset_bytes, crc, buffer, source)
         };

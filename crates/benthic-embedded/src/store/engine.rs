@@ -1,15 +1,16 @@
 //! The engine: opens and recovers a store, and runs operations on it.
 
 use super::alloc::Allocator;
+use super::cleaner::{self, Cleaner};
 use super::commit::{Arriving, Commit, Done};
-use super::data::DataFile;
+use super::data::{DataFile, Source};
 use super::dir::Dir;
-use super::disk::{Disk, Source};
+use super::disk::Disk;
 use super::keys::{self, BLOCK_BYTES, Extent};
-use super::known::Known;
 use super::kv::{Kv, malformed};
 use super::log::Log;
 use super::object::{Object, Prepared};
+use super::object_cache::ObjectCacheEntry;
 use super::record::Record;
 use super::space::release_reserve;
 use crate::execute::{self, Methods};
@@ -17,8 +18,8 @@ use crate::listing::{self, Lister};
 use crate::memory::no_such_pool;
 use crate::{Options, listing::decode_token};
 use benthic_core::{
-    ClassCall, ClassInfo, Durability, Error, ErrorKind, ListPage, ListRequest, ObjectAddress, ObjectId,
-    ReadOp, ReadOutput, ReadReply, ReadStep, Result, WriteOp, WriteReply, WriteStep, names,
+    ClassCall, ClassInfo, Durability, Error, ErrorKind, ExecOp, ListPage, ListRequest, ObjectAddress,
+    ObjectId, ReadOp, ReadReply, ReadStep, Result, WriteOp, WriteReply, WriteStep, names,
 };
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -32,7 +33,8 @@ use std::thread::JoinHandle;
 const AT_ONCE_STEPS_MAX: usize = 8;
 /// And so is a step that looks up more keys of an omap; a range may pass over any number of removed ones.
 const AT_ONCE_KEYS_MAX: usize = 8;
-/// Locks that objects share by hash: so many that objects in use seldom push each other out of what is known.
+/// Locks that objects share by hash. Each guards one cache entry, so there are enough that objects in use seldom evict each
+/// other.
 const OBJECT_LOCKS: usize = 8_192;
 
 pub(crate) struct Engine {
@@ -43,9 +45,9 @@ pub(crate) struct Engine {
     pub(super) pools: RwLock<BTreeMap<u32, Arc<PoolEntry>>>,
     /// Held while pools are made and removed.
     admin: Mutex<()>,
-    object_locks: Vec<RwLock<Known>>,
+    object_locks: Vec<RwLock<ObjectCacheEntry>>,
     hasher: RandomState,
-    pub(super) cleaner: super::clean::Cleaner,
+    cleaner: Arc<Cleaner>,
     /// The committer and the cleaner.
     threads: Mutex<[Option<JoinHandle<()>>; 2]>,
     closed: AtomicBool,
@@ -85,6 +87,7 @@ impl Engine {
         let disk = Arc::new(Disk { kv, data, allocator: Mutex::new(allocator), next_id: next_id.into() });
         let commit = Commit::new(Arc::clone(&disk), &dir.log(), log, next_lsn, meta.applied_lsn, &options)?;
         let commit = Arc::new(commit);
+        let cleaner = Arc::new(Cleaner::new(Arc::clone(&disk), Arc::clone(&commit)));
         let engine = Arc::new(Engine {
             dir,
             disk,
@@ -98,14 +101,14 @@ impl Engine {
             admin: Mutex::new(()),
             object_locks: (0..OBJECT_LOCKS).map(|_| RwLock::default()).collect(),
             hasher: RandomState::new(),
-            cleaner: super::clean::Cleaner::default(),
+            cleaner: Arc::clone(&cleaner),
             threads: Mutex::default(),
             closed: AtomicBool::new(false),
         });
-        let cleaning = Arc::downgrade(&engine);
+        let cleaning = Arc::downgrade(&cleaner);
         *engine.threads.lock() = [
             Some(spawn("benthic-commit", move || commit.run())?),
-            Some(spawn("benthic-clean", move || super::clean::run(&cleaning))?),
+            Some(spawn("benthic-clean", move || cleaner::run(&cleaning))?),
         ];
         Ok(engine)
     }
@@ -177,7 +180,8 @@ impl Engine {
         let changes = vec![(keys::pool(name).into(), number.clone()), (keys::LAST_POOL.into(), number)];
         self.submit_and_wait(Prepared::keys(&self.disk, changes, Vec::new()))?;
         let entry = PoolEntry { id, name: name.to_owned(), removed: RwLock::new(false) };
-        self.pools.write().insert(id, Arc::new(entry));
+        let replaced = self.pools.write().insert(id, Arc::new(entry));
+        assert!(replaced.is_none(), "a pool has a number of its own");
         Ok(())
     }
 
@@ -186,12 +190,14 @@ impl Engine {
         let id = self.open_pool(name)?;
         let entry = self.pool(id)?;
         let mut removed = entry.removed.write();
+        assert!(!*removed, "a pool is removed once");
         let changes =
             vec![(keys::pool(name).into(), None), (keys::removed_pool(id).into(), Some(Bytes::new()))];
         let prepared = Prepared { frees: true, ..Prepared::keys(&self.disk, changes, Vec::new()) };
         self.submit_and_wait(prepared)?;
         *removed = true;
-        self.pools.write().remove(&id);
+        let entry = self.pools.write().remove(&id);
+        assert!(entry.is_some(), "the pool was there until now");
         self.cleaner.wake();
         Ok(())
     }
@@ -225,8 +231,8 @@ impl Engine {
     pub fn read(&self, pool: u32, id: &ObjectId, op: &ReadOp, done: Done<ReadReply>) {
         let reply = self.pool(pool).and_then(|pool| {
             let _pool = pool.guard()?;
-            let known = self.object_lock(pool.id, id).read();
-            self.read_now(pool.id, id, op, Source::Disk, &known)
+            let cached = self.object_lock(pool.id, id).read();
+            self.read_now(pool.id, id, op, Source::Disk, &cached)
         });
         self.answer(pool, id, reply, done);
     }
@@ -244,8 +250,8 @@ impl Engine {
         }
         let entry = self.pool(pool).ok()?;
         let _pool = entry.removed.try_read().filter(|removed| !**removed)?;
-        let known = self.object_lock(pool, id).try_read()?;
-        let reply = self.read_now(pool, id, op, Source::Memory, &known);
+        let cached = self.object_lock(pool, id).try_read()?;
+        let reply = self.read_now(pool, id, op, Source::Memory, &cached);
         (!reply.as_ref().is_err_and(|error| error.kind() == ErrorKind::Busy)).then_some(reply)
     }
 
@@ -253,7 +259,7 @@ impl Engine {
     pub fn answer(&self, pool: u32, id: &ObjectId, reply: Result<ReadReply>, done: Done<ReadReply>) {
         match reply {
             Err(error) => {
-                let error = error.with_op("read").with("object", self.address(pool, id));
+                let error = error.with("object", self.address(pool, id));
                 self.commit.when_all_durable(move || done(Err(error)));
             }
             Ok(reply) => self.commit.when_durable(
@@ -272,15 +278,15 @@ impl Engine {
         id: &ObjectId,
         op: &ReadOp,
         source: Source,
-        known: &Known,
+        cached: &ObjectCacheEntry,
     ) -> Result<ReadReply> {
         op.check()?;
-        let before = match known.onode(pool, id) {
+        let before = match cached.onode(pool, id) {
             Some(onode) => Some(onode),
-            None => self.disk.onode(pool, id)?.inspect(|onode| known.learn(pool, id, onode)),
+            None => self.disk.onode(pool, id)?.inspect(|onode| cached.insert(pool, id, onode)),
         };
         let object = Object::new(&self.disk, Vec::new(), before, self.methods.clock.unix_ns(), source);
-        let mut object = object.with_known(known);
+        let mut object = object.with_cache(cached);
         execute::read(&mut object, op, &self.methods)
     }
 
@@ -301,18 +307,17 @@ impl Engine {
     ) {
         let pool = match self.pool(pool) {
             Ok(pool) => pool,
-            Err(error) => return done(Err(error.with_op("write").with("object", id))),
+            Err(error) => return done(Err(error.with("object", id))),
         };
         let (entry, object) = (Arc::clone(&pool), id.clone());
         let done: Done<WriteReply> = Box::new(move |outcome| {
-            let address = |error: Error| error.with_op("write").with("object", entry.address(object));
-            done(outcome.map_err(address))
+            done(outcome.map_err(|error| error.with("object", entry.address(object))))
         });
         self.commit.wait_for_cleaner();
         // Both are held until the operation is applied: whoever holds them next finds what it left.
         let removed = pool.removed.read();
-        let mut known = self.object_lock(pool.id, id).write();
-        known.forget();
+        let mut cached = self.object_lock(pool.id, id).write();
+        cached.clear();
         match self.prepare(&pool, *removed, id, op) {
             Err(error) => self.commit.when_all_durable(move || done(Err(error))),
             Ok((None, version)) => self.commit.when_durable(
@@ -328,7 +333,7 @@ impl Engine {
                 if leaves_garbage || self.commit.log_is_long() {
                     self.cleaner.wake();
                 }
-                drop((removed, known));
+                drop((removed, cached));
                 if lead {
                     self.commit.lead();
                 }
@@ -361,19 +366,15 @@ impl Engine {
     }
 
     pub fn exec(&self, pool: u32, id: &ObjectId, call: ClassCall, done: Done<Bytes>) {
-        match self.methods.writes(&call) {
-            Err(error) => done(Err(error.with_op("exec").with("object", self.address(pool, id)))),
-            Ok(true) => {
-                let op = WriteOp { steps: vec![call.into()], ..WriteOp::new() };
+        match self.methods.exec_op(call) {
+            Err(error) => done(Err(error.with("object", self.address(pool, id)))),
+            Ok(ExecOp::Write(op)) => {
                 let done = Box::new(move |outcome: Result<_>| done(outcome.map(|_| Bytes::new())));
                 self.write(pool, id, &op, None, done);
             }
-            Ok(false) => {
-                let op = ReadOp { steps: vec![call.into()], ..ReadOp::new() };
-                let output = |reply: ReadReply| match reply.outputs.into_iter().next() {
-                    Some(ReadOutput::Exec(output)) => Ok(output),
-                    _ => Err(Error::new(ErrorKind::Internal, "exec gave no output")),
-                };
+            Ok(ExecOp::Read(fetch)) => {
+                let (op, outputs) = fetch.into_parts();
+                let output = |reply| outputs.of(reply).map(|(output, _)| output);
                 self.read(pool, id, &op, Box::new(move |outcome| done(outcome.and_then(output))));
             }
         }
@@ -395,7 +396,7 @@ impl Engine {
             let id = entry.and_then(|(key, _)| {
                 listing::decode(&key[keys::ONODE_ID_AT..]).ok_or_else(|| malformed("the name of an object"))
             });
-            if !lister.push(id.map_err(|error| error.with_op("list"))?) {
+            if !lister.push(id?) {
                 break;
             }
         }
@@ -406,7 +407,7 @@ impl Engine {
         self.commit.flush(done);
     }
 
-    pub(super) fn object_lock(&self, pool: u32, id: &ObjectId) -> &RwLock<Known> {
+    pub(super) fn object_lock(&self, pool: u32, id: &ObjectId) -> &RwLock<ObjectCacheEntry> {
         &self.object_locks[self.hasher.hash_one((pool, id)) as usize % OBJECT_LOCKS]
     }
 }
@@ -470,10 +471,10 @@ impl<'a> Replay<'a> {
 
     pub(super) fn record(&mut self, record: Bytes) -> Result<()> {
         let Record { next_id, changes, allocated, freed, data } =
-            Record::decode(record).map_err(|_| malformed("a record of the log"))?;
+            Record::decode(&record).map_err(|_| malformed("a record of the log"))?;
         self.next_id = self.next_id.max(next_id);
         for extent in allocated {
-            self.allocator.log(extent, true);
+            self.allocator.replay(extent, true);
         }
         for (offset_bytes, data) in data {
             for start in (0..data.len()).step_by(BLOCK_BYTES as usize) {
@@ -482,7 +483,7 @@ impl<'a> Replay<'a> {
             }
         }
         for extent in freed {
-            self.allocator.log(extent, false);
+            self.allocator.replay(extent, false);
             let first = extent.offset_bytes / BLOCK_BYTES;
             let within = first..first + extent.len_bytes / BLOCK_BYTES;
             let stale: Vec<u64> = self.blocks.range(within).map(|(block, _)| *block).collect();

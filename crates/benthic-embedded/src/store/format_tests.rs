@@ -35,22 +35,22 @@ fn onodes() {
             has_xattrs: true,
             data,
         };
-        check(&onode, onode.encode(), |bytes| Onode::decode(bytes).ok());
+        check(&onode, onode.encode(), |bytes| Onode::decode(&bytes).ok());
     }
     let meta = Meta { applied_lsn: 1, next_id: 2 };
-    check(&meta, meta.encode(), |bytes| Meta::decode(bytes).ok());
+    check(&meta, meta.encode(), |bytes| Meta::decode(&bytes).ok());
 }
 
 #[test]
 fn chunks() {
     let stream = Chunk::Stream { offset_bytes: 8_192, len_bytes: 5_000, crc: 7 };
-    check(&stream, stream.encode(), |bytes| Chunk::decode(bytes).ok());
+    check(&stream, stream.encode(), |bytes| Chunk::decode(&bytes).ok());
     assert_eq!(stream.extents(), [Extent { offset_bytes: 8_192, len_bytes: 8_192 }]);
     let mut blocks = Box::new([None; BLOCKS_PER_CHUNK]);
     blocks[0] = Some(Block { offset_bytes: 4_096, crc: 1 });
     blocks[15] = Some(Block { offset_bytes: 40_960, crc: 2 });
     let blocks = Chunk::Blocks(blocks);
-    check(&blocks, blocks.encode(), |bytes| Chunk::decode(bytes).ok());
+    check(&blocks, blocks.encode(), |bytes| Chunk::decode(&bytes).ok());
     assert_eq!(blocks.extents().len(), 2);
 }
 
@@ -65,7 +65,7 @@ fn records() {
     };
     let mut encoded = Vec::new();
     record.encode(&mut encoded);
-    check(&record, encoded, |bytes| Record::decode(bytes).ok());
+    check(&record, encoded, |bytes| Record::decode(&bytes).ok());
 }
 
 #[test]

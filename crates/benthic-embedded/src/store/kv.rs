@@ -3,8 +3,9 @@
 //! What it holds on disk is always the state after one log sequence number, which [`keys::META`] names: a
 //! checkpoint seals the table in memory under the commit lock and writes it out as a whole.
 
+use super::keys;
+use super::kv_files::{self, kv_error};
 use super::log::sync_dir;
-use super::{keys, kv_files};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, Guard, SeqNo, SequenceNumberCounter, Slice};
@@ -126,6 +127,7 @@ impl Kv {
     /// Seals the table in memory. Callers hold the commit lock, so that it ends between two operations.
     pub fn seal(&self) {
         self.settle();
+        assert!(!self.applying.is_locked(), "what is sealed ends between two operations");
         self.tree.rotate_memtable();
     }
 
@@ -226,7 +228,9 @@ impl Kv {
     pub fn meta(&self) -> Result<keys::Meta> {
         match self.get(keys::META)? {
             None => Ok(keys::Meta { applied_lsn: 0, next_id: 1 }),
-            Some(value) => keys::Meta::decode(value).map_err(|_| malformed("the key-value store's position")),
+            Some(value) => {
+                keys::Meta::decode(&value).map_err(|_| malformed("the key-value store's position"))
+            }
         }
     }
 }
@@ -239,8 +243,8 @@ pub(crate) struct Applying<'a> {
 }
 
 impl Applying<'_> {
-    /// Applies changes to the table in memory.
-    pub fn apply(&self, changes: Changes) {
+    /// Applies the changes of the operation to the table in memory. It takes the place, so that this happens once.
+    pub fn apply(self, changes: Changes) {
         for (key, value) in changes {
             match value {
                 Some(value) => self.kv.tree.insert(key, value, self.seqno),
@@ -256,20 +260,6 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;
     Some(end)
-}
-
-pub(crate) fn kv_error(message: &str, error: lsm_tree::Error) -> Error {
-    use std::io::ErrorKind as Io;
-    match error {
-        // The tree's own files, or parts of them, are missing.
-        lsm_tree::Error::Io(source)
-            if matches!(source.kind(), Io::NotFound | Io::UnexpectedEof | Io::InvalidData) =>
-        {
-            Error::new(ErrorKind::Corrupt, message).with_source(source)
-        }
-        lsm_tree::Error::Io(source) => Error::io(Action::Read, message, source),
-        damage => Error::new(ErrorKind::Corrupt, message).with_source(damage),
-    }
 }
 
 /// Whether a failure to write tables left nothing behind.

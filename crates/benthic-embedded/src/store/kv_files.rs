@@ -4,8 +4,8 @@
 //!
 //! Formats: `lsm-tree` 3.1 (`version/persist.rs`, `version/recovery.rs`) and `sfa` 1.0 (`trailer`, `toc`).
 
-use super::kv::kv_error;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::codec::Decoder;
+use benthic_core::{Action, Error, ErrorKind, Result};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -106,6 +106,21 @@ fn tables(dir: &Path) -> Result<Vec<(PathBuf, u128)>> {
     Ok(listed.into_iter().map(|(id, sum)| (dir.join("tables").join(id.to_string()), sum)).collect())
 }
 
+/// The error of a failed read of the tree.
+pub(crate) fn kv_error(message: &str, error: lsm_tree::Error) -> Error {
+    use std::io::ErrorKind as Io;
+    match error {
+        // The tree's own files, or parts of them, are missing.
+        lsm_tree::Error::Io(source)
+            if matches!(source.kind(), Io::NotFound | Io::UnexpectedEof | Io::InvalidData) =>
+        {
+            Error::new(ErrorKind::Corrupt, message).with_source(source)
+        }
+        lsm_tree::Error::Io(source) => Error::io(Action::Read, message, source),
+        damage => Error::new(ErrorKind::Corrupt, message).with_source(damage),
+    }
+}
+
 fn missing_or_cut(error: std::io::Error) -> Error {
     kv_error("a file of the key-value store cannot be read", lsm_tree::Error::Io(error))
 }
@@ -128,7 +143,7 @@ fn damaged(path: &Path) -> Error {
 
 /// Levels, runs in a level, tables in a run: number, checksum with its type, sequence number.
 pub(crate) fn table_list(section: &[u8]) -> Option<Vec<(u64, u128)>> {
-    let mut input = crate::codec::Decoder::new(bytes::Bytes::copy_from_slice(section));
+    let mut input = Decoder::copying(section);
     let mut listed = Vec::new();
     for _ in 0..input.u8().ok()? {
         for _ in 0..input.u8().ok()? {

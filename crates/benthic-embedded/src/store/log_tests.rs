@@ -1,5 +1,5 @@
 use super::{FRAME_HEADER_BYTES, Frame, Log, SPARE, segments};
-use crate::codec::Encode;
+use benthic_core::codec::Encode;
 use benthic_core::{ErrorKind, Result};
 use std::fs;
 use std::path::Path;

@@ -2,9 +2,10 @@
 
 mod alloc;
 mod check;
-mod clean;
+mod cleaner;
 mod commit;
 mod data;
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod decoders;
 mod dir;
 mod disk;
@@ -12,12 +13,12 @@ mod engine;
 #[cfg(test)]
 mod format_tests;
 mod keys;
-mod known;
 mod kv;
 mod kv_files;
 mod layout;
 mod log;
 mod object;
+mod object_cache;
 mod pack;
 mod pieces;
 mod record;

@@ -1,9 +1,10 @@
 //! One object during one operation of the directory engine: what it was, and what the operation stages over it.
 
-use super::disk::{Disk, Source};
+use super::data::Source;
+use super::disk::Disk;
 use super::keys::{self, Onode};
-use super::known::Known;
 use super::layout;
+use super::object_cache::ObjectCacheEntry;
 use super::pack::Packer;
 use super::pieces::Pieces;
 use super::record::Record;
@@ -20,7 +21,7 @@ pub(crate) struct Object<'a> {
     now_unix_ns: u64,
     source: Source,
     /// What readers know; not for writers, who change it.
-    known: Option<&'a Known>,
+    cached: Option<&'a ObjectCacheEntry>,
     /// Whether any step changed the object.
     changed: bool,
     exists: bool,
@@ -73,7 +74,7 @@ impl<'a> Object<'a> {
             before,
             now_unix_ns,
             source,
-            known: None,
+            cached: None,
             changed: false,
             reset: false,
             size_bytes,
@@ -86,9 +87,10 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Reads with what other readers found, and adds to it. The caller holds the shared lock that this belongs to.
-    pub fn with_known(self, known: &'a Known) -> Object<'a> {
-        Object { known: Some(known), ..self }
+    /// Reads through a cache entry. The caller holds the shared lock that guards the entry.
+    pub fn with_cache(self, cached: &'a ObjectCacheEntry) -> Object<'a> {
+        assert!(!self.changed, "a writer does not read through the cache");
+        Object { cached: Some(cached), ..self }
     }
 
     fn before(&self) -> Result<&Onode> {
@@ -121,6 +123,11 @@ impl<'a> Object<'a> {
         if !self.changed || (self.before.is_none() && !self.exists) {
             return Ok(None);
         }
+        let end_bytes =
+            self.pieces.iter().last().map_or(0, |(offset_bytes, len_bytes, _)| offset_bytes + len_bytes);
+        assert!(end_bytes <= self.size_bytes, "what is written ends with the object");
+        assert!(self.cut_bytes <= self.size_bytes, "old data is visible up to the object's end at most");
+        assert!(self.cached.is_none(), "a writer does not read through the cache");
         let new_id = || self.disk.next_id.fetch_add(1, Ordering::Relaxed);
         let mut record = Record::default();
         let kept = self.before.as_ref().filter(|_| !self.reset);
@@ -131,6 +138,11 @@ impl<'a> Object<'a> {
             mark_garbage(before, &mut record);
         }
         if !self.exists {
+            assert!(self.reset && self.size_bytes == 0, "an object that is removed is empty");
+            assert!(
+                self.xattrs.is_empty() && self.omap.is_empty(),
+                "nothing is set on an object that is removed"
+            );
             return Ok(Some(self.finish(record, None, 0)));
         }
 
@@ -223,7 +235,7 @@ impl ObjectAccess for Object<'_> {
     }
 
     fn read(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes> {
-        self.disk.read_with(self.before()?, offset_bytes, len_bytes, self.source, self.known)
+        self.disk.read_with(self.before()?, offset_bytes, len_bytes, self.source, self.cached)
     }
 
     fn get_xattr(&mut self, name: &str) -> Result<Bytes> {

@@ -3,7 +3,7 @@
 
 use super::keys::{BLOCK_BYTES, DATA_FILE_BYTES_MAX, Extent};
 use super::kv::Changes;
-use crate::codec::{Decoded, Decoder, Encode, Malformed};
+use benthic_core::codec::{Decoded, Decoder, Encode, Malformed};
 use bytes::Bytes;
 
 /// Most data that travels in a record. More is written to its extents and synced before the record is.
@@ -45,19 +45,23 @@ impl Record {
         for extents in [&self.allocated, &self.freed] {
             out.put_len(extents.len());
             for extent in extents {
+                let whole = extent.offset_bytes.is_multiple_of(BLOCK_BYTES)
+                    && extent.len_bytes.is_multiple_of(BLOCK_BYTES);
+                assert!(whole, "a record has extents that decode again");
                 out.put_u64(extent.offset_bytes);
                 out.put_u64(extent.len_bytes);
             }
         }
         out.put_len(self.data.len());
         for (offset_bytes, data) in &self.data {
+            assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a record has data that decode again");
             out.put_u64(*offset_bytes);
             out.put_bytes(data);
         }
     }
 
-    pub fn decode(bytes: Bytes) -> Decoded<Record> {
-        let mut input = Decoder::new(bytes);
+    pub fn decode(bytes: &Bytes) -> Decoded<Record> {
+        let mut input = Decoder::sharing(bytes);
         let mut record = Record { next_id: input.u64()?, ..Record::default() };
         for _ in 0..input.len(5)? {
             // Copies: what stays in memory does not keep the log's.
@@ -79,7 +83,7 @@ impl Record {
     }
 }
 
-fn extents(input: &mut Decoder) -> Decoded<Vec<Extent>> {
+fn extents(input: &mut Decoder<'_>) -> Decoded<Vec<Extent>> {
     (0..input.len(16)?)
         .map(|_| {
             let extent = Extent { offset_bytes: input.u64()?, len_bytes: input.u64()? };

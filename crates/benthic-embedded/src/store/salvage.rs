@@ -5,9 +5,9 @@
 //! nothing damaged passes for whole; what may be skipped is only the name of an object, and that is told.
 
 use super::alloc::Allocator;
-use super::data::DataFile;
+use super::data::{DataFile, Source};
 use super::dir::Dir;
-use super::disk::{Disk, Source};
+use super::disk::Disk;
 use super::engine::{Replay, pools};
 use super::keys::{self, Onode};
 use super::kv::Kv;

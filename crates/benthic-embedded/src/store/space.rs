@@ -5,10 +5,10 @@
 //! operations that free something. So a full disk refuses what would need more, before anything is stored, and what
 //! frees space always finds room.
 
-use super::log;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Reason, Result};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
-use std::fs::{File, OpenOptions};
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +26,8 @@ const STEP_BYTES_MIN: u64 = 256 * 1024;
 const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 const RESERVE: &str = "reserve";
+/// A segment that is not needed any more, to be written over: its frames have another salt than those of the next.
+pub(crate) const SPARE: &str = "spare";
 
 pub(crate) struct Space {
     log_dir: PathBuf,
@@ -83,6 +85,7 @@ impl Space {
     /// # Errors
     /// `LimitExceeded` if the disk has no more.
     pub fn take(&mut self, len_bytes: u64, frees: bool) -> Result<()> {
+        assert!(len_bytes > 0, "a record takes room");
         let promised_bytes = self.promised_bytes + len_bytes;
         let log_bytes = self.before_bytes + promised_bytes;
         let step_bytes = (log_bytes / 4).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX);
@@ -96,6 +99,7 @@ impl Space {
             self.given_bytes = end_bytes;
         }
         self.promised_bytes = promised_bytes;
+        assert!(promised_bytes + kept_bytes <= self.given_bytes, "what is promised was given before");
         Ok(())
     }
 
@@ -112,6 +116,7 @@ impl Space {
         self.before_bytes = before_bytes;
         self.promised_bytes = promised_bytes;
         self.given_bytes = written_bytes.max(promised_bytes + FREEING_BYTES);
+        assert!(self.promised_bytes <= self.given_bytes, "a new segment has what its frames were promised");
     }
 
     /// The open segment has no blocks behind `end_bytes` any more, and none are promised: takes as few as there can be.
@@ -138,13 +143,14 @@ impl Space {
         if let Err(error) = self.reserve.set_len(0) {
             tracing::warn!(%error, "the reserve cannot be released");
         }
+        assert!(self.lent_bytes.is_none(), "the reserve is lent to one at a time");
         self.lent_bytes = Some(self.reserved_bytes);
         self.reserved_bytes = 0;
     }
 
     /// A full disk gets the spare segment back.
     pub fn remove_spare(&self) -> bool {
-        log::remove_spare(&self.log_dir)
+        remove_spare(&self.log_dir)
     }
 
     /// It ended; there is to be a reserve for the next one.
@@ -170,6 +176,7 @@ impl Space {
     fn grow(&mut self, end_bytes: u64) -> Result<()> {
         let held_bytes = || self.reserve.metadata().map_or(0, |metadata| metadata.blocks() * 512);
         let before_bytes = held_bytes();
+        assert!(end_bytes >= self.reserved_bytes, "the reserve grows");
         let grown = self.allocate(&self.reserve, self.reserved_bytes, end_bytes - self.reserved_bytes);
         if grown.is_ok() {
             self.reserved_bytes = end_bytes;
@@ -202,9 +209,14 @@ impl Space {
     }
 }
 
+/// Gives the spare segment to the file system; says whether there was one.
+pub(crate) fn remove_spare(dir: &Path) -> bool {
+    fs::remove_file(dir.join(SPARE)).is_ok()
+}
+
 /// Gives the reserve of a store that nobody has open to the file system.
 pub(crate) fn release_reserve(log_dir: &Path) -> std::io::Result<()> {
-    log::remove_spare(log_dir);
+    remove_spare(log_dir);
     OpenOptions::new().write(true).open(log_dir.join(RESERVE))?.set_len(0)
 }
 
@@ -213,8 +225,9 @@ pub(crate) fn room(segment: &File, promised_bytes: u64) -> Result<()> {
     allocate(segment, 0, promised_bytes + FREEING_BYTES).map(|_| ())
 }
 
-fn full() -> Error {
-    Error::new(ErrorKind::LimitExceeded, "the disk is full; remove objects or add space")
+/// The error of an operation for which the disk has no room.
+pub(crate) fn full() -> Error {
+    Error::because(Reason::StoreFull, "the disk is full; remove objects or add space")
 }
 
 /// What the file system of this file has left, if it says so.
@@ -226,7 +239,7 @@ fn free_bytes(file: &File) -> Option<u64> {
 /// Says whether the file has blocks now.
 fn allocate(file: &File, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
     match fallocate(file, FallocateFlags::KEEP_SIZE, offset_bytes, len_bytes) {
-        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => Err(full()),
+        Err(error @ (Errno::NOSPC | Errno::DQUOT)) => Err(full().with_source(error)),
         Err(error) => {
             // A file system that cannot promise space, or a failing disk: the write itself will tell.
             tracing::debug!(%error, "space for the log cannot be allocated ahead");

@@ -2,7 +2,9 @@
 //! files cut and removed.
 
 use crate::support::{block_on, files, id, noise, tell};
-use benthic_core::{Error, ErrorKind, Pool, ReadOp, ReadOutput, Result, Store, WriteOp};
+use benthic_core::{
+    Error, ErrorKind, Pool, ReadOp, ReadOutput, Result, Stopwatch, Store, SystemClock, WriteOp,
+};
 use benthic_embedded::{EmbeddedStore, Options};
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Every byte where time does not matter, else one of so many; a step that is no power of two meets every kind of field.
@@ -59,9 +61,9 @@ pub fn fill(dir: &Path) -> Contents {
 
 /// The cleaner cuts a log that is long.
 pub fn wait_for_table(dir: &Path) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let waited = Stopwatch::start(&SystemClock);
     while fs::read_dir(dir.join("kv/tables")).unwrap().next().is_none() {
-        assert!(Instant::now() < deadline, "the log is cut");
+        assert!(waited.elapsed() < Duration::from_secs(30), "the log is cut");
         std::thread::park_timeout(Duration::from_millis(5));
     }
 }

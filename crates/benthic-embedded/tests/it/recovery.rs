@@ -1,7 +1,7 @@
 //! What was acknowledged is there after the store was closed, and after it was killed.
 
 use crate::support::{block_on, copy_of_running, id, noise, open, pool, read_all, with_pool};
-use benthic_core::{ErrorKind, ReadOp, ReadOutput, Store, WriteOp};
+use benthic_core::{ErrorKind, Fetch, Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
 use std::path::Path;
 
@@ -36,9 +36,9 @@ fn check(store: &EmbeddedStore) {
             read_all(pool.as_ref(), &size.to_string()).unwrap() == noise(seed as u64, size),
             "size {size}"
         );
-        let op = ReadOp::new().get_xattr("size").omap_range(None, "", 10);
-        let reply = block_on(pool.read(&id(&size.to_string()), op)).unwrap();
-        assert_eq!(reply.outputs[0], ReadOutput::Xattr(size.to_string().into()));
+        let found = Fetch::get_xattr("size").and(Fetch::omap_range(None, "", 10));
+        let ((found, _), _) = block_on(pool.fetch(&id(&size.to_string()), found)).unwrap();
+        assert_eq!(found, size.to_string());
         let mut expected = noise(99, size);
         expected.resize(size.max(8_000), 0);
         expected[3_000..8_000].copy_from_slice(&noise(7, 5_000));

@@ -1,7 +1,7 @@
 //! Space comes back, and what is freed is not reused while it may be needed.
 
 use crate::support::{block_on, id, noise, with_pool};
-use benthic_core::{ErrorKind, Store, WriteOp};
+use benthic_core::{ErrorKind, Fetch, OmapPage, Store, WriteOp};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn disk_bytes(store: &benthic_embedded::EmbeddedStore) -> u64 {
@@ -68,15 +68,8 @@ fn a_large_omap_is_cleared_and_comes_back_empty() {
         block_on(pool.write(&id("o"), WriteOp::new().omap_set(entries))).unwrap();
     }
     block_on(pool.write(&id("o"), WriteOp::new().omap_clear().omap_set([("new", "value")]))).unwrap();
-    let op = benthic_core::ReadOp::new().omap_range(None, "", 100);
-    let reply = block_on(pool.read(&id("o"), op)).unwrap();
-    assert_eq!(
-        reply.outputs,
-        [benthic_core::ReadOutput::Omap(benthic_core::OmapPage {
-            entries: vec![("new".into(), "value".into())],
-            more: false
-        })]
-    );
+    let (page, _) = block_on(pool.fetch(&id("o"), Fetch::omap_range(None, "", 100))).unwrap();
+    assert_eq!(page, OmapPage { entries: vec![("new".into(), "value".into())], more: false });
     block_on(pool.remove(&id("o"))).unwrap();
     assert_eq!(block_on(pool.stat(&id("o"))).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(block_on(store.fsck()).unwrap().findings, []);

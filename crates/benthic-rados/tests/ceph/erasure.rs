@@ -1,9 +1,7 @@
 //! Erasure-coded pools of Ceph 16.2: what works there works, all else says why not.
 
 use crate::support::{block_on, ceph, connect, id};
-use benthic_core::{
-    ClassCall, Error, ErrorKind, ListRequest, Pool, ReadOp, ReadOutput, Result, Store, WriteOp,
-};
+use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ListRequest, Pool, Result, Store, WriteOp};
 use std::sync::Arc;
 
 /// A pool of two data chunks and one of parity. The engine makes only replicated ones, so an administrator did.
@@ -86,12 +84,9 @@ fn what_an_erasure_coded_pool_cannot_do_is_unsupported_and_changes_nothing() {
         own.refused(op);
     }
     assert_eq!(own.data(), "data");
-    let read = ReadOp::new().list_xattrs().omap_range(None, "", 10);
-    let reply = block_on(own.pool.read(&id("o"), read)).unwrap();
-    let [ReadOutput::Xattrs(xattrs), ReadOutput::Omap(omap)] = &reply.outputs[..] else {
-        panic!("{reply:?}")
-    };
-    assert!(xattrs.is_empty() && omap.entries.is_empty(), "{reply:?}");
+    let rest = Fetch::list_xattrs().and(Fetch::omap_range(None, "", 10));
+    let ((xattrs, omap), _) = block_on(own.pool.fetch(&id("o"), rest)).unwrap();
+    assert!(xattrs.is_empty() && omap.entries.is_empty(), "{xattrs:?} {omap:?}");
 }
 
 #[test]

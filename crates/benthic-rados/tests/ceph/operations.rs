@@ -2,7 +2,7 @@
 
 use crate::support::{OwnPool, block_on, ceph, connect, id, kind, options};
 use benthic_core::{
-    ClassCall, ErrorKind, ListRequest, ListToken, Namespaces, ObjectId, ReadOp, Store, WriteOp,
+    ClassCall, ErrorKind, Fetch, ListRequest, ListToken, Namespaces, ObjectId, ReadOp, Store, WriteOp,
 };
 use benthic_rados::{Options, RadosStore};
 use futures::FutureExt;
@@ -116,8 +116,7 @@ fn native_classes_are_called_by_their_names() {
     let call = || ClassCall { class: "numops".into(), method: "add".into(), input: input.clone().into() };
     block_on(own.pool.exec(&id("o"), call())).unwrap();
     block_on(own.pool.write(&id("o"), WriteOp::new().exec("numops", "add", input.clone()))).unwrap();
-    let reply = block_on(own.pool.read(&id("o"), ReadOp::new().omap_get(["counter"]))).unwrap();
-    let [benthic_core::ReadOutput::Omap(page)] = &reply.outputs[..] else { panic!("{reply:?}") };
+    let (page, _) = block_on(own.pool.fetch(&id("o"), Fetch::omap_get(["counter"]))).unwrap();
     assert_eq!(page.entries[0].1, "83");
     let bad = ClassCall { input: "?".into(), ..call() };
     assert_eq!(kind(block_on(own.pool.exec(&id("o"), bad))), Some(ErrorKind::InvalidArgument));
@@ -205,9 +204,8 @@ fn omap_keys_with_nul_bytes_are_listed_or_refused_never_lost() {
     let mut found = 0;
     let mut after = None;
     loop {
-        let op = ReadOp::new().omap_range(after.take(), &b"k\0"[..], 300);
-        let reply = block_on(own.pool.read(&id("few"), op)).unwrap();
-        let [benthic_core::ReadOutput::Omap(page)] = &reply.outputs[..] else { panic!("{reply:?}") };
+        let range = Fetch::omap_range(after.take(), &b"k\0"[..], 300);
+        let (page, _) = block_on(own.pool.fetch(&id("few"), range)).unwrap();
         for (at, (got, _)) in page.entries.iter().enumerate() {
             assert_eq!(*got, key(found + at));
         }

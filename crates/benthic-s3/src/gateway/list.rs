@@ -4,7 +4,7 @@ use super::auth::{Asked, Wants};
 use super::objects::told_etag;
 use super::{Gateway, acl, error, timestamp};
 use crate::sal::{After, Entry, Id, List, ListedVersion, What, Within};
-use benthic_classes::bucket::codec::Wire;
+use benthic_core::codec::Wire;
 use s3s::dto::{
     CommonPrefix, DeleteMarkerEntry, EncodingType, ListMultipartUploadsInput, ListMultipartUploadsOutput,
     ListObjectVersionsInput, ListObjectVersionsOutput, ListObjectsInput, ListObjectsOutput,

@@ -9,8 +9,9 @@ use crate::environment::draw_id;
 use crate::sal::limits::{BUCKET_ATTRIBUTES_BYTES_MAX, BUCKET_NAME_BYTES_MAX, SHARDS_MAX};
 use crate::sal::{Bucket, BucketCheck, Buckets, NewBucket, Usage, Versioning};
 use async_trait::async_trait;
-use benthic_classes::bucket::codec::{Version, Wire};
+use benthic_classes::bucket::codec::Version;
 use benthic_classes::bucket::wire::{Gate, Init};
+use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 

@@ -2,11 +2,12 @@
 
 use super::{PoolSal, layout};
 use crate::sal::{Bucket, Buckets};
-use benthic_classes::bucket::codec::{Id, Wire};
+use benthic_classes::bucket::codec::Id;
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{Header, Outcome, Write};
 use benthic_classes::bucket::wire::{self, Gate, Times};
-use benthic_core::{Error, ErrorKind, ObjectId, OmapPage, Pool, ReadOp, ReadOutput, Result, WriteOp, limits};
+use benthic_core::codec::Wire;
+use benthic_core::{Error, ErrorKind, Fetch, ObjectId, OmapPage, Pool, Result, WriteOp, limits};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 
@@ -98,8 +99,7 @@ impl PoolSal {
 
     /// An omap value of a shard.
     pub(super) async fn shard_value<T: Wire>(&self, shard: &ObjectId, key: Bytes) -> Result<Option<T>> {
-        let reply = self.index.read(shard, ReadOp::new().omap_get([key])).await?;
-        let page = omap_page(reply.outputs.into_iter().next())?;
+        let (page, _) = self.index.fetch(shard, Fetch::omap_get([key])).await?;
         page.entries.first().map(|(_, value)| T::from_stored(value)).transpose()
     }
 
@@ -171,17 +171,10 @@ pub(super) async fn omap_range(
     prefix: &[u8],
 ) -> Result<OmapPage> {
     let prefix = Bytes::copy_from_slice(prefix);
-    let op = ReadOp::new().omap_range(after, prefix, limits::OMAP_PAGE_ENTRIES_MAX);
-    match pool.read(object, op).await {
-        Ok(reply) => omap_page(reply.outputs.into_iter().next()),
+    let range = Fetch::omap_range(after, prefix, limits::OMAP_PAGE_ENTRIES_MAX);
+    match pool.fetch(object, range).await {
+        Ok((page, _)) => Ok(page),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(OmapPage::default()),
         Err(error) => Err(error),
-    }
-}
-
-pub(super) fn omap_page(output: Option<ReadOutput>) -> Result<OmapPage> {
-    match output {
-        Some(ReadOutput::Omap(page)) => Ok(page),
-        _ => Err(Error::new(ErrorKind::Internal, "the reply does not fit the request")),
     }
 }

@@ -3,9 +3,9 @@
 use super::PoolSal;
 use super::call::{all, omap_range};
 use crate::sal::{Bucket, BucketCheck, Id, Manifest, Part, Segment, Usage};
-use benthic_classes::bucket::codec::Wire;
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{Body, Chunks, Current, Garbage, Head, Write};
+use benthic_core::codec::Wire;
 use benthic_core::{ErrorKind, ListRequest, Namespaces, ObjectId, Result};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};

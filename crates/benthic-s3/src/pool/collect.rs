@@ -3,15 +3,15 @@
 //! Every step can be repeated and done by several at once: ids are never used again, so what was removed stays so.
 
 use super::PoolSal;
-use super::call::{all, omap_page, omap_range, remove_if_there, write_again};
+use super::call::{all, omap_range, remove_if_there, write_again};
 use super::directory::{BUCKET, LIMBO, Limbo, Swap, decode_bucket, limbo_key};
 use crate::sal::{Bucket, Collected, Garbage, Id, Pending};
 use async_trait::async_trait;
-use benthic_classes::bucket::codec::Wire;
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{self, Chunks, Write};
 use benthic_classes::bucket::wire::{SWEEP_MAX, Sweep};
-use benthic_core::{Error, ErrorKind, ObjectId, ReadOp, Result, WriteOp};
+use benthic_core::codec::Wire;
+use benthic_core::{Error, ErrorKind, Fetch, ObjectId, Result, WriteOp};
 use bytes::Bytes;
 
 /// Data objects that are removed together.
@@ -181,21 +181,12 @@ impl PoolSal {
     async fn remove_empty_shard(&self, shard: &ObjectId) -> Result<bool> {
         let kinds =
             [keys::CURRENT, keys::OLDER, keys::UPLOAD, keys::PART, keys::GROUP, keys::TAG, keys::GARBAGE];
-        let mut op = ReadOp::new();
-        for kind in kinds {
-            op = op.omap_range(None, vec![kind], 1);
-        }
-        let reply = match self.index.read(shard, op).await {
+        let ranges = Fetch::all(kinds.map(|kind| Fetch::omap_range(None, vec![kind], 1)));
+        let (pages, version) = match self.index.fetch(shard, ranges).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
-            reply => reply?,
+            found => found?,
         };
-        let version = reply.version;
-        for output in reply.outputs {
-            if !omap_page(Some(output))?.entries.is_empty() {
-                return Ok(false);
-            }
-        }
-        if self.has_intents(shard).await? {
+        if pages.iter().any(|page| !page.entries.is_empty()) || self.has_intents(shard).await? {
             return Ok(false);
         }
         // Whoever changed it in between has left something.

@@ -9,12 +9,13 @@
 //! | `l` and an id | [Limbo]: shards that no bucket has, or not yet |
 
 use super::PoolSal;
-use super::call::{omap_page, omap_range};
+use super::call::omap_range;
 use crate::sal::limits::{RECORD_BYTES_MAX, RECORD_CHANGES_MAX, RECORD_NAME_BYTES_MAX};
 use crate::sal::{Attributes, Bucket, Id, Quota, RecordChange, RecordKind, Records, Versioning};
 use async_trait::async_trait;
-use benthic_classes::bucket::codec::{Version, Wire};
-use benthic_core::{Error, ErrorKind, ReadOp, Result, WriteOp};
+use benthic_classes::bucket::codec::Version;
+use benthic_core::codec::Wire;
+use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp};
 use bytes::Bytes;
 
 pub(super) const BUCKET: u8 = b'b';
@@ -144,8 +145,8 @@ pub(super) fn check_most(message: &'static str, found: usize, max: usize) -> Res
 impl PoolSal {
     /// Entries of the directory by their keys; those that are there.
     pub(super) async fn directory_get(&self, keys: Vec<Bytes>) -> Result<Vec<(Bytes, Bytes)>> {
-        let reply = self.index.read(&self.names.directory()?, ReadOp::new().omap_get(keys)).await?;
-        Ok(omap_page(reply.outputs.into_iter().next())?.entries)
+        let (page, _) = self.index.fetch(&self.names.directory()?, Fetch::omap_get(keys)).await?;
+        Ok(page.entries)
     }
 
     /// Changes entries, all or none.

@@ -5,10 +5,10 @@ use super::call::{done_anyway, omap_range};
 use crate::environment::draw_id;
 use crate::sal::{Attributes, Bucket, Finish, Id, Part, PartRef, Upload, Uploads, VersionId, Versioning};
 use async_trait::async_trait;
-use benthic_classes::bucket::codec::Wire;
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::Head;
 use benthic_classes::bucket::wire::{self, Abort, Complete, Get, NewUpload};
+use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use bytes::Bytes;
 

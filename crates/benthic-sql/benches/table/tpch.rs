@@ -6,7 +6,7 @@ use crate::others::Others;
 use crate::rows::{ours, plain};
 use bench_report::Outcome;
 use bench_report::sections::{Aim, Row, Section};
-use benthic_core::{ReadOp, ReadOutput, Store};
+use benthic_core::Store;
 use benthic_embedded::{EmbeddedStore, Options};
 use benthic_sql::choice::Pushdown;
 use benthic_sql::experiment::tpch;
@@ -97,10 +97,7 @@ async fn export(snapshot: &Snapshot, dir: &Path) -> Outcome {
     let mut entries = snapshot.entries();
     while let Some(entry) = entries.try_next().await? {
         let object = entry.object.object_id(snapshot.table().id())?;
-        let reply = snapshot.table().pool().read(&object, ReadOp::new().read(0, entry.bytes)).await?;
-        let Some(ReadOutput::Data(data)) = reply.outputs.into_iter().next() else {
-            return Err("a read without data".into());
-        };
+        let data = snapshot.table().pool().read_range(&object, 0, entry.bytes).await?;
         fs::write(dir.join(object.name().replace('/', "-")), data)?;
     }
     Ok(())

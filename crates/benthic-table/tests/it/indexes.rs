@@ -7,7 +7,7 @@ use crate::support::{
 };
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::DataType;
-use benthic_core::{ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, WriteOp};
+use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, WriteOp};
 use benthic_index::{Known, LookedUp, Probe, Ranges, Step, directory_key, entry_keys, page_key};
 use benthic_table::{
     Alter, Built, Checked, Definition, Environment, FileEntry, INDEXES_MAX, Index, Snapshot, Table,
@@ -24,11 +24,8 @@ fn object(table: &Table, entry: &FileEntry) -> ObjectId {
 }
 
 fn read_entries(pool: &Arc<dyn Pool>, object: &ObjectId, keys: &[Bytes]) -> BTreeMap<Bytes, Bytes> {
-    let reply = block_on(pool.read(object, ReadOp::new().omap_get(keys.to_vec()))).unwrap();
-    match reply.outputs.into_iter().next() {
-        Some(ReadOutput::Omap(page)) => page.entries.into_iter().collect(),
-        other => panic!("{other:?}"),
-    }
+    let (page, _) = block_on(pool.fetch(object, Fetch::omap_get(keys.to_vec()))).unwrap();
+    page.entries.into_iter().collect()
 }
 
 fn build(snapshot: &Snapshot) -> Vec<Built> {

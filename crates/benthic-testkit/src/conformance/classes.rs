@@ -1,7 +1,7 @@
 //! Methods within operations: what they see, what they leave, what undoes them. With the class `hello`.
 
 use super::Case;
-use super::support::{State, kind};
+use super::support::{ObjectContent, kind};
 use benthic_core::{Compare, ErrorKind, ObjectId, ReadOp, ReadOutput, WriteOp};
 use bytes::Bytes;
 
@@ -51,7 +51,10 @@ pub(super) async fn a_write_method_returns_nothing_and_stores_its_result(case: &
     let object = case.object("o");
     assert_eq!(case.exec(&object, "hello", "record", "Ada").await.unwrap(), "");
     let greeting = "Hello, Ada!";
-    assert_eq!(case.state(&object).await, Some(State::data(greeting).xattr("hello.greeting", greeting)));
+    assert_eq!(
+        case.state(&object).await,
+        Some(ObjectContent::data(greeting).xattr("hello.greeting", greeting))
+    );
     assert_eq!(case.exec(&object, "hello", "replay", "").await.unwrap(), greeting);
     assert_eq!(kind(case.exec(&object, "hello", "record", "Ada").await), ErrorKind::AlreadyExists);
 }
@@ -82,7 +85,7 @@ pub(super) async fn a_write_method_that_writes_nothing_changes_nothing(case: &Ca
     let reply = case.pool().write(&object, WriteOp::new().exec("hello", "nothing", "")).await.unwrap();
     assert_eq!(reply.version, version);
     assert_eq!(case.version(&object).await, version);
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
 }
 
 pub(super) async fn a_method_reads_the_old_object_and_stats_the_new(case: &Case<'_>) {
@@ -128,7 +131,7 @@ pub(super) async fn a_method_is_the_first_step_and_the_only_method(case: &Case<'
             assert_eq!(kind(result), ErrorKind::InvalidArgument, "{op:?}");
         }
     }
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     assert_eq!(case.state(&missing).await, None);
 }
 
@@ -136,7 +139,8 @@ pub(super) async fn steps_behind_a_method_see_what_it_left(case: &Case<'_>) {
     let object = case.object("o");
     let op = WriteOp::new().exec("hello", "record", "Ada").append("!!").set_xattr("a", "1");
     case.pool().write(&object, op).await.unwrap();
-    let expected = State::data("Hello, Ada!!!").xattr("a", "1").xattr("hello.greeting", "Hello, Ada!");
+    let expected =
+        ObjectContent::data("Hello, Ada!!!").xattr("a", "1").xattr("hello.greeting", "Hello, Ada!");
     assert_eq!(case.state(&object).await, Some(expected));
 
     let object = case.make_full("full").await;
@@ -144,7 +148,7 @@ pub(super) async fn steps_behind_a_method_see_what_it_left(case: &Case<'_>) {
     case.pool().write(&object, op.truncate(102).write(1, "c")).await.unwrap();
     let state = case.state(&object).await.unwrap();
     assert_eq!(state.data, format!("ac{}b\0", "a".repeat(98)));
-    assert_eq!(state.xattrs, State::full().xattrs);
+    assert_eq!(state.xattrs, ObjectContent::full().xattrs);
     assert_eq!(state.omap.keys().collect::<Vec<_>>(), ["hello.new"]);
     let op = WriteOp::new().exec("hello", "old_and_new", "b").remove();
     case.pool().write(&object, op).await.unwrap();
@@ -167,7 +171,7 @@ pub(super) async fn a_method_that_fails_undoes_the_operation(case: &Case<'_>) {
         for object in [&object, &missing] {
             assert_eq!(kind(case.pool().write(object, op.clone()).await), expected, "{method}");
         }
-        assert_eq!(case.state(&object).await, Some(State::full()), "{method}");
+        assert_eq!(case.state(&object).await, Some(ObjectContent::full()), "{method}");
         assert_eq!(case.version(&object).await, version, "{method}");
         assert_eq!(case.state(&missing).await, None, "{method}");
     }
@@ -189,7 +193,7 @@ pub(super) async fn a_step_or_guard_that_fails_undoes_the_method(case: &Case<'_>
         (op().cmp_xattr("hello.seen", Compare::Ne, ""), ErrorKind::Conflict),
     ] {
         assert_eq!(kind(case.pool().write(&object, failing.clone()).await), expected, "{failing:?}");
-        assert_eq!(case.state(&object).await, Some(State::full()), "{failing:?}");
+        assert_eq!(case.state(&object).await, Some(ObjectContent::full()), "{failing:?}");
     }
     let guarded = op().assert_version(version).assert_exists();
     case.pool().write(&object, guarded).await.unwrap();
@@ -205,10 +209,10 @@ pub(super) async fn a_read_method_in_a_write_operation_says_yes_or_no(case: &Cas
     // Its output is dropped; its error fails the operation.
     let op = WriteOp::new().exec("hello", "say", "Ada").write_full("x");
     assert!(case.pool().write(&object, op).await.unwrap().version > version);
-    assert_eq!(case.state(&object).await, Some(State { data: "x".into(), ..State::full() }));
+    assert_eq!(case.state(&object).await, Some(ObjectContent { data: "x".into(), ..ObjectContent::full() }));
     let op = WriteOp::new().exec("hello", "replay", "").write_full("y");
     assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::NotFound);
-    assert_eq!(case.state(&object).await, Some(State { data: "x".into(), ..State::full() }));
+    assert_eq!(case.state(&object).await, Some(ObjectContent { data: "x".into(), ..ObjectContent::full() }));
 }
 
 pub(super) async fn read_methods_stand_among_the_steps_of_a_read(case: &Case<'_>) {
@@ -239,7 +243,7 @@ pub(super) async fn a_write_method_in_a_read_operation_is_refused(case: &Case<'_
     let op = ReadOp::new().exec("hello", "record", "");
     assert_eq!(kind(case.pool().read(&missing, op).await), ErrorKind::InvalidArgument);
     assert_eq!(case.state(&missing).await, None);
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     assert_eq!(case.version(&object).await, version);
 }
 
@@ -268,7 +272,7 @@ pub(super) async fn unknown_classes_and_methods_are_unsupported(case: &Case<'_>)
         let op = WriteOp::new().cmp_xattr("X", Compare::Eq, "2").exec(class, method, "");
         assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::Unsupported, "{class}.{method}");
     }
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     assert_eq!(case.state(&missing).await, None);
 }
 

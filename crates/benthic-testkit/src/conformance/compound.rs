@@ -1,25 +1,25 @@
 //! Write operations of several steps: in order, all or nothing.
 
 use super::Case;
-use super::support::{State, kind};
+use super::support::{ObjectContent, kind};
 use benthic_core::{Compare, ErrorKind, ReadOp, ReadOutput, WriteOp};
 
 pub(super) async fn steps_on_a_missing_object_see_what_earlier_steps_left(case: &Case<'_>) {
     for (index, (op, expected)) in [
-        (WriteOp::new().write(0, "abc").append("d").truncate(2), Some(State::data("ab"))),
-        (WriteOp::new().append("abc").append("d"), Some(State::data("abcd"))),
-        (WriteOp::new().create(true).create(false), Some(State::default())),
-        (WriteOp::new().create(true).truncate(3), Some(State::data("\0\0\0"))),
-        (WriteOp::new().create(true).zero(0, 10), Some(State::default())),
+        (WriteOp::new().write(0, "abc").append("d").truncate(2), Some(ObjectContent::data("ab"))),
+        (WriteOp::new().append("abc").append("d"), Some(ObjectContent::data("abcd"))),
+        (WriteOp::new().create(true).create(false), Some(ObjectContent::default())),
+        (WriteOp::new().create(true).truncate(3), Some(ObjectContent::data("\0\0\0"))),
+        (WriteOp::new().create(true).zero(0, 10), Some(ObjectContent::default())),
         (
             WriteOp::new().create(true).remove_xattr("a").omap_remove(["k"]).omap_clear(),
-            Some(State::default()),
+            Some(ObjectContent::default()),
         ),
-        (WriteOp::new().truncate(10).write(0, "x"), Some(State::data("x"))),
+        (WriteOp::new().truncate(10).write(0, "x"), Some(ObjectContent::data("x"))),
         (WriteOp::new().create(true).remove(), None),
         (WriteOp::new().write(0, "x").remove(), None),
-        (WriteOp::new().write(0, "x").remove().append("y"), Some(State::data("y"))),
-        (WriteOp::new().set_xattr("a", "1").remove().create(true), Some(State::default())),
+        (WriteOp::new().write(0, "x").remove().append("y"), Some(ObjectContent::data("y"))),
+        (WriteOp::new().set_xattr("a", "1").remove().create(true), Some(ObjectContent::default())),
     ]
     .into_iter()
     .enumerate()
@@ -31,8 +31,8 @@ pub(super) async fn steps_on_a_missing_object_see_what_earlier_steps_left(case: 
 }
 
 pub(super) async fn steps_on_an_object_see_what_earlier_steps_left(case: &Case<'_>) {
-    let full = State::full;
-    let with_data = |data: String| State { data: data.into(), ..State::full() };
+    let full = ObjectContent::full;
+    let with_data = |data: String| ObjectContent { data: data.into(), ..ObjectContent::full() };
     for (index, (op, expected)) in [
         (WriteOp::new().truncate(50).truncate(60), with_data("a".repeat(50) + &"\0".repeat(10))),
         (WriteOp::new().write_full("zz").append("y"), with_data("zzy".into())),
@@ -45,9 +45,9 @@ pub(super) async fn steps_on_an_object_see_what_earlier_steps_left(case: &Case<'
         (WriteOp::new().omap_remove(["K"]).omap_set([("K", "W")]), full().entry("K", "W")),
         (
             WriteOp::new().omap_clear().omap_set([("n", "1")]),
-            State { omap: [].into(), ..full() }.entry("n", "1"),
+            ObjectContent { omap: [].into(), ..full() }.entry("n", "1"),
         ),
-        (WriteOp::new().omap_set([("n", "1")]).omap_clear(), State { omap: [].into(), ..full() }),
+        (WriteOp::new().omap_set([("n", "1")]).omap_clear(), ObjectContent { omap: [].into(), ..full() }),
     ]
     .into_iter()
     .enumerate()
@@ -60,15 +60,15 @@ pub(super) async fn steps_on_an_object_see_what_earlier_steps_left(case: &Case<'
 
 pub(super) async fn remove_and_recreate_starts_afresh(case: &Case<'_>) {
     for (index, (op, expected)) in [
-        (WriteOp::new().remove().create(true), Some(State::default())),
-        (WriteOp::new().remove().create(false), Some(State::default())),
-        (WriteOp::new().remove().write(2, "x"), Some(State::data("\0\0x"))),
-        (WriteOp::new().remove().append("x"), Some(State::data("x"))),
-        (WriteOp::new().remove().set_xattr("n", "1"), Some(State::default().xattr("n", "1"))),
-        (WriteOp::new().remove().omap_set([("n", "1")]), Some(State::default().entry("n", "1"))),
+        (WriteOp::new().remove().create(true), Some(ObjectContent::default())),
+        (WriteOp::new().remove().create(false), Some(ObjectContent::default())),
+        (WriteOp::new().remove().write(2, "x"), Some(ObjectContent::data("\0\0x"))),
+        (WriteOp::new().remove().append("x"), Some(ObjectContent::data("x"))),
+        (WriteOp::new().remove().set_xattr("n", "1"), Some(ObjectContent::default().xattr("n", "1"))),
+        (WriteOp::new().remove().omap_set([("n", "1")]), Some(ObjectContent::default().entry("n", "1"))),
         (WriteOp::new().remove().truncate(10), None),
         (WriteOp::new().remove().zero(0, 10), None),
-        (WriteOp::new().remove().create(true).truncate(3), Some(State::data("\0\0\0"))),
+        (WriteOp::new().remove().create(true).truncate(3), Some(ObjectContent::data("\0\0\0"))),
     ]
     .into_iter()
     .enumerate()
@@ -97,7 +97,7 @@ pub(super) async fn a_step_that_fails_undoes_the_operation(case: &Case<'_>) {
         (everything().cmp_xattr("X", Compare::Eq, "2"), ErrorKind::Conflict),
     ] {
         assert_eq!(kind(case.pool().write(&object, failing.clone()).await), expected, "{failing:?}");
-        assert_eq!(case.state(&object).await, Some(State::full()), "{failing:?}");
+        assert_eq!(case.state(&object).await, Some(ObjectContent::full()), "{failing:?}");
         assert_eq!(case.version(&object).await, version, "{failing:?}");
     }
 }
@@ -113,14 +113,14 @@ pub(super) async fn a_step_that_fails_undoes_the_creation(case: &Case<'_>) {
         assert_eq!(case.state(&object).await, None, "{failing:?}");
     }
     case.pool().write(&object, WriteOp::new().create(true)).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::default()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
 }
 
 pub(super) async fn create_exclusive_fails_on_an_object_that_exists(case: &Case<'_>) {
     let object = case.make_full("o").await;
     assert_eq!(kind(case.pool().write(&object, WriteOp::new().create(true)).await), ErrorKind::AlreadyExists);
     case.pool().write(&object, WriteOp::new().create(false)).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
 }
 
 pub(super) async fn many_steps_are_one_operation(case: &Case<'_>) {
@@ -141,7 +141,7 @@ pub(super) async fn a_read_operation_sees_one_object(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let op = ReadOp::new().omap_get(["K"]).list_xattrs().omap_range(None, "", 1).read(0, 2).get_xattr("X");
     let outputs = case.pool().read(&object, op).await.unwrap().outputs;
-    let full = State::full();
+    let full = ObjectContent::full();
     let page = benthic_core::OmapPage { entries: full.omap.into_iter().collect(), more: false };
     let expected = [
         ReadOutput::Omap(page.clone()),

@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::support::kind;
-use benthic_core::{Compare, ErrorKind, ObjectId, ReadOp, ReadOutput, WriteOp};
+use benthic_core::{Compare, ErrorKind, Fetch, ObjectId, WriteOp};
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::collections::BTreeSet;
@@ -63,9 +63,8 @@ pub(super) async fn counters_guarded_by_version_lose_nothing(case: &Case<'_>) {
     in_parallel(|_| {
         for _ in 0..15 {
             let read = || {
-                let mut reply = block_on(case.pool().read(&object, ReadOp::new().read(0, 20))).unwrap();
-                let Some(ReadOutput::Data(data)) = reply.outputs.pop() else { panic!("no data") };
-                (number(&data), WriteOp::new().assert_version(reply.version))
+                let (data, version) = block_on(case.pool().fetch(&object, Fetch::read(0, 20))).unwrap();
+                (number(&data), WriteOp::new().assert_version(version))
             };
             add_one(case, &object, read, |op, value| op.write_full(value.to_string()));
         }
@@ -142,16 +141,11 @@ pub(super) async fn readers_never_see_half_an_operation(case: &Case<'_>) {
         case.pool().write(&object, op).await.unwrap().version
     };
     let check = async || {
-        let op = ReadOp::new().get_xattr("a").read(0, 1024 * 1024).omap_get(["k"]);
-        let reply = case.pool().read(&object, op).await.unwrap();
-        match &reply.outputs[..] {
-            [ReadOutput::Xattr(value), ReadOutput::Data(data), ReadOutput::Omap(page)] => {
-                assert_eq!(page.entries, [(Bytes::from("k"), value.clone())]);
-                assert!(*data == value.repeat(20_000), "the data is not that of {value:?}");
-            }
-            outputs => panic!("not the outputs of the steps: {outputs:?}"),
-        }
-        reply.version
+        let whole = Fetch::get_xattr("a").and(Fetch::read(0, 1024 * 1024)).and(Fetch::omap_get(["k"]));
+        let (((value, data), page), version) = case.pool().fetch(&object, whole).await.unwrap();
+        assert_eq!(page.entries, [(Bytes::from("k"), value.clone())]);
+        assert!(data == value.repeat(20_000), "the data is not that of {value:?}");
+        version
     };
     write("first".to_owned()).await;
     let versions = in_parallel(|thread| {

@@ -1,7 +1,7 @@
 //! Reading and writing data.
 
 use super::Case;
-use super::support::{FULL_BYTES, Sequence, State, kind, pattern};
+use super::support::{FULL_BYTES, ObjectContent, Sequence, kind, pattern};
 use benthic_core::{ErrorKind, ReadOp, WriteOp};
 
 pub(super) async fn reads_are_short_at_the_end_and_empty_behind_it(case: &Case<'_>) {
@@ -34,7 +34,7 @@ pub(super) async fn a_read_of_no_bytes_is_empty(case: &Case<'_>) {
 pub(super) async fn an_empty_object_has_no_data(case: &Case<'_>) {
     let object = case.object("o");
     case.pool().write(&object, WriteOp::new().create(true)).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::default()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
     assert_eq!(case.pool().read_range(&object, 0, 10).await.unwrap(), "");
     assert_eq!(case.size(&object).await, 0);
 }
@@ -63,7 +63,7 @@ pub(super) async fn writes_overwrite_and_extend(case: &Case<'_>) {
         (1, "1", "X1ab45678yz!\0\0?"),
     ] {
         case.pool().write(&object, WriteOp::new().write(offset_bytes, data)).await.unwrap();
-        assert_eq!(case.state(&object).await, Some(State::data(expected)), "{offset_bytes} {data}");
+        assert_eq!(case.state(&object).await, Some(ObjectContent::data(expected)), "{offset_bytes} {data}");
     }
 }
 
@@ -73,12 +73,12 @@ pub(super) async fn an_empty_write_only_makes_the_object_exist(case: &Case<'_>) 
     for offset_bytes in [0, 10] {
         let object = case.object(&format!("missing {offset_bytes}"));
         case.pool().write(&object, WriteOp::new().write(offset_bytes, "")).await.unwrap();
-        assert_eq!(case.state(&object).await, Some(State::default()), "{offset_bytes}");
+        assert_eq!(case.state(&object).await, Some(ObjectContent::default()), "{offset_bytes}");
     }
     let object = case.make_full("o").await;
     for offset_bytes in [0, 50, FULL_BYTES, 500] {
         case.pool().write(&object, WriteOp::new().write(offset_bytes, "")).await.unwrap();
-        assert_eq!(case.state(&object).await, Some(State::full()), "{offset_bytes}");
+        assert_eq!(case.state(&object).await, Some(ObjectContent::full()), "{offset_bytes}");
     }
 }
 
@@ -86,18 +86,21 @@ pub(super) async fn append_writes_at_the_end(case: &Case<'_>) {
     let object = case.object("o");
     for (data, expected) in [("ab", "ab"), ("", "ab"), ("c", "abc")] {
         case.pool().write(&object, WriteOp::new().append(data)).await.unwrap();
-        assert_eq!(case.state(&object).await, Some(State::data(expected)));
+        assert_eq!(case.state(&object).await, Some(ObjectContent::data(expected)));
     }
     case.pool().write(&object, WriteOp::new().truncate(5)).await.unwrap();
     case.pool().write(&object, WriteOp::new().append("d")).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::data("abc\0\0d")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::data("abc\0\0d")));
 }
 
 pub(super) async fn write_full_replaces_the_data_and_nothing_else(case: &Case<'_>) {
     let object = case.make_full("o").await;
     for data in ["zz", "", "something longer than it was"] {
         case.pool().write_full(&object, data).await.unwrap();
-        assert_eq!(case.state(&object).await, Some(State { data: data.into(), ..State::full() }));
+        assert_eq!(
+            case.state(&object).await,
+            Some(ObjectContent { data: data.into(), ..ObjectContent::full() })
+        );
     }
 }
 
@@ -112,7 +115,7 @@ pub(super) async fn truncate_cuts_and_extends_with_zeros(case: &Case<'_>) {
         (3, "\0\0\0".to_owned()),
     ] {
         case.pool().write(&object, WriteOp::new().truncate(size_bytes)).await.unwrap();
-        let expected = State { data: expected.into(), ..State::full() };
+        let expected = ObjectContent { data: expected.into(), ..ObjectContent::full() };
         assert_eq!(case.state(&object).await, Some(expected), "{size_bytes}");
     }
 }
@@ -121,16 +124,16 @@ pub(super) async fn zero_inside_keeps_the_size(case: &Case<'_>) {
     let object = case.object("o");
     case.pool().write_full(&object, "0123456789").await.unwrap();
     case.pool().write(&object, WriteOp::new().zero(2, 3)).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::data("01\0\0\x0056789")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::data("01\0\0\x0056789")));
     case.pool().write(&object, WriteOp::new().zero(0, 9)).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::data("\0\0\0\0\0\0\0\0\x009")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::data("\0\0\0\0\0\0\0\0\x009")));
 }
 
 pub(super) async fn zero_that_reaches_the_end_cuts_there(case: &Case<'_>) {
     for (offset_bytes, len_bytes, left) in [(90, 10, 90), (90, 1_000, 90), (99, 1, 99), (0, 100, 0)] {
         let object = case.make_full(&format!("{offset_bytes}+{len_bytes}")).await;
         case.pool().write(&object, WriteOp::new().zero(offset_bytes, len_bytes)).await.unwrap();
-        let expected = State { data: "a".repeat(left).into(), ..State::full() };
+        let expected = ObjectContent { data: "a".repeat(left).into(), ..ObjectContent::full() };
         assert_eq!(case.state(&object).await, Some(expected), "{offset_bytes}+{len_bytes}");
     }
 }
@@ -139,7 +142,7 @@ pub(super) async fn zero_behind_the_end_does_nothing(case: &Case<'_>) {
     let object = case.make_full("o").await;
     for (offset_bytes, len_bytes) in [(100, 1), (100, 1_000), (200, 10)] {
         case.pool().write(&object, WriteOp::new().zero(offset_bytes, len_bytes)).await.unwrap();
-        assert_eq!(case.state(&object).await, Some(State::full()), "{offset_bytes}+{len_bytes}");
+        assert_eq!(case.state(&object).await, Some(ObjectContent::full()), "{offset_bytes}+{len_bytes}");
     }
 }
 
@@ -151,7 +154,7 @@ pub(super) async fn zero_of_no_bytes_is_refused(case: &Case<'_>) {
         assert_eq!(kind(case.pool().write(&object, op.clone()).await), ErrorKind::InvalidArgument);
         assert_eq!(kind(case.pool().write(&missing, op).await), ErrorKind::InvalidArgument);
     }
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     assert_eq!(case.state(&missing).await, None);
 }
 
@@ -161,7 +164,7 @@ pub(super) async fn remove_takes_everything(case: &Case<'_>) {
     assert_eq!(case.state(&object).await, None);
     assert_eq!(kind(case.pool().remove(&object).await), ErrorKind::NotFound);
     case.pool().write(&object, WriteOp::new().create(true)).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::default()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
 }
 
 pub(super) async fn stat_tells_size_and_time(case: &Case<'_>) {

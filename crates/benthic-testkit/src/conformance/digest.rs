@@ -1,7 +1,7 @@
 //! The class `digest`: a class that reads whole objects and keeps a result.
 
 use super::Case;
-use super::support::{State, kind, pattern};
+use super::support::{ObjectContent, kind, pattern};
 use benthic_core::{ErrorKind, WriteOp};
 
 /// Algorithm, and its digests of no bytes, of `abc` and of [`pattern`] with 2 MiB + 1.
@@ -75,7 +75,7 @@ pub(super) async fn repetitions_give_the_same_digest(case: &Case<'_>) {
     assert_eq!(case.exec(&object, "digest", "compute", input).await.unwrap(), DIGESTS[0].1[1]);
     assert_eq!(case.version(&object).await, version, "compute stores nothing");
     case.exec(&object, "digest", "md5", r#"{"repeat":100}"#).await.unwrap();
-    let expected = State::data("abc").xattr("digest.md5", DIGESTS[0].1[1]);
+    let expected = ObjectContent::data("abc").xattr("digest.md5", DIGESTS[0].1[1]);
     assert_eq!(case.state(&object).await, Some(expected));
 }
 
@@ -119,5 +119,5 @@ pub(super) async fn bad_input_is_refused(case: &Case<'_>) {
     ] {
         assert_eq!(kind(case.exec(&object, "digest", method, input).await), expected, "{method} {input}");
     }
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
 }

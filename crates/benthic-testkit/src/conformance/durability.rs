@@ -2,17 +2,17 @@
 //! engine do.
 
 use super::Case;
-use super::support::{State, kind};
+use super::support::{ObjectContent, kind};
 use benthic_core::{ErrorKind, WriteOp};
 
 pub(super) async fn a_buffered_write_shows_at_once(case: &Case<'_>) {
     let object = case.object("o");
     let first = case.pool().write(&object, WriteOp::new().write_full("1").buffered()).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::data("1")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::data("1")));
     assert_eq!(case.version(&object).await, first.version);
     let second = case.pool().write(&object, WriteOp::new().append("2").buffered()).await.unwrap();
     assert!(second.version > first.version);
-    assert_eq!(case.state(&object).await, Some(State::data("12")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::data("12")));
     case.pool().write(&object, WriteOp::new().remove().buffered()).await.unwrap();
     assert_eq!(case.state(&object).await, None);
 }
@@ -28,7 +28,7 @@ pub(super) async fn buffered_and_durable_writes_keep_their_order(case: &Case<'_>
         last = version;
     }
     let expected: String = (0..20).map(|index| format!("{index} ")).collect();
-    assert_eq!(case.state(&object).await, Some(State::data(expected)));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::data(expected)));
 }
 
 pub(super) async fn a_buffered_operation_is_all_or_nothing(case: &Case<'_>) {
@@ -37,7 +37,7 @@ pub(super) async fn a_buffered_operation_is_all_or_nothing(case: &Case<'_>) {
     assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::AlreadyExists);
     let op = WriteOp::new().exec("hello", "fail_after_writing", "").write_full("x").buffered();
     assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::InvalidArgument);
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
 }
 
 pub(super) async fn flush_succeeds_with_and_without_buffered_writes(case: &Case<'_>) {

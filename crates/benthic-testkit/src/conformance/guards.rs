@@ -1,7 +1,7 @@
 //! Guards: conditions on the object as it was before the operation.
 
 use super::Case;
-use super::support::{State, kind};
+use super::support::{ObjectContent, kind};
 use benthic_core::{Compare, ErrorKind, ObjectId, ReadOp, WriteOp};
 
 const ALL: [Compare; 6] = [Compare::Eq, Compare::Ne, Compare::Gt, Compare::Ge, Compare::Lt, Compare::Le];
@@ -89,7 +89,7 @@ pub(super) async fn what_is_missing_compares_as_an_empty_value(case: &Case<'_>) 
         let read = ReadOp { guards: guarded.guards.clone(), steps: ReadOp::new().stat().steps };
         assert_eq!(kind(case.pool().read(&object, read).await), ErrorKind::Conflict, "{guarded:?}");
     }
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
 }
 
 pub(super) async fn only_the_exact_version_passes(case: &Case<'_>) {
@@ -106,7 +106,7 @@ pub(super) async fn only_the_exact_version_passes(case: &Case<'_>) {
     case.pool().write(&object, WriteOp::new().assert_version(version).write_full("3")).await.unwrap();
     let write = WriteOp::new().assert_version(version).write_full("4");
     assert_eq!(kind(case.pool().write(&object, write).await), ErrorKind::Conflict);
-    assert_eq!(case.state(&object).await, Some(State::data("3")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::data("3")));
 }
 
 /// No object has it, so it is a mistake and not a condition; an OSD says so too.
@@ -142,9 +142,9 @@ pub(super) async fn every_guard_must_hold(case: &Case<'_>) {
     ] {
         assert_eq!(kind(case.pool().write(&object, failing.write_full("x")).await), ErrorKind::Conflict);
     }
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     case.pool().write(&object, op().set_xattr("X", "2")).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::full().xattr("X", "2")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full().xattr("X", "2")));
 }
 
 /// All guards come first, and none sees what the operation does.

@@ -1,7 +1,7 @@
 //! The limits: what is at a limit works, what is one over is refused and changes nothing.
 
 use super::Case;
-use super::support::{State, kind, pattern};
+use super::support::{ObjectContent, kind, pattern};
 use benthic_core::{Compare, ErrorKind, ObjectId, ReadOp, WriteOp, limits};
 use bytes::Bytes;
 
@@ -15,10 +15,13 @@ pub(super) async fn names_at_their_limits_work(case: &Case<'_>) {
     let xattr = "x".repeat(limits::XATTR_NAME_BYTES_MAX);
     let op = WriteOp::new().write_full("data").set_xattr(xattr.clone(), "1").omap_set([("k", "v")]);
     case.pool().write(&object, op).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::data("data").xattr(&xattr, "1").entry("k", "v")));
+    assert_eq!(
+        case.state(&object).await,
+        Some(ObjectContent::data("data").xattr(&xattr, "1").entry("k", "v"))
+    );
     let op = WriteOp::new().cmp_xattr(xattr.clone(), Compare::Eq, "1").remove_xattr(xattr);
     case.pool().write(&object, op).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::data("data").entry("k", "v")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::data("data").entry("k", "v")));
     assert_eq!(kind(ObjectId::in_namespace(namespace.clone(), name.clone() + "n")), ErrorKind::LimitExceeded);
     assert_eq!(kind(ObjectId::in_namespace(namespace + "s", name)), ErrorKind::LimitExceeded);
 }
@@ -54,8 +57,9 @@ pub(super) async fn names_that_are_none_are_refused(case: &Case<'_>) {
         assert_eq!(kind(case.pool().write(&object, op).await), expected, "{class:?} {method:?}");
         let op = ReadOp::new().exec(class, method, "");
         assert_eq!(kind(case.pool().read(&object, op).await), expected, "{class:?} {method:?}");
+        assert_eq!(kind(case.exec(&object, class, method, "").await), expected, "{class:?} {method:?}");
     }
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
 }
 
 pub(super) async fn attribute_values_have_a_limit(case: &Case<'_>) {
@@ -109,8 +113,8 @@ pub(super) async fn one_step_gets_so_many_omap_keys(case: &Case<'_>) {
     let max = limits::OMAP_PAGE_ENTRIES_MAX;
     let op = WriteOp::new().omap_set(keys(max + 1).into_iter().map(|key| (key, Bytes::new())));
     case.pool().write(&object, op).await.unwrap();
-    let outputs = case.pool().read(&object, ReadOp::new().omap_get(keys(max))).await.unwrap().outputs;
-    assert!(matches!(&outputs[..], [benthic_core::ReadOutput::Omap(page)] if page.entries.len() == max));
+    let (page, _) = case.pool().fetch(&object, benthic_core::Fetch::omap_get(keys(max))).await.unwrap();
+    assert_eq!(page.entries.len(), max);
     let op = ReadOp::new().omap_get(keys(max + 1));
     assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::LimitExceeded);
 }
@@ -222,7 +226,7 @@ pub(super) async fn truncate_stops_one_byte_short_of_128_mib(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let op = WriteOp::new().truncate(max);
     assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::LimitExceeded);
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     case.pool().write(&object, WriteOp::new().truncate(max - 1)).await.unwrap();
     assert_eq!(case.size(&object).await, max - 1);
     case.pool().write(&object, WriteOp::new().write(max - 1, "z")).await.unwrap();

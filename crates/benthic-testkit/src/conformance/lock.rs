@@ -1,7 +1,7 @@
 //! The class `lock`: state that several clients share, and a method that guards the operation it stands in.
 
 use super::Case;
-use super::support::{State, kind};
+use super::support::{ObjectContent, kind};
 use benthic_core::{ErrorKind, ObjectId, ReadOp, ReadOutput, WriteOp};
 use futures::executor::block_on;
 use serde_json::{Value, json};
@@ -39,10 +39,10 @@ pub(super) async fn an_exclusive_lock_keeps_all_others_out(case: &Case<'_>) {
     }]);
     assert_eq!(serde_json::from_slice::<Value>(&listed).unwrap(), expected);
     let state = case.state(&object).await.unwrap();
-    assert_eq!((state.data, state.xattrs), (State::full().data, State::full().xattrs));
+    assert_eq!((state.data, state.xattrs), (ObjectContent::full().data, ObjectContent::full().xattrs));
     assert_eq!(state.omap.keys().collect::<Vec<_>>(), ["K", "lock/default"]);
     case.exec(&object, "lock", "release", ADA).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     case.exec(&object, "lock", "acquire", BOB).await.unwrap();
     assert_eq!(holders(case, &object, "").await, ["bob/1"]);
 }
@@ -133,7 +133,7 @@ pub(super) async fn assert_guards_the_operation_it_stands_in(case: &Case<'_>) {
     assert_eq!(outputs, [ReadOutput::Exec("".into()), ReadOutput::Data("xxx".into())]);
     case.exec(&object, "lock", "release", ADA).await.unwrap();
     assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::Conflict);
-    assert_eq!(case.state(&object).await, Some(State::data("xxx")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::data("xxx")));
     // The lock goes with its object, and a late write does not bring that back.
     case.exec(&object, "lock", "acquire", ADA).await.unwrap();
     case.pool().write(&object, WriteOp::new().remove()).await.unwrap();
@@ -181,7 +181,7 @@ pub(super) async fn under_a_lock_parallel_changes_lose_nothing(case: &Case<'_>) 
             });
         }
     });
-    assert_eq!(case.state(&object).await, Some(State::data((THREADS * ROUNDS).to_string())));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::data((THREADS * ROUNDS).to_string())));
 }
 
 pub(super) async fn bad_input_and_bad_locks_are_refused(case: &Case<'_>) {
@@ -198,7 +198,7 @@ pub(super) async fn bad_input_and_bad_locks_are_refused(case: &Case<'_>) {
     ] {
         assert_eq!(kind(case.exec(&object, "lock", method, input).await), expected, "{method} {input}");
     }
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     case.pool().write(&object, WriteOp::new().omap_set([("lock/default", "{}")])).await.unwrap();
     for method in ["acquire", "renew", "release", "break", "assert"] {
         assert_eq!(kind(case.exec(&object, "lock", method, ADA).await), ErrorKind::Corrupt, "{method}");

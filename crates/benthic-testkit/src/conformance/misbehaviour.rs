@@ -2,7 +2,7 @@
 //! and the next call works. With the class `hello`.
 
 use super::Case;
-use super::support::{State, kind};
+use super::support::{ObjectContent, kind};
 use benthic_core::error::ERROR_TABLE;
 use benthic_core::{ErrorKind, ObjectId, ReadOp, WriteOp};
 
@@ -16,7 +16,7 @@ async fn fails(case: &Case<'_>, method: &str, input: &str, expected: ErrorKind) 
             expected,
             "{method}, round {round}"
         );
-        assert_eq!(case.state(&object).await, Some(State::full()), "{method}, round {round}");
+        assert_eq!(case.state(&object).await, Some(ObjectContent::full()), "{method}, round {round}");
         assert_eq!(case.version(&object).await, version, "{method}, round {round}");
         assert_eq!(case.exec(&object, "hello", "say", "Ada").await.unwrap(), "Hello, Ada!", "after {method}");
     }
@@ -43,7 +43,7 @@ pub(super) async fn every_kind_of_error_reaches_the_caller(case: &Case<'_>) {
         let object = case.make_full(&format!("in a write {}", row.name)).await;
         let op = WriteOp::new().exec("hello", "errno", row.name).write_full("x");
         assert_eq!(kind(case.pool().write(&object, op).await), row.kind);
-        assert_eq!(case.state(&object).await, Some(State::full()));
+        assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     }
     fails(case, "errno", "no such kind", ErrorKind::InvalidArgument).await;
 }
@@ -67,7 +67,7 @@ pub(super) async fn a_write_that_was_not_declared_fails_the_call(case: &Case<'_>
     assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::ClassFailed);
     let op = WriteOp::new().exec("hello", "write_undeclared", "").append("x");
     assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::ClassFailed);
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
 }
 
 pub(super) async fn a_read_that_was_not_declared_fails_the_call(case: &Case<'_>) {
@@ -92,7 +92,7 @@ pub(super) async fn a_panic_fails_the_call_and_nothing_else(case: &Case<'_>) {
     for _ in 0..20 {
         assert_eq!(kind(case.exec(&object, "hello", "panic", "").await), ErrorKind::ClassFailed);
     }
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
 }
 
 pub(super) async fn a_method_that_never_ends_is_stopped(case: &Case<'_>) {

@@ -1,7 +1,7 @@
 //! Objects that are not there: what fails, what does nothing, what creates them.
 
 use super::Case;
-use super::support::{State, kind};
+use super::support::{ObjectContent, kind};
 use benthic_core::{Compare, ErrorKind, ReadOp, WriteOp};
 
 pub(super) async fn reads_are_not_found(case: &Case<'_>) {
@@ -24,17 +24,17 @@ pub(super) async fn reads_are_not_found(case: &Case<'_>) {
 pub(super) async fn steps_that_create(case: &Case<'_>) {
     let nothing: [(&str, &str); 0] = [];
     let steps = [
-        (WriteOp::new().create(false), State::default()),
-        (WriteOp::new().create(true), State::default()),
-        (WriteOp::new().write(0, "ab"), State::data("ab")),
-        (WriteOp::new().write(2, "ab"), State::data("\0\0ab")),
-        (WriteOp::new().write_full("ab"), State::data("ab")),
-        (WriteOp::new().write_full(""), State::default()),
-        (WriteOp::new().append("ab"), State::data("ab")),
-        (WriteOp::new().append(""), State::default()),
-        (WriteOp::new().set_xattr("a", "1"), State::default().xattr("a", "1")),
-        (WriteOp::new().omap_set([("k", "v")]), State::default().entry("k", "v")),
-        (WriteOp::new().omap_set(nothing), State::default()),
+        (WriteOp::new().create(false), ObjectContent::default()),
+        (WriteOp::new().create(true), ObjectContent::default()),
+        (WriteOp::new().write(0, "ab"), ObjectContent::data("ab")),
+        (WriteOp::new().write(2, "ab"), ObjectContent::data("\0\0ab")),
+        (WriteOp::new().write_full("ab"), ObjectContent::data("ab")),
+        (WriteOp::new().write_full(""), ObjectContent::default()),
+        (WriteOp::new().append("ab"), ObjectContent::data("ab")),
+        (WriteOp::new().append(""), ObjectContent::default()),
+        (WriteOp::new().set_xattr("a", "1"), ObjectContent::default().xattr("a", "1")),
+        (WriteOp::new().omap_set([("k", "v")]), ObjectContent::default().entry("k", "v")),
+        (WriteOp::new().omap_set(nothing), ObjectContent::default()),
     ];
     for (index, (op, expected)) in steps.into_iter().enumerate() {
         let object = case.object(&index.to_string());
@@ -57,7 +57,7 @@ pub(super) async fn steps_that_do_nothing(case: &Case<'_>) {
     }
     // Nor do they lay anything aside for the object that comes later.
     case.pool().write(&object, WriteOp::new().truncate(100).append("x")).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::data("x")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::data("x")));
 }
 
 pub(super) async fn steps_that_need_the_object(case: &Case<'_>) {

@@ -14,6 +14,8 @@
 //! Every case works in namespaces of its own, so cases run in parallel and on a pool that others use. What
 //! they leave in the pool is the subject's to remove.
 //!
+//! Whatever a case expects, every error that it gets from the engine must name the operation that failed (`ops.rs`).
+//!
 //! A case is a function in one of the themed files and a line in `conformance_cases`. A line without a
 //! function does not compile, nor does a function without a line.
 #![deny(dead_code)]
@@ -34,6 +36,7 @@ mod missing;
 mod names;
 mod namespaces;
 mod omap;
+mod ops;
 mod picture;
 mod pools;
 mod support;
@@ -42,6 +45,7 @@ mod xattrs;
 
 use benthic_core::{Clock, ObjectId, Pool, Store, SystemClock};
 use futures::executor::block_on;
+use ops::{CheckedPool, CheckedStore};
 use std::sync::Arc;
 
 /// An engine under test: a store with the classes of `benthic-classes`, and a pool in it.
@@ -56,18 +60,19 @@ pub struct Subject {
 
 /// One run of one case.
 struct Case<'a> {
-    subject: &'a Subject,
+    store: &'a dyn Store,
+    pool: &'a dyn Pool,
     /// Used by no other run of any case.
     namespace: String,
 }
 
 impl Case<'_> {
     fn store(&self) -> &dyn Store {
-        self.subject.store.as_ref()
+        self.store
     }
 
     fn pool(&self) -> &dyn Pool {
-        self.subject.pool.as_ref()
+        self.pool
     }
 
     /// The case's own namespace.
@@ -89,7 +94,9 @@ impl Case<'_> {
 fn run_case(subject: &Subject, name: &str, case: impl AsyncFnOnce(&Case<'_>)) {
     let unique = SystemClock.unix_ns();
     let namespace = format!("{name}.{}.{unique}", std::process::id());
-    block_on(case(&Case { subject, namespace }));
+    let store = &CheckedStore(Arc::clone(&subject.store));
+    let pool = &CheckedPool(Arc::clone(&subject.pool));
+    block_on(case(&Case { store, pool, namespace }));
 }
 
 /// One `#[test]` a case of the conformance suite, all on the [`Subject`](conformance::Subject) that the

@@ -1,7 +1,7 @@
 //! Names are data, never paths.
 
 use super::Case;
-use super::support::State;
+use super::support::ObjectContent;
 use benthic_core::{ListRequest, Namespaces, ObjectId};
 
 pub(super) async fn every_name_is_an_object_of_its_own(case: &Case<'_>) {
@@ -56,7 +56,7 @@ pub(super) async fn every_name_is_an_object_of_its_own(case: &Case<'_>) {
         case.pool().write_full(&case.object(name), name).await.unwrap();
     }
     for name in names {
-        assert_eq!(case.state(&case.object(name)).await, Some(State::data(name)), "{name:?}");
+        assert_eq!(case.state(&case.object(name)).await, Some(ObjectContent::data(name)), "{name:?}");
     }
     let request =
         ListRequest { namespaces: Namespaces::One(case.namespace().to_owned()), ..ListRequest::default() };
@@ -76,7 +76,7 @@ pub(super) async fn every_name_is_an_object_of_its_own(case: &Case<'_>) {
     assert_eq!(listed, expected);
     case.pool().remove(&case.object("a/../b")).await.unwrap();
     assert_eq!(case.state(&case.object("b")).await, None);
-    assert_eq!(case.state(&case.object("a/b")).await, Some(State::data("a/b")));
+    assert_eq!(case.state(&case.object("a/b")).await, Some(ObjectContent::data("a/b")));
 }
 
 pub(super) async fn long_names_differ_in_their_last_byte(case: &Case<'_>) {
@@ -88,7 +88,7 @@ pub(super) async fn long_names_differ_in_their_last_byte(case: &Case<'_>) {
     }
     for name in &names {
         let object = ObjectId::in_namespace(case.namespace(), name.clone()).unwrap();
-        assert_eq!(case.state(&object).await, Some(State::data(name[2_040..].to_owned())));
+        assert_eq!(case.state(&object).await, Some(ObjectContent::data(name[2_040..].to_owned())));
     }
 }
 

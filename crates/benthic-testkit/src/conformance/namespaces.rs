@@ -1,7 +1,7 @@
 //! Namespaces keep objects apart.
 
 use super::Case;
-use super::support::State;
+use super::support::ObjectContent;
 use benthic_core::{ListRequest, Namespaces, ObjectId};
 
 /// Everything in the namespaces of the request that this case made.
@@ -34,12 +34,12 @@ pub(super) async fn the_same_name_is_another_object_in_another_namespace(case: &
         case.pool().write_full(object, object.namespace().to_owned()).await.unwrap();
     }
     for object in &objects {
-        assert_eq!(case.state(object).await, Some(State::data(object.namespace().to_owned())));
+        assert_eq!(case.state(object).await, Some(ObjectContent::data(object.namespace().to_owned())));
     }
     case.pool().remove(&objects[0]).await.unwrap();
     assert_eq!(case.state(&objects[0]).await, None);
     for object in &objects[1..] {
-        assert_eq!(case.state(object).await, Some(State::data(object.namespace().to_owned())));
+        assert_eq!(case.state(object).await, Some(ObjectContent::data(object.namespace().to_owned())));
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn namespace_and_name_do_not_run_together(case: &Case<'_>) {
     }
     for (index, (namespace, name)) in ids.iter().enumerate() {
         let object = ObjectId::in_namespace(namespace.clone(), *name).unwrap();
-        assert_eq!(case.state(&object).await, Some(State::data(index.to_string())));
+        assert_eq!(case.state(&object).await, Some(ObjectContent::data(index.to_string())));
         assert_eq!(
             listed(case, Namespaces::One(namespace.clone()), "").await,
             [(namespace.clone(), (*name).to_owned())]

@@ -1,8 +1,8 @@
 //! The omap: ordered keys and values.
 
 use super::Case;
-use super::support::{State, kind};
-use benthic_core::{ErrorKind, ObjectId, OmapPage, ReadOp, ReadOutput, WriteOp, limits};
+use super::support::{ObjectContent, kind};
+use benthic_core::{ErrorKind, Fetch, ObjectId, OmapPage, ReadOp, WriteOp, limits};
 use bytes::Bytes;
 
 async fn range(
@@ -13,19 +13,12 @@ async fn range(
     max: usize,
 ) -> OmapPage {
     let after = after.map(Bytes::copy_from_slice);
-    let op = ReadOp::new().omap_range(after, Bytes::copy_from_slice(prefix), max);
-    match case.pool().read(object, op).await.unwrap().outputs.pop() {
-        Some(ReadOutput::Omap(page)) => page,
-        output => panic!("not a page: {output:?}"),
-    }
+    let range = Fetch::omap_range(after, Bytes::copy_from_slice(prefix), max);
+    case.pool().fetch(object, range).await.unwrap().0
 }
 
 async fn get(case: &Case<'_>, object: &ObjectId, keys: &[&'static str]) -> OmapPage {
-    let op = ReadOp::new().omap_get(keys.iter().copied());
-    match case.pool().read(object, op).await.unwrap().outputs.pop() {
-        Some(ReadOutput::Omap(page)) => page,
-        output => panic!("not a page: {output:?}"),
-    }
+    case.pool().fetch(object, Fetch::omap_get(keys.iter().copied())).await.unwrap().0
 }
 
 fn keys(page: &OmapPage) -> Vec<&[u8]> {
@@ -37,13 +30,13 @@ pub(super) async fn entries_are_set_replaced_and_removed(case: &Case<'_>) {
     case.pool().write(&object, WriteOp::new().omap_set([("a", "1"), ("b", "2"), ("c", "3")])).await.unwrap();
     let op = WriteOp::new().omap_set([("b", "two"), ("d", "")]).omap_remove(["a", "missing"]);
     case.pool().write(&object, op).await.unwrap();
-    let expected = State::default().entry("b", "two").entry("c", "3").entry("d", "");
+    let expected = ObjectContent::default().entry("b", "two").entry("c", "3").entry("d", "");
     assert_eq!(case.state(&object).await, Some(expected));
     case.pool().write(&object, WriteOp::new().omap_clear()).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::default()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
     // Clearing an empty omap is no error, nor is removing from it.
     case.pool().write(&object, WriteOp::new().omap_clear().omap_remove(["a"])).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::default()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
 }
 
 pub(super) async fn get_gives_those_that_are_there(case: &Case<'_>) {
@@ -182,7 +175,7 @@ pub(super) async fn the_empty_key_is_refused(case: &Case<'_>) {
     }
     let op = ReadOp::new().omap_get([""]);
     assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::InvalidArgument);
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     assert_eq!(keys(&range(case, &object, Some(b""), b"", 9).await), [b"K"], "but behind it is everything");
 }
 
@@ -219,8 +212,8 @@ pub(super) async fn objects_do_not_see_each_others_entries(case: &Case<'_>) {
         case.pool().write(&case.object(name), WriteOp::new().omap_set([("k", name)])).await.unwrap();
     }
     for name in names {
-        assert_eq!(case.state(&case.object(name)).await, Some(State::default().entry("k", name)));
+        assert_eq!(case.state(&case.object(name)).await, Some(ObjectContent::default().entry("k", name)));
     }
     case.pool().write(&case.object("o"), WriteOp::new().omap_clear()).await.unwrap();
-    assert_eq!(case.state(&case.object("o1")).await, Some(State::default().entry("k", "o1")));
+    assert_eq!(case.state(&case.object("o1")).await, Some(ObjectContent::default().entry("k", "o1")));
 }

@@ -1,7 +1,7 @@
 //! The class `picture`: much input, much computing, and changes of data, attributes and omap that belong together.
 
 use super::Case;
-use super::support::{State, kind, pattern};
+use super::support::{ObjectContent, kind, pattern};
 use benthic_core::{ClassCall, ErrorKind, ListRequest, Namespaces, ObjectId, Result, WriteOp};
 use bytes::Bytes;
 use futures::future::join_all;
@@ -171,7 +171,7 @@ pub(super) async fn a_broken_picture_stores_nothing(case: &Case<'_>) {
         }
     }
     assert_eq!(case.state(&missing).await, None);
-    assert_eq!(case.state(&full).await, Some(State::full()));
+    assert_eq!(case.state(&full).await, Some(ObjectContent::full()));
     assert_eq!(case.version(&full).await, version);
 }
 
@@ -206,7 +206,7 @@ pub(super) async fn index_fills_in_what_an_image_lacks(case: &Case<'_>) {
     assert_eq!(case.state(&object).await, Some(state));
     let other = case.make_full("other").await;
     assert_eq!(kind(case.exec(&other, "picture", "index", "").await), ErrorKind::InvalidArgument);
-    assert_eq!(case.state(&other).await, Some(State::full()));
+    assert_eq!(case.state(&other).await, Some(ObjectContent::full()));
     // Sizes that one chose stay until one chooses others.
     case.exec(&object, "picture", "index", r#"{"sizes":[30]}"#).await.unwrap();
     case.exec(&object, "picture", "index", r#"{"labels":{"by":"ada"}}"#).await.unwrap();

@@ -1,8 +1,8 @@
 //! Pools: made, listed, opened, removed.
 
 use super::Case;
-use super::support::{State, kind};
-use benthic_core::{ClassCall, ErrorKind, ListRequest, Namespaces, ReadOp, WriteOp};
+use super::support::{ObjectContent, kind};
+use benthic_core::{ClassCall, ErrorKind, Fetch, ListRequest, Namespaces, ReadOp, WriteOp};
 
 pub(super) async fn a_pool_is_made_listed_opened_and_removed(case: &Case<'_>) {
     let store = case.store();
@@ -44,7 +44,7 @@ pub(super) async fn pools_are_apart(case: &Case<'_>) {
     let object = case.make_full("o").await;
     assert_eq!(kind(other.stat(&object).await), ErrorKind::NotFound);
     other.write_full(&object, "other").await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::full()));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     let request =
         ListRequest { namespaces: Namespaces::One(case.namespace().to_owned()), ..ListRequest::default() };
     case.pool().remove(&object).await.unwrap();
@@ -97,14 +97,8 @@ pub(super) async fn a_pool_made_again_is_empty(case: &Case<'_>) {
     assert_eq!(new.list(all).await.unwrap().objects, []);
     assert_eq!(kind(old.write(&object, WriteOp::new().create(false)).await), ErrorKind::NotFound);
     new.write(&object, WriteOp::new().create(true)).await.unwrap();
-    let reply = new.read(&object, ReadOp::new().list_xattrs().omap_range(None, "", 10)).await.unwrap();
-    assert_eq!(
-        reply.outputs,
-        [
-            benthic_core::ReadOutput::Xattrs([].into()),
-            benthic_core::ReadOutput::Omap(benthic_core::OmapPage::default())
-        ]
-    );
+    let rest = Fetch::list_xattrs().and(Fetch::omap_range(None, "", 10));
+    assert_eq!(new.fetch(&object, rest).await.unwrap().0, Default::default());
     store.remove_pool(&name).await.unwrap();
 }
 

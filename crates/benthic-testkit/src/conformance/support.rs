@@ -1,7 +1,7 @@
 //! What the cases share.
 
 use super::Case;
-use benthic_core::{ClassCall, ErrorKind, ObjectId, ReadOp, ReadOutput, Result, WriteOp};
+use benthic_core::{ClassCall, ErrorKind, Fetch, ObjectId, Result, WriteOp};
 use bytes::Bytes;
 use std::{collections::BTreeMap, fmt};
 
@@ -10,57 +10,54 @@ pub(super) const FULL_BYTES: u64 = 100;
 
 /// Everything of an object but its version and time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct ObjectContent {
     pub(super) data: Bytes,
     pub(super) xattrs: BTreeMap<String, Bytes>,
     pub(super) omap: BTreeMap<Bytes, Bytes>,
 }
 
-impl State {
-    pub(super) fn data(data: impl Into<Bytes>) -> State {
-        State { data: data.into(), ..State::default() }
+impl ObjectContent {
+    pub(super) fn data(data: impl Into<Bytes>) -> ObjectContent {
+        ObjectContent { data: data.into(), ..ObjectContent::default() }
     }
 
     /// What [`Case::make_full`] makes: 100 bytes `a`, attribute `X` = `1`, omap `K` = `V`.
-    pub(super) fn full() -> State {
-        State::data("a".repeat(FULL_BYTES as usize)).xattr("X", "1").entry("K", "V")
+    pub(super) fn full() -> ObjectContent {
+        ObjectContent::data("a".repeat(FULL_BYTES as usize)).xattr("X", "1").entry("K", "V")
     }
 
-    pub(super) fn xattr(mut self, name: &str, value: &str) -> State {
+    pub(super) fn xattr(mut self, name: &str, value: &str) -> ObjectContent {
         self.xattrs.insert(name.to_owned(), value.to_owned().into());
         self
     }
 
-    pub(super) fn entry(mut self, key: &'static str, value: &str) -> State {
+    pub(super) fn entry(mut self, key: &'static str, value: &str) -> ObjectContent {
         self.omap.insert(key.into(), value.to_owned().into());
         self
     }
 }
 
 impl Case<'_> {
-    /// An object with data, an attribute and an omap entry: [`State::full`].
+    /// An object with data, an attribute and an omap entry: [`ObjectContent::full`].
     pub(super) async fn make_full(&self, name: &str) -> ObjectId {
         let object = self.object(name);
-        let full = State::full();
+        let full = ObjectContent::full();
         let op = WriteOp::new().write_full(full.data).set_xattr("X", "1").omap_set([("K", "V")]);
         self.pool().write(&object, op).await.unwrap();
         object
     }
 
     /// What an object of at most 1 MiB and 1,024 omap entries is now; `None` if it is not there.
-    pub(super) async fn state(&self, object: &ObjectId) -> Option<State> {
-        let op = ReadOp::new().read(0, 1024 * 1024).list_xattrs().omap_range(None, "", usize::MAX);
-        let outputs = match self.pool().read(object, op).await {
-            Ok(reply) => reply.outputs,
-            Err(error) if error.kind() == ErrorKind::NotFound => return None,
-            Err(error) => panic!("the object cannot be read: {error:?}"),
-        };
-        match <[ReadOutput; 3]>::try_from(outputs).unwrap() {
-            [ReadOutput::Data(data), ReadOutput::Xattrs(xattrs), ReadOutput::Omap(page)] => {
+    pub(super) async fn state(&self, object: &ObjectId) -> Option<ObjectContent> {
+        let omap = Fetch::omap_range(None, "", usize::MAX);
+        match self.pool().fetch(object, Fetch::read(0, 1024 * 1024).and(Fetch::list_xattrs()).and(omap)).await
+        {
+            Ok((((data, xattrs), page), _)) => {
                 assert!(!page.more, "state() is for small objects");
-                Some(State { data, xattrs, omap: page.entries.into_iter().collect() })
+                Some(ObjectContent { data, xattrs, omap: page.entries.into_iter().collect() })
             }
-            outputs => panic!("these are not the outputs of the steps: {outputs:?}"),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => panic!("the object cannot be read: {error:?}"),
         }
     }
 
@@ -82,16 +79,12 @@ impl Case<'_> {
         let mut pages: Vec<Vec<(Bytes, Bytes)>> = Vec::new();
         loop {
             let after = pages.last().and_then(|page| page.last()).map(|(key, _)| key.clone());
-            let op = ReadOp::new().omap_range(after, prefix, page_entries);
-            match self.pool().read(object, op).await.unwrap().outputs.pop() {
-                Some(ReadOutput::Omap(page)) => {
-                    assert!(!page.more || !page.entries.is_empty(), "an empty page that is not the last");
-                    pages.push(page.entries);
-                    if !page.more {
-                        return pages;
-                    }
-                }
-                output => panic!("not a page: {output:?}"),
+            let range = Fetch::omap_range(after, prefix, page_entries);
+            let (page, _) = self.pool().fetch(object, range).await.unwrap();
+            assert!(!page.more || !page.entries.is_empty(), "an empty page that is not the last");
+            pages.push(page.entries);
+            if !page.more {
+                return pages;
             }
         }
     }
@@ -103,8 +96,7 @@ impl Case<'_> {
         method: &str,
         input: &str,
     ) -> Result<Bytes> {
-        let call = ClassCall { class: class.into(), method: method.into(), input: input.to_owned().into() };
-        self.pool().exec(object, call).await
+        self.pool().exec(object, ClassCall::new(class, method, input.to_owned())).await
     }
 }
 

@@ -1,17 +1,20 @@
 //! Attributes.
 
 use super::Case;
-use super::support::{State, kind};
+use super::support::{ObjectContent, kind};
 use benthic_core::{ErrorKind, ReadOp, WriteOp};
 
 pub(super) async fn attributes_are_set_replaced_and_removed(case: &Case<'_>) {
     let object = case.object("o");
     let op = WriteOp::new().set_xattr("a", "1").set_xattr("b", "2");
     case.pool().write(&object, op).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::default().xattr("a", "1").xattr("b", "2")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::default().xattr("a", "1").xattr("b", "2")));
     let op = WriteOp::new().set_xattr("a", "longer").remove_xattr("b").set_xattr("c", "3");
     case.pool().write(&object, op).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::default().xattr("a", "longer").xattr("c", "3")));
+    assert_eq!(
+        case.state(&object).await,
+        Some(ObjectContent::default().xattr("a", "longer").xattr("c", "3"))
+    );
     assert_eq!(case.pool().get_xattr(&object, "a").await.unwrap(), "longer");
 }
 
@@ -28,13 +31,13 @@ pub(super) async fn an_empty_value_is_a_value(case: &Case<'_>) {
     let object = case.object("o");
     case.pool().write(&object, WriteOp::new().set_xattr("empty", "")).await.unwrap();
     assert_eq!(case.pool().get_xattr(&object, "empty").await.unwrap(), "");
-    assert_eq!(case.state(&object).await, Some(State::default().xattr("empty", "")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::default().xattr("empty", "")));
 }
 
 pub(super) async fn an_object_without_attributes_lists_none(case: &Case<'_>) {
     let object = case.object("o");
     case.pool().write_full(&object, "data").await.unwrap();
-    assert_eq!(case.state(&object).await, Some(State::data("data")));
+    assert_eq!(case.state(&object).await, Some(ObjectContent::data("data")));
 }
 
 pub(super) async fn names_are_text_and_values_are_bytes(case: &Case<'_>) {

@@ -32,14 +32,14 @@ pub(crate) struct Operation {
 
 /// The object between two operations. The version stays when it is removed: the next one is greater.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct State {
+struct ObjectVersion {
     object: Option<Arc<Object>>,
     version: u64,
 }
 
-impl State {
-    /// The state behind the operation, if the answer is what the oracle says.
-    fn after(&self, operation: &Operation) -> Option<State> {
+impl ObjectVersion {
+    /// The object after the operation, if the answer is what the oracle says.
+    fn after(&self, operation: &Operation) -> Option<ObjectVersion> {
         let object = self.object.as_deref();
         match (&operation.step, &operation.outcome) {
             (Step::Read(op), outcome) => {
@@ -55,7 +55,7 @@ impl State {
             }
             (Step::Write(op), outcome) => match (oracle::write(object, self.version, op), outcome) {
                 (Ok(written), Outcome::Written(version)) if *version > self.version => {
-                    Some(State { object: written.object.map(Arc::new), version: *version })
+                    Some(ObjectVersion { object: written.object.map(Arc::new), version: *version })
                 }
                 (Err(expected), Outcome::Failed(kind)) if expected == *kind => Some(self.clone()),
                 _ => None,
@@ -68,10 +68,10 @@ impl State {
 /// place in the list, at which every order ends.
 pub(crate) fn stuck_at(operations: &[Operation]) -> Option<usize> {
     let mut taken = vec![false; operations.len()];
-    let mut state = State::default();
+    let mut state = ObjectVersion::default();
     // The way here: what was taken, and the state before it.
-    let mut way: Vec<(usize, State)> = Vec::new();
-    let mut been: HashSet<(u64, State)> = HashSet::new();
+    let mut way: Vec<(usize, ObjectVersion)> = Vec::new();
+    let mut been: HashSet<(u64, ObjectVersion)> = HashSet::new();
     let (mut from, mut farthest) = (0, 0);
     loop {
         let first = taken.iter().position(|taken| !taken).unwrap_or(taken.len());

@@ -1,14 +1,14 @@
 //! Waiting for an engine that may never answer.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, Result, Stopwatch, SystemClock};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// No operation of a case takes that long, on the slowest disk.
-const ANSWER_MS_MAX: u64 = 60_000;
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Unpark(Thread);
 
@@ -23,15 +23,15 @@ impl Wake for Unpark {
 pub(crate) fn answer<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let deadline = Instant::now() + Duration::from_millis(ANSWER_MS_MAX);
+    let waited = Stopwatch::start(&SystemClock);
     loop {
         if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return result;
         }
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = ANSWER_TIMEOUT.saturating_sub(waited.elapsed());
         if left.is_zero() {
             return Err(Error::new(ErrorKind::Internal, "the engine does not answer")
-                .with("waited_ms", ANSWER_MS_MAX));
+                .with("waited_ms", ANSWER_TIMEOUT.as_millis()));
         }
         std::thread::park_timeout(left);
     }

@@ -42,7 +42,7 @@ pub enum Cut {
 
 /// The files that are left: path → contents, or `None` for a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State(pub BTreeMap<String, Option<Vec<u8>>>);
+pub struct FileTree(pub BTreeMap<String, Option<Vec<u8>>>);
 
 /// The disk at one point of a record.
 pub struct Disk<'a> {
@@ -93,14 +93,14 @@ enum Alter {
 
 impl<'a> Disk<'a> {
     /// The disk before the first event, with what is there already.
-    pub fn new(record: &'a Record, before: &State, seed: u64) -> Disk<'a> {
+    pub fn new(record: &'a Record, before: &FileTree, seed: u64) -> Disk<'a> {
         Disk::without(record, before, seed, |_| false)
     }
 
     /// A disk that does not do the syncs that `skip` chooses, though they return.
     pub fn without(
         record: &'a Record,
-        before: &State,
+        before: &FileTree,
         seed: u64,
         skip: impl Fn(&Sync<'_>) -> bool + 'a,
     ) -> Disk<'a> {
@@ -135,14 +135,14 @@ impl<'a> Disk<'a> {
     }
 
     /// What the process sees.
-    pub fn live(&self) -> State {
-        let mut state = State::default();
+    pub fn live(&self) -> FileTree {
+        let mut state = FileTree::default();
         self.walk(0, "", &|node| &self.nodes[node].live, &mut state);
         state
     }
 
     /// What a power cut now could leave.
-    pub fn cut(&self, cut: Cut, rng: &mut Rng) -> State {
+    pub fn cut(&self, cut: Cut, rng: &mut Rng) -> FileTree {
         let changes: usize = self.nodes.iter().map(|node| node.pending.len()).sum();
         let spared = rng.below(changes);
         let mut before = 0;
@@ -163,12 +163,18 @@ impl<'a> Disk<'a> {
                 content
             })
             .collect();
-        let mut state = State::default();
+        let mut state = FileTree::default();
         self.walk(0, "", &|node| &contents[node], &mut state);
         state
     }
 
-    fn walk<'c>(&self, node: usize, path: &str, content: &dyn Fn(usize) -> &'c Content, state: &mut State) {
+    fn walk<'c>(
+        &self,
+        node: usize,
+        path: &str,
+        content: &dyn Fn(usize) -> &'c Content,
+        state: &mut FileTree,
+    ) {
         for (name, child) in &content(node).names {
             let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
             if self.nodes[*child].is_dir {
@@ -383,13 +389,13 @@ impl Content {
     }
 }
 
-impl State {
+impl FileTree {
     /// What is in a directory now; sockets are no state.
     ///
     /// # Errors
     /// The file system's.
-    pub fn read(dir: &Path) -> Result<State> {
-        let mut state = State::default();
+    pub fn read(dir: &Path) -> Result<FileTree> {
+        let mut state = FileTree::default();
         read_into(dir, "", &mut state)?;
         Ok(state)
     }
@@ -410,7 +416,7 @@ impl State {
     }
 
     /// Where two states differ first, in words.
-    pub fn difference(&self, other: &State) -> Option<String> {
+    pub fn difference(&self, other: &FileTree) -> Option<String> {
         let paths = self.0.keys().chain(other.0.keys());
         paths.into_iter().find_map(|path| match (self.0.get(path), other.0.get(path)) {
             (Some(one), Some(another)) if one == another => None,
@@ -425,7 +431,7 @@ impl State {
     }
 }
 
-fn read_into(dir: &Path, prefix: &str, state: &mut State) -> Result<()> {
+fn read_into(dir: &Path, prefix: &str, state: &mut FileTree) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let path = format!("{prefix}{}", entry.file_name().to_string_lossy());

@@ -4,7 +4,7 @@
 use super::record::{Record, What};
 use super::workload::{Action, Script};
 use crate::model::oracle::{self, Object};
-use benthic_core::{Durability, ErrorKind, ListRequest, ObjectId, Pool, ReadOp, ReadOutput, Store, limits};
+use benthic_core::{Durability, ErrorKind, Fetch, ListRequest, ObjectId, Pool, Store, limits};
 use futures::executor::block_on;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -313,31 +313,26 @@ impl History {
 fn look(pool: &dyn Pool, name: &str, timeline: &Timeline) -> Result<Option<u64>, String> {
     let place = format!("{}/{name}", pool.name());
     let id = ObjectId::new(name).map_err(|error| error.to_string())?;
-    let op = ReadOp::new().read(0, limits::OBJECT_BYTES_MAX / 2).list_xattrs().omap_range(None, "", 1_000);
-    let reply = match block_on(pool.read(&id, op)) {
-        Ok(reply) => reply,
+    let data = Fetch::read(0, limits::OBJECT_BYTES_MAX / 2);
+    let whole = data.and(Fetch::list_xattrs()).and(Fetch::omap_range(None, "", 1_000));
+    let (((data, xattrs), omap), version) = match block_on(pool.fetch(&id, whole)) {
+        Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    let [ReadOutput::Data(data), ReadOutput::Xattrs(xattrs), ReadOutput::Omap(omap)] = &reply.outputs[..]
-    else {
-        return Err(format!("{place}: the reply does not fit"));
-    };
-    let found =
-        Object { data: data.to_vec(), xattrs: xattrs.clone(), omap: omap.entries.iter().cloned().collect() };
-    let expected = match timeline.states.get(&reply.version) {
+    let found = Object { data: data.to_vec(), xattrs, omap: omap.entries.into_iter().collect() };
+    let expected = match timeline.states.get(&version) {
         Some(state) => state.as_ref(),
-        None if timeline.states.keys().all(|version| *version < reply.version) => {
+        None if timeline.states.keys().all(|known| *known < version) => {
             timeline.perhaps.as_ref().and_then(Option::as_ref)
         }
         None => None,
     };
     match expected {
-        None => Err(format!("{place} has a version that it never had version={}", reply.version)),
-        Some(expected) if *expected == found => Ok(Some(reply.version)),
+        None => Err(format!("{place} has a version that it never had version={version}")),
+        Some(expected) if *expected == found => Ok(Some(version)),
         Some(expected) => Err(format!(
-            "{place} is torn version={} len_bytes={} expected_len_bytes={} same_xattrs={} same_omap={}",
-            reply.version,
+            "{place} is torn version={version} len_bytes={} expected_len_bytes={} same_xattrs={} same_omap={}",
             found.data.len(),
             expected.data.len(),
             found.xattrs == expected.xattrs,

@@ -17,7 +17,7 @@ mod history;
 mod record;
 mod workload;
 
-pub use disk::{Cut, Disk, State, Sync};
+pub use disk::{Cut, Disk, FileTree, Sync};
 pub use history::History;
 pub use record::{Event, Fault, Record, Recorder, What};
 pub use workload::{Action, Script, mark, run};

@@ -2,7 +2,7 @@
 
 use super::{Bench, child, examine, long, seed};
 use crate::support::tell;
-use benthic_testkit::power::{Cut, Disk, Record, Rng, Script, State, Sync, What};
+use benthic_testkit::power::{Cut, Disk, FileTree, Record, Rng, Script, Sync, What};
 use std::path::Path;
 
 fn script(seed: u64) -> Script {
@@ -46,7 +46,7 @@ fn what_was_acknowledged_survives_every_power_cut() {
         let mut rng = Rng(seed);
         let (_, record, history) = bench.workload(&script(seed), None);
         acknowledged += history.counts().0;
-        let mut disk = Disk::new(&record, &State::default(), seed);
+        let mut disk = Disk::new(&record, &FileTree::default(), seed);
         for point in points(&record, cuts, &mut rng) {
             disk.advance(point);
             let kind = cut(&mut rng);
@@ -97,7 +97,7 @@ fn states_until_noticed(skip: impl Fn(&Sync<'_>) -> bool, create: bool) -> Optio
         let script =
             if create { Script { seed, threads: 1, actions: 2, shared: true } } else { script(seed) };
         let (_, record, history) = bench.workload(&script, None);
-        let mut disk = Disk::without(&record, &State::default(), seed, &skip);
+        let mut disk = Disk::without(&record, &FileTree::default(), seed, &skip);
         for point in points(&record, 40, &mut rng) {
             disk.advance(point);
             let kind = if rng.one_in(2) { Cut::Nothing } else { Cut::Any };

@@ -2,7 +2,7 @@
 
 use super::{Bench, examine, long, seed};
 use crate::support::tell;
-use benthic_testkit::power::{Cut, Disk, Fault, Rng, Script, State, What};
+use benthic_testkit::power::{Cut, Disk, Fault, FileTree, Rng, Script, What};
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
@@ -40,7 +40,7 @@ fn each_fails(kind: char, errno: i32) {
         let mut points: Vec<_> =
             (0..CUTS).map(|_| fault + 1 + rng.below(record.events.len() - fault)).collect();
         points.sort_unstable();
-        let mut disk = Disk::new(&record, &State::default(), seed);
+        let mut disk = Disk::new(&record, &FileTree::default(), seed);
         for point in points {
             disk.advance(point);
             let dir = bench.fresh();

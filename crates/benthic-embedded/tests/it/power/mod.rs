@@ -7,7 +7,7 @@ mod full;
 
 use benthic_core::{Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
-use benthic_testkit::power::{Disk, Fault, History, Record, Recorder, Script, State};
+use benthic_testkit::power::{Disk, Fault, FileTree, History, Record, Recorder, Script};
 use futures::executor::block_on;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ impl Bench {
     }
 
     /// Runs `task` (see `child`) on a store in `dir`. The record is whole: what it leads to is what is there.
-    fn child(&self, task: &str, dir: &Path, before: &State, fault: Option<Fault>) -> Record {
+    fn child(&self, task: &str, dir: &Path, before: &FileTree, fault: Option<Fault>) -> Record {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "power::child::child", "--nocapture", "--test-threads=1"]);
         command.env(child::TASK, task);
@@ -68,7 +68,7 @@ impl Bench {
             disk.advance(record.events.len());
             disk.live()
         };
-        let difference = live.difference(&State::read(dir).unwrap());
+        let difference = live.difference(&FileTree::read(dir).unwrap());
         assert_eq!(difference, None, "the recorder missed a change; task={task}\n{}", record.stderr);
         record
     }
@@ -76,7 +76,7 @@ impl Bench {
     /// A workload in a new store, and what was acknowledged.
     fn workload(&mut self, script: &Script, fault: Option<Fault>) -> (PathBuf, Record, History) {
         let dir = self.fresh();
-        let record = self.child(&child::work(script), &dir, &State::default(), fault);
+        let record = self.child(&child::work(script), &dir, &FileTree::default(), fault);
         assert!(record.status.success(), "the workload failed {script:?} {fault:?}\n{}", record.stderr);
         let history = History::of(&record, script).unwrap();
         (dir, record, history)

@@ -3,7 +3,7 @@
 mod report;
 
 use super::{count, line};
-use benthic_core::{ClassHost, Error, ErrorKind, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp, names};
+use benthic_core::{ClassHost, Error, ErrorKind, ObjectId, Pool, Result, WriteOp, names};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::local::NewFile;
@@ -114,11 +114,9 @@ const MARK: &str = "benthic-tpch";
 /// Makes sure that the pool is the demo's, at this scale: tables in it that are not whole will be dropped.
 async fn take(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
     let mark = ObjectId::new(MARK)?;
-    let message = match pool.read(&mark, ReadOp::new().read(0, 32)).await {
-        Ok(reply) => match reply.outputs.as_slice() {
-            [ReadOutput::Data(found)] if *found == scale.to_string().as_bytes() => return Ok(()),
-            _ => "the pool has the demo's tables at another scale; give that one, or another --pool",
-        },
+    let message = match pool.read_range(&mark, 0, 32).await {
+        Ok(found) if found == scale.to_string().as_bytes() => return Ok(()),
+        Ok(_) => "the pool has the demo's tables at another scale; give that one, or another --pool",
         Err(error) if error.kind() == ErrorKind::NotFound => {
             if Table::list(Arc::clone(pool)).await?.is_empty() {
                 let op = WriteOp::new().create(true).write_full(scale.to_string());

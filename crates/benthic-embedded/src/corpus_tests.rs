@@ -1,7 +1,7 @@
 //! What the fuzzer found worth keeping, through the decoders once more.
 
 // The fuzzer's targets; it stands outside the workspace, because it takes a build of its own.
-#[path = "../../../../fuzz/src/lib.rs"]
+#[path = "../../../fuzz/src/lib.rs"]
 mod targets;
 
 use std::fs;

@@ -1,7 +1,8 @@
 //! What happens behind the operations: checkpoints, freeing of extents, and removal of what removed objects and pools
 //! left.
 
-use super::engine::Engine;
+use super::commit::Commit;
+use super::disk::Disk;
 use super::keys::{self, BLOCK_BYTES, Onode};
 use super::kv::malformed;
 use super::object::{Garbage, Prepared};
@@ -9,7 +10,7 @@ use super::{layout, record::Record};
 use benthic_core::{Durability, ErrorKind, Result};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
-use std::sync::{Weak, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
 /// Extents that are free wait for the cleaner at most so long.
@@ -19,77 +20,81 @@ const IDLE_ROUNDS: u32 = 10;
 /// A step's record is written when it has so much: on a full disk there is room for little more.
 const STEP_BYTES: usize = 64 * 1024;
 
-#[derive(Default)]
+/// The background work of one open store, and the signal that starts it.
 pub(crate) struct Cleaner {
-    state: Mutex<State>,
+    disk: Arc<Disk>,
+    commit: Arc<Commit>,
+    signal: Mutex<CleanerSignal>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct CleanerSignal {
     awake: bool,
     stopping: bool,
 }
 
-impl Cleaner {
-    pub fn wake(&self) {
-        self.state.lock().awake = true;
-        self.wake.notify_one();
-    }
-
-    pub fn stop(&self) {
-        self.state.lock().stopping = true;
-        self.wake.notify_one();
-    }
-
-    fn stopping(&self) -> bool {
-        self.state.lock().stopping
-    }
-}
-
-/// The cleaner's life.
-pub(crate) fn run(engine: &Weak<Engine>) {
+/// Runs until the cleaner is stopped or dropped.
+pub(crate) fn run(cleaner: &Weak<Cleaner>) {
     // Something may be left from the last run of the store.
     let mut garbage = true;
     let mut full = false;
     let (mut seen_lsn, mut idle_rounds) = (0, 0);
-    while let Some(engine) = engine.upgrade() {
-        engine.release_and_cut();
-        let next_lsn = engine.commit.next_lsn();
+    while let Some(cleaner) = cleaner.upgrade() {
+        cleaner.release_and_cut();
+        let next_lsn = cleaner.commit.next_lsn();
         idle_rounds = if next_lsn == seen_lsn { idle_rounds + 1 } else { 0_u32 };
         seen_lsn = next_lsn;
-        let refused = engine.commit.take_full();
+        let refused = cleaner.commit.take_full();
         full |= refused;
-        if full && engine.may_gain(idle_rounds) {
-            engine.gain();
+        if full && cleaner.may_gain(idle_rounds) {
+            cleaner.gain();
             full = false;
         }
         if refused {
-            engine.give_back(|| true);
+            cleaner.give_back(|| true);
         }
         if idle_rounds == IDLE_ROUNDS {
-            engine.tidy();
+            cleaner.tidy();
         }
         let mut again = false;
         if std::mem::take(&mut garbage)
-            && let Err(error) = engine.remove_garbage()
+            && let Err(error) = cleaner.remove_garbage()
         {
             tracing::warn!(%error, "what was removed cannot be cleaned up now");
             // A full disk has room again after the next checkpoint.
             again = error.kind() == ErrorKind::LimitExceeded;
         }
-        let mut state = engine.cleaner.state.lock();
-        if !state.awake && !state.stopping {
-            engine.cleaner.wake.wait_for(&mut state, Duration::from_millis(IDLE_MS));
+        let mut signal = cleaner.signal.lock();
+        if !signal.awake && !signal.stopping {
+            cleaner.wake.wait_for(&mut signal, Duration::from_millis(IDLE_MS));
         }
-        garbage = std::mem::take(&mut state.awake) || again;
-        if state.stopping {
+        garbage = std::mem::take(&mut signal.awake) || again;
+        if signal.stopping {
             return;
         }
     }
 }
 
-impl Engine {
+impl Cleaner {
+    pub fn new(disk: Arc<Disk>, commit: Arc<Commit>) -> Cleaner {
+        Cleaner { disk, commit, signal: Mutex::default(), wake: Condvar::new() }
+    }
+
+    pub fn wake(&self) {
+        self.signal.lock().awake = true;
+        self.wake.notify_one();
+    }
+
+    pub fn stop(&self) {
+        self.signal.lock().stopping = true;
+        self.wake.notify_one();
+    }
+
+    fn stopping(&self) -> bool {
+        self.signal.lock().stopping
+    }
+
     /// Removes what removed objects and pools left. Stops early when the store closes.
     fn remove_garbage(&self) -> Result<()> {
         for entry in self.disk.kv.scan(&[keys::PREFIX_REMOVED_POOL], None) {
@@ -130,7 +135,7 @@ impl Engine {
         let mut record = Record::default();
         for entry in self.disk.kv.scan(&keys::onodes(pool, b""), None) {
             let (key, value) = entry?;
-            let onode = Onode::decode(value).map_err(|_| malformed("the object's metadata"))?;
+            let onode = Onode::decode(&value).map_err(|_| malformed("the object's metadata"))?;
             layout::free_all(&self.disk, &onode, &mut record)?;
             super::object::mark_garbage(&onode, &mut record);
             record.changes.push((Bytes::copy_from_slice(&key), None));
@@ -156,7 +161,7 @@ impl Engine {
         if let Ok(Err(error)) = outcome.try_recv() {
             return Err(error);
         }
-        Ok(!self.cleaner.stopping())
+        Ok(!self.stopping())
     }
 
     /// Leaves little to replay, and gives back to the file system what the store keeps for its next operations.
@@ -176,7 +181,7 @@ impl Engine {
     fn give_back(&self, wanted: impl Fn() -> bool) {
         let runs = self.disk.allocator.lock().free_runs();
         for run in runs {
-            if self.cleaner.stopping() || !wanted() {
+            if self.stopping() || !wanted() {
                 return;
             }
             // Nobody may take it meanwhile.

@@ -1,0 +1,132 @@
+//! Checkpoints: the key-value store on disk is brought up to date with the log, and the log is cut behind it.
+
+use super::{Commit, nothing_changed, read_only};
+use crate::store::keys::{self, Meta};
+use crate::store::log::{EMPTY_LOG_BYTES, Frame, Log};
+use benthic_core::{ErrorKind, Result};
+use std::sync::atomic::Ordering;
+
+/// What a new segment has for operations that come while it is made.
+const SEGMENT_ROOM_BYTES: u64 = 256 * 1024;
+/// A log of this size is replayed by the next opener sooner than a checkpoint is made.
+const LOG_BYTES_LEFT: u64 = 1024 * 1024;
+
+impl Commit {
+    /// Makes everything durable, leaves little to replay, and tells the committer to stop. Nothing is submitted any more.
+    pub fn close(&self) -> Result<()> {
+        let cut = self.log_bytes() > LOG_BYTES_LEFT && self.checkpoint().is_ok();
+        // Without a checkpoint the next opener replays what is there.
+        let outcome = if cut { Ok(()) } else { self.write_end() };
+        self.trim();
+        let stopped = std::mem::replace(&mut self.queue.lock().stopping, true);
+        assert!(!stopped, "the queue is closed once");
+        self.work.notify_one();
+        outcome
+    }
+
+    /// Leaves little to replay, and takes little space for what is to come.
+    pub fn tidy(&self) -> Result<()> {
+        let outcome = if self.log_bytes() > LOG_BYTES_LEFT { self.checkpoint() } else { Ok(()) };
+        self.trim();
+        outcome
+    }
+
+    fn trim(&self) {
+        let mut log = self.log.lock();
+        let mut queue = self.queue.lock();
+        if queue.failed.is_some() || queue.group.frame.records > 0 {
+            return;
+        }
+        match log.trim() {
+            Ok(end_bytes) => queue.space.trim(end_bytes),
+            Err(error) => tracing::debug!(%error, "the log cannot be made shorter"),
+        }
+    }
+
+    /// Writes what is in the queue, and a frame without records behind it: now the last frame with records is not the last
+    /// one, so that damage to it does not look like a torn write.
+    fn write_end(&self) -> Result<()> {
+        let mut log = self.log.lock();
+        let mut queue = self.queue.lock();
+        let next_lsn = queue.next_lsn;
+        let group = self.take_group(&mut queue);
+        drop(queue);
+        self.write_group(&mut log, group)?;
+        if log.ends_with_records {
+            log.append(Frame::new(next_lsn), 0).inspect_err(|error| drop(self.fail(error)))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Brings the key-value store on the disk up to date and cuts the log.
+    pub fn checkpoint(&self) -> Result<()> {
+        let _checkpointing = self.checkpointing.lock();
+        // Before anything takes space.
+        let merged = self.merged(self.disk.kv.merge_if_many());
+        let outcome = merged.and_then(|()| self.checkpoint_now());
+        self.checkpoint_failed.store(outcome.is_err(), Ordering::Relaxed);
+        // Under the lock, so that nobody misses the call between looking and waiting.
+        self.queue.lock().space.take_back();
+        self.room.notify_all();
+        outcome
+    }
+
+    fn checkpoint_now(&self) -> Result<()> {
+        assert!(self.checkpointing.is_locked(), "checkpoints are made one after the other");
+        let mut log = self.log.lock();
+        let mut queue = self.queue.lock();
+        if let Some(why) = &queue.failed {
+            return Err(read_only(why));
+        }
+        let applied_lsn = queue.next_lsn - 1;
+        if applied_lsn == queue.checkpoint_lsn {
+            return Ok(());
+        }
+        assert!(applied_lsn > queue.checkpoint_lsn, "a checkpoint is behind the one before it");
+        let next_id = self.disk.next_id.load(Ordering::Relaxed);
+        let mut changes = vec![(keys::META.into(), Some(Meta { applied_lsn, next_id }.encode().into()))];
+        for (region, bitmap) in self.disk.allocator.lock().take_dirty() {
+            changes.push((keys::allocation(region).into(), Some(bitmap.into())));
+        }
+        self.disk.kv.apply(changes);
+        self.disk.kv.seal();
+        let group = self.take_group(&mut queue);
+        drop(queue);
+        // What is sealed may reach the disk only after the log and the data that it speaks of.
+        self.write_group(&mut log, group)?;
+        let durable_lsn = self.durable_lsn.load(Ordering::Acquire);
+        assert_eq!(durable_lsn, applied_lsn, "what is sealed is durable in the log");
+        self.queue.lock().space.lend();
+        let rotated = self.rotate(&mut log, applied_lsn + 1);
+        rotated.inspect_err(|error| drop((!nothing_changed(error)).then(|| self.fail(error))))?;
+        drop(log);
+        self.disk.data.sync().inspect_err(|error| drop(self.fail(error)))?;
+        let written = self.disk.kv.write_sealed();
+        written.inspect_err(|error| drop((!nothing_changed(error)).then(|| self.fail(error))))?;
+        let mut log = self.log.lock();
+        log.cut()?;
+        self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
+        let mut queue = self.queue.lock();
+        assert!(queue.checkpoint_lsn < applied_lsn, "nobody else made a checkpoint meanwhile");
+        assert!(applied_lsn < queue.next_lsn, "a checkpoint holds only operations that were submitted");
+        queue.checkpoint_lsn = applied_lsn;
+        queue.space.cut();
+        Ok(())
+    }
+
+    /// Begins a new segment of the log, unless the last one begins with `first_lsn`.
+    fn rotate(&self, log: &mut Log, first_lsn: u64) -> Result<()> {
+        // Made while operations go on: it takes syncs.
+        let promised_bytes = self.queue.lock().promised_bytes();
+        let Some(next) = log.next(first_lsn, promised_bytes + SEGMENT_ROOM_BYTES)? else { return Ok(()) };
+        let mut queue = self.queue.lock();
+        assert!(queue.promised_bytes() >= promised_bytes, "no group is taken while the log is held");
+        let promised_bytes = queue.promised_bytes();
+        log.rotate(next, promised_bytes)?;
+        let (segment, before_bytes, written_bytes) = log.segment();
+        queue.space.move_to(segment, before_bytes, written_bytes, EMPTY_LOG_BYTES + promised_bytes);
+        drop(queue);
+        log.settle().map_err(|error| error.with_kind(ErrorKind::Internal))
+    }
+}

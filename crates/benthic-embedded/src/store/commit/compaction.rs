@@ -1,0 +1,35 @@
+//! Compaction: tables of the key-value store are merged, so that reads look into few of them and removed keys give back their
+//! space.
+
+use super::{Commit, nothing_changed};
+use benthic_core::Result;
+use std::sync::atomic::Ordering;
+
+impl Commit {
+    /// Merges tables of the key-value store.
+    pub fn compact(&self) -> Result<()> {
+        self.merged(self.disk.kv.compact())
+    }
+
+    /// Merges all tables if something was removed, whose keys take space until then. On a full disk there may be no room for
+    /// what is left of them but the reserve.
+    pub fn compact_removed(&self) -> Result<()> {
+        let _checkpointing = self.checkpointing.lock();
+        self.queue.lock().space.remove_spare();
+        if !self.removed.swap(false, Ordering::Relaxed) {
+            return self.compact();
+        }
+        self.queue.lock().space.lend();
+        let merged = self.merged(self.disk.kv.compact_fully());
+        self.queue.lock().space.take_back();
+        merged.inspect_err(|_| self.removed.store(true, Ordering::Relaxed))
+    }
+
+    pub(super) fn merged(&self, merged: Result<()>) -> Result<()> {
+        merged.inspect_err(|error| {
+            if !nothing_changed(error) {
+                self.fail(error);
+            }
+        })
+    }
+}

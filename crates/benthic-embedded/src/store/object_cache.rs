@@ -1,0 +1,118 @@
+//! The cache of object metadata, which spares readers a lookup in the key-value store. Each lock that objects share by hash
+//! guards one entry: the object that was read last under it. A writer holds the lock exclusively and clears the entry before
+//! it changes the object, so that an entry is never stale. Entries for objects of removed pools may remain; no request can
+//! name such an object.
+
+use super::keys::{Chunk, Data, Onode};
+use benthic_core::ObjectId;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// Chunks from this index on are not cached, so that an entry takes at most about 3 KiB.
+const CHUNKS_MAX: u32 = 64;
+
+#[derive(Default)]
+pub(crate) struct ObjectCacheEntry(Mutex<Option<Box<CachedObject>>>);
+
+struct CachedObject {
+    pool: u32,
+    id: ObjectId,
+    onode: Onode,
+    /// Only streams: blocks take more memory, and their objects change.
+    chunks: BTreeMap<u32, Chunk>,
+}
+
+impl ObjectCacheEntry {
+    pub fn onode(&self, pool: u32, id: &ObjectId) -> Option<Onode> {
+        let cached = self.0.lock();
+        cached
+            .as_ref()
+            .filter(|object| object.pool == pool && object.id == *id)
+            .map(|object| object.onode.clone())
+    }
+
+    /// Caches an object. The caller read it under the shared lock that guards this entry, and still holds the lock.
+    pub fn insert(&self, pool: u32, id: &ObjectId, onode: &Onode) {
+        // What is inline would keep the block alive that it was read from.
+        if onode.data == Data::Chunks {
+            let (id, onode) = (id.clone(), onode.clone());
+            *self.0.lock() = Some(Box::new(CachedObject { pool, id, onode, chunks: BTreeMap::new() }));
+        }
+    }
+
+    /// The chunks with an index in `first..=last`, if all of them are cached.
+    pub fn chunks(&self, oid: u64, first: u32, last: u32) -> Option<BTreeMap<u32, Chunk>> {
+        assert!(first <= last, "a range of chunks has a chunk");
+        let cached = self.0.lock();
+        let object = cached.as_ref().filter(|object| object.onode.oid == oid && last < CHUNKS_MAX)?;
+        let chunks = object.chunks.range(first..=last).map(|(index, chunk)| (*index, chunk.clone()));
+        let chunks: BTreeMap<_, _> = chunks.collect();
+        (chunks.len() as u64 == u64::from(last - first) + 1).then_some(chunks)
+    }
+
+    /// As [`ObjectCacheEntry::insert`].
+    pub fn insert_chunks(&self, oid: u64, chunks: &BTreeMap<u32, Chunk>) {
+        // Another object under the same lock may have been read meanwhile.
+        if let Some(object) = self.0.lock().as_mut().filter(|object| object.onode.oid == oid) {
+            let few = chunks.range(..CHUNKS_MAX).filter(|(_, chunk)| matches!(chunk, Chunk::Stream { .. }));
+            object.chunks.extend(few.map(|(index, chunk)| (*index, chunk.clone())));
+        }
+    }
+
+    /// Evicts the object; for callers that are about to change it.
+    pub fn clear(&mut self) {
+        *self.0.get_mut() = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHUNKS_MAX, ObjectCacheEntry};
+    use crate::store::keys::{Chunk, Data, Onode};
+    use benthic_core::ObjectId;
+    use std::collections::BTreeMap;
+
+    fn onode(oid: u64, data: Data) -> Onode {
+        Onode {
+            oid,
+            omap_id: 0,
+            version: 1,
+            modified_unix_ns: 0,
+            size_bytes: 1 << 20,
+            has_xattrs: false,
+            data,
+        }
+    }
+
+    fn stream(offset_bytes: u64) -> Chunk {
+        Chunk::Stream { offset_bytes, len_bytes: 65_536, crc: 0 }
+    }
+
+    #[test]
+    fn an_entry_answers_only_for_its_own_object() {
+        let mut cached = ObjectCacheEntry::default();
+        let [a, b] = ["a", "b"].map(|name| ObjectId::new(name).unwrap());
+        let first = onode(7, Data::Chunks);
+        cached.insert(1, &a, &first);
+        assert_eq!(cached.onode(1, &a), Some(first.clone()));
+        assert_eq!((cached.onode(2, &a), cached.onode(1, &b)), (None, None));
+
+        let blocks = Chunk::Blocks(Box::new([None; 16]));
+        let found =
+            BTreeMap::from([(0, stream(0)), (1, stream(65_536)), (2, blocks), (CHUNKS_MAX, stream(0))]);
+        cached.insert_chunks(8, &found);
+        assert_eq!(cached.chunks(7, 0, 0), None, "those were another object's");
+        cached.insert_chunks(7, &found);
+        assert_eq!(cached.chunks(7, 0, 1), Some(BTreeMap::from([(0, stream(0)), (1, stream(65_536))])));
+        assert_eq!(cached.chunks(8, 0, 1), None);
+        assert_eq!(cached.chunks(7, 1, 2), None, "not all of them");
+        assert_eq!(cached.chunks(7, CHUNKS_MAX, CHUNKS_MAX), None);
+
+        cached.insert(1, &b, &onode(9, Data::Inline(Vec::new().into())));
+        assert_eq!(cached.onode(1, &b), None, "what is inline is not kept");
+        cached.insert(1, &b, &onode(9, Data::Chunks));
+        assert_eq!((cached.onode(1, &a), cached.chunks(7, 0, 0)), (None, None), "there is room for one");
+        cached.clear();
+        assert_eq!((cached.onode(1, &b), cached.chunks(9, 0, 0)), (None, None));
+    }
+}
