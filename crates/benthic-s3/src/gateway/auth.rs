@@ -105,8 +105,8 @@ impl Gateway {
         }
     }
 
-    /// A bucket, and an object in it that the caller may read. Only callers that may list the bucket get NoSuchKey; others get
-    /// AccessDenied.
+    /// A bucket, and an object in it that the caller may read. Only callers that may list the
+    /// bucket get NoSuchKey; others get AccessDenied.
     ///
     /// The object is looked up while the bucket is, in the bucket as it was last seen: that is the same bucket nearly always. If it
     /// will be read from its first byte on, and the caller may do everything in the bucket, the first of it may be on its way too.

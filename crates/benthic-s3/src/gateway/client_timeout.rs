@@ -1,5 +1,5 @@
-//! Time-outs of clients: a client that sends nothing of a body for too long gets an error; a client that takes nothing of an answer
-//! for too long loses its connection.
+//! Time-outs of clients: a client that sends nothing of a body for too long gets an error; a client
+//! that takes nothing of an answer for too long loses its connection.
 
 use super::checksums::Document;
 use super::error::ClientTimeout;
@@ -112,7 +112,8 @@ pub(super) struct BodyFate {
 }
 
 impl BodyFate {
-    /// Whether there is a body and the service began to read it; then a client that waits for `100 Continue` got it.
+    /// Whether there is a body and the service began to read it; then a client that waits for
+    /// `100 Continue` got it.
     pub fn was_polled(&self) -> bool {
         self.was_polled.load(Relaxed)
     }
@@ -128,7 +129,8 @@ impl BodyFate {
     }
 }
 
-/// A body with a limit on the time between two of its pieces. A document whose checksum is wrong ends with an error.
+/// A body with a limit on the time between two of its pieces. A document whose checksum is wrong
+/// ends with an error.
 pub(super) struct TimedBody {
     body: Incoming,
     watch: WaitTimer,

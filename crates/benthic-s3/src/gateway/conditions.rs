@@ -1,4 +1,5 @@
-//! Conditions of requests on objects: If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since.
+//! Conditions of requests on objects: If-Match, If-None-Match, If-Modified-Since,
+//! If-Unmodified-Since.
 
 use super::versions::strong_etag;
 use crate::sal::{Condition, Object};

@@ -1,4 +1,5 @@
-//! CopyObject, whose data are shared and not moved; and UploadPartCopy, which reads and writes them.
+//! CopyObject, whose data are shared and not moved; and UploadPartCopy, which reads and writes
+//! them.
 
 use super::auth::{Authorized, Wants};
 use super::checksums::{Algorithm, Declared, Kept, Verifier, set_checksum};

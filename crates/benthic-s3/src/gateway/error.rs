@@ -63,7 +63,8 @@ fn coded(code: S3ErrorCode) -> S3Error {
     error
 }
 
-/// The code of an error: that of core's error table, unless its reason or its subject has a better one.
+/// The code of an error: that of core's error table, unless its reason or its subject has a better
+/// one.
 fn code(error: &Error, subject: Subject) -> S3ErrorCode {
     match (error.reason(), error.kind(), subject) {
         (Some(Reason::QuotaExceeded), ..) => S3ErrorCode::Custom(QUOTA_EXCEEDED.into()),

@@ -425,7 +425,8 @@ fn behind_within(key: Option<&str>, within: Option<Within>) -> S3Result<Option<A
     }
 }
 
-/// The continuation token for a place: in hexadecimal the key with its length (u32, little-endian) before it, and the place in it.
+/// The continuation token for a place: in hexadecimal the key with its length (u32, little-endian)
+/// before it, and the place in it.
 fn token(after: &After) -> String {
     let mut bytes = u32::try_from(after.key.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
     bytes.extend_from_slice(after.key.as_bytes());

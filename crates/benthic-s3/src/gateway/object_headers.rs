@@ -1,4 +1,5 @@
-//! Headers with which PutObject, CopyObject and CreateMultipartUpload describe an object, and the attributes that keep them.
+//! Headers with which PutObject, CopyObject and CreateMultipartUpload describe an object, and the
+//! attributes that keep them.
 
 use super::{acl, names, refuse, tags};
 use crate::sal::Attributes;

@@ -12,7 +12,8 @@ pub(super) fn is_form(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::POST && kind.starts_with(b"multipart/form-data")
 }
 
-/// The answer of S3 to a form. S3 answers AccessDenied if the policy does not allow the form; `s3s` answers InvalidPolicyDocument.
+/// The answer of S3 to a form. S3 answers AccessDenied if the policy does not allow the form; `s3s`
+/// answers InvalidPolicyDocument.
 pub(super) async fn fix_answer(answer: Response<Body>) -> Response<Body> {
     if answer.status() != StatusCode::BAD_REQUEST {
         return answer;

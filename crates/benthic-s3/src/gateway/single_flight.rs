@@ -1,7 +1,8 @@
 //! One read of a record for all requests that wait for it at the same time.
 //!
-//! A request must see what was acknowledged before the request came, so it cannot share a read that began earlier. It can share the
-//! next one: requests that come while a read runs wait for the next read, which begins when the running one ends.
+//! A request must see what was acknowledged before the request came, so it cannot share a read that
+//! began earlier. It can share the next one: requests that come while a read runs wait for the next
+//! read, which begins when the running one ends.
 
 use benthic_core::{Error, ErrorKind, Result};
 use futures::FutureExt;

@@ -84,7 +84,8 @@ impl PoolSal {
             return error;
         }
         match self.known_write(shard, write).await {
-            // The attempt whose answer was lost may have done it, and the outcome may be forgotten since.
+            // The attempt whose answer was lost may have done it, and the outcome may be forgotten
+            // since.
             Ok(None) if was_retried => error.with_kind(ErrorKind::OutcomeUnknown),
             Ok(None) => error.with_kind(ErrorKind::Unavailable),
             _ => error,
@@ -255,7 +256,8 @@ impl Objects for PoolSal {
         let shard = self.shard_of(bucket, &object.key)?;
         self.call_open(bucket, &shard, "set_attributes", &input).await.map_err(|failure| {
             let was_retried = failure.was_retried;
-            // The first attempt may have succeeded, and another gateway may have changed them again.
+            // The first attempt may have succeeded, and another gateway may have changed them
+            // again.
             let error = failure.into_error();
             if was_retried { done_anyway(error) } else { error }
         })

@@ -1,5 +1,6 @@
-//! Prefetch of the first piece of an object's data while the object is looked up. Its data are where this gateway saw them last,
-//! unless it was replaced since. A data object never changes, so prefetched data are right if the index says that they are there.
+//! Prefetch of the first piece of an object's data while the object is looked up. Its data are
+//! where this gateway saw them last, unless it was replaced since. A data object never changes, so
+//! prefetched data are right if the index says that they are there.
 
 use super::PoolSal;
 use super::reader::{Piece, home, manifest, pieces, read_piece};

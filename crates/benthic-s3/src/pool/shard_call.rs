@@ -19,7 +19,8 @@ const CALLS_IN_FLIGHT: usize = 16;
 /// The failure of a call of a method that writes.
 pub(super) struct CallFailure {
     pub error: Error,
-    /// Whether the call was retried because an answer was lost, so that an earlier attempt may have succeeded.
+    /// Whether the call was retried because an answer was lost, so that an earlier attempt may have
+    /// succeeded.
     pub was_retried: bool,
 }
 
@@ -45,7 +46,8 @@ impl PoolSal {
         self.names.shard(bucket.id, layout::shard_of(key, bucket.shards))
     }
 
-    /// As [`PoolSal::call_with_retries`], for callers to which it does not matter whether the call was retried.
+    /// As [`PoolSal::call_with_retries`], for callers to which it does not matter whether the call
+    /// was retried.
     pub(super) async fn call(&self, shard: &ObjectId, method: &str, input: &impl Wire) -> Result<()> {
         self.call_with_retries(shard, method, input).await.map_err(CallFailure::into_error)
     }
@@ -72,7 +74,8 @@ impl PoolSal {
         }
     }
 
-    /// As [`PoolSal::call_with_retries`], for a bucket: opens a shard again that a deletion closed and that was not deleted.
+    /// As [`PoolSal::call_with_retries`], for a bucket: opens a shard again that a deletion closed
+    /// and that was not deleted.
     pub(super) async fn call_open(
         &self,
         bucket: &Bucket,
@@ -138,7 +141,8 @@ impl PoolSal {
     }
 }
 
-/// Whether a retry that failed so tells the outcome: the method looked first whether it had run before.
+/// Whether a retry that failed so tells the outcome: the method looked first whether it had run
+/// before.
 fn tells_the_outcome(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Busy | ErrorKind::InvalidArgument)
 }

@@ -4,7 +4,8 @@ use benthic_core::{Environment, Error, ErrorKind, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// A unique id: six bytes of time (big-endian milliseconds, so that ids sort by age) and ten random bytes.
+/// A unique id: six bytes of time (big-endian milliseconds, so that ids sort by age) and ten random
+/// bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(pub [u8; 16]);
 

@@ -9,7 +9,8 @@ pub struct List {
     pub what: What,
     /// Only keys that begin so.
     pub prefix: String,
-    /// Keys that are equal up to this, behind the prefix, are one entry; no such entries if it is empty.
+    /// Keys that are equal up to this, behind the prefix, are one entry; no such entries if it is
+    /// empty.
     pub delimiter: String,
     /// Where to go on.
     pub after: Option<After>,
@@ -31,8 +32,8 @@ pub enum What {
 /// Where a listing goes on: behind this key, or within it behind a version or an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct After {
-    /// The key. If it has the delimiter, the listing goes on behind all keys that are one entry with it, unless it is
-    /// [`Within::Hidden`].
+    /// The key. If it has the delimiter, the listing goes on behind all keys that are one entry
+    /// with it, unless it is [`Within::Hidden`].
     pub key: String,
     /// The last entry of the key that was listed; all of them if absent.
     pub within: Option<Within>,
@@ -45,7 +46,8 @@ pub enum Within {
     Version(u64),
     /// The upload.
     Upload(Id),
-    /// None: the key is not shown, and neither was the prefix that it has in common with other keys.
+    /// None: the key is not shown, and neither was the prefix that it has in common with other
+    /// keys.
     Hidden,
 }
 

@@ -14,8 +14,8 @@
 //! - [`Usage`] is exact.
 //! - A call that fails changed nothing, but for `OutcomeUnknown`.
 //!
-//! Later features (locks on objects, lifecycle, policies, encryption) find room in [`Attributes`], which a driver keeps without
-//! reading them.
+//! Later features (locks on objects, lifecycle, policies, encryption) find room in [`Attributes`],
+//! which a driver keeps without reading them.
 
 mod buckets;
 mod garbage;
@@ -39,7 +39,8 @@ pub use uploads::{Part, PartRef, Upload, Uploads};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Named values that a gateway gives to buckets, objects, uploads and parts, and a driver only keeps.
+/// Named values that a gateway gives to buckets, objects, uploads and parts, and a driver only
+/// keeps.
 pub type Attributes = BTreeMap<String, Bytes>;
 
 /// All traits of the storage abstraction layer. Every driver does all that they promise.

@@ -34,7 +34,8 @@ pub struct Object {
     pub revision: u32,
     /// The write that made it.
     pub write: Id,
-    /// Sizes of the pieces in which its data were written: the parts of an upload that are not empty, or all data at once.
+    /// Sizes of the pieces in which its data were written: the parts of an upload that are not
+    /// empty, or all data at once.
     pub part_bytes: Vec<u64>,
     /// Where its data are, in a form that only its driver reads.
     pub location: Arc<dyn Any + Send + Sync>,
@@ -162,8 +163,9 @@ pub trait Objects: Send + Sync {
     /// `NotFound`.
     async fn object(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Result<Object>;
 
-    /// The current version, for a caller that will read it from its first byte on. A driver that can guess where its data are
-    /// prefetches the first of them meanwhile. It returns a prefetch only of data of this version, and does not wait for them.
+    /// The current version, for a caller that will read it from its first byte on. A driver that
+    /// can guess where its data are prefetches the first of them meanwhile. It returns a prefetch
+    /// only of data of this version, and does not wait for them.
     ///
     /// # Errors
     /// As [`Objects::object`].

@@ -1,5 +1,6 @@
-//! Pools of a gateway that dies, or that another gateway interrupts. A gateway dies after a number of operations, counted over both
-//! pools: from then on none works, or one does not. Another gateway interrupts it right after a call with a given number.
+//! Pools of a gateway that dies, or that another gateway interrupts. A gateway dies after a number
+//! of operations, counted over both pools: from then on none works, or one does not. Another
+//! gateway interrupts it right after a call with a given number.
 
 use super::Pools;
 use async_trait::async_trait;
@@ -42,7 +43,8 @@ impl Fate {
         Arc::new(Fate { done, dies_after, last, calls, interruption: None })
     }
 
-    /// The fate of a gateway that lives on, and that another gateway interrupts right after the call with this number.
+    /// The fate of a gateway that lives on, and that another gateway interrupts right after the
+    /// call with this number.
     pub fn interrupted(call: u64, interrupt: impl Fn() + Send + Sync + 'static) -> Arc<Fate> {
         let (done, calls) = (AtomicU64::new(0), AtomicU64::new(0));
         let interruption: Option<Interruption> = Some((call, Arc::new(interrupt)));
