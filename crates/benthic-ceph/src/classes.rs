@@ -1,7 +1,7 @@
 //! Libraries of classes on the host of an OSD: putting one where OSDs find it, and what OSDs make of it.
 
 use crate::local::tools;
-use benthic_core::names::is_library_name;
+use benthic_class_names::is_library_name;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::fs::{self, File, Permissions};

@@ -1,8 +1,7 @@
 //! Read operations as librados' own.
 
-use crate::errors::{self, c_string};
+use crate::errors::{self, c_string, up_to_nul};
 use crate::ffi::{self, Completed, IoCtx, ReadBuffers, StepOutput};
-use crate::pool::up_to_nul;
 use crate::write::{refused, xattr_operator};
 use benthic_core::{
     Action, ClassCall, Error, ErrorKind, Guard, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Result,

@@ -9,7 +9,6 @@ use crate::interrupt;
 use crate::store::Session;
 use crate::transfer::misfit;
 use benthic_classes::lock::wire::{Input, Mode};
-use benthic_core::names::CEPH_CLASS_PREFIX;
 use benthic_core::{ClassCall, Error, ErrorKind, ReadOp, ReadOutput, Result, WriteOp, WriteStep};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -19,6 +18,8 @@ use tokio::task::JoinHandle;
 
 /// libradosstriper's name for it.
 const NAME: &str = "striper.lock";
+/// The name of Ceph's class `lock`; `lock` alone is ours.
+const CEPH_LOCK_CLASS: &str = "ceph.lock";
 /// What libradosstriper tags a shared lock with; those with another tag exclude each other. An exclusive one has none.
 const SHARED_TAG: &str = "Tag";
 
@@ -238,7 +239,7 @@ impl Locks {
             Locks::Own => call("lock", "release", own_input(cookie).encode().into_bytes()),
             Locks::Ceph => {
                 let fields = [string(NAME), string(cookie)].concat();
-                call(&format!("{CEPH_CLASS_PREFIX}lock"), "unlock", versioned(&fields))
+                call(CEPH_LOCK_CLASS, "unlock", versioned(&fields))
             }
         }
     }
@@ -261,7 +262,7 @@ fn ceph_lock(mode: Mode, cookie: &str, lease: Duration, flags: u8) -> ClassCall 
         0_u32.to_le_bytes().to_vec(),
         vec![flags],
     ];
-    call(&format!("{CEPH_CLASS_PREFIX}lock"), "lock", versioned(&fields.concat()))
+    call(CEPH_LOCK_CLASS, "lock", versioned(&fields.concat()))
 }
 
 fn own_lease(mode: Option<Mode>, cookie: &str, lease: Duration) -> Vec<u8> {

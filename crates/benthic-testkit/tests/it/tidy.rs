@@ -12,19 +12,23 @@ enum Uses {
 }
 
 /// The table of crates. A name that ends in `*` stands for all that start so.
-const CRATES: [(&str, Uses); 15] = [
+const CRATES: [(&str, Uses); 16] = [
     ("benthic-core", Uses::Only(&[])),
     ("benthic-embedded", Uses::Only(&["benthic-core"])),
-    ("benthic-rados", Uses::Only(&["benthic-core"])),
+    ("benthic-class-names", Uses::Only(&[])),
+    ("benthic-rados", Uses::Only(&["benthic-core", "benthic-class-names"])),
     ("benthic-classes", Uses::Only(&["benthic-core"])),
     ("benthic-index", Uses::Only(&["benthic-core"])),
     ("benthic-fragment", Uses::Only(&["benthic-core", "benthic-index"])),
     ("benthic-table", Uses::Only(&["benthic-core", "benthic-fragment", "benthic-index"])),
-    ("benthic-cls*", Uses::Only(&["benthic-core", "benthic-classes", "benthic-fragment", "benthic-cls"])),
+    (
+        "benthic-cls*",
+        Uses::Only(&["benthic-core", "benthic-class-names", "benthic-classes", "benthic-fragment", "benthic-cls"]),
+    ),
     // The program takes what the programs share; the library names no engine.
     ("benthic-s3", Uses::Only(&["benthic-core", "benthic-classes", "benthic-cli"])),
     ("benthic-block", Uses::Only(&["benthic-core", "benthic-classes"])),
-    ("benthic-ceph", Uses::Only(&["benthic-core", "benthic-rados"])),
+    ("benthic-ceph", Uses::Only(&["benthic-core", "benthic-class-names", "benthic-rados"])),
     ("benthic-testkit", Uses::Only(&["benthic-core"])),
     ("benthic-cli", Uses::Anything),
     ("benthic-sql", Uses::Anything),

@@ -2,7 +2,7 @@
 
 use crate::exit::Outcome;
 use crate::store::{Session, blocking};
-use benthic_core::names::{CEPH_CLASSES, is_library_name};
+use benthic_class_names::{CEPH_CLASSES, is_library_name};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use clap::Args;
 use serde_json::json;
