@@ -1,7 +1,4 @@
-use super::{
-    ObjectAddress, ObjectId, PoolAddress, StoreUri, check_pool_name,
-    is_reserved_namespace,
-};
+use super::{ObjectAddress, ObjectId, PoolAddress, StoreUri, check_pool_name, is_reserved_namespace};
 use crate::ErrorKind;
 
 #[test]

@@ -51,7 +51,9 @@ pub(crate) fn of_operation(number: i32, action: Action) -> Error {
         _ => "the cluster refused the operation",
     };
     let error = match (kind, number) {
-        (ErrorKind::LimitExceeded, errno::ENOSPC | errno::EDQUOT) => Error::because(Reason::StoreFull, message),
+        (ErrorKind::LimitExceeded, errno::ENOSPC | errno::EDQUOT) => {
+            Error::because(Reason::StoreFull, message)
+        }
         _ => Error::new(kind, message),
     };
     error.with("errno", number)

@@ -6,7 +6,7 @@ use crate::errors::{self, c_string};
 use crate::ffi::IoCtx;
 use crate::pool::RadosPool;
 use async_trait::async_trait;
-use benthic_core::{ClassInfo, Error, ErrorKind, Pool, Result, Store, names};
+use benthic_core::{ClassInfo, Clock, Error, ErrorKind, Pool, Result, Store, names};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +28,11 @@ impl RadosStore {
     pub fn connect(conf: Option<&Path>, id: Option<&str>, options: Options) -> Result<Arc<RadosStore>> {
         let shared = Shared::connect(conf, id, options).map_err(|error| error.with_op("connect"))?;
         Ok(Arc::new(RadosStore { shared: Arc::new(shared) }))
+    }
+
+    /// The clock that the store measures time with.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.shared.options.clock
     }
 
     pub(crate) fn shared(&self) -> &Shared {

@@ -2,10 +2,10 @@
 //!
 //! A slot knows how much of its time was looked at. What was not is told as such, never as a time when all was well.
 
-use super::answers::Io;
 use super::growth::{READINGS_MAX, Reading};
-use super::kept;
+use super::history_file;
 use super::report::{Report, Verdict};
+use crate::cluster_state::Io;
 use benthic_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -318,7 +318,9 @@ struct File {
 /// `InvalidArgument` for a file that is something else, damaged, of a newer version or of another cluster; `LimitExceeded` for one that
 /// is too large; and what the file system says.
 pub fn read(file: &Path, fsid: &str) -> Result<(History, Vec<Reading>)> {
-    let Some(bytes) = kept::read(file, FILE_BYTES_MAX)? else { return Ok((History::default(), Vec::new())) };
+    let Some(bytes) = history_file::read(file, FILE_BYTES_MAX)? else {
+        return Ok((History::default(), Vec::new()));
+    };
     parse(&bytes, fsid).map_err(|error| error.with("file", file.display()))
 }
 
@@ -379,7 +381,7 @@ pub fn write(file: &Path, fsid: &str, history: History, readings: Vec<Reading>) 
         Error::new(ErrorKind::Internal, "the history cannot be written as JSON").with_source(error)
     })?;
     bytes.push(b'\n');
-    kept::replace(file, &bytes)
+    history_file::replace(file, &bytes)
 }
 
 #[cfg(test)]

@@ -23,7 +23,13 @@ const CRATES: [(&str, Uses); 16] = [
     ("benthic-table", Uses::Only(&["benthic-core", "benthic-fragment", "benthic-index"])),
     (
         "benthic-cls*",
-        Uses::Only(&["benthic-core", "benthic-class-names", "benthic-classes", "benthic-fragment", "benthic-cls"]),
+        Uses::Only(&[
+            "benthic-core",
+            "benthic-class-names",
+            "benthic-classes",
+            "benthic-fragment",
+            "benthic-cls",
+        ]),
     ),
     // The program takes what the programs share; the library names no engine.
     ("benthic-s3", Uses::Only(&["benthic-core", "benthic-classes", "benthic-cli"])),

@@ -1,7 +1,7 @@
 //! Pools, flags, rules and space.
 
-use super::{Scene, several};
-use crate::health::answers::Pool;
+use super::scene::{Scene, several};
+use crate::cluster_state::Pool;
 use crate::health::growth::{self, Growth};
 use crate::health::report::{Finding, Severity};
 use crate::placement::lint::Check;

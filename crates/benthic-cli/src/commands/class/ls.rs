@@ -3,8 +3,9 @@
 use crate::exit::Outcome;
 use crate::store::{Session, blocking};
 use benthic_ceph::classes::{self, Settings};
+use benthic_ceph::osds::{OsdTarget, library_on, osds};
 use benthic_core::{BUILD, ClassInfo, Error, ErrorKind, LibraryInfo, Result, StoreUri};
-use benthic_rados::{CLASS_LIBRARY, Osd, RadosStore};
+use benthic_rados::{CLASS_LIBRARY, RadosStore};
 use clap::Args;
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -56,7 +57,7 @@ pub type Answers = Vec<(i64, Result<Option<LibraryInfo>>)>;
 async fn in_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome {
     let named = !args.library.is_empty();
     let installed = async { if named { args.library } else { installed_here(session.uri()).await } };
-    let (libraries, osds) = futures::join!(installed, rados.osds());
+    let (libraries, osds) = futures::join!(installed, osds(rados));
     let osds = osds?;
     for library in libraries {
         let answers = ask_osds(rados, &osds, &library).await;
@@ -90,9 +91,9 @@ async fn installed_here(uri: &str) -> Vec<String> {
 }
 
 /// Asks each of these OSDs for a library. Takes 5 s for every 64 that do not answer.
-pub async fn ask_osds(rados: &RadosStore, osds: &[Osd], library: &str) -> Answers {
+pub async fn ask_osds(rados: &RadosStore, osds: &[OsdTarget], library: &str) -> Answers {
     let questions = osds.iter().map(|osd| async move {
-        let answer = tokio::time::timeout(ANSWER_LIMIT, rados.library_on(osd, library)).await;
+        let answer = tokio::time::timeout(ANSWER_LIMIT, library_on(rados, osd, library)).await;
         let late = |_| Err(Error::new(ErrorKind::Unavailable, "it did not answer in time"));
         (osd.id, answer.unwrap_or_else(late))
     });

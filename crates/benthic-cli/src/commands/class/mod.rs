@@ -8,6 +8,7 @@ pub use ls::{Answers, ask_osds};
 
 use crate::exit::Outcome;
 use crate::store::{Session, nearest};
+use benthic_ceph::osds::osds;
 use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, MethodInfo, ObjectId, Result};
 use clap::Subcommand;
 use serde_json::json;
@@ -48,7 +49,7 @@ async fn show(name: &str, session: &Session) -> Outcome {
     let mut classes = session.classes().await?;
     if !classes.iter().any(|class| class.name == name)
         && let Some(rados) = session.rados().await?
-        && let Some((pool, object)) = rados.osds().await?.into_iter().find_map(|osd| osd.place)
+        && let Some((pool, object)) = osds(&*rados).await?.into_iter().find_map(|osd| osd.object)
     {
         classes.extend(rados.class(&pool, &ObjectId::new(object)?, name).await?);
     }

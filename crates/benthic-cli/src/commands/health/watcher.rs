@@ -13,8 +13,9 @@ use benthic_ceph::health::limits::Limits;
 use benthic_ceph::health::overview::{Overview, overview};
 use benthic_ceph::health::report::Report;
 use benthic_ceph::health::snapshot::{Library, Missing, OsdBuild, Probe, Snapshot};
+use benthic_ceph::osds::{OsdTarget, osds};
 use benthic_core::{Clock, Error, ErrorKind, LibraryInfo, Result, SystemClock};
-use benthic_rados::{CLASS_LIBRARY, Osd, RadosStore};
+use benthic_rados::{CLASS_LIBRARY, RadosStore};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -313,7 +314,7 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
     let missing = |why: String, hurts| {
         Some(Missing { what: "libraries of classes in the OSDs".to_owned(), why, hurts })
     };
-    let osds = match store.osds().await {
+    let osds = match osds(store).await {
         Ok(osds) => osds,
         Err(error) => {
             libraries.missing = missing(error.message().to_owned(), false);
@@ -326,7 +327,7 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
         let answers = ask_osds(store, &up, name).await;
         let library = library(name, &answers);
         // Without any placement group there is nothing to ask through, and nothing to call.
-        if !library.silent.is_empty() && up.iter().any(|osd| osd.place.is_some()) {
+        if !library.silent.is_empty() && up.iter().any(|osd| osd.object.is_some()) {
             let error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
             let why = error.map(|error| error.message().to_owned()).unwrap_or_default();
             // Where none of them answers they may all be dead: the monitors hear of that after a quarter of an hour.
@@ -337,7 +338,7 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
             libraries.missing =
                 missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()), hurts);
         }
-        let has_it = |osd: &&Osd| library.builds.iter().any(|build| build.osds.contains(&osd.id));
+        let has_it = |osd: &&OsdTarget| library.builds.iter().any(|build| build.osds.contains(&osd.id));
         libraries.holders.extend(up.iter().filter(has_it).filter_map(|osd| Holder::new(osd, name)));
         if !library.builds.is_empty() {
             let described = answers.iter().find_map(|(_, answer)| answer.as_ref().ok()?.clone());
