@@ -143,7 +143,7 @@ fn within(limit: Duration, cluster: Cluster) -> Result<std::result::Result<Clust
     let connect = move || {
         let connected = cluster.connect().map(|()| cluster);
         CONNECTING.fetch_sub(1, Ordering::Relaxed);
-        // Who waited too long gets nothing; the connection ends here.
+        // A caller that waited too long gets nothing; the connection ends here.
         drop(sender.send(connected));
     };
     std::thread::Builder::new().name("rados-connect".to_owned()).spawn(connect).map_err(|error| {

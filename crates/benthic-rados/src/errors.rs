@@ -134,3 +134,26 @@ pub(crate) fn of_connect(number: i32, id: &str) -> Error {
 pub(crate) fn no_such_pool(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, "no such pool").with("pool", name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{of_command, of_operation};
+    use benthic_core::error::errno;
+    use benthic_core::{Action, ErrorKind, Reason};
+
+    #[test]
+    fn a_full_cluster_and_a_full_pool_have_the_reason_of_a_full_store() {
+        for number in [errno::ENOSPC, errno::EDQUOT] {
+            let error = of_operation(number, Action::Write);
+            assert_eq!((error.kind(), error.reason()), (ErrorKind::LimitExceeded, Some(Reason::StoreFull)));
+        }
+        assert_eq!(of_operation(errno::EFBIG, Action::Write).reason(), None);
+    }
+
+    #[test]
+    fn an_old_crush_map_is_a_conflict_and_missing_caps_are_not() {
+        let old = of_command(errno::EPERM, "prior_version 7 != crush version 8");
+        assert_eq!(old.kind(), ErrorKind::Conflict);
+        assert_eq!(of_command(errno::EPERM, "access denied").kind(), ErrorKind::PermissionDenied);
+    }
+}

@@ -1,7 +1,7 @@
 //! How much is in flight to the OSDs.
 //!
 //! librados has limits too, but at one of them it blocks the thread that sends, which here is an executor's. So its own
-//! are lifted out of reach when a store connects, and these hold in their place: who is over them waits without a thread.
+//! are lifted out of reach when a store connects, and these hold in their place: an operation over a limit waits without a thread.
 
 use benthic_core::{Clock, Error, ErrorKind, Result};
 use futures::channel::oneshot;
@@ -16,8 +16,8 @@ pub(crate) const OPERATIONS_MAX: usize = 4_096;
 /// is written, so it may take as much again.
 pub(crate) const BYTES_MAX: u64 = 256 << 20;
 
-/// The room that is left, and who waits for some: first come, first served. The queue has no limit of its own: each entry
-/// is a future that some caller keeps, or one that was dropped, and those are swept out before there are too many.
+/// The room that is left, and a first-in-first-out queue for it. The queue has no limit of its own: each entry
+/// is a future that some caller keeps, or one that was dropped, and dropped ones are removed before there are too many.
 pub(crate) struct InFlight {
     timeout: Duration,
     clock: Arc<dyn Clock>,
@@ -28,7 +28,7 @@ struct Admission {
     operations: usize,
     bytes: u64,
     waiting: VecDeque<Waiting>,
-    /// Length of the queue at which those who went away are swept out.
+    /// Length of the queue at which cancelled entries are removed.
     sweep_at: usize,
 }
 
@@ -119,8 +119,8 @@ impl InFlight {
                 admission.operations -= 1;
                 admission.bytes -= bytes;
             }
-            // Every operation that was sent ends by its time-out, so that whoever waits behind a dead OSD is told here
-            // and needs no clock of its own.
+            // Every operation that was sent ends by its time-out. So an operation that waits behind a dead OSD fails here and
+            // needs no timer of its own.
             let over = |waiting: &Waiting| timed_out && now.saturating_sub(waiting.since) >= self.timeout;
             while admission.waiting.front().is_some_and(|first| over(first) || first.sender.is_canceled()) {
                 gone.extend(admission.waiting.pop_front());
@@ -131,7 +131,7 @@ impl InFlight {
             }
             let next = admission.waiting.pop_front();
             drop(admission);
-            // Who went away meanwhile gives the room back by dropping the permit.
+            // A caller that was cancelled meanwhile gives the room back by dropping the permit.
             drop(next.map(|next| next.sender.send(self.permit(bytes))));
         }
     }

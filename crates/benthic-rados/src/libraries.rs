@@ -9,7 +9,7 @@
 use crate::errors::{c_string, lost};
 use crate::ffi::{self, IoCtx, StepOutput};
 use crate::in_flight::InFlight;
-use crate::write::refused;
+use crate::write::refusal;
 use benthic_class_names::{CEPH_CLASS_PREFIX, CEPH_CLASSES};
 use benthic_core::error::errno;
 use benthic_core::{
@@ -198,7 +198,7 @@ pub(crate) async fn answer<T: DeserializeOwned>(
         number if number > 0 => {
             let method = method.to_string_lossy().into_owned();
             let call = ClassCall { class: library.to_owned(), method, input: Vec::new().into() };
-            Err(refused(number, &call, Action::Read))
+            Err(refusal(number, &call, Action::Read))
         }
         _ => Ok(completed.buffers.outputs().into_iter().find_map(|output| match output {
             // One of Ceph's own classes may answer anything.

@@ -109,8 +109,8 @@ impl RadosPool {
         self.send_read(object, op, len_bytes, false).await
     }
 
-    /// Sends a read operation that carries `len_bytes`. A native method that it calls may change the object; whoever allows
-    /// that says so, and gets `OutcomeUnknown` for a time-out.
+    /// Sends a read operation that carries `len_bytes`. A native method that it calls may change the object; a caller that
+    /// allows that says so, and gets `OutcomeUnknown` for a time-out.
     async fn send_read(
         &self,
         object: &ObjectId,

@@ -54,7 +54,7 @@ pub struct Check {
     /// The lines below the summary.
     #[serde(default)]
     pub detail: Vec<Message>,
-    /// Whether somebody silenced it.
+    /// Whether an operator muted it.
     #[serde(default)]
     pub muted: bool,
 }
@@ -79,7 +79,7 @@ pub struct Message {
 /// `quorum_status`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Quorum {
-    /// The monitors that agree.
+    /// The monitors in the quorum.
     #[serde(default)]
     pub quorum_names: Vec<String>,
     /// All monitors.
@@ -100,7 +100,7 @@ pub struct Mon {
     pub name: String,
 }
 
-/// `time-sync-status`; a single monitor has nobody to compare with.
+/// `time-sync-status`; empty for a single monitor.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Clocks {
     /// By monitor.
@@ -114,7 +114,7 @@ pub struct Skew {
     /// Seconds; negative if it is behind.
     #[serde(rename = "skew", default)]
     pub skew_s: f64,
-    /// `HEALTH_OK` if Ceph can live with it.
+    /// `HEALTH_OK` if Ceph tolerates it.
     #[serde(default)]
     pub health: String,
 }
@@ -134,7 +134,7 @@ pub struct Manager {
     /// A number that changes when it is started again.
     #[serde(default)]
     pub active_gid: u64,
-    /// Those that would take over.
+    /// How many managers stand by.
     #[serde(default)]
     pub num_standby: u64,
 }

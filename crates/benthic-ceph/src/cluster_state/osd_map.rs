@@ -16,7 +16,7 @@ pub struct OsdMap {
     /// Grows with every change of the CRUSH map.
     #[serde(default)]
     pub crush_version: u64,
-    /// What somebody set, such as `noout`, and what always is.
+    /// Flags of the cluster, such as `noout`.
     #[serde(default)]
     pub flags_set: Vec<String>,
     /// When anything last changed.
@@ -76,13 +76,13 @@ pub struct Pool {
     pub crush_rule: i64,
     /// Placement groups now.
     pub pg_num: u32,
-    /// Placement groups that there are to be.
+    /// The number of placement groups that it is on its way to.
     #[serde(default)]
     pub pg_num_target: Option<u32>,
-    /// Of the placement groups, those that are placed by themselves now.
+    /// Of the placement groups, those that CRUSH places separately (`pgp_num`).
     #[serde(default)]
     pub pg_placement_num: Option<u32>,
-    /// The same as it is to be.
+    /// The target of `pg_placement_num`.
     #[serde(default)]
     pub pg_placement_num_target: Option<u32>,
     /// `on` if the autoscaler changes the number of placement groups.
@@ -94,7 +94,7 @@ pub struct Pool {
     /// The profile of an erasure-coded pool.
     #[serde(default)]
     pub erasure_code_profile: String,
-    /// When it was made.
+    /// When it was created.
     #[serde(default)]
     pub create_time: String,
 }
@@ -131,7 +131,7 @@ pub struct Osd {
     /// The epoch in which it last came up: a number that changes when it is started again.
     #[serde(default)]
     pub up_from: u64,
-    /// Words such as `exists` and `noout`.
+    /// Flags such as `exists` and `noout`.
     #[serde(default)]
     pub state: Vec<String>,
 }
@@ -173,7 +173,7 @@ pub struct Node {
     /// Such as `ssd`, of an OSD.
     #[serde(default)]
     pub device_class: Option<String>,
-    /// What is below a bucket.
+    /// The nodes below a bucket.
     #[serde(default)]
     pub children: Vec<i32>,
 }

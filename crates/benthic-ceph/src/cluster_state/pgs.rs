@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// Stands in a placement group for an OSD that is missing.
 const NONE: i32 = i32::MAX;
 
-/// A summary of placement groups and usage, as old as the manager's last word.
+/// A summary of placement groups and usage, as old as the manager's last report.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct PgMapDigest {
@@ -19,7 +19,7 @@ pub struct PgMapDigest {
     pub num_objects: u64,
     /// Replicas that are missing.
     pub degraded_objects: u64,
-    /// Replicas that are elsewhere than they are to be.
+    /// Replicas that are not on the OSDs that CRUSH chooses.
     pub misplaced_objects: u64,
     /// Objects whose latest version no OSD that is up has.
     pub unfound_objects: u64,
@@ -29,10 +29,10 @@ pub struct PgMapDigest {
     pub bytes_used: u64,
     /// Of it free.
     pub bytes_avail: u64,
-    /// What clients do.
+    /// I/O of clients.
     #[serde(flatten)]
     pub io: Io,
-    /// What is made anew or moved.
+    /// Recovery and backfill.
     #[serde(flatten)]
     pub recovery: Recovery,
 }
@@ -42,7 +42,7 @@ pub struct PgMapDigest {
 pub struct StateCount {
     /// Such as `active+clean`.
     pub state_name: String,
-    /// How many.
+    /// How many placement groups.
     pub count: u64,
 }
 
@@ -64,7 +64,7 @@ pub struct Pg {
     pub pgid: String,
     /// Such as `active+clean`.
     pub state: String,
-    /// The OSDs that are to have it.
+    /// The OSDs that CRUSH chooses for it.
     #[serde(default)]
     pub up: Vec<i32>,
     /// The OSDs that serve it.

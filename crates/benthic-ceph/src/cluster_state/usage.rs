@@ -38,11 +38,11 @@ pub struct PoolDf {
     /// Its name.
     #[serde(default)]
     pub name: String,
-    /// What it holds.
+    /// Its contents.
     pub stats: PoolStats,
 }
 
-/// What a pool holds.
+/// Contents of a pool.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PoolStats {
@@ -54,20 +54,20 @@ pub struct PoolStats {
     pub bytes_used: Option<u64>,
 }
 
-/// What clients do with a pool: an element of `osd pool stats`.
+/// I/O of a pool: an element of `osd pool stats`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PoolIo {
     /// Its number.
     pub pool_id: i64,
-    /// What they do.
+    /// I/O of clients.
     #[serde(default)]
     pub client_io_rate: Io,
-    /// What is made anew or moved.
+    /// Recovery and backfill.
     #[serde(default)]
     pub recovery_rate: Recovery,
 }
 
-/// What clients do: rates over the last seconds, as the manager reckons them. What is not told is 0.
+/// I/O of clients: rates over the last seconds, as the manager computes them. A rate that it leaves out is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Io {
@@ -85,7 +85,7 @@ pub struct Io {
     pub write_ops_per_s: u64,
 }
 
-/// What OSDs make anew or move because something is missing or elsewhere than it is to be: rates, as those of [`Io`].
+/// Recovery and backfill by OSDs: rates, as those of [`Io`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Recovery {
@@ -104,7 +104,7 @@ pub struct OsdDf {
     pub nodes: Vec<OsdUsage>,
 }
 
-/// What an OSD holds.
+/// Usage of an OSD.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct OsdUsage {
     /// Its number.
@@ -118,7 +118,7 @@ pub struct OsdUsage {
 }
 
 impl OsdUsage {
-    /// The share that is used, 0 to 1; `None` for an OSD that never told its size.
+    /// The share that is used, 0 to 1; `None` for an OSD that never reported its size.
     #[expect(clippy::cast_precision_loss, reason = "a share")]
     pub fn share(&self) -> Option<f64> {
         (self.total_kib > 0).then(|| self.used_kib as f64 / self.total_kib as f64)
@@ -144,17 +144,17 @@ impl OsdPerf {
     }
 }
 
-/// How fast an OSD is.
+/// Latency of an OSD.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct OsdLatency {
     /// Its number.
     pub id: i32,
-    /// What its disk takes.
+    /// Latency of its disk.
     #[serde(rename = "perf_stats")]
     pub stats: LatencyStats,
 }
 
-/// What a disk takes.
+/// Latency of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct LatencyStats {
     /// To make a write durable.

@@ -212,8 +212,8 @@ impl Round<'_> {
     }
 }
 
-/// What is seen of a cluster that cannot be connected to because no monitor answers: the same as if they stopped answering later.
-pub fn unanswered(now_unix_s: u64, error: &Error) -> Snapshot {
+/// The snapshot of a cluster that cannot be connected to because no monitor answers: the same as if they stopped answering later.
+pub fn snapshot_without_monitors(now_unix_s: u64, error: &Error) -> Snapshot {
     let missing = |(what, why): (&str, String)| Missing { what: what.to_owned(), why, hurts: true };
     let missing = [(OF_MONITORS, one_line(error)), (OF_MANAGER, MANAGER_UNKNOWN.to_owned())].map(missing);
     Snapshot { now_unix_s, missing: missing.into(), ..Snapshot::default() }

@@ -203,17 +203,17 @@ impl Slot {
             // Of a day with one lost second nobody is to read that there was none.
             availability.mean().map(|mean| (mean * 1_000.0).floor() / 1_000.0),
             least,
-            rounded(&self.read_bytes_per_s),
-            rounded(&self.write_bytes_per_s),
-            rounded(&self.read_ops_per_s),
-            rounded(&self.write_ops_per_s),
-            rounded(&self.probe_write_ms),
-            rounded(&self.probe_read_ms),
+            round_mean(&self.read_bytes_per_s),
+            round_mean(&self.write_bytes_per_s),
+            round_mean(&self.read_ops_per_s),
+            round_mean(&self.write_ops_per_s),
+            round_mean(&self.probe_write_ms),
+            round_mean(&self.probe_read_ms),
         ])
     }
 }
 
-fn rounded(series: &Series) -> Option<f64> {
+fn round_mean(series: &Series) -> Option<f64> {
     series.mean().map(|mean| (mean * 100.0).round() / 100.0)
 }
 

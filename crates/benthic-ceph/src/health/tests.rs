@@ -728,7 +728,7 @@ fn metrics_are_prometheus_text_whatever_pools_are_called() {
 #[test]
 fn a_cluster_that_cannot_be_connected_to_is_down() {
     let error = Error::new(ErrorKind::Unavailable, "no monitor answers; is the cluster up?");
-    let report = judge(&gather::unanswered(7, &error));
+    let report = judge(&gather::snapshot_without_monitors(7, &error));
     finds(&report, "BenthicMonNoAnswer", Severity::Error);
     assert_eq!((report.verdict, report.unix_s, report.is_stale), (Verdict::Down, 7, true));
     assert_eq!((report.availability_percent, report.findings.len()), (None, 1));

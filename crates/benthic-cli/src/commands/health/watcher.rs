@@ -6,7 +6,7 @@ use super::{LookArgs, cluster};
 use crate::commands::class::{Answers, ask_osds};
 use crate::store::{Session, blocking};
 use benthic_ceph::health::calls::LibrarySums;
-use benthic_ceph::health::gather::{ANSWER_LIMIT, Gatherer, unanswered};
+use benthic_ceph::health::gather::{ANSWER_LIMIT, Gatherer, snapshot_without_monitors};
 use benthic_ceph::health::growth::{self, Reading};
 use benthic_ceph::health::judge::{is_moving, judge};
 use benthic_ceph::health::limits::Limits;
@@ -181,7 +181,7 @@ impl<'a> Watcher<'a> {
                 if !self.has_looked {
                     self.session.out.warning(&error);
                 }
-                unanswered(now_unix_s, &error)
+                snapshot_without_monitors(now_unix_s, &error)
             }
             Err(error) => return Err(error),
         };
