@@ -1,7 +1,8 @@
 //! Libraries of classes on the host of an OSD: putting one where OSDs find it, and what OSDs make of it.
 
+use crate::cluster_state::OsdMap;
 use crate::local::tools;
-use benthic_core::names::is_library_name;
+use benthic_class_names::is_library_name;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::fs::{self, File, Permissions};
@@ -142,17 +143,6 @@ pub struct Settings {
     pub default_list: String,
 }
 
-#[derive(Deserialize)]
-struct Osd {
-    osd: i64,
-    up: u8,
-}
-
-#[derive(Deserialize)]
-struct Osds {
-    osds: Vec<Osd>,
-}
-
 /// Ceph's own, and the default of both lists in 16.2.
 const USUAL_LIST: &str = "cephfs hello journal lock log numops otp rbd refcount rgw rgw_gc timeindex user version cas cmpomap \
                           queue 2pc_queue fifo";
@@ -189,12 +179,12 @@ impl Settings {
         let strange = |error| {
             Error::new(ErrorKind::Unavailable, "the answer of `ceph` is not understood").with_source(error)
         };
-        let dump: Osds = serde_json::from_str(&ask(&["osd", "dump"])?).map_err(strange)?;
+        let map: OsdMap = serde_json::from_str(&ask(&["osd", "dump"])?).map_err(strange)?;
         let up =
-            dump.osds.iter().find(|osd| osd.up == 1).ok_or_else(|| {
+            map.osds.iter().find(|osd| osd.is_up()).ok_or_else(|| {
                 Error::new(ErrorKind::Unavailable, "no OSD is up; `ceph osd tree` shows them")
             })?;
-        let shown = ask(&["tell", &format!("osd.{}", up.osd), "config", "show"])?;
+        let shown = ask(&["tell", &format!("osd.{}", up.id), "config", "show"])?;
         serde_json::from_str(&shown).map_err(strange)
     }
 }

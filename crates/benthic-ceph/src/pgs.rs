@@ -1,11 +1,12 @@
 //! How many placement groups pools have, and how many they should: replicas on each OSD, shares of the data, the memory that recovery
 //! takes, and what Ceph's autoscaler would do.
 
-use crate::placement::snapshot::{Pg, Pool, Snapshot, parse, setting};
+use crate::cluster_client::ClusterClient;
+use crate::cluster_state::{Df, Pg, Pool};
+use crate::placement::snapshot::Snapshot;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_rados::RadosStore;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// What an OSD should have: replicas of placement groups, from and to.
@@ -24,9 +25,9 @@ const UNEVEN_RATIO: f64 = 1.5;
 /// than less.
 const LOG_ENTRY_BYTES: u64 = 512;
 
-/// What the cluster says.
+/// What the report follows from.
 #[derive(Debug)]
-pub struct State {
+pub struct SizingInput {
     /// Pools, OSDs, CRUSH and placement groups.
     pub snapshot: Snapshot,
     /// What each pool occupies on all of its OSDs together.
@@ -159,36 +160,24 @@ impl Settings {
     }
 }
 
-impl State {
+impl SizingInput {
     /// Asks the cluster. Changes nothing.
     ///
     /// # Errors
     /// As [`Snapshot::read`].
-    pub async fn read(store: &RadosStore) -> Result<State> {
-        let snapshot = Snapshot::read(store).await?;
-        let usage = store.ask_monitors(json!({ "prefix": "df", "format": "json" })).await?;
-        let question = json!({ "prefix": "osd pool autoscale-status", "format": "json" });
-        let autoscaler = store.ask_manager(question).await.and_then(|answer| parse(&answer.output));
+    pub async fn read(client: &dyn ClusterClient) -> Result<SizingInput> {
+        let snapshot = Snapshot::read(client).await?;
+        let df: Df = client.monitor_state(json!({ "prefix": "df" })).await?;
+        let autoscaler = client.manager_state(json!({ "prefix": "osd pool autoscale-status" })).await;
         let settings = Settings {
-            memory_target_bytes: setting(store, "osd", "osd_memory_target", 4 << 30).await?,
-            log_entries_per_osd: setting(store, "osd", "osd_target_pg_log_entries_per_osd", 300_000).await?,
-            log_entries_min: setting(store, "osd", "osd_min_pg_log_entries", 250).await?,
-            log_entries_max: setting(store, "osd", "osd_max_pg_log_entries", 10_000).await?,
-            replicas_per_osd_max: setting(store, "mon", "mon_max_pg_per_osd", 250).await?,
+            memory_target_bytes: client.setting("osd", "osd_memory_target", 4 << 30).await?,
+            log_entries_per_osd: client.setting("osd", "osd_target_pg_log_entries_per_osd", 300_000).await?,
+            log_entries_min: client.setting("osd", "osd_min_pg_log_entries", 250).await?,
+            log_entries_max: client.setting("osd", "osd_max_pg_log_entries", 10_000).await?,
+            replicas_per_osd_max: client.setting("mon", "mon_max_pg_per_osd", 250).await?,
         };
-        Ok(State { snapshot, used_bytes: used_bytes(&usage.output)?, autoscaler, settings })
+        Ok(SizingInput { snapshot, used_bytes: df.used_bytes(), autoscaler, settings })
     }
-}
-
-/// What each pool takes on disks, of what `df` tells.
-pub(crate) fn used_bytes(usage: &[u8]) -> Result<BTreeMap<i64, u64>> {
-    #[derive(Deserialize)]
-    struct Usage {
-        pools: Vec<Value>,
-    }
-    let usage: Usage = parse(usage)?;
-    let used = |pool: &Value| Some((pool["id"].as_i64()?, pool["stats"]["bytes_used"].as_u64()?));
-    Ok(usage.pools.iter().filter_map(used).collect())
 }
 
 /// Judges what the cluster says. `asked` are shares of the data that pools are going to have, from 0 to 1: for the others remains
@@ -196,18 +185,18 @@ pub(crate) fn used_bytes(usage: &[u8]) -> Result<BTreeMap<i64, u64>> {
 ///
 /// # Errors
 /// `NotFound` if a pool that was named does not exist; `InvalidArgument` if what was asked is more than all.
-pub fn judge(state: &State, asked: &BTreeMap<String, f64>) -> Result<Report> {
+pub fn judge(input: &SizingInput, asked: &BTreeMap<String, f64>) -> Result<Report> {
     for name in asked.keys() {
-        state.snapshot.pool(name)?;
+        input.snapshot.pool(name)?;
     }
     let mut groups: BTreeMap<BTreeMap<i32, u32>, Vec<&Pool>> = BTreeMap::new();
-    for pool in &state.snapshot.map.pools {
-        groups.entry(osds_of(&state.snapshot, pool)).or_default().push(pool);
+    for pool in &input.snapshot.map.pools {
+        groups.entry(osds_of(&input.snapshot, pool)).or_default().push(pool);
     }
     let mut report = Report { groups: Vec::new(), findings: Vec::new() };
     for (osds, pools) in &groups {
-        let group = group(state, osds, pools, asked)?;
-        report.findings.extend(findings(&group, &state.settings));
+        let group = group(input, osds, pools, asked)?;
+        report.findings.extend(findings(&group, &input.settings));
         report.groups.push(group);
     }
     Ok(report)
@@ -230,34 +219,34 @@ fn osds_of(snapshot: &Snapshot, pool: &Pool) -> BTreeMap<i32, u32> {
 }
 
 fn group(
-    state: &State,
+    input: &SizingInput,
     osds: &BTreeMap<i32, u32>,
     pools: &[&Pool],
     asked: &BTreeMap<String, f64>,
 ) -> Result<Group> {
     // Of all pools: others may use some of these OSDs, too.
     let mut on_osd: BTreeMap<i32, usize> = osds.keys().map(|osd| (*osd, 0)).collect();
-    for osd in state.snapshot.pgs.iter().flat_map(Pg::holders) {
+    for osd in input.snapshot.pgs.iter().flat_map(Pg::holders) {
         if let Some(count) = on_osd.get_mut(&osd) {
             *count += 1;
         }
     }
     let here = |pool: &Pool| {
-        let theirs = osds_of(&state.snapshot, pool);
+        let theirs = osds_of(&input.snapshot, pool);
         let shared = theirs.keys().filter(|osd| osds.contains_key(osd)).count();
         (pool.pg_num as usize * pool.size * shared) as f64 / theirs.len().max(1) as f64
     };
-    let wanted: f64 = state.snapshot.map.pools.iter().map(here).sum();
+    let wanted: f64 = input.snapshot.map.pools.iter().map(here).sum();
     let replicas_per_osd = wanted / on_osd.len().max(1) as f64;
     let is_fair = (REPLICAS_PER_OSD.0..=REPLICAS_PER_OSD.1).contains(&replicas_per_osd);
     let (least, most) =
         (on_osd.values().min().copied().unwrap_or(0), on_osd.values().max().copied().unwrap_or(0));
     let scaled = |pool: &Pool| {
-        let scaled = state.autoscaler.as_ref().ok()?;
+        let scaled = input.autoscaler.as_ref().ok()?;
         scaled.iter().find(|scaled| scaled.pool == pool.name).cloned()
     };
     let own: usize = pools.iter().map(|pool| pool.pg_num as usize * pool.size).sum();
-    let shares = shares(state, pools, asked)?;
+    let shares = shares(input, pools, asked)?;
     let pools = pools.iter().zip(shares).map(|(pool, data_share)| {
         let fitting = fitting(on_osd.len(), data_share, pool.size);
         let stays = on_osd.is_empty() || (is_fair && is_near(pool.pg_num, fitting));
@@ -277,7 +266,7 @@ fn group(
         least,
         most,
         uneven: uneven(&on_osd, osds),
-        recovery_bytes: most as u64 * state.settings.log_entries(most as u64) * LOG_ENTRY_BYTES,
+        recovery_bytes: most as u64 * input.settings.log_entries(most as u64) * LOG_ENTRY_BYTES,
         pools: pools.collect(),
     })
 }
@@ -294,7 +283,7 @@ fn uneven(on_osd: &BTreeMap<i32, usize>, weights: &BTreeMap<i32, u32>) -> f64 {
 }
 
 /// The share of the data of each pool, which together are 1.
-fn shares(state: &State, pools: &[&Pool], asked: &BTreeMap<String, f64>) -> Result<Vec<f64>> {
+fn shares(input: &SizingInput, pools: &[&Pool], asked: &BTreeMap<String, f64>) -> Result<Vec<f64>> {
     let given = |pool: &Pool| asked.get(&pool.name).copied();
     let sum: f64 = pools.iter().filter_map(|pool| given(pool)).sum();
     if sum > 1.0 + 1e-9 {
@@ -304,7 +293,7 @@ fn shares(state: &State, pools: &[&Pool], asked: &BTreeMap<String, f64>) -> Resu
             format!("pools that share their OSDs cannot have {:.0}% of the data together", sum * 100.0);
         return Err(Error::new(ErrorKind::InvalidArgument, message).with("pools", names.join(",")));
     }
-    let used = |pool: &Pool| state.used_bytes.get(&pool.id).copied().unwrap_or(0);
+    let used = |pool: &Pool| input.used_bytes.get(&pool.id).copied().unwrap_or(0);
     let others: Vec<&&Pool> = pools.iter().filter(|pool| given(pool).is_none()).collect();
     let all: u64 = others.iter().map(|pool| used(pool)).sum();
     let left = (1.0 - sum).max(0.0);

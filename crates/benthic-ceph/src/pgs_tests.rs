@@ -1,11 +1,12 @@
-use super::{Check, REPLICAS_PER_OSD, Report, Scaled, Settings, State, fitting, is_near, judge, used_bytes};
+use super::{Check, REPLICAS_PER_OSD, Report, Scaled, Settings, SizingInput, fitting, is_near, judge};
+use crate::cluster_state::{Df, OsdMap, Pg, parse};
 use crate::placement::crush::CrushMap;
-use crate::placement::snapshot::{OsdMap, Pg, Snapshot, parse};
+use crate::placement::snapshot::Snapshot;
 use benthic_core::{Error, ErrorKind};
 use std::collections::BTreeMap;
 
 /// Dumps of a cluster of three sites with two OSDs each, which has the pools `device_health_metrics` and `near`.
-fn state(pg_nums: &[(&str, u32)]) -> State {
+fn state(pg_nums: &[(&str, u32)]) -> SizingInput {
     let mut map: OsdMap = parse(include_bytes!("placement/testdata/osds.json")).unwrap();
     let pool = map.pools.pop().unwrap();
     map.pools.clear();
@@ -19,7 +20,8 @@ fn state(pg_nums: &[(&str, u32)]) -> State {
             state: "active+clean".to_owned(),
             up: Vec::new(),
             acting: (0..3).map(|replica| ((number + replica * 2) % 6).cast_signed()).collect(),
-            acting_primary: 0,
+            acting_primary: Some(0),
+            ..Pg::default()
         }));
     }
     let crush = CrushMap::parse(include_bytes!("placement/testdata/crush.json")).unwrap();
@@ -31,10 +33,10 @@ fn state(pg_nums: &[(&str, u32)]) -> State {
         replicas_per_osd_max: 250,
     };
     let autoscaler = Err(Error::new(ErrorKind::Unavailable, "no manager"));
-    State { snapshot: Snapshot { map, crush, pgs }, used_bytes: BTreeMap::new(), autoscaler, settings }
+    SizingInput { snapshot: Snapshot { map, crush, pgs }, used_bytes: BTreeMap::new(), autoscaler, settings }
 }
 
-fn judged(state: &State) -> (Report, Vec<Check>) {
+fn judged(state: &SizingInput) -> (Report, Vec<Check>) {
     let report = judge(state, &BTreeMap::new()).unwrap();
     let checks = report.findings.iter().map(|finding| finding.check).collect();
     (report, checks)
@@ -178,6 +180,6 @@ fn suggestions_are_powers_of_two_that_fit() {
 #[test]
 fn what_pools_use_is_read() {
     let usage = br#"{"stats":{},"pools":[{"name":"a","id":3,"stats":{"bytes_used":7}},{"name":"b","id":4,"stats":{}}]}"#;
-    assert_eq!(used_bytes(usage).unwrap(), [(3, 7)].into());
-    assert_eq!(used_bytes(b"nonsense").unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(parse::<Df>(usage).unwrap().used_bytes(), [(3, 7)].into());
+    assert_eq!(parse::<Df>(b"nonsense").unwrap_err().kind(), ErrorKind::Unsupported);
 }

@@ -20,7 +20,7 @@ mod counts;
 mod ffi;
 pub mod library;
 
-pub use benthic_core::names::is_library_name;
+pub use benthic_class_names::is_library_name;
 
 /// Exports classes as the library `libcls_NAME.so`: takes NAME as a literal, and a
 /// [`ClassRegistry`](benthic_core::ClassRegistry). Once in a package.

@@ -1,7 +1,4 @@
-use super::{
-    CEPH_CLASSES, ObjectAddress, ObjectId, PoolAddress, check_pool_name, is_library_name,
-    is_reserved_namespace,
-};
+use super::{ObjectAddress, ObjectId, PoolAddress, check_pool_name, is_reserved_namespace};
 use crate::ErrorKind;
 
 #[test]
@@ -46,18 +43,5 @@ fn namespaces_of_benthic_are_told_by_their_beginning() {
     }
     for namespace in ["", "benthic", "benthic-bench", "Benthic.tables", "my.benthic.tables"] {
         assert!(!is_reserved_namespace(namespace), "{namespace}");
-    }
-}
-
-#[test]
-fn no_name_of_ceph_is_a_library_name() {
-    assert!(is_library_name("benthic_1"));
-    assert!(is_library_name("lock_1"));
-    assert!(is_library_name(&"x".repeat(64)));
-    for class in CEPH_CLASSES {
-        assert!(!is_library_name(class), "{class}");
-    }
-    for name in ["", "A_1", "a-1", "a.1", "é", "a/b", &"x".repeat(65)] {
-        assert!(!is_library_name(name), "{name:?}");
     }
 }

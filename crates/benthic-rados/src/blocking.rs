@@ -4,13 +4,13 @@
 //! for a job that is late. The thread that runs the job stays in librados until a monitor answers; how many can be stuck
 //! there is bounded, and nobody waits for them, neither at the end of the store nor of the process.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Clock, Error, ErrorKind, Result};
 use futures::channel::oneshot;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const THREADS: usize = 8;
 const QUEUE_JOBS_MAX: usize = 1_024;
@@ -19,7 +19,8 @@ const QUEUE_JOBS_MAX: usize = 1_024;
 pub(crate) struct Blocking(Arc<Shared>);
 
 struct Shared {
-    state: Mutex<State>,
+    clock: Arc<dyn Clock>,
+    jobs: Mutex<Jobs>,
     /// Wakes a thread for a job.
     work: Condvar,
     /// Wakes the watching thread.
@@ -27,10 +28,11 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct Jobs {
     queue: VecDeque<Job>,
     running: Vec<Running>,
-    jobs: u64,
+    /// Jobs that were started; numbers the next one.
+    started: u64,
     closed: bool,
 }
 
@@ -45,9 +47,9 @@ struct Running {
     caller: Option<Caller>,
 }
 
-/// Who waits for a job, and until when.
+/// The caller of a job, and the monotonic time until which it waits.
 struct Caller {
-    deadline: Instant,
+    deadline: Duration,
     progress: Arc<Progress>,
     give_up: Box<dyn FnOnce(Error) + Send>,
 }
@@ -126,9 +128,9 @@ impl Blocking {
     ///
     /// # Errors
     /// `Unavailable` if the machine has no thread left.
-    pub fn start() -> Result<Blocking> {
-        let shared =
-            Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), watch: Condvar::new() });
+    pub fn start(clock: Arc<dyn Clock>) -> Result<Blocking> {
+        let jobs = Mutex::default();
+        let shared = Arc::new(Shared { clock, jobs, work: Condvar::new(), watch: Condvar::new() });
         // Made first, so that the threads that were started end if one cannot be.
         let blocking = Blocking(Arc::clone(&shared));
         let spawn = |name: String, body: fn(&Shared)| {
@@ -167,7 +169,7 @@ impl Blocking {
         };
         let late = answer.clone();
         let caller = Caller {
-            deadline: Instant::now() + limit,
+            deadline: self.0.clock.monotonic() + limit,
             progress: Arc::default(),
             give_up: Box::new(move |error| late(Err(error))),
         };
@@ -177,16 +179,16 @@ impl Blocking {
     }
 
     fn push(&self, job: Job) -> Result<()> {
-        let mut state = self.0.state.lock();
-        if state.stuck() {
+        let mut jobs = self.0.jobs.lock();
+        if jobs.stuck() {
             return Err(all_stuck());
         }
-        if state.queue.len() >= QUEUE_JOBS_MAX {
+        if jobs.queue.len() >= QUEUE_JOBS_MAX {
             return Err(Error::new(ErrorKind::Busy, "too many listings and pool commands at once")
                 .with("jobs_max", QUEUE_JOBS_MAX));
         }
-        state.queue.push_back(job);
-        drop(state);
+        jobs.queue.push_back(job);
+        drop(jobs);
         self.0.work.notify_one();
         self.0.watch.notify_one();
         Ok(())
@@ -195,20 +197,20 @@ impl Blocking {
 
 impl Drop for Blocking {
     fn drop(&mut self) {
-        self.0.state.lock().closed = true;
+        self.0.jobs.lock().closed = true;
         self.0.work.notify_all();
         self.0.watch.notify_all();
     }
 }
 
-impl State {
+impl Jobs {
     /// Whether every thread is in a job that is late.
     fn stuck(&self) -> bool {
         self.running.len() == THREADS && self.running.iter().all(|running| running.caller.is_none())
     }
 
     /// Takes those whose time is over, and gives the deadline of the next.
-    fn late(&mut self, now: Instant) -> (Vec<Late>, Option<Instant>) {
+    fn late(&mut self, now: Duration) -> (Vec<Late>, Option<Duration>) {
         let mut late = Vec::new();
         for running in &mut self.running {
             if let Some(caller) = running.caller.take_if(|caller| caller.deadline <= now) {
@@ -232,50 +234,51 @@ impl State {
 }
 
 fn watch(shared: &Shared) {
-    let mut state = shared.state.lock();
+    let mut jobs = shared.jobs.lock();
     loop {
-        let (late, next) = state.late(Instant::now());
+        let now = shared.clock.monotonic();
+        let (late, next) = jobs.late(now);
         if !late.is_empty() {
             // Not under the lock: answering wakes tasks, and a job may have the last handle of the store, whose end
             // takes the lock.
-            drop(state);
+            drop(jobs);
             for Late { caller, error, run } in late {
                 (caller.give_up)(error);
                 drop(run);
             }
-            state = shared.state.lock();
+            jobs = shared.jobs.lock();
             continue;
         }
         match next {
-            Some(deadline) => drop(shared.watch.wait_until(&mut state, deadline)),
-            None if state.closed => return,
-            None => shared.watch.wait(&mut state),
+            Some(deadline) => drop(shared.watch.wait_for(&mut jobs, deadline.saturating_sub(now))),
+            None if jobs.closed => return,
+            None => shared.watch.wait(&mut jobs),
         }
     }
 }
 
 fn work(shared: &Shared) {
-    let mut state = shared.state.lock();
+    let mut jobs = shared.jobs.lock();
     loop {
-        let Some(job) = state.queue.pop_front() else {
-            if state.closed {
+        let Some(job) = jobs.queue.pop_front() else {
+            if jobs.closed {
                 return;
             }
-            shared.work.wait(&mut state);
+            shared.work.wait(&mut jobs);
             continue;
         };
-        state.jobs += 1;
-        let number = state.jobs;
+        jobs.started += 1;
+        let number = jobs.started;
         let progress = Arc::clone(&job.caller.progress);
-        state.running.push(Running { number, caller: Some(job.caller) });
-        drop(state);
+        jobs.running.push(Running { number, caller: Some(job.caller) });
+        drop(jobs);
         // A panic is reported to whoever waits for the job: its sender goes.
         let _ = catch_unwind(AssertUnwindSafe(|| (job.run)(&progress)));
-        state = shared.state.lock();
-        let done = state.running.iter().position(|running| running.number == number);
-        let done = done.map(|at| state.running.swap_remove(at));
+        jobs = shared.jobs.lock();
+        let done = jobs.running.iter().position(|running| running.number == number);
+        let done = done.map(|at| jobs.running.swap_remove(at));
         // What the caller's waker has is not ours to end under the lock.
-        parking_lot::MutexGuard::unlocked(&mut state, || drop(done));
+        parking_lot::MutexGuard::unlocked(&mut jobs, || drop(done));
     }
 }
 

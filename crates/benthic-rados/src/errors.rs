@@ -1,8 +1,9 @@
 //! What an errno of a cluster means to a person.
 
 use benthic_core::error::errno;
-use benthic_core::{Action, ClassCall, Error, ErrorKind};
-use std::ffi::CString;
+use benthic_core::{Action, ClassCall, Error, ErrorKind, Reason};
+use futures::channel::oneshot;
+use std::ffi::{CStr, CString};
 
 /// A name as librados wants it.
 ///
@@ -11,6 +12,14 @@ use std::ffi::CString;
 pub(crate) fn c_string(text: impl Into<Vec<u8>>) -> Result<CString, Error> {
     CString::new(text)
         .map_err(|error| Error::new(ErrorKind::InvalidArgument, "a name contains a NUL").with_source(error))
+}
+
+/// The part of `bytes` that a C string can hold.
+pub(crate) fn up_to_nul(bytes: &[u8]) -> CString {
+    let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let mut text = bytes[..len].to_vec();
+    text.push(0);
+    CStr::from_bytes_until_nul(&text).unwrap_or_default().to_owned()
 }
 
 /// The error of an operation on an object. `number` is a positive errno.
@@ -41,7 +50,18 @@ pub(crate) fn of_operation(number: i32, action: Action) -> Error {
         }
         _ => "the cluster refused the operation",
     };
-    Error::new(kind, message).with("errno", number)
+    let error = match (kind, number) {
+        (ErrorKind::LimitExceeded, errno::ENOSPC | errno::EDQUOT) => {
+            Error::because(Reason::StoreFull, message)
+        }
+        _ => Error::new(kind, message),
+    };
+    error.with("errno", number)
+}
+
+/// The error of an operation that librados dropped without an answer.
+pub(crate) fn lost(_: oneshot::Canceled) -> Error {
+    Error::new(ErrorKind::Internal, "librados dropped an operation")
 }
 
 /// The error that a method returned, or that the OSD gave in its place.
@@ -72,6 +92,10 @@ pub(crate) fn of_refused_method(call: &ClassCall) -> Error {
 pub(crate) fn of_command(number: i32, status: &str) -> Error {
     let (kind, message) = match number {
         errno::ETIMEDOUT => (ErrorKind::Unavailable, "no monitor answered in time"),
+        // The monitors refuse a CRUSH map whose `prior_version` is old with the errno of missing caps; only the text differs.
+        errno::EPERM if status.contains("prior_version") => {
+            (ErrorKind::Conflict, "the CRUSH map has changed meanwhile")
+        }
         errno::EPERM | errno::EACCES => {
             (ErrorKind::PermissionDenied, "the monitors refused; the client's mon caps need `allow rw`")
         }
@@ -109,4 +133,27 @@ pub(crate) fn of_connect(number: i32, id: &str) -> Error {
 /// The error of a missing pool.
 pub(crate) fn no_such_pool(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, "no such pool").with("pool", name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of_command, of_operation};
+    use benthic_core::error::errno;
+    use benthic_core::{Action, ErrorKind, Reason};
+
+    #[test]
+    fn a_full_cluster_and_a_full_pool_have_the_reason_of_a_full_store() {
+        for number in [errno::ENOSPC, errno::EDQUOT] {
+            let error = of_operation(number, Action::Write);
+            assert_eq!((error.kind(), error.reason()), (ErrorKind::LimitExceeded, Some(Reason::StoreFull)));
+        }
+        assert_eq!(of_operation(errno::EFBIG, Action::Write).reason(), None);
+    }
+
+    #[test]
+    fn an_old_crush_map_is_a_conflict_and_missing_caps_are_not() {
+        let old = of_command(errno::EPERM, "prior_version 7 != crush version 8");
+        assert_eq!(old.kind(), ErrorKind::Conflict);
+        assert_eq!(of_command(errno::EPERM, "access denied").kind(), ErrorKind::PermissionDenied);
+    }
 }

@@ -1,10 +1,11 @@
 //! Why an OSD does not do what it was asked for. It answers EOPNOTSUPP for a missing class and a missing method, for what an
 //! erasure-coded pool cannot do, and for a method that says so itself; two small questions tell which it was.
 
-use crate::describe::DESCRIBE;
+use crate::connection::command;
+use crate::errors::lost;
 use crate::ffi::{self, IoCtx};
-use crate::pool::{RadosPool, lost};
-use crate::store::command;
+use crate::libraries::DESCRIBE;
+use crate::pool::RadosPool;
 use benthic_core::error::errno;
 use benthic_core::{ClassCall, Error, ErrorKind, Pool, Result};
 use std::ffi::CStr;
@@ -24,7 +25,7 @@ impl RadosPool {
         error: Error,
     ) -> Error {
         let Some(call) = call else { return error };
-        self.shared().libraries.doubt(&call.class);
+        self.shared().libraries.invalidate(&call.class);
         let Ok(message) = self.reason(context, object, call).await else { return error };
         let explained = Error::new(ErrorKind::Unsupported, message);
         error.context().fold(explained, |explained, (key, value)| explained.with(key, value))

@@ -1,14 +1,14 @@
 //! How much is in flight to the OSDs.
 //!
 //! librados has limits too, but at one of them it blocks the thread that sends, which here is an executor's. So its own
-//! are lifted out of reach when a store connects, and these hold in their place: who is over them waits without a thread.
+//! are lifted out of reach when a store connects, and these hold in their place: an operation over a limit waits without a thread.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Clock, Error, ErrorKind, Result};
 use futures::channel::oneshot;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Operations of one store in flight.
 pub(crate) const OPERATIONS_MAX: usize = 4_096;
@@ -16,28 +16,29 @@ pub(crate) const OPERATIONS_MAX: usize = 4_096;
 /// is written, so it may take as much again.
 pub(crate) const BYTES_MAX: u64 = 256 << 20;
 
-/// The room that is left, and who waits for some: first come, first served. The queue has no limit of its own: each entry
-/// is a future that some caller keeps, or one that was dropped, and those are swept out before there are too many.
+/// The room that is left, and a first-in-first-out queue for it. The queue has no limit of its own: each entry
+/// is a future that some caller keeps, or one that was dropped, and dropped ones are removed before there are too many.
 pub(crate) struct InFlight {
     timeout: Duration,
-    state: Mutex<State>,
+    clock: Arc<dyn Clock>,
+    admission: Mutex<Admission>,
 }
 
-struct State {
+struct Admission {
     operations: usize,
     bytes: u64,
     waiting: VecDeque<Waiting>,
-    /// Length of the queue at which those who went away are swept out.
+    /// Length of the queue at which cancelled entries are removed.
     sweep_at: usize,
 }
 
 struct Waiting {
     bytes: u64,
-    since: Instant,
+    since: Duration,
     sender: oneshot::Sender<Permit>,
 }
 
-impl State {
+impl Admission {
     fn take(&mut self, bytes: u64) -> bool {
         let fits = self.operations < OPERATIONS_MAX && self.bytes.saturating_add(bytes) <= BYTES_MAX;
         if fits {
@@ -70,9 +71,10 @@ impl Drop for Permit {
 
 impl InFlight {
     /// Room for operations that end `timeout` after they were sent.
-    pub fn new(timeout: Duration) -> Arc<InFlight> {
-        let state = State { operations: 0, bytes: 0, waiting: VecDeque::new(), sweep_at: OPERATIONS_MAX };
-        Arc::new(InFlight { timeout, state: Mutex::new(state) })
+    pub fn new(timeout: Duration, clock: Arc<dyn Clock>) -> Arc<InFlight> {
+        let admission =
+            Admission { operations: 0, bytes: 0, waiting: VecDeque::new(), sweep_at: OPERATIONS_MAX };
+        Arc::new(InFlight { timeout, clock, admission: Mutex::new(admission) })
     }
 
     /// Waits for room for one operation that carries at most [`BYTES_MAX`].
@@ -81,16 +83,16 @@ impl InFlight {
     /// `Unavailable` if the operations ahead are not answered: after twice the time-out at most.
     pub async fn enter(self: &Arc<Self>, bytes: u64) -> Result<Permit> {
         let receiver = {
-            let mut state = self.state.lock();
-            if state.waiting.is_empty() && state.take(bytes) {
+            let mut admission = self.admission.lock();
+            if admission.waiting.is_empty() && admission.take(bytes) {
                 return Ok(self.permit(bytes));
             }
-            if state.waiting.len() >= state.sweep_at {
-                state.waiting.retain(|waiting| !waiting.sender.is_canceled());
-                state.sweep_at = OPERATIONS_MAX.max(2 * state.waiting.len());
+            if admission.waiting.len() >= admission.sweep_at {
+                admission.waiting.retain(|waiting| !waiting.sender.is_canceled());
+                admission.sweep_at = OPERATIONS_MAX.max(2 * admission.waiting.len());
             }
             let (sender, receiver) = oneshot::channel();
-            state.waiting.push_back(Waiting { bytes, since: Instant::now(), sender });
+            admission.waiting.push_back(Waiting { bytes, since: self.clock.monotonic(), sender });
             receiver
         };
         receiver.await.map_err(|_| {
@@ -108,27 +110,28 @@ impl InFlight {
 
     fn release(self: &Arc<Self>, bytes: u64, timed_out: bool) {
         let mut freed = Some(bytes);
+        let now = self.clock.monotonic();
         loop {
             // Dropped after the lock: what wakes or ends a task does not belong under it.
             let mut gone = Vec::new();
-            let mut state = self.state.lock();
+            let mut admission = self.admission.lock();
             if let Some(bytes) = freed.take() {
-                state.operations -= 1;
-                state.bytes -= bytes;
+                admission.operations -= 1;
+                admission.bytes -= bytes;
             }
-            // Every operation that was sent ends by its time-out, so that whoever waits behind a dead OSD is told here
-            // and needs no clock of its own.
-            let over = |waiting: &Waiting| timed_out && waiting.since.elapsed() >= self.timeout;
-            while state.waiting.front().is_some_and(|first| over(first) || first.sender.is_canceled()) {
-                gone.extend(state.waiting.pop_front());
+            // Every operation that was sent ends by its time-out. So an operation that waits behind a dead OSD fails here and
+            // needs no timer of its own.
+            let over = |waiting: &Waiting| timed_out && now.saturating_sub(waiting.since) >= self.timeout;
+            while admission.waiting.front().is_some_and(|first| over(first) || first.sender.is_canceled()) {
+                gone.extend(admission.waiting.pop_front());
             }
-            let Some(bytes) = state.waiting.front().map(|first| first.bytes) else { return };
-            if !state.take(bytes) {
+            let Some(bytes) = admission.waiting.front().map(|first| first.bytes) else { return };
+            if !admission.take(bytes) {
                 return;
             }
-            let next = state.waiting.pop_front();
-            drop(state);
-            // Who went away meanwhile gives the room back by dropping the permit.
+            let next = admission.waiting.pop_front();
+            drop(admission);
+            // A caller that was cancelled meanwhile gives the room back by dropping the permit.
             drop(next.map(|next| next.sender.send(self.permit(bytes))));
         }
     }

@@ -1,14 +1,19 @@
 use super::{BYTES_MAX, InFlight, OPERATIONS_MAX};
-use benthic_core::ErrorKind;
+use benthic_core::{ErrorKind, ManualClock};
 use futures::FutureExt;
 use futures::executor::block_on;
+use std::sync::Arc;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
+fn in_flight(timeout: Duration) -> Arc<InFlight> {
+    InFlight::new(timeout, Arc::new(ManualClock::default()))
+}
+
 #[test]
 fn operations_over_the_limit_wait_for_room() {
-    let room = InFlight::new(HOUR);
+    let room = in_flight(HOUR);
     let mut inside: Vec<_> = (0..OPERATIONS_MAX).map(|_| block_on(room.enter(1)).unwrap()).collect();
     let mut waiting = Box::pin(room.enter(1));
     assert!((&mut waiting).now_or_never().is_none());
@@ -18,7 +23,7 @@ fn operations_over_the_limit_wait_for_room() {
 
 #[test]
 fn bytes_over_the_limit_wait_and_nobody_overtakes() {
-    let room = InFlight::new(HOUR);
+    let room = in_flight(HOUR);
     let half = block_on(room.enter(BYTES_MAX / 2)).unwrap();
     let mut large = Box::pin(room.enter(BYTES_MAX));
     assert!((&mut large).now_or_never().is_none());
@@ -33,7 +38,7 @@ fn bytes_over_the_limit_wait_and_nobody_overtakes() {
 
 #[test]
 fn who_went_away_leaves_the_room_to_others() {
-    let room = InFlight::new(HOUR);
+    let room = in_flight(HOUR);
     let all = block_on(room.enter(BYTES_MAX)).unwrap();
     let mut gone = Box::pin(room.enter(BYTES_MAX));
     assert!((&mut gone).now_or_never().is_none());
@@ -50,14 +55,14 @@ fn who_went_away_leaves_the_room_to_others() {
 
 #[test]
 fn those_who_went_away_do_not_pile_up() {
-    let room = InFlight::new(HOUR);
+    let room = in_flight(HOUR);
     let all = block_on(room.enter(BYTES_MAX)).unwrap();
     let mut first = Box::pin(room.enter(1));
     assert!((&mut first).now_or_never().is_none());
     for _ in 0..3 * OPERATIONS_MAX {
         assert!(room.enter(1).now_or_never().is_none());
     }
-    assert!(room.state.lock().waiting.len() <= OPERATIONS_MAX);
+    assert!(room.admission.lock().waiting.len() <= OPERATIONS_MAX);
     drop(all);
     assert!(first.now_or_never().is_some_and(|entered| entered.is_ok()));
 }
@@ -65,7 +70,7 @@ fn those_who_went_away_do_not_pile_up() {
 #[test]
 fn a_time_out_ends_the_wait_of_who_waited_as_long() {
     for (timeout, ends) in [(Duration::ZERO, true), (HOUR, false)] {
-        let room = InFlight::new(timeout);
+        let room = in_flight(timeout);
         let mut all = block_on(room.enter(BYTES_MAX)).unwrap();
         let mut waiting = Box::pin(room.enter(1));
         assert!((&mut waiting).now_or_never().is_none());

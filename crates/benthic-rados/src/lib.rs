@@ -9,23 +9,23 @@
 
 mod admin;
 mod blocking;
-mod calls;
-mod describe;
+mod connection;
 mod errors;
 mod explain;
 #[allow(unsafe_code, reason = "calls into librados; nothing outside this folder is unsafe")]
 mod ffi;
 mod in_flight;
+mod inspect;
+mod libraries;
 mod listing;
 mod pool;
 mod read;
 mod store;
 mod write;
 
-pub use admin::Answer;
-pub use describe::Osd;
+pub use connection::Options;
 pub use ffi::end_process;
-pub use store::{Options, RadosStore};
+pub use store::RadosStore;
 
 /// The class that ceph-osd knows our library by; our classes are methods of it, as `CLASS.METHOD`. The number grows with
 /// the wire version, so that an upgrade is a new file beside the old one.

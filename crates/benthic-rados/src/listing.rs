@@ -1,18 +1,21 @@
 //! Listing a pool, page by page.
 //!
 //! Ceph orders a pool's objects by a 32-bit hash, then by namespace and name. Its C interface gives cursors in that order,
-//! but none that outlives the process. So a token is a place in the order that can be made again: the hash as a number,
+//! but none that outlives the process. So a token is a position in the order that can be made again: the hash as a number,
 //! found by comparing the cursor with those of `2^32` equal slices, without a message to the cluster. A page that ends
 //! among objects of one hash also names the last of them. Such a token stays right when objects come and go, when placement
 //! groups split, and in another process.
 
 use crate::errors;
 use crate::ffi::{Cursor, IoCtx, Listed};
-use crate::pool::ALL_NAMESPACES;
 use benthic_core::{
-    Action, Error, ErrorKind, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result, limits, names,
+    Action, Clock, Error, ErrorKind, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result,
+    Stopwatch, limits, names,
 };
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// The name that librados takes for all namespaces.
+pub(crate) const ALL_NAMESPACES: &str = "\u{1}";
 
 /// How many hashes there are.
 const HASHES: usize = 1 << 32;
@@ -27,9 +30,9 @@ pub(crate) const PAGE_TIME: Duration = Duration::from_secs(5);
 /// Starts every token, so that another engine's is refused.
 const TOKEN_MARK: &[u8] = b"rados1";
 
-/// Where a listing goes on.
+/// The position in the order of objects at which a listing continues.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct Position {
     /// Objects with a smaller hash are done.
     hash: u32,
     /// Of those with this hash, these and all before it are done: namespace and name.
@@ -40,7 +43,7 @@ struct Place {
 pub(crate) struct Listing {
     request: ListRequest,
     objects_max: usize,
-    start: Place,
+    start: Position,
 }
 
 impl Listing {
@@ -53,8 +56,8 @@ impl Listing {
             names::check_namespace(namespace)?;
         }
         let start = match &request.after {
-            Some(token) => Place::decode(token)?,
-            None => Place { hash: 0, last: None },
+            Some(token) => Position::decode(token)?,
+            None => Position { hash: 0, last: None },
         };
         let objects_max = request.objects_max.clamp(1, limits::LIST_PAGE_OBJECTS_MAX);
         Ok(Listing { request: request.clone(), objects_max, start })
@@ -69,8 +72,8 @@ impl Listing {
     }
 
     /// Makes the page; blocks.
-    pub fn page(&self, context: &IoCtx) -> Result<ListPage> {
-        let started = Instant::now();
+    pub fn page(&self, context: &IoCtx, clock: &dyn Clock) -> Result<ListPage> {
+        let stopwatch = Stopwatch::start(clock);
         let mut page = ListPage::default();
         let end = context.end();
         let mut from = context.slice(self.start.hash as usize, HASHES);
@@ -88,7 +91,7 @@ impl Listing {
             }
             if let Some(object) = left.get(room.wrapping_sub(1)).filter(|_| left.len() > room) {
                 let last = Some((object.namespace.clone(), object.name.clone()));
-                page.next = Some(Place { hash: self.start.hash, last }.encode());
+                page.next = Some(Position { hash: self.start.hash, last }.encode());
                 return Ok(page);
             }
             drop(next);
@@ -98,7 +101,7 @@ impl Listing {
             }
         }
         for _ in 0..CALLS_MAX {
-            if page.objects.len() == self.objects_max || started.elapsed() >= PAGE_TIME {
+            if page.objects.len() == self.objects_max || stopwatch.elapsed() >= PAGE_TIME {
                 break;
             }
             let (listed, next) = list(context, &from, &end, self.objects_max - page.objects.len())?;
@@ -110,7 +113,7 @@ impl Listing {
                 return Ok(page);
             }
         }
-        page.next = Some(place_of(context, &from)?.encode());
+        page.next = Some(position_of(context, &from)?.encode());
         Ok(page)
     }
 
@@ -139,8 +142,8 @@ fn list<'a>(
     context.list(from, to, objects_max).map_err(|number| errors::of_operation(number, Action::Read))
 }
 
-/// The place of a cursor that is not at the end.
-fn place_of(context: &IoCtx, cursor: &Cursor<'_>) -> Result<Place> {
+/// The position of a cursor that is not at the end.
+fn position_of(context: &IoCtx, cursor: &Cursor<'_>) -> Result<Position> {
     let (mut low, mut high) = (0, HASHES);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -159,10 +162,10 @@ fn place_of(context: &IoCtx, cursor: &Cursor<'_>) -> Result<Place> {
         let (before, _) = list(context, &start, cursor, limits::LIST_PAGE_OBJECTS_MAX)?;
         before.into_iter().next_back().map(|object| (object.namespace, object.name))
     };
-    Ok(Place { hash, last })
+    Ok(Position { hash, last })
 }
 
-impl Place {
+impl Position {
     fn encode(&self) -> ListToken {
         let mut token = TOKEN_MARK.to_vec();
         token.extend_from_slice(&self.hash.to_le_bytes());
@@ -174,7 +177,7 @@ impl Place {
         ListToken(token.into())
     }
 
-    fn decode(token: &ListToken) -> Result<Place> {
+    fn decode(token: &ListToken) -> Result<Position> {
         let decoded = || {
             let (hash, last) = token.0.strip_prefix(TOKEN_MARK)?.split_first_chunk()?;
             let last = match last.iter().position(|byte| *byte == 0) {
@@ -182,7 +185,7 @@ impl Place {
                 Some(at) if at + 1 < last.len() => Some((last[..at].to_vec(), last[at + 1..].to_vec())),
                 _ => return None,
             };
-            Some(Place { hash: u32::from_le_bytes(*hash), last })
+            Some(Position { hash: u32::from_le_bytes(*hash), last })
         };
         decoded().ok_or_else(|| {
             Error::new(ErrorKind::InvalidArgument, "the token is not one of this pool's listings")
@@ -192,22 +195,22 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use super::{ListToken, Place};
+    use super::{ListToken, Position};
 
     #[test]
     fn tokens_read_back_and_others_are_refused() {
-        let places = [
-            Place { hash: 0, last: None },
-            Place { hash: u32::MAX, last: Some((b"".to_vec(), b"a".to_vec())) },
-            Place { hash: 7, last: Some((b"ns".to_vec(), b"n/\xff".to_vec())) },
+        let positions = [
+            Position { hash: 0, last: None },
+            Position { hash: u32::MAX, last: Some((b"".to_vec(), b"a".to_vec())) },
+            Position { hash: 7, last: Some((b"ns".to_vec(), b"n/\xff".to_vec())) },
         ];
-        for place in places {
-            assert_eq!(Place::decode(&place.encode()).unwrap(), place);
+        for position in positions {
+            assert_eq!(Position::decode(&position.encode()).unwrap(), position);
         }
         for bad in
             [&b""[..], b"rados1", b"rados1abc", b"rados1\0\0\0\0x", b"rados1\0\0\0\0x\0", b"rados2\0\0\0\0"]
         {
-            assert!(Place::decode(&ListToken(bad.to_vec().into())).is_err(), "{bad:?}");
+            assert!(Position::decode(&ListToken(bad.to_vec().into())).is_err(), "{bad:?}");
         }
     }
 }

@@ -1,27 +1,24 @@
 //! A pool: its namespaces, and the operations on its objects.
 
-use crate::errors::c_string;
+use crate::connection::Shared;
+use crate::errors::{c_string, lost};
 use crate::ffi::IoCtx;
-use crate::store::Shared;
-use crate::{listing, read, write};
+use crate::listing::{self, ALL_NAMESPACES};
+use crate::{read, write};
 use async_trait::async_trait;
-use benthic_core::names::CEPH_CLASS_PREFIX;
+use benthic_class_names::CEPH_CLASS_PREFIX;
 use benthic_core::{
     ClassCall, Error, ErrorKind, ExecOp, ListPage, ListRequest, MethodFlags, ObjectId, Pool, ReadOp,
     ReadReply, Result, WriteOp, WriteReply, WriteStep,
 };
 use bytes::Bytes;
-use futures::channel::oneshot;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::sync::Arc;
 
 /// Namespaces whose I/O contexts are kept.
 const CONTEXTS_MAX: usize = 256;
-
-/// The name that librados takes for all namespaces.
-pub(crate) const ALL_NAMESPACES: &str = "\u{1}";
 
 pub(crate) struct RadosPool {
     shared: Arc<Shared>,
@@ -73,8 +70,8 @@ impl RadosPool {
         self.shared.run(move |shared| shared.open_context(id, &namespace)).await
     }
 
-    /// Finds out which libraries have the methods that are to be called, as far as this build does not know them.
-    async fn learn<'a>(
+    /// Finds the libraries of the called methods that are not of this build.
+    async fn find_libraries<'a>(
         &self,
         object: &ObjectId,
         calls: impl Iterator<Item = &'a ClassCall> + Send,
@@ -82,7 +79,7 @@ impl RadosPool {
         for call in calls.filter(|call| !self.is_of_this_build(call)) {
             let context = self.context(object.namespace()).await?;
             let Shared { libraries, in_flight, .. } = &*self.shared;
-            libraries.learn(in_flight, &context, object, &call.class, Some(&call.method)).await?;
+            libraries.find(in_flight, &context, object, &call.class, Some(&call.method)).await?;
         }
         Ok(())
     }
@@ -98,7 +95,7 @@ impl RadosPool {
     async fn read_op(&self, object: &ObjectId, op: &ReadOp) -> Result<ReadReply> {
         let len_bytes = op.check()?;
         let methods = op.steps.iter().filter_map(read::call);
-        self.learn(object, methods.clone()).await?;
+        self.find_libraries(object, methods.clone()).await?;
         for call in methods {
             if self.flags(call)?.is_some_and(|flags| flags.contains(MethodFlags::WRITE)) {
                 return Err(Error::new(
@@ -112,8 +109,8 @@ impl RadosPool {
         self.send_read(object, op, len_bytes, false).await
     }
 
-    /// Sends a read operation that carries `len_bytes`. A native method that it calls may change the object; whoever allows
-    /// that says so, and gets `OutcomeUnknown` for a time-out.
+    /// Sends a read operation that carries `len_bytes`. A native method that it calls may change the object; a caller that
+    /// allows that says so, and gets `OutcomeUnknown` for a time-out.
     async fn send_read(
         &self,
         object: &ObjectId,
@@ -145,7 +142,7 @@ impl RadosPool {
         let mut needs_object = false;
         let mut method = None;
         if let Some(WriteStep::Exec(call)) = op.steps.first() {
-            self.learn(object, std::iter::once(call)).await?;
+            self.find_libraries(object, std::iter::once(call)).await?;
             // A READ method alone is not called on a missing object; with other steps beside it an OSD would.
             needs_object = self.flags(call)?.is_some_and(|flags| !flags.contains(MethodFlags::WRITE));
             method = Some((call, self.wire_names(call)?));
@@ -175,7 +172,7 @@ impl RadosPool {
 
     async fn exec_call(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
         let len_bytes = call.check()?;
-        self.learn(object, std::iter::once(&call)).await?;
+        self.find_libraries(object, std::iter::once(&call)).await?;
         let flags = self.flags(&call)?;
         match call.into_op(flags.is_some_and(|flags| flags.contains(MethodFlags::WRITE))) {
             ExecOp::Write(op) => self.write_op(object, &op).await.map(|_| Bytes::new()),
@@ -195,10 +192,11 @@ impl RadosPool {
             None => self.open_context(ALL_NAMESPACES).await?,
         };
         let limit = listing::PAGE_TIME + 2 * self.shared.options.osd_timeout();
-        self.shared.blocking.run(limit, move |_| listing.page(&context)).await
+        let clock = Arc::clone(&self.shared.options.clock);
+        self.shared.blocking.run(limit, move |_| listing.page(&context, &*clock)).await
     }
 
-    fn place(&self, op: &'static str, object: &ObjectId, error: Error) -> Error {
+    fn at_object(&self, op: &'static str, object: &ObjectId, error: Error) -> Error {
         error.with_op(op).with("pool", &self.name).with("object", object)
     }
 
@@ -217,18 +215,6 @@ impl RadosPool {
     }
 }
 
-pub(crate) fn lost(_: oneshot::Canceled) -> Error {
-    Error::new(ErrorKind::Internal, "librados dropped an operation")
-}
-
-/// The part of `bytes` that a C string can hold.
-pub(crate) fn up_to_nul(bytes: &[u8]) -> CString {
-    let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    let mut text = bytes[..len].to_vec();
-    text.push(0);
-    CStr::from_bytes_until_nul(&text).unwrap_or_default().to_owned()
-}
-
 #[async_trait]
 impl Pool for RadosPool {
     fn name(&self) -> &str {
@@ -236,15 +222,15 @@ impl Pool for RadosPool {
     }
 
     async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
-        self.read_op(object, &op).await.map_err(|error| self.place("read", object, error))
+        self.read_op(object, &op).await.map_err(|error| self.at_object("read", object, error))
     }
 
     async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
-        self.write_op(object, &op).await.map_err(|error| self.place("write", object, error))
+        self.write_op(object, &op).await.map_err(|error| self.at_object("write", object, error))
     }
 
     async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
-        self.exec_call(object, call).await.map_err(|error| self.place("exec", object, error))
+        self.exec_call(object, call).await.map_err(|error| self.at_object("exec", object, error))
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {

@@ -1,9 +1,8 @@
 //! Read operations as librados' own.
 
-use crate::errors::{self, c_string};
+use crate::errors::{self, c_string, up_to_nul};
 use crate::ffi::{self, Completed, IoCtx, ReadBuffers, StepOutput};
-use crate::pool::up_to_nul;
-use crate::write::{refused, xattr_operator};
+use crate::write::{refusal, xattr_operator};
 use benthic_core::{
     Action, ClassCall, Error, ErrorKind, Guard, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Result,
     Stat, limits, op,
@@ -100,7 +99,7 @@ impl<'a> Plan<'a> {
                 Sent::Step(ReadStep::OmapGet { keys }) => built.omap_get(keys.iter().map(|key| &key[..])),
                 Sent::Step(ReadStep::OmapRange { after, prefix, entries_max }) => {
                     let range = Range::new(after.as_deref(), prefix, *entries_max);
-                    built.omap_range(&up_to_nul(range.after), &up_to_nul(prefix), range.asked());
+                    built.omap_range(&up_to_nul(range.after), &up_to_nul(prefix), range.request_max());
                 }
                 Sent::Stat | Sent::Step(_) => built.stat(),
             }
@@ -197,7 +196,7 @@ fn failure(plan: &Plan<'_>, completed: &Completed<ReadBuffers>, may_change: bool
         refused_call.get_or_insert(*call);
     }
     match refused_call {
-        Some(call) => refused(number, call, action),
+        Some(call) => refusal(number, call, action),
         None => errors::of_operation(number, action),
     }
 }
@@ -225,7 +224,7 @@ impl<'a> Range<'a> {
         self.after.contains(&0) || self.prefix.contains(&0)
     }
 
-    fn asked(&self) -> u64 {
+    fn request_max(&self) -> u64 {
         (if self.cut() { limits::OMAP_PAGE_ENTRIES_MAX } else { self.entries_max }) as u64
     }
 

@@ -72,13 +72,13 @@ pub(crate) fn reply(completed: &Completed<MethodCode>, method: Option<&ClassCall
     Err(match method {
         // ERANGE is a guard's or the method's: only the method's own result tells.
         Some(call) if completed.buffers.get() == completed.result => errors::of_method(number, call),
-        Some(call) => refused(number, call, Action::Write),
+        Some(call) => refusal(number, call, Action::Write),
         None => errors::of_operation(number, Action::Write),
     })
 }
 
 /// The error of an operation whose method did not fail, and perhaps did not run.
-pub(crate) fn refused(number: i32, call: &ClassCall, action: Action) -> benthic_core::Error {
+pub(crate) fn refusal(number: i32, call: &ClassCall, action: Action) -> benthic_core::Error {
     match number {
         errno::EPERM | errno::EACCES => errors::of_refused_method(call),
         errno::EOPNOTSUPP => errors::of_method(number, call),

@@ -17,10 +17,10 @@ use tokio::task::JoinHandle;
 
 /// libradosstriper's name for it.
 const NAME: &str = "striper.lock";
+/// The name of Ceph's class `lock`; `lock` alone is ours.
+const CEPH_LOCK_CLASS: &str = "ceph.lock";
 /// What libradosstriper tags a shared lock with; those with another tag exclude each other. An exclusive one has none.
 const SHARED_TAG: &str = "Tag";
-/// Ceph's class of locks.
-const CEPH_CLASS: &str = "ceph.lock";
 
 /// Ceph's flags of a lock: who holds it may renew it; only who holds it gets it.
 const MAY_RENEW: u8 = 1;
@@ -246,7 +246,7 @@ impl Locks {
             Locks::Own => call("lock", "release", own_input(cookie).encode().into_bytes()),
             Locks::Ceph => {
                 let fields = [string(NAME), string(cookie)].concat();
-                call(CEPH_CLASS, "unlock", versioned(&fields))
+                call(CEPH_LOCK_CLASS, "unlock", versioned(&fields))
             }
         }
     }
@@ -269,7 +269,7 @@ fn ceph_lock(mode: Mode, cookie: &str, lease: Duration, flags: u8) -> ClassCall 
         0_u32.to_le_bytes().to_vec(),
         vec![flags],
     ];
-    call(CEPH_CLASS, "lock", versioned(&fields.concat()))
+    call(CEPH_LOCK_CLASS, "lock", versioned(&fields.concat()))
 }
 
 fn own_lease(mode: Option<Mode>, cookie: &str, lease: Duration) -> Vec<u8> {

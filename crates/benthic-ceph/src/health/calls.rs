@@ -276,7 +276,7 @@ impl Library {
             if classes.last().is_none_or(|last| last.class != *class) {
                 classes.push(ClassSums { class: class.clone(), sums: Sums::default(), methods: Vec::new() });
             }
-            let sums = self.sums[*place].told();
+            let sums = self.sums[*place].sums();
             if let Some(last) = classes.last_mut() {
                 last.sums = last.sums.and(&sums);
                 last.methods.push(MethodSums { method: method.clone(), sums });
@@ -314,7 +314,7 @@ impl Sum {
         }
     }
 
-    fn told(&self) -> Sums {
+    fn sums(&self) -> Sums {
         Sums {
             calls: self.total.calls,
             failures: self.total.failures,

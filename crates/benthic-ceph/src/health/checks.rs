@@ -3,7 +3,7 @@
 use super::report::Severity;
 
 /// A check of Ceph's that an alert of ceph-mixin stands for.
-pub struct Known {
+pub struct CephCheck {
     /// Ceph's code.
     pub code: &'static str,
     /// The alert.
@@ -16,12 +16,12 @@ pub struct Known {
     pub next: &'static str,
 }
 
-const fn known(code: &'static str, alert: &'static str, severity: Severity, next: &'static str) -> Known {
-    Known { code, alert, severity, stops_io: false, next }
+const fn alert(code: &'static str, alert: &'static str, severity: Severity, next: &'static str) -> CephCheck {
+    CephCheck { code, alert, severity, stops_io: false, next }
 }
 
-const fn stops(code: &'static str, alert: &'static str, next: &'static str) -> Known {
-    Known { code, alert, severity: Severity::Error, stops_io: true, next }
+const fn outage(code: &'static str, alert: &'static str, next: &'static str) -> CephCheck {
+    CephCheck { code, alert, severity: Severity::Error, stops_io: true, next }
 }
 
 const DETAIL: &str = "`ceph health detail` says more";
@@ -32,100 +32,100 @@ const SCRUB: &str =
 use Severity::{Error, Warning};
 
 /// Those that are not looked at more closely elsewhere.
-pub const KNOWN: [Known; 33] = [
-    known("MON_DISK_CRIT", "CephMonDiskspaceCritical", Error, "make room on that monitor's disk"),
-    known("MON_DISK_LOW", "CephMonDiskspaceLow", Warning, "make room on that monitor's disk"),
-    known("MON_CLOCK_SKEW", "CephMonClockSkew", Warning, "look at chrony or ntpd on the monitors' hosts"),
-    known(
+pub const CEPH_CHECKS: [CephCheck; 33] = [
+    alert("MON_DISK_CRIT", "CephMonDiskspaceCritical", Error, "make room on that monitor's disk"),
+    alert("MON_DISK_LOW", "CephMonDiskspaceLow", Warning, "make room on that monitor's disk"),
+    alert("MON_CLOCK_SKEW", "CephMonClockSkew", Warning, "look at chrony or ntpd on the monitors' hosts"),
+    alert(
         "OSD_HOST_DOWN",
         "CephOSDHostDown",
         Warning,
         "look at the host; `ceph osd tree down` shows what is down",
     ),
-    known("OSD_NEARFULL", "CephOSDNearFull", Warning, SPACE),
-    known("OSD_BACKFILLFULL", "CephOSDBackfillFull", Warning, SPACE),
-    stops("OSD_FULL", "CephOSDFull", SPACE),
-    known(
+    alert("OSD_NEARFULL", "CephOSDNearFull", Warning, SPACE),
+    alert("OSD_BACKFILLFULL", "CephOSDBackfillFull", Warning, SPACE),
+    outage("OSD_FULL", "CephOSDFull", SPACE),
+    alert(
         "OSD_TOO_MANY_REPAIRS",
         "CephOSDTooManyRepairs",
         Warning,
         "the disk may be failing: look at its SMART values",
     ),
-    known(
+    alert(
         "OSD_SLOW_PING_TIME_FRONT",
         "CephOSDTimeoutsPublicNetwork",
         Warning,
         "look for loss and load on the public network",
     ),
-    known(
+    alert(
         "OSD_SLOW_PING_TIME_BACK",
         "CephOSDTimeoutsClusterNetwork",
         Warning,
         "look for loss and load on the cluster network",
     ),
-    known("BLUESTORE_DISK_SIZE_MISMATCH", "CephOSDInternalDiskSizeMismatch", Warning, "make the OSD anew"),
-    known(
+    alert("BLUESTORE_DISK_SIZE_MISMATCH", "CephOSDInternalDiskSizeMismatch", Warning, "make the OSD anew"),
+    alert(
         "BLUESTORE_SPURIOUS_READ_ERRORS",
         "CephOSDReadErrors",
         Warning,
         "the disk may be failing: look at its SMART values",
     ),
-    known(
+    alert(
         "DEVICE_HEALTH",
         "CephDeviceFailurePredicted",
         Warning,
         "take the OSD out, let it drain, replace the disk",
     ),
-    known(
+    alert(
         "DEVICE_HEALTH_TOOMANY",
         "CephDeviceFailurePredictionTooHigh",
         Error,
         "add OSDs, then replace the disks one by one",
     ),
-    known(
+    alert(
         "DEVICE_HEALTH_IN_USE",
         "CephDeviceFailureRelocationIncomplete",
         Warning,
         "make room for what is to leave the disk",
     ),
-    known("MDS_DAMAGE", "CephFilesystemDamaged", Error, DETAIL),
-    stops("MDS_ALL_DOWN", "CephFilesystemOffline", "start a metadata server"),
-    known("FS_DEGRADED", "CephFilesystemDegraded", Error, "`ceph fs status` shows which rank failed"),
-    known("MDS_UP_LESS_THAN_MAX", "CephFilesystemMDSRanksLow", Warning, "start more metadata servers"),
-    known(
+    alert("MDS_DAMAGE", "CephFilesystemDamaged", Error, DETAIL),
+    outage("MDS_ALL_DOWN", "CephFilesystemOffline", "start a metadata server"),
+    alert("FS_DEGRADED", "CephFilesystemDegraded", Error, "`ceph fs status` shows which rank failed"),
+    alert("MDS_UP_LESS_THAN_MAX", "CephFilesystemMDSRanksLow", Warning, "start more metadata servers"),
+    alert(
         "MDS_INSUFFICIENT_STANDBY",
         "CephFilesystemInsufficientStandby",
         Warning,
         "start more metadata servers",
     ),
-    known("FS_WITH_FAILED_MDS", "CephFilesystemFailureNoStandby", Error, "start a metadata server"),
-    stops("MDS_HEALTH_READ_ONLY", "CephFilesystemReadOnly", DETAIL),
-    known(
+    alert("FS_WITH_FAILED_MDS", "CephFilesystemFailureNoStandby", Error, "start a metadata server"),
+    outage("MDS_HEALTH_READ_ONLY", "CephFilesystemReadOnly", DETAIL),
+    alert(
         "RECENT_MGR_MODULE_CRASH",
         "CephMgrModuleCrash",
         Warning,
         "`ceph crash ls` names it, `ceph crash archive ID` acknowledges it",
     ),
-    known(
+    alert(
         "RECENT_CRASH",
         "CephDaemonCrash",
         Warning,
         "`ceph crash ls` names it, `ceph crash archive ID` acknowledges it",
     ),
-    known("PG_RECOVERY_FULL", "CephPGRecoveryAtRisk", Error, SPACE),
-    known("PG_BACKFILL_FULL", "CephPGBackfillAtRisk", Error, SPACE),
-    known("PG_NOT_SCRUBBED", "CephPGNotScrubbed", Warning, SCRUB),
-    known("PG_NOT_DEEP_SCRUBBED", "CephPGNotDeepScrubbed", Warning, SCRUB),
-    known(
+    alert("PG_RECOVERY_FULL", "CephPGRecoveryAtRisk", Error, SPACE),
+    alert("PG_BACKFILL_FULL", "CephPGBackfillAtRisk", Error, SPACE),
+    alert("PG_NOT_SCRUBBED", "CephPGNotScrubbed", Warning, SCRUB),
+    alert("PG_NOT_DEEP_SCRUBBED", "CephPGNotDeepScrubbed", Warning, SCRUB),
+    alert(
         "TOO_MANY_PGS",
         "CephPGsHighPerOSD",
         Warning,
         "`ceph osd pool autoscale-status` shows which pools have too many",
     ),
-    stops("POOL_FULL", "CephPoolFull", "raise the pool's quota, add OSDs, or remove data"),
-    known("POOL_BACKFILLFULL", "CephPoolBackfillFull", Warning, SPACE),
-    known("POOL_NEAR_FULL", "CephPoolNearFull", Warning, "raise the pool's quota, add OSDs, or remove data"),
-    known(
+    outage("POOL_FULL", "CephPoolFull", "raise the pool's quota, add OSDs, or remove data"),
+    alert("POOL_BACKFILLFULL", "CephPoolBackfillFull", Warning, SPACE),
+    alert("POOL_NEAR_FULL", "CephPoolNearFull", Warning, "raise the pool's quota, add OSDs, or remove data"),
+    alert(
         "SLOW_OPS",
         "CephSlowOps",
         Warning,
@@ -133,7 +133,7 @@ pub const KNOWN: [Known; 33] = [
     ),
 ];
 
-/// What is known of a check.
-pub fn find(code: &str) -> Option<&'static Known> {
-    KNOWN.iter().find(|known| known.code == code)
+/// The entry of a check.
+pub fn find(code: &str) -> Option<&'static CephCheck> {
+    CEPH_CHECKS.iter().find(|check| check.code == code)
 }

@@ -1,13 +1,13 @@
 //! Asking a cluster how it is. Nothing is changed, and what does not answer is noted, not waited for twice.
 
-use super::answers::{Latencies, Manager, Pgs, Status, Stored, Usages};
 use super::snapshot::{Missing, Snapshot};
+use crate::cluster_client::{ClusterClient, in_json};
+use crate::cluster_state::{Df, Manager, OsdDf, OsdMap, OsdPerf, PgDump, Status, parse};
 use crate::placement::crush::CrushMap;
 use crate::placement::lint::{self, Check, lint};
 use crate::placement::preview::Preview;
-use crate::placement::snapshot::{self as placement, parse};
+use crate::placement::snapshot::Snapshot as PlacementSnapshot;
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_rados::RadosStore;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct Gatherer {
 
 /// What one round of questions has found so far.
 struct Round<'a> {
-    store: &'a RadosStore,
+    client: &'a dyn ClusterClient,
     snapshot: Snapshot,
     /// Whether a monitor failed to answer: the others are not waited for one by one.
     monitors_silent: bool,
@@ -56,9 +56,9 @@ impl Gatherer {
     /// # Errors
     /// `PermissionDenied` if the client may not even ask the monitors for their status. Monitors that do not answer are no error:
     /// that is how the cluster is.
-    pub async fn read(&mut self, store: &RadosStore, now_unix_s: u64) -> Result<Snapshot> {
+    pub async fn read(&mut self, client: &dyn ClusterClient, now_unix_s: u64) -> Result<Snapshot> {
         let snapshot = Snapshot { now_unix_s, ..Snapshot::default() };
-        let mut round = Round { store, snapshot, monitors_silent: false };
+        let mut round = Round { client, snapshot, monitors_silent: false };
         if let Some(status) = round.status().await? {
             round.snapshot.fsid = status.fsid;
             round.snapshot.digest = Some(status.pgmap);
@@ -70,19 +70,16 @@ impl Gatherer {
         round.snapshot.manager = round.monitors("the manager", prefix("mgr stat")).await;
         self.ask_manager(&mut round).await;
         // After the manager: a map in which an OSD is not down yet would not explain placement groups that miss it already.
-        let dump = round.ask_monitors("pools and OSDs", prefix("osd dump")).await;
-        round.snapshot.map = dump.as_deref().and_then(|dump| round.parsed("pools and OSDs", dump));
+        round.snapshot.map = round.monitors("pools and OSDs", prefix("osd dump")).await;
         round.snapshot.tree = round.monitors("the CRUSH tree", prefix("osd tree")).await;
         round.snapshot.versions = round.monitors("the daemons' versions", prefix("versions")).await;
         if self.asks_pools {
-            let stored: Option<Stored> = round.monitors("what pools hold", prefix("df")).await;
+            let stored: Option<Df> = round.monitors("what pools hold", prefix("df")).await;
             round.snapshot.stored = stored.map(|stored| stored.pools);
             round.snapshot.pool_io =
                 round.monitors("what clients do with pools", prefix("osd pool stats")).await;
         }
-        if let Some(dump) = dump {
-            self.try_rules(&mut round, &dump).await;
-        }
+        self.try_rules(&mut round).await;
         Ok(round.snapshot)
     }
 
@@ -103,7 +100,7 @@ impl Gatherer {
         }
         self.silent = None;
         if let Err(error) = round.manager().await {
-            let why = told(&error);
+            let why = one_line(&error);
             if error.kind() == ErrorKind::Unavailable {
                 self.silent = Some((epoch, now_unix_s, why.clone()));
                 round.snapshot.manager_silent = Some(why.clone());
@@ -113,19 +110,19 @@ impl Gatherer {
     }
 
     /// Rules are tried with Ceph's tools, which takes long on a large map: only when something has changed.
-    async fn try_rules(&mut self, round: &mut Round<'_>, dump: &[u8]) {
+    async fn try_rules(&mut self, round: &mut Round<'_>) {
         const WHAT: &str = "what CRUSH rules choose";
-        let Some(map) = round.parsed::<placement::OsdMap>(WHAT, dump) else { return };
+        let Some(map) = &round.snapshot.map else { return };
         let pools: Vec<_> =
             map.pools.iter().map(|pool| (pool.id, &pool.name, pool.size, pool.crush_rule)).collect();
         let osds: Vec<_> = map.osds.iter().map(|osd| (osd.id, osd.weight)).collect();
         let key = format!("{} {pools:?} {osds:?}", map.crush_version);
         if self.rules.as_ref().is_none_or(|(known, _)| *known != key) {
             self.rules = None;
-            match rules(round.store, map).await {
+            match rules(round.client, map.clone()).await {
                 Ok(findings) => self.rules = Some((key, findings)),
                 // Without Ceph's tools on this machine the rest is still told.
-                Err(error) => round.miss(WHAT, told(&error), false),
+                Err(error) => round.miss(WHAT, one_line(&error), false),
             }
         }
         round.snapshot.rules = self.rules.as_ref().map(|(_, findings)| findings.clone());
@@ -134,11 +131,11 @@ impl Gatherer {
 
 impl Round<'_> {
     async fn status(&mut self) -> Result<Option<Status>> {
-        match limited(self.store.ask_monitors(with_format(prefix("status")))).await {
-            Ok(answer) => Ok(self.parsed("the status", &answer.output)),
+        match with_timeout(self.client.ask_monitors(in_json(prefix("status")))).await {
+            Ok(answer) => Ok(self.parse("the status", &answer)),
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 self.monitors_silent = true;
-                self.miss(OF_MONITORS, told(&error), true);
+                self.miss(OF_MONITORS, one_line(&error), true);
                 Ok(None)
             }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -150,23 +147,18 @@ impl Round<'_> {
     }
 
     async fn monitors<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Option<T> {
-        let answer = self.ask_monitors(what, question).await?;
-        self.parsed(what, &answer)
-    }
-
-    async fn ask_monitors(&mut self, what: &str, question: Value) -> Option<Vec<u8>> {
         if self.monitors_silent {
             return None;
         }
-        match limited(self.store.ask_monitors(with_format(question))).await {
-            Ok(answer) => Some(answer.output),
+        match with_timeout(self.client.ask_monitors(in_json(question))).await {
+            Ok(answer) => self.parse(what, &answer),
             Err(error) => {
                 self.monitors_silent = error.kind() == ErrorKind::Unavailable;
                 let why = match error.kind() {
                     ErrorKind::PermissionDenied => {
                         "the monitors refused; the client's caps need `mon 'allow r'`".to_owned()
                     }
-                    _ => told(&error),
+                    _ => one_line(&error),
                 };
                 self.miss(what, why, true);
                 None
@@ -179,7 +171,7 @@ impl Round<'_> {
         let pgs = self.snapshot.digest.as_ref().map_or(0, |digest| digest.num_pgs);
         if pgs <= PGS_MAX {
             let question = json!({ "prefix": "pg dump", "dumpcontents": ["pgs"] });
-            let answer: Option<Pgs> = self.of_manager("placement groups one by one", question).await?;
+            let answer: Option<PgDump> = self.of_manager("placement groups one by one", question).await?;
             match answer {
                 Some(pgs) if pgs.pg_ready => self.snapshot.pgs = Some(pgs.pg_stats),
                 Some(_) => {
@@ -193,23 +185,23 @@ impl Round<'_> {
             let why = format!("there are more than {PGS_MAX}; the sums are told");
             self.miss("placement groups one by one, and how long ago they were scrubbed", why, false);
         }
-        let usages: Option<Usages> = self.of_manager("usage of OSDs", prefix("osd df")).await?;
+        let usages: Option<OsdDf> = self.of_manager("usage of OSDs", prefix("osd df")).await?;
         self.snapshot.usage = usages.map(|usages| usages.nodes);
-        let latencies: Option<Latencies> = self.of_manager("latency of OSDs", prefix("osd perf")).await?;
-        self.snapshot.latencies = latencies.map(Latencies::of_osds);
+        let latencies: Option<OsdPerf> = self.of_manager("latency of OSDs", prefix("osd perf")).await?;
+        self.snapshot.latencies = latencies.map(OsdPerf::of_osds);
         Ok(())
     }
 
     async fn of_manager<T: DeserializeOwned>(&mut self, what: &str, question: Value) -> Result<Option<T>> {
-        let answer = limited(self.store.ask_manager(with_format(question))).await.map_err(of_manager)?;
-        Ok(self.parsed(what, &answer.output))
+        let answer = with_timeout(self.client.ask_manager(in_json(question))).await.map_err(of_manager)?;
+        Ok(self.parse(what, &answer))
     }
 
-    fn parsed<T: DeserializeOwned>(&mut self, what: &str, answer: &[u8]) -> Option<T> {
+    fn parse<T: DeserializeOwned>(&mut self, what: &str, answer: &[u8]) -> Option<T> {
         match parse(answer) {
             Ok(parsed) => Some(parsed),
             Err(error) => {
-                self.miss(what, told(&error), true);
+                self.miss(what, one_line(&error), true);
                 None
             }
         }
@@ -220,10 +212,10 @@ impl Round<'_> {
     }
 }
 
-/// What is seen of a cluster that cannot be connected to because no monitor answers: the same as if they stopped answering later.
-pub fn unanswered(now_unix_s: u64, error: &Error) -> Snapshot {
+/// The snapshot of a cluster that cannot be connected to because no monitor answers: the same as if they stopped answering later.
+pub fn snapshot_without_monitors(now_unix_s: u64, error: &Error) -> Snapshot {
     let missing = |(what, why): (&str, String)| Missing { what: what.to_owned(), why, hurts: true };
-    let missing = [(OF_MONITORS, told(error)), (OF_MANAGER, MANAGER_UNKNOWN.to_owned())].map(missing);
+    let missing = [(OF_MONITORS, one_line(error)), (OF_MANAGER, MANAGER_UNKNOWN.to_owned())].map(missing);
     Snapshot { now_unix_s, missing: missing.into(), ..Snapshot::default() }
 }
 
@@ -237,17 +229,17 @@ fn absent(manager: &Manager, is_known: bool) -> Option<&'static str> {
 }
 
 /// What is wrong with rules, without what placement groups tell better.
-async fn rules(store: &RadosStore, map: placement::OsdMap) -> Result<Vec<lint::Finding>> {
-    let crush = limited(store.ask_monitors(with_format(prefix("osd crush dump")))).await?;
-    let preview = limited(Preview::read(store)).await?;
-    let snapshot = placement::Snapshot { map, crush: CrushMap::parse(&crush.output)?, pgs: Vec::new() };
-    let tried = tokio::task::spawn_blocking(move || lint(&snapshot, &preview)).await;
+async fn rules(client: &dyn ClusterClient, map: OsdMap) -> Result<Vec<lint::Finding>> {
+    let crush = with_timeout(client.ask_monitors(in_json(prefix("osd crush dump")))).await?;
+    let preview = with_timeout(Preview::read(client)).await?;
+    let snapshot = PlacementSnapshot { map, crush: CrushMap::parse(&crush)?, pgs: Vec::new() };
+    let findings = tokio::task::spawn_blocking(move || lint(&snapshot, &preview)).await;
     let findings =
-        tried.map_err(|panic| Error::new(ErrorKind::Internal, "a task panicked").with_source(panic))??;
+        findings.map_err(|panic| Error::new(ErrorKind::Internal, "a task panicked").with_source(panic))??;
     Ok(findings.into_iter().filter(|finding| finding.check != Check::Undersized).collect())
 }
 
-async fn limited<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
+async fn with_timeout<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(ANSWER_LIMIT, question).await {
         Ok(answer) => answer,
         Err(late) => Err(Error::new(ErrorKind::Unavailable, "no answer in time")
@@ -268,13 +260,8 @@ fn prefix(prefix: &str) -> Value {
     json!({ "prefix": prefix })
 }
 
-fn with_format(mut question: Value) -> Value {
-    question["format"] = json!("json");
-    question
-}
-
 /// An error in a line.
-fn told(error: &Error) -> String {
+fn one_line(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{}: {source}", error.message()),
         None => error.message().to_owned(),

@@ -1,7 +1,7 @@
 //! How fast the fullest OSD fills. A cluster keeps no record of that, so it takes readings at different times.
 
-use super::answers::Usage;
-use super::kept;
+use super::history_file;
+use crate::cluster_state::OsdUsage;
 use benthic_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -39,7 +39,7 @@ pub enum Growth {
 }
 
 /// The fullest of OSDs.
-pub fn fullest(usage: &[Usage], now_unix_s: u64) -> Option<Reading> {
+pub fn fullest(usage: &[OsdUsage], now_unix_s: u64) -> Option<Reading> {
     let shares = usage.iter().filter_map(|usage| Some((usage.share()?, usage.id)));
     let (used, osd) = shares.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     Some(Reading { unix_s: now_unix_s, osd, used })
@@ -98,7 +98,7 @@ struct Line {
 /// `InvalidArgument` for a file that is something else or of another cluster, `LimitExceeded` for one that is too large, and what
 /// the file system says.
 pub fn read(file: &Path, fsid: &str) -> Result<Vec<Reading>> {
-    let Some(text) = kept::read(file, FILE_BYTES_MAX)? else { return Ok(Vec::new()) };
+    let Some(text) = history_file::read(file, FILE_BYTES_MAX)? else { return Ok(Vec::new()) };
     let text = String::from_utf8(text).map_err(|_| no_history(file))?;
     let mut readings = Vec::new();
     for line in text.lines() {
@@ -133,7 +133,7 @@ pub fn write(file: &Path, fsid: &str, history: &[Reading], reading: Reading) -> 
         text.push_str(&line);
         text.push('\n');
     }
-    kept::replace(file, text.as_bytes())?;
+    history_file::replace(file, text.as_bytes())?;
     Ok(true)
 }
 

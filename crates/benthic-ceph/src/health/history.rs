@@ -2,10 +2,10 @@
 //!
 //! A slot knows how much of its time was looked at. What was not is told as such, never as a time when all was well.
 
-use super::answers::Io;
 use super::growth::{READINGS_MAX, Reading};
-use super::kept;
+use super::history_file;
 use super::report::{Report, Verdict};
+use crate::cluster_state::Io;
 use benthic_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -203,17 +203,17 @@ impl Slot {
             // Of a day with one lost second nobody is to read that there was none.
             availability.mean().map(|mean| (mean * 1_000.0).floor() / 1_000.0),
             least,
-            rounded(&self.read_bytes_per_s),
-            rounded(&self.write_bytes_per_s),
-            rounded(&self.read_ops_per_s),
-            rounded(&self.write_ops_per_s),
-            rounded(&self.probe_write_ms),
-            rounded(&self.probe_read_ms),
+            round_mean(&self.read_bytes_per_s),
+            round_mean(&self.write_bytes_per_s),
+            round_mean(&self.read_ops_per_s),
+            round_mean(&self.write_ops_per_s),
+            round_mean(&self.probe_write_ms),
+            round_mean(&self.probe_read_ms),
         ])
     }
 }
 
-fn rounded(series: &Series) -> Option<f64> {
+fn round_mean(series: &Series) -> Option<f64> {
     series.mean().map(|mean| (mean * 100.0).round() / 100.0)
 }
 
@@ -318,7 +318,9 @@ struct File {
 /// `InvalidArgument` for a file that is something else, damaged, of a newer version or of another cluster; `LimitExceeded` for one that
 /// is too large; and what the file system says.
 pub fn read(file: &Path, fsid: &str) -> Result<(History, Vec<Reading>)> {
-    let Some(bytes) = kept::read(file, FILE_BYTES_MAX)? else { return Ok((History::default(), Vec::new())) };
+    let Some(bytes) = history_file::read(file, FILE_BYTES_MAX)? else {
+        return Ok((History::default(), Vec::new()));
+    };
     parse(&bytes, fsid).map_err(|error| error.with("file", file.display()))
 }
 
@@ -379,7 +381,7 @@ pub fn write(file: &Path, fsid: &str, history: History, readings: Vec<Reading>) 
         Error::new(ErrorKind::Internal, "the history cannot be written as JSON").with_source(error)
     })?;
     bytes.push(b'\n');
-    kept::replace(file, &bytes)
+    history_file::replace(file, &bytes)
 }
 
 #[cfg(test)]

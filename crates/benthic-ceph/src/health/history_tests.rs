@@ -1,5 +1,5 @@
 use super::{FILE_BYTES_MAX, History, Sample, TIERS, parse, read, write};
-use crate::health::answers::Io;
+use crate::cluster_state::Io;
 use crate::health::growth::{READINGS_MAX, Reading};
 use crate::health::report::Verdict;
 use benthic_core::ErrorKind;

@@ -1,9 +1,9 @@
 //! The same report for Prometheus, in its text format. What Ceph's own exporter tells too has its name and its labels;
 //! what it does not begins with `benthic_`.
 
-use super::answers::Io;
 use super::overview::{Overview, PoolOverview};
 use super::report::{OsdNumbers, Report, Verdict};
+use crate::cluster_state::Io;
 use std::fmt::{Display, Write};
 
 /// The media type of the text.

@@ -1,8 +1,8 @@
 //! What a page for people shows beside the report: where OSDs are, what pools hold, and what clients do.
 
-use super::answers::{Io, Node, Pg, Pool, Recovery};
 use super::report::{OsdNumbers, Report};
 use super::snapshot::Snapshot;
+use crate::cluster_state::{Io, Node, Pg, Pool, Recovery};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,14 +17,14 @@ pub struct Overview {
     /// What is made anew or moved; `None` as for clients.
     pub recovery: Option<Recovery>,
     /// The roots of the CRUSH tree; the one that was made first comes first.
-    pub places: Vec<Place>,
+    pub places: Vec<BucketOverview>,
     /// Pools.
     pub pools: Vec<PoolOverview>,
 }
 
 /// A bucket of the CRUSH tree. Its numbers are of all OSDs below it, each counted once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Place {
+pub struct BucketOverview {
     /// Its name.
     pub name: String,
     /// Such as `host`.
@@ -43,7 +43,7 @@ pub struct Place {
     /// Whether it was listed with all that is in it under another root already, and is not again.
     pub is_repeated: bool,
     /// The buckets in it.
-    pub places: Vec<Place>,
+    pub places: Vec<BucketOverview>,
     /// The OSDs in it that are in none of those.
     pub own_osds: Vec<OwnOsd>,
 }
@@ -123,7 +123,7 @@ fn of_pool(
         size: pool.size,
         min_size: pool.min_size,
         data_chunks,
-        pgs: pool.pg_num,
+        pgs: pool.pg_num.into(),
         pgs_taking_io: numbers.and_then(|numbers| numbers.pgs_taking_io),
         stored_bytes: stored.map(|stored| stored.stats.stored),
         objects: stored.map(|stored| stored.stats.objects),
@@ -138,8 +138,7 @@ fn primaries(pgs: &[Pg], sites: &BTreeMap<i32, &str>) -> BTreeMap<i64, BTreeMap<
     let none: BTreeMap<String, u64> = sites.values().map(|site| ((*site).to_owned(), 0)).collect();
     let mut counts = BTreeMap::new();
     for pg in pgs {
-        let primary = pg.acting_primary.or(pg.acting.first().copied());
-        let site = primary.and_then(|primary| sites.get(&primary));
+        let site = pg.primary().and_then(|primary| sites.get(&primary));
         if let (Some(pool), Some(site)) = (pg.pool(), site) {
             let of_pool = counts.entry(pool).or_insert_with(|| none.clone());
             *of_pool.entry((*site).to_owned()).or_default() += 1;
@@ -205,16 +204,16 @@ impl<'a> Tree<'a> {
         met.into_iter().filter(|id| *id >= 0).collect()
     }
 
-    fn places(&self) -> Vec<Place> {
+    fn places(&self) -> Vec<BucketOverview> {
         let mut shown = BTreeSet::new();
         self.roots.iter().map(|root| self.place(root, 0, &mut shown)).collect()
     }
 
     /// Sites that are linked under several roots are listed once.
-    fn place(&self, node: &Node, depth: usize, shown: &mut BTreeSet<i32>) -> Place {
+    fn place(&self, node: &Node, depth: usize, shown: &mut BTreeSet<i32>) -> BucketOverview {
         let below = self.below(node);
         let osds: Vec<&OsdNumbers> = below.iter().filter_map(|osd| self.osds.get(osd).copied()).collect();
-        let mut place = Place {
+        let mut place = BucketOverview {
             name: node.name.clone(),
             kind: node.kind.clone(),
             osds: below.len(),
@@ -223,7 +222,7 @@ impl<'a> Tree<'a> {
             total_bytes: sum(osds.iter().filter_map(|osd| osd.total_bytes)),
             used_bytes: sum(osds.iter().filter_map(|osd| osd.used_bytes)),
             is_repeated: !shown.insert(node.id) || depth >= DEPTH_MAX,
-            ..Place::default()
+            ..BucketOverview::default()
         };
         if place.is_repeated {
             return place;

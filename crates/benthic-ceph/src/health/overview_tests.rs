@@ -1,5 +1,5 @@
-use super::{Overview, Place, overview};
-use crate::health::answers::{PoolIo, Stored};
+use super::{BucketOverview, Overview, overview};
+use crate::cluster_state::{Df, PoolIo};
 use crate::health::judge::judge;
 use crate::health::metrics;
 use crate::health::snapshot::Snapshot;
@@ -53,7 +53,7 @@ fn two_sites() -> Snapshot {
         pgs: Some(answer(json!([
             pg("1.0", Some(1), &[0, 1]), pg("1.1", None, &[2, 0]), pg("1.2", Some(-1), &[]),
         ]))),
-        stored: Some(answer::<Stored>(json!({ "pools": [
+        stored: Some(answer::<Df>(json!({ "pools": [
             { "name": "a", "id": 1, "stats": { "stored": 5, "objects": 2, "bytes_used": 15, "max_avail": 9 } },
         ] })).pools),
         pool_io: Some(answer::<Vec<PoolIo>>(json!([
@@ -72,7 +72,7 @@ fn shown(snapshot: &Snapshot) -> Overview {
 #[test]
 fn the_tree_has_what_is_below_each_place() {
     let shown = shown(&two_sites());
-    let names = |places: &[Place]| places.iter().map(|place| place.name.clone()).collect::<Vec<_>>();
+    let names = |places: &[BucketOverview]| places.iter().map(|place| place.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&shown.places), ["default", "both"]);
     let sites = &shown.places[0].places[0].places;
     assert_eq!(names(sites), ["um", "msu"]);

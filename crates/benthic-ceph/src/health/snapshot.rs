@@ -1,10 +1,11 @@
 //! A cluster at one moment, as far as it could be seen.
 
-use super::answers::{
-    Clocks, Digest, Health, Latency, Manager, Map, Pg, PoolIo, PoolStored, Quorum, Tree, Usage, Versions,
-};
 use super::growth::Reading;
 use super::limits::Limits;
+use crate::cluster_state::{
+    Clocks, Health, Manager, OsdLatency, OsdMap, OsdUsage, Pg, PgMapDigest, PoolDf, PoolIo, Quorum, Tree,
+    Versions,
+};
 use crate::placement::lint;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,7 @@ pub struct Snapshot {
     /// What Ceph's own checks say.
     pub health: Option<Health>,
     /// What the manager told the monitors last.
-    pub digest: Option<Digest>,
+    pub digest: Option<PgMapDigest>,
     /// The monitors.
     pub quorum: Option<Quorum>,
     /// Their clocks.
@@ -28,19 +29,19 @@ pub struct Snapshot {
     /// Why the manager did not answer, if it was asked and did not.
     pub manager_silent: Option<String>,
     /// Pools and OSDs.
-    pub map: Option<Map>,
+    pub map: Option<OsdMap>,
     /// Where OSDs are.
     pub tree: Option<Tree>,
     /// What the daemons run.
     pub versions: Option<Versions>,
     /// What OSDs hold.
-    pub usage: Option<Vec<Usage>>,
+    pub usage: Option<Vec<OsdUsage>>,
     /// How fast OSDs are.
-    pub latencies: Option<Vec<Latency>>,
+    pub latencies: Option<Vec<OsdLatency>>,
     /// The placement groups.
     pub pgs: Option<Vec<Pg>>,
     /// What pools hold, if that is asked.
-    pub stored: Option<Vec<PoolStored>>,
+    pub stored: Option<Vec<PoolDf>>,
     /// What clients do with pools, if that is asked.
     pub pool_io: Option<Vec<PoolIo>>,
     /// What is wrong with CRUSH rules, but for what the placement groups tell themselves.

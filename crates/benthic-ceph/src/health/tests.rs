@@ -1,7 +1,6 @@
 //! Judging over what a real cluster (16.2.15) answered: three OSDs on one host, pools with hostile names. What a test changes in
 //! it by hand is what it is about.
 
-use super::answers::{Health, Latencies, Map, Osd, Pgs, Skew, StateCount, Status, Tree, Usages};
 use super::growth::Reading;
 use super::judge::{self, judge};
 use super::limits::Limits;
@@ -9,7 +8,8 @@ use super::metrics::{self, METRICS};
 use super::overview::overview;
 use super::report::{Finding, Report, Severity, Verdict};
 use super::snapshot::{Library, Missing, OsdBuild, Probe, ProbeError, Snapshot};
-use super::{checks, gather, stamp};
+use super::{checks, gather, timestamp};
+use crate::cluster_state::{Health, Osd, OsdDf, OsdMap, OsdPerf, PgDump, Skew, StateCount, Status, Tree};
 use crate::placement::lint;
 use benthic_core::{Error, ErrorKind};
 use serde::de::DeserializeOwned;
@@ -35,9 +35,9 @@ fn recorded(name: &str) -> Snapshot {
         map: answer(&all, "osd dump"),
         tree: answer(&all, "osd tree"),
         versions: answer(&all, "versions"),
-        usage: answer::<Usages>(&all, "osd df").map(|usages| usages.nodes),
-        latencies: answer::<Latencies>(&all, "osd perf").map(Latencies::of_osds),
-        pgs: answer::<Pgs>(&all, "pg dump").map(|pgs| pgs.pg_stats),
+        usage: answer::<OsdDf>(&all, "osd df").map(|usages| usages.nodes),
+        latencies: answer::<OsdPerf>(&all, "osd perf").map(OsdPerf::of_osds),
+        pgs: answer::<PgDump>(&all, "pg dump").map(|pgs| pgs.pg_stats),
         rules: Some(Vec::new()),
         ..Snapshot::default()
     }
@@ -226,7 +226,7 @@ fn an_osd_that_was_taken_out_of_service_is_no_reason_to_worry() {
     assert_eq!(report.verdict, Verdict::Degraded, "it was lost, and its data are being made anew");
     // It went out a moment ago, and what only it had is lost.
     let stamp = "2026-11-23T07:40:00.000000+0000";
-    snapshot.now_unix_s = stamp::unix_s(stamp).unwrap() + 5;
+    snapshot.now_unix_s = timestamp::unix_s(stamp).unwrap() + 5;
     snapshot.map.as_mut().unwrap().last_in_change = stamp.to_owned();
     snapshot.pgs.as_mut().unwrap()[0].state = "incomplete".to_owned();
     finds(&judge(&snapshot), "CephPGsInactive", Severity::Error);
@@ -236,7 +236,7 @@ fn an_osd_that_was_taken_out_of_service_is_no_reason_to_worry() {
 fn sums_of_placement_groups_tell_a_change_from_an_outage() {
     let stamp = "2026-11-23T07:40:00.000000+0000";
     let never = "0.000000";
-    let with = |state: &str, seconds: u64, change: fn(&mut Map, &str)| {
+    let with = |state: &str, seconds: u64, change: fn(&mut OsdMap, &str)| {
         let mut snapshot = recorded("healthy");
         snapshot.pgs = None;
         let count = |state: &str, count| StateCount { state_name: state.to_owned(), count };
@@ -251,12 +251,12 @@ fn sums_of_placement_groups_tell_a_change_from_an_outage() {
         (map.last_up_change, map.last_in_change) = (never.to_owned(), never.to_owned());
         stamp.clone_into(&mut map.modified);
         change(map, stamp);
-        snapshot.now_unix_s = stamp::unix_s(stamp).unwrap() + seconds;
+        snapshot.now_unix_s = timestamp::unix_s(stamp).unwrap() + seconds;
         judge(&snapshot)
     };
-    let nothing = |_: &mut Map, _: &str| {};
-    let up = |map: &mut Map, stamp: &str| stamp.clone_into(&mut map.last_up_change);
-    let changes: [fn(&mut Map, &str); 4] = [
+    let nothing = |_: &mut OsdMap, _: &str| {};
+    let up = |map: &mut OsdMap, stamp: &str| stamp.clone_into(&mut map.last_up_change);
+    let changes: [fn(&mut OsdMap, &str); 4] = [
         up,
         |map, stamp| stamp.clone_into(&mut map.last_in_change),
         |map, stamp| stamp.clone_into(&mut map.pools[0].create_time),
@@ -337,7 +337,7 @@ fn recovery_with_all_osds_up_is_information_unless_it_stands_still() {
     finds(&judge(&snapshot), "BenthicPGsDegraded", Severity::Warning);
     // It began a moment ago, unless CRUSH finds too few OSDs.
     let stamp = "2026-11-23T07:40:00.000000+0000";
-    snapshot.now_unix_s = stamp::unix_s(stamp).unwrap() + 5;
+    snapshot.now_unix_s = timestamp::unix_s(stamp).unwrap() + 5;
     for pg in snapshot.pgs.as_mut().unwrap() {
         pg.last_change = stamp.to_owned();
         pg.up = vec![0, 1, 2];
@@ -488,7 +488,7 @@ fn the_last_copy_is_a_risk() {
     finds(&judge(&snapshot), "BenthicPGsLastCopy", Severity::Error);
     // The OSD that is down goes out: that makes no copy more.
     let stamp = "2026-11-23T07:40:00.000000+0000";
-    snapshot.now_unix_s = stamp::unix_s(stamp).unwrap() + 5;
+    snapshot.now_unix_s = timestamp::unix_s(stamp).unwrap() + 5;
     let map = snapshot.map.as_mut().unwrap();
     stamp.clone_into(&mut map.last_in_change);
     map.osds[1] = osd(1, 0, 0);
@@ -583,7 +583,9 @@ fn flags_that_stop_or_blind_are_more_than_planned_work() {
 #[test]
 fn an_osd_that_fills_is_told_before_it_is_full() {
     let mut snapshot = recorded("healthy");
-    let used = |usage: &mut super::answers::Usage, share: u64| usage.used_kib = usage.total_kib / 100 * share;
+    let used = |usage: &mut crate::cluster_state::OsdUsage, share: u64| {
+        usage.used_kib = usage.total_kib / 100 * share
+    };
     used(&mut snapshot.usage.as_mut().unwrap()[1], 80);
     let now_unix_s = snapshot.now_unix_s;
     let before = |days: u64, used| Reading { unix_s: now_unix_s - days * 86_400, osd: 1, used };
@@ -647,7 +649,7 @@ fn disks_that_are_slow_are_told() {
 
 #[test]
 fn every_check_of_cephs_is_told_by_the_name_of_its_alert_or_by_its_own() {
-    for known in &checks::KNOWN {
+    for known in &checks::CEPH_CHECKS {
         let mut snapshot = recorded("healthy");
         set_check(&mut snapshot, known.code, "HEALTH_WARN", "5 slow ops, oldest one blocked for 33 sec");
         let report = judge(&snapshot);
@@ -726,7 +728,7 @@ fn metrics_are_prometheus_text_whatever_pools_are_called() {
 #[test]
 fn a_cluster_that_cannot_be_connected_to_is_down() {
     let error = Error::new(ErrorKind::Unavailable, "no monitor answers; is the cluster up?");
-    let report = judge(&gather::unanswered(7, &error));
+    let report = judge(&gather::snapshot_without_monitors(7, &error));
     finds(&report, "BenthicMonNoAnswer", Severity::Error);
     assert_eq!((report.verdict, report.unix_s, report.is_stale), (Verdict::Down, 7, true));
     assert_eq!((report.availability_percent, report.findings.len()), (None, 1));
@@ -738,8 +740,10 @@ fn a_cluster_that_cannot_be_connected_to_is_down() {
 fn times_of_ceph_are_understood() {
     let snapshot = recorded("healthy");
     let map = snapshot.map.unwrap();
-    assert!(stamp::unix_s(&map.last_up_change).is_some(), "{}", map.last_up_change);
+    assert!(timestamp::unix_s(&map.last_up_change).is_some(), "{}", map.last_up_change);
     for pg in snapshot.pgs.unwrap() {
-        assert!(stamp::unix_s(&pg.last_change).is_some() && stamp::unix_s(&pg.last_scrub_stamp).is_some());
+        assert!(
+            timestamp::unix_s(&pg.last_change).is_some() && timestamp::unix_s(&pg.last_scrub_stamp).is_some()
+        );
     }
 }

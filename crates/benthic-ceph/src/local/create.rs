@@ -1,9 +1,10 @@
 //! Making a new cluster.
 
+use super::cluster::{Cluster, Watch};
+use super::daemon::Daemon;
 use super::layout;
-use super::tools::{self, command};
-use super::wait::joined;
-use super::{Cluster, Daemon, QUESTION_LIMIT, Watch};
+use super::tools::{self, QUESTION_LIMIT, command};
+use super::wait::join;
 use benthic_core::{Action, Error, Result};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -39,7 +40,7 @@ pub fn create(cluster: &Cluster, classes: &[PathBuf], watch: &mut Watch<'_>) -> 
         }
         for (number, osd) in made.into_iter().enumerate() {
             watch(&format!("osd.{number} to format its disk"))?;
-            joined(osd)?;
+            join(osd)?;
         }
         Ok(())
     })

@@ -10,7 +10,7 @@
 //!     log/  run/
 //! ```
 
-use super::Daemon;
+use super::daemon::Daemon;
 use super::sites::Sites;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};

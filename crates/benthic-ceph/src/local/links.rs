@@ -1,13 +1,15 @@
 //! What a cluster does with its sites and the links between them.
 
+use super::cluster::Cluster;
+use super::daemon::Daemon;
 use super::layout::{self, Marker};
-use super::sites::Namespace;
-use super::{Cluster, Daemon, tools, wan};
-use benthic_core::{Action, Error, ErrorKind, Result};
+use super::sites::{self, Namespace};
+use super::{tools, wan};
+use benthic_core::{Action, Error, ErrorKind, Result, Stopwatch, SystemClock};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LINKS_LIMIT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(20);
@@ -44,7 +46,7 @@ impl Cluster {
         }
         marker.write(&self.dir)?;
         // Links that are down cut everything off already.
-        if cut { self.poke_links() } else { wan::poke(&self.dir) }?;
+        if cut { self.reload_links() } else { wan::reload(&self.dir) }?;
         Ok(changed)
     }
 
@@ -91,9 +93,9 @@ impl Cluster {
     }
 
     /// Lets links that are up take over what the marker says.
-    pub(super) fn poke_links(&self) -> Result<()> {
+    pub(super) fn reload_links(&self) -> Result<()> {
         let is_up = Daemon::Wan.pid(&self.conf())?.is_some();
-        if is_up { wan::poke(&self.dir) } else { Ok(()) }
+        if is_up { wan::reload(&self.dir) } else { Ok(()) }
     }
 
     /// Whether a device of the links is there: they outlive their process for a moment.
@@ -104,7 +106,7 @@ impl Cluster {
     /// Makes the sites' networks and starts what connects them.
     pub(super) fn launch_links(&self) -> Result<()> {
         let sites = self.marker.sites.as_ref().ok_or_else(wan::no_sites)?;
-        super::sites::require()?;
+        sites::require()?;
         sites.check_block()?;
         for (site, namespace) in self.namespaces() {
             namespace.make(sites.address(Some(site)))?;
@@ -113,13 +115,13 @@ impl Cluster {
         let mut command = tools::bare("/proc/self/exe");
         command.arg0(Daemon::Wan.program());
         self.prepare(Daemon::Wan, &mut command)?;
-        let mut child = tools::spawn(None, &mut command)?;
-        let started = Instant::now();
-        while let Err(error) = wan::poke(&self.dir) {
+        let mut child = tools::spawn(&mut command)?;
+        let stopwatch = Stopwatch::start(&SystemClock);
+        while let Err(error) = wan::reload(&self.dir) {
             let ended = child
                 .try_wait()
                 .map_err(|error| Error::io(Action::Admin, "cannot wait for the links", error))?;
-            if ended.is_some() || started.elapsed() > LINKS_LIMIT {
+            if ended.is_some() || stopwatch.elapsed() > LINKS_LIMIT {
                 let error = Error::new(ErrorKind::Unavailable, "the links do not come up").with_source(error);
                 return Err(self.explain(Daemon::Wan, error));
             }

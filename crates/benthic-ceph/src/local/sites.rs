@@ -1,8 +1,8 @@
 //! Several sites on one machine: each is a network namespace with an address of its own. What connects them is
 //! [`wan`](super::wan).
 
-use super::tools;
-use super::{Daemon, QUESTION_LIMIT};
+use super::daemon::Daemon;
+use super::tools::{self, QUESTION_LIMIT};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,9 @@ use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 /// How many sites a local cluster may have.
 pub const SITES_MAX: usize = 16;
@@ -257,6 +259,19 @@ impl fmt::Display for Namespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
+}
+
+/// Runs a program to its end, at a site if there is one; see [`tools::run_with`].
+pub fn run_at(
+    site: Option<&Namespace>,
+    command: &mut Command,
+    input: Option<&str>,
+    limit: Duration,
+) -> Result<String> {
+    tools::run_with(command, input, limit, |command| match site {
+        None => tools::spawn(command),
+        Some(site) => site.run(|| tools::spawn(command)),
+    })
 }
 
 fn ip(args: &[&str]) -> Result<()> {

@@ -2,9 +2,10 @@
 
 use super::daemon::{Daemon, uptime_s};
 use super::sites::Sites;
+use crate::cluster_state::{self, Df, Manager, Osd, OsdMap, PoolDf, StateCount};
 use benthic_core::{Error, ErrorKind, Result};
 use serde::Serialize;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -89,9 +90,9 @@ impl DaemonStatus {
     }
 }
 
-/// What `ceph status` says.
+/// Whether a cluster serves, and what Ceph's own checks say.
 #[derive(Debug)]
-pub struct Health {
+pub struct Readiness {
     /// `HEALTH_OK` and so on.
     pub status: String,
     /// What is wrong, a line each.
@@ -100,37 +101,34 @@ pub struct Health {
     pub missing: Option<String>,
 }
 
-impl Health {
+impl Readiness {
     /// Reads the JSON of `ceph status`. A cluster serves without the OSDs that are cut off, of which there are so many.
-    pub fn parse(json: &str, cut_off_osds: u64) -> Result<Health> {
-        let value = parse(json)?;
-        let status = value["health"]["status"].as_str().ok_or_else(|| strange("health"))?.to_owned();
-        let checks = value["health"]["checks"].as_object().into_iter().flatten();
-        let line = |(code, check): (&String, &Value)| {
-            format!("{code}: {}", check["summary"]["message"].as_str().unwrap_or("no details"))
-        };
-        let checks = checks.map(line).collect();
-        let missing = missing(&value, cut_off_osds);
-        Ok(Health { status, checks, missing })
+    pub fn parse(json: &str, cut_off_osds: u64) -> Result<Readiness> {
+        let status: cluster_state::Status = parse(json)?;
+        let checks = status.health.checks.iter();
+        Ok(Readiness {
+            checks: checks.map(|(code, check)| format!("{code}: {}", check.summary.message)).collect(),
+            missing: missing(&status, cut_off_osds),
+            status: status.health.status,
+        })
     }
 }
 
-fn missing(status: &Value, cut_off_osds: u64) -> Option<String> {
-    let up = count(&status["osdmap"]["num_up_osds"]);
-    let all = count(&status["osdmap"]["num_osds"]).saturating_sub(cut_off_osds);
-    let groups = count(&status["pgmap"]["num_pgs"]);
-    let states = status["pgmap"]["pgs_by_state"].as_array().map_or(&[][..], Vec::as_slice);
-    let clean = |state: &&Value| {
-        let name = state["state_name"].as_str().unwrap_or_default();
-        name.split('+').any(|word| word == "active") && name.split('+').any(|word| word == "clean")
+fn missing(status: &cluster_state::Status, cut_off_osds: u64) -> Option<String> {
+    let up = status.osdmap.num_up_osds;
+    let all = status.osdmap.num_osds.saturating_sub(cut_off_osds);
+    let pgs = status.pgmap.num_pgs;
+    let clean = |state: &&StateCount| {
+        let has = |wanted| state.state_name.split('+').any(|word| word == wanted);
+        has("active") && has("clean")
     };
-    let clean: u64 = states.iter().filter(clean).map(|state| count(&state["count"])).sum();
-    if status["mgrmap"]["available"] != true {
+    let clean: u64 = status.pgmap.pgs_by_state.iter().filter(clean).map(|state| state.count).sum();
+    if !status.mgrmap.available {
         Some("the manager".to_owned())
     } else if up < all {
         Some(format!("OSDs: {up} of {all} up"))
-    } else if clean < groups && cut_off_osds == 0 {
-        Some(format!("placement groups: {clean} of {groups} clean"))
+    } else if clean < pgs && cut_off_osds == 0 {
+        Some(format!("placement groups: {clean} of {pgs} clean"))
     } else {
         None
     }
@@ -138,43 +136,30 @@ fn missing(status: &Value, cut_off_osds: u64) -> Option<String> {
 
 /// Reads the JSON of `ceph df`: used and total bytes, and the pools.
 pub fn usage(json: &str) -> Result<(u64, u64, Vec<PoolStatus>)> {
-    let value = parse(json)?;
-    let pool = |pool: &Value| PoolStatus {
-        name: pool["name"].as_str().unwrap_or_default().to_owned(),
-        objects: count(&pool["stats"]["objects"]),
-        stored_bytes: count(&pool["stats"]["stored"]),
+    let df: Df = parse(json)?;
+    let pool = |pool: PoolDf| PoolStatus {
+        name: pool.name,
+        objects: pool.stats.objects,
+        stored_bytes: pool.stats.stored,
     };
-    let pools = value["pools"].as_array().ok_or_else(|| strange("pools"))?.iter().map(pool).collect();
-    let stats = &value["stats"];
-    Ok((count(&stats["total_used_raw_bytes"]), count(&stats["total_bytes"]), pools))
+    Ok((df.stats.total_used_raw_bytes, df.stats.total_bytes, df.pools.into_iter().map(pool).collect()))
 }
 
 /// Reads the JSON of `ceph osd dump` and `ceph mgr dump`: the daemons that the monitor takes for running, each with
 /// a number that changes when it is started again.
 pub fn lives(osd_dump: &str, mgr_dump: &str) -> Result<Vec<(Daemon, u64)>> {
-    let (osds, mgr) = (parse(osd_dump)?, parse(mgr_dump)?);
-    let osds = osds["osds"].as_array().ok_or_else(|| strange("osds"))?;
-    let life = |osd: &Value| {
-        let number = u32::try_from(osd["osd"].as_u64()?).ok()?;
-        (osd["up"] == 1).then(|| (Daemon::Osd(number), count(&osd["up_from"])))
-    };
-    let mut lives: Vec<_> = osds.iter().filter_map(life).collect();
-    if mgr["available"] == true {
-        lives.push((Daemon::Mgr, count(&mgr["active_gid"])));
+    let (map, manager): (OsdMap, Manager) = (parse(osd_dump)?, parse(mgr_dump)?);
+    let life = |osd: &Osd| Some((Daemon::Osd(u32::try_from(osd.id).ok()?), osd.up_from));
+    let mut lives: Vec<_> = map.osds.iter().filter(|osd| osd.is_up()).filter_map(life).collect();
+    if manager.available {
+        lives.push((Daemon::Mgr, manager.active_gid));
     }
     Ok(lives)
 }
 
-fn parse(json: &str) -> Result<Value> {
+fn parse<T: DeserializeOwned>(json: &str) -> Result<T> {
     serde_json::from_str(json).map_err(|error| {
-        Error::new(ErrorKind::Internal, "what a program of Ceph's printed is no JSON").with_source(error)
+        Error::new(ErrorKind::Internal, "what a program of Ceph's printed is not understood")
+            .with_source(error)
     })
-}
-
-fn strange(field: &str) -> Error {
-    Error::new(ErrorKind::Internal, "what a program of Ceph's printed lacks a field").with("field", field)
-}
-
-fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
 }

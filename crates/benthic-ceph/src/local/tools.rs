@@ -1,6 +1,5 @@
 //! Other people's programs, Ceph's above all, run with a limit on their time.
 
-use super::sites::Namespace;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsStr;
@@ -20,6 +19,9 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("ceph-osd", "ceph-osd"),
     ("monmaptool", "ceph-base"),
 ];
+
+/// Time limit of a question to a program that answers at once.
+pub const QUESTION_LIMIT: Duration = Duration::from_secs(15);
 
 /// What a cluster with sites needs besides.
 const IP: (&str, &str) = ("ip", "iproute2");
@@ -79,20 +81,23 @@ pub fn plain(program: &str) -> Command {
 /// # Errors
 /// `Unavailable` if it failed, with the last line that it wrote to stderr, or did not end in time.
 pub fn run(command: &mut Command, limit: Duration) -> Result<String> {
-    run_at(None, command, None, limit)
+    run_with(command, None, limit, spawn)
 }
 
-/// The same at a site, with input, which no other user of the machine can see (unlike arguments).
-pub fn run_at(
-    site: Option<&Namespace>,
+/// Runs a program that `spawn` starts, with input, which no other user of the machine can see (unlike arguments).
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
     command: &mut Command,
     input: Option<&str>,
     limit: Duration,
+    spawn: impl FnOnce(&mut Command) -> Result<Child>,
 ) -> Result<String> {
     if input.is_some() {
         command.stdin(Stdio::piped());
     }
-    let mut child = spawn(site, command)?;
+    let mut child = spawn(command)?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
         // Input fits into the pipe. A program that ends without reading it says why itself.
         let _ = stdin.write_all(input.as_bytes());
@@ -108,13 +113,9 @@ pub fn run_at(
         .with("status", output.status.code().unwrap_or(-1)))
 }
 
-/// Starts a program, at a site if there is one.
-pub fn spawn(site: Option<&Namespace>, command: &mut Command) -> Result<Child> {
-    let start = |command: &mut Command| command.spawn().map_err(|error| cannot_run(command, error));
-    match site {
-        None => start(command),
-        Some(site) => site.run(|| start(command)),
-    }
+/// Starts a program.
+pub fn spawn(command: &mut Command) -> Result<Child> {
+    command.spawn().map_err(|error| cannot_run(command, error))
 }
 
 fn wait(child: Child, limit: Duration) -> Result<Output> {

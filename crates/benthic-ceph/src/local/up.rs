@@ -1,8 +1,10 @@
 //! Bringing a cluster up.
 
+use super::cluster::{Cluster, OSDS_DEFAULT, OSDS_MAX, Watch};
+use super::daemon::{self, Daemon};
 use super::layout::{self, Marker};
 use super::sites::{self, MBIT_PER_S_MAX, RTT_MS_DEFAULT, RTT_MS_MAX, Sites};
-use super::{Cluster, Daemon, OSDS_DEFAULT, OSDS_MAX, Watch, create, daemon, tools, wan};
+use super::{create, tools, wan};
 use crate::classes;
 use benthic_core::{Error, ErrorKind, Result};
 use rustix::process::Signal;
@@ -100,7 +102,7 @@ impl Cluster {
         }
         self.marker.complete = true;
         self.marker.write(&self.dir)?;
-        self.poke_links()
+        self.reload_links()
     }
 
     /// Makes a cluster in place of one that was never complete.
@@ -155,7 +157,7 @@ impl Cluster {
             return Ok(());
         }
         self.marker.write(&self.dir)?;
-        self.poke_links()
+        self.reload_links()
     }
 
     /// Puts libraries of classes where the OSDs find them.

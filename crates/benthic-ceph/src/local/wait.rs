@@ -1,12 +1,12 @@
 //! Waiting for daemons, never without an end.
 
-use super::daemon;
-use super::status::{self, Health};
-use super::{Cluster, Daemon, Watch};
-use benthic_core::{Error, ErrorKind, Result};
+use super::cluster::{Cluster, Watch};
+use super::daemon::{self, Daemon};
+use super::status::{self, Readiness};
+use benthic_core::{Error, ErrorKind, Result, Stopwatch, SystemClock};
 use rustix::process::Signal;
 use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const START_LIMIT: Duration = Duration::from_secs(90);
 const READY_LIMIT: Duration = Duration::from_secs(180);
@@ -40,7 +40,7 @@ impl Cluster {
         let before = self.lives()?;
         thread::scope(|scope| {
             let launched: Vec<_> = others.iter().map(|daemon| scope.spawn(|| self.launch(*daemon))).collect();
-            launched.into_iter().try_for_each(joined)
+            launched.into_iter().try_for_each(join)
         })?;
         // Those that are cut off run, and nobody hears of it.
         let others: Vec<Daemon> = others.into_iter().filter(|daemon| !self.is_cut_off(*daemon)).collect();
@@ -61,29 +61,29 @@ impl Cluster {
     pub(super) fn wait_ready(&mut self, want_ok: bool, watch: &mut Watch<'_>) -> Result<()> {
         let mut serves_since = None;
         let mut waits_for = "the monitor".to_owned();
-        let started = Instant::now();
+        let stopwatch = Stopwatch::start(&SystemClock);
         loop {
             watch(&waits_for)?;
             self.check_alive(&self.daemons())?;
-            match self.health() {
-                Ok(Health { status, checks, missing: None }) => {
+            match self.readiness() {
+                Ok(Readiness { status, checks, missing: None }) => {
                     self.complete()?;
                     if status == "HEALTH_OK" {
                         return Ok(());
                     }
-                    let since = *serves_since.get_or_insert_with(Instant::now);
+                    let since = *serves_since.get_or_insert_with(|| Stopwatch::start(&SystemClock));
                     if !want_ok && since.elapsed() > WARNING_LIMIT {
                         return Ok(());
                     }
                     waits_for = checks.join(", ");
                 }
-                Ok(Health { missing: Some(missing), .. }) => {
+                Ok(Readiness { missing: Some(missing), .. }) => {
                     serves_since = None;
                     waits_for = missing;
                 }
                 Err(error) => waits_for = error.to_string(),
             }
-            if started.elapsed() > READY_LIMIT {
+            if stopwatch.elapsed() > READY_LIMIT {
                 return Err(late(&waits_for, READY_LIMIT));
             }
             pause();
@@ -99,14 +99,14 @@ impl Cluster {
         watch: &mut Watch<'_>,
         mut done: impl FnMut() -> Result<bool>,
     ) -> Result<()> {
-        let started = Instant::now();
+        let stopwatch = Stopwatch::start(&SystemClock);
         loop {
             watch(what)?;
             self.check_alive(daemons)?;
             if matches!(done(), Ok(true)) {
                 return Ok(());
             }
-            if started.elapsed() > limit {
+            if stopwatch.elapsed() > limit {
                 let error = late(what, limit);
                 return Err(match daemons.last() {
                     Some(daemon) => self.explain(*daemon, error),
@@ -161,8 +161,8 @@ impl Cluster {
         limit: Duration,
         watch: &mut Watch<'_>,
     ) -> Result<bool> {
-        let started = Instant::now();
-        while started.elapsed() < limit {
+        let stopwatch = Stopwatch::start(&SystemClock);
+        while stopwatch.elapsed() < limit {
             let running = daemon::running(&self.conf())?;
             match running.iter().find(|(found, _)| daemons.contains(found)) {
                 Some((daemon, _)) => watch(&format!("{daemon} to end"))?,
@@ -176,7 +176,7 @@ impl Cluster {
 }
 
 /// What a thread returned.
-pub fn joined(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+pub fn join(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
     thread.join().map_err(|_| Error::new(ErrorKind::Internal, "a thread panicked"))?
 }
 

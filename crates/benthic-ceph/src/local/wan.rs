@@ -7,7 +7,7 @@
 
 use super::layout::{Marker, RUN};
 use super::sites::short_id;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Clock, Error, ErrorKind, Result, SystemClock};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tappers::linux::Tun;
 use tappers::{AddAddressV4, DeviceState, Interface};
 
@@ -41,7 +41,8 @@ const DONE: &[u8] = b"ok\n";
 
 /// A packet on its way.
 struct Packet {
-    due: Instant,
+    /// The monotonic time at which it is delivered.
+    due: Duration,
     from: usize,
     bytes: Vec<u8>,
 }
@@ -54,9 +55,9 @@ struct End {
     queued_bytes: AtomicUsize,
 }
 
-/// What can be changed while packets are on their way.
+/// Settings of the links, which can change while packets are on their way.
 #[derive(Default)]
-struct Weather {
+struct LinkSettings {
     one_way_us: AtomicU64,
     /// 0: none.
     mbit_per_s: AtomicU64,
@@ -66,7 +67,7 @@ struct Weather {
 
 struct Wan {
     ends: Vec<End>,
-    weather: Weather,
+    settings: LinkSettings,
 }
 
 /// Connects the sites of the cluster in a directory; runs until something fails.
@@ -80,7 +81,7 @@ pub fn run(dir: &Path) -> Result<()> {
     let _ = rustix::process::setpriority_process(None, PRIORITY);
     let marker = Marker::read(dir)?.ok_or_else(no_sites)?;
     let (fsid, sites) = (&marker.fsid, marker.sites.as_ref().ok_or_else(no_sites)?);
-    if poke(dir).is_ok() {
+    if reload(dir).is_ok() {
         return Err(Error::new(ErrorKind::Busy, "the links are up already"));
     }
     let mut ends = Vec::new();
@@ -97,7 +98,7 @@ pub fn run(dir: &Path) -> Result<()> {
         ends.push(End { address, device, queue, queued_bytes: AtomicUsize::new(0) });
         queues.push(packets);
     }
-    let wan = Arc::new(Wan { ends, weather: Weather::default() });
+    let wan = Arc::new(Wan { ends, settings: LinkSettings::default() });
     wan.apply(&marker);
     let socket = socket(dir);
     // That of a process that is gone.
@@ -153,15 +154,15 @@ impl Wan {
                 Ok(len) => len,
                 Err(error) => return Error::io(Action::Admin, "a device of the links failed", error),
             };
-            let arrived = Instant::now();
+            let arrived = SystemClock.monotonic();
             let bytes = &buffer[..len];
             let Some(to) = destination(bytes).and_then(|address| self.end(address)) else { continue };
             let queued = self.ends[to].queued_bytes.load(Ordering::Relaxed);
-            if to == from || queued > self.weather.queue_bytes_max() {
+            if to == from || queued > self.settings.queue_bytes_max() {
                 continue;
             }
             self.ends[to].queued_bytes.fetch_add(len + PACKET_OVERHEAD_BYTES, Ordering::Relaxed);
-            let one_way = Duration::from_micros(self.weather.one_way_us.load(Ordering::Relaxed));
+            let one_way = Duration::from_micros(self.settings.one_way_us.load(Ordering::Relaxed));
             let packet = Packet { due: arrived + one_way, from, bytes: bytes.to_vec() };
             if self.ends[to].queue.send(packet).is_err() {
                 return Error::new(ErrorKind::Internal, "a writer of the links ended");
@@ -173,18 +174,18 @@ impl Wan {
     fn write(&self, to: usize, packets: &Receiver<Packet>) -> Error {
         // Timers are 50 us late otherwise, to save power.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
-        let mut sent_at = Instant::now();
+        let mut sent_at = SystemClock.monotonic();
         for packet in packets {
             // The link is busy with the packet for as long as its bytes take.
-            let due = packet.due.max(sent_at) + self.weather.time_of(packet.bytes.len());
-            while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            let due = packet.due.max(sent_at) + self.settings.time_of(packet.bytes.len());
+            while let Some(left) = due.checked_sub(SystemClock.monotonic()).filter(|left| !left.is_zero()) {
                 thread::park_timeout(left);
             }
             sent_at = due;
             self.ends[to]
                 .queued_bytes
                 .fetch_sub(packet.bytes.len() + PACKET_OVERHEAD_BYTES, Ordering::Relaxed);
-            let cut = self.weather.cut.load(Ordering::SeqCst);
+            let cut = self.settings.cut.load(Ordering::SeqCst);
             if cut & (1 << to | 1 << packet.from) == 0 {
                 // A device that somebody has set down loses packets; TCP sends them again.
                 let _ = self.ends[to].device.send(&packet.bytes);
@@ -201,15 +202,15 @@ impl Wan {
         let Some(sites) = &marker.sites else { return };
         // A cluster that is being made need not wait for its links.
         let rtt_ms = if marker.complete { sites.rtt_ms } else { 0 };
-        self.weather.one_way_us.store(u64::from(rtt_ms) * 500, Ordering::Relaxed);
+        self.settings.one_way_us.store(u64::from(rtt_ms) * 500, Ordering::Relaxed);
         let mbit_per_s = if marker.complete { sites.mbit_per_s } else { 0 };
-        self.weather.mbit_per_s.store(u64::from(mbit_per_s), Ordering::Relaxed);
+        self.settings.mbit_per_s.store(u64::from(mbit_per_s), Ordering::Relaxed);
         let cut = sites.cut.iter().filter_map(|name| sites.find(name).ok());
-        self.weather.cut.store(cut.fold(0, |cut, site| cut | 1 << site), Ordering::SeqCst);
+        self.settings.cut.store(cut.fold(0, |cut, site| cut | 1 << site), Ordering::SeqCst);
     }
 }
 
-impl Weather {
+impl LinkSettings {
     /// How long the bytes of a packet are on a link.
     fn time_of(&self, len_bytes: usize) -> Duration {
         match self.mbit_per_s.load(Ordering::Relaxed) {
@@ -252,7 +253,7 @@ fn control(listener: &UnixListener, dir: &Path, wan: &Wan) -> Error {
 ///
 /// # Errors
 /// `Unavailable` if the links are down or do not answer.
-pub fn poke(dir: &Path) -> Result<()> {
+pub fn reload(dir: &Path) -> Result<()> {
     let mut answer = Vec::new();
     let asked = UnixStream::connect(socket(dir)).and_then(|mut stream| {
         stream.set_read_timeout(Some(ANSWER_LIMIT))?;

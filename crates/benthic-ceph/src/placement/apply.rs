@@ -4,11 +4,12 @@
 use super::crush::Rule;
 use super::plan::{Plan, compile, new_map};
 use super::preview::Preview;
-use super::rule::described;
-use super::snapshot::{Pool, Snapshot, read_pgs, repeats};
+use super::rule::step_texts;
+use super::snapshot::{Snapshot, read_pgs};
 use super::text;
+use crate::cluster_client::ClusterClient;
+use crate::cluster_state::{Pool, has_duplicates};
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_rados::RadosStore;
 use serde_json::json;
 
 /// How far the placement groups of a pool are on their way to where CRUSH has them.
@@ -32,20 +33,20 @@ impl Movement {
 impl Plan {
     /// Lets the data move: limits backfills, adds rule and root to the CRUSH map, and gives the pool the rule and the
     /// number of replicas. Repeated, it changes nothing more. [`movement`] tells how far it is; then follows
-    /// [`settle`](Plan::settle).
+    /// [`finish`](Plan::finish).
     ///
     /// # Errors
     /// `Conflict` if the cluster, the pool or the CRUSH map is another than the plan was made for; `Unavailable` if a
     /// placement group of the pool is not active and clean; `PermissionDenied`; `OutcomeUnknown` if a step was not answered:
     /// repeat it.
-    pub async fn begin(&self, store: &RadosStore, max_backfills: u32) -> Result<()> {
-        let snapshot = Snapshot::read(store).await?;
+    pub async fn begin(&self, client: &dyn ClusterClient, max_backfills: u32) -> Result<()> {
+        let snapshot = Snapshot::read(client).await?;
         let pool = self.check(&snapshot)?;
         let rule = rule_of(&snapshot, pool);
         let (has_rule, has_size) = (rule == self.new_rule, pool.size == self.new_replicas());
         let min_size = self.resize.as_ref().map_or(0, |resize| resize.min_size);
         if has_rule && has_size {
-            return self.raise_min_size(store, pool, min_size).await;
+            return self.raise_min_size(client, pool, min_size).await;
         }
         if rule != self.old_rule && !has_rule {
             return Err(self.changed("the pool has got another rule", rule));
@@ -55,7 +56,7 @@ impl Plan {
         let is_begun = self.resize.is_some() && if grows { rule != self.old_rule } else { has_size };
         // Adding the rule was one change of the map.
         let is_there =
-            snapshot.crush.rule_named(&self.new_rule).is_some_and(|rule| described(rule) == self.steps);
+            snapshot.crush.rule_named(&self.new_rule).is_some_and(|rule| step_texts(rule) == self.steps);
         let expected = self.crush_version + u64::from(self.adds_rule && is_there);
         let is_same = snapshot.map.crush_version == expected && (is_there || self.adds_rule);
         if !(is_same || is_begun && has_rule) {
@@ -74,22 +75,22 @@ impl Plan {
             check_clean(&snapshot, pool)?;
         }
         if !is_there {
-            let mut preview = Preview::read(store).await?;
+            let mut preview = Preview::read(client).await?;
             let new = new_map(&snapshot, &mut preview, &self.addition())?;
-            set_map(store, new, snapshot.map.crush_version).await?;
+            set_map(client, new, snapshot.map.crush_version).await?;
         }
-        set_backfills(store, Some(&max_backfills.to_string())).await?;
-        let changed = self.change(store, pool, &self.new_rule, self.new_replicas(), min_size).await;
+        set_backfills(client, Some(&max_backfills.to_string())).await?;
+        let changed = self.change(client, pool, &self.new_rule, self.new_replicas(), min_size).await;
         changed.map_err(|error| error.with("next", "repeat it, or `benthic placement undo PLAN` goes back"))
     }
 
     /// Lets the data move back: gives the pool its old rule and number of replicas. Then follows [`movement`], and
-    /// [`forget`](Plan::forget).
+    /// [`finish_undo`](Plan::finish_undo).
     ///
     /// # Errors
     /// As [`begin`](Plan::begin); `NotFound` if the old rule is gone.
-    pub async fn begin_undo(&self, store: &RadosStore, max_backfills: u32) -> Result<()> {
-        let snapshot = Snapshot::read(store).await?;
+    pub async fn begin_undo(&self, client: &dyn ClusterClient, max_backfills: u32) -> Result<()> {
+        let snapshot = Snapshot::read(client).await?;
         let pool = self.pool(&snapshot)?;
         let rule = rule_of(&snapshot, pool);
         if rule == self.old_rule && pool.size == self.replicas {
@@ -102,30 +103,30 @@ impl Plan {
             let message = "the rule that the pool had is gone; `ceph osd pool set POOL crush_rule RULE` gives it another";
             return Err(Error::new(ErrorKind::NotFound, message).with("rule", &self.old_rule));
         }
-        set_backfills(store, Some(&max_backfills.to_string())).await?;
+        set_backfills(client, Some(&max_backfills.to_string())).await?;
         // What somebody raised meanwhile is not lowered.
         let min_size = self.resize.as_ref().map_or(0, |resize| resize.min_size.max(pool.min_size));
-        self.change(store, pool, &self.old_rule, self.replicas, min_size.min(self.replicas)).await
+        self.change(client, pool, &self.old_rule, self.replicas, min_size.min(self.replicas)).await
     }
 
     /// Ends what [`begin`](Plan::begin) began: backfills are limited as they were.
     ///
     /// # Errors
-    /// As [`RadosStore::tell_monitors`].
-    pub async fn settle(&self, store: &RadosStore) -> Result<()> {
-        set_backfills(store, self.max_backfills.as_deref()).await
+    /// As [`ClusterClient::tell_monitors`].
+    pub async fn finish(&self, client: &dyn ClusterClient) -> Result<()> {
+        set_backfills(client, self.max_backfills.as_deref()).await
     }
 
     /// Ends what [`begin_undo`](Plan::begin_undo) began: gives the pool its old `min_size` unless it has a higher one, removes
     /// what the plan added to the CRUSH map, unless another pool or rule uses it by now, and limits backfills as they were.
     ///
     /// # Errors
-    /// As [`RadosStore::tell_monitors`]; `Conflict` if somebody changed the CRUSH map at the same time: repeat it.
-    pub async fn forget(&self, store: &RadosStore) -> Result<()> {
-        let snapshot = Snapshot::read(store).await?;
+    /// As [`ClusterClient::tell_monitors`]; `Conflict` if somebody changed the CRUSH map at the same time: repeat it.
+    pub async fn finish_undo(&self, client: &dyn ClusterClient) -> Result<()> {
+        let snapshot = Snapshot::read(client).await?;
         // Not before the copies are there: with fewer I/O stops.
         if let Some(resize) = &self.resize {
-            self.raise_min_size(store, self.pool(&snapshot)?, resize.old_min_size).await?;
+            self.raise_min_size(client, self.pool(&snapshot)?, resize.old_min_size).await?;
         }
         let used = |name: &str| snapshot.map.pools.iter().any(|pool| rule_of(&snapshot, pool) == name);
         let is_there = snapshot.crush.rule_named(&self.new_rule).is_some();
@@ -135,13 +136,13 @@ impl Plan {
             let others =
                 snapshot.crush.rules.iter().filter(takes_root).any(|rule| rule.rule_name != self.new_rule);
             let root = (self.adds_root_of.is_some() && !others).then_some(self.other_root.as_str());
-            let mut preview = Preview::read(store).await?;
+            let mut preview = Preview::read(client).await?;
             let exact = text::with_exact_weights(&preview.text()?, &snapshot.crush);
             let new = text::remove(&exact, &self.new_rule, root);
             let new = compile(&snapshot, &mut preview, &new, &[&self.new_rule, root.unwrap_or_default()])?;
-            set_map(store, new, snapshot.map.crush_version).await?;
+            set_map(client, new, snapshot.map.crush_version).await?;
         }
-        self.settle(store).await
+        self.finish(client).await
     }
 
     /// Gives the pool a rule and a number of replicas, one right after the other, so that data move once.
@@ -150,35 +151,35 @@ impl Plan {
     /// otherwise placement groups would be undersized for want of OSDs.
     async fn change(
         &self,
-        store: &RadosStore,
+        client: &dyn ClusterClient,
         pool: &Pool,
         rule: &str,
         replicas: usize,
         min_size: usize,
     ) -> Result<()> {
         if replicas < pool.size {
-            self.set_replicas(store, replicas, min_size).await?;
+            self.set_replicas(client, replicas, min_size).await?;
         }
-        set(store, &self.pool, "crush_rule", rule).await?;
+        set(client, &self.pool, "crush_rule", rule).await?;
         if replicas > pool.size {
-            self.set_replicas(store, replicas, min_size).await?;
+            self.set_replicas(client, replicas, min_size).await?;
         } else if replicas == pool.size {
             // An earlier try may have come no further than the number.
-            self.raise_min_size(store, pool, min_size).await?;
+            self.raise_min_size(client, pool, min_size).await?;
         }
         Ok(())
     }
 
     /// The monitors set `min_size` with the number of replicas, to what a setting says: it is put back at once. If it is to
-    /// be more than the copies that there are, [`forget`](Plan::forget) raises it when they are made.
-    async fn set_replicas(&self, store: &RadosStore, replicas: usize, min_size: usize) -> Result<()> {
-        set(store, &self.pool, "size", replicas).await?;
-        set(store, &self.pool, "min_size", min_size).await
+    /// be more than the copies that there are, [`finish_undo`](Plan::finish_undo) raises it when they are made.
+    async fn set_replicas(&self, client: &dyn ClusterClient, replicas: usize, min_size: usize) -> Result<()> {
+        set(client, &self.pool, "size", replicas).await?;
+        set(client, &self.pool, "min_size", min_size).await
     }
 
     /// Repairs what was interrupted between the number of replicas and `min_size`; what somebody raised since stays.
-    async fn raise_min_size(&self, store: &RadosStore, pool: &Pool, min_size: usize) -> Result<()> {
-        if pool.min_size < min_size { set(store, &self.pool, "min_size", min_size).await } else { Ok(()) }
+    async fn raise_min_size(&self, client: &dyn ClusterClient, pool: &Pool, min_size: usize) -> Result<()> {
+        if pool.min_size < min_size { set(client, &self.pool, "min_size", min_size).await } else { Ok(()) }
     }
 
     /// Whether the pool has what it had when the plan was made, where the plan changes that.
@@ -232,14 +233,14 @@ impl Plan {
 /// How far a pool's placement groups are on their way to where CRUSH has them now.
 ///
 /// # Errors
-/// As [`Preview::read`] and [`RadosStore::ask_manager`].
-pub async fn movement(store: &RadosStore, pool_id: i64) -> Result<Movement> {
-    let wanted = Preview::read(store).await?.mappings(None)?;
-    let pgs = read_pgs(store).await?;
+/// As [`Preview::read`] and [`ClusterClient::ask_manager`].
+pub async fn movement(client: &dyn ClusterClient, pool_id: i64) -> Result<Movement> {
+    let wanted = Preview::read(client).await?.mappings(None)?;
+    let pgs = read_pgs(client).await?;
     let of_pool = || pgs.iter().filter(|pg| pg.pool() == Some(pool_id));
     let arrived = of_pool().filter(|pg| {
         let there = Some(&pg.acting) == wanted.get(&pg.pgid) && pg.up == pg.acting;
-        there && !repeats(&pg.acting) && pg.state.starts_with("active+clean")
+        there && !has_duplicates(&pg.acting) && pg.state.starts_with("active+clean")
     });
     Ok(Movement {
         pgs: of_pool().count(),
@@ -261,13 +262,10 @@ fn check_clean(snapshot: &Snapshot, pool: &Pool) -> Result<()> {
 }
 
 /// Replaces the CRUSH map if it still is the one of this version.
-async fn set_map(store: &RadosStore, map: Vec<u8>, version: u64) -> Result<()> {
+async fn set_map(client: &dyn ClusterClient, map: Vec<u8>, version: u64) -> Result<()> {
     let command = json!({ "prefix": "osd setcrushmap", "prior_version": version });
-    let set = store.tell_monitors(command, map).await;
-    set.map(drop).map_err(|error| {
-        let told = error.to_string();
-        // The monitors say this with EPERM, as they do where caps are missing.
-        if !told.contains("prior_version") {
+    client.tell_monitors(command, map).await.map_err(|error| {
+        if error.kind() != ErrorKind::Conflict {
             return error;
         }
         let message = "somebody changed the CRUSH map at the same time, and nothing was done; repeat it";
@@ -275,18 +273,18 @@ async fn set_map(store: &RadosStore, map: Vec<u8>, version: u64) -> Result<()> {
     })
 }
 
-async fn set(store: &RadosStore, pool: &str, what: &str, to: impl std::fmt::Display) -> Result<()> {
+async fn set(client: &dyn ClusterClient, pool: &str, what: &str, to: impl std::fmt::Display) -> Result<()> {
     let command = json!({ "prefix": "osd pool set", "pool": pool, "var": what, "val": to.to_string() });
-    store.tell_monitors(command, Vec::new()).await.map(drop)
+    client.tell_monitors(command, Vec::new()).await
 }
 
 /// Limits how many placement groups each OSD copies at once; `None` for its own default.
-async fn set_backfills(store: &RadosStore, value: Option<&str>) -> Result<()> {
+async fn set_backfills(client: &dyn ClusterClient, value: Option<&str>) -> Result<()> {
     let command = match value {
         Some(value) => {
             json!({ "prefix": "config set", "who": "osd", "name": "osd_max_backfills", "value": value })
         }
         None => json!({ "prefix": "config rm", "who": "osd", "name": "osd_max_backfills" }),
     };
-    store.tell_monitors(command, Vec::new()).await.map(drop)
+    client.tell_monitors(command, Vec::new()).await
 }

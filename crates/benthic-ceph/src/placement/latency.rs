@@ -2,9 +2,9 @@
 
 use super::crush::Sites;
 use super::preview::Mappings;
-use super::snapshot::parse;
+use crate::cluster_client::{ClusterClient, in_json};
+use crate::cluster_state::parse;
 use benthic_core::Result;
-use benthic_rados::RadosStore;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -58,10 +58,10 @@ impl RoundTrips {
     /// Asks the manager.
     ///
     /// # Errors
-    /// As [`RadosStore::ask_manager`].
-    pub async fn read(store: &RadosStore, sites: &Sites) -> Result<RoundTrips> {
-        let question = json!({ "prefix": "pg dump", "dumpcontents": ["osds"], "format": "json" });
-        RoundTrips::parse(&store.ask_manager(question).await?.output, sites)
+    /// As [`ClusterClient::ask_manager`].
+    pub async fn read(client: &dyn ClusterClient, sites: &Sites) -> Result<RoundTrips> {
+        let question = in_json(json!({ "prefix": "pg dump", "dumpcontents": ["osds"] }));
+        RoundTrips::parse(&client.ask_manager(question).await?, sites)
     }
 
     pub(super) fn parse(dump: &[u8], sites: &Sites) -> Result<RoundTrips> {

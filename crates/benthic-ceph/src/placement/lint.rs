@@ -2,7 +2,8 @@
 
 use super::crush::{CrushMap, Rule};
 use super::preview::Preview;
-use super::snapshot::{Pool, Snapshot, repeats};
+use super::snapshot::Snapshot;
+use crate::cluster_state::{Pool, has_duplicates};
 use benthic_core::Result;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +62,7 @@ pub fn lint(snapshot: &Snapshot, preview: &Preview) -> Result<Vec<Finding>> {
                 message,
             };
             let share = |count: usize| format!("{:.0}%", 100.0 * count as f64 / chosen.len().max(1) as f64);
-            let repeating = chosen.iter().filter(|osds| repeats(osds)).count();
+            let repeating = chosen.iter().filter(|osds| has_duplicates(osds)).count();
             if repeating > 0 {
                 findings.push(finding(
                     Check::RepeatsOsd,

@@ -5,12 +5,13 @@ use super::crush::Sites;
 use super::latency::{Latency, RoundTrips};
 use super::preview::{Mappings, Preview};
 use super::resize::{self, Limits, Resize, Space};
-use super::rule::{described, other_root, site_first};
-use super::snapshot::{Pool, Snapshot, parse, repeats};
+use super::rule::{other_root, site_first, step_texts};
+use super::snapshot::Snapshot;
 use super::spread::{SiteShare, shares};
 use super::text::{self, Addition};
+use crate::cluster_client::ClusterClient;
+use crate::cluster_state::{PgDump, Pool, has_duplicates};
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_rados::RadosStore;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -99,22 +100,6 @@ pub struct Effect {
     pub warnings: Vec<String>,
 }
 
-#[derive(Deserialize)]
-struct PoolPgs {
-    pg_stats: Vec<PgBytes>,
-}
-
-#[derive(Deserialize)]
-struct PgBytes {
-    pgid: String,
-    stat_sum: StatSum,
-}
-
-#[derive(Deserialize)]
-struct StatSum {
-    num_bytes: u64,
-}
-
 impl Plan {
     /// Makes a plan. Changes nothing.
     ///
@@ -123,16 +108,16 @@ impl Plan {
     /// weights a balancer replaced; `AlreadyExists` if the pool has this placement; `Unavailable` if an OSD of the sites is
     /// down or out; `LimitExceeded` if CRUSH cannot place all replicas so, the cluster does not allow so many, or has no space for
     /// them; `InvalidArgument` for one replica; `Conflict` if the map changed meanwhile.
-    pub async fn make(store: &RadosStore, request: &Request) -> Result<Plan> {
-        let snapshot = Snapshot::read(store).await?;
+    pub async fn make(client: &dyn ClusterClient, request: &Request) -> Result<Plan> {
+        let snapshot = Snapshot::read(client).await?;
         let pool = snapshot.pool(&request.pool)?;
         check_pool(&snapshot, pool)?;
         let sites = snapshot.sites_of(pool, request.domain.as_deref())?;
         let old_rule = snapshot.crush.rule(pool.crush_rule).ok_or_else(|| no_rule(pool))?;
         let class = snapshot.crush.takes(old_rule).next().and_then(|(_, class)| class);
-        let replicas = resize::wanted(pool, request.replicas)?;
+        let replicas = resize::target_replicas(pool, request.replicas)?;
         let mut addition = site_first(&snapshot.crush, &sites, &request.primary_site, replicas, class)?;
-        if described(old_rule) == addition.steps {
+        if step_texts(old_rule) == addition.steps {
             // Only the number changes, whatever the rule is called.
             addition = Addition { root: None, rule: old_rule.rule_name.clone(), ..addition };
         }
@@ -144,18 +129,18 @@ impl Plan {
                 .with("site", &request.primary_site));
         }
         check_sites(&snapshot, &sites)?;
-        let mut preview = Preview::read(store).await?;
+        let mut preview = Preview::read(client).await?;
         if replicas != pool.size {
-            Limits::read(store).await?.check(&snapshot, pool, replicas)?;
+            Limits::read(client).await?.check(&snapshot, pool, replicas)?;
         }
         let (before, after) = foresee(&snapshot, &mut preview, pool, &addition, replicas)?;
-        let bytes = bytes_of(store, pool).await?;
-        let round_trips = RoundTrips::read(store, &sites).await?;
+        let bytes = bytes_of(client, pool).await?;
+        let round_trips = RoundTrips::read(client, &sites).await?;
         let mut warnings = warnings(&snapshot, pool, &sites, &after);
         let resize = if replicas == pool.size {
             None
         } else {
-            let space = Space::read(store, pool).await?;
+            let space = Space::read(client, pool).await?;
             let resize = Resize::new(&snapshot, pool, replicas, &space, (&before, &after), &bytes)?;
             warnings.extend(resize.warnings(&snapshot));
             Some(resize)
@@ -201,7 +186,7 @@ impl Plan {
             adds_root_of: addition.root.map(|(_, below)| below),
             domain: sites.domain.clone(),
             primary_site: request.primary_site.clone(),
-            max_backfills: max_backfills(store).await?,
+            max_backfills: max_backfills(client).await?,
             effect,
         })
     }
@@ -332,7 +317,7 @@ fn foresee(
     if replicas != pool.size {
         then = resize::foresee(snapshot, preview, &compiled, pool, replicas, then)?;
     }
-    let bad = then.iter().find(|(_, osds)| osds.len() < replicas || repeats(osds));
+    let bad = then.iter().find(|(_, osds)| osds.len() < replicas || has_duplicates(osds));
     if let Some((pgid, osds)) = bad {
         let message = "CRUSH would not find an OSD for every replica; the sites may be too unequal or have too few hosts";
         return Err(Error::new(ErrorKind::LimitExceeded, message)
@@ -344,9 +329,9 @@ fn foresee(
     Ok((now, then))
 }
 
-async fn bytes_of(store: &RadosStore, pool: &Pool) -> Result<BTreeMap<String, u64>> {
-    let question = json!({ "prefix": "pg ls-by-pool", "poolstr": pool.name, "format": "json" });
-    let pgs: PoolPgs = parse(&store.ask_manager(question).await?.output)?;
+async fn bytes_of(client: &dyn ClusterClient, pool: &Pool) -> Result<BTreeMap<String, u64>> {
+    let question = json!({ "prefix": "pg ls-by-pool", "poolstr": pool.name });
+    let pgs: PgDump = client.manager_state(question).await?;
     Ok(pgs.pg_stats.into_iter().map(|pg| (pg.pgid, pg.stat_sum.num_bytes)).collect())
 }
 
@@ -395,9 +380,8 @@ struct Setting {
 }
 
 /// What the limit of backfills is set to for all OSDs, if it is.
-async fn max_backfills(store: &RadosStore) -> Result<Option<String>> {
-    let settings: Vec<Setting> =
-        parse(&store.ask_monitors(json!({ "prefix": "config dump", "format": "json" })).await?.output)?;
+async fn max_backfills(client: &dyn ClusterClient) -> Result<Option<String>> {
+    let settings: Vec<Setting> = client.monitor_state(json!({ "prefix": "config dump" })).await?;
     let of_osds = |setting: &Setting| {
         setting.section == "osd" && setting.name == "osd_max_backfills" && setting.mask.is_empty()
     };

@@ -1,10 +1,10 @@
 //! What a CRUSH map would do: computed by Ceph's own `crushtool` and `osdmaptool`, on copies in a directory of its own.
 
 use super::crush::CrushMap;
-use super::snapshot::Pool;
+use crate::cluster_client::ClusterClient;
+use crate::cluster_state::Pool;
 use crate::local::tools;
 use benthic_core::{Action, Error, ErrorKind, Result};
-use benthic_rados::RadosStore;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,12 +34,12 @@ impl Preview {
     /// Copies the maps that the cluster has now.
     ///
     /// # Errors
-    /// As [`RadosStore::ask_monitors`]; `Unavailable` if Ceph's tools are not installed.
-    pub async fn read(store: &RadosStore) -> Result<Preview> {
+    /// As [`ClusterClient::ask_monitors`]; `Unavailable` if Ceph's tools are not installed.
+    pub async fn read(client: &dyn ClusterClient) -> Result<Preview> {
         tools::require_helpers(&PROGRAMS, "what a rule does is computed by Ceph's own tools")?;
-        let osdmap = store.ask_monitors(json!({ "prefix": "osd getmap" })).await?;
-        let crush = store.ask_monitors(json!({ "prefix": "osd getcrushmap" })).await?;
-        Preview::new(&osdmap.output, &crush.output)
+        let osdmap = client.ask_monitors(json!({ "prefix": "osd getmap" })).await?;
+        let crush = client.ask_monitors(json!({ "prefix": "osd getcrushmap" })).await?;
+        Preview::new(&osdmap, &crush)
     }
 
     pub(super) fn new(osdmap: &[u8], crush: &[u8]) -> Result<Preview> {

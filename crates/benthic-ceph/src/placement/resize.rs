@@ -1,9 +1,10 @@
 //! Another number of replicas: where they would be, what the cluster allows, and whether there is space for them.
 
 use super::preview::{Mapping, Mappings, Preview};
-use super::snapshot::{Pool, Snapshot, parse, setting};
+use super::snapshot::Snapshot;
+use crate::cluster_client::ClusterClient;
+use crate::cluster_state::{Df, OsdDf, OsdUsage, Pool};
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_rados::RadosStore;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,30 +46,16 @@ pub(super) struct Limits {
 /// What OSDs hold, and what a pool takes of it.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
-    usages: Vec<Usage>,
+    usages: Vec<OsdUsage>,
     /// Bytes of all replicas of the pool on disks.
     pool_bytes: u64,
-}
-
-#[derive(Deserialize)]
-struct Usages {
-    nodes: Vec<Usage>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Usage {
-    pub id: i32,
-    #[serde(rename = "kb")]
-    pub total_kib: u64,
-    #[serde(rename = "kb_used")]
-    pub used_kib: u64,
 }
 
 /// How many replicas a pool is to have.
 ///
 /// # Errors
 /// `InvalidArgument` for fewer than two; `LimitExceeded` for more than Ceph knows.
-pub(super) fn wanted(pool: &Pool, asked: Option<usize>) -> Result<usize> {
+pub(super) fn target_replicas(pool: &Pool, asked: Option<usize>) -> Result<usize> {
     match asked {
         None => Ok(pool.size),
         Some(count @ ..2) => {
@@ -86,10 +73,10 @@ pub(super) fn wanted(pool: &Pool, asked: Option<usize>) -> Result<usize> {
 }
 
 impl Limits {
-    pub(super) async fn read(store: &RadosStore) -> Result<Limits> {
-        let min_size = setting(store, "mon", "osd_pool_default_min_size", 0).await?;
+    pub(super) async fn read(client: &dyn ClusterClient) -> Result<Limits> {
+        let min_size = client.setting("mon", "osd_pool_default_min_size", 0).await?;
         Ok(Limits {
-            pgs_per_osd: setting(store, "mon", "mon_max_pg_per_osd", 250).await?,
+            pgs_per_osd: client.setting("mon", "mon_max_pg_per_osd", 250).await?,
             min_size: usize::try_from(min_size).unwrap_or(0),
         })
     }
@@ -186,15 +173,13 @@ pub(super) fn extend(mut then: Mappings, chosen: &Mapping, pool: &Pool, moved: u
 }
 
 impl Space {
-    pub(super) async fn read(store: &RadosStore, pool: &Pool) -> Result<Space> {
-        let question = json!({ "prefix": "osd df", "format": "json" });
-        let usages: Usages = parse(&store.ask_manager(question).await?.output)?;
-        let used = store.ask_monitors(json!({ "prefix": "df", "format": "json" })).await?;
-        let used = crate::pgs::used_bytes(&used.output)?;
-        Ok(Space::new(usages.nodes, used.get(&pool.id).copied().unwrap_or(0)))
+    pub(super) async fn read(client: &dyn ClusterClient, pool: &Pool) -> Result<Space> {
+        let usages: OsdDf = client.manager_state(json!({ "prefix": "osd df" })).await?;
+        let df: Df = client.monitor_state(json!({ "prefix": "df" })).await?;
+        Ok(Space::new(usages.nodes, df.used_bytes().get(&pool.id).copied().unwrap_or(0)))
     }
 
-    pub(super) fn new(usages: Vec<Usage>, pool_bytes: u64) -> Space {
+    pub(super) fn new(usages: Vec<OsdUsage>, pool_bytes: u64) -> Space {
         Space { usages, pool_bytes }
     }
 }

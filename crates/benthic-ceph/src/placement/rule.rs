@@ -71,7 +71,7 @@ pub fn site_first(
     let rule = format!("{PREFIX}-{primary}-first{kind}{spread}");
     let has_root = has_root(crush, &root, &others)?;
     if let Some(there) = crush.rule_named(&rule)
-        && described(there) != steps
+        && step_texts(there) != steps
     {
         let message = "the CRUSH map has a rule of this name that does something else; rename it with `ceph osd crush rule rename`";
         return Err(Error::new(ErrorKind::AlreadyExists, message).with("rule", rule));
@@ -84,8 +84,8 @@ pub fn other_root(primary: &str) -> String {
     format!("{PREFIX}-not-{primary}")
 }
 
-/// What a rule does, in the words of the text.
-pub fn described(rule: &Rule) -> Vec<String> {
+/// The steps of a rule, as the text of a CRUSH map has them.
+pub fn step_texts(rule: &Rule) -> Vec<String> {
     let step = |step: &Step| {
         let taken = step.item_name.as_deref().map(|name| match name.split_once('~') {
             Some((name, class)) => format!("take {name} class {class}"),

@@ -1,17 +1,11 @@
 //! A cluster at one moment: what the monitors and the manager say of pools, OSDs, CRUSH and placement groups.
 
 use super::crush::{CrushMap, Sites};
+use crate::cluster_client::{ClusterClient, in_json};
+use crate::cluster_state::{OsdMap, Pg, PgDump, Pool};
 use benthic_core::{Error, ErrorKind, Result};
-use benthic_rados::RadosStore;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeSet;
-
-/// `type` of a replicated pool.
-const REPLICATED: u32 = 1;
-/// What stands in a placement group for an OSD that is missing.
-const NONE: i32 = i32::MAX;
 
 /// How often the CRUSH map may change while it is read.
 const ATTEMPTS: u32 = 5;
@@ -27,140 +21,20 @@ pub struct Snapshot {
     pub pgs: Vec<Pg>,
 }
 
-/// What the monitors know of pools and OSDs.
-#[derive(Clone, Debug, Deserialize)]
-pub struct OsdMap {
-    /// The cluster's identity.
-    pub fsid: String,
-    /// Grows with every change of the CRUSH map.
-    pub crush_version: u64,
-    /// All pools.
-    pub pools: Vec<Pool>,
-    /// All OSDs.
-    pub osds: Vec<Osd>,
-    /// Placement groups that somebody, usually the balancer, moved away from where CRUSH has them.
-    #[serde(default)]
-    pub pg_upmap_items: Vec<Value>,
-    /// The share of its space from which Ceph warns of an OSD.
-    #[serde(default)]
-    pub nearfull_ratio: f64,
-    /// The share from which an OSD takes no replicas from others.
-    #[serde(default)]
-    pub backfillfull_ratio: f64,
-}
-
-/// A pool.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Pool {
-    /// Its number.
-    #[serde(rename = "pool")]
-    pub id: i64,
-    /// Its name.
-    #[serde(rename = "pool_name")]
-    pub name: String,
-    #[serde(rename = "type")]
-    kind: u32,
-    /// Replicas, or chunks if it is erasure-coded.
-    pub size: usize,
-    /// With fewer of them a placement group takes no reads and writes.
-    #[serde(default)]
-    pub min_size: usize,
-    /// The number of its rule.
-    pub crush_rule: i64,
-    /// Placement groups.
-    pub pg_num: u32,
-    /// `on` if the autoscaler changes that.
-    #[serde(default)]
-    pub pg_autoscale_mode: String,
-    /// What was set for it, with commas between.
-    #[serde(default)]
-    pub flags_names: String,
-}
-
-/// An OSD.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Osd {
-    /// Its number.
-    #[serde(rename = "osd")]
-    pub id: i32,
-    /// 1 if it runs.
-    up: u8,
-    /// 0 if it is out; less than 1 if it gets less than CRUSH gives it.
-    pub weight: f64,
-}
-
-/// A placement group.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Pg {
-    /// `POOL.N`, with N in hexadecimal.
-    pub pgid: String,
-    /// Such as `active+clean`.
-    pub state: String,
-    /// The OSDs that are to have it.
-    pub up: Vec<i32>,
-    /// The OSDs that serve it.
-    pub acting: Vec<i32>,
-    /// The one that answers clients.
-    pub acting_primary: i32,
-}
-
-#[derive(Deserialize)]
-struct PgDump {
-    pg_ready: bool,
-    pg_stats: Vec<Pg>,
-}
-
-impl Pool {
-    /// Whether it keeps replicas, not chunks of a code.
-    pub fn is_replicated(&self) -> bool {
-        self.kind == REPLICATED
-    }
-}
-
-impl Osd {
-    /// Whether it runs and takes data.
-    pub fn serves(&self) -> bool {
-        self.up == 1 && self.weight > 0.0
-    }
-}
-
-impl Pg {
-    /// The number of its pool.
-    pub fn pool(&self) -> Option<i64> {
-        self.pgid.split_once('.')?.0.parse().ok()
-    }
-
-    /// The OSDs that serve it, each once.
-    pub fn holders(&self) -> BTreeSet<i32> {
-        self.acting.iter().copied().filter(|osd| *osd != NONE && *osd >= 0).collect()
-    }
-
-    /// Whether one of its OSDs is to hold two of its replicas.
-    pub fn repeats(&self) -> bool {
-        repeats(&self.acting)
-    }
-}
-
-/// Whether an OSD is named twice.
-pub fn repeats(osds: &[i32]) -> bool {
-    let named = || osds.iter().filter(|osd| **osd != NONE);
-    named().collect::<BTreeSet<_>>().len() < named().count()
-}
-
 impl Snapshot {
     /// Asks the cluster.
     ///
     /// # Errors
-    /// As [`RadosStore::ask_monitors`] and [`RadosStore::ask_manager`]; `Unavailable` if the manager has just started and does
+    /// As [`ClusterClient::ask_monitors`] and [`ClusterClient::ask_manager`]; `Unavailable` if the manager has just started and does
     /// not know the placement groups yet; `Busy` if the CRUSH map changes all the time.
-    pub async fn read(store: &RadosStore) -> Result<Snapshot> {
-        let pgs = read_pgs(store).await?;
+    pub async fn read(client: &dyn ClusterClient) -> Result<Snapshot> {
+        let pgs = read_pgs(client).await?;
         for _ in 0..ATTEMPTS {
-            let question = json!({ "prefix": "osd crush dump", "format": "json" });
-            let (before, dump) = (read_map(store).await?, store.ask_monitors(question).await?);
-            let map = read_map(store).await?;
+            let question = in_json(json!({ "prefix": "osd crush dump" }));
+            let (before, dump) = (read_map(client).await?, client.ask_monitors(question).await?);
+            let map = read_map(client).await?;
             if before.crush_version == map.crush_version {
-                return Ok(Snapshot { map, crush: CrushMap::parse(&dump.output)?, pgs });
+                return Ok(Snapshot { map, crush: CrushMap::parse(&dump)?, pgs });
             }
         }
         Err(Error::new(ErrorKind::Busy, "somebody is changing the CRUSH map; try again when that is done"))
@@ -204,48 +78,20 @@ impl Snapshot {
     }
 }
 
-/// What the monitors know now of pools and OSDs.
-///
-/// # Errors
-/// As [`RadosStore::ask_monitors`].
-pub async fn read_map(store: &RadosStore) -> Result<OsdMap> {
-    parse(&store.ask_monitors(json!({ "prefix": "osd dump", "format": "json" })).await?.output)
+async fn read_map(client: &dyn ClusterClient) -> Result<OsdMap> {
+    client.monitor_state(json!({ "prefix": "osd dump" })).await
 }
 
 /// Where the placement groups are now, as far as the manager has heard.
-///
-/// # Errors
-/// As [`Snapshot::read`].
-pub async fn read_pgs(store: &RadosStore) -> Result<Vec<Pg>> {
-    let question = json!({ "prefix": "pg dump", "dumpcontents": ["pgs_brief"], "format": "json" });
-    parse_pgs(&store.ask_manager(question).await?.output)
+pub(super) async fn read_pgs(client: &dyn ClusterClient) -> Result<Vec<Pg>> {
+    check_complete(client.manager_state(json!({ "prefix": "pg dump", "dumpcontents": ["pgs_brief"] })).await?)
 }
 
-/// What a number in the monitors' configuration is. Who may not read it is told of the usual one.
-///
-/// # Errors
-/// `Unavailable` if no monitor answers.
-pub(crate) async fn setting(store: &RadosStore, who: &str, key: &str, default: u64) -> Result<u64> {
-    let question = json!({ "prefix": "config get", "who": who, "key": key });
-    match store.ask_monitors(question).await {
-        Ok(answer) => Ok(String::from_utf8_lossy(&answer.output).trim().parse().unwrap_or(default)),
-        Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
-        Err(_) => Ok(default),
-    }
-}
-
-pub(super) fn parse_pgs(dump: &[u8]) -> Result<Vec<Pg>> {
-    let dump: PgDump = parse(dump)?;
+pub(super) fn check_complete(dump: PgDump) -> Result<Vec<Pg>> {
     if !dump.pg_ready {
         let message =
             "the manager has just started and has not heard of all placement groups; try again in a minute";
         return Err(Error::new(ErrorKind::Unavailable, message));
     }
     Ok(dump.pg_stats)
-}
-
-pub(crate) fn parse<T: DeserializeOwned>(answer: &[u8]) -> Result<T> {
-    serde_json::from_slice(answer).map_err(|error| {
-        Error::new(ErrorKind::Unsupported, "the cluster's answer is not understood").with_source(error)
-    })
 }

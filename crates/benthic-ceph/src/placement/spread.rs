@@ -1,7 +1,8 @@
 //! Where the primaries and replicas of a pool are.
 
 use super::crush::Sites;
-use super::snapshot::{Pool, Snapshot};
+use super::snapshot::Snapshot;
+use crate::cluster_state::{Pool, has_duplicates};
 use benthic_core::Result;
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +56,7 @@ pub fn spread(snapshot: &Snapshot, pool: &Pool, domain: Option<&str>) -> Result<
     let sites = snapshot.sites_of(pool, domain)?;
     let rule = snapshot.crush.rule(pool.crush_rule).map(|rule| rule.rule_name.clone()).unwrap_or_default();
     let pgs = || snapshot.pgs_of(pool);
-    let placed = pgs().map(|pg| (pg.acting_primary, pg.holders().into_iter().collect()));
+    let placed = pgs().map(|pg| (pg.primary().unwrap_or(-1), pg.holders().into_iter().collect()));
     let shares = shares(snapshot, &sites, &placed.collect::<Vec<(i32, Vec<i32>)>>());
     let doubled = |osds: &mut dyn Iterator<Item = i32>| {
         let mut seen = vec![false; sites.sites.len()];
@@ -67,7 +68,7 @@ pub fn spread(snapshot: &Snapshot, pool: &Pool, domain: Option<&str>) -> Result<
         replicas: pool.size,
         pgs: pgs().count(),
         undersized: pgs().filter(|pg| pg.holders().len() < pool.size).count(),
-        repeating: pgs().filter(|pg| pg.repeats()).count(),
+        repeating: pgs().filter(|pg| has_duplicates(&pg.acting)).count(),
         doubled_at_a_site: pgs().filter(|pg| doubled(&mut pg.holders().into_iter())).count(),
         unclean: pgs().filter(|pg| !pg.state.starts_with("active+clean")).count(),
         domain: sites.domain,

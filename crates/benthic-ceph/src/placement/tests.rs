@@ -2,10 +2,11 @@ use super::crush::{CrushMap, Sites};
 use super::latency::RoundTrips;
 use super::plan::{Plan, warnings};
 use super::preview::Mappings;
-use super::resize::{Limits, Resize, Space, Usage, extend, wanted};
+use super::resize::{Limits, Resize, Space, extend, target_replicas};
 use super::rule::site_first;
-use super::snapshot::{OsdMap, Snapshot, parse, parse_pgs, repeats};
+use super::snapshot::{Snapshot, check_complete};
 use super::spread::spread;
+use crate::cluster_state::{OsdMap, OsdUsage, has_duplicates, parse};
 use benthic_core::ErrorKind;
 
 /// Dumps of a cluster of 16.2.15 with three sites 10 ms apart, each a host of two OSDs, and a pool `near` of 32 placement groups.
@@ -20,7 +21,7 @@ pub fn crush() -> CrushMap {
 
 fn snapshot() -> Snapshot {
     let map: OsdMap = parse(OSDS).unwrap();
-    Snapshot { map, crush: crush(), pgs: parse_pgs(PGS).unwrap() }
+    Snapshot { map, crush: crush(), pgs: check_complete(parse(PGS).unwrap()).unwrap() }
 }
 
 fn sites(crush: &CrushMap, domain: Option<&str>) -> Sites {
@@ -67,7 +68,7 @@ fn placement_groups_that_only_look_whole_are_seen() {
     }
     let found = spread(&snapshot, snapshot.pool("near").unwrap(), None).unwrap();
     assert_eq!((found.undersized, found.repeating, found.doubled_at_a_site), (2, 1, 1));
-    assert!(repeats(&[1, 2, 1]) && !repeats(&[1, i32::MAX, 2, i32::MAX]));
+    assert!(has_duplicates(&[1, 2, 1]) && !has_duplicates(&[1, i32::MAX, 2, i32::MAX]));
 }
 
 #[test]
@@ -169,12 +170,12 @@ fn refused<T: std::fmt::Debug>(result: benthic_core::Result<T>, kind: ErrorKind,
 fn a_number_of_replicas_is_more_than_one_and_no_more_than_ceph_has() {
     let snapshot = snapshot();
     let pool = snapshot.pool("near").unwrap();
-    assert_eq!((wanted(pool, None).unwrap(), wanted(pool, Some(2)).unwrap()), (3, 2));
+    assert_eq!((target_replicas(pool, None).unwrap(), target_replicas(pool, Some(2)).unwrap()), (3, 2));
     for count in [0, 1] {
-        refused(wanted(pool, Some(count)), ErrorKind::InvalidArgument, "no copy");
+        refused(target_replicas(pool, Some(count)), ErrorKind::InvalidArgument, "no copy");
     }
     for count in [11, usize::MAX] {
-        refused(wanted(pool, Some(count)), ErrorKind::LimitExceeded, "replicas_max=10");
+        refused(target_replicas(pool, Some(count)), ErrorKind::LimitExceeded, "replicas_max=10");
     }
 }
 
@@ -227,7 +228,7 @@ fn more_replicas_need_space_on_each_osd() {
     let (before, after) = (mappings(&[0, 1]), mappings(&[0, 1, 2]));
     let bytes = [("2.0".to_owned(), 8 * GIB)].into();
     let resize = |used_gib: u64, pool_bytes, replicas: usize, min_size| {
-        let usage = |id, used_kib| Usage { id, total_kib: 100 << 20, used_kib };
+        let usage = |id, used_kib| OsdUsage { id, total_kib: 100 << 20, used_kib };
         // The fullest has nothing of this pool.
         let usages =
             vec![usage(0, 30 << 20), usage(1, 40 << 20), usage(2, used_gib << 20), usage(3, 99 << 20)];

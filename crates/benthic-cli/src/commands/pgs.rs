@@ -1,7 +1,7 @@
 //! `benthic pgs check|suggest`.
 
 use crate::commands::placement::cluster;
-use benthic_ceph::pgs::{Group, PoolShare, REPLICAS_PER_OSD, Report, State, judge};
+use benthic_ceph::pgs::{Group, PoolShare, REPLICAS_PER_OSD, Report, SizingInput, judge};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -59,7 +59,7 @@ fn share(text: &str) -> Result<(String, f64), String> {
 
 async fn check(session: &Session) -> Outcome {
     let store = cluster(session).await?;
-    let state = State::read(&store).await?;
+    let state = SizingInput::read(&*store).await?;
     let report = judge(&state, &BTreeMap::new())?;
     if let Err(error) = &state.autoscaler {
         session.out.warning(format_args!("the autoscaler was not asked: {error}"));
@@ -122,7 +122,7 @@ fn summary(group: &Group) -> String {
 
 async fn suggest(args: SuggestArgs, session: &Session) -> Outcome {
     let store = cluster(session).await?;
-    let report = judge(&State::read(&store).await?, &args.share.into_iter().collect())?;
+    let report = judge(&SizingInput::read(&*store).await?, &args.share.into_iter().collect())?;
     for group in &report.groups {
         session.out.note(summary(group))?;
         for pool in &group.pools {

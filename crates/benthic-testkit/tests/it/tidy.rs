@@ -5,17 +5,18 @@ use crate::project::{Dependency, File, Package, files, packages};
 const SOURCE_LINES_MAX: usize = 800;
 
 /// The crates of the workspace, and the others of them that each may use.
-const CRATES: [(&str, &[&str]); 19] = [
+const CRATES: [(&str, &[&str]); 20] = [
     ("benthic-core", &[]),
     ("benthic-embedded", &["benthic-core"]),
-    ("benthic-rados", &["benthic-core"]),
+    ("benthic-class-names", &[]),
+    ("benthic-rados", &["benthic-core", "benthic-class-names"]),
     ("benthic-classes", &["benthic-core"]),
     ("benthic-index", &["benthic-core"]),
     ("benthic-fragment", &["benthic-core", "benthic-index"]),
     ("benthic-table", &["benthic-core", "benthic-index"]),
     ("benthic-striped", &["benthic-core", "benthic-classes"]),
-    ("benthic-ceph", &["benthic-core", "benthic-rados"]),
-    ("benthic-cls", &["benthic-core"]),
+    ("benthic-ceph", &["benthic-core", "benthic-class-names", "benthic-rados"]),
+    ("benthic-cls", &["benthic-core", "benthic-class-names"]),
     ("benthic-cls-library", &["benthic-core", "benthic-classes", "benthic-cls"]),
     ("benthic-cls-table", &["benthic-core", "benthic-fragment", "benthic-cls"]),
     ("benthic-program", &["benthic-core", "benthic-classes", "benthic-embedded", "benthic-rados"]),
@@ -27,7 +28,14 @@ const CRATES: [(&str, &[&str]); 19] = [
     ),
     (
         "benthic-cli",
-        &["benthic-core", "benthic-ceph", "benthic-classes", "benthic-program", "benthic-striped"],
+        &[
+            "benthic-core",
+            "benthic-ceph",
+            "benthic-class-names",
+            "benthic-classes",
+            "benthic-program",
+            "benthic-striped",
+        ],
     ),
     ("benthic-sql-cli", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),
     ("benthic-python", &["benthic-core", "benthic-program", "benthic-sql", "benthic-table"]),

@@ -1,6 +1,6 @@
 //! This client: what a small write and read showed, what it may use, and what it could not see.
 
-use super::Scene;
+use super::scene::Scene;
 use crate::health::report::{Finding, Severity};
 
 /// A probe that takes longer is felt by people.

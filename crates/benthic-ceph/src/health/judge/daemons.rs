@@ -1,6 +1,6 @@
 //! Monitors, the manager and OSDs: which run, what they run, and whether their clocks agree.
 
-use super::{Scene, osd_names, several};
+use super::scene::{Scene, osd_names, several};
 use crate::health::report::{Finding, Severity};
 use crate::health::snapshot::Library;
 use std::collections::BTreeSet;

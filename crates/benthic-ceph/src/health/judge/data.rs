@@ -1,7 +1,7 @@
 //! Pools, flags, rules and space.
 
-use super::{Scene, several};
-use crate::health::answers::Pool;
+use super::scene::{Scene, several};
+use crate::cluster_state::Pool;
 use crate::health::growth::{self, Growth};
 use crate::health::report::{Finding, Severity};
 use crate::placement::lint::Check;
@@ -63,7 +63,7 @@ fn flags(scene: &Scene<'_>) -> Vec<Finding> {
         if !blind.is_empty() {
             let what = format!(
                 "{} set: an OSD there that dies is not noticed, and clients wait for it",
-                shortened(&blind)
+                shorten(&blind)
             );
             let next = "`ceph osd unset nodown`, or `ceph osd unset-group nodown NODE`";
             let finding = Finding::new("BenthicNodown", Severity::Warning, what, next);
@@ -73,7 +73,7 @@ fn flags(scene: &Scene<'_>) -> Vec<Finding> {
     let mut planned = set(&PLANNED_FLAGS);
     planned.extend(of_some(&PLANNED_FLAGS));
     if !planned.is_empty() {
-        let what = format!("{} set: somebody is at work on the cluster", shortened(&planned));
+        let what = format!("{} set: somebody is at work on the cluster", shorten(&planned));
         let next = "`ceph osd unset FLAG` when the work is done";
         findings.push(
             Finding::new("BenthicFlagsSet", Severity::Info, what, next).check("OSDMAP_FLAGS").of(planned),
@@ -119,10 +119,10 @@ fn pools(scene: &Scene<'_>) -> Vec<Finding> {
 
 fn have(pools: &[String]) -> String {
     let verb = if pools.len() == 1 { "has" } else { "have" };
-    format!("{} ({}) {verb}", several(pools.len() as u64, "pool"), shortened(pools))
+    format!("{} ({}) {verb}", several(pools.len() as u64, "pool"), shorten(pools))
 }
 
-fn shortened(names: &[String]) -> String {
+fn shorten(names: &[String]) -> String {
     const SHOWN_MAX: usize = 8;
     let shown = names[..names.len().min(SHOWN_MAX)].join(", ");
     if names.len() > SHOWN_MAX { format!("{shown} and {} more", names.len() - SHOWN_MAX) } else { shown }
@@ -139,7 +139,7 @@ fn rules(scene: &Scene<'_>) -> Vec<Finding> {
         };
         // Nobody's data are where a rule without pools would put them.
         let severity = if found.pools.is_empty() { Severity::Info } else { severity };
-        let pools = if found.pools.is_empty() { "no pool".to_owned() } else { shortened(&found.pools) };
+        let pools = if found.pools.is_empty() { "no pool".to_owned() } else { shorten(&found.pools) };
         let what = format!("rule {} ({pools}): {}", found.rule, found.message);
         let next = "`benthic placement lint` shows all; `ceph osd pool set POOL crush_rule RULE` gives a pool another rule";
         Some(Finding::new(name, severity, what, next).of(found.pools.clone()))

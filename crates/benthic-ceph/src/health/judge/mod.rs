@@ -7,18 +7,16 @@ mod client;
 mod daemons;
 mod data;
 mod pgs;
+mod scene;
 
-use super::answers::{Check, Map, Tree};
 use super::checks;
 use super::growth::{self, Growth};
 use super::report::{Finding, Numbers, OsdNumbers, PoolNumbers, Report, Severity, Verdict};
 use super::snapshot::Snapshot;
-use super::stamp::unix_s;
-use pgs::Groups;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::cluster_state::{Check, Osd, Pg, Pool};
+use scene::{Groups, Scene};
+use std::collections::BTreeMap;
 
-/// How long after an OSD came or went the manager's picture may lag behind the monitors'.
-const SETTLE_S: u64 = 30;
 const DAY_S: f64 = 86_400.0;
 const KIB: u64 = 1024;
 
@@ -48,30 +46,9 @@ const HARMLESS: [&str; 5] = [
     "TELEMETRY_CHANGED",
 ];
 
-/// A snapshot, and what several findings follow from.
-struct Scene<'a> {
-    snapshot: &'a Snapshot,
-    map: Option<&'a Map>,
-    groups: Groups<'a>,
-    down: Down,
-    /// Whether an OSD came or went so lately that the manager's picture may be older.
-    is_settling: bool,
-}
-
-/// OSDs that are down though data are to be on them.
-#[derive(Default)]
-struct Down {
-    osds: Vec<i32>,
-    /// Whether `noout` covers all of them, and they are in one place, or below nodes that it was set for.
-    planned: bool,
-}
-
 /// Judges a cluster.
 pub fn judge(snapshot: &Snapshot) -> Report {
-    let map = snapshot.map.as_ref();
-    let down = map.map(|map| down(map, snapshot.tree.as_ref())).unwrap_or_default();
-    let groups = Groups::of(snapshot);
-    let scene = Scene { snapshot, map, groups, down, is_settling: is_settling(snapshot) };
+    let scene = Scene::new(snapshot);
     let mut findings = daemons::findings(&scene);
     findings.extend(pgs::findings(&scene));
     findings.extend(data::findings(&scene));
@@ -100,32 +77,6 @@ pub fn is_moving(snapshot: &Snapshot) -> bool {
     Groups::of(snapshot).are_moving()
 }
 
-impl<'a> Scene<'a> {
-    /// One of Ceph's checks, if it does not hold.
-    fn check(&self, code: &str) -> Option<&'a Check> {
-        self.snapshot.health.as_ref()?.checks.get(code)
-    }
-
-    /// Whether every OSD runs that data are to be on.
-    fn all_up(&self) -> bool {
-        self.map.is_some() && self.down.osds.is_empty()
-    }
-
-    /// Whether every OSD that there is runs, also those that data are on no more.
-    fn none_down(&self) -> bool {
-        self.map.is_some_and(|map| map.osds.iter().all(|osd| osd.is_up()))
-    }
-
-    fn has_flag(&self, flag: &str) -> bool {
-        self.map.is_some_and(|map| map.flags_set.iter().any(|set| set == flag))
-    }
-
-    /// Seconds since a time that Ceph wrote; `None` for never. Where this machine's clock is behind it was just now.
-    fn age_s(&self, stamp: &str) -> Option<u64> {
-        Some(self.snapshot.now_unix_s.saturating_sub(unix_s(stamp)?))
-    }
-}
-
 /// Whoever muted a check of Ceph's knows of it, unless clients wait.
 fn heed_mute(scene: &Scene<'_>, finding: &mut Finding) {
     let check = finding.check.as_ref().and_then(|code| scene.check(code));
@@ -133,15 +84,6 @@ fn heed_mute(scene: &Scene<'_>, finding: &mut Finding) {
         finding.severity = Severity::Info;
         finding.what.push_str(" (muted)");
     }
-}
-
-fn is_settling(snapshot: &Snapshot) -> bool {
-    let Some(map) = &snapshot.map else { return false };
-    let lately = |stamp: &str| {
-        // Clocks of different machines differ a little.
-        unix_s(stamp).is_some_and(|then| then.abs_diff(snapshot.now_unix_s) < SETTLE_S)
-    };
-    lately(&map.last_up_change) || lately(&map.last_in_change)
 }
 
 fn is_stale(snapshot: &Snapshot) -> bool {
@@ -157,47 +99,6 @@ fn availability(scene: &Scene<'_>) -> Option<f64> {
     }
     let (all, taking) = scene.groups.counts()?;
     Some(if all == 0 { 100.0 } else { (10_000.0 * taking as f64 / all as f64).floor() / 100.0 })
-}
-
-fn down(map: &Map, tree: Option<&Tree>) -> Down {
-    let parents: BTreeMap<i32, (i32, &str)> = tree
-        .into_iter()
-        .flat_map(|tree| &tree.nodes)
-        .flat_map(|node| node.children.iter().map(move |child| (*child, (node.id, node.name.as_str()))))
-        .collect();
-    let class_of = |osd: i32| {
-        tree.and_then(|tree| tree.nodes.iter().find(|node| node.id == osd)?.device_class.as_deref())
-    };
-    let noout = |flags: &[String]| flags.iter().any(|flag| flag == "noout");
-    let below_one = |osd: &super::answers::Osd| {
-        let mut above = parents.get(&osd.id);
-        // A tree has no more levels than CRUSH has types, and a loop in an answer must not hang us.
-        for _ in 0..64 {
-            let Some((id, name)) = above else { break };
-            if map.crush_node_flags.get(*name).is_some_and(|flags| noout(flags)) {
-                return true;
-            }
-            above = parents.get(id);
-        }
-        false
-    };
-    let covered = |osd: &super::answers::Osd| {
-        let of_class = class_of(osd.id).and_then(|class| map.device_class_flags.get(class));
-        below_one(osd)
-            || noout(&map.flags_set)
-            || noout(&osd.state)
-            || of_class.is_some_and(|flags| noout(flags))
-    };
-    let gone: Vec<_> = map.osds.iter().filter(|osd| !osd.is_up() && osd.is_in()).collect();
-    let places: BTreeSet<_> = gone.iter().map(|osd| parents.get(&osd.id).map(|(id, _)| *id)).collect();
-    let in_one_place = gone.len() == 1 || (places.len() == 1 && !places.contains(&None));
-    Down {
-        // Who set it for a host, a rack or a site said what is going to be down.
-        planned: !gone.is_empty()
-            && (gone.iter().all(|osd| below_one(osd))
-                || (in_one_place && gone.iter().all(|osd| covered(osd)))),
-        osds: gone.iter().map(|osd| osd.id).collect(),
-    }
 }
 
 /// What Ceph tells and nobody here has looked at.
@@ -227,16 +128,6 @@ fn others(scene: &Scene<'_>) -> Vec<Finding> {
         Some(finding)
     };
     checks.filter_map(finding).collect()
-}
-
-/// `osd.3`.
-fn osd_names<'a>(osds: impl IntoIterator<Item = &'a i32>) -> Vec<String> {
-    osds.into_iter().map(|osd| format!("osd.{osd}")).collect()
-}
-
-/// `1 OSD`, `2 OSDs`.
-fn several(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for the eye")]
@@ -285,7 +176,7 @@ fn numbers(scene: &Scene<'_>) -> Numbers {
         .latencies
         .as_ref()
         .and_then(|latencies| latencies.iter().map(|latency| latency.stats.commit_latency_ms).max());
-    let oldest = |stamp: fn(&super::answers::Pg) -> &str| {
+    let oldest = |stamp: fn(&Pg) -> &str| {
         let ages = snapshot.pgs.iter().flatten().filter_map(|pg| scene.age_s(stamp(pg)));
         ages.max().map(|age_s| age_s as f64 / DAY_S)
     };
@@ -311,7 +202,7 @@ fn osds(scene: &Scene<'_>) -> Vec<OsdNumbers> {
         scene.snapshot.usage.iter().flatten().map(|usage| (usage.id, usage)).collect::<BTreeMap<_, _>>();
     let latencies = scene.snapshot.latencies.iter().flatten();
     let latencies: BTreeMap<_, _> = latencies.map(|latency| (latency.id, &latency.stats)).collect();
-    let numbers = |osd: &super::answers::Osd| OsdNumbers {
+    let numbers = |osd: &Osd| OsdNumbers {
         osd: osd.id,
         up: osd.is_up(),
         takes_data: osd.is_in(),
@@ -325,10 +216,10 @@ fn osds(scene: &Scene<'_>) -> Vec<OsdNumbers> {
 
 fn pools(scene: &Scene<'_>) -> Vec<PoolNumbers> {
     let taking = scene.groups.taking_io_by_pool();
-    let numbers = |pool: &super::answers::Pool| PoolNumbers {
+    let numbers = |pool: &Pool| PoolNumbers {
         id: pool.id,
         pool: pool.name.clone(),
-        pgs: pool.pg_num,
+        pgs: pool.pg_num.into(),
         pgs_taking_io: taking.as_ref().map(|taking| taking.get(&pool.id).copied().unwrap_or(0)),
     };
     scene.map.iter().flat_map(|map| &map.pools).map(numbers).collect()

@@ -1,127 +1,26 @@
 //! Placement groups: which take I/O, which have less than they should, and which are only on the move.
 
-use super::{Scene, several};
-use crate::health::answers::{Map, Pg, Pool};
+use super::scene::{Group, Scene, several};
+use crate::cluster_state::{OsdMap, Pg, Pool};
 use crate::health::report::{Finding, Severity};
-use crate::health::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
 /// How long a placement group may take to find out what it has, after which it takes no I/O for a reason.
 const PEERING_S: u64 = 60;
 
-/// Placement groups that are in one state: one of them each if they were asked one by one.
-struct Group<'a> {
-    state: &'a str,
-    count: u64,
-    pg: Option<&'a Pg>,
-}
-
-/// All placement groups.
-pub(super) struct Groups<'a>(Option<Vec<Group<'a>>>);
-
-impl Group<'_> {
-    fn has(&self, words: &[&str]) -> bool {
-        self.state.split('+').any(|word| words.contains(&word))
-    }
-
-    /// A group that is stale has lost its primary, and one that is laggy does not answer reads.
-    fn takes_io(&self) -> bool {
-        self.has(&["active"]) && !self.has(&["stale", "laggy", "wait"])
-    }
-
-    /// Whether it is finding out what it has, and not waiting for an OSD.
-    fn is_peering(&self) -> bool {
-        self.has(&["peering", "activating", "creating", "unknown", "premerge", "laggy", "wait"])
-            && !self.has(&["down", "incomplete", "stale"])
-    }
-
-    fn has_less(&self) -> bool {
-        self.has(&["degraded", "undersized"])
-    }
-
-    fn is_moving(&self) -> bool {
-        self.has(&[
-            "recovering",
-            "recovery_wait",
-            "backfilling",
-            "backfill_wait",
-            "backfill",
-            "peering",
-            "activating",
-        ])
-    }
-}
-
-impl<'a> Groups<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot) -> Groups<'a> {
-        if let Some(pgs) = &snapshot.pgs {
-            return Groups(Some(
-                pgs.iter().map(|pg| Group { state: &pg.state, count: 1, pg: Some(pg) }).collect(),
-            ));
-        }
-        let states = snapshot.digest.as_ref().map(|digest| &digest.pgs_by_state);
-        Groups(states.map(|states| {
-            let group = |state: &'a crate::health::answers::StateCount| Group {
-                state: &state.state_name,
-                count: state.count,
-                pg: None,
-            };
-            states.iter().map(group).collect()
-        }))
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Group<'a>> {
-        self.0.iter().flatten()
-    }
-
-    /// All of them, and those that take I/O.
-    pub(super) fn counts(&self) -> Option<(u64, u64)> {
-        let groups = self.0.as_ref()?;
-        let taking = groups.iter().filter(|group| group.takes_io()).map(|group| group.count).sum();
-        Some((groups.iter().map(|group| group.count).sum(), taking))
-    }
-
-    /// Whether data are on their way to other OSDs.
-    pub(super) fn are_moving(&self) -> bool {
-        let words =
-            ["recovering", "recovery_wait", "backfilling", "backfill_wait", "backfill_toofull", "backfill"];
-        self.all().any(|group| group.has(&words))
-    }
-
-    pub(super) fn by_state(&self) -> BTreeMap<String, u64> {
-        let mut states = BTreeMap::new();
-        for group in self.all() {
-            *states.entry(group.state.to_owned()).or_insert(0) += group.count;
-        }
-        states
-    }
-
-    /// `None` if they could not be asked one by one.
-    pub(super) fn taking_io_by_pool(&self) -> Option<BTreeMap<i64, u64>> {
-        let mut pools = BTreeMap::new();
-        for group in self.0.as_ref()? {
-            let pool = group.pg?.pool();
-            if let Some(pool) = pool.filter(|_| group.takes_io()) {
-                *pools.entry(pool).or_insert(0) += 1;
-            }
-        }
-        Some(pools)
-    }
-}
-
 /// Some of the groups: how many, and their numbers as far as they are known.
 #[derive(Default)]
-struct Chosen<'a> {
+struct GroupSet<'a> {
     count: u64,
     pgs: Vec<&'a Pg>,
 }
 
-impl<'a> Chosen<'a> {
-    fn of<'b>(groups: impl Iterator<Item = &'b Group<'a>>) -> Chosen<'a>
+impl<'a> GroupSet<'a> {
+    fn of<'b>(groups: impl Iterator<Item = &'b Group<'a>>) -> GroupSet<'a>
     where
         'a: 'b,
     {
-        let mut some = Chosen::default();
+        let mut some = GroupSet::default();
         for group in groups {
             some.count += group.count;
             some.pgs.extend(group.pg);
@@ -129,7 +28,7 @@ impl<'a> Chosen<'a> {
         some
     }
 
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         several(self.count, "placement group")
     }
 
@@ -141,7 +40,7 @@ impl<'a> Chosen<'a> {
 pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(inactive(scene));
-    findings.extend(with_less(scene));
+    findings.extend(degraded(scene));
     findings.extend(last_copies(scene));
     findings.extend(moving(scene));
     findings.extend(damaged(scene));
@@ -161,12 +60,12 @@ fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
     let changed_lately = scene.map.is_some_and(|map| changed_lately(scene, map));
     let may_pass = |group: &Group<'_>| group.pg.is_none() && group.is_peering() && changed_lately;
     let not_taking = || scene.groups.all().filter(|group| !group.takes_io());
-    let passing = Chosen::of(not_taking().filter(|group| is_passing(group) || may_pass(group)));
-    let stuck = Chosen::of(not_taking().filter(|group| !is_passing(group) && !may_pass(group)));
+    let passing = GroupSet::of(not_taking().filter(|group| is_passing(group) || may_pass(group)));
+    let stuck = GroupSet::of(not_taking().filter(|group| !is_passing(group) && !may_pass(group)));
     let is_sure = not_taking().all(is_passing);
     let mut findings = Vec::new();
     if stuck.count > 0 {
-        let what = format!("{} without reads and writes", stuck.told());
+        let what = format!("{} without reads and writes", stuck.summary());
         let next = "bring the OSDs back that are down (`ceph osd tree down`); `ceph pg PG query` tells what a group waits for";
         let finding = Finding::new("CephPGsInactive", Severity::Error, what, next);
         findings.push(stuck.finding(finding).stops_io().check("PG_AVAILABILITY"));
@@ -174,7 +73,7 @@ fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
         let (severity, what, next) = if is_sure {
             (
                 Severity::Info,
-                format!("{} peering: without I/O for a moment", passing.told()),
+                format!("{} peering: without I/O for a moment", passing.summary()),
                 "nothing; this is what a change of OSDs or pools looks like for some seconds",
             )
         } else {
@@ -182,7 +81,7 @@ fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
                 Severity::Warning,
                 format!(
                     "{} peering: without I/O since OSDs or pools changed, or a shorter time",
-                    passing.told()
+                    passing.summary()
                 ),
                 "look again in a minute; of so many placement groups only sums are known",
             )
@@ -194,7 +93,7 @@ fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
 
 /// Whether OSDs or pools changed so that placement groups peer. That the map did says little: snapshots and the balancer change the
 /// map of a busy cluster every few seconds.
-fn changed_lately(scene: &Scene<'_>, map: &Map) -> bool {
+fn changed_lately(scene: &Scene<'_>, map: &OsdMap) -> bool {
     let lately = |stamp: &str| scene.age_s(stamp).is_some_and(|age_s| age_s < PEERING_S);
     let of_pool = |pool: &Pool| {
         // Of a pool that is split or merged the map tells no time.
@@ -208,9 +107,9 @@ fn pools<'a>(scene: &Scene<'a>) -> BTreeMap<i64, &'a Pool> {
 }
 
 /// Those that take I/O with fewer replicas than they should have.
-fn with_less(scene: &Scene<'_>) -> Option<Finding> {
+fn degraded(scene: &Scene<'_>) -> Option<Finding> {
     let less = || scene.groups.all().filter(|group| group.takes_io() && group.has_less());
-    let all = Chosen::of(less());
+    let all = GroupSet::of(less());
     if all.count == 0 {
         return None;
     }
@@ -220,7 +119,7 @@ fn with_less(scene: &Scene<'_>) -> Option<Finding> {
         // What CRUSH finds too few OSDs for stays as it is; the rest begins to move in a moment.
         let Some(pg) = group.pg else { return false };
         let pool = pg.pool().and_then(|id| pools.get(&id));
-        pool.is_some_and(|pool| pg.chosen() >= pool.size)
+        pool.is_some_and(|pool| pg.crush_osds().len() >= pool.size)
             && scene.age_s(&pg.last_change).is_none_or(|age_s| age_s < PEERING_S)
     };
     let on_its_way = scene.is_settling || less().all(|group| group.is_moving() || begins(group));
@@ -232,7 +131,7 @@ fn with_less(scene: &Scene<'_>) -> Option<Finding> {
     let (severity, what, next) = if scene.down.planned && !scene.down.osds.is_empty() {
         (
             Severity::Info,
-            format!("{} with too few OSDs while noout is set{missing}", all.told()),
+            format!("{} with too few OSDs while noout is set{missing}", all.summary()),
             "start the OSDs again and `ceph osd unset noout` when the work is done",
         )
     } else if scene.all_up() && on_its_way && !stands_still {
@@ -240,31 +139,31 @@ fn with_less(scene: &Scene<'_>) -> Option<Finding> {
         let severity = if scene.none_down() { Severity::Info } else { Severity::Warning };
         (
             severity,
-            format!("{} being made whole, with all OSDs up that data are to be on{missing}", all.told()),
+            format!("{} being made whole, with all OSDs up that data are to be on{missing}", all.summary()),
             "nothing; `benthic health --watch` shows how it goes on",
         )
     } else if scene.all_up() && stands_still {
         (
             Severity::Warning,
-            format!("{} not made whole because norecover or nobackfill is set{missing}", all.told()),
+            format!("{} not made whole because norecover or nobackfill is set{missing}", all.summary()),
             "`ceph osd unset norecover` and `ceph osd unset nobackfill`",
         )
     } else if scene.all_up() && silent {
         (
             Severity::Warning,
-            format!("{} with too few OSDs, though Ceph calls itself healthy", all.told()),
+            format!("{} with too few OSDs, though Ceph calls itself healthy", all.summary()),
             "`benthic placement lint` looks for a rule that finds too few OSDs, or one of them twice",
         )
     } else if scene.all_up() {
         (
             Severity::Warning,
-            format!("{} with too few OSDs though all are up{missing}", all.told()),
+            format!("{} with too few OSDs though all are up{missing}", all.summary()),
             "`benthic placement lint` looks for a rule that finds too few OSDs",
         )
     } else {
         (
             Severity::Warning,
-            format!("{} with too few OSDs{missing}", all.told()),
+            format!("{} with too few OSDs{missing}", all.summary()),
             "bring the OSDs back that are down, or let Ceph make the data anew elsewhere",
         )
     };
@@ -283,17 +182,17 @@ fn last_copies(scene: &Scene<'_>) -> Option<Finding> {
         let Some(pg) = group.pg else { return false };
         let pool = pg.pool().and_then(|id| pools.get(&id));
         pool.is_some_and(|pool| {
-            needed(pool).is_some_and(|needed| pool.size > needed && pg.holders() == needed)
+            needed(pool).is_some_and(|needed| pool.size > needed && pg.holders().len() == needed)
         })
     };
     let last = scene.groups.all().filter(|group| group.takes_io() && group.has_less()).filter(is_last);
-    let last = Chosen::of(last);
+    let last = GroupSet::of(last);
     // Who comes back has its copies; who was marked out while it was down has not.
     if last.count == 0 || (scene.is_settling && scene.none_down()) {
         return None;
     }
     let severity = if scene.down.planned { Severity::Warning } else { Severity::Error };
-    let what = format!("{} with one copy left: the next OSD that is lost takes data with it", last.told());
+    let what = format!("{} with one copy left: the next OSD that is lost takes data with it", last.summary());
     let next = "bring the OSDs back that are down, before anything else";
     Some(last.finding(Finding::new("BenthicPGsLastCopy", severity, what, next)))
 }
@@ -305,19 +204,19 @@ fn moving(scene: &Scene<'_>) -> Option<Finding> {
             && !group.has(&["clean"])
             && (group.is_moving() || group.has(&["remapped"]))
     };
-    let moving = Chosen::of(scene.groups.all().filter(is_moving));
+    let moving = GroupSet::of(scene.groups.all().filter(is_moving));
     if moving.count == 0 {
         return None;
     }
     let misplaced = scene.snapshot.digest.as_ref().map_or(0, |digest| digest.misplaced_objects);
-    let what = format!("{} moving to other OSDs, {} to go", moving.told(), several(misplaced, "replica"));
+    let what = format!("{} moving to other OSDs, {} to go", moving.summary(), several(misplaced, "replica"));
     let next = "nothing; every replica is there until its new one is";
     Some(moving.finding(Finding::new("BenthicPGsMoving", Severity::Info, what, next)))
 }
 
 fn damaged(scene: &Scene<'_>) -> Option<Finding> {
     let words = ["inconsistent", "snaptrim_error", "failed_repair"];
-    let damaged = Chosen::of(scene.groups.all().filter(|group| group.has(&words)));
+    let damaged = GroupSet::of(scene.groups.all().filter(|group| group.has(&words)));
     let check = ["PG_DAMAGED", "OSD_SCRUB_ERRORS"].into_iter().find(|code| scene.check(code).is_some());
     // An object that is not found counts as damage to Ceph; it has a finding of its own.
     let is_unfound = scene.check("OBJECT_UNFOUND").is_some() && scene.check("OSD_SCRUB_ERRORS").is_none();
@@ -326,7 +225,7 @@ fn damaged(scene: &Scene<'_>) -> Option<Finding> {
     }
     let what = match damaged.count {
         0 => "scrub has found replicas that differ".to_owned(),
-        _ => format!("scrub has found replicas that differ in {}", damaged.told()),
+        _ => format!("scrub has found replicas that differ in {}", damaged.summary()),
     };
     let next =
         "`rados list-inconsistent-obj PG` tells which, `ceph pg repair PG` takes the replicas that are whole";

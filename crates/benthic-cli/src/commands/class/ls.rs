@@ -1,7 +1,8 @@
 //! `benthic class ls`.
 
 use benthic_ceph::classes::{self, Settings};
-use benthic_ceph::{CLASS_LIBRARY, Osd, RadosStore};
+use benthic_ceph::osds::{OsdTarget, library_on, osds};
+use benthic_ceph::{CLASS_LIBRARY, RadosStore};
 use benthic_core::{BUILD, ClassInfo, Error, ErrorKind, LibraryInfo, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -58,7 +59,7 @@ pub type Answers = Vec<(i64, Result<Option<LibraryInfo>>)>;
 async fn in_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome {
     let named = !args.library.is_empty();
     let installed = async { if named { args.library } else { installed_here(session.uri()).await } };
-    let (libraries, osds) = futures::join!(installed, rados.osds());
+    let (libraries, osds) = futures::join!(installed, osds(rados));
     let osds = osds?;
     for library in libraries {
         let answers = ask_osds(rados, &osds, &library).await;
@@ -92,9 +93,9 @@ async fn installed_here(uri: &str) -> Vec<String> {
 }
 
 /// Asks each of these OSDs for a library. Takes 5 s for every 64 that do not answer.
-pub async fn ask_osds(rados: &RadosStore, osds: &[Osd], library: &str) -> Answers {
+pub async fn ask_osds(rados: &RadosStore, osds: &[OsdTarget], library: &str) -> Answers {
     let questions = osds.iter().map(|osd| async move {
-        let answer = tokio::time::timeout(ANSWER_LIMIT, rados.library_on(osd, library)).await;
+        let answer = tokio::time::timeout(ANSWER_LIMIT, library_on(rados, osd, library)).await;
         let late = |_| Err(Error::new(ErrorKind::Unavailable, "it did not answer in time"));
         (osd.id, answer.unwrap_or_else(late))
     });

@@ -6,6 +6,7 @@ mod new;
 
 pub use ls::{Answers, ask_osds};
 
+use benthic_ceph::osds::osds;
 use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, MethodInfo, ObjectId, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -49,7 +50,7 @@ async fn show(name: &str, session: &Session) -> Outcome {
     let mut classes = session.classes().await?;
     if !classes.iter().any(|class| class.name == name)
         && let Some(rados) = session.rados().await?
-        && let Some((pool, object)) = rados.osds().await?.into_iter().find_map(|osd| osd.place)
+        && let Some((pool, object)) = osds(&*rados).await?.into_iter().find_map(|osd| osd.object)
     {
         classes.extend(rados.class(&pool, &ObjectId::new(object)?, name).await?);
     }

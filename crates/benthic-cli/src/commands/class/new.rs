@@ -1,6 +1,6 @@
 //! `benthic class new`.
 
-use benthic_core::names::{CEPH_CLASSES, is_library_name};
+use benthic_class_names::{CEPH_CLASSES, is_library_name};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;

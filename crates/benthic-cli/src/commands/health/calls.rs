@@ -1,7 +1,8 @@
 //! Asking the OSDs again and again how often the methods of their classes were called.
 
 use benthic_ceph::health::calls::{Answers, LibrarySums, Tally};
-use benthic_ceph::{Osd, RadosStore};
+use benthic_ceph::RadosStore;
+use benthic_ceph::osds::OsdTarget;
 use benthic_core::{Clock, SystemClock};
 use futures::{StreamExt, stream};
 use std::time::Duration;
@@ -25,9 +26,9 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// An OSD that described this library; `None` for one that has no place.
-    pub fn new(osd: &Osd, library: &'static str) -> Option<Holder> {
-        let (pool, object) = osd.place.clone()?;
+    /// An OSD that described this library; `None` for one without an object to ask through.
+    pub fn new(osd: &OsdTarget, library: &'static str) -> Option<Holder> {
+        let (pool, object) = osd.object.clone()?;
         Some(Holder { pool, object, library, counts: None })
     }
 }

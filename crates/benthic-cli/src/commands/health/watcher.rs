@@ -5,14 +5,15 @@ use super::probe::{self, Prober};
 use super::{LookArgs, cluster};
 use crate::commands::class::{Answers, ask_osds};
 use benthic_ceph::health::calls::LibrarySums;
-use benthic_ceph::health::gather::{ANSWER_LIMIT, Gatherer, unanswered};
+use benthic_ceph::health::gather::{ANSWER_LIMIT, Gatherer, snapshot_without_monitors};
 use benthic_ceph::health::growth::{self, Reading};
 use benthic_ceph::health::judge::{is_moving, judge};
 use benthic_ceph::health::limits::Limits;
 use benthic_ceph::health::overview::{Overview, overview};
 use benthic_ceph::health::report::Report;
 use benthic_ceph::health::snapshot::{Library, Missing, OsdBuild, Probe, Snapshot};
-use benthic_ceph::{CLASS_LIBRARY, Osd, RadosStore};
+use benthic_ceph::osds::{OsdTarget, osds};
+use benthic_ceph::{CLASS_LIBRARY, RadosStore};
 use benthic_core::{Clock, Error, ErrorKind, LibraryInfo, Result, SystemClock};
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
@@ -181,7 +182,7 @@ impl<'a> Watcher<'a> {
                 if !self.has_looked {
                     self.session.out.warning(&error);
                 }
-                unanswered(now_unix_s, &error)
+                snapshot_without_monitors(now_unix_s, &error)
             }
             Err(error) => return Err(error),
         };
@@ -314,7 +315,7 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
     let missing = |why: String, hurts| {
         Some(Missing { what: "libraries of classes in the OSDs".to_owned(), why, hurts })
     };
-    let osds = match store.osds().await {
+    let osds = match osds(store).await {
         Ok(osds) => osds,
         Err(error) => {
             libraries.missing = missing(error.message().to_owned(), false);
@@ -327,7 +328,7 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
         let answers = ask_osds(store, &up, name).await;
         let library = library(name, &answers);
         // Without any placement group there is nothing to ask through, and nothing to call.
-        if !library.silent.is_empty() && up.iter().any(|osd| osd.place.is_some()) {
+        if !library.silent.is_empty() && up.iter().any(|osd| osd.object.is_some()) {
             let error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
             let why = error.map(|error| error.message().to_owned()).unwrap_or_default();
             // Where none of them answers they may all be dead: the monitors hear of that after a quarter of an hour.
@@ -338,7 +339,7 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
             libraries.missing =
                 missing(format!("{} of {} OSDs: {why}", library.silent.len(), up.len()), hurts);
         }
-        let has_it = |osd: &&Osd| library.builds.iter().any(|build| build.osds.contains(&osd.id));
+        let has_it = |osd: &&OsdTarget| library.builds.iter().any(|build| build.osds.contains(&osd.id));
         libraries.holders.extend(up.iter().filter(has_it).filter_map(|osd| Holder::new(osd, name)));
         if !library.builds.is_empty() {
             let described = answers.iter().find_map(|(_, answer)| answer.as_ref().ok()?.clone());

@@ -68,9 +68,9 @@ pub async fn run(args: ApplyArgs, session: &Session) -> Outcome {
     let plan = planned.read().await?;
     let store = cluster(session).await?;
     session.out.note(plan::describe(&plan))?;
-    plan.begin(&store, planned.backfills).await?;
+    plan.begin(&*store, planned.backfills).await?;
     let seconds = arrive(&store, &plan, session).await?;
-    plan.settle(&store).await?;
+    plan.finish(&*store).await?;
     tell("applied", &plan, seconds, session)
 }
 
@@ -78,9 +78,9 @@ pub async fn undo(args: UndoArgs, session: &Session) -> Outcome {
     let planned = args.planned;
     let plan = planned.read().await?;
     let store = cluster(session).await?;
-    plan.begin_undo(&store, planned.backfills).await?;
+    plan.begin_undo(&*store, planned.backfills).await?;
     let seconds = arrive(&store, &plan, session).await?;
-    plan.forget(&store).await?;
+    plan.finish_undo(&*store).await?;
     tell("undone", &plan, seconds, session)
 }
 

@@ -21,8 +21,8 @@ pub struct LintArgs {}
 
 pub async fn run(_: LintArgs, session: &Session) -> Outcome {
     let store = cluster(session).await?;
-    let snapshot = Snapshot::read(&store).await?;
-    let preview = Preview::read(&store).await?;
+    let snapshot = Snapshot::read(&*store).await?;
+    let preview = Preview::read(&*store).await?;
     let rules = snapshot.crush.rules.len();
     let findings = blocking(move || lint(&snapshot, &preview)).await?;
     for finding in &findings {

@@ -51,7 +51,7 @@ pub async fn run(args: PlanArgs, session: &Session) -> Outcome {
         domain: args.domain,
         replicas: args.replicas,
     };
-    let plan = Plan::make(&store, &request).await?;
+    let plan = Plan::make(&*store, &request).await?;
     let kept = file.clone();
     let content = format!("{:#}\n", json!(plan));
     blocking(move || write_new(&kept, &content)).await?;

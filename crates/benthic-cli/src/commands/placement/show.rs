@@ -28,7 +28,7 @@ pub struct ShowArgs {
 
 pub async fn run(args: ShowArgs, session: &Session) -> Outcome {
     let store = cluster(session).await?;
-    let snapshot = Snapshot::read(&store).await?;
+    let snapshot = Snapshot::read(&*store).await?;
     let pools = match &args.pool {
         Some(name) => vec![snapshot.pool(name)?],
         None => snapshot.map.pools.iter().collect(),

@@ -1,0 +1,29 @@
+//! The state of a cluster, as its monitors and its manager report it in JSON: the one model that health, placement, sizing and local
+//! clusters share. Fields that a release may lack have a default.
+
+mod mon;
+mod osd_map;
+mod pgs;
+mod usage;
+
+pub use mon::{
+    Check, Clocks, Health, Manager, Message, Mon, MonMap, OsdCounts, Quorum, Skew, Status, Summary, Versions,
+};
+pub use osd_map::{Node, Osd, OsdMap, Pool, Tree};
+pub use pgs::{Pg, PgDump, PgMapDigest, PgSums, StateCount, has_duplicates};
+pub use usage::{
+    Df, DfStats, Io, LatencyStats, OsdDf, OsdLatency, OsdPerf, OsdUsage, PoolDf, PoolIo, PoolStats, Recovery,
+};
+
+use benthic_core::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
+
+/// Reads an answer of a monitor or a manager.
+///
+/// # Errors
+/// `Unsupported` for an answer of another form.
+pub(crate) fn parse<T: DeserializeOwned>(answer: &[u8]) -> Result<T> {
+    serde_json::from_slice(answer).map_err(|error| {
+        Error::new(ErrorKind::Unsupported, "the cluster's answer is not understood").with_source(error)
+    })
+}

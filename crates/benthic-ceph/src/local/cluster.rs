@@ -1,0 +1,280 @@
+//! A local cluster: its state, and starting and ending single daemons.
+
+use super::daemon::{self, Daemon};
+use super::layout::{self, Marker};
+use super::sites;
+use super::status::{self, DaemonStatus, Readiness, SiteStatus, Status};
+use super::tools::{self, QUESTION_LIMIT};
+use super::wan;
+use benthic_core::{Action, Error, ErrorKind, Result};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How many OSDs a local cluster may have: each takes about 1 GiB of memory.
+pub const OSDS_MAX: u32 = 32;
+/// How many OSDs a cluster gets if nobody says.
+pub const OSDS_DEFAULT: u32 = 3;
+
+const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
+/// How long a daemon that failed may still be writing to its log.
+const FINAL_LOG_LIMIT: Duration = Duration::from_secs(2);
+/// How much of a log is read to show its end.
+const TAIL_BYTES: u64 = 64 * 1024;
+const TAIL_LINES: usize = 5;
+const TAIL_COLUMNS: usize = 200;
+
+/// A callback that gets the name of what is waited for, several times a second. Its error ends the wait.
+pub type Watch<'a> = dyn FnMut(&str) -> Result<()> + 'a;
+
+/// A local cluster, running or not.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(super) dir: PathBuf,
+    pub(super) marker: Marker,
+}
+
+impl Cluster {
+    /// The cluster in a directory.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn open(dir: &Path) -> Result<Cluster> {
+        let none = || {
+            Error::new(
+                ErrorKind::NotFound,
+                "no cluster here; `benthic cluster up` makes one, --dir names another",
+            )
+            .with("dir", dir.display())
+        };
+        if !dir.is_dir() {
+            return Err(none());
+        }
+        let dir = layout::resolve(dir)?;
+        let marker = Marker::read(&dir)?.ok_or_else(none)?;
+        Ok(Cluster { dir, marker })
+    }
+
+    /// Stops the daemons: OSDs first, the monitor last, and takes down the sites' networks. Data stay. Returns whether one was running.
+    ///
+    /// # Errors
+    /// `Unavailable` if a daemon cannot be ended, `Busy` while another command changes the cluster.
+    pub fn down(&self, watch: &mut Watch<'_>) -> Result<bool> {
+        let _lock = layout::lock(&self.dir)?;
+        self.stop(Signal::TERM, watch)
+    }
+
+    /// Stops the daemons and removes the cluster with its data. Returns whether the directory is gone too: it
+    /// stays if there are files in it that are not the cluster's.
+    ///
+    /// # Errors
+    /// As [`down`](Cluster::down).
+    pub fn remove(self, watch: &mut Watch<'_>) -> Result<bool> {
+        let _lock = layout::lock(&self.dir)?;
+        self.stop(Signal::KILL, watch)?;
+        layout::clear(&self.dir, false)?;
+        Ok(fs::remove_dir(&self.dir).is_ok())
+    }
+
+    /// Ends a daemon as a crash would (SIGKILL).
+    ///
+    /// # Errors
+    /// `NotFound` if it does not run, `InvalidArgument` if the cluster has no such daemon.
+    pub fn kill(&self, daemon: Daemon, watch: &mut Watch<'_>) -> Result<()> {
+        self.check(daemon)?;
+        let _lock = layout::lock(&self.dir)?;
+        if !daemon.signal(&self.conf(), Signal::KILL)? {
+            return Err(Error::new(ErrorKind::NotFound, "the daemon does not run").with("daemon", daemon));
+        }
+        self.wait_killed(&[daemon], watch)
+    }
+
+    /// Starts a daemon and waits until the cluster takes it for running. Returns false if it was already.
+    ///
+    /// # Errors
+    /// `Unavailable` if it failed or took too long, `InvalidArgument` if the cluster has no such daemon.
+    pub fn start(&self, daemon: Daemon, watch: &mut Watch<'_>) -> Result<bool> {
+        self.check(daemon)?;
+        tools::require(self.marker.sites.is_some())?;
+        let _lock = layout::lock(&self.dir)?;
+        if daemon.pid(&self.conf())?.is_some() {
+            return Ok(false);
+        }
+        self.start_all(&[daemon], watch)?;
+        Ok(true)
+    }
+
+    /// How the cluster is. Answers within seconds, whatever state the daemons are in.
+    ///
+    /// # Errors
+    /// Only if this machine's processes cannot be listed.
+    pub fn status(&self) -> Result<Status> {
+        let running = daemon::running(&self.conf())?;
+        let sites = self.marker.sites.as_ref();
+        let daemon = |daemon| DaemonStatus::new(daemon, sites, &running);
+        let daemons: Vec<_> = self.daemons().into_iter().map(daemon).collect();
+        let stopped = |health: &str, check: String| Readiness {
+            status: health.to_owned(),
+            checks: vec![check],
+            missing: None,
+        };
+        let health = if running.iter().any(|(daemon, _)| *daemon == Daemon::Mon) {
+            self.readiness().unwrap_or_else(|error| stopped("UNKNOWN", error.to_string()))
+        } else {
+            stopped("DOWN", "the monitor does not run".to_owned())
+        };
+        let mut checks = health.checks;
+        if !self.marker.complete {
+            checks.push("it was never complete; `benthic cluster up` makes it anew".to_owned());
+        }
+        let answers = health.status.starts_with("HEALTH_");
+        let usage = answers.then(|| self.ask(&["df"]).and_then(|json| status::usage(&json)));
+        let (used_bytes, total_bytes, pools) = usage.and_then(Result::ok).unwrap_or_default();
+        Ok(Status {
+            dir: self.dir.clone(),
+            fsid: self.marker.fsid.clone(),
+            health: health.status,
+            checks,
+            sites: sites.map(SiteStatus::all).unwrap_or_default(),
+            rtt_ms: sites.map(|sites| sites.rtt_ms),
+            mbit_per_s: sites.map(|sites| sites.mbit_per_s).filter(|rate| *rate > 0),
+            daemons,
+            pools,
+            used_bytes,
+            total_bytes,
+        })
+    }
+
+    /// The last lines of a daemon's log; empty if it has none.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the cluster has no such daemon.
+    pub fn log_tail(&self, daemon: Daemon, lines: usize) -> Result<String> {
+        self.check(daemon)?;
+        let log = self.log(daemon, "log");
+        match tail(&log, lines) {
+            Ok(text) if text.is_empty() => tail(&self.log(daemon, "stderr"), lines),
+            text => text,
+        }
+        .map_err(|error| Error::io(Action::Read, "cannot read a log", error).with("file", log.display()))
+    }
+
+    /// The cluster's `ceph.conf`, for every client of Ceph.
+    pub fn conf(&self) -> PathBuf {
+        self.dir.join("ceph.conf")
+    }
+
+    /// Where its OSDs look for libraries of classes.
+    pub fn class_dir(&self) -> PathBuf {
+        layout::class_dir(&self.dir)
+    }
+
+    /// All its daemons, in the order of their start.
+    pub fn daemons(&self) -> Vec<Daemon> {
+        let links = self.marker.sites.is_some().then_some(Daemon::Wan);
+        links.into_iter().chain(self.marker.daemons()).collect()
+    }
+
+    pub(super) fn check(&self, daemon: Daemon) -> Result<()> {
+        if self.daemons().contains(&daemon) {
+            return Ok(());
+        }
+        if daemon == Daemon::Wan {
+            return Err(wan::no_sites());
+        }
+        let message = format!("the cluster has osd.0 to osd.{}", self.marker.osds - 1);
+        Err(Error::new(ErrorKind::InvalidArgument, message).with("daemon", daemon))
+    }
+
+    fn log(&self, daemon: Daemon, extension: &str) -> PathBuf {
+        self.dir.join("log").join(format!("{daemon}.{extension}"))
+    }
+
+    /// Asks the monitor, in JSON.
+    pub(super) fn ask(&self, words: &[&str]) -> Result<String> {
+        let mut command = tools::command("ceph", &self.conf());
+        command.args(["--connect-timeout", "10", "-f", "json"]).args(words);
+        self.run_beside(Daemon::Mon, &mut command, None, QUESTION_LIMIT)
+    }
+
+    /// Runs a program where a daemon is, so that no link delays it.
+    pub(super) fn run_beside(
+        &self,
+        daemon: Daemon,
+        command: &mut Command,
+        input: Option<&str>,
+        limit: Duration,
+    ) -> Result<String> {
+        sites::run_at(self.namespace_of(daemon).as_ref(), command, input, limit)
+    }
+
+    pub(super) fn readiness(&self) -> Result<Readiness> {
+        let cut_off_osds = self.daemons().into_iter().filter(|daemon| self.is_cut_off(*daemon)).count();
+        Readiness::parse(&self.ask(&["status"])?, cut_off_osds as u64)
+    }
+
+    /// Starts a daemon unless it runs. It detaches itself and is then in a session of its own.
+    pub(super) fn launch(&self, daemon: Daemon) -> Result<()> {
+        if daemon.pid(&self.conf())?.is_some() {
+            return Ok(());
+        }
+        if daemon == Daemon::Wan {
+            return self.launch_links();
+        }
+        let alone = self.marker.sites.is_none();
+        if daemon == Daemon::Mon && alone && !layout::port_is_free(self.marker.mon_port) {
+            return Err(Error::new(
+                ErrorKind::Busy,
+                "another program has the monitor's port; stop that first",
+            )
+            .with("port", self.marker.mon_port));
+        }
+        let mut command = tools::bare(daemon.program());
+        self.prepare(daemon, &mut command)?;
+        self.run_beside(daemon, &mut command, None, LAUNCH_LIMIT)
+            .map(drop)
+            .map_err(|error| self.explain(daemon, error))
+    }
+
+    pub(super) fn prepare(&self, daemon: Daemon, command: &mut Command) -> Result<()> {
+        let stderr = self.log(daemon, "stderr");
+        let file = File::create(&stderr).map_err(|error| {
+            Error::io(Action::Write, "cannot make a log", error).with("file", stderr.display())
+        })?;
+        command.args(daemon.args(&self.conf())).stdout(Stdio::null()).stderr(file).current_dir(&self.dir);
+        Ok(())
+    }
+
+    /// An error about a daemon, with what it wrote last.
+    pub(super) fn explain(&self, daemon: Daemon, error: Error) -> Error {
+        // A daemon that failed may still be writing why. To stderr it writes until it detaches, then to its log.
+        let _ = self.wait_gone(&[daemon], FINAL_LOG_LIMIT, &mut |_| Ok(()));
+        let last =
+            ["log", "stderr"].map(|file| tail(&self.log(daemon, file), TAIL_LINES).unwrap_or_default());
+        let last: Vec<String> = last
+            .iter()
+            .flat_map(|text| text.lines())
+            .map(|line| line.chars().take(TAIL_COLUMNS).collect())
+            .collect();
+        let message = format!("{}; {daemon} wrote last:\n{}\n", error.message(), last.join("\n"));
+        let explained = Error::new(error.kind(), message).with_op(error.op()).with("daemon", daemon);
+        error.context().fold(explained, |explained, (key, value)| explained.with(key, value))
+    }
+}
+
+fn tail(path: &Path, lines: usize) -> std::io::Result<String> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
+        file => file?,
+    };
+    let len_bytes = file.metadata()?.len();
+    file.seek(SeekFrom::Start(len_bytes.saturating_sub(TAIL_BYTES)))?;
+    let mut end = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut end)?;
+    let end = String::from_utf8_lossy(&end);
+    let all: Vec<&str> = end.lines().collect();
+    Ok(all[all.len().saturating_sub(lines)..].iter().map(|line| format!("{line}\n")).collect())
+}

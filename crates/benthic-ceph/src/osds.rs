@@ -1,0 +1,97 @@
+//! The OSDs of a cluster, and what each of them says about a library of classes. An OSD is asked through an object whose placement
+//! group it leads, so each OSD needs the name of such an object.
+
+use crate::cluster_client::ClusterClient;
+use crate::cluster_state::{Osd, OsdMap};
+use benthic_core::{Error, ErrorKind, LibraryInfo, Result, Stopwatch};
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Time limit of the search for object names.
+const SEARCH_LIMIT: Duration = Duration::from_secs(10);
+
+/// An OSD of the cluster, and the object through which it is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OsdTarget {
+    /// N of `osd.N`.
+    pub id: i64,
+    /// Whether the monitors take it for running.
+    pub up: bool,
+    /// A pool, and the name of an object that this OSD would lead; `None` if it is down, or none was found: it leads no placement
+    /// group of a replicated pool.
+    pub object: Option<(String, String)>,
+}
+
+#[derive(Deserialize)]
+struct ObjectMapping {
+    acting_primary: i64,
+}
+
+/// All OSDs, by number. Takes about one command to the monitors for each, and 10 s at most beside a monitor's answer.
+///
+/// # Errors
+/// `Unavailable` if no monitor answers in time, `PermissionDenied` if the client may not ask them.
+pub async fn osds(client: &dyn ClusterClient) -> Result<Vec<OsdTarget>> {
+    find_objects(client).await.map_err(|error| error.with_op("list OSDs"))
+}
+
+async fn find_objects(client: &dyn ClusterClient) -> Result<Vec<OsdTarget>> {
+    let stopwatch = Stopwatch::start(client.clock());
+    let map: OsdMap = client.monitor_state(json!({ "prefix": "osd dump" })).await?;
+    let target = |osd: &Osd| OsdTarget { id: osd.id.into(), up: osd.is_up(), object: None };
+    let mut osds: BTreeMap<i64, OsdTarget> =
+        map.osds.iter().map(|osd| (osd.id.into(), target(osd))).collect();
+    // Erasure-coded pools run no methods that read.
+    let pools: Vec<&str> =
+        map.pools.iter().filter(|pool| pool.is_replicated()).map(|pool| pool.name.as_str()).collect();
+    let mut unplaced = osds.values().filter(|osd| osd.up).count();
+    // Names spread over the placement groups by chance: with so many, an OSD that leads any is hardly missed.
+    let names_max = 64 + 16 * osds.len();
+    for index in 0..if pools.is_empty() { 0 } else { names_max } {
+        if unplaced == 0 || stopwatch.elapsed() > SEARCH_LIMIT {
+            break;
+        }
+        let (pool, name) = (pools[index % pools.len()], format!("benthic.describe.{index}"));
+        let Some(primary) = primary(client, pool, &name).await? else { continue };
+        if let Some(osd) = osds.get_mut(&primary).filter(|osd| osd.up && osd.object.is_none()) {
+            osd.object = Some((pool.to_owned(), name));
+            unplaced -= 1;
+        }
+    }
+    Ok(osds.into_values().collect())
+}
+
+/// What a library says about itself in one OSD; `None` if the OSD does not have it.
+///
+/// # Errors
+/// `PermissionDenied` if the client may not call methods, or the OSD may not load the library;
+/// `Unavailable` if the OSD has no [`object`](OsdTarget::object), does not answer in time, or another one answered for it.
+pub async fn library_on(
+    client: &dyn ClusterClient,
+    osd: &OsdTarget,
+    library: &str,
+) -> Result<Option<LibraryInfo>> {
+    let unavailable = |message: &str| {
+        Error::new(ErrorKind::Unavailable, message).with("osd", osd.id).with("library", library)
+    };
+    let (pool, name) = match &osd.object {
+        Some((pool, name)) => (pool, name),
+        None if osd.up => return Err(unavailable("it leads no placement group of a replicated pool")),
+        None => return Err(unavailable("it is down")),
+    };
+    let described = client.library_at(pool, name, library).await?;
+    // If it went down meanwhile, the next OSD answered.
+    if primary(client, pool, name).await? != Some(osd.id) {
+        return Err(unavailable("it went down, or lost its placement groups"));
+    }
+    Ok(described)
+}
+
+/// The OSD that leads the placement group of an object; `None` if none does now.
+async fn primary(client: &dyn ClusterClient, pool: &str, name: &str) -> Result<Option<i64>> {
+    let question = json!({ "prefix": "osd map", "pool": pool, "object": name });
+    let mapped: ObjectMapping = client.monitor_state(question).await?;
+    Ok((mapped.acting_primary >= 0).then_some(mapped.acting_primary))
+}
