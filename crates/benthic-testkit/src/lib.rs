@@ -4,8 +4,10 @@
 //! - [`linear`]: operations of many threads, and the search for an order that explains their answers.
 //! - [`model`]: random compound operations against an oracle in memory.
 //! - [`power`]: what power cuts leave and what failing disks do, from a record of all that a process did to its files.
+//! - [`program`]: a program in a directory of its own, run as its users run it.
 
 pub mod conformance;
 pub mod linear;
 pub mod model;
 pub mod power;
+pub mod program;
