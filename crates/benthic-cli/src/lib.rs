@@ -12,6 +12,7 @@ pub mod html;
 pub mod interrupt;
 mod jobs;
 pub mod local;
+pub mod measure;
 pub mod noise;
 pub mod output;
 mod places;
