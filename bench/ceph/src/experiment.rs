@@ -1,13 +1,10 @@
 //! The published experiment: on one object, many times stat, read of all, MD5, and set of an attribute: by our class in
 //! storage, by the C++ class in storage, and by a client that waits for each step.
 
-use crate::Outcome;
-use crate::cluster::new_pool;
-use bench_report::stats::{median, noise, seconds};
+use bench_harness::{Outcome, median, noise, pool, seconds, start};
 use benthic_classes::digest::{Algorithm, Hasher, wire::StoreInput};
 use benthic_core::{ClassCall, ObjectId, Pool, Store, WriteOp};
-use serde_json::{Value, json};
-use std::time::Instant;
+use serde::Serialize;
 
 /// Object sizes, and how often all is done on each: 1,000 times as published, or what one call can hash well before a
 /// method's deadline.
@@ -15,43 +12,22 @@ const SIZES: [(usize, u32); 4] = [(4 << 10, 1000), (64 << 10, 1000), (1 << 20, 1
 const PLAIN_XATTR: &str = "plain.md5";
 
 /// Medians for one size.
+#[derive(Serialize)]
 pub struct Row {
     pub size_bytes: usize,
     pub repeat: u32,
     /// One call of our class.
     pub class_s: f64,
     /// One call of the C++ class, where it was measured.
-    pub plain_s: Option<f64>,
+    pub cpp_class_s: Option<f64>,
     pub client_s: f64,
-}
-
-impl Row {
-    /// How many times faster than the client.
-    pub fn gain(&self) -> f64 {
-        self.client_s / self.class_s
-    }
-
-    /// Our speed by that of the C++ class.
-    pub fn by_plain(&self) -> Option<f64> {
-        self.plain_s.map(|plain_s| plain_s / self.class_s)
-    }
-
-    pub fn to_json(&self) -> Value {
-        json!({
-            "size_bytes": self.size_bytes,
-            "repeat": self.repeat,
-            "class_s": self.class_s,
-            "cpp_class_s": self.plain_s,
-            "client_s": self.client_s,
-            "client_by_class": self.gain(),
-            "cpp_by_class": self.by_plain(),
-        })
-    }
+    pub client_by_class: f64,
+    pub cpp_by_class: Option<f64>,
 }
 
 /// Runs it, without the C++ class if that is not installed.
 pub async fn run(store: &dyn Store, rounds: usize, quick: bool, plain: bool) -> Outcome<Vec<Row>> {
-    let pool = new_pool(store, "experiment").await?;
+    let pool = pool(store, "experiment").await?;
     let mut rows = Vec::new();
     for (size_bytes, repeat) in SIZES {
         let repeat = if quick { repeat / 100 } else { repeat };
@@ -78,12 +54,16 @@ pub async fn run(store: &dyn Store, rounds: usize, quick: bool, plain: bool) -> 
         if plain {
             check(&*pool, &object, PLAIN_XATTR, &expected).await?;
         }
+        let (class_s, client_s) = (median(class_s), median(client_s));
+        let cpp_class_s = plain.then(|| median(plain_s));
         rows.push(Row {
             size_bytes,
             repeat,
-            class_s: median(class_s),
-            plain_s: plain.then(|| median(plain_s)),
-            client_s: median(client_s),
+            class_s,
+            cpp_class_s,
+            client_s,
+            client_by_class: client_s / class_s,
+            cpp_by_class: cpp_class_s.map(|cpp_class_s| cpp_class_s / class_s),
         });
     }
     Ok(rows)
@@ -91,19 +71,19 @@ pub async fn run(store: &dyn Store, rounds: usize, quick: bool, plain: bool) -> 
 
 async fn call(pool: &dyn Pool, object: &ObjectId, class: &str, input: String) -> Outcome<f64> {
     let call = ClassCall { class: class.to_owned(), method: "md5".to_owned(), input: input.into() };
-    let started_at = Instant::now();
+    let stopwatch = start();
     pool.exec(object, call).await?;
-    Ok(seconds(started_at))
+    Ok(seconds(stopwatch))
 }
 
 async fn client(pool: &dyn Pool, object: &ObjectId, repeat: u32) -> Outcome<f64> {
-    let started_at = Instant::now();
+    let stopwatch = start();
     for _ in 0..repeat {
         let (stat, _) = pool.stat(object).await?;
         let digest = md5(&pool.read_range(object, 0, stat.size_bytes).await?);
         pool.write(object, WriteOp::new().set_xattr(Algorithm::Md5.xattr(), digest)).await?;
     }
-    Ok(seconds(started_at))
+    Ok(seconds(stopwatch))
 }
 
 /// A fast wrong digest is no result.

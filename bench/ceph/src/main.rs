@@ -4,22 +4,19 @@
 //! What is compared runs in turns in one run of this program, and the tables have medians. The clusters are its own, on
 //! this machine, and are removed at the end.
 
-mod cluster;
 mod experiment;
 mod pool_digest;
 mod rados_bench;
 mod report;
 mod small_calls;
 
-use bench_report::cluster::Cluster;
-use bench_report::{machine, tables};
+use bench_harness::cluster::Cluster;
+use bench_harness::process::run as run_program;
+use bench_harness::{Outcome, exit, machine, tables};
 use clap::Parser;
-use cluster::{connect, install};
 use report::Report;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-pub use bench_report::Outcome;
 
 /// Round trip between client and OSDs of the far cluster.
 const FAR_RTT_MS: &str = "10";
@@ -48,37 +45,38 @@ struct Args {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(Args::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(Args::parse()).await)
 }
 
-async fn run(args: Args) -> Outcome {
-    std::fs::create_dir_all(&args.out)?;
-    let mut report =
-        Report::new(machine::describe(&std::env::temp_dir(), "Ceph", "ceph-osd")?, args.rounds, args.quick);
-    {
-        let near = Cluster::up(&args.benthic, "near", &["--osds", "3"])?;
-        install(&near, &args.plain_class)?;
-        let store = connect(&near).await?;
-        report.near = experiment::run(&*store, args.rounds, args.quick, true).await?;
-        report.pool_digest = pool_digest::run(&*store, args.rounds, args.quick).await?;
-        report.small_calls = small_calls::run(&*store, args.quick).await?;
-        drop(store);
-        report.rados_bench = rados_bench::run(&near, args.rounds, args.quick)?;
+async fn run(Args { benthic, plain_class, out, rounds, quick, no_far }: Args) -> Outcome {
+    std::fs::create_dir_all(&out)?;
+    let mut conditions = machine::describe(&std::env::temp_dir(), "Ceph", "ceph-osd")?;
+    conditions.push(("cluster", "1 monitor, 3 OSDs on this machine, pools of 3 replicas".to_owned()));
+    conditions.push(("rounds", format!("{rounds}, medians")));
+    if quick {
+        conditions.push(("quick", "a hundredth of the work: these numbers are no result".to_owned()));
     }
-    if !args.no_far {
+    let near = Cluster::up(&benthic, "near", &["--osds", "3"])?;
+    // The OSDs look for a class when it is first called.
+    run_program(near.benthic(["class", "install"]).arg(&plain_class).arg("--cluster").arg(near.dir()))?;
+    let store = near.connect().await?;
+    let experiment = experiment::run(&*store, rounds, quick, true).await?;
+    let pool_digest = pool_digest::run(&*store, rounds, quick).await?;
+    let small_calls = small_calls::run(&*store, quick).await?;
+    drop(store);
+    let bench = rados_bench::run(&near, rounds, quick)?;
+    drop(near);
+    let (far_round_trip_ms, far_experiment) = (None, Vec::new());
+    let mut report =
+        Report { conditions, experiment, pool_digest, small_calls, bench, far_round_trip_ms, far_experiment };
+    if !no_far {
         let sites = ["--osds", "3", "--sites", "far", "--rtt-ms", FAR_RTT_MS];
-        let far = Cluster::up(&args.benthic, "far", &sites)?;
-        let store = connect(&far).await?;
+        let far = Cluster::up(&benthic, "far", &sites)?;
+        let store = far.connect().await?;
         report.far_round_trip_ms = Some(small_calls::round_trip_ms(&*store).await?);
-        report.far = experiment::run(&*store, args.rounds.min(3), args.quick, false).await?;
+        report.far_experiment = experiment::run(&*store, rounds.min(3), quick, false).await?;
     }
     let markdown = report.markdown();
     println!("{markdown}");
-    tables::write(&args.out, &markdown, &report.to_json(), &report.html())
+    tables::write(&out, &markdown, &serde_json::to_value(&report)?, &report.html())
 }

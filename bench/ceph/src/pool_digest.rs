@@ -2,28 +2,27 @@
 //! reads everything and hashes with the same code on all cores. The client keeps no digest; in storage both are measured,
 //! kept as an attribute and not.
 
-use crate::Outcome;
-use crate::cluster::new_pool;
-use bench_report::stats::{median, noise, seconds};
+use bench_harness::{Outcome, median, noise, pool, seconds, start};
 use benthic_classes::digest::{Algorithm, client};
 use benthic_core::{ObjectId, Pool, Store};
 use futures::future;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::sync::Arc;
-use std::time::Instant;
 
 const OBJECTS: usize = 512;
 const OBJECT_BYTES: usize = 1 << 20;
 const IN_FLIGHT: [usize; 4] = [1, 4, 16, 64];
 
-/// What was measured.
+#[derive(Serialize)]
 pub struct PoolDigest {
     pub objects: usize,
+    pub object_bytes: usize,
     pub rows: Vec<Row>,
 }
 
 /// Medians for one number of operations in flight.
+#[derive(Serialize)]
 pub struct Row {
     pub in_flight: usize,
     /// `digest.md5`, and the attribute read back.
@@ -41,29 +40,15 @@ enum Way {
 }
 
 impl PoolDigest {
-    pub const OBJECT_BYTES: usize = OBJECT_BYTES;
-
     /// MiB per second.
     pub fn mib_per_s(&self, seconds: f64) -> f64 {
         (self.objects * (OBJECT_BYTES >> 20)) as f64 / seconds
-    }
-
-    pub fn to_json(&self) -> Value {
-        let rows = self.rows.iter().map(|row| {
-            json!({
-                "in_flight": row.in_flight,
-                "kept_s": row.kept_s,
-                "computed_s": row.computed_s,
-                "client_s": row.client_s,
-            })
-        });
-        json!({ "objects": self.objects, "object_bytes": OBJECT_BYTES, "rows": rows.collect::<Vec<_>>() })
     }
 }
 
 /// Runs it.
 pub async fn run(store: &dyn Store, rounds: usize, quick: bool) -> Outcome<PoolDigest> {
-    let pool = new_pool(store, "pool-digest").await?;
+    let pool = pool(store, "pool-digest").await?;
     let count = if quick { OBJECTS / 16 } else { OBJECTS };
     eprintln!("whole-pool digest: {count} objects of {OBJECT_BYTES} bytes, {rounds} rounds");
     let objects: Vec<ObjectId> =
@@ -89,11 +74,11 @@ pub async fn run(store: &dyn Store, rounds: usize, quick: bool) -> Outcome<PoolD
             client_s: median(client_s),
         });
     }
-    Ok(PoolDigest { objects: count, rows })
+    Ok(PoolDigest { objects: count, object_bytes: OBJECT_BYTES, rows })
 }
 
 async fn digest_all(pool: &Arc<dyn Pool>, objects: &[ObjectId], in_flight: usize, way: Way) -> Outcome<f64> {
-    let started_at = Instant::now();
+    let stopwatch = start();
     let digests: Vec<String> = stream::iter(objects.iter().cloned())
         .map(|object| {
             let pool = Arc::clone(pool);
@@ -110,7 +95,7 @@ async fn digest_all(pool: &Arc<dyn Pool>, objects: &[ObjectId], in_flight: usize
         .map(|digest| Ok::<_, Box<dyn std::error::Error>>(digest??))
         .try_collect()
         .await?;
-    let seconds = seconds(started_at);
+    let seconds = seconds(stopwatch);
     // All objects have the same bytes.
     if digests.iter().any(|digest| *digest != digests[0]) {
         return Err("digests differ".into());

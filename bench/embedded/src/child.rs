@@ -1,19 +1,17 @@
 //! Processes of this same program: to own a store, to be killed, and to have a memory of their own to measure.
 
-use crate::store::{MANY_IN_FLIGHT, Random, open, run as run_ops};
-use bench_report::Outcome;
-use bench_report::stats::seconds;
-use benthic_core::{ErrorKind, ListRequest, ObjectId, Pool, Store, WriteOp};
+use crate::store::{MANY_IN_FLIGHT, open, pool, run as run_ops};
+use bench_harness::process::{Child, memory_mib};
+use bench_harness::{Noise, Outcome, seconds, start};
+use benthic_core::{ListRequest, ObjectId, Store, WriteOp};
 use bytes::Bytes;
 use futures::executor::block_on;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{ChildStdout, Command, Stdio};
-use std::sync::Arc;
-use std::time::Instant;
+use std::process::Command;
 
 /// The first argument of such a process.
 pub const MARK: &str = "--child";
@@ -24,53 +22,15 @@ const TELL_EVERY: usize = 1_000_000;
 /// Data of a tiny object.
 pub const TINY_BYTES: usize = 100;
 
-/// A child that runs. Dropping it kills it.
-pub struct Child {
-    process: std::process::Child,
-    lines: BufReader<ChildStdout>,
+/// Starts one with its work, the store's directory, and numbers.
+pub fn start_child(work: &str, dir: &Path, numbers: &[u64]) -> Outcome<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    Child::start(command.args([MARK, work]).arg(dir).args(numbers.iter().map(u64::to_string)))
 }
 
-impl Child {
-    /// Starts one: what it is to do, the store's directory, and numbers.
-    pub fn start(what: &str, dir: &Path, numbers: &[u64]) -> Outcome<Child> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args([MARK, what]).arg(dir).args(numbers.iter().map(u64::to_string));
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let lines = BufReader::new(process.stdout.take().ok_or("a child has no output")?);
-        Ok(Child { process, lines })
-    }
-
-    /// What it says next.
-    pub fn next(&mut self) -> Outcome<Value> {
-        let mut line = String::new();
-        self.lines.read_line(&mut line)?;
-        if line.is_empty() {
-            return Err(format!("a child ended early: {}", self.process.wait()?).into());
-        }
-        Ok(serde_json::from_str(&line)?)
-    }
-
-    /// Lets it end, and waits for that.
-    pub fn finish(mut self) -> Outcome {
-        drop(self.process.stdin.take());
-        let status = self.process.wait()?;
-        if status.success() { Ok(()) } else { Err(format!("a child failed: {status}").into()) }
-    }
-
-    /// Kills it, as `kill -9` does.
-    pub fn kill(mut self) -> Outcome {
-        self.process.kill()?;
-        self.process.wait()?;
-        Ok(())
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        // It may have ended, and been waited for.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// The next line that it prints.
+pub fn next(child: &mut Child) -> Outcome<Value> {
+    Ok(serde_json::from_str(&child.next_line()?)?)
 }
 
 /// A number of a line.
@@ -80,7 +40,7 @@ pub fn number(line: &Value, name: &str) -> Outcome<f64> {
 
 /// The name of a tiny object. Names are not in the order in which objects are made.
 pub fn tiny(index: u64) -> benthic_core::Result<ObjectId> {
-    ObjectId::new(format!("{:016x}", Random::new(index).next()))
+    ObjectId::new(format!("{:016x}", Noise::new(index).next_u64()))
 }
 
 /// What a child does.
@@ -109,20 +69,10 @@ fn say(line: &Value) -> Outcome {
     Ok(out.flush()?)
 }
 
-fn pool(store: &dyn Store) -> Outcome<Arc<dyn Pool>> {
-    Ok(block_on(async {
-        match store.create_pool(POOL).await {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        store.open_pool(POOL).await
-    })?)
-}
-
 /// Owns the store until nobody wants it any more.
 fn own(dir: &Path) -> Outcome {
     let store = open(dir)?;
-    pool(&*store)?;
+    pool(&*store, POOL)?;
     say(&json!({ "owns": true }))?;
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(store.close()?)
@@ -131,7 +81,7 @@ fn own(dir: &Path) -> Outcome {
 /// Makes the objects with these numbers.
 fn fill(dir: &Path, from: u64, to: u64) -> Outcome {
     let store = open(dir)?;
-    let pool = pool(&*store)?;
+    let pool = pool(&*store, POOL)?;
     let data = Bytes::from(vec![b'x'; TINY_BYTES]);
     let mut seconds = 0.0;
     for first in (from..to).step_by(TELL_EVERY) {
@@ -144,7 +94,7 @@ fn fill(dir: &Path, from: u64, to: u64) -> Outcome {
         seconds += step_s;
     }
     seconds += crate::store::flush(&*store)?;
-    say(&json!({ "seconds": seconds, "memory_bytes_max": memory_bytes("VmHWM:")? }))?;
+    say(&json!({ "seconds": seconds, "memory_mib_max": memory_mib(std::process::id(), "VmHWM:")? }))?;
     drop(pool);
     Ok(store.close()?)
 }
@@ -152,11 +102,11 @@ fn fill(dir: &Path, from: u64, to: u64) -> Outcome {
 /// Overwrites objects at random until it is killed; tells when it has done so many.
 fn churn(dir: &Path, objects: u64, tell_after: u64) -> Outcome {
     let store = open(dir)?;
-    let pool = pool(&*store)?;
+    let pool = pool(&*store, POOL)?;
     let data = Bytes::from(vec![b'y'; TINY_BYTES]);
     let write = |index| {
         let (pool, op) = (&pool, WriteOp::new().write_full(data.clone()).buffered());
-        async move { pool.write(&tiny(Random::new(index).below(objects))?, op).await.map(|_| ()) }
+        async move { pool.write(&tiny(Noise::new(index).below(objects))?, op).await.map(|_| ()) }
     };
     run_ops(tell_after, MANY_IN_FLIGHT, write)?;
     say(&json!({ "done": tell_after }))?;
@@ -168,18 +118,18 @@ fn churn(dir: &Path, objects: u64, tell_after: u64) -> Outcome {
 /// everything if asked to.
 fn open_again(dir: &Path, list: bool) -> Outcome {
     let object = tiny(0)?;
-    let started_at = Instant::now();
+    let stopwatch = start();
     let store = open(dir)?;
     let pool = block_on(store.open_pool(POOL));
     // The empty store has no pool.
     if let Ok(pool) = &pool {
         block_on(pool.stat(&object))?;
     }
-    let opened_s = seconds(started_at);
-    say(&json!({ "seconds": opened_s, "memory_bytes": memory_bytes("VmRSS:")? }))?;
+    let opened_s = seconds(stopwatch);
+    say(&json!({ "seconds": opened_s, "memory_mib": memory_mib(std::process::id(), "VmRSS:")? }))?;
     if list {
         let pool = pool?;
-        let started_at = Instant::now();
+        let stopwatch = start();
         let (mut count, mut request) = (0, ListRequest::default());
         loop {
             let page = block_on(pool.list(request))?;
@@ -189,15 +139,8 @@ fn open_again(dir: &Path, list: bool) -> Outcome {
             }
             request = ListRequest { after: page.next, ..ListRequest::default() };
         }
-        let listed_s = seconds(started_at);
+        let listed_s = seconds(stopwatch);
         say(&json!({ "seconds": listed_s, "objects": count }))?;
     }
     Ok(store.close()?)
-}
-
-/// Memory of this process that is resident (`VmRSS:`), or was at most (`VmHWM:`).
-fn memory_bytes(which: &str) -> Outcome<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let kib = status.lines().find_map(|line| line.strip_prefix(which)).ok_or("the system tells no memory")?;
-    Ok(kib.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
 }

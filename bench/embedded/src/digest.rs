@@ -1,10 +1,10 @@
 //! The MD5 of every object of a pool, computed beside them, against md5sum of the same files.
 
 use crate::rounds::{Side, in_turns};
-use crate::{Setting, store};
-use bench_report::Outcome;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::{noise, seconds};
+use crate::{MIB, Setting, store};
+use bench_harness::process::output;
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Outcome, noise, seconds, start};
 use benthic_classes::digest::{Algorithm, client};
 use benthic_core::{ObjectId, Pool};
 use bytes::Bytes;
@@ -12,7 +12,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
 const OBJECT_BYTES: usize = 1 << 20;
 const OBJECTS: u64 = 1_024;
@@ -29,7 +28,7 @@ type Digests = BTreeMap<String, String>;
 
 pub fn run(setting: &Setting) -> Outcome<Section> {
     let store = store::open(&setting.dir.join("store"))?;
-    let pool = store::new_pool(&*store, "digest")?;
+    let pool = store::pool(&*store, "digest")?;
     let count = setting.count(OBJECTS);
     let objects = store::objects("object", count)?;
     let data = Bytes::from(noise(OBJECT_BYTES + 8 * OBJECTS as usize));
@@ -50,11 +49,11 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
     let cores = setting.cores;
     let (pool, objects, files) = (&*pool, &objects[..], &files);
     let whole = &|run: &dyn Fn() -> Outcome<Digests>| -> Outcome<f64> {
-        let started_at = Instant::now();
+        let stopwatch = start();
         let digests = run()?;
-        let seconds = seconds(started_at);
+        let seconds = seconds(stopwatch);
         // A fast wrong digest is no result.
-        if digests == expected { Ok(count as f64 / seconds) } else { Err("digests differ".into()) }
+        if digests == expected { Ok(seconds) } else { Err("digests differ".into()) }
     };
     let mut sides: Vec<Side<'_>> = Vec::new();
     for at_once in [cores, MORE_AT_ONCE] {
@@ -62,7 +61,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
         sides.push(Box::new(move |_| whole(&|| md5sum(files, at_once))));
         sides.push(Box::new(move |_| whole(&|| ours(pool, objects, at_once, true))));
     }
-    let measured = in_turns(setting, "digest", sides)?;
+    let measured = in_turns(setting, "digest", (count, OBJECT_BYTES as f64 / MIB), sides)?;
     store.close()?;
     let rows = [cores, MORE_AT_ONCE].into_iter().zip(measured.chunks(3)).flat_map(|(at_once, measured)| {
         let row = |what: &str, ours: &[f64], aim| {
@@ -99,14 +98,9 @@ fn ours(pool: &dyn Pool, objects: &[ObjectId], in_flight: usize, kept: bool) -> 
 }
 
 fn md5sum(files: &Path, processes: usize) -> Outcome<Digests> {
-    let output = Command::new("xargs")
-        .args(["-a", LIST, "-P", &processes.to_string(), "-n", &FILES_EACH.to_string(), "md5sum"])
-        .current_dir(files)
-        .output()?;
-    if !output.status.success() {
-        return Err(format!("md5sum failed: {}", output.status).into());
-    }
-    let lines = String::from_utf8(output.stdout)?;
+    let mut command = Command::new("xargs");
+    command.args(["-a", LIST, "-P", &processes.to_string(), "-n", &FILES_EACH.to_string(), "md5sum"]);
+    let lines = String::from_utf8(output(command.current_dir(files))?)?;
     let pairs = lines.lines().filter_map(|line| line.split_once("  "));
     Ok(pairs.map(|(digest, name)| (name.to_owned(), digest.to_owned())).collect())
 }

@@ -1,16 +1,16 @@
 //! What the file system knows: bytes on the disk, flushes of the disk; and leaving it quiet.
 
-use bench_report::Outcome;
-use bench_report::sections::{Aim, Row};
+use bench_harness::report::{Aim, Row};
+use bench_harness::{Outcome, pause};
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A process that uses no processor for so long has nothing to do: longer than a store's cleaner waits.
-const IDLE_MS: u64 = 150;
+const IDLE: Duration = Duration::from_millis(150);
 /// How often that is waited for.
 const BUSY_MAX: usize = 100;
 
@@ -34,7 +34,7 @@ pub fn disk_bytes(path: &Path) -> Outcome<u64> {
 pub fn settle(dir: &Path) -> Outcome {
     for _ in 0..BUSY_MAX {
         let before = cpu_ticks()?;
-        pause_ms(IDLE_MS);
+        pause(IDLE);
         if cpu_ticks()? <= before + 1 {
             break;
         }
@@ -49,14 +49,6 @@ fn cpu_ticks() -> Outcome<u64> {
     let (_, fields) = stat.rsplit_once(')').ok_or("the system tells no processor time")?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
     Ok(ticks.sum::<Result<u64, _>>()?)
-}
-
-/// Does nothing for a while.
-pub fn pause_ms(ms: u64) {
-    let ends_at = Instant::now() + Duration::from_millis(ms);
-    while let Some(left) = ends_at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-        std::thread::park_timeout(left);
-    }
 }
 
 /// Counts how often the disk below a directory is told to flush its cache, by whomever.

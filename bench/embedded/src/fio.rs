@@ -1,6 +1,7 @@
 //! fio as a reference: one process, plain system calls.
 
-use bench_report::Outcome;
+use bench_harness::Outcome;
+use bench_harness::process::output;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -12,16 +13,11 @@ pub const COMMON: &str = "--ioengine=psync --fallocate=none --end_fsync=1";
 pub fn seconds(file: &Path, options: &str) -> Outcome<f64> {
     let mut command = Command::new("fio");
     command.args(["--name=bench", "--output-format=json"]).args(COMMON.split(' ')).args(options.split(' '));
-    let output = command.arg(format!("--filename={}", file.display())).output().map_err(|error| {
-        format!("fio cannot be started ({error}); `make bench` installs it, or your packages do")
-    })?;
-    if !output.status.success() {
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("{command:?} failed: {}\n{stderr}", output.status).into());
-    }
+    let printed = output(command.arg(format!("--filename={}", file.display())))
+        .map_err(|error| format!("{error}\n`make bench` installs fio, or your packages do"))?;
     // Notes may stand before the JSON.
-    let start = output.stdout.iter().position(|byte| *byte == b'{').ok_or("fio printed no JSON")?;
-    let found: Value = serde_json::from_slice(&output.stdout[start..])?;
+    let start = printed.iter().position(|byte| *byte == b'{').ok_or("fio printed no JSON")?;
+    let found: Value = serde_json::from_slice(&printed[start..])?;
     let job = &found["jobs"][0];
     if job["error"] != 0 {
         return Err(format!("fio failed: {}", job["error"]).into());

@@ -18,11 +18,14 @@ mod space;
 mod store;
 mod writes;
 
-use bench_report::sections::{Report, Section};
-use bench_report::{Outcome, machine, tables};
+use bench_harness::report::{Report, Section};
+use bench_harness::{Outcome, exit, is_wanted, machine};
 use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Bytes.
+pub const MIB: f64 = 1_048_576.0;
 
 type Run = fn(&Setting) -> Outcome<Section>;
 
@@ -82,17 +85,10 @@ impl Setting {
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
-    let outcome = match args.next() {
+    exit(match args.next() {
         Some(first) if first == child::MARK => child::run(args),
         _ => run(Args::parse()),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 fn run(args: Args) -> Outcome {
@@ -108,7 +104,7 @@ fn run(args: Args) -> Outcome {
     let work = std::fs::canonicalize(&args.dir)?.join("work");
     let cores = std::thread::available_parallelism()?.get();
     for (name, what, section) in SECTIONS {
-        if !args.sections.is_empty() && !args.sections.iter().any(|wanted| wanted == name) {
+        if !is_wanted(&args.sections, name) {
             continue;
         }
         eprintln!("==> {name}: {what}");
@@ -118,11 +114,9 @@ fn run(args: Args) -> Outcome {
         std::fs::create_dir_all(&setting.dir)?;
         let section = section(&setting);
         remove(&work)?;
-        let section = section.map_err(|error| format!("{name}: {error}"))?;
-        println!("{}", section.table().markdown());
-        report.sections.push((name, section));
+        report.add(name, section.map_err(|error| format!("{name}: {error}"))?);
     }
-    tables::write(&args.dir, &report.markdown(), &report.to_json(), &report.html())
+    report.write(&args.dir)
 }
 
 fn remove(dir: &Path) -> Outcome {

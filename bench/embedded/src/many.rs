@@ -1,15 +1,13 @@
 //! Very many tiny objects: how fast they are made and listed, what each takes on the disk, memory, and how fast a store with
 //! them opens, after it was closed and after its owner was killed.
 
-use crate::child::{Child, POOL, TINY_BYTES, number};
+use crate::child::{POOL, TINY_BYTES, next, number, start_child};
 use crate::files::{disk_bytes, settle};
-use crate::{Setting, store};
-use bench_report::Outcome;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::median;
+use crate::{MIB, Setting, store};
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Outcome, median};
 use std::path::Path;
 
-const MIB: f64 = 1_048_576.0;
 /// Writes before the owner is killed, times the round: the log that is left has another length each time.
 const CHURN_EACH: u64 = 70_000;
 const OPEN_S_MAX: Aim = Aim::AtMost(0.5);
@@ -44,11 +42,11 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
     for (name, count) in steps {
         let count = setting.count(count);
         eprintln!("    {name} objects: making");
-        let mut child = Child::start("fill", &dir, &[made, count])?;
-        let line = child.next()?;
+        let mut child = start_child("fill", &dir, &[made, count])?;
+        let line = next(&mut child)?;
         child.finish()?;
         let per_s = (count - made) as f64 / number(&line, "seconds")?;
-        let memory_mib = number(&line, "memory_bytes_max")? / MIB;
+        let memory_mib = number(&line, "memory_mib_max")?;
         made = count;
         settle(&setting.dir)?;
         let each_bytes = disk_bytes(&dir)? as f64 / count as f64;
@@ -72,9 +70,9 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
         for round in 0..setting.rounds {
             eprintln!("    {name} objects: opening, killed before, {}", round + 1);
             let writes = setting.count(CHURN_EACH * (round as u64 + 1));
-            let mut child = Child::start("churn", &dir, &[count, writes])?;
-            child.next()?;
-            child.kill()?;
+            let mut child = start_child("churn", &dir, &[count, writes])?;
+            next(&mut child)?;
+            drop(child);
             killed.log_mib.push(log_mib(&dir)?);
             killed.add(&dir, false)?;
         }
@@ -106,12 +104,12 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
 
 impl Opens {
     fn add(&mut self, dir: &Path, list: bool) -> Outcome {
-        let mut child = Child::start("open", dir, &[list.into()])?;
-        let line = child.next()?;
+        let mut child = start_child("open", dir, &[list.into()])?;
+        let line = next(&mut child)?;
         self.seconds.push(number(&line, "seconds")?);
-        self.memory_mib.push(number(&line, "memory_bytes")? / MIB);
+        self.memory_mib.push(number(&line, "memory_mib")?);
         if list {
-            let line = child.next()?;
+            let line = next(&mut child)?;
             self.listed_per_s.push(number(&line, "objects")? / number(&line, "seconds")?);
         }
         child.finish()

@@ -2,18 +2,15 @@
 
 use crate::reference_kv::{Batch, Tree};
 use crate::rounds::{Round, Side, in_turns};
-use crate::store::Random;
 use crate::{Setting, store};
-use bench_report::Outcome;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::seconds;
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Noise, Outcome, seconds, start};
 use benthic_core::{Fetch, ObjectId, Pool, WriteOp, limits};
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::path::Path;
-use std::time::Instant;
 
 const ENTRIES: u64 = 1_000_000;
 const ENTRIES_EACH: u64 = 100;
@@ -31,13 +28,14 @@ struct Also {
 pub fn run(setting: &Setting) -> Outcome<Section> {
     let batches = batches(setting.count(ENTRIES) / ENTRIES_EACH);
     let objects = store::objects("object", OBJECTS)?;
+    let work = (batches.len() as u64, ENTRIES_EACH as f64);
     let mut rows = Vec::new();
     for (in_flight, threads) in [(1, 1), (16, setting.cores)] {
         let also = Also::default();
         let ours: Side<'_> = Box::new(|round| ours(setting, round, &batches, &objects, in_flight, &also));
         let reference: Side<'_> = Box::new(|round| reference(setting, round, &batches, threads, &also));
         let what = format!("inserts, {in_flight} at once, {threads} in the reference");
-        let measured = in_turns(setting, &what, vec![ours, reference])?;
+        let measured = in_turns(setting, &what, work, vec![ours, reference])?;
         let row = |what: String, ours: &[f64], reference: &[f64], aim| {
             Row::compared(what, "entries/s", ours, reference, aim)
         };
@@ -72,11 +70,11 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
 }
 
 fn batches(count: u64) -> Vec<Batch> {
-    let mut random = Random::new(0);
+    let mut random = Noise::new(0);
     let mut key = || {
         let mut key = [0; 16];
-        key[..8].copy_from_slice(&random.next().to_be_bytes());
-        key[8..].copy_from_slice(&random.next().to_be_bytes());
+        key[..8].copy_from_slice(&random.next_u64().to_be_bytes());
+        key[8..].copy_from_slice(&random.next_u64().to_be_bytes());
         key
     };
     let batch = |index| Batch {
@@ -96,10 +94,10 @@ fn ours(
     also: &Also,
 ) -> Outcome<f64> {
     let dir = setting.dir.join("store");
-    let batches = &batches[..round.count(batches.len() as u64) as usize];
+    let batches = &batches[..round.count as usize];
     let entries = batches.len() as f64 * ENTRIES_EACH as f64;
     let store = store::open(&dir)?;
-    let pool = store::new_pool(&*store, "omap")?;
+    let pool = store::pool(&*store, "omap")?;
     let values: Vec<Bytes> = batches.iter().map(|batch| Bytes::copy_from_slice(&batch.value)).collect();
     let inserting_s = store::run(batches.len() as u64, in_flight, |index| {
         let (batch, value) = (&batches[index as usize], &values[index as usize]);
@@ -110,10 +108,10 @@ fn ours(
         async move { pool.write(object, op).await.map(|_| ()) }
     })?;
     let inserted_s = inserting_s + store::flush(&*store)?;
-    let started_at = Instant::now();
+    let stopwatch = start();
     drop(pool);
     store.close()?;
-    let closing_s = seconds(started_at);
+    let closing_s = seconds(stopwatch);
     if in_flight == 1 {
         // A round that warms up has fewer batches than there are objects when the benchmark itself is tried.
         let rate = scan(&dir, &objects[..objects.len().min(batches.len())], entries as u64)?;
@@ -121,18 +119,18 @@ fn ours(
     }
     also.note(&also.until_closed, round, entries / (inserted_s + closing_s));
     std::fs::remove_dir_all(dir)?;
-    Ok(entries / inserted_s)
+    Ok(inserted_s)
 }
 
 fn scan(dir: &Path, objects: &[ObjectId], entries: u64) -> Outcome<f64> {
     let store = store::open(dir)?;
     let pool = block_on(benthic_core::Store::open_pool(&*store, "omap"))?;
-    let started_at = Instant::now();
+    let stopwatch = start();
     let mut found = 0;
     for object in objects {
         found += block_on(scan_object(&*pool, object))?;
     }
-    let seconds = seconds(started_at);
+    let seconds = seconds(stopwatch);
     store.close()?;
     all_there(found, entries)?;
     Ok(entries as f64 / seconds)
@@ -161,23 +159,23 @@ fn reference(
     also: &Also,
 ) -> Outcome<f64> {
     let dir = setting.dir.join("lsm-tree");
-    let batches = &batches[..round.count(batches.len() as u64) as usize];
+    let batches = &batches[..round.count as usize];
     let entries = batches.len() as f64 * ENTRIES_EACH as f64;
     let tree = Tree::open(&dir)?;
-    let started_at = Instant::now();
+    let stopwatch = start();
     tree.insert(batches, threads)?;
-    let inserted_s = seconds(started_at);
+    let inserted_s = seconds(stopwatch);
     drop(tree);
     let tree = Tree::open(&dir)?;
-    let started_at = Instant::now();
+    let stopwatch = start();
     let mut found = 0;
     for object in 0..OBJECTS {
         found += tree.scan(object)?;
     }
-    also.note(&also.scan, round, entries / seconds(started_at));
+    also.note(&also.scan, round, entries / seconds(stopwatch));
     all_there(found, entries as u64)?;
     std::fs::remove_dir_all(dir)?;
-    Ok(entries / inserted_s)
+    Ok(inserted_s)
 }
 
 /// Keys are random, and so many that the same comes twice is not to be expected.

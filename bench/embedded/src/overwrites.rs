@@ -3,11 +3,9 @@
 
 use crate::files::{Flushes, settle};
 use crate::rounds::{Round, Side, in_turns};
-use crate::store::Random;
 use crate::{Setting, fio, store};
-use bench_report::Outcome;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::noise;
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Noise, Outcome, noise};
 use benthic_core::{ObjectId, Pool, WriteOp};
 use benthic_embedded::EmbeddedStore;
 use bytes::Bytes;
@@ -26,7 +24,7 @@ const AIM: Aim = Aim::OfReference(0.5);
 
 pub fn run(setting: &Setting) -> Outcome<Section> {
     let store = store::open(&setting.dir.join("store"))?;
-    let pool = store::new_pool(&*store, "overwrites")?;
+    let pool = store::pool(&*store, "overwrites")?;
     let objects = store::objects("object", if setting.quick { OBJECTS / 32 } else { OBJECTS })?;
     let data = noise((OBJECT_BYTES + CHUNK_BYTES) as usize).into();
     let load = Load { setting, store, pool, objects, data, laid_out: setting.dir.join("fio-laid-out") };
@@ -34,29 +32,22 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
     for durable in [true, false] {
         let kind = if durable { "durable" } else { "buffered" };
         let count = setting.count(if durable { DURABLE } else { BUFFERED });
-        let rate = |count: u64, seconds: f64| count as f64 / seconds;
-
         let what = format!("{kind}, objects just written");
         let ours: Side<'_> = Box::new(|round| {
             load.write_whole()?;
-            Ok(rate(round.count(count), load.overwrite(round, count, durable)?))
+            load.overwrite(round, durable)
         });
-        let fio: Side<'_> = Box::new(|round| Ok(rate(round.count(count), load.fio(round, count, durable)?)));
-        let measured = in_turns(setting, &what, vec![ours, fio])?;
+        let fio: Side<'_> = Box::new(|round| load.fio(round, durable));
+        let measured = in_turns(setting, &what, (count, 1.0), vec![ours, fio])?;
         rows.push(Row::compared(what, "writes/s", &measured[0], &measured[1], AIM));
 
         load.overwrite_every_chunk()?;
         let what = format!("{kind}, objects in use");
         let (our_flushes, fio_flushes) = (Flushes::new(&setting.dir), Flushes::new(&setting.dir));
-        let ours: Side<'_> = Box::new(|round| {
-            let done = round.count(count);
-            Ok(rate(done, our_flushes.during(done, || load.overwrite(round, count, durable))?))
-        });
-        let fio: Side<'_> = Box::new(|round| {
-            let done = round.count(count);
-            Ok(rate(done, fio_flushes.during(done, || load.fio(round, count, durable))?))
-        });
-        let measured = in_turns(setting, &what, vec![ours, fio])?;
+        let ours: Side<'_> =
+            Box::new(|round| our_flushes.during(round.count, || load.overwrite(round, durable)));
+        let fio: Side<'_> = Box::new(|round| fio_flushes.during(round.count, || load.fio(round, durable)));
+        let measured = in_turns(setting, &what, (count, 1.0), vec![ours, fio])?;
         rows.push(Row::compared(&what, "writes/s", &measured[0], &measured[1], AIM));
         if durable {
             rows.extend(our_flushes.against(format!("{what}: flushes a write"), &fio_flushes));
@@ -108,9 +99,9 @@ impl Load<'_> {
     }
 
     /// Seconds.
-    fn overwrite(&self, round: Round, count: u64, durable: bool) -> Outcome<f64> {
-        let mut random = Random::new(round.number as u64);
-        let places: Vec<(usize, u64)> = (0..round.count(count))
+    fn overwrite(&self, round: Round, durable: bool) -> Outcome<f64> {
+        let mut random = Noise::new(round.number as u64);
+        let places: Vec<(usize, u64)> = (0..round.count)
             .map(|_| {
                 let object = random.below(self.objects.len() as u64) as usize;
                 (object, random.below(OBJECT_BYTES / PART_BYTES) * PART_BYTES)
@@ -131,9 +122,8 @@ impl Load<'_> {
     }
 
     /// Seconds.
-    fn fio(&self, round: Round, count: u64, durable: bool) -> Outcome<f64> {
-        let (size_bytes, io_bytes) =
-            (self.objects.len() as u64 * OBJECT_BYTES, round.count(count) * PART_BYTES);
+    fn fio(&self, round: Round, durable: bool) -> Outcome<f64> {
+        let (size_bytes, io_bytes) = (self.objects.len() as u64 * OBJECT_BYTES, round.count * PART_BYTES);
         let sync = if durable { " --fdatasync=16" } else { "" };
         let options = format!(
             "--rw=randwrite --bs=4k --size={size_bytes} --io_size={io_bytes} --overwrite=1 --norandommap --randseed={}{sync}",

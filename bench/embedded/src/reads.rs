@@ -1,17 +1,14 @@
 //! Cached reads against pread and the same checksum, one at a time and four at once.
 
-use crate::rounds::{Side, in_turns};
-use crate::store::Random;
-use crate::{Setting, store};
-use bench_report::Outcome;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::{noise, seconds};
+use crate::rounds::{Round, Side, in_turns};
+use crate::{MIB, Setting, store};
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Noise, Outcome, noise, seconds, start};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool};
 use bytes::Bytes;
 use std::fs::File;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
-use std::time::Instant;
 
 const SMALL_BYTES: u64 = 65_536;
 const LARGE_BYTES: u64 = 4 << 20;
@@ -30,7 +27,7 @@ const LOADS: [(&str, u64, u64, u64); 3] = [
 pub fn run(setting: &Setting) -> Outcome<Section> {
     let all_bytes = if setting.quick { ALL_BYTES / 8 } else { ALL_BYTES };
     let store = store::open(&setting.dir.join("store"))?;
-    let pool = store::new_pool(&*store, "reads")?;
+    let pool = store::pool(&*store, "reads")?;
     let data = Bytes::from(noise(all_bytes as usize));
     let path = setting.dir.join("file");
     std::fs::write(&path, &data)?;
@@ -47,32 +44,20 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
         let load = Load { pool: &*pool, objects, object_bytes, read_bytes, file: &file, data: &data };
         load.check()?;
         for at_once in AT_ONCE {
-            let rate = |count: u64, seconds: f64| (count * read_bytes) as f64 / seconds / 1_048_576.0;
             let count = setting.count(count);
             let places = load.places(count);
-            let ours: Side<'_> = Box::new(|round| {
-                let places = &places[..round.count(count) as usize];
-                Ok(rate(places.len() as u64, load.ours(places, at_once)?))
-            });
-            let fresh: Side<'_> = Box::new(|round| {
-                let places = &places[..round.count(count) as usize];
-                Ok(rate(places.len() as u64, load.pread(places, at_once, true)?))
-            });
-            let reused: Side<'_> = Box::new(|round| {
-                let places = &places[..round.count(count) as usize];
-                Ok(rate(places.len() as u64, load.pread(places, at_once, false)?))
-            });
+            let places = |round: Round| &places[..round.count as usize];
             let what = format!("{what}, {at_once} at once");
-            let measured = in_turns(setting, &what, vec![ours, fresh, reused])?;
+            let sides: Vec<Side<'_>> = vec![
+                Box::new(|round| load.ours(places(round), at_once)),
+                Box::new(|round| load.pread(places(round), at_once, true)),
+                Box::new(|round| load.pread(places(round), at_once, false)),
+            ];
+            let rates = in_turns(setting, &what, (count, read_bytes as f64 / MIB), sides)?;
+            let reused = format!("{what}, reference with one buffer");
             rows.extend([
-                Row::compared(&what, "MiB/s", &measured[0], &measured[1], AIM),
-                Row::compared(
-                    format!("{what}, reference with one buffer"),
-                    "MiB/s",
-                    &measured[0],
-                    &measured[2],
-                    Aim::None,
-                ),
+                Row::compared(what, "MiB/s", &rates[0], &rates[1], AIM),
+                Row::compared(reused, "MiB/s", &rates[0], &rates[2], Aim::None),
             ]);
         }
     }
@@ -100,7 +85,7 @@ struct Load<'a> {
 impl Load<'_> {
     /// Where to read in the file. Objects are in it one behind the other.
     fn places(&self, count: u64) -> Vec<u64> {
-        let mut random = Random::new(0);
+        let mut random = Noise::new(0);
         let all = self.objects.len() as u64 * self.object_bytes / self.read_bytes;
         (0..count).map(|_| random.below(all) * self.read_bytes).collect()
     }
@@ -159,7 +144,7 @@ fn in_threads<E: std::error::Error + Send + Sync + 'static>(
     threads: usize,
     read: impl Fn(&[u64]) -> Result<(), E> + Sync,
 ) -> Outcome<f64> {
-    let started_at = Instant::now();
+    let stopwatch = start();
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let parts = places.chunks(places.len().div_ceil(threads));
         let running: Vec<_> = parts.map(|part| scope.spawn(|| read(part))).collect();
@@ -168,5 +153,5 @@ fn in_threads<E: std::error::Error + Send + Sync + 'static>(
     for outcome in outcomes {
         outcome.map_err(|_| "a reader panicked")??;
     }
-    Ok(seconds(started_at))
+    Ok(seconds(stopwatch))
 }

@@ -1,7 +1,7 @@
 //! The bare key-value crate, configured as the engine has it: the same cache, tables written in the background whenever the
 //! engine would make a checkpoint, and merged with the same strategy. No log: what it was given is durable after a flush.
 
-use bench_report::Outcome;
+use bench_harness::Outcome;
 use benthic_embedded::Options;
 use lsm_tree::compaction::Leveled;
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, Guard, SeqNo, SequenceNumberCounter};

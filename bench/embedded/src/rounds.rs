@@ -2,29 +2,30 @@
 
 use crate::Setting;
 use crate::files::settle;
-use bench_report::Outcome;
+use bench_harness::Outcome;
 
-/// Measures once and answers a rate, or whatever is compared.
+/// Does the work of a round and returns the seconds that it took.
 pub type Side<'a> = Box<dyn FnMut(Round) -> Outcome<f64> + 'a>;
 
 /// One of the rounds.
 #[derive(Clone, Copy)]
 pub struct Round {
-    /// 0 warms up and does not count.
+    /// 0 warms up and is not measured.
     pub number: usize,
+    /// Operations to do: a tenth of all to warm up.
+    pub count: u64,
 }
 
-impl Round {
-    /// How much of the work to do: a tenth to warm up.
-    pub fn count(self, full: u64) -> u64 {
-        if self.number == 0 { (full / 10).max(16) } else { full }
-    }
-}
-
-/// Runs all sides once to warm up and then in every round, each when what the one before left is done, and in every
-/// second round backwards. Answers what each measured, round by round.
-pub fn in_turns(setting: &Setting, what: &str, mut sides: Vec<Side<'_>>) -> Outcome<Vec<Vec<f64>>> {
-    let mut measured = vec![Vec::new(); sides.len()];
+/// Runs all sides once to warm up and then in every round, in every second round backwards, and waits before each side until
+/// the one before has left nothing to do. Every side does `count` operations of `size` each. Returns the rates of each side,
+/// in sizes per second, round by round.
+pub fn in_turns(
+    setting: &Setting,
+    what: &str,
+    (count, size): (u64, f64),
+    mut sides: Vec<Side<'_>>,
+) -> Outcome<Vec<Vec<f64>>> {
+    let mut rates = vec![Vec::new(); sides.len()];
     for number in 0..=setting.rounds {
         eprintln!(
             "    {what}: {}",
@@ -36,11 +37,12 @@ pub fn in_turns(setting: &Setting, what: &str, mut sides: Vec<Side<'_>>) -> Outc
         }
         for side in order {
             settle(&setting.dir)?;
-            let value = sides[side](Round { number })?;
+            let round = Round { number, count: if number == 0 { (count / 10).max(16) } else { count } };
+            let seconds = sides[side](round)?;
             if number > 0 {
-                measured[side].push(value);
+                rates[side].push(count as f64 * size / seconds);
             }
         }
     }
-    Ok(measured)
+    Ok(rates)
 }

@@ -1,15 +1,13 @@
 //! The same operations on a store of another process, through its socket, and on one of this process.
 
-use crate::child::{Child, POOL};
+use crate::child::{POOL, next, start_child};
 use crate::rounds::{Side, in_turns};
-use crate::{Setting, store};
-use bench_report::Outcome;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::noise;
-use benthic_core::{ObjectId, Pool, Store, WriteOp};
+use crate::{MIB, Setting, store};
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Outcome, noise};
+use benthic_core::{ObjectId, Pool, WriteOp};
 use benthic_embedded::EmbeddedStore;
 use bytes::Bytes;
-use futures::executor::block_on;
 use std::sync::Arc;
 
 const OBJECT_BYTES: usize = 65_536;
@@ -40,32 +38,25 @@ struct Place {
 
 pub fn run(setting: &Setting) -> Outcome<Section> {
     let theirs = setting.dir.join("theirs");
-    let mut owner = Child::start("own", &theirs, &[])?;
-    owner.next()?;
+    let mut owner = start_child("own", &theirs, &[])?;
+    next(&mut owner)?;
     let there = Place::new(store::open(&theirs)?)?;
     if there.store.is_owner() {
         return Err("the store is in this process, not behind a socket".into());
     }
     let own = store::open(&setting.dir.join("ours"))?;
-    own_pool(&*own)?;
     let here = Place::new(own)?;
     let mut rows = Vec::new();
     for (what, work, counts) in WORK {
         for (in_flight, count) in IN_FLIGHT.into_iter().zip(counts) {
             let what = format!("{what}, {in_flight} in flight");
             let count = setting.count(count);
-            let rate =
-                |count: u64, seconds: f64| (count * OBJECT_BYTES as u64) as f64 / seconds / 1_048_576.0;
-            let through: Side<'_> = Box::new(|round| {
-                let count = round.count(count);
-                Ok(rate(count, there.run(work, count, in_flight)?))
-            });
-            let in_process: Side<'_> = Box::new(|round| {
-                let count = round.count(count);
-                Ok(rate(count, here.run(work, count, in_flight)?))
-            });
-            let measured = in_turns(setting, &what, vec![through, in_process])?;
-            rows.push(Row::compared(what, "MiB/s", &measured[0], &measured[1], AIM));
+            let sides: Vec<Side<'_>> = vec![
+                Box::new(|round| there.run(work, round.count, in_flight)),
+                Box::new(|round| here.run(work, round.count, in_flight)),
+            ];
+            let rates = in_turns(setting, &what, (count, OBJECT_BYTES as f64 / MIB), sides)?;
+            rows.push(Row::compared(what, "MiB/s", &rates[0], &rates[1], AIM));
         }
     }
     there.close()?;
@@ -80,13 +71,9 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
     })
 }
 
-fn own_pool(store: &dyn Store) -> Outcome {
-    Ok(block_on(store.create_pool(POOL))?)
-}
-
 impl Place {
     fn new(store: Arc<EmbeddedStore>) -> Outcome<Place> {
-        let pool = block_on(store.open_pool(POOL))?;
+        let pool = store::pool(&*store, POOL)?;
         let place = Place {
             store,
             pool,

@@ -1,17 +1,14 @@
 //! Bytes on the disk after a working set was overwritten ten times and half of it removed.
 
-use crate::files::{disk_bytes, pause_ms};
-use crate::store::Random;
-use crate::{Setting, store};
-use bench_report::Outcome;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::{noise, seconds};
+use crate::files::disk_bytes;
+use crate::{MIB, Setting, store};
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Noise, Outcome, noise, pause, seconds, start};
 use benthic_core::{ObjectId, Pool, WriteOp};
 use bytes::Bytes;
 use std::path::Path;
-use std::time::Instant;
+use std::time::Duration;
 
-const MIB: f64 = 1_048_576.0;
 /// Sizes of objects, and how many of each: 384, 112 and 16 MiB.
 const OBJECTS: [(&str, usize, u64); 3] =
     [("large", 4 << 20, 96), ("middle", 64 << 10, 1_792), ("small", 1 << 10, 16_384)];
@@ -21,12 +18,12 @@ const PART_BYTES: usize = 4_096;
 /// How long the disk must stay as it is, and how long that is waited for.
 const STILL_S: f64 = 3.0;
 const WAIT_S_MAX: f64 = 60.0;
-const POLL_MS: u64 = 250;
+const POLL: Duration = Duration::from_millis(250);
 
 pub fn run(setting: &Setting) -> Outcome<Section> {
     let dir = setting.dir.join("store");
     let store = store::open(&dir)?;
-    let pool = store::new_pool(&*store, "space")?;
+    let pool = store::pool(&*store, "space")?;
     let data = Bytes::from(noise((4 << 20) + 65_536));
     let mut sets = Vec::new();
     for (name, size, count) in OBJECTS {
@@ -97,7 +94,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
 fn overwrite_parts(pool: &dyn Pool, objects: &[ObjectId], size: usize, data: &Bytes, time: u64) -> Outcome {
     let parts_each = size.div_ceil(PART_BYTES);
     let mut parts: Vec<usize> = (0..objects.len() * parts_each).collect();
-    let mut random = Random::new(time);
+    let mut random = Noise::new(time);
     for last in (1..parts.len()).rev() {
         parts.swap(last, random.below(last as u64 + 1) as usize);
     }
@@ -114,13 +111,13 @@ fn overwrite_parts(pool: &dyn Pool, objects: &[ObjectId], size: usize, data: &By
 
 /// Seconds until the last change.
 fn wait_until_still(dir: &Path) -> Outcome<f64> {
-    let started_at = Instant::now();
+    let stopwatch = start();
     let (mut bytes, mut changed_s) = (disk_bytes(dir)?, 0.0);
-    while seconds(started_at) - changed_s < STILL_S && seconds(started_at) < WAIT_S_MAX {
-        pause_ms(POLL_MS);
+    while seconds(stopwatch) - changed_s < STILL_S && seconds(stopwatch) < WAIT_S_MAX {
+        pause(POLL);
         let now = disk_bytes(dir)?;
         if now != bytes {
-            (bytes, changed_s) = (now, seconds(started_at));
+            (bytes, changed_s) = (now, seconds(stopwatch));
         }
     }
     Ok(changed_s)

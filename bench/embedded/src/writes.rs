@@ -2,10 +2,9 @@
 
 use crate::files::Flushes;
 use crate::rounds::{Side, in_turns};
-use crate::{Setting, fio, store};
-use bench_report::Outcome;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::noise;
+use crate::{MIB, Setting, fio, store};
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Outcome, noise};
 use benthic_core::WriteOp;
 use bytes::Bytes;
 
@@ -16,19 +15,17 @@ const AIM: Aim = Aim::OfReference(0.8);
 
 pub fn run(setting: &Setting) -> Outcome<Section> {
     let store = store::open(&setting.dir.join("store"))?;
-    let pool = store::new_pool(&*store, "writes")?;
+    let pool = store::pool(&*store, "writes")?;
     let data = Bytes::from(noise(OBJECT_BYTES as usize));
     let (new, laid_out) = (setting.dir.join("fio-new"), setting.dir.join("fio-laid-out"));
     let mut rows = Vec::new();
     for (in_flight, count) in LOADS {
         let count = setting.count(count);
-        let rate = |count: u64, seconds: f64| (count * OBJECT_BYTES) as f64 / seconds / 1_048_576.0;
         let (our_flushes, fio_flushes) = (Flushes::new(&setting.dir), Flushes::new(&setting.dir));
         let ours: Side<'_> = Box::new(|round| {
-            let objects = store::objects(&format!("round-{}", round.number), round.count(count))?;
-            let count = objects.len() as u64;
-            let seconds = our_flushes.during(count, || {
-                store::run(count, in_flight, |index| {
+            let objects = store::objects(&format!("round-{}", round.number), round.count)?;
+            let seconds = our_flushes.during(round.count, || {
+                store::run(round.count, in_flight, |index| {
                     let (pool, object) = (&pool, &objects[index as usize]);
                     let op = WriteOp::new().write_full(data.clone());
                     async move { pool.write(object, op).await.map(|_| ()) }
@@ -36,23 +33,21 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
             })?;
             store::remove(&*pool, &objects)?;
             store::flush(&*store)?;
-            Ok(rate(count, seconds))
+            Ok(seconds)
         });
         let options = |count: u64| {
             format!("--rw=write --bs=64k --size={} --fdatasync={in_flight}", count * OBJECT_BYTES)
         };
         let appending: Side<'_> = Box::new(|round| {
-            let count = round.count(count);
-            let seconds = fio_flushes.during(count, || fio::seconds(&new, &options(count)))?;
+            let seconds = fio_flushes.during(round.count, || fio::seconds(&new, &options(round.count)))?;
             std::fs::remove_file(&new)?;
-            Ok(rate(count, seconds))
+            Ok(seconds)
         });
-        let overwriting: Side<'_> = Box::new(|round| {
-            let count = round.count(count);
-            Ok(rate(count, fio::seconds(&laid_out, &format!("{} --overwrite=1", options(count)))?))
-        });
-        let measured =
-            in_turns(setting, &format!("{in_flight} in flight"), vec![ours, appending, overwriting])?;
+        let overwriting: Side<'_> =
+            Box::new(|round| fio::seconds(&laid_out, &format!("{} --overwrite=1", options(round.count))));
+        let work = (count, OBJECT_BYTES as f64 / MIB);
+        let sides = vec![ours, appending, overwriting];
+        let measured = in_turns(setting, &format!("{in_flight} in flight"), work, sides)?;
         let what = |against: &str| format!("{in_flight} in flight, against {against}");
         rows.extend([
             Row::compared(what("fio into a new file"), "MiB/s", &measured[0], &measured[1], AIM),

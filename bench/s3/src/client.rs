@@ -1,14 +1,14 @@
 //! One connection to a server, kept open.
 
-use crate::Outcome;
 use crate::sign::Signer;
-use bytes::{Bytes, BytesMut};
+use bench_harness::{Outcome, start};
+use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::TokioIo;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// Whom requests go to, and as whom.
@@ -46,17 +46,7 @@ impl Client {
         let mut parts = Vec::new();
         let (first_byte, headers) =
             self.stream(method, path, arguments, body, |part| parts.push(part)).await?;
-        let body = match parts.len() {
-            1 => parts.remove(0),
-            _ => parts
-                .iter()
-                .fold(BytesMut::new(), |mut all, part| {
-                    all.extend_from_slice(part);
-                    all
-                })
-                .freeze(),
-        };
-        Ok(Answer { first_byte, headers, body })
+        Ok(Answer { first_byte, headers, body: parts.concat().into() })
     }
 
     /// Sends a request and gives the answer's body piece by piece. Gives the time to its first byte.
@@ -71,21 +61,21 @@ impl Client {
         let uri = self.target.signer.target(method, path, arguments);
         let request = Request::builder().method(method).uri(uri).header("host", &self.target.host);
         let request = request.body(Full::new(body))?;
-        let started_at = Instant::now();
+        let stopwatch = start();
         let answer = self.sender().await?.send_request(request).await?;
         let (head, mut body) = answer.into_parts();
         let mut first_byte = None;
         let mut text = Vec::new();
         while let Some(frame) = body.frame().await {
             let Ok(part) = frame?.into_data() else { continue };
-            first_byte.get_or_insert_with(|| started_at.elapsed());
+            first_byte.get_or_insert_with(|| stopwatch.elapsed());
             match head.status.is_success() {
                 true => take(part),
                 false => text.extend_from_slice(&part),
             }
         }
         if head.status.is_success() {
-            return Ok((first_byte.unwrap_or_else(|| started_at.elapsed()), head.headers));
+            return Ok((first_byte.unwrap_or_else(|| stopwatch.elapsed()), head.headers));
         }
         Err(format!("{method} {path}: {}: {}", head.status, String::from_utf8_lossy(&text)).into())
     }

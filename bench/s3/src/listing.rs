@@ -1,12 +1,13 @@
 //! Lists of a bucket with very many keys.
 
+use crate::Setting;
 use crate::client::Client;
 use crate::load::{Until, run as load};
 use crate::servers::{Server, path};
-use crate::{Outcome, Setting};
-use bench_report::sections::{Aim, Row, Section};
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Outcome, seconds, start};
 use bytes::Bytes;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Connections that fill a bucket.
 const CONNECTIONS: u64 = 64;
@@ -67,9 +68,9 @@ pub fn escaped(text: &str) -> String {
 
 /// Fills a bucket and lists all of it, page by page.
 pub async fn run(setting: &Setting, server: &Server) -> Outcome<Section> {
-    let started_at = Instant::now();
+    let stopwatch = start();
     fill(server, setting.keys, "all").await?;
-    let fill_seconds = started_at.elapsed().as_secs_f64();
+    let fill_seconds = seconds(stopwatch);
     let mut rows = vec![Row::alone(
         format!("PUT of {} keys of a byte, {CONNECTIONS} connections", setting.keys),
         "/s",
@@ -84,7 +85,7 @@ pub async fn run(setting: &Setting, server: &Server) -> Outcome<Section> {
         for _ in 0..setting.rounds {
             let mut client = server.client();
             let (mut token, mut count, mut pages) = (None, 0, 0);
-            let started_at = Instant::now();
+            let stopwatch = start();
             loop {
                 let (_, more, next) = page(&mut client, "all/", delimiter, token.as_deref()).await?;
                 (count, pages, token) = (count + more, pages + 1, next);
@@ -95,11 +96,11 @@ pub async fn run(setting: &Setting, server: &Server) -> Outcome<Section> {
             if count != wanted {
                 return Err(format!("{count} of {wanted} are listed").into());
             }
-            milliseconds.push(started_at.elapsed().as_secs_f64() * 1_000.0 / f64::from(pages));
+            milliseconds.push(seconds(stopwatch) * 1_000.0 / f64::from(pages));
         }
         rows.push(Row::alone(what, "ms", milliseconds, Aim::None));
     }
-    rows.push(Row::alone("most memory of the gateway", "MiB", vec![server.resident_max_mib()?], Aim::None));
+    rows.push(Row::alone("most memory of the gateway", "MiB", vec![server.memory_mib("VmHWM:")?], Aim::None));
     let note = format!(
         "An embedded store: {} keys in one bucket, {KEYS_EACH} in a \"directory\"; all of it is listed.",
         setting.keys

@@ -12,17 +12,15 @@ mod objects;
 mod servers;
 mod sign;
 
-use bench_report::cluster::Cluster;
-use bench_report::sections::{Report, Section};
-use bench_report::{machine, tables};
+use bench_harness::cluster::Cluster;
+use bench_harness::report::{Report, Section};
+use bench_harness::{Outcome, exit, is_wanted, machine};
 use clap::Parser;
 use servers::Server;
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-pub use bench_report::Outcome;
 
 #[derive(Parser)]
 struct Args {
@@ -81,13 +79,7 @@ impl Setting {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let all = async { run(Args::parse()).await };
-    match tokio::task::LocalSet::new().run_until(all).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(tokio::task::LocalSet::new().run_until(all).await)
 }
 
 async fn run(args: Args) -> Outcome {
@@ -108,17 +100,16 @@ async fn run(args: Args) -> Outcome {
     let conditions = machine::describe(&setting.dir, "Ceph", "radosgw")?;
     let mut report = Report::new("The S3 gateway against others", conditions, setting.rounds, setting.quick);
     for name in ["disk", "listing", "memory", "ceph"] {
-        if !args.sections.is_empty() && !args.sections.iter().any(|wanted| wanted == name) {
+        if !is_wanted(&args.sections, name) {
             continue;
         }
         eprintln!("==> {name}");
         for section in sections(&setting, name).await.map_err(|error| format!("{name}: {error}"))? {
-            println!("{}", section.table().markdown());
-            report.sections.push((name, section));
+            report.add(name, section);
         }
     }
     fs::remove_dir_all(&setting.dir)?;
-    tables::write(&args.out, &report.markdown(), &report.to_json(), &report.html())
+    report.write(&args.out)
 }
 
 async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {

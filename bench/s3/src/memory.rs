@@ -1,10 +1,10 @@
 //! What connections cost in memory.
 
+use crate::Setting;
 use crate::load::{Until, run as load};
 use crate::servers::{Server, path};
-use crate::{Outcome, Setting};
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::noise;
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Outcome, noise};
 use bytes::Bytes;
 
 const IDLE: usize = 1_000;
@@ -17,14 +17,14 @@ pub async fn run(setting: &Setting, ours: &Server, others: &Server) -> Outcome<S
     for (server, values) in [ours, others].into_iter().zip(&mut values) {
         let content = Bytes::from(noise(1 << 20));
         server.client().call("PUT", &path("small"), "", content.slice(..1_024)).await?;
-        values.push(server.resident_mib()?);
+        values.push(server.memory_mib("VmRSS:")?);
         let mut clients = Vec::new();
         for _ in 0..IDLE {
             let mut client = server.client();
             client.call("GET", &path("small"), "", Bytes::new()).await?;
             clients.push(client);
         }
-        values.push(server.resident_mib()?);
+        values.push(server.memory_mib("VmRSS:")?);
         drop(clients);
         let until = Until { seconds: if setting.quick { 1.0 } else { SECONDS }, count: 4_096 };
         load(&server.target, BUSY, until, async |client, number| {
@@ -33,7 +33,7 @@ pub async fn run(setting: &Setting, ours: &Server, others: &Server) -> Outcome<S
             Ok(client.call("GET", &path, "", Bytes::new()).await?.first_byte)
         })
         .await?;
-        values.push(server.resident_max_mib()?);
+        values.push(server.memory_mib("VmHWM:")?);
     }
     let [ours, others] = values;
     let names = [

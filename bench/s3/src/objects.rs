@@ -3,11 +3,10 @@
 use crate::client::{Answer, Client};
 use crate::load::{Load, Until, run as load};
 use crate::servers::{Server, path};
-use crate::{Outcome, Setting, listing};
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::noise;
+use crate::{Setting, listing};
+use bench_harness::report::{Aim, Section};
+use bench_harness::{Outcome, is_wanted, noise};
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 const CONNECTIONS: [u64; 3] = [1, 16, 64];
@@ -33,47 +32,25 @@ pub struct Engine {
     is_ceph: bool,
 }
 
+macro_rules! titles {
+    ($place:literal) => {
+        [
+            concat!($place, ": objects of 4 KiB"),
+            concat!($place, ": objects of 64 KiB"),
+            concat!($place, ": objects of 1 MiB"),
+            concat!($place, ": objects of 64 MiB"),
+            concat!($place, ": 64 MiB in 8 parts"),
+            concat!($place, ": lists of a thousand keys"),
+        ]
+    };
+}
+
 /// Over a cluster.
-pub const ON_CEPH: Engine = Engine {
-    titles: [
-        "Ceph: objects of 4 KiB",
-        "Ceph: objects of 64 KiB",
-        "Ceph: objects of 1 MiB",
-        "Ceph: objects of 64 MiB",
-        "Ceph: 64 MiB in 8 parts",
-        "Ceph: lists of a thousand keys",
-    ],
-    is_aimed_at: true,
-    is_ceph: true,
-};
-
+pub const ON_CEPH: Engine = Engine { titles: titles!("Ceph"), is_aimed_at: true, is_ceph: true };
 /// On a disk.
-pub const ON_A_DIRECTORY: Engine = Engine {
-    titles: [
-        "Disk: objects of 4 KiB",
-        "Disk: objects of 64 KiB",
-        "Disk: objects of 1 MiB",
-        "Disk: objects of 64 MiB",
-        "Disk: 64 MiB in 8 parts",
-        "Disk: lists of a thousand keys",
-    ],
-    is_aimed_at: false,
-    is_ceph: false,
-};
-
+pub const ON_A_DIRECTORY: Engine = Engine { titles: titles!("Disk"), is_aimed_at: false, is_ceph: false };
 /// On a file system in memory.
-pub const IN_MEMORY: Engine = Engine {
-    titles: [
-        "Memory: objects of 4 KiB",
-        "Memory: objects of 64 KiB",
-        "Memory: objects of 1 MiB",
-        "Memory: objects of 64 MiB",
-        "Memory: 64 MiB in 8 parts",
-        "Memory: lists of a thousand keys",
-    ],
-    is_aimed_at: true,
-    is_ceph: false,
-};
+pub const IN_MEMORY: Engine = Engine { titles: titles!("Memory"), is_aimed_at: true, is_ceph: false };
 
 /// Of objects.
 pub struct Size {
@@ -81,30 +58,6 @@ pub struct Size {
     pub name: &'static str,
     size_bytes: usize,
     connections_max: u64,
-}
-
-/// Of one table, in the order in which they were first measured.
-#[derive(Default)]
-struct Values {
-    names: Vec<(String, &'static str, Aim)>,
-    by_name: BTreeMap<String, [Vec<f64>; 2]>,
-}
-
-impl Values {
-    fn add(&mut self, side: usize, name: String, unit: &'static str, aim: Aim, value: f64) {
-        if !self.by_name.contains_key(&name) {
-            self.names.push((name.clone(), unit, aim));
-        }
-        self.by_name.entry(name).or_default()[side].push(value);
-    }
-
-    fn into_section(self, title: &'static str, note: &str) -> Section {
-        let row = |(name, unit, aim): &(String, &'static str, Aim)| {
-            let [ours, others] = &self.by_name[name];
-            Row::compared(name.clone(), unit, ours, others, *aim)
-        };
-        Section { title, note: note.to_owned(), rows: self.names.iter().map(row).collect() }
-    }
 }
 
 impl Engine {
@@ -130,19 +83,19 @@ pub async fn run(
     ours: impl AsyncFn() -> Outcome<Server>,
     others: impl AsyncFn() -> Outcome<Server>,
 ) -> Outcome<Vec<Section>> {
-    let mut tables: [Values; SIZES.len() + 2] = Default::default();
-    let mut note = note.to_owned();
+    let mut sections = engine.titles.map(|title| Section { title, note: note.to_owned(), rows: Vec::new() });
     for round in 0..setting.rounds {
         let servers = [ours().await?, others().await?];
         if round == 0 {
-            note.push_str(&format!(" Reference: {}.", servers[1].name));
+            let reference = format!(" Reference: {}.", servers[1].name);
+            sections.iter_mut().for_each(|section| section.note.push_str(&reference));
         }
         // What is made at the first use, pools of radosgw among it.
         for server in &servers {
             objects(setting, server, &Bytes::from_static(b"x"), CONNECTIONS[1]).await?;
         }
-        for (size, values) in SIZES.iter().zip(&mut tables) {
-            if !setting.sizes.is_empty() && !setting.sizes.iter().any(|name| name == size.name) {
+        for (size, section) in SIZES.iter().zip(&mut sections) {
+            if !is_wanted(&setting.sizes, size.name) {
                 continue;
             }
             let content = Bytes::from(noise(size.size_bytes));
@@ -152,24 +105,26 @@ pub async fn run(
                     let [put, get, delete] = objects(setting, &servers[side], &content, connections).await?;
                     let rate = engine.rate(size.size_bytes);
                     let time = engine.time(size.size_bytes);
-                    let name = |what: &str| format!("{what}, {connections} connections");
-                    values.add(side, name("PUT"), "/s", rate, put.per_second());
-                    values.add(side, name("PUT p99"), "ms", time, put.p99_ms());
-                    values.add(side, name("GET"), "/s", rate, get.per_second());
-                    values.add(side, name("GET first byte p50"), "ms", Aim::None, get.first_byte_ms(50));
-                    values.add(side, name("GET first byte p99"), "ms", Aim::None, get.first_byte_ms(99));
-                    values.add(side, name("GET p99"), "ms", time, get.p99_ms());
-                    values.add(side, name("DELETE"), "/s", Aim::None, delete.per_second());
+                    let mut add = |what: &str, unit, aim, value| {
+                        push(section, side, format!("{what}, {connections} connections"), unit, aim, value);
+                    };
+                    add("PUT", "/s", rate, put.per_second());
+                    add("PUT p99", "ms", time, put.p99_ms());
+                    add("GET", "/s", rate, get.per_second());
+                    add("GET first byte p50", "ms", Aim::None, get.first_byte_ms(0.5));
+                    add("GET first byte p99", "ms", Aim::None, get.first_byte_ms(0.99));
+                    add("GET p99", "ms", time, get.p99_ms());
+                    add("DELETE", "/s", Aim::None, delete.per_second());
                 }
             }
         }
-        let [.., parts_values, list_values] = &mut tables;
+        let [.., parts, lists] = &mut sections;
         for connections in [1, 4] {
             for side in sides(round) {
                 let load = uploads(setting, &servers[side], connections).await?;
                 let name = format!("uploads, {connections} connections");
                 let wanted = engine.rate(64 << 20);
-                parts_values.add(side, name, "MiB/s", wanted, load.per_second() * 64.0);
+                push(parts, side, name, "MiB/s", wanted, load.per_second() * 64.0);
             }
         }
         for server in &servers {
@@ -183,17 +138,18 @@ pub async fn run(
                 })
                 .await?;
                 let name = |what: &str| format!("{what}, {connections} connections");
-                list_values.add(side, name("LIST"), "/s", Aim::None, pages.per_second());
-                list_values.add(side, name("LIST p99"), "ms", Aim::None, pages.p99_ms());
+                push(lists, side, name("LIST"), "/s", Aim::None, pages.per_second());
+                push(lists, side, name("LIST p99"), "ms", Aim::None, pages.p99_ms());
             }
         }
     }
-    Ok(tables
-        .into_iter()
-        .zip(engine.titles)
-        .filter(|(values, _)| !values.names.is_empty())
-        .map(|(values, title)| values.into_section(title, &note))
-        .collect())
+    Ok(sections.into_iter().filter(|section| !section.rows.is_empty()).collect())
+}
+
+/// Adds what one side measured: ours is 0, the reference 1.
+fn push(section: &mut Section, side: usize, name: String, unit: &'static str, aim: Aim, value: f64) {
+    let [ours, reference] = if side == 0 { [Some(value), None] } else { [None, Some(value)] };
+    section.push(name, unit, aim, ours, reference);
 }
 
 /// Each side goes first in every other round.
@@ -221,10 +177,10 @@ async fn objects(
     })
     .await?;
     let get = load(&server.target, connections, until, async |client, number| {
-        get(client, &key(number % put.count), content).await
+        get(client, &key(number % put.count()), content).await
     })
     .await?;
-    let all = Until { seconds: f64::INFINITY, count: put.count };
+    let all = Until { seconds: f64::INFINITY, count: put.count() };
     let delete = load(&server.target, connections, all, async |client, number| {
         Ok(client.call("DELETE", &key(number), "", Bytes::new()).await?.first_byte)
     })

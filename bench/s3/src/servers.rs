@@ -1,8 +1,10 @@
 //! The gateways that are measured, as programs of their own.
 
+use crate::Setting;
 use crate::client::{Client, Target};
 use crate::sign::Signer;
-use crate::{Outcome, Setting};
+use bench_harness::process::{memory_mib, output};
+use bench_harness::{Outcome, start};
 use bytes::Bytes;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -10,7 +12,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const KEY: &str = "BENCHMARKBENCHMARK00";
 const SECRET: &str = "secretsecretsecretsecretsecretsecret0000";
@@ -52,13 +54,8 @@ impl Server {
     pub async fn radosgw(setting: &Setting, conf: &Path) -> Outcome<Server> {
         let host = free_address()?;
         let mut command = Command::new("radosgw");
-        command.arg("-f").arg("--conf").arg(conf).args([
-            "--name",
-            "client.admin",
-            "--debug-rgw",
-            "0",
-            "--log-file",
-        ]);
+        command.arg("-f").arg("--conf").arg(conf);
+        command.args(["--name", "client.admin", "--debug-rgw", "0", "--log-file"]);
         command.arg(setting.dir.join("radosgw.log"));
         command.args(["--rgw-frontends", &format!("beast endpoint={host}")]);
         let log = log(setting, "radosgw")?;
@@ -75,7 +72,8 @@ impl Server {
         let user = ["user", "create", "--uid", "bench", "--display-name", "bench"];
         let keys = ["--access-key", KEY, "--secret-key", SECRET];
         // The user may be there from the round before.
-        run(admin(&user).args(keys)).or_else(|_| run(&mut admin(&["user", "info", "--uid", "bench"])))?;
+        output(admin(&user).args(keys))
+            .or_else(|_| output(&mut admin(&["user", "info", "--uid", "bench"])))?;
         Server::new("radosgw", host, (KEY, SECRET), child, clean).await
     }
 
@@ -84,17 +82,8 @@ impl Server {
         let host = free_address()?;
         fs::create_dir_all(dir)?;
         let mut command = Command::new(&setting.versitygw);
-        command.args([
-            "--port",
-            &host,
-            "--access",
-            KEY,
-            "--secret",
-            SECRET,
-            "--keep-alive",
-            "--quiet",
-            "posix",
-        ]);
+        command.args(["--port", &host, "--access", KEY, "--secret", SECRET]);
+        command.args(["--keep-alive", "--quiet", "posix"]);
         let log = log(setting, "versitygw")?;
         let child = command.arg(dir).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         let mut remove = Command::new("rm");
@@ -111,12 +100,12 @@ impl Server {
     ) -> Outcome<Server> {
         let signer = Signer::new(&host, access_key, secret_key)?;
         let server = Server { name, target: Rc::new(Target { host, signer }), child, clean };
-        let started_at = Instant::now();
+        let stopwatch = start();
         loop {
             let made = server.client().call("PUT", &format!("/{BUCKET}"), "", Bytes::new()).await;
             match made {
                 Ok(_) => return Ok(server),
-                Err(error) if started_at.elapsed() > START_MAX => return Err(error),
+                Err(error) if stopwatch.elapsed() > START_MAX => return Err(error),
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
@@ -127,20 +116,9 @@ impl Server {
         Client::new(&self.target)
     }
 
-    /// Its memory now, in MiB.
-    pub fn resident_mib(&self) -> Outcome<f64> {
-        self.status_mib("VmRSS:")
-    }
-
-    /// The most memory that it ever had, in MiB.
-    pub fn resident_max_mib(&self) -> Outcome<f64> {
-        self.status_mib("VmHWM:")
-    }
-
-    fn status_mib(&self, name: &str) -> Outcome<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("it ended")?;
-        Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? / 1_024.0)
+    /// Its memory in MiB: `VmRSS:` for now, `VmHWM:` for the most that it ever had.
+    pub fn memory_mib(&self, field: &str) -> Outcome<f64> {
+        memory_mib(self.child.id(), field)
     }
 }
 
@@ -149,7 +127,7 @@ impl Drop for Server {
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
         for command in &mut self.clean {
-            if let Err(error) = run(command) {
+            if let Err(error) = output(command) {
                 eprintln!("{error}");
             }
         }
@@ -168,13 +146,4 @@ fn free_address() -> Outcome<String> {
 fn log(setting: &Setting, name: &str) -> Outcome<File> {
     let path: PathBuf = setting.dir.join(format!("{name}.log"));
     Ok(File::options().create(true).append(true).open(path)?)
-}
-
-/// Runs a program to its end.
-pub fn run(command: &mut Command) -> Outcome {
-    let output = command.stdin(Stdio::null()).output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr)).into())
 }

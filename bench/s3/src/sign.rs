@@ -1,6 +1,7 @@
 //! Presigned URLs of signature version 4, as AWS' documentation "Authenticating Requests: Using Query Parameters" has them.
 
-use crate::Outcome;
+use bench_harness::Outcome;
+use bench_harness::process::output;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use std::process::Command;
@@ -21,8 +22,9 @@ pub struct Signer {
 impl Signer {
     /// Signs as of now.
     pub fn new(host: &str, access_key: &str, secret_key: &str) -> Outcome<Signer> {
-        let time = Command::new("date").args(["-u", "+%Y%m%dT%H%M%SZ"]).output()?.stdout;
-        let time = String::from_utf8(time)?.trim().to_owned();
+        let time = String::from_utf8(output(Command::new("date").args(["-u", "+%Y%m%dT%H%M%SZ"]))?)?
+            .trim()
+            .to_owned();
         let day = time.get(..8).ok_or("date prints no date")?;
         let mut key = format!("AWS4{secret_key}").into_bytes();
         for part in [day, REGION, "s3", "aws4_request"] {

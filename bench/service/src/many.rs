@@ -1,11 +1,12 @@
 //! Very many tiny objects on Ceph.
 
-use crate::{Args, Outcome, ask, ceph, create_pool, output, pause, recover_without_pauses, wait_until_clean};
-use bench_report::cluster::Cluster;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::seconds;
+use crate::{Args, create_pool, recover_without_pauses, wait_until_clean};
+use bench_harness::cluster::Cluster;
+use bench_harness::process::output;
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Outcome, pause, seconds, start};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const POOL: &str = "tiny";
 
@@ -16,32 +17,32 @@ pub fn run(args: &Args) -> Outcome<Section> {
     let count = args.objects.to_string();
     eprintln!("    making {count} objects");
     let write = ["bench", "write", POOL, "--size", "0", "--count", &count, "--in-flight", "64", "--keep"];
-    let written = ask(&cluster, &write)?;
+    let written = cluster.json(&write)?;
     let made_per_s = written["operations_per_s"].as_f64().ok_or("nothing was written")?;
     let after_mib = cluster.osd_mib()?;
     // OSDs tell what they use every few seconds.
     pause(Duration::from_secs(20));
     let each_bytes = (used_bytes(&cluster)? - before_bytes) / args.objects as f64;
-    let started_at = Instant::now();
+    let stopwatch = start();
     output(cluster.benthic(["ls", &format!("{POOL}:benthic-bench")]).stderr(Stdio::inherit()))?;
-    let listed_per_s = args.objects as f64 / seconds(started_at);
+    let listed_per_s = args.objects as f64 / seconds(stopwatch);
 
     eprintln!("    recovering an OSD");
     recover_without_pauses(&cluster)?;
-    ceph(&cluster, &["config", "set", "osd", "osd_max_backfills", "4"])?;
-    let of_osd = ceph(&cluster, &["pg", "ls-by-osd", "osd.3"])?;
+    cluster.ceph(&["config", "set", "osd", "osd_max_backfills", "4"])?;
+    let of_osd = cluster.ceph(&["pg", "ls-by-osd", "osd.3"])?;
     let held: f64 = of_osd["pg_stats"]
         .as_array()
         .into_iter()
         .flatten()
         .filter_map(|pg| pg["stat_sum"]["num_objects"].as_f64())
         .sum();
-    let started_at = Instant::now();
-    ceph(&cluster, &["osd", "out", "3"])?;
+    let stopwatch = start();
+    cluster.ceph(&["osd", "out", "3"])?;
     // The placement groups take a moment to hear of it.
     pause(Duration::from_secs(3));
     wait_until_clean(&cluster)?;
-    let recovered_s = seconds(started_at);
+    let recovered_s = seconds(stopwatch);
 
     let alone = |what: &str, unit, value| Row::alone(what, unit, vec![value], Aim::None);
     Ok(Section {
@@ -65,7 +66,7 @@ pub fn run(args: &Args) -> Outcome<Section> {
 
 /// What all OSDs use of their disks, metadata included.
 fn used_bytes(cluster: &Cluster) -> Outcome<f64> {
-    let found = ceph(cluster, &["osd", "df"])?;
+    let found = cluster.ceph(&["osd", "df"])?;
     let used = found["summary"]["total_kb_used"].as_f64().ok_or("the OSDs do not tell what they use")?;
     Ok(used * 1_024.0)
 }

@@ -1,12 +1,13 @@
 //! Primaries at the site of their readers, before and after, on three sites with 10 ms between them.
 
-use crate::{Args, Outcome, ask, ceph, create_pool, output, pause, recover_without_pauses, wait_until_clean};
-use bench_report::cluster::Cluster;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::seconds;
+use crate::{Args, create_pool, recover_without_pauses, wait_until_clean};
+use bench_harness::cluster::Cluster;
+use bench_harness::process::output;
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Outcome, pause, seconds, start};
 use serde_json::Value;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SITES: [&str; 3] = ["um", "msu", "wsu"];
 const POOL: &str = "readers-at-um";
@@ -25,10 +26,10 @@ pub fn run(args: &Args) -> Outcome<Vec<Section>> {
     let cluster = Cluster::up(&args.benthic, "sites", &up)?;
     create_pool(&cluster, POOL, "64")?;
     let rule = ["osd", "crush", "rule", "create-simple", "at-um", "um", "osd"];
-    ceph(&cluster, &rule)?;
+    cluster.ceph(&rule)?;
     create_pool(&cluster, BESIDE, "32")?;
-    ceph(&cluster, &["osd", "pool", "set", BESIDE, "size", "2"])?;
-    ceph(&cluster, &["osd", "pool", "set", BESIDE, "crush_rule", "at-um"])?;
+    cluster.ceph(&["osd", "pool", "set", BESIDE, "size", "2"])?;
+    cluster.ceph(&["osd", "pool", "set", BESIDE, "crush_rule", "at-um"])?;
     wait_until_clean(&cluster)?;
 
     let before = measure(&cluster, args, POOL, &SITES)?;
@@ -37,18 +38,18 @@ pub fn run(args: &Args) -> Outcome<Vec<Section>> {
     let plan = plan.to_string_lossy().into_owned();
     let _ = std::fs::remove_file(&plan);
     let planned =
-        ask(&cluster, &["placement", "plan", "--pool", POOL, "--primary-site", "um", "--out", &plan])?;
-    let started_at = Instant::now();
-    ask(&cluster, &["placement", "apply", &plan])?;
-    let applied_s = seconds(started_at);
-    let shown = ask(&cluster, &["placement", "show", "--pool", POOL])?;
+        cluster.json(&["placement", "plan", "--pool", POOL, "--primary-site", "um", "--out", &plan])?;
+    let stopwatch = start();
+    cluster.json(&["placement", "apply", &plan])?;
+    let applied_s = seconds(stopwatch);
+    let shown = cluster.json(&["placement", "show", "--pool", POOL])?;
     if shown["undersized"] != 0 || shown["repeating"] != 0 || shown["unclean"] != 0 {
         return Err(format!("placement groups are not whole: {shown}").into());
     }
     let after = measure(&cluster, args, POOL, &SITES)?;
     let beside = measure(&cluster, args, BESIDE, &SITES[..1])?;
     let lost = lose_a_site(&cluster, args)?;
-    ask(&cluster, &["placement", "undo", &plan])?;
+    cluster.json(&["placement", "undo", &plan])?;
 
     let moving = planned["plan"]["effect"]["replicas_moving"].as_f64().unwrap_or(f64::NAN);
     let note = format!(
@@ -95,7 +96,7 @@ fn measure(cluster: &Cluster, args: &Args, pool: &str, sites: &[&str]) -> Outcom
         eprintln!("    {pool}: round {}", round + 1);
         let from = sites.join(",");
         let measure = ["placement", "measure", "--pool", pool, "--from", &from, "--seconds", seconds];
-        let found = ask(cluster, &measure)?;
+        let found = cluster.json(&measure)?;
         for (place, seen) in found["places"].as_array().into_iter().flatten().zip(&mut seen) {
             for (column, values) in COLUMNS.iter().zip(seen) {
                 values.push(place[*column].as_f64().ok_or("a place measured nothing")?);
@@ -110,10 +111,11 @@ fn measure_localized(cluster: &Cluster, args: &Args) -> Outcome<Vec<f64>> {
     let store = format!("{}&read=near", cluster.store());
     let mut times = Vec::new();
     let seconds = if args.quick { "1" } else { "5" };
-    ask(cluster, &["bench", "write", POOL, "--size", "4KiB", "--count", "256", "--keep", "--label", "near"])?;
+    cluster
+        .json(&["bench", "write", POOL, "--size", "4KiB", "--count", "256", "--keep", "--label", "near"])?;
     for _ in 0..args.rounds {
         let read = ["--store", &store, "bench", "rand", POOL, "--in-flight", "1", "--seconds", seconds];
-        let found = ask(cluster, &[&read[..], &["--label", "near", "--from", "um"]].concat())?;
+        let found = cluster.json(&[&read[..], &["--label", "near", "--from", "um"]].concat())?;
         times.push(found["places"][0]["latency_ms_p50"].as_f64().ok_or("nothing was read")?);
     }
     Ok(times)
@@ -123,7 +125,8 @@ fn measure_localized(cluster: &Cluster, args: &Args) -> Outcome<Vec<f64>> {
 fn lose_a_site(cluster: &Cluster, args: &Args) -> Outcome<Section> {
     recover_without_pauses(cluster)?;
     let (count, during_s) = if args.quick { ("200", "20") } else { ("2000", "90") };
-    ask(cluster, &["bench", "write", POOL, "--size", "4KiB", "--count", count, "--keep", "--label", "kept"])?;
+    cluster
+        .json(&["bench", "write", POOL, "--size", "4KiB", "--count", count, "--keep", "--label", "kept"])?;
     let dir = cluster.dir().to_string_lossy().into_owned();
     let write =
         ["bench", "write", POOL, "--size", "4KiB", "--seconds", during_s, "--in-flight", "4", "--keep"];
@@ -135,15 +138,15 @@ fn lose_a_site(cluster: &Cluster, args: &Args) -> Outcome<Section> {
     let told = writer.wait_with_output()?;
     let wrote: Value = serde_json::from_slice(told.stdout.trim_ascii())?;
     output(&mut cluster.benthic(["cluster", "heal", "msu", "--dir", &dir]))?;
-    let started_at = Instant::now();
+    let stopwatch = start();
     wait_until_clean(cluster)?;
-    let healed_s = seconds(started_at);
+    let healed_s = seconds(stopwatch);
     let place = &wrote["places"][0];
     let number =
         |value: &Value, name: &str| value[name].as_f64().ok_or_else(|| format!("no {name}: {value}"));
     let mut lost = 0.0;
     for label in ["kept", "during"] {
-        let read = ask(cluster, &["bench", "seq", POOL, "--label", label, "--count", ALL])?;
+        let read = cluster.json(&["bench", "seq", POOL, "--label", label, "--count", ALL])?;
         let wanted = if label == "kept" { count.parse()? } else { number(place, "operations")? };
         lost += number(&read, "errors")? + (wanted - number(&read, "operations")?).max(0.0);
     }

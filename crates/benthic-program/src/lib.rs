@@ -10,6 +10,7 @@ pub mod exit;
 pub mod html;
 pub mod interrupt;
 pub mod local;
+pub mod measure;
 pub mod noise;
 pub mod output;
 #[cfg(feature = "cli")]

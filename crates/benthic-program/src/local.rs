@@ -153,6 +153,16 @@ impl NewFile {
         Ok(NewFile::Regular { temporary, target })
     }
 
+    /// Writes a whole file, which replaces an existing one when it is complete.
+    ///
+    /// # Errors
+    /// Those of [`NewFile::create`] and of the file system.
+    pub fn write_whole(path: &Path, data: &[u8]) -> Result<()> {
+        let mut file = NewFile::create(path)?;
+        file.write(data)?;
+        file.finish(None)
+    }
+
     /// Writes the next bytes.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 //! - [`linear`]: operations of many threads, and the search for an order that explains their answers.
 //! - [`model`]: random compound operations against an oracle in memory.
 //! - [`power`]: what power cuts leave and what failing disks do, from a record of all that a process did to its files.
+//! - [`program`]: a program in a directory of its own, run as its users run it.
 //! - [`seed`]: the seeds of random tests.
 
 pub mod conformance;
@@ -12,4 +13,5 @@ pub mod faulty;
 pub mod linear;
 pub mod model;
 pub mod power;
+pub mod program;
 pub mod seed;

@@ -1,19 +1,21 @@
 //! A directory of its own for each test, with the program run in it.
 
+pub use benthic_testkit::program::{failed, json_lines, printed};
+
+use benthic_testkit::program;
 use serde_json::Value;
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use tempfile::TempDir;
+use std::ops::Deref;
+use std::path::Path;
+use std::process::Command;
 
 /// A directory; its store is `benthic-data` in it, as by default.
-pub struct Home(TempDir);
+pub struct Home(program::Home);
 
 impl Home {
     /// A directory without a store.
     pub fn bare() -> Home {
-        Home(TempDir::new().unwrap())
+        Home(program::Home::new(env!("CARGO_BIN_EXE_benthic"), &[]))
     }
 
     /// A directory whose store has the pool `p`.
@@ -22,95 +24,14 @@ impl Home {
         home.ok(&["pool", "create", "p"]);
         home
     }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Writes a file, and the directories that it is in.
-    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, content).unwrap();
-        path
-    }
-
-    pub fn read(&self, name: &str) -> Vec<u8> {
-        fs::read(self.path(name)).unwrap()
-    }
-
-    pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_benthic"));
-        command.args(args).current_dir(self.0.path()).env_remove("BENTHIC_STORE").stdin(Stdio::null());
-        command
-    }
-
-    pub fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
-    }
-
-    /// Runs with input.
-    pub fn pipe(&self, args: &[&str], input: &[u8]) -> Output {
-        let mut command = self.command(args);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        std::thread::scope(|scope| {
-            // A program that refuses its input closes the pipe.
-            scope.spawn(move || drop(stdin.write_all(input)));
-            child.wait_with_output().unwrap()
-        })
-    }
-
-    /// Runs what must succeed, and returns what it printed.
-    pub fn ok(&self, args: &[&str]) -> String {
-        printed(&self.run(args), args)
-    }
-
-    /// Runs what must succeed, and returns its lines of JSON.
-    pub fn json(&self, args: &[&str]) -> Vec<Value> {
-        let with_json: Vec<&str> = ["--json"].iter().chain(args).copied().collect();
-        json_lines(self.ok(&with_json).as_bytes())
-    }
-
-    /// Runs what must fail with this exit status, and returns what it printed to stderr.
-    #[track_caller]
-    pub fn fails(&self, status: i32, args: &[&str]) -> String {
-        failed(&self.run(args), status)
-    }
-
-    /// Runs what must fail with this kind, in JSON, and returns the error.
-    #[track_caller]
-    pub fn fails_with(&self, kind: &str, args: &[&str]) -> Value {
-        let with_json: Vec<&str> = ["--json"].iter().chain(args).copied().collect();
-        let run = self.run(&with_json);
-        assert!(!run.status.success(), "{args:?}");
-        let error = json_lines(&run.stderr).pop().unwrap()["error"].clone();
-        assert_eq!(error["kind"], kind, "{args:?}: {error}");
-        error
-    }
 }
 
-#[track_caller]
-pub fn printed(run: &Output, what: &[&str]) -> String {
-    let stderr = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{what:?}: {}: {stderr}", run.status);
-    String::from_utf8(run.stdout.clone()).unwrap()
-}
+impl Deref for Home {
+    type Target = program::Home;
 
-#[track_caller]
-pub fn failed(run: &Output, status: i32) -> String {
-    let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
-    assert_eq!(run.status.code(), Some(status), "{stderr}");
-    stderr
-}
-
-#[track_caller]
-pub fn json_lines(printed: &[u8]) -> Vec<Value> {
-    let text = std::str::from_utf8(printed).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
-        .collect()
+    fn deref(&self) -> &program::Home {
+        &self.0
+    }
 }
 
 /// The keys of a JSON object, sorted.

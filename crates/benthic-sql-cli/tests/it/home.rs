@@ -1,23 +1,23 @@
 //! A directory of its own for each test, with a store that has the pool `lake`, and the program run in it.
 
+pub use benthic_testkit::program::printed;
+
 use arrow::array::RecordBatch;
 use benthic_core::{Environment, Store};
 use benthic_embedded::{EmbeddedStore, Options};
 use benthic_table::{At, Table};
+use benthic_testkit::program;
 use futures::TryStreamExt;
 use futures::executor::block_on;
 use serde_json::Value;
-use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use tempfile::TempDir;
+use std::ops::Deref;
 
-pub struct Home(TempDir);
+/// Runs `benthic-sql table ARGS`, which is what `benthic table ARGS` becomes.
+pub struct Home(program::Home);
 
 impl Home {
     pub fn new() -> Home {
-        let home = Home(TempDir::new().unwrap());
+        let home = Home(program::Home::new(env!("CARGO_BIN_EXE_benthic-sql"), &["table"]));
         home.with_store(async |store| store.create_pool("lake").await.unwrap());
         home
     }
@@ -28,65 +28,6 @@ impl Home {
         let done = block_on(work(&store));
         store.close().unwrap();
         done
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    pub fn dir(&self) -> &Path {
-        self.0.path()
-    }
-
-    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) {
-        fs::write(self.path(name), content).unwrap();
-    }
-
-    /// Runs `benthic-sql table ARGS`, which is what `benthic table ARGS` becomes.
-    pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_benthic-sql"));
-        command.arg("table").args(args).current_dir(self.dir());
-        command.env_remove("BENTHIC_STORE").stdin(Stdio::null());
-        command
-    }
-
-    pub fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
-    }
-
-    /// Runs with input.
-    pub fn pipe(&self, args: &[&str], input: &[u8]) -> Output {
-        let mut command = self.command(args);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        std::thread::scope(|scope| {
-            // A program that refuses its input closes the pipe.
-            scope.spawn(move || drop(stdin.write_all(input)));
-            child.wait_with_output().unwrap()
-        })
-    }
-
-    #[track_caller]
-    pub fn ok(&self, args: &[&str]) -> String {
-        printed(&self.run(args))
-    }
-
-    #[track_caller]
-    pub fn json(&self, args: &[&str]) -> Vec<Value> {
-        let mut with_json = vec!["--json"];
-        with_json.extend(args);
-        let text = self.ok(&with_json);
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-
-    /// Runs what must fail with this exit status, and returns what it printed to stderr.
-    #[track_caller]
-    pub fn fails(&self, status: i32, args: &[&str]) -> String {
-        let run = self.run(args);
-        let error = String::from_utf8_lossy(&run.stderr).into_owned();
-        assert_eq!(run.status.code(), Some(status), "{args:?}: {error}");
-        error
     }
 
     /// All rows of a table, as JSON, in the order of their text.
@@ -135,10 +76,12 @@ impl Home {
     }
 }
 
-#[track_caller]
-pub fn printed(run: &Output) -> String {
-    assert!(run.status.success(), "{}: {}", run.status, String::from_utf8_lossy(&run.stderr));
-    String::from_utf8(run.stdout.clone()).unwrap()
+impl Deref for Home {
+    type Target = program::Home;
+
+    fn deref(&self) -> &program::Home {
+        &self.0
+    }
 }
 
 fn json_rows(batch: &RecordBatch) -> Vec<String> {

@@ -3,15 +3,17 @@
 use crate::data::{lineitem, parquet};
 use benthic_core::{ObjectAddress, Store};
 use benthic_embedded::{EmbeddedStore, Options};
+use benthic_testkit::program::{Home, failed};
 use futures::executor::block_on;
 use parquet::basic::Compression;
-use std::process::{Command, Output};
-use tempfile::TempDir;
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_benthic-sql");
 
 /// A directory with a store that has one object.
-fn home() -> TempDir {
-    let home = TempDir::new().unwrap();
-    let store = EmbeddedStore::open(&home.path().join("benthic-data"), true, Options::default()).unwrap();
+fn home() -> Home {
+    let home = Home::new(PROGRAM, &["sql", "--object", "lake:raw/items.parquet"]);
+    let store = EmbeddedStore::open(&home.path("benthic-data"), true, Options::default()).unwrap();
     let address: ObjectAddress = "lake:raw/items.parquet".parse().unwrap();
     let data = parquet(&lineitem(10_000), Compression::SNAPPY);
     block_on(async {
@@ -22,24 +24,10 @@ fn home() -> TempDir {
     home
 }
 
-fn run(home: &TempDir, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_benthic-sql"));
-    command.args(["sql", "--object", "lake:raw/items.parquet"]).args(args);
-    command.current_dir(home.path()).env_remove("BENTHIC_STORE").output().unwrap()
-}
-
 #[track_caller]
-fn ok(home: &TempDir, args: &[&str]) -> String {
-    let output = run(home, args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-#[track_caller]
-fn fails(home: &TempDir, status: i32, args: &[&str]) -> String {
-    let output = run(home, args);
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(status), "{args:?}: {error}");
+fn fails(home: &Home, status: i32, args: &[&str]) -> String {
+    let output = home.run(args);
+    let error = failed(&output, status);
     assert!(error.starts_with("benthic: ") && output.stdout.is_empty(), "{error}");
     error
 }
@@ -48,16 +36,16 @@ fn fails(home: &TempDir, status: i32, args: &[&str]) -> String {
 fn rows_are_printed_in_three_ways() {
     let home = home();
     let sql = "SELECT id, quantity, ratio, flag, ship, returned FROM object WHERE id < 2 ORDER BY id";
-    let csv = ok(&home, &["--output", "csv", sql]);
+    let csv = home.ok(&["--output", "csv", sql]);
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!((lines.len(), lines[0]), (3, "id,quantity,ratio,flag,ship,returned"));
-    let json = ok(&home, &["--output", "json", sql]);
+    let json = home.ok(&["--output", "json", sql]);
     let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert_eq!((json.lines().count(), &first["id"]), (2, &serde_json::json!(0)));
-    let table = ok(&home, &[sql]);
+    let table = home.ok(&[sql]);
     assert!(table.contains("| id |") && table.lines().count() == 6, "{table}");
     for format in ["csv", "json", "table"] {
-        let none = ok(&home, &["--output", format, "SELECT id FROM object WHERE id < 0"]);
+        let none = home.ok(&["--output", format, "SELECT id FROM object WHERE id < 0"]);
         assert_eq!(none.contains("id"), format != "json", "{none}");
     }
 }
@@ -66,12 +54,12 @@ fn rows_are_printed_in_three_ways() {
 fn the_way_is_shown_and_chosen() {
     let home = home();
     let sql = "EXPLAIN ANALYZE SELECT count(*) FROM object WHERE quantity > 30";
-    assert!(ok(&home, &["--pushdown", "always", sql]).contains("objects_pushed=1"));
+    assert!(home.ok(&["--pushdown", "always", sql]).contains("objects_pushed=1"));
     for pushdown in ["auto", "never"] {
-        let plan = ok(&home, &["--pushdown", pushdown, sql]);
+        let plan = home.ok(&["--pushdown", pushdown, sql]);
         assert!(!plan.contains("objects_pushed") && plan.contains("bytes_scanned"), "{plan}");
     }
-    let plan = ok(&home, &["EXPLAIN SELECT id FROM object WHERE quantity > 30"]);
+    let plan = home.ok(&["EXPLAIN SELECT id FROM object WHERE quantity > 30"]);
     assert!(plan.starts_with("logical_plan\n") && plan.contains("\n\nphysical_plan\n"), "{plan}");
     assert!(!plan.contains('|'), "{plan}");
 }
@@ -79,9 +67,9 @@ fn the_way_is_shown_and_chosen() {
 #[test]
 fn the_table_can_be_looked_at() {
     let home = home();
-    assert!(ok(&home, &["DESCRIBE object"]).contains("quantity"));
-    assert!(ok(&home, &["SHOW TABLES"]).contains("object"));
-    assert!(ok(&home, &["SHOW COLUMNS FROM object"]).contains("comment"));
+    assert!(home.ok(&["DESCRIBE object"]).contains("quantity"));
+    assert!(home.ok(&["SHOW TABLES"]).contains("object"));
+    assert!(home.ok(&["SHOW COLUMNS FROM object"]).contains("comment"));
 }
 
 #[test]
@@ -123,21 +111,16 @@ fn what_writes_is_refused_by_its_verb() {
         let error = fails(&home, 7, &[sql]);
         assert!(error.contains(&format!("{verb} is not for queries")), "{sql}: {error}");
     }
-    assert!(!home.path().join("x.csv").exists());
+    assert!(!home.path("x.csv").exists());
 }
 
 #[test]
 fn what_is_not_there_is_said() {
     let home = home();
-    let output = Command::new(env!("CARGO_BIN_EXE_benthic-sql"))
-        .args(["sql", "--object", "lake/nothing", "SELECT 1"])
-        .current_dir(home.path())
-        .env_remove("BENTHIC_STORE")
-        .output()
-        .unwrap();
-    let error = String::from_utf8(output.stderr).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["sql", "--object", "lake/nothing", "SELECT 1"]).current_dir(home.dir());
+    let error = failed(&command.env_remove("BENTHIC_STORE").output().unwrap(), 3);
     assert!(error.starts_with("benthic: no such object") && error.contains("nothing"), "{error}");
-    assert_eq!(output.status.code(), Some(3));
     let error = fails(&home, 3, &["--store", "file:nowhere", "SELECT 1"]);
     assert!(error.contains("store=file:nowhere"), "{error}");
     fails(&home, 6, &["--store", "nonsense", "SELECT 1"]);

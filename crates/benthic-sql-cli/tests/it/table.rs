@@ -45,7 +45,7 @@ fn every_format_makes_the_same_table_from_files_and_from_stdin() {
         assert!(told.starts_with(&format!("{table}: 20 rows in 1 object, ")), "{told}");
         assert!(told.ends_with(", snapshot 2\n"), "one commit after the creation: {told}");
         let told = home.pipe(&["append", &table, "-", "--format", format], &encode(&trips(20..30)));
-        let told = printed(&told);
+        let told = printed(&told, &["append"]);
         assert!(told.starts_with(&format!("{table}: 10 rows added, 30 rows in 2 objects, ")), "{told}");
         assert_eq!(home.rows(extension), expected, "{extension}");
         assert_eq!(home.columns(&table), ["id int64", "fare float64", "name utf8"], "{extension}");
@@ -280,7 +280,7 @@ fn a_pipe_with_a_name_is_read_as_a_file() {
     );
     let mut shell = std::process::Command::new("bash");
     shell.args(["-c", &script]).current_dir(home.dir()).env_remove("BENTHIC_STORE");
-    printed(&shell.output().unwrap());
+    printed(&shell.output().unwrap(), &["bash"]);
     assert_eq!(home.rows("t").len(), 20);
 }
 

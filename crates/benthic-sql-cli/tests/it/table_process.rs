@@ -105,7 +105,7 @@ fn processes_that_append_at_once_lose_nothing() {
                     let first = (process * ROUNDS + round) * ROWS;
                     let name = format!("{first}.parquet");
                     home.file(&name, parquet(&trips(first..first + ROWS)));
-                    let told = printed(&home.run(&["append", "lake/t", &name]));
+                    let told = home.ok(&["append", "lake/t", &name]);
                     assert!(told.contains("100 rows added"), "{told}");
                 }
             });
@@ -132,7 +132,7 @@ fn the_tour_of_the_guide_runs_as_it_stands_there() {
     let mut shell = std::process::Command::new("bash");
     shell.args(["-euo", "pipefail", "-c", &script]).env("TMPDIR", home.dir());
     shell.env("BENTHIC_STORE", format!("file:{}", home.path("benthic-data").display()));
-    let told = printed(&shell.output().unwrap());
+    let told = printed(&shell.output().unwrap(), &["bash"]);
     for line in
         ["lake/trips: 3 rows in 2 objects", "5 rows in 4 objects", "status 6", "range(day, month)", "dropped"]
     {

@@ -1,11 +1,9 @@
 //! Single calls of a fragment, and the memory of the OSDs that run them.
 
 use crate::Args;
-use crate::cluster::{connect, pool};
-use bench_report::Outcome;
-use bench_report::cluster::Cluster;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::{median, seconds};
+use bench_harness::cluster::Cluster;
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Outcome, median, pool, seconds, start};
 use benthic_core::{ClassCall, ObjectId, Pool, ReadOp};
 use benthic_fragment::fragment::{Envelope, OBJECT_URL, Reply, Status, encode};
 use benthic_sql::experiment::tpch;
@@ -25,15 +23,14 @@ use datafusion::physical_plan::filter::FilterExec;
 use futures::{StreamExt, TryStreamExt, stream};
 use prost::Message;
 use std::sync::Arc;
-use std::time::Instant;
 
 const POOL: &str = "calls";
 const CALLS: usize = 300;
 const AT_ONCE: usize = 8;
 
 pub async fn run(args: &Args, near: &Cluster) -> Outcome<Section> {
-    let store = connect(near).await?;
-    let pool = pool(&store, POOL).await?;
+    let store = near.connect().await?;
+    let pool = pool(&*store, POOL).await?;
     let (_, rows) = tpch::tables(args.scale.min(0.1)).into_iter().last().ok_or("no lineitem")?;
     let schema = rows.schema();
     let snapshot = tpch::load(&pool, "lineitem", rows, 8 << 20, |_| Ok(())).await?;
@@ -48,19 +45,19 @@ pub async fn run(args: &Args, near: &Cluster) -> Outcome<Section> {
     let some = envelope(&schema, "l_partkey", Operator::LtEq, ScalarValue::Int64(Some(200)))?;
 
     let before_mib = near.osd_mib()?;
-    let started_at = Instant::now();
+    let stopwatch = start();
     call(&pool, object, &nothing).await?;
-    let first_s = seconds(started_at);
+    let first_s = seconds(stopwatch);
     let (mut calls_ms, mut reads_ms) = (Vec::new(), Vec::new());
     for _ in 0..args.rounds {
         let (mut call_ms, mut read_ms) = (Vec::new(), Vec::new());
         for _ in 0..CALLS {
-            let started_at = Instant::now();
+            let stopwatch = start();
             call(&pool, object, &nothing).await?;
-            call_ms.push(seconds(started_at) * 1_000.0);
-            let started_at = Instant::now();
+            call_ms.push(seconds(stopwatch) * 1_000.0);
+            let stopwatch = start();
             pool.read(object, ReadOp::new().read(0, 1)).await?;
-            read_ms.push(seconds(started_at) * 1_000.0);
+            read_ms.push(seconds(stopwatch) * 1_000.0);
         }
         calls_ms.push(median(call_ms));
         reads_ms.push(median(read_ms));

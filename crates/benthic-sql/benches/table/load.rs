@@ -1,10 +1,9 @@
 //! Loading files with the program.
 
 use crate::Args;
-use bench_report::Outcome;
-use bench_report::cluster;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::seconds;
+use bench_harness::process;
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Outcome, seconds, start};
 use benthic_sql::experiment::tpch;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
@@ -13,7 +12,6 @@ use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
 pub fn run(args: &Args) -> Outcome<Section> {
     let work = tempfile::Builder::new().prefix("benthic-bench-").tempdir()?;
@@ -24,15 +22,15 @@ pub fn run(args: &Args) -> Outcome<Section> {
         program.env("BENTHIC_STORE", format!("file:{}", work.path().join("store").display())).args(command);
         program
     };
-    cluster::run(benthic(["pool", "create"]).arg("load"))?;
+    process::run(benthic(["pool", "create"]).arg("load"))?;
     let mut measured = Vec::new();
     for (what, file) in [("Parquet", &parquet), ("CSV", &csv)] {
         let size_mib = fs::metadata(file)?.len() as f64 / (1024.0 * 1024.0);
         let (mut rows_per_s, mut mib_per_s) = (Vec::new(), Vec::new());
         for round in 0..args.rounds.min(3) {
-            let started_at = Instant::now();
-            cluster::run(benthic(["table", "create"]).arg(format!("load/{what}{round}")).arg(file))?;
-            let took_s = seconds(started_at);
+            let stopwatch = start();
+            process::run(benthic(["table", "create"]).arg(format!("load/{what}{round}")).arg(file))?;
+            let took_s = seconds(stopwatch);
             rows_per_s.push(rows as f64 / took_s / 1e6);
             mib_per_s.push(size_mib / took_s);
         }

@@ -7,17 +7,15 @@
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "a benchmark speaks to whoever started it")]
 
 mod calls;
-mod cluster;
 mod load;
-mod others;
 mod points;
 mod rows;
 mod shares;
 mod tpch;
 
-use bench_report::cluster::Cluster;
-use bench_report::sections::{Report, Section};
-use bench_report::{Outcome, machine, tables};
+use bench_harness::cluster::Cluster;
+use bench_harness::report::Report;
+use bench_harness::{Outcome, exit, machine};
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -78,13 +76,7 @@ async fn main() -> ExitCode {
     if args.quick {
         (args.scale, args.rounds) = (args.scale.min(0.02), args.rounds.min(2));
     }
-    match run(&args).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit(run(&args).await)
 }
 
 async fn run(args: &Args) -> Outcome {
@@ -93,35 +85,31 @@ async fn run(args: &Args) -> Outcome {
     conditions.push(("scale of TPC-H", args.scale.to_string()));
     let mut report =
         Report::new("Tables and SQL against their references", conditions, args.rounds, args.quick);
-    let mut add = |name: &'static str, section: Section| {
-        println!("{}", section.table().markdown());
-        report.sections.push((name, section));
-    };
-    let is_wanted = |what: What| args.what.is_empty() || args.what.contains(&what);
+    let is_wanted = |what: What| bench_harness::is_wanted(&args.what, &what);
     if is_wanted(What::Tpch) {
-        add("tpch", tpch::run(args).await?);
+        report.add("tpch", tpch::run(args).await?);
     }
     if is_wanted(What::Load) {
-        add("load", load::run(args)?);
+        report.add("load", load::run(args)?);
     }
     if is_wanted(What::Many) {
-        add("many", points::many(args).await?);
+        report.add("many", points::many(args).await?);
     }
     if [What::Near, What::Points, What::Calls].into_iter().any(is_wanted) {
         let near = Cluster::up(&args.benthic, "near", &["--osds", "3"])?;
         if is_wanted(What::Calls) {
-            add("calls", calls::run(args, &near).await?);
+            report.add("calls", calls::run(args, &near).await?);
         }
         if is_wanted(What::Points) {
-            add("points", points::run(args, &near).await?);
+            report.add("points", points::run(args, &near).await?);
         }
         if is_wanted(What::Near) {
-            add("near", shares::run(args, &near, false)?);
+            report.add("near", shares::run(args, &near, false)?);
         }
     }
     if is_wanted(What::Far) {
         let far = Cluster::up(&args.benthic, "far", &[&["--osds", "3"], &FAR[..]].concat())?;
-        add("far", shares::run(args, &far, true)?);
+        report.add("far", shares::run(args, &far, true)?);
     }
-    tables::write(&args.out, &report.markdown(), &report.to_json(), &report.html())
+    report.write(&args.out)
 }

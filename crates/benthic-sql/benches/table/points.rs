@@ -1,14 +1,13 @@
 //! Single rows of a table of a thousand objects, and of one of a hundred thousand.
 
 use crate::Args;
-use crate::cluster::{connect, pool};
 use crate::rows::ours;
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use bench_report::Outcome;
-use bench_report::cluster::Cluster;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::{median, seconds};
+use bench_harness::cluster::Cluster;
+use bench_harness::process::memory_mib;
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Outcome, median, pool, seconds, start};
 use benthic_core::{Environment, Pool, Store};
 use benthic_embedded::{EmbeddedStore, Options};
 use benthic_sql::choice::Pushdown;
@@ -17,7 +16,6 @@ use benthic_table::{At, Definition, Partitioning, Table, WriterOptions};
 use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 const OBJECTS: u32 = 1_000;
 const ROWS: i64 = 1_000_000;
@@ -34,9 +32,9 @@ pub async fn run(args: &Args, near: &Cluster) -> Outcome<Section> {
     let mut measured = Vec::new();
     for (what, store, pushdown, aim_ms) in [
         ("embedded", here, Pushdown::Never, 5.0),
-        ("Ceph on this machine", connect(near).await?, Pushdown::Auto, 10.0),
+        ("Ceph on this machine", near.connect().await?, Pushdown::Auto, 10.0),
     ] {
-        append(&table(&pool(&store, POOL).await?, "points").await?, 0..rows).await?;
+        append(&table(&pool(&*store, POOL).await?, "points").await?, 0..rows).await?;
         let session = SqlSession::new(store, Settings { pushdown, ..Settings::default() });
         let mut rounds_ms = Vec::new();
         for round in 0..=args.rounds {
@@ -71,29 +69,29 @@ pub async fn run(args: &Args, near: &Cluster) -> Outcome<Section> {
 pub async fn many(args: &Args) -> Outcome<Section> {
     let work = tempfile::Builder::new().prefix("benthic-bench-").tempdir()?;
     let store: Arc<dyn Store> = EmbeddedStore::open(&work.path().join("store"), true, Options::default())?;
-    let pool = pool(&store, POOL).await?;
+    let pool = pool(&*store, POOL).await?;
     let table = table(&pool, "many").await?;
     let appends = if args.quick { 3 } else { APPENDS };
     for start in (0..appends).map(|append| append * ROWS_OF_AN_APPEND) {
         append(&table, start..start + ROWS_OF_AN_APPEND).await?;
     }
     let objects = table.snapshot(At::Current).await?.objects();
-    let rows = appends * ROWS_OF_AN_APPEND;
+    let (rows, pid) = (appends * ROWS_OF_AN_APPEND, std::process::id());
     let (mut by_bounds_s, mut by_both_s, mut peaks_mib) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..i64::try_from(args.rounds)? {
         let id = (round * 104_729 + 17) % rows;
-        let before_mib = memory_mib("VmRSS:")?;
+        let before_mib = memory_mib(pid, "VmRSS:")?;
         fs::write("/proc/self/clear_refs", "5")?;
         for (times_s, condition) in [
             (&mut by_bounds_s, format!("id BETWEEN {id} AND {}", id + 10)),
             (&mut by_both_s, format!("id = {id}")),
         ] {
             let session = SqlSession::new(Arc::clone(&store), Settings::default());
-            let started_at = Instant::now();
+            let stopwatch = start();
             session.query(&format!("EXPLAIN SELECT * FROM {POOL}.many WHERE {condition}")).await?;
-            times_s.push(seconds(started_at));
+            times_s.push(seconds(stopwatch));
         }
-        peaks_mib.push((memory_mib("VmHWM:")? - before_mib).max(0.0));
+        peaks_mib.push((memory_mib(pid, "VmHWM:")? - before_mib).max(0.0));
     }
     Ok(Section {
         title: "A table of very many objects",
@@ -108,15 +106,6 @@ pub async fn many(args: &Args) -> Outcome<Section> {
             Row::alone("memory that it takes at most, above what is there", "MiB", peaks_mib, Aim::None),
         ],
     })
-}
-
-/// Memory of this process: resident (`VmRSS:`), or at most (`VmHWM:`).
-fn memory_mib(field: &str) -> Outcome<f64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let kib = status
-        .lines()
-        .find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB")?.parse::<f64>().ok());
-    Ok(kib.ok_or("a process without memory")? / 1_024.0)
 }
 
 /// An empty table in a thousand partitions.

@@ -1,10 +1,10 @@
 //! Shares of lineitem, from a few rows to all, beside the objects, here, and as it seems better: `benthic table demo`.
 
 use crate::Args;
-use bench_report::Outcome;
-use bench_report::cluster::Cluster;
-use bench_report::sections::{Aim, Row, Section};
-use bench_report::stats::median;
+use bench_harness::cluster::Cluster;
+use bench_harness::process::output;
+use bench_harness::report::{Aim, Row, Section};
+use bench_harness::{Outcome, median};
 use serde_json::Value;
 use std::process::Stdio;
 
@@ -22,11 +22,7 @@ pub fn run(args: &Args, cluster: &Cluster, is_far: bool) -> Outcome<Section> {
         cluster.benthic(["--json", "table", "demo", "--scale", &args.scale.to_string(), "--rounds"]);
     demo.arg(args.rounds.to_string()).arg("--report");
     demo.arg(args.out.join(if is_far { "far.html" } else { "near.html" }));
-    let output = demo.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
-    if !output.status.success() {
-        return Err(format!("{demo:?} failed: {}", output.status).into());
-    }
-    let found: Value = serde_json::from_slice(&output.stdout)?;
+    let found: Value = serde_json::from_slice(&output(demo.stderr(Stdio::inherit()))?)?;
     let table_mib = found["table_bytes"].as_f64().ok_or("no size of the table")? / MIB;
 
     let mut rows = Vec::new();

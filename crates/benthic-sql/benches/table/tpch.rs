@@ -1,11 +1,10 @@
 //! The queries of TPC-H on the embedded engine, against plain DataFusion on the same Parquet bytes.
 
 use crate::Args;
-use crate::cluster::pool;
-use crate::others::Others;
 use crate::rows::{ours, plain};
-use bench_report::Outcome;
-use bench_report::sections::{Aim, Row, Section};
+use bench_harness::process::Child;
+use bench_harness::report::{Aim, Section};
+use bench_harness::{Outcome, pool};
 use benthic_core::Store;
 use benthic_embedded::{EmbeddedStore, Options};
 use benthic_sql::choice::Pushdown;
@@ -16,11 +15,14 @@ use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use futures::TryStreamExt;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 const POOL: &str = "tpch";
 const OBJECT_BYTES: u64 = 32 * 1024 * 1024;
 const QUERIES: usize = 22;
+/// Queries that have rows of their own.
+const SINGLES: [usize; 2] = [1, 6];
 
 pub async fn run(args: &Args) -> Outcome<Section> {
     let work = tempfile::Builder::new().prefix("benthic-bench-").tempdir()?;
@@ -30,7 +32,7 @@ pub async fn run(args: &Args) -> Outcome<Section> {
     let files = work.path().join("files");
     for (name, rows) in tpch::tables(args.scale) {
         eprintln!("    generating {name}");
-        let snapshot = tpch::load(&pool(&store, POOL).await?, name, rows, OBJECT_BYTES, |_| Ok(())).await?;
+        let snapshot = tpch::load(&pool(&*store, POOL).await?, name, rows, OBJECT_BYTES, |_| Ok(())).await?;
         let dir = files.join(name);
         export(&snapshot, &dir).await?;
         let path = dir.to_str().ok_or("a path that is no text")?;
@@ -41,14 +43,25 @@ pub async fn run(args: &Args) -> Outcome<Section> {
     store.flush().await?;
     let settings = Settings { pushdown: Pushdown::Never, ..Settings::default() };
     let session = SqlSession::new(store, settings);
-    let mut others = args.python.as_deref().map(|python| Others::start(python, &files)).transpose()?;
+    let mut others = args.python.as_deref().map(|python| start_others(python, &files)).transpose()?;
 
     let queries: Vec<String> = (1..=QUERIES)
         .map(|number| {
             fs::read_to_string(format!("{}/tests/tpch/q{number:02}.sql", env!("CARGO_MANIFEST_DIR")))
         })
         .collect::<Result<_, _>>()?;
-    let mut times = Times::default();
+    let mut section = Section {
+        title: "TPC-H, embedded, against plain DataFusion",
+        note: format!(
+            "Ours: tables in a store of this machine, objects of {} MiB, read through the engine, which checks every byte. \
+             Plain: DataFusion of the same version with its defaults, over files with the same bytes as the objects. Both keep \
+             their sessions over all rounds, and have as many partitions as there are cores. DuckDB and Polars read the same \
+             files with their defaults.",
+            OBJECT_BYTES >> 20,
+        ),
+        rows: Vec::new(),
+    };
+    let aim = Aim::AtMostOfReference(1.15);
     for round in 0..=args.rounds {
         eprintln!("    round {round} of {}, the first warms up", args.rounds);
         let mut sums = [0.0; 3];
@@ -60,35 +73,42 @@ pub async fn run(args: &Args) -> Outcome<Section> {
                     format!("q{number}: {our_rows} rows, and {plain_rows} of plain DataFusion").into()
                 );
             }
-            let duckdb_s = others.as_mut().map(|others| others.run("duckdb", number)).transpose()?;
+            let duckdb_s = others.as_mut().map(|others| run_other(others, "duckdb", number)).transpose()?;
             sums = [sums[0] + ours_s, sums[1] + plain_s, sums[2] + duckdb_s.unwrap_or_default()];
-            if round == 0 {
+            if round == 0 || !SINGLES.contains(&number) {
                 continue;
             }
-            if let Some(single) = times.singles.iter_mut().find(|single| single.number == number) {
-                single.ours.push(ours_s);
-                single.plain.push(plain_s);
-                single.duckdb.extend(duckdb_s);
-                single.polars.extend(others.as_mut().map(|others| others.run("polars", number)).transpose()?);
+            let polars_s = others.as_mut().map(|others| run_other(others, "polars", number)).transpose()?;
+            section.push(format!("Q{number}, against DataFusion"), "s", aim, [ours_s], [plain_s]);
+            for (other, other_s) in [("DuckDB", duckdb_s), ("Polars", polars_s)] {
+                if let Some(other_s) = other_s {
+                    section.push(format!("Q{number}, against {other}"), "s", Aim::None, [ours_s], [other_s]);
+                }
             }
         }
         if round > 0 {
-            times.ours.push(sums[0]);
-            times.plain.push(sums[1]);
-            times.duckdb.extend(others.is_some().then_some(sums[2]));
+            section.push("all 22, against DataFusion", "s", aim, [sums[0]], [sums[1]]);
+            if others.is_some() {
+                section.push("all 22, against DuckDB", "s", Aim::None, [sums[0]], [sums[2]]);
+            }
         }
     }
-    Ok(Section {
-        title: "TPC-H, embedded, against plain DataFusion",
-        note: format!(
-            "Ours: tables in a store of this machine, objects of {} MiB, read through the engine, which checks every byte. \
-             Plain: DataFusion of the same version with its defaults, over files with the same bytes as the objects. Both keep \
-             their sessions over all rounds, and have as many partitions as there are cores. DuckDB and Polars read the same \
-             files with their defaults.",
-            OBJECT_BYTES >> 20,
-        ),
-        rows: times.rows(),
-    })
+    Ok(section)
+}
+
+/// Starts DuckDB and Polars in a process of Python, over a directory with a directory of Parquet files for each table.
+fn start_others(python: &Path, files: &Path) -> Outcome<Child> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut command = Command::new(python);
+    command.arg(format!("{root}/bench/table/others.py")).arg(files);
+    Child::start(command.arg(format!("{root}/crates/benthic-sql/tests/tpch")))
+}
+
+/// Seconds that a query takes in one of them.
+fn run_other(others: &mut Child, name: &str, number: usize) -> Outcome<f64> {
+    others.send(&format!("{name} {number}"))?;
+    let answer = others.next_line()?;
+    answer.trim().parse().map_err(|_| format!("{name} failed in q{number}: {answer:?}").into())
 }
 
 /// Writes the objects of a snapshot as files.
@@ -101,66 +121,4 @@ async fn export(snapshot: &Snapshot, dir: &Path) -> Outcome {
         fs::write(dir.join(object.name().replace('/', "-")), data)?;
     }
     Ok(())
-}
-
-/// One query, round by round.
-struct Single {
-    number: usize,
-    ours: Vec<f64>,
-    plain: Vec<f64>,
-    duckdb: Vec<f64>,
-    polars: Vec<f64>,
-}
-
-struct Times {
-    singles: [Single; 2],
-    ours: Vec<f64>,
-    plain: Vec<f64>,
-    duckdb: Vec<f64>,
-}
-
-impl Default for Times {
-    fn default() -> Times {
-        let single = |number| Single {
-            number,
-            ours: Vec::new(),
-            plain: Vec::new(),
-            duckdb: Vec::new(),
-            polars: Vec::new(),
-        };
-        Times { singles: [single(1), single(6)], ours: Vec::new(), plain: Vec::new(), duckdb: Vec::new() }
-    }
-}
-
-impl Times {
-    fn rows(&self) -> Vec<Row> {
-        let mut rows = Vec::new();
-        let aim = Aim::AtMostOfReference(1.15);
-        for single in &self.singles {
-            let name = format!("Q{}", single.number);
-            rows.push(Row::compared(
-                format!("{name}, against DataFusion"),
-                "s",
-                &single.ours,
-                &single.plain,
-                aim,
-            ));
-            for (other, times) in [("DuckDB", &single.duckdb), ("Polars", &single.polars)] {
-                if !times.is_empty() {
-                    rows.push(Row::compared(
-                        format!("{name}, against {other}"),
-                        "s",
-                        &single.ours,
-                        times,
-                        Aim::None,
-                    ));
-                }
-            }
-        }
-        rows.push(Row::compared("all 22, against DataFusion", "s", &self.ours, &self.plain, aim));
-        if !self.duckdb.is_empty() {
-            rows.push(Row::compared("all 22, against DuckDB", "s", &self.ours, &self.duckdb, Aim::None));
-        }
-        rows
-    }
 }

@@ -1,21 +1,21 @@
-//! Running one operation again and again, a fixed number at once, and timing each.
+//! Repeats one operation, keeps a fixed number in flight, and measures each.
 
-use crate::places::Places;
-use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
+use benthic_program::measure::{Latencies, in_flight, seconds, start};
+use crate::places::Places;
 use benthic_program::progress::Progress;
 use benthic_program::units;
+use benthic_core::{Error, Result};
 use clap::Args;
-use futures::stream::{FuturesUnordered, StreamExt};
-use hdrhistogram::Histogram;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::time::Duration;
 
 /// A store that fails this often is not measured any further.
 const ERRORS_MAX: u64 = 100;
-/// Longest latency that is told apart: an hour.
-const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
 /// What is asked of the store, and for how long.
 #[derive(Args)]
@@ -66,9 +66,10 @@ impl Load {
 }
 
 /// What was measured.
+#[derive(Default)]
 pub struct Measured {
-    /// A latency for every operation that succeeded.
-    pub latencies_ns: Histogram<u64>,
+    /// Those of the operations that succeeded.
+    pub latencies: Latencies,
     /// Bytes that they moved.
     pub bytes: u64,
     /// Operations that were started, failed ones included.
@@ -81,56 +82,50 @@ pub struct Measured {
     pub seconds: f64,
 }
 
-#[derive(Default)]
-struct Shared {
-    started: AtomicU64,
-    done: AtomicU64,
-    bytes: AtomicU64,
-    errors: AtomicU64,
-}
-
-struct Worker {
-    latencies_ns: Histogram<u64>,
-    first_error: Option<Error>,
-}
-
-/// Runs `op` with 0, 1, 2, … until time or count is over or it answers nothing; otherwise it answers how many
-/// bytes it moved.
-pub async fn measure<F>(
+/// Runs `op` with 0, 1, 2, … until the time or the count is reached. `op` returns how many bytes it moved; nothing if there is
+/// no operation with this number.
+pub async fn measure(
     what: &'static str,
     load: &Load,
-    op: impl Fn(u64) -> F,
+    op: impl AsyncFn(u64) -> Result<Option<u64>>,
     finish: impl AsyncFnOnce() -> Result<()>,
-) -> Outcome<Measured>
-where
-    F: Future<Output = Result<Option<u64>>>,
-{
-    let shared = Shared::default();
-    let started_at = Instant::now();
-    let ends_at = match load.count {
-        Some(_) => None,
-        None => started_at.checked_add(Duration::from_secs(load.seconds.into())),
+) -> Outcome<Measured> {
+    let measured = RefCell::new(Measured::default());
+    let stopwatch = start();
+    let is_over = |started| {
+        let is_done = match load.count {
+            Some(count) => started >= count,
+            None => stopwatch.elapsed() >= Duration::from_secs(load.seconds.into()),
+        };
+        is_done || interrupt::is_set() || measured.borrow().errors >= ERRORS_MAX
     };
-    let count = load.count.unwrap_or(u64::MAX);
-    // All in this task: an answer then wakes one thread, as in a client that waits for its answers. On other threads each
-    // would cost a switch, which on a busy machine is more than the operation.
-    let mut workers: FuturesUnordered<_> =
-        (0..load.in_flight()).map(|_| work(&op, &shared, count, ends_at)).collect();
-    let mut total = Worker { latencies_ns: histogram()?, first_error: None };
+    let operation = async |(): &mut (), number| {
+        let stopwatch = start();
+        let moved = op(number).await;
+        let mut measured = measured.borrow_mut();
+        match moved {
+            Ok(Some(bytes)) => {
+                measured.latencies.record(stopwatch.elapsed());
+                measured.bytes += bytes;
+            }
+            Ok(None) => return Ok::<_, Infallible>(ControlFlow::Break(())),
+            Err(error) => {
+                measured.errors += 1;
+                measured.first_error.get_or_insert(error);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    };
+    let workers = std::iter::repeat_n((), load.in_flight());
+    let mut running = pin!(in_flight(workers, is_over, operation));
     let progress = Progress::objects(what);
     let mut every_second = tokio::time::interval(Duration::from_secs(1));
     let (mut second, mut seen_operations, mut seen_bytes) = (0, 0, 0);
-    loop {
+    let started = loop {
         tokio::select! {
-            worker = workers.next() => {
-                let Some(worker) = worker else { break };
-                let worker = worker?;
-                total.latencies_ns += worker.latencies_ns;
-                total.first_error = total.first_error.or(worker.first_error);
-            }
+            Ok(started) = &mut running => break started,
             _ = every_second.tick() => {
-                let (operations, bytes) =
-                    (shared.done.load(Ordering::Relaxed), shared.bytes.load(Ordering::Relaxed));
+                let (operations, bytes) = (measured.borrow().latencies.count(), measured.borrow().bytes);
                 progress.advance(operations - seen_operations);
                 if second > 0 {
                     progress.line(format!(
@@ -142,55 +137,7 @@ where
                 (second, seen_operations, seen_bytes) = (second + 1, operations, bytes);
             }
         }
-    }
+    };
     finish().await?;
-    Ok(Measured {
-        latencies_ns: total.latencies_ns,
-        bytes: shared.bytes.load(Ordering::Relaxed),
-        started: shared.started.load(Ordering::Relaxed),
-        errors: shared.errors.load(Ordering::Relaxed),
-        first_error: total.first_error,
-        seconds: started_at.elapsed().as_secs_f64(),
-    })
-}
-
-async fn work<F>(
-    op: &impl Fn(u64) -> F,
-    shared: &Shared,
-    count: u64,
-    ends_at: Option<Instant>,
-) -> Result<Worker>
-where
-    F: Future<Output = Result<Option<u64>>>,
-{
-    let mut worker = Worker { latencies_ns: histogram()?, first_error: None };
-    loop {
-        let over = ends_at.is_some_and(|ends_at| Instant::now() >= ends_at);
-        if over || interrupt::is_set() || shared.errors.load(Ordering::Relaxed) >= ERRORS_MAX {
-            return Ok(worker);
-        }
-        let taken = shared.started.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |started| {
-            (started < count).then_some(started + 1)
-        });
-        let Ok(index) = taken else { return Ok(worker) };
-        let started_at = Instant::now();
-        match op(index).await {
-            Ok(Some(bytes)) => {
-                let latency_ns = u64::try_from(started_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                worker.latencies_ns.saturating_record(latency_ns);
-                shared.done.fetch_add(1, Ordering::Relaxed);
-                shared.bytes.fetch_add(bytes, Ordering::Relaxed);
-            }
-            Ok(None) => return Ok(worker),
-            Err(error) => {
-                shared.errors.fetch_add(1, Ordering::Relaxed);
-                worker.first_error.get_or_insert(error);
-            }
-        }
-    }
-}
-
-fn histogram() -> Result<Histogram<u64>> {
-    Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3)
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot count latencies").with_source(error))
+    Ok(Measured { started, seconds: seconds(stopwatch), ..measured.take() })
 }

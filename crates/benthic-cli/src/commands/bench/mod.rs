@@ -116,24 +116,18 @@ async fn write(args: WriteArgs, session: &Session) -> Outcome {
     let pool = session.pool_or_create(&args.load.pool, args.create_pool).await?;
     let payload = payload(args.size)?;
     let purpose = if args.keep { "kept" } else { "temp" };
-    let op = {
-        let (pool, label) = (Arc::clone(&pool), &args.load.label);
-        move |index: u64| {
-            let (pool, data) = (Arc::clone(&pool), piece(&payload, index, args.size));
-            async move {
-                let write = WriteOp::new().write_full(data);
-                let write = if args.buffered { write.buffered() } else { write };
-                pool.write(&object(args.size, purpose, label, index)?, write).await?;
-                Ok(Some(args.size))
-            }
-        }
+    let op = async |index: u64| {
+        let write = WriteOp::new().write_full(piece(&payload, index, args.size));
+        let write = if args.buffered { write.buffered() } else { write };
+        pool.write(&object(args.size, purpose, &args.load.label, index)?, write).await?;
+        Ok(Some(args.size))
     };
     let store = session.store().await?;
     let measured =
         measure("write", &args.load, op, async || if args.buffered { store.flush().await } else { Ok(()) })
             .await?;
     let cleared =
-        if args.keep { Ok(()) } else { clear(&pool, args.size, &args.load.label, measured.started).await };
+        if args.keep { Ok(()) } else { clear(&*pool, args.size, &args.load.label, measured.started).await };
     let told = tell("write", &args.load, &measured, session, args.size, args.buffered);
     cleared?;
     told
@@ -151,26 +145,22 @@ async fn read(what: &'static str, load: &Load, session: &Session) -> Outcome {
         )
         .into());
     }
-    let objects: Arc<[ObjectId]> = objects.into();
-    let op = move |index: u64| {
-        let (pool, objects) = (Arc::clone(&pool), Arc::clone(&objects));
-        async move {
-            let at = if what == "rand" { Noise::new(index).below(objects.len() as u64) } else { index };
-            let Some(object) = usize::try_from(at).ok().and_then(|at| objects.get(at)) else {
-                return Ok(None);
-            };
-            let size_bytes = size_of(object)?;
-            let data = pool.read_range(object, 0, size_bytes).await?;
-            if data.len() as u64 != size_bytes {
-                return Err(Error::new(ErrorKind::Corrupt, "the object has another length than was written")
-                    .with("object", object)
-                    .with("len_bytes", data.len()));
-            }
-            Ok(Some(size_bytes))
+    let op = async |index: u64| {
+        let at = if what == "rand" { Noise::new(index).below(objects.len() as u64) } else { index };
+        let Some(object) = usize::try_from(at).ok().and_then(|at| objects.get(at)) else {
+            return Ok(None);
+        };
+        let size_bytes = size_of(object)?;
+        let data = pool.read_range(object, 0, size_bytes).await?;
+        if data.len() as u64 != size_bytes {
+            return Err(Error::new(ErrorKind::Corrupt, "the object has another length than was written")
+                .with("object", object)
+                .with("len_bytes", data.len()));
         }
+        Ok(Some(size_bytes))
     };
     let measured = measure(what, load, op, async || Ok(())).await?;
-    let size_bytes = measured.bytes.checked_div(measured.latencies_ns.len()).unwrap_or(0);
+    let size_bytes = measured.bytes.checked_div(measured.latencies.count()).unwrap_or(0);
     tell(what, load, &measured, session, size_bytes, false)
 }
 
@@ -185,13 +175,9 @@ async fn exec(args: ExecArgs, session: &Session) -> Outcome {
     }
     let classes = session.classes().await?;
     let call = ClassCall { class: args.class, method: args.method, input: Bytes::from(args.input) };
-    let op = {
-        let (pool, objects, call) = (Arc::clone(&pool), objects.clone(), call.clone());
-        move |index: u64| {
-            let at = usize::try_from(index % objects.len() as u64).unwrap_or(0);
-            let (pool, object, call) = (Arc::clone(&pool), objects[at].clone(), call.clone());
-            async move { pool.exec(&object, call).await.map(|_| Some(args.size)) }
-        }
+    let op = async |index: u64| {
+        let at = usize::try_from(index % objects.len() as u64).unwrap_or(0);
+        pool.exec(&objects[at], call.clone()).await.map(|_| Some(args.size))
     };
     // Tried once first: what cannot run at all is an error, not a measurement.
     let measured = match pool.exec(&objects[0], call.clone()).await {
@@ -206,11 +192,9 @@ async fn exec(args: ExecArgs, session: &Session) -> Outcome {
 }
 
 /// Removes what a write benchmark wrote and need not keep, also after a signal.
-async fn clear(pool: &Arc<dyn Pool>, size_bytes: u64, label: &str, count: u64) -> Result<()> {
-    let removals = stream::iter(0..count).map(|index| {
-        let pool = Arc::clone(pool);
-        async move { gone(pool.remove(&object(size_bytes, "temp", label, index)?).await) }
-    });
+async fn clear(pool: &dyn Pool, size_bytes: u64, label: &str, count: u64) -> Result<()> {
+    let removals = stream::iter(0..count)
+        .map(async |index| gone(pool.remove(&object(size_bytes, "temp", label, index)?).await));
     removals.buffer_unordered(64).try_collect().await
 }
 
@@ -281,13 +265,12 @@ fn tell(
     size_bytes: u64,
     buffered: bool,
 ) -> Outcome {
-    let operations = measured.latencies_ns.len();
+    let latencies = &measured.latencies;
+    let operations = latencies.count();
     let (mib_per_s, operations_per_s) =
         (units::mib_per_s(measured.bytes, measured.seconds), units::per_s(operations, measured.seconds));
-    let ms = |latency_ns: u64| std::time::Duration::from_nanos(latency_ns).as_secs_f64() * 1e3;
-    let quantile = |quantile| ms(measured.latencies_ns.value_at_quantile(quantile));
-    let (p50, p95, p99) = (quantile(0.5), quantile(0.95), quantile(0.99));
-    let (average, max) = (measured.latencies_ns.mean() / 1e6, ms(measured.latencies_ns.max()));
+    let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|quantile| latencies.quantile_ms(quantile));
+    let (average, max) = (latencies.mean_ms(), latencies.max_ms());
     let text = format!(
         "{what}: {} of {} in {:.3} s, {} in flight{}\n\
          throughput  {mib_per_s:.1} MiB/s\n\

@@ -9,6 +9,7 @@ mod text;
 
 use crate::commands::cp::plan;
 use crate::jobs;
+use benthic_program::measure;
 use benthic_classes::digest::{Algorithm, client};
 use benthic_core::{Error, ErrorKind, ListRequest, Namespaces, ObjectAddress, ObjectId, Pool, Result, names};
 use benthic_program::exit::Outcome;
@@ -21,10 +22,10 @@ use clap::Args;
 use dataset::Dataset;
 use phases::{Digests, Phase};
 use published::Published;
+use serde::Serialize;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Where the demo keeps what is not a file of the data: its mark, and the object of the published form.
 const NAMESPACE: &str = "benthic-demo";
@@ -69,6 +70,7 @@ pub struct DemoArgs {
 }
 
 /// An object whose digests are not all the same.
+#[derive(Serialize)]
 struct Mismatch {
     object: String,
     in_storage: String,
@@ -135,9 +137,17 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     say("loading …")?;
     let load = phases::load(&pool, &dataset, jobs, session).await?;
     say("digesting beside the objects …")?;
-    let (there, in_storage) = phases::in_storage(&pool, &objects, jobs, sizes).await?;
+    let kept = |pool: Arc<dyn Pool>, object: ObjectId| async move {
+        client::store(&*pool, &object, Algorithm::Md5, 1).await
+    };
+    let (there, in_storage) =
+        phases::digest_all("digest in storage", &pool, &objects, jobs, sizes, kept).await?;
     say("digesting at the client …")?;
-    let (here, at_client) = phases::at_client(&pool, &objects, jobs, sizes).await?;
+    let read = |pool: Arc<dyn Pool>, object: ObjectId| async move {
+        client::hash_here(&*pool, &object, Algorithm::Md5).await
+    };
+    let (here, at_client) =
+        phases::digest_all("digest at the client", &pool, &objects, jobs, sizes, read).await?;
     say("asking md5sum …")?;
     let (sums, by_system) = phases::md5sum(&dataset.uploads, sizes).await?;
     let mut mismatches = compare(&args.pool, &objects, &in_storage, &at_client, &by_system);
@@ -166,12 +176,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
         mismatches,
     };
     let page = report::page(&findings);
-    blocking(move || {
-        let mut file = NewFile::create(&report_path)?;
-        file.write(page.as_bytes())?;
-        file.finish(None)
-    })
-    .await?;
+    blocking(move || NewFile::write_whole(&report_path, page.as_bytes())).await?;
     tell(&findings, &args.report.display().to_string(), session)
 }
 
@@ -181,16 +186,11 @@ fn tell(findings: &Findings, report: &str, session: &Session) -> Outcome {
             "store": findings.store,
             "pool": findings.pool,
             "round_trip_ms": findings.round_trip_ms,
-            "phases": findings.phases.iter().map(Phase::to_json).collect::<Vec<_>>(),
+            "phases": findings.phases,
             "repeat": findings.repeat,
-            "published": findings.published.iter().map(Published::to_json).collect::<Vec<_>>(),
+            "published": findings.published,
             "skipped": findings.skipped,
-            "mismatches": findings.mismatches.iter().map(|mismatch| json!({
-                "object": mismatch.object,
-                "in_storage": mismatch.in_storage,
-                "at_client": mismatch.at_client,
-                "expected": mismatch.expected,
-            })).collect::<Vec<_>>(),
+            "mismatches": findings.mismatches,
             "report": report,
         })
     })?;
@@ -252,14 +252,7 @@ async fn check_store(pool: &dyn Pool) -> Result<f64> {
         .with_source(error),
         _ => error,
     })?;
-    let mut times = Vec::with_capacity(ROUND_TRIPS);
-    for _ in 0..ROUND_TRIPS {
-        let started_at = Instant::now();
-        pool.stat(&mark).await?;
-        times.push(started_at.elapsed().as_secs_f64() * 1e3);
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times[ROUND_TRIPS / 2])
+    measure::round_trip_ms(pool, &mark, ROUND_TRIPS).await
 }
 
 async fn is_empty(pool: &dyn Pool) -> Outcome<bool> {

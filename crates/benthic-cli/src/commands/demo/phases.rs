@@ -4,20 +4,20 @@ use super::dataset::Dataset;
 use crate::commands::cp::plan::Upload;
 use crate::commands::cp::{Options, upload};
 use crate::jobs::{self, Failures};
-use benthic_classes::digest::{Algorithm, client};
-use benthic_core::{Error, ErrorKind, Meter, ObjectId, Pool, Result};
-use benthic_program::exit::Outcome;
-use benthic_program::interrupt;
+use benthic_program::measure::{seconds, start};
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
+use benthic_core::{Error, ErrorKind, Meter, ObjectId, Pool, Result, Stopwatch};
+use benthic_program::exit::Outcome;
+use benthic_program::interrupt;
+use benthic_classes::digest::{Algorithm, client};
 use futures::stream;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Files that one run of `md5sum` gets, and bytes of their paths; well below what a system takes.
 const FILES_A_RUN: usize = 256;
@@ -26,7 +26,7 @@ const FILES_A_RUN: usize = 256;
 pub type Digests = HashMap<ObjectId, String>;
 
 /// How much a phase worked on.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize)]
 pub struct Sizes {
     /// Objects or files.
     pub objects: u64,
@@ -35,39 +35,31 @@ pub struct Sizes {
 }
 
 /// What one phase did and cost.
+#[derive(Serialize)]
 pub struct Phase {
     /// What it is.
+    #[serde(rename = "phase")]
     pub name: &'static str,
     /// How much it worked on.
+    #[serde(flatten)]
     pub sizes: Sizes,
     /// How long it took.
     pub seconds: f64,
-    /// Payload that went to the engine and came back; nothing if the engine had no part in it.
-    pub crossed_bytes: Option<(u64, u64)>,
+    /// Payload that went to the engine; nothing if the engine had no part in it.
+    pub sent_bytes: Option<u64>,
+    /// Payload that came back.
+    pub received_bytes: Option<u64>,
 }
 
 impl Phase {
-    fn new(name: &'static str, sizes: Sizes, started_at: Instant, meter: Option<&Meter>) -> Phase {
-        let seconds = started_at.elapsed().as_secs_f64();
-        let crossed_bytes = meter.map(|meter| (meter.sent_bytes(), meter.received_bytes()));
-        Phase { name, sizes, seconds, crossed_bytes }
+    fn new(name: &'static str, sizes: Sizes, stopwatch: Stopwatch, meter: Option<&Meter>) -> Phase {
+        let (sent_bytes, received_bytes) = (meter.map(Meter::sent_bytes), meter.map(Meter::received_bytes));
+        Phase { name, sizes, seconds: seconds(stopwatch), sent_bytes, received_bytes }
     }
 
     /// Payload that crossed the boundary of the engine, both ways.
     pub fn crossed_both_ways(&self) -> Option<u64> {
-        self.crossed_bytes.map(|(sent, received)| sent + received)
-    }
-
-    /// The phase as `--json` has it.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "phase": self.name,
-            "objects": self.sizes.objects,
-            "bytes": self.sizes.bytes,
-            "seconds": self.seconds,
-            "sent_bytes": self.crossed_bytes.map(|(sent, _)| sent),
-            "received_bytes": self.crossed_bytes.map(|(_, received)| received),
-        })
+        Some(self.sent_bytes? + self.received_bytes?)
     }
 }
 
@@ -76,7 +68,7 @@ pub async fn load(pool: &Arc<dyn Pool>, dataset: &Dataset, jobs: usize, session:
     let meter = Arc::new(Meter::default());
     let progress = Progress::bytes("loading", dataset.total_bytes);
     let options = Options { jobs, checksum: false, check: false };
-    let started_at = Instant::now();
+    let stopwatch = start();
     let mut failures = Failures::default();
     let uploads = dataset.uploads.clone();
     upload::copy_all(meter.pool(Arc::clone(pool)), uploads, options, |upload, copied| {
@@ -90,38 +82,11 @@ pub async fn load(pool: &Arc<dyn Pool>, dataset: &Dataset, jobs: usize, session:
     drop(progress);
     let sizes = Sizes { objects: dataset.uploads.len() as u64, bytes: dataset.total_bytes };
     failures.finish(&session.out, sizes.objects)?;
-    Ok(Phase::new("load", sizes, started_at, Some(&meter)))
+    Ok(Phase::new("load", sizes, stopwatch, Some(&meter)))
 }
 
-/// Lets the class digest every object, keep the digest as an attribute, and reads that back.
-pub async fn in_storage(
-    pool: &Arc<dyn Pool>,
-    objects: &Arc<[ObjectId]>,
-    jobs: usize,
-    sizes: Sizes,
-) -> Outcome<(Phase, Digests)> {
-    let digest = |pool: Arc<dyn Pool>, object: ObjectId| async move {
-        let digest = client::store(&*pool, &object, Algorithm::Md5, 1).await;
-        (object, digest)
-    };
-    digest_all("digest in storage", pool, objects, jobs, sizes, digest).await
-}
-
-/// Reads every object and digests it here.
-pub async fn at_client(
-    pool: &Arc<dyn Pool>,
-    objects: &Arc<[ObjectId]>,
-    jobs: usize,
-    sizes: Sizes,
-) -> Outcome<(Phase, Digests)> {
-    let digest = |pool: Arc<dyn Pool>, object: ObjectId| async move {
-        let digest = client::hash_here(&*pool, &object, Algorithm::Md5).await;
-        (object, digest)
-    };
-    digest_all("digest at the client", pool, objects, jobs, sizes, digest).await
-}
-
-async fn digest_all<F>(
+/// Digests every object in this way.
+pub async fn digest_all<F>(
     name: &'static str,
     pool: &Arc<dyn Pool>,
     objects: &Arc<[ObjectId]>,
@@ -130,18 +95,21 @@ async fn digest_all<F>(
     digest: impl Fn(Arc<dyn Pool>, ObjectId) -> F,
 ) -> Outcome<(Phase, Digests)>
 where
-    F: Future<Output = (ObjectId, Result<String>)> + Send + 'static,
+    F: Future<Output = Result<String>> + Send + 'static,
 {
     let meter = Arc::new(Meter::default());
     let pool = meter.pool(Arc::clone(pool));
     let progress = Progress::objects(name);
-    let started_at = Instant::now();
+    let stopwatch = start();
     let mut digests = Digests::new();
     let items = stream::iter(objects.iter().cloned().map(Ok));
     jobs::run(
         items,
         jobs,
-        |object| digest(Arc::clone(&pool), object),
+        |object| {
+            let digest = digest(Arc::clone(&pool), object.clone());
+            async move { (object, digest.await) }
+        },
         |(object, digest)| {
             progress.advance(1);
             digests.insert(object, digest?);
@@ -149,13 +117,13 @@ where
         },
     )
     .await?;
-    Ok((Phase::new(name, sizes, started_at, Some(&meter)), digests))
+    Ok((Phase::new(name, sizes, stopwatch, Some(&meter)), digests))
 }
 
 /// Lets `md5sum` digest the files.
 pub async fn md5sum(uploads: &[Upload], sizes: Sizes) -> Outcome<(Phase, Digests)> {
     let progress = Progress::objects("md5sum");
-    let started_at = Instant::now();
+    let stopwatch = start();
     let mut digests = Digests::new();
     for files in uploads.chunks(FILES_A_RUN) {
         interrupt::check()?;
@@ -164,7 +132,7 @@ pub async fn md5sum(uploads: &[Upload], sizes: Sizes) -> Outcome<(Phase, Digests
         digests.extend(files.iter().map(|file| file.object.clone()).zip(sums));
         progress.advance(files.len() as u64);
     }
-    Ok((Phase::new("md5sum of the files", sizes, started_at, None), digests))
+    Ok((Phase::new("md5sum of the files", sizes, stopwatch, None), digests))
 }
 
 /// One run. With `-z` lines end with NUL and no name is escaped, so that any name can be in them.

@@ -1,15 +1,17 @@
 //! The experiment in its published form: one object; stat, read, MD5, set attribute; a thousand times.
 
 use super::{Mismatch, NAMESPACE};
-use benthic_classes::digest::{Algorithm, Hasher, client};
-use benthic_core::{Error, ErrorKind, Meter, ObjectAddress, ObjectId, Pool, Result, Store, WriteOp, limits};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
+use benthic_program::measure::{seconds, start};
 use benthic_program::noise::Noise;
+use benthic_classes::digest::{Algorithm, Hasher, client};
+use benthic_core::{
+    Error, ErrorKind, Meter, ObjectAddress, ObjectId, Pool, Result, Stopwatch, Store, WriteOp, limits,
+};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// What one call may hash: it must end well before a method's deadline, on a slow machine, too.
 const CALL_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -17,21 +19,26 @@ const CALL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const CALL_REPEAT_MAX: u64 = 10_000;
 
 /// One object size, three ways to do it.
+#[derive(Serialize)]
 pub struct Published {
     /// Size of the object.
     pub size_bytes: u64,
     /// All repetitions beside the object.
     pub in_storage: Run,
     /// Calls that this took; each commits its attribute once.
+    #[serde(rename = "calls_in_storage")]
     pub calls: u64,
     /// All repetitions at the client, every attribute durable before the next repetition.
+    #[serde(rename = "client_durable")]
     pub durable: Run,
     /// All repetitions at the client, attributes buffered, one flush at the end. Not on Ceph, where every write is
     /// durable.
+    #[serde(rename = "client_buffered")]
     pub buffered: Option<Run>,
 }
 
 /// One way to do all repetitions.
+#[derive(Serialize)]
 pub struct Run {
     /// How long it took.
     pub seconds: f64,
@@ -40,13 +47,8 @@ pub struct Run {
 }
 
 impl Run {
-    fn new(started_at: Instant, meter: &Meter) -> Run {
-        let crossed_bytes = meter.sent_bytes() + meter.received_bytes();
-        Run { seconds: started_at.elapsed().as_secs_f64(), crossed_bytes }
-    }
-
-    fn to_json(&self) -> Value {
-        json!({ "seconds": self.seconds, "crossed_bytes": self.crossed_bytes })
+    fn new(stopwatch: Stopwatch, meter: &Meter) -> Run {
+        Run { seconds: seconds(stopwatch), crossed_bytes: meter.sent_bytes() + meter.received_bytes() }
     }
 }
 
@@ -56,17 +58,6 @@ impl Published {
         let durable = if self.buffered.is_some() { "client, durable" } else { "client" };
         let buffered = self.buffered.as_ref().map(|run| ("client, buffered", run));
         [(durable, &self.durable)].into_iter().chain(buffered)
-    }
-
-    /// The result as `--json` has it.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "size_bytes": self.size_bytes,
-            "calls_in_storage": self.calls,
-            "in_storage": self.in_storage.to_json(),
-            "client_durable": self.durable.to_json(),
-            "client_buffered": self.buffered.as_ref().map(Run::to_json),
-        })
     }
 }
 
@@ -100,7 +91,7 @@ pub async fn run(
     let (mut left, mut calls, mut in_storage) = (u64::from(repeat), 0, String::new());
     let meter = Arc::new(Meter::default());
     let metered = meter.pool(Arc::clone(pool));
-    let started_at = Instant::now();
+    let stopwatch = start();
     while left > 0 {
         interrupt::check()?;
         let now = left.min(call_repeat);
@@ -109,7 +100,7 @@ pub async fn run(
         left -= now;
         calls += 1;
     }
-    let storage_run = Run::new(started_at, &meter);
+    let storage_run = Run::new(stopwatch, &meter);
 
     let (durable, by_durable) = at_client(store, pool, &object, repeat, false).await?;
     let (buffered, by_buffered) = match buffered {
@@ -138,7 +129,7 @@ async fn at_client(
 ) -> Outcome<(Run, String)> {
     let meter = Arc::new(Meter::default());
     let metered = meter.pool(Arc::clone(pool));
-    let started_at = Instant::now();
+    let stopwatch = start();
     let mut digest = once(&*metered, object, buffered).await?;
     for _ in 1..repeat {
         interrupt::check()?;
@@ -151,7 +142,7 @@ async fn at_client(
     if buffered {
         store.flush().await?;
     }
-    Ok((Run::new(started_at, &meter), digest))
+    Ok((Run::new(stopwatch, &meter), digest))
 }
 
 /// One repetition at the client.

@@ -39,7 +39,7 @@ pub fn page(findings: &Findings) -> String {
         escape(&findings.data),
         escape(&text::setting(findings)),
         escape(BUILD),
-        phase_table(findings),
+        table(&text::PHASE_HEADS, findings.phases.iter().map(|phase| text::phase_cells(phase).into())),
         chart(&throughput(findings)),
         if findings.ceph { "network" } else { "engine's boundary" },
         chart(&crossings(findings)),
@@ -47,24 +47,6 @@ pub fn page(findings: &Findings) -> String {
         published(findings),
     );
     html_page("Benthic: the active-storage experiment", &body)
-}
-
-fn phase_table(findings: &Findings) -> String {
-    let rows = findings.phases.iter().map(|phase| {
-        let (sent, received) = text::crossed(phase);
-        vec![
-            phase.name.to_owned(),
-            phase.sizes.objects.to_string(),
-            units::size(phase.sizes.bytes),
-            format!("{:.2} s", phase.seconds),
-            format!("{:.0}", units::per_s(phase.sizes.objects, phase.seconds)),
-            format!("{:.1}", units::mib_per_s(phase.sizes.bytes, phase.seconds)),
-            sent,
-            received,
-        ]
-    });
-    let heads = ["", "objects", "bytes", "time", "objects/s", "MiB/s", "to the store", "from the store"];
-    table(&heads, rows)
 }
 
 fn throughput(findings: &Findings) -> Vec<Bar> {

@@ -4,6 +4,11 @@ use super::Findings;
 use super::phases::Phase;
 use super::published::Published;
 use benthic_program::units;
+use std::fmt::Display;
+
+/// Heads of the table of phases.
+pub const PHASE_HEADS: [&str; 8] =
+    ["", "objects", "bytes", "time", "objects/s", "MiB/s", "to the store", "from the store"];
 
 /// Where it ran.
 pub fn setting(findings: &Findings) -> String {
@@ -56,15 +61,8 @@ pub fn what_is_repeated(findings: &Findings) -> String {
 
 /// The findings in about thirty lines.
 pub fn summary(findings: &Findings) -> String {
-    let mut lines = vec![
-        setting(findings),
-        String::new(),
-        format!(
-            "{:<22}{:>9}{:>12}{:>10}{:>11}{:>9}{:>14}{:>16}",
-            "", "objects", "bytes", "time", "objects/s", "MiB/s", "to the store", "from the store"
-        ),
-    ];
-    lines.extend(findings.phases.iter().map(phase_line));
+    let mut lines = vec![setting(findings), String::new(), line(&PHASE_HEADS)];
+    lines.extend(findings.phases.iter().map(|phase| line(&phase_cells(phase))));
     lines.extend([String::new(), verdict(findings), String::new()]);
     lines.extend(wrap(&what_it_means(findings)));
     lines.extend([
@@ -108,26 +106,25 @@ pub fn gain(client_seconds: f64, storage_seconds: f64) -> String {
     format!("{:.1}x", client_seconds / storage_seconds.max(1e-9))
 }
 
-/// Bytes that crossed the engine's boundary, to the store and from it.
-pub fn crossed(phase: &Phase) -> (String, String) {
-    match phase.crossed_bytes {
-        Some((sent, received)) => (units::size(sent), units::size(received)),
-        None => ("-".to_owned(), "-".to_owned()),
-    }
-}
-
-fn phase_line(phase: &Phase) -> String {
-    let (sent, received) = crossed(phase);
-    format!(
-        "{:<22}{:>9}{:>12}{:>10}{:>11.0}{:>9.1}{:>14}{:>16}",
-        phase.name,
-        phase.sizes.objects,
+/// A phase in the columns of [`PHASE_HEADS`].
+pub fn phase_cells(phase: &Phase) -> [String; 8] {
+    let crossed = |bytes: Option<u64>| bytes.map_or("-".to_owned(), units::size);
+    [
+        phase.name.to_owned(),
+        phase.sizes.objects.to_string(),
         units::size(phase.sizes.bytes),
         format!("{:.2} s", phase.seconds),
-        units::per_s(phase.sizes.objects, phase.seconds),
-        units::mib_per_s(phase.sizes.bytes, phase.seconds),
-        sent,
-        received
+        format!("{:.0}", units::per_s(phase.sizes.objects, phase.seconds)),
+        format!("{:.1}", units::mib_per_s(phase.sizes.bytes, phase.seconds)),
+        crossed(phase.sent_bytes),
+        crossed(phase.received_bytes),
+    ]
+}
+
+fn line(cells: &[impl Display; 8]) -> String {
+    let [name, objects, bytes, time, objects_per_s, mib_per_s, sent, received] = cells;
+    format!(
+        "{name:<22}{objects:>9}{bytes:>12}{time:>10}{objects_per_s:>11}{mib_per_s:>9}{sent:>14}{received:>16}"
     )
 }
 

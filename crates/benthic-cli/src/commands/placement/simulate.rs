@@ -105,12 +105,7 @@ pub async fn run(args: SimulateArgs, session: &Session) -> Outcome {
     if let Some(path) = report {
         let _ = write!(text, "\nreport: {}", units::one_line_path(&path));
         let page = page(&findings);
-        blocking(move || {
-            let mut file = NewFile::create(&path)?;
-            file.write(page.as_bytes())?;
-            file.finish(None)
-        })
-        .await?;
+        blocking(move || NewFile::write_whole(&path, page.as_bytes())).await?;
     }
     session.out.result(text, || value(&findings))
 }

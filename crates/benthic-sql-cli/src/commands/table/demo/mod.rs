@@ -98,12 +98,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     };
     let page = report::page(&findings);
     let place = units::one_line_path(&report_path);
-    blocking(move || {
-        let mut file = NewFile::create(&report_path)?;
-        file.write(page.as_bytes())?;
-        file.finish(None)
-    })
-    .await?;
+    blocking(move || NewFile::write_whole(&report_path, page.as_bytes())).await?;
     session.out.result(report::text(&findings), || report::json(&findings))?;
     session.out.note(format_args!("the report: {place}"))
 }

@@ -2,11 +2,12 @@
 
 use super::super::count;
 use super::Findings;
+use benthic_program::measure::median;
 use benthic_core::BUILD;
 use benthic_program::html::{self, Bar, escape};
 use benthic_program::units;
 use benthic_sql::choice::Pushdown;
-use benthic_sql::experiment::{Measured, Run, WAYS};
+use benthic_sql::experiment::{Measured, WAYS};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -20,18 +21,11 @@ fn way(way: Pushdown) -> (&'static str, &'static str) {
 }
 
 fn times(measured: &Measured) -> [Duration; WAYS.len()] {
-    measured.runs.each_ref().map(|runs| median(runs, |run| run.time))
+    measured.runs.each_ref().map(|runs| median(runs.iter().map(|run| run.time).collect()))
 }
 
 fn moved_bytes(measured: &Measured) -> [u64; WAYS.len()] {
-    measured.runs.each_ref().map(|runs| median(runs, |run| run.moved_bytes))
-}
-
-fn median<T: Ord + Default>(runs: &[Run], of: impl Fn(&Run) -> T) -> T {
-    let mut values: Vec<T> = runs.iter().map(of).collect();
-    values.sort();
-    let middle = values.len() / 2;
-    values.into_iter().nth(middle).unwrap_or_default()
+    measured.runs.each_ref().map(|runs| median(runs.iter().map(|run| run.moved_bytes).collect()))
 }
 
 fn rows(measured: &Measured) -> u64 {

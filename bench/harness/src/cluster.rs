@@ -1,9 +1,14 @@
-//! A Ceph cluster of a benchmark's own, by the `benthic` program.
+//! Ceph clusters that a benchmark starts for itself, with the `benthic` program.
 
 use crate::Outcome;
+use crate::process::{memory_mib, output, run};
+use benthic_program::store;
+use benthic_core::Store;
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::sync::Arc;
 
 /// A running cluster, removed when it is dropped.
 pub struct Cluster {
@@ -12,8 +17,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a new one in the directory for temporary files, where paths are short enough for sockets. What a killed run
-    /// left there goes first.
+    /// Starts a new one in the directory for temporary files, where paths are short enough for sockets. Removes first what a
+    /// killed run left there.
     pub fn up(benthic: &Path, name: &str, args: &[&str]) -> Outcome<Cluster> {
         let dir = std::env::temp_dir().join(format!("benthic-bench-{name}"));
         let cluster = Cluster { benthic: fs::canonicalize(benthic)?, dir };
@@ -29,6 +34,25 @@ impl Cluster {
         let mut command = Command::new(&self.benthic);
         command.args(args).env("BENTHIC_STORE", self.store());
         command
+    }
+
+    /// What the program prints with `--json`, in its last line.
+    pub fn json(&self, args: &[&str]) -> Outcome<Value> {
+        let printed = output(self.benthic(["--json"]).args(args))?;
+        let last = printed.trim_ascii().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        Ok(serde_json::from_slice(last)?)
+    }
+
+    /// What Ceph's own program prints.
+    pub fn ceph(&self, args: &[&str]) -> Outcome<Value> {
+        let printed =
+            output(Command::new("ceph").arg("--conf").arg(self.conf()).args(args).args(["-f", "json"]))?;
+        Ok(serde_json::from_slice(printed.trim_ascii()).unwrap_or(Value::Null))
+    }
+
+    /// Connects, with the classes of this build.
+    pub async fn connect(&self) -> Outcome<Arc<dyn Store>> {
+        Ok(store::open(&self.store(), false, benthic_classes::registry()).await?.store)
     }
 
     /// Its directory.
@@ -48,15 +72,12 @@ impl Cluster {
 
     /// Resident memory of its OSDs, on average.
     pub fn osd_mib(&self) -> Outcome<f64> {
-        let output = self.benthic(["--json", "cluster", "status", "--dir"]).arg(&self.dir).output()?;
-        let status: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        let status = self.json(&["cluster", "status", "--dir", &self.dir.to_string_lossy()])?;
         let mut all_mib = Vec::new();
         for daemon in status["daemons"].as_array().into_iter().flatten() {
             if daemon["name"].as_str().is_some_and(|name| name.starts_with("osd")) {
-                let process = fs::read_to_string(format!("/proc/{}/status", daemon["pid"]))?;
-                let resident = process.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-                let kib = resident.and_then(|text| text.trim().trim_end_matches(" kB").parse::<f64>().ok());
-                all_mib.push(kib.ok_or("an OSD has no resident memory")? / 1024.0);
+                let pid = daemon["pid"].as_u64().ok_or("an OSD does not run")?;
+                all_mib.push(memory_mib(u32::try_from(pid)?, "VmRSS:")?);
             }
         }
         Ok(all_mib.iter().sum::<f64>() / all_mib.len().max(1) as f64)
@@ -73,10 +94,4 @@ impl Drop for Cluster {
             eprintln!("the cluster could not be removed: {error}");
         }
     }
-}
-
-/// Runs a program to its end; what it prints goes to this program's standard error.
-pub fn run(command: &mut Command) -> Outcome {
-    let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status()?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}").into()) }
 }

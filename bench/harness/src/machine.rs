@@ -1,13 +1,14 @@
 //! The machine, in a few words.
 
 use crate::Outcome;
+use crate::process::output;
 use crate::tables::Conditions;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What numbers of another machine must be compared with: name and value. `program` is what the results are compared with,
-/// and prints its version; `dir` is where the data will be.
+/// The conditions of the results, by name: the machine, the version of the `program` that is the reference, and the disk that
+/// `dir` is on.
 pub fn describe(dir: &Path, name: &'static str, program: &str) -> Outcome<Conditions> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
@@ -23,17 +24,17 @@ pub fn describe(dir: &Path, name: &'static str, program: &str) -> Outcome<Condit
         ("CPU", cpu.trim_start_matches([' ', '\t', ':']).to_owned()),
         ("cores", cores.to_string()),
         ("memory", format!("{} GiB", memory_kib.div_ceil(1024 * 1024))),
-        ("kernel", output(Command::new("uname").args(["-sr"]))?),
-        (name, output(Command::new(program).arg("--version"))?),
-        ("disk", output(Command::new("df").args(["--output=source,fstype,size", "-h"]).arg(dir))?),
+        ("kernel", last_line(Command::new("uname").args(["-sr"]))?),
+        (name, last_line(Command::new(program).arg("--version"))?),
+        ("disk", last_line(Command::new("df").args(["--output=source,fstype,size", "-h"]).arg(dir))?),
         ("load before", load.split(' ').take(3).collect::<Vec<_>>().join(" ")),
     ])
 }
 
 /// The last line that a program prints.
-fn output(command: &mut Command) -> Outcome<String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+fn last_line(command: &mut Command) -> Outcome<String> {
+    let printed = output(command)?;
+    let text = String::from_utf8_lossy(&printed);
     let line = text.trim().lines().last().unwrap_or_default();
     Ok(line.split_whitespace().collect::<Vec<_>>().join(" "))
 }

@@ -1,57 +1,51 @@
 //! Results in sections: a table each, JSON with every round, and a page.
 
 use crate::html::{Bar, chart, escape, page};
-use crate::stats::median;
-use crate::tables::{Conditions, Table, conditions_html, conditions_json, markdown};
+use crate::tables::{Conditions, Table, conditions_html, conditions_json, markdown, write};
+use crate::{Outcome, median};
 use serde_json::{Value, json};
+use std::path::Path;
 
-/// What is wanted of a row.
+/// The aim of a row.
 #[derive(Clone, Copy)]
 pub enum Aim {
-    /// Nothing: it explains another row.
+    /// No aim: the row explains another row.
     None,
-    /// So much of the reference, at least: of rates.
+    /// At least this share of the reference, for rates.
     OfReference(f64),
-    /// So much of the reference, at most: of times and sizes.
+    /// At most this share of the reference, for times and sizes.
     AtMostOfReference(f64),
-    /// So much, at most.
+    /// At most this value.
     AtMost(f64),
 }
 
-/// One thing that was measured.
+/// One quantity, measured round by round.
 pub struct Row {
-    /// What it is.
     pub what: String,
-    /// Of all its values.
     pub unit: &'static str,
-    /// Round by round.
     pub ours: Vec<f64>,
-    /// Round by round; empty if there is none.
+    /// Empty if there is no reference.
     pub reference: Vec<f64>,
-    /// What is wanted.
     pub aim: Aim,
 }
 
-/// What belongs together.
+/// A table of rows.
 pub struct Section {
-    /// Its head.
     pub title: &'static str,
-    /// How it was measured, and where the two sides differ.
+    /// How the rows were measured, and where the two sides differ.
     pub note: String,
-    /// What was measured.
     pub rows: Vec<Row>,
 }
 
-/// All sections that ran.
+/// All sections that ran, with their names.
 pub struct Report {
     title: &'static str,
     conditions: Conditions,
-    /// Each with its name.
-    pub sections: Vec<(&'static str, Section)>,
+    sections: Vec<(&'static str, Section)>,
 }
 
 impl Row {
-    /// A row that stands against a reference, of rates.
+    /// A row that is compared with a reference.
     pub fn compared(
         what: impl Into<String>,
         unit: &'static str,
@@ -62,7 +56,7 @@ impl Row {
         Row { what: what.into(), unit, ours: ours.to_vec(), reference: reference.to_vec(), aim }
     }
 
-    /// A row that stands for itself.
+    /// A row without a reference.
     pub fn alone(what: impl Into<String>, unit: &'static str, ours: Vec<f64>, aim: Aim) -> Row {
         Row { what: what.into(), unit, ours, reference: Vec::new(), aim }
     }
@@ -137,8 +131,25 @@ impl Row {
 }
 
 impl Section {
-    /// As a table.
-    pub fn table(&self) -> Table {
+    /// Adds one round of a row. Rows stand in the order in which they were first measured.
+    pub fn push(
+        &mut self,
+        what: impl Into<String>,
+        unit: &'static str,
+        aim: Aim,
+        ours: impl IntoIterator<Item = f64>,
+        reference: impl IntoIterator<Item = f64>,
+    ) {
+        let what = what.into();
+        let at = self.rows.iter().position(|row| row.what == what).unwrap_or_else(|| {
+            self.rows.push(Row::alone(what, unit, Vec::new(), aim));
+            self.rows.len() - 1
+        });
+        self.rows[at].ours.extend(ours);
+        self.rows[at].reference.extend(reference);
+    }
+
+    fn table(&self) -> Table {
         Table {
             title: self.title.to_owned(),
             note: self.note.clone(),
@@ -147,7 +158,7 @@ impl Section {
         }
     }
 
-    /// Bars of the ratios that something is wanted of.
+    /// Bars of the ratios that have an aim.
     fn bars(&self) -> Vec<Bar> {
         let bar = |row: &Row| {
             let (Some(ratio), Aim::OfReference(wanted) | Aim::AtMostOfReference(wanted)) =
@@ -176,40 +187,37 @@ impl Report {
         Report { title, conditions, sections: Vec::new() }
     }
 
-    /// For people, and for docs/performance.md.
-    pub fn markdown(&self) -> String {
-        let tables: Vec<Table> = self.sections.iter().map(|(_, section)| section.table()).collect();
-        markdown(&self.conditions, &tables)
+    /// Adds a section and prints its table.
+    pub fn add(&mut self, name: &'static str, section: Section) {
+        println!("{}", section.table().markdown());
+        self.sections.push((name, section));
     }
 
-    /// For programs.
-    pub fn to_json(&self) -> Value {
+    /// Writes the report as Markdown, JSON and a page into a directory.
+    pub fn write(&self, out: &Path) -> Outcome {
+        let tables: Vec<Table> = self.sections.iter().map(|(_, section)| section.table()).collect();
         let sections = self.sections.iter().map(|(name, section)| {
             let rows: Vec<Value> = section.rows.iter().map(Row::to_json).collect();
             json!({ "section": name, "title": section.title, "rows": rows })
         });
-        json!({
+        let json = json!({
             "conditions": conditions_json(&self.conditions),
             "sections": sections.collect::<Vec<_>>(),
-        })
-    }
-
-    /// With charts of the ratios.
-    pub fn html(&self) -> String {
+        });
         let mut body = format!("<h1>{}</h1>\n", escape(self.title));
         body.push_str(&conditions_html(&self.conditions));
-        for (_, section) in &self.sections {
+        for ((_, section), table) in self.sections.iter().zip(&tables) {
             let bars = section.bars();
             if !bars.is_empty() {
                 body.push_str(&format!("<h3>{}</h3>\n{}", escape(section.title), chart(&bars)));
             }
-            body.push_str(&section.table().html());
+            body.push_str(&table.html());
         }
-        page(self.title, &body)
+        write(out, &markdown(&self.conditions, &tables), &json, &page(self.title, &body))
     }
 }
 
-/// With as many places as say something.
+/// A number with as many decimals as are significant.
 fn number(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),

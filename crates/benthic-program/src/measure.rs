@@ -1,0 +1,160 @@
+//! Measuring: what `benthic bench`, the demos and the benchmarks in `bench/` share.
+//!
+//! A load keeps a number of operations in flight from one task. An answer then wakes one thread, as in a client that waits for
+//! its answers. With a task for each operation, each answer would cost a switch between threads, which on a busy machine takes
+//! longer than the operation.
+
+use benthic_core::{ObjectId, Pool, Result, Stopwatch, SystemClock};
+use futures::stream::{FuturesUnordered, StreamExt};
+use hdrhistogram::Histogram;
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// Longest latency that the histogram distinguishes: an hour.
+const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Starts a stopwatch on the machine's clock.
+pub fn start() -> Stopwatch<'static> {
+    Stopwatch::start(&SystemClock)
+}
+
+/// Seconds since a stopwatch started.
+pub fn seconds(since: Stopwatch) -> f64 {
+    since.elapsed().as_secs_f64()
+}
+
+/// The middle value; the default of no values.
+pub fn median<T: PartialOrd + Default>(mut values: Vec<T>) -> T {
+    values.sort_by(|left, right| left.partial_cmp(right).unwrap_or(Ordering::Equal));
+    let middle = values.len() / 2;
+    values.into_iter().nth(middle).unwrap_or_default()
+}
+
+/// The median time of `count` calls of `stat`, one after the other, in milliseconds.
+///
+/// # Errors
+/// Those of [`Pool::stat`].
+pub async fn round_trip_ms(pool: &dyn Pool, object: &ObjectId, count: usize) -> Result<f64> {
+    let mut times_ms = Vec::with_capacity(count);
+    for _ in 0..count {
+        let stopwatch = start();
+        pool.stat(object).await?;
+        times_ms.push(seconds(stopwatch) * 1e3);
+    }
+    Ok(median(times_ms))
+}
+
+/// Latencies of operations, with three significant digits.
+pub struct Latencies(Histogram<u64>);
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        let histogram = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3);
+        Latencies(histogram.expect("the bounds are constants that the crate takes"))
+    }
+}
+
+impl Latencies {
+    /// Adds the latency of one operation.
+    pub fn record(&mut self, latency: Duration) {
+        self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// The number of operations.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The average, in milliseconds.
+    pub fn mean_ms(&self) -> f64 {
+        self.0.mean() / 1e6
+    }
+
+    /// The longest, in milliseconds.
+    pub fn max_ms(&self) -> f64 {
+        ms(self.0.max())
+    }
+
+    /// The latency that this share of the operations does not exceed, in milliseconds; 0.5 gives the median.
+    pub fn quantile_ms(&self, quantile: f64) -> f64 {
+        ms(self.0.value_at_quantile(quantile))
+    }
+}
+
+fn ms(latency_ns: u64) -> f64 {
+    Duration::from_nanos(latency_ns).as_secs_f64() * 1e3
+}
+
+/// Lets every worker run operations until `is_over` returns true for the number of operations that were started. Operations
+/// have the numbers 0, 1, 2, … over all workers. A worker whose operation returns `Break` ends; the others go on. Returns how
+/// many operations were started.
+///
+/// # Errors
+/// The first error of an operation; the operations in flight are then dropped.
+pub async fn in_flight<W, E>(
+    workers: impl IntoIterator<Item = W>,
+    is_over: impl Fn(u64) -> bool,
+    operation: impl AsyncFn(&mut W, u64) -> std::result::Result<ControlFlow<()>, E>,
+) -> std::result::Result<u64, E> {
+    let started = Cell::new(0);
+    let run = async |mut worker: W| {
+        while !is_over(started.get()) {
+            let number = started.replace(started.get() + 1);
+            if operation(&mut worker, number).await?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    };
+    let mut running: FuturesUnordered<_> = workers.into_iter().map(run).collect();
+    while let Some(ended) = running.next().await {
+        ended?;
+    }
+    Ok(started.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Latencies, in_flight, median};
+    use futures::executor::block_on;
+    use std::cell::Cell;
+    use std::ops::ControlFlow;
+    use std::time::Duration;
+
+    #[test]
+    fn the_median_is_the_middle_value() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4, 1, 3, 2]), 3);
+        assert_eq!(median(Vec::<u64>::new()), 0);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_latencies() {
+        let mut latencies = Latencies::default();
+        (1..=100).for_each(|ms| latencies.record(Duration::from_millis(ms)));
+        assert_eq!(latencies.count(), 100);
+        for (quantile, expected_ms) in [(0.5, 50.0), (0.99, 99.0), (1.0, 100.0)] {
+            let found_ms = latencies.quantile_ms(quantile);
+            assert!((found_ms / expected_ms - 1.0).abs() < 0.001, "{quantile}: {found_ms}");
+        }
+    }
+
+    #[test]
+    fn workers_share_the_numbers_of_operations() {
+        let sum = Cell::new(0);
+        let operation = async |worker: &mut u64, number: u64| {
+            sum.set(sum.get() + number);
+            // The first worker gives up after one operation.
+            let is_last = *worker == 0;
+            Ok::<_, ()>(if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        };
+        assert_eq!(block_on(in_flight(0..3, |started| started >= 10, operation)), Ok(10));
+        assert_eq!(sum.get(), 45);
+        let failing = async |_: &mut u64, number: u64| {
+            if number < 2 { Ok(ControlFlow::Continue(())) } else { Err(number) }
+        };
+        assert_eq!(block_on(in_flight(0..1, |_| false, failing)), Err(2));
+    }
+}

@@ -1,0 +1,123 @@
+//! A program in a directory of its own, run as its users run it. Functions panic when the program does not do what a test expects.
+
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A temporary directory in which a program runs. The store is `benthic-data` in it, as by default.
+pub struct Home {
+    dir: TempDir,
+    program: &'static str,
+    first_args: &'static [&'static str],
+}
+
+impl Home {
+    /// A directory for this program, without a store. Every call has `first_args` before its own arguments.
+    pub fn new(program: &'static str, first_args: &'static [&'static str]) -> Home {
+        Home { dir: TempDir::new().expect("a temporary directory"), program, first_args }
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A path in the directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir().join(name)
+    }
+
+    /// Writes a file, and makes the directories that it is in.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap_or(self.dir())).expect("a directory");
+        fs::write(&path, content).expect("a file");
+        path
+    }
+
+    /// Reads a file.
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).expect("a file")
+    }
+
+    /// A call of the program that was not started yet.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(self.first_args).args(args).current_dir(self.dir());
+        command.env_remove("BENTHIC_STORE").stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program to its end.
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("a program that starts")
+    }
+
+    /// Runs the program with this input.
+    pub fn pipe(&self, args: &[&str], input: &[u8]) -> Output {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("a program that starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        std::thread::scope(|scope| {
+            // A program that refuses its input closes the pipe.
+            scope.spawn(move || drop(stdin.write_all(input)));
+            child.wait_with_output().expect("a program that ends")
+        })
+    }
+
+    /// Runs a call that must succeed, and returns what it printed.
+    #[track_caller]
+    pub fn ok(&self, args: &[&str]) -> String {
+        printed(&self.run(args), args)
+    }
+
+    /// Runs a call that must succeed, and returns its lines of JSON.
+    #[track_caller]
+    pub fn json(&self, args: &[&str]) -> Vec<Value> {
+        json_lines(self.ok(&[&["--json"], args].concat()).as_bytes())
+    }
+
+    /// Runs a call that must fail with this exit status, and returns what it printed to stderr.
+    #[track_caller]
+    pub fn fails(&self, status: i32, args: &[&str]) -> String {
+        failed(&self.run(args), status)
+    }
+
+    /// Runs a call that must fail with an error of this kind, and returns the error as `--json` prints it.
+    #[track_caller]
+    pub fn fails_with(&self, kind: &str, args: &[&str]) -> Value {
+        let run = self.run(&[&["--json"], args].concat());
+        assert!(!run.status.success(), "{args:?}");
+        let error = json_lines(&run.stderr).pop().map_or(Value::Null, |line| line["error"].clone());
+        assert_eq!(error["kind"], kind, "{args:?}: {error}");
+        error
+    }
+}
+
+/// What a call printed that must have succeeded. `what` names the call in the message of a failure.
+#[track_caller]
+pub fn printed(run: &Output, what: &[&str]) -> String {
+    let stderr = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{what:?}: {}: {stderr}", run.status);
+    String::from_utf8(run.stdout.clone()).expect("text")
+}
+
+/// What a call printed to stderr that must have failed with this exit status.
+#[track_caller]
+pub fn failed(run: &Output, status: i32) -> String {
+    let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert_eq!(run.status.code(), Some(status), "{stderr}");
+    stderr
+}
+
+/// Lines of JSON.
+#[track_caller]
+pub fn json_lines(printed: &[u8]) -> Vec<Value> {
+    let text = String::from_utf8_lossy(printed);
+    let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    text.lines().map(parse).collect()
+}
