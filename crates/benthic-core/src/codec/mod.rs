@@ -400,3 +400,6 @@ impl<K: Wire + Ord, V: Wire> Wire for BTreeMap<K, V> {
         Ok(map)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,6 +66,8 @@ impl Allocator {
         }
         self.end_block = run_start;
         self.cursor_block = 0;
+        let free_blocks: u64 = self.free.values().sum();
+        assert_eq!(free_blocks + self.used_blocks(), self.end_block, "a block is either free or in use");
     }
 
     /// Takes blocks for `len_bytes`, in few runs.
@@ -78,8 +80,13 @@ impl Allocator {
             let Some((&start, &run)) = next.filter(|_| skipped <= self.free.len()) else {
                 taken.push(extent(self.end_block, wanted));
                 self.end_block += wanted;
+                wanted = 0;
                 break;
             };
+            assert!(
+                run > 0 && start + run <= self.end_block,
+                "a free run has blocks, and lies before the end"
+            );
             self.cursor_block = start + run;
             if run < wanted.min(RUN_BLOCKS_WANTED) && skipped < RUNS_SKIPPED_MAX.min(self.free.len()) {
                 skipped += 1;
@@ -94,12 +101,21 @@ impl Allocator {
             taken.push(extent(start, count));
             wanted -= count;
         }
+        let taken_bytes: u64 = taken.iter().map(|extent| extent.len_bytes).sum();
+        assert_eq!(wanted, 0, "all blocks were found");
+        assert_eq!(taken_bytes, len_bytes.next_multiple_of(BLOCK_BYTES), "as much is taken as was asked for");
+        debug_assert!(taken.iter().all(|extent| self.is_unused(*extent)), "what is taken was free");
         taken
     }
 
     /// Gives blocks back to the free list.
     pub fn release(&mut self, freed: Extent) {
         let (mut start, mut count) = blocks(freed);
+        assert!(count > 0 && start + count <= self.end_block, "what is released was taken");
+        let before_end = self.free.range(..start).next_back().map_or(0, |(before, run)| before + run);
+        let after_start = self.free.range(start..).next().map_or(self.end_block, |(after, _)| *after);
+        assert!(before_end <= start && start + count <= after_start, "what is released is not free already");
+        debug_assert!(self.is_unused(freed), "what is released is not in use");
         if let Some((&before, &run)) = self.free.range(..start).next_back()
             && before + run == start
         {
@@ -124,26 +140,41 @@ impl Allocator {
     /// Takes a run out of the free list, if it is still as [`Allocator::free_runs`] said.
     pub fn take_run(&mut self, run: Extent) -> bool {
         let (start, count) = blocks(run);
+        assert!(count > 0, "a run has blocks");
         self.free.get(&start) == Some(&count) && self.free.remove(&start).is_some()
     }
 
-    /// Records in the logged view that an operation took or freed an extent.
-    pub fn log(&mut self, extent: Extent, in_use: bool) {
+    /// Records in the logged view that an operation took an extent, which [`Allocator::allocate`] gave out.
+    pub fn log_taken(&mut self, extent: Extent) {
+        assert!(extent.len_bytes > 0, "an operation takes blocks");
+        assert_eq!(self.replay(extent, true), blocks(extent).1, "a block is taken once");
+    }
+
+    /// Records in the logged view that an operation freed an extent, which [`Allocator::are_in_use`] said is in use.
+    pub fn log_freed(&mut self, extent: Extent) {
+        assert!(extent.len_bytes > 0, "an operation frees blocks");
+        assert_eq!(self.replay(extent, false), blocks(extent).1, "a block is freed once");
+    }
+
+    /// Records in the logged view what an operation in the log says of an extent, perhaps once more. Says how many blocks
+    /// that changed.
+    pub fn replay(&mut self, extent: Extent, in_use: bool) -> u64 {
         let (start, count) = blocks(extent);
-        if count == 0 {
-            return;
-        }
-        self.grow_to(((start + count - 1) / REGION_BLOCKS) as usize);
+        let mut changed = 0;
         for block in start..start + count {
             let (region, bit) = ((block / REGION_BLOCKS) as usize, block % REGION_BLOCKS);
+            self.grow_to(region);
             let word = &mut self.logged[region][(bit / 64) as usize];
+            let before = *word;
             if in_use {
                 *word |= 1 << (bit % 64);
             } else {
                 *word &= !(1 << (bit % 64));
             }
+            changed += u64::from(*word != before);
             self.dirty.insert(region as u32);
         }
+        changed
     }
 
     /// The bitmaps that changed since the last call.
@@ -151,7 +182,10 @@ impl Allocator {
         std::mem::take(&mut self.dirty)
             .into_iter()
             .map(|region| {
-                (region, self.logged[region as usize].iter().flat_map(|word| word.to_le_bytes()).collect())
+                let words = self.logged[region as usize].iter();
+                let bitmap: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
+                assert_eq!(bitmap.len(), REGION_BYTES, "a stored bitmap has the length that loading wants");
+                (region, bitmap)
             })
             .collect()
     }
@@ -162,6 +196,20 @@ impl Allocator {
         self.logged
             .get((block / REGION_BLOCKS) as usize)
             .is_some_and(|region| region[(bit / 64) as usize] >> (bit % 64) & 1 != 0)
+    }
+
+    /// Whether the log says that all blocks of these extents are in use, and no block is in two of them.
+    pub fn are_in_use(&self, extents: &[Extent]) -> bool {
+        let mut runs: Vec<_> = extents.iter().map(|extent| blocks(*extent)).collect();
+        runs.sort_unstable();
+        runs.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0)
+            && runs.iter().all(|(first, count)| (*first..first + count).all(|block| self.in_use(block)))
+    }
+
+    /// Whether the log says that no block of an extent is in use.
+    fn is_unused(&self, of: Extent) -> bool {
+        let (first, count) = blocks(of);
+        (first..first + count).all(|block| !self.in_use(block))
     }
 
     /// The parts of an extent that are not in use, as the log says.
@@ -213,6 +261,9 @@ impl Allocator {
 }
 
 fn blocks(extent: Extent) -> (u64, u64) {
+    let aligned =
+        extent.offset_bytes.is_multiple_of(BLOCK_BYTES) && extent.len_bytes.is_multiple_of(BLOCK_BYTES);
+    assert!(aligned, "an extent is whole blocks");
     (extent.offset_bytes / BLOCK_BYTES, extent.len_bytes / BLOCK_BYTES)
 }
 

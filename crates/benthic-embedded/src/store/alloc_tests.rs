@@ -41,9 +41,9 @@ fn what_is_allocated_is_allocated_once() {
 fn the_free_list_is_rebuilt_from_the_log() {
     let mut allocator = Allocator::default();
     let taken: Vec<Extent> = (0..10).flat_map(|_| allocator.allocate(40_000)).collect();
-    taken.iter().for_each(|extent| allocator.log(*extent, true));
+    taken.iter().for_each(|extent| allocator.log_taken(*extent));
     for extent in [taken[2], taken[3], taken[9]] {
-        allocator.log(extent, false);
+        allocator.log_freed(extent);
         allocator.release(extent);
     }
     let mut reloaded = Allocator::default();
@@ -54,6 +54,30 @@ fn the_free_list_is_rebuilt_from_the_log() {
     assert_eq!((&reloaded.free, reloaded.end_block), (&allocator.free, allocator.end_block));
     assert_eq!(reloaded.used_blocks(), 70);
     assert!(reloaded.in_use(0) && !reloaded.in_use(20));
+}
+
+#[test]
+fn only_blocks_in_use_may_be_freed_and_each_once() {
+    let mut allocator = Allocator::default();
+    let extent = allocator.allocate(8 * BLOCK_BYTES)[0];
+    assert!(!allocator.are_in_use(&[extent]), "it is not logged yet");
+    allocator.log_taken(extent);
+    let half = Extent { len_bytes: extent.len_bytes / 2, ..extent };
+    let other = Extent { offset_bytes: half.len_bytes, ..half };
+    assert!(allocator.are_in_use(&[other, half]));
+    assert!(!allocator.are_in_use(&[extent, other]), "a block is in two of them");
+    allocator.log_freed(half);
+    assert!(allocator.are_in_use(&[other]) && !allocator.are_in_use(&[half]));
+    assert!(std::panic::catch_unwind(move || allocator.log_freed(half)).is_err(), "a block is freed once");
+}
+
+#[test]
+#[should_panic(expected = "not free already")]
+fn an_extent_is_released_once() {
+    let mut allocator = Allocator::default();
+    let extents: Vec<_> = (0..3).flat_map(|_| allocator.allocate(BLOCK_BYTES)).collect();
+    allocator.release(extents[1]);
+    allocator.release(extents[1]);
 }
 
 #[test]

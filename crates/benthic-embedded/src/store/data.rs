@@ -73,6 +73,9 @@ impl DataFile {
     }
 
     pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<()> {
+        assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "what is written starts with a block");
+        assert!(!data.is_empty(), "an extent is not empty");
+        assert!(self.overlay.is_empty(), "a damaged store is only read");
         self.file.write_all_at(data, offset_bytes).map_err(|e| {
             if e.raw_os_error() == Some(errno::ENOSPC) {
                 self.full.store(true, Ordering::Relaxed);
@@ -84,6 +87,7 @@ impl DataFile {
 
     /// Fills `buffer`; a file that ends before is damage.
     pub fn read(&self, offset_bytes: u64, buffer: &mut [u8], source: Source) -> Result<()> {
+        assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "what is read starts with a block");
         if source == Source::Memory {
             return self.read_cached(offset_bytes, buffer);
         }
@@ -104,6 +108,7 @@ impl DataFile {
     /// Reads an extent with one call, into memory that nobody zeroed; `None` if that does not give all of it.
     pub fn read_whole(&self, extent: Extent) -> Option<Vec<u8>> {
         let len_bytes = extent.len_bytes as usize;
+        assert!(extent.offset_bytes.is_multiple_of(BLOCK_BYTES), "what is read starts with a block");
         let mut buffer = Vec::with_capacity(len_bytes);
         if self.overlay.is_empty() {
             pread(&self.file, spare_capacity(&mut buffer), extent.offset_bytes).ok()?;
@@ -168,9 +173,14 @@ impl DataFile {
 
     /// Gives the space of an extent that nobody uses back to the file system, however short it is.
     pub fn give_back(&self, freed: Extent) {
+        let (from, len) = (freed.offset_bytes, freed.len_bytes);
+        assert!(
+            len > 0 && from.is_multiple_of(BLOCK_BYTES) && len.is_multiple_of(BLOCK_BYTES),
+            "only whole blocks are free"
+        );
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // A file system without holes keeps the space until it is reused.
-        if let Err(error) = fallocate(&self.file, flags, freed.offset_bytes, freed.len_bytes) {
+        if let Err(error) = fallocate(&self.file, flags, from, len) {
             tracing::debug!(%error, "freed space cannot be given back to the file system");
         }
     }

@@ -29,6 +29,7 @@ impl Disk {
     pub fn chunks(&self, oid: u64, first: u32, last: u32) -> Result<BTreeMap<u32, Chunk>> {
         let decode =
             |value: Bytes| Chunk::decode(&value).map_err(|_| malformed("the object's map of extents"));
+        assert!(first <= last, "a range of chunks has a chunk");
         let mut chunks = BTreeMap::new();
         if last - first < 2 {
             for index in first..=last {
@@ -117,6 +118,7 @@ impl Disk {
                 }
             }
         }
+        assert_eq!(buffer.len() as u64, len_bytes, "a read gives what there is of the range");
         Ok(Bytes::from(buffer))
     }
 
@@ -130,6 +132,8 @@ impl Disk {
         target: &mut [u8],
         source: Source,
     ) -> Result<()> {
+        assert!(base_bytes.is_multiple_of(CHUNK_BYTES), "a chunk starts at a multiple of its length");
+        assert!(from_bytes + target.len() as u64 <= CHUNK_BYTES, "a read of a chunk ends with the chunk");
         let read = |logical, offset_bytes, crc, buffer: &mut [u8]| {
             self.read_verified(oid, logical, offset_bytes, crc, buffer, source)
         };

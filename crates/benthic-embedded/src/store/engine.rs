@@ -180,7 +180,8 @@ impl Engine {
         let changes = vec![(keys::pool(name).into(), number.clone()), (keys::LAST_POOL.into(), number)];
         self.submit_and_wait(Prepared::keys(&self.disk, changes, Vec::new()))?;
         let entry = PoolEntry { id, name: name.to_owned(), removed: RwLock::new(false) };
-        self.pools.write().insert(id, Arc::new(entry));
+        let replaced = self.pools.write().insert(id, Arc::new(entry));
+        assert!(replaced.is_none(), "a pool has a number of its own");
         Ok(())
     }
 
@@ -189,12 +190,14 @@ impl Engine {
         let id = self.open_pool(name)?;
         let entry = self.pool(id)?;
         let mut removed = entry.removed.write();
+        assert!(!*removed, "a pool is removed once");
         let changes =
             vec![(keys::pool(name).into(), None), (keys::removed_pool(id).into(), Some(Bytes::new()))];
         let prepared = Prepared { frees: true, ..Prepared::keys(&self.disk, changes, Vec::new()) };
         self.submit_and_wait(prepared)?;
         *removed = true;
-        self.pools.write().remove(&id);
+        let entry = self.pools.write().remove(&id);
+        assert!(entry.is_some(), "the pool was there until now");
         self.cleaner.wake();
         Ok(())
     }
@@ -476,7 +479,7 @@ impl<'a> Replay<'a> {
             Record::decode(&record).map_err(|_| malformed("a record of the log"))?;
         self.next_id = self.next_id.max(next_id);
         for extent in allocated {
-            self.allocator.log(extent, true);
+            self.allocator.replay(extent, true);
         }
         for (offset_bytes, data) in data {
             for start in (0..data.len()).step_by(BLOCK_BYTES as usize) {
@@ -485,7 +488,7 @@ impl<'a> Replay<'a> {
             }
         }
         for extent in freed {
-            self.allocator.log(extent, false);
+            self.allocator.replay(extent, false);
             let first = extent.offset_bytes / BLOCK_BYTES;
             let within = first..first + extent.len_bytes / BLOCK_BYTES;
             let stale: Vec<u64> = self.blocks.range(within).map(|(block, _)| *block).collect();

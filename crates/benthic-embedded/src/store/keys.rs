@@ -141,6 +141,8 @@ impl Onode {
         value.put_u8(self.has_xattrs.into());
         match &self.data {
             Data::Inline(data) => {
+                let most_bytes = self.size_bytes.min(INLINE_BYTES_MAX);
+                assert!(data.len() as u64 <= most_bytes, "inline data decode again");
                 value.put_u8(0);
                 value.put_bytes(data);
             }
@@ -194,6 +196,9 @@ impl Chunk {
         let mut value = Vec::with_capacity(17);
         match self {
             Chunk::Stream { offset_bytes, len_bytes, crc } => {
+                let len = u64::from(*len_bytes);
+                assert!(0 < len && len <= CHUNK_BYTES, "a stream has a length that decodes again");
+                assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a stream starts with a block");
                 value.put_u8(1);
                 value.put_u64(*offset_bytes);
                 value.put_u32(*len_bytes);
@@ -204,6 +209,7 @@ impl Chunk {
                 let present = blocks.iter().enumerate().filter(|(_, block)| block.is_some());
                 value.put_u16(present.fold(0, |bits, (index, _)| bits | 1 << index));
                 for block in blocks.iter().flatten() {
+                    assert!(block.offset_bytes.is_multiple_of(BLOCK_BYTES), "a block is aligned");
                     value.put_u64(block.offset_bytes);
                     value.put_u32(block.crc);
                 }

@@ -127,6 +127,7 @@ impl Kv {
     /// Seals the table in memory. Callers hold the commit lock, so that it ends between two operations.
     pub fn seal(&self) {
         self.settle();
+        assert!(!self.applying.is_locked(), "what is sealed ends between two operations");
         self.tree.rotate_memtable();
     }
 
@@ -242,8 +243,8 @@ pub(crate) struct Applying<'a> {
 }
 
 impl Applying<'_> {
-    /// Applies changes to the table in memory.
-    pub fn apply(&self, changes: Changes) {
+    /// Applies the changes of the operation to the table in memory. It takes the place, so that this happens once.
+    pub fn apply(self, changes: Changes) {
         for (key, value) in changes {
             match value {
                 Some(value) => self.kv.tree.insert(key, value, self.seqno),

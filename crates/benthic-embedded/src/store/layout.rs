@@ -49,6 +49,7 @@ pub(crate) fn lay_out(
     pieces: &Pieces,
     record: &mut Record,
 ) -> Result<LaidOut> {
+    assert!(target.cut_bytes <= target.size_bytes, "old data is visible up to the object's end at most");
     if target.size_bytes <= INLINE_BYTES_MAX {
         let mut data = vec![0; target.size_bytes as usize];
         if let Some(before) = before {
@@ -57,6 +58,7 @@ pub(crate) fn lay_out(
             free_all(disk, before, record)?;
         }
         pieces.overlay(0, &mut data);
+        assert!(record.allocated.is_empty(), "an object with inline data takes no blocks");
         return Ok(LaidOut { data: Data::Inline(Bytes::from(data)), unsynced_bytes: 0 });
     }
     // Inline data moves to chunks as if it were written.
@@ -123,6 +125,7 @@ impl Layout<'_> {
         let visible = self.target.cut_bytes.saturating_sub(base).min(CHUNK_BYTES);
         let parts: Vec<_> = self.pieces.within(base, base + end).collect();
         let covered: u64 = parts.iter().map(|(_, len, _)| len).sum();
+        assert!(covered <= end, "pieces do not overlap, and end with the object");
         let written = parts.iter().any(|(_, _, data)| data.is_some());
         let old_end = old.map_or(0, held_bytes);
         if covered == 0 && visible >= old_end {
@@ -178,6 +181,7 @@ impl Layout<'_> {
         record: &mut Record,
     ) -> Result<()> {
         let base = u64::from(index) * CHUNK_BYTES;
+        assert!(0 < len_bytes && len_bytes < held_bytes(stream), "a stream is cut within");
         let mut content = vec![0; len_bytes as usize];
         self.disk.read_chunk(self.target.oid, base, stream, 0, &mut content, Source::Disk)?;
         let kept = len_bytes.next_multiple_of(BLOCK_BYTES);
@@ -258,7 +262,10 @@ impl Layout<'_> {
         let total_bytes: u64 = self.contents.iter().map(|(_, _, content)| content.len() as u64).sum();
         let padded: u64 =
             self.contents.iter().map(|(_, _, c)| (c.len() as u64).next_multiple_of(BLOCK_BYTES)).sum();
+        assert!(record.allocated.is_empty() && record.data.is_empty(), "an operation is laid out once");
         record.allocated = self.disk.allocator.lock().allocate(padded);
+        let allocated_bytes: u64 = record.allocated.iter().map(|extent| extent.len_bytes).sum();
+        assert_eq!(allocated_bytes, padded, "as much is allocated as is written");
         let written = self.write_contents(record, total_bytes <= RECORD_DATA_BYTES_MAX);
         if let Err(error) = written {
             // A full disk wants back what the failed operation took.
@@ -287,6 +294,7 @@ impl Layout<'_> {
             let base = u64::from(index) * CHUNK_BYTES;
             let padded = (content.len() as u64).next_multiple_of(BLOCK_BYTES);
             if let Some(at) = block {
+                assert_eq!(content.len() as u64, BLOCK_BYTES, "a block is written whole");
                 let offset_bytes = take(&mut free, BLOCK_BYTES);
                 let crc = data_crc(self.target.oid, base + at as u64 * BLOCK_BYTES, &content);
                 put(offset_bytes, content)?;
@@ -295,6 +303,7 @@ impl Layout<'_> {
             } else if free.front().is_some_and(|run| run.len_bytes >= padded) {
                 let offset_bytes = take(&mut free, padded);
                 let crc = data_crc(self.target.oid, base, &content);
+                assert!(content.len() as u64 <= CHUNK_BYTES, "a stream ends with its chunk");
                 let len_bytes = content.len() as u32;
                 put(offset_bytes, content)?;
                 let chunk = Chunk::Stream { offset_bytes, len_bytes, crc };
@@ -318,6 +327,8 @@ impl Layout<'_> {
                 }
             }
         }
+        assert!(free.is_empty(), "all that was allocated is written");
+        assert!(in_record || record.data.is_empty(), "only small data travel in the record");
         Ok(())
     }
 }
@@ -325,6 +336,7 @@ impl Layout<'_> {
 /// Takes `len_bytes` from the first run that was allocated, which is long enough.
 fn take(free: &mut VecDeque<Extent>, len_bytes: u64) -> u64 {
     let Some(run) = free.front_mut() else { unreachable!("as much was allocated as is written") };
+    assert!(run.len_bytes >= len_bytes, "the run is long enough");
     let offset_bytes = run.offset_bytes;
     run.offset_bytes += len_bytes;
     run.len_bytes -= len_bytes;

@@ -41,6 +41,8 @@ pub(crate) struct Log {
     segment: Segment,
     /// Bytes of all segments.
     pub len_bytes: u64,
+    /// The sequence number of the next record.
+    next_lsn: u64,
     /// Whether the last frame has records, so that damage to it would look like a torn write.
     pub ends_with_records: bool,
 }
@@ -72,6 +74,11 @@ impl Frame {
 
     /// Drops the record that was added last, behind `len_bytes` of the frame.
     pub fn pop(&mut self, len_bytes: usize) {
+        assert!(self.records > 0, "there is a record to drop");
+        assert!(
+            (FRAME_HEADER_BYTES..self.bytes.len()).contains(&len_bytes),
+            "the header stays, and the record goes"
+        );
         self.bytes.truncate(len_bytes);
         self.records -= 1;
     }
@@ -81,8 +88,9 @@ impl Frame {
         let at = self.bytes.len();
         self.bytes.put_u32(0);
         encode(&mut self.bytes);
-        let len = (self.bytes.len() - at - 4) as u32;
-        self.bytes[at..at + 4].copy_from_slice(&len.to_le_bytes());
+        let len = self.bytes.len() - at - 4;
+        assert!(u32::try_from(len).is_ok(), "the length of a record fits its field");
+        self.bytes[at..at + 4].copy_from_slice(&(len as u32).to_le_bytes());
         self.records += 1;
     }
 
@@ -91,13 +99,17 @@ impl Frame {
     }
 
     fn seal(&mut self, salt: u64) {
-        let payload_len = (self.bytes.len() - FRAME_HEADER_BYTES) as u32;
+        let payload_len = self.bytes.len() - FRAME_HEADER_BYTES;
+        assert!(u32::try_from(payload_len).is_ok(), "the length of a frame fits its field");
+        assert_eq!(self.records == 0, payload_len == 0, "a frame has the records that it counts");
+        assert!(self.first_lsn > 0, "sequence numbers begin with 1");
         let mut header = Vec::with_capacity(FRAME_HEADER_BYTES);
         header.put_u32(FRAME_MAGIC);
         header.put_u32(0);
-        header.put_u32(payload_len);
+        header.put_u32(payload_len as u32);
         header.put_u32(self.records);
         header.put_u64(self.first_lsn);
+        assert_eq!(header.len(), FRAME_HEADER_BYTES, "the header fills the room that was left for it");
         self.bytes[..FRAME_HEADER_BYTES].copy_from_slice(&header);
         let crc = frame_crc(salt, &self.bytes);
         self.bytes[4..8].copy_from_slice(&crc.to_le_bytes());
@@ -203,7 +215,8 @@ impl Log {
         let path = unopened.path.clone();
         let segment = unopened.open(last_frame).map_err(|e| io("the log cannot be opened", &path, e))?;
         sync_dir(dir)?;
-        Ok((Log { dir: dir.to_owned(), segment, len_bytes, ends_with_records }, next_lsn))
+        assert!(next_lsn > applied_lsn, "what comes next is behind what was applied");
+        Ok((Log { dir: dir.to_owned(), segment, len_bytes, next_lsn, ends_with_records }, next_lsn))
     }
 
     /// Makes the first segment of a new store.
@@ -217,11 +230,16 @@ impl Log {
     /// # Errors
     /// After an error nothing is known of the frame; the log takes no more.
     pub fn append(&mut self, mut frame: Frame, given_bytes: u64) -> Result<()> {
+        assert_eq!(frame.first_lsn, self.next_lsn, "a frame follows the one before it");
+        assert!(frame.first_lsn >= self.segment.first_lsn, "a frame goes into the segment of its numbers");
         self.ends_with_records = frame.records > 0;
+        let next_lsn = self.next_lsn + u64::from(frame.records);
         frame.seal(self.segment.salt);
         let Segment { file, end_bytes, written_bytes, .. } = &mut self.segment;
         let frame_bytes = frame.bytes.len() as u64;
         let frame_end = *end_bytes + frame_bytes;
+        assert!(*end_bytes >= EMPTY_LOG_BYTES, "a frame is written behind the header of its segment");
+        assert!(*end_bytes <= *written_bytes, "the frames are part of what was written");
         if frame_end > *written_bytes {
             let zeros_end = given_bytes.min(frame_end + frame_end.clamp(ZEROS_BYTES_MIN, ZEROS_BYTES_MAX));
             if frame_bytes < FRAME_BYTES_LARGE && zeros_end > frame_end {
@@ -229,6 +247,7 @@ impl Log {
             }
             *written_bytes = *end_bytes + frame.bytes.len() as u64;
         }
+        assert!(frame_end <= *written_bytes, "the frame is part of what is written");
         file.write_all_at(&frame.bytes, *end_bytes)
             .and_then(|()| file.sync_data())
             .map_err(|e| Error::io(Action::Write, "the log cannot be written", e))?;
@@ -238,12 +257,15 @@ impl Log {
         }
         *end_bytes = frame_end;
         self.len_bytes += frame_bytes;
+        self.next_lsn = next_lsn;
+        assert!(self.len_bytes >= self.segment.end_bytes, "the log is as long as its last segment at least");
         Ok(())
     }
 
     /// The open segment, how many bytes the ones before it have, and the end of what was ever written to it.
     pub fn segment(&self) -> (Arc<File>, u64, u64) {
         let Segment { file, end_bytes, written_bytes, .. } = &self.segment;
+        assert!(self.len_bytes >= *end_bytes, "the log is as long as its last segment at least");
         (Arc::clone(file), self.len_bytes - end_bytes, *written_bytes)
     }
 
@@ -253,6 +275,7 @@ impl Log {
     /// # Errors
     /// `LimitExceeded` if the disk is full or no file can be made, and then the last segment goes on.
     pub fn next(&self, first_lsn: u64, promised_bytes: u64) -> Result<Option<Unnamed>> {
+        assert_eq!(first_lsn, self.next_lsn, "a segment begins with the next record");
         if self.segment.first_lsn == first_lsn {
             return Ok(None);
         }
@@ -264,7 +287,13 @@ impl Log {
     /// # Errors
     /// `LimitExceeded` if the disk is full, and then the last segment goes on.
     pub fn rotate(&mut self, next: Unnamed, promised_bytes: u64) -> Result<()> {
+        assert!(
+            next.segment.first_lsn > self.segment.first_lsn,
+            "segments are in the order of their records"
+        );
+        assert_eq!(next.segment.first_lsn, self.next_lsn, "a segment begins with the next record");
         self.segment = next.name(promised_bytes)?;
+        assert_eq!(self.segment.end_bytes, EMPTY_LOG_BYTES, "a new segment has no frames");
         self.ends_with_records = false;
         self.len_bytes += EMPTY_LOG_BYTES;
         Ok(())
@@ -293,6 +322,7 @@ impl Log {
             tracing::warn!(%error, "a log segment cannot be removed");
         }
         sync_dir(&self.dir)?;
+        assert!(self.len_bytes >= self.segment.end_bytes, "a cut makes the log no longer");
         self.len_bytes = self.segment.end_bytes;
         Ok(())
     }
@@ -301,6 +331,7 @@ impl Log {
     pub fn trim(&mut self) -> std::io::Result<u64> {
         space::remove_spare(&self.dir);
         let Segment { file, end_bytes, written_bytes, .. } = &mut self.segment;
+        assert!(*end_bytes <= *written_bytes, "no frame is cut");
         file.set_len(*end_bytes)?;
         *written_bytes = *end_bytes;
         Ok(*end_bytes)
@@ -342,6 +373,7 @@ impl Unnamed {
         header.put_u64(salt);
         let crc = crc32c::crc32c(&header);
         header.put_u32(crc);
+        assert_eq!(header.len(), SEGMENT_HEADER_BYTES, "the frames begin right behind the header");
         let path = dir.join(UNFINISHED);
         let failed = |e| Error::io(Action::Write, "a log segment cannot be made", e);
         let recycled = fs::rename(dir.join(SPARE), &path).is_ok();

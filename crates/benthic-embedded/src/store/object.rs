@@ -89,6 +89,7 @@ impl<'a> Object<'a> {
 
     /// Reads through a cache entry. The caller holds the shared lock that guards the entry.
     pub fn with_cache(self, cached: &'a ObjectCacheEntry) -> Object<'a> {
+        assert!(!self.changed, "a writer does not read through the cache");
         Object { cached: Some(cached), ..self }
     }
 
@@ -122,6 +123,11 @@ impl<'a> Object<'a> {
         if !self.changed || (self.before.is_none() && !self.exists) {
             return Ok(None);
         }
+        let end_bytes =
+            self.pieces.iter().last().map_or(0, |(offset_bytes, len_bytes, _)| offset_bytes + len_bytes);
+        assert!(end_bytes <= self.size_bytes, "what is written ends with the object");
+        assert!(self.cut_bytes <= self.size_bytes, "old data is visible up to the object's end at most");
+        assert!(self.cached.is_none(), "a writer does not read through the cache");
         let new_id = || self.disk.next_id.fetch_add(1, Ordering::Relaxed);
         let mut record = Record::default();
         let kept = self.before.as_ref().filter(|_| !self.reset);
@@ -132,6 +138,11 @@ impl<'a> Object<'a> {
             mark_garbage(before, &mut record);
         }
         if !self.exists {
+            assert!(self.reset && self.size_bytes == 0, "an object that is removed is empty");
+            assert!(
+                self.xattrs.is_empty() && self.omap.is_empty(),
+                "nothing is set on an object that is removed"
+            );
             return Ok(Some(self.finish(record, None, 0)));
         }
 

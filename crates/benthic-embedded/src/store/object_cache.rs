@@ -42,6 +42,7 @@ impl ObjectCacheEntry {
 
     /// The chunks with an index in `first..=last`, if all of them are cached.
     pub fn chunks(&self, oid: u64, first: u32, last: u32) -> Option<BTreeMap<u32, Chunk>> {
+        assert!(first <= last, "a range of chunks has a chunk");
         let cached = self.0.lock();
         let object = cached.as_ref().filter(|object| object.onode.oid == oid && last < CHUNKS_MAX)?;
         let chunks = object.chunks.range(first..=last).map(|(index, chunk)| (*index, chunk.clone()));

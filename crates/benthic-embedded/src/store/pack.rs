@@ -39,6 +39,7 @@ impl Packer {
         self.wanted_bytes = self.wanted_bytes.saturating_sub(len);
         self.piece.extend_from_slice(head);
         self.piece.extend_from_slice(tail);
+        assert_eq!(self.piece.len(), len, "a string is all that was not split off before");
         self.piece.split().freeze()
     }
 }

@@ -18,6 +18,7 @@ struct Piece {
 
 impl Piece {
     fn slice(&self, from: u64, to: u64) -> Piece {
+        assert!(from <= to && to <= self.len_bytes, "a slice lies within its piece");
         Piece {
             len_bytes: to - from,
             data: self.data.as_ref().map(|data| data.slice(from as usize..to as usize)),
@@ -41,7 +42,11 @@ impl Pieces {
 
     fn insert(&mut self, offset_bytes: u64, piece: Piece) {
         if piece.len_bytes > 0 {
-            self.punch(offset_bytes, offset_bytes + piece.len_bytes);
+            let end_bytes = offset_bytes + piece.len_bytes;
+            self.punch(offset_bytes, end_bytes);
+            let before = self.pieces.range(..end_bytes).next_back();
+            let before_end = before.map_or(0, |(start, piece)| start + piece.len_bytes);
+            assert!(before_end <= offset_bytes, "pieces do not overlap");
             self.pieces.insert(offset_bytes, piece);
         }
     }

@@ -45,12 +45,16 @@ impl Record {
         for extents in [&self.allocated, &self.freed] {
             out.put_len(extents.len());
             for extent in extents {
+                let whole = extent.offset_bytes.is_multiple_of(BLOCK_BYTES)
+                    && extent.len_bytes.is_multiple_of(BLOCK_BYTES);
+                assert!(whole, "a record has extents that decode again");
                 out.put_u64(extent.offset_bytes);
                 out.put_u64(extent.len_bytes);
             }
         }
         out.put_len(self.data.len());
         for (offset_bytes, data) in &self.data {
+            assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "a record has data that decode again");
             out.put_u64(*offset_bytes);
             out.put_bytes(data);
         }

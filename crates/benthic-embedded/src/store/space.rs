@@ -85,6 +85,7 @@ impl Space {
     /// # Errors
     /// `LimitExceeded` if the disk has no more.
     pub fn take(&mut self, len_bytes: u64, frees: bool) -> Result<()> {
+        assert!(len_bytes > 0, "a record takes room");
         let promised_bytes = self.promised_bytes + len_bytes;
         let log_bytes = self.before_bytes + promised_bytes;
         let step_bytes = (log_bytes / 4).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX);
@@ -98,6 +99,7 @@ impl Space {
             self.given_bytes = end_bytes;
         }
         self.promised_bytes = promised_bytes;
+        assert!(promised_bytes + kept_bytes <= self.given_bytes, "what is promised was given before");
         Ok(())
     }
 
@@ -114,6 +116,7 @@ impl Space {
         self.before_bytes = before_bytes;
         self.promised_bytes = promised_bytes;
         self.given_bytes = written_bytes.max(promised_bytes + FREEING_BYTES);
+        assert!(self.promised_bytes <= self.given_bytes, "a new segment has what its frames were promised");
     }
 
     /// The open segment has no blocks behind `end_bytes` any more, and none are promised: takes as few as there can be.
@@ -140,6 +143,7 @@ impl Space {
         if let Err(error) = self.reserve.set_len(0) {
             tracing::warn!(%error, "the reserve cannot be released");
         }
+        assert!(self.lent_bytes.is_none(), "the reserve is lent to one at a time");
         self.lent_bytes = Some(self.reserved_bytes);
         self.reserved_bytes = 0;
     }
@@ -172,6 +176,7 @@ impl Space {
     fn grow(&mut self, end_bytes: u64) -> Result<()> {
         let held_bytes = || self.reserve.metadata().map_or(0, |metadata| metadata.blocks() * 512);
         let before_bytes = held_bytes();
+        assert!(end_bytes >= self.reserved_bytes, "the reserve grows");
         let grown = self.allocate(&self.reserve, self.reserved_bytes, end_bytes - self.reserved_bytes);
         if grown.is_ok() {
             self.reserved_bytes = end_bytes;

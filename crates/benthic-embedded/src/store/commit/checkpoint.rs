@@ -18,7 +18,8 @@ impl Commit {
         // Without a checkpoint the next opener replays what is there.
         let outcome = if cut { Ok(()) } else { self.write_end() };
         self.trim();
-        self.queue.lock().stopping = true;
+        let stopped = std::mem::replace(&mut self.queue.lock().stopping, true);
+        assert!(!stopped, "the queue is closed once");
         self.work.notify_one();
         outcome
     }
@@ -72,6 +73,7 @@ impl Commit {
     }
 
     fn checkpoint_now(&self) -> Result<()> {
+        assert!(self.checkpointing.is_locked(), "checkpoints are made one after the other");
         let mut log = self.log.lock();
         let mut queue = self.queue.lock();
         if let Some(why) = &queue.failed {
@@ -81,6 +83,7 @@ impl Commit {
         if applied_lsn == queue.checkpoint_lsn {
             return Ok(());
         }
+        assert!(applied_lsn > queue.checkpoint_lsn, "a checkpoint is behind the one before it");
         let next_id = self.disk.next_id.load(Ordering::Relaxed);
         let mut changes = vec![(keys::META.into(), Some(Meta { applied_lsn, next_id }.encode().into()))];
         for (region, bitmap) in self.disk.allocator.lock().take_dirty() {
@@ -92,6 +95,8 @@ impl Commit {
         drop(queue);
         // What is sealed may reach the disk only after the log and the data that it speaks of.
         self.write_group(&mut log, group)?;
+        let durable_lsn = self.durable_lsn.load(Ordering::Acquire);
+        assert_eq!(durable_lsn, applied_lsn, "what is sealed is durable in the log");
         self.queue.lock().space.lend();
         let rotated = self.rotate(&mut log, applied_lsn + 1);
         rotated.inspect_err(|error| drop((!nothing_changed(error)).then(|| self.fail(error))))?;
@@ -103,6 +108,8 @@ impl Commit {
         log.cut()?;
         self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
         let mut queue = self.queue.lock();
+        assert!(queue.checkpoint_lsn < applied_lsn, "nobody else made a checkpoint meanwhile");
+        assert!(applied_lsn < queue.next_lsn, "a checkpoint holds only operations that were submitted");
         queue.checkpoint_lsn = applied_lsn;
         queue.space.cut();
         Ok(())
@@ -114,6 +121,7 @@ impl Commit {
         let promised_bytes = self.queue.lock().promised_bytes();
         let Some(next) = log.next(first_lsn, promised_bytes + SEGMENT_ROOM_BYTES)? else { return Ok(()) };
         let mut queue = self.queue.lock();
+        assert!(queue.promised_bytes() >= promised_bytes, "no group is taken while the log is held");
         let promised_bytes = queue.promised_bytes();
         log.rotate(next, promised_bytes)?;
         let (segment, before_bytes, written_bytes) = log.segment();

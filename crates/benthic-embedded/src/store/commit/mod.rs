@@ -92,6 +92,11 @@ impl Group {
     fn len_bytes(&self) -> u64 {
         self.frame.len_bytes() as u64 + self.unsynced_bytes
     }
+
+    /// The sequence number that the next operation of the group gets.
+    fn next_lsn(&self) -> u64 {
+        self.frame.first_lsn + u64::from(self.frame.records)
+    }
 }
 
 impl Commit {
@@ -104,6 +109,7 @@ impl Commit {
         applied_lsn: u64,
         options: &Options,
     ) -> Result<Commit> {
+        assert!(applied_lsn < next_lsn, "the key-value store does not lead the log");
         let (segment, before_bytes, _) = log.segment();
         let space = Space::open(log_dir, segment, before_bytes, log.len_bytes - before_bytes)?;
         Ok(Commit {

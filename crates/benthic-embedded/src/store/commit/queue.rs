@@ -55,7 +55,17 @@ impl Commit {
             self.refuse(&record, error, done);
             return false;
         }
+        // Metadata on the disk say which blocks an object has, so that this may be damage.
+        if !self.disk.allocator.lock().are_in_use(&record.freed) {
+            drop(queue);
+            let message = "the object has blocks that are marked as free; fsck names them";
+            self.refuse(&record, Error::new(ErrorKind::Corrupt, message), done);
+            return false;
+        }
         let lsn = queue.next_lsn;
+        assert!(!queue.stopping, "the committer still takes operations");
+        assert_eq!(queue.group.next_lsn(), lsn, "an operation follows the last one of its group");
+        assert!(lsn > self.durable_lsn.load(Ordering::Acquire), "nothing is durable before it is submitted");
         if !key.is_empty() {
             let value = onode.map(|onode| keys::Onode { version: lsn, ..onode }.encode());
             record.changes.push((key.into(), value.map(Bytes::from)));
@@ -65,21 +75,24 @@ impl Commit {
         group.frame.push(|out| record.encode(out));
         let header_bytes = if group.frame.records == 1 { FRAME_HEADER_BYTES } else { 0 };
         let record_bytes = (group.frame.len_bytes() - before_bytes + header_bytes) as u64;
+        assert!(record_bytes > header_bytes as u64, "a record takes room");
         if let Err(error) = space.take(record_bytes, frees) {
             group.frame.pop(before_bytes);
+            assert_eq!(group.next_lsn(), lsn, "what is refused takes no sequence number");
             drop(queue);
             self.disk.data.full.store(true, Ordering::Relaxed);
             self.refuse(&record, error, done);
             return false;
         }
         *next_lsn += 1;
+        assert_eq!(group.next_lsn(), *next_lsn, "an operation is in its group once");
         if frees {
             self.removed.store(true, Ordering::Relaxed);
         }
         group.unsynced_bytes += unsynced_bytes;
         let mut allocator = self.disk.allocator.lock();
-        record.allocated.iter().for_each(|extent| allocator.log(*extent, true));
-        record.freed.iter().for_each(|extent| allocator.log(*extent, false));
+        record.allocated.iter().for_each(|extent| allocator.log_taken(*extent));
+        record.freed.iter().for_each(|extent| allocator.log_freed(*extent));
         drop(allocator);
         group.freed.append(&mut record.freed);
         // The committer sees the group only after the lock is released.
@@ -90,7 +103,8 @@ impl Commit {
             Durability::Durable => {
                 // Before anybody can see it: who does is told when it is durable. And it is applied before its own caller is
                 // told.
-                self.awaited_lsn.store(lsn, Ordering::Release);
+                let awaited_lsn = self.awaited_lsn.swap(lsn, Ordering::AcqRel);
+                assert!(awaited_lsn < lsn, "operations are awaited in the order of the log");
                 applying.apply(record.changes);
                 group.awaited = true;
                 group.waiters.push(Box::new(move |outcome| done(outcome.map(|()| lsn))));
@@ -205,7 +219,8 @@ impl Commit {
     /// Waits a little for operations that are on their way: one sync for all of them is sooner done than two.
     fn gather(&self, queue: &mut MutexGuard<'_, Queue>) {
         let gathering = Stopwatch::start(&*self.clock);
-        self.gathering.store(true, Ordering::SeqCst);
+        let gathers = self.gathering.swap(true, Ordering::SeqCst);
+        assert!(!gathers, "only the committer gathers");
         while self.arriving.load(Ordering::SeqCst) > 0
             && queue.group.len_bytes() < GATHER_BYTES
             && !self.work.wait_for(queue, GATHER_MAX.saturating_sub(gathering.elapsed())).timed_out()
@@ -215,6 +230,8 @@ impl Commit {
     }
 
     pub(super) fn take_group(&self, queue: &mut MutexGuard<'_, Queue>) -> Group {
+        assert!(self.log.is_locked(), "a group is taken by the thread that will write it");
+        assert_eq!(queue.group.next_lsn(), queue.next_lsn, "a group ends with the last operation");
         let next = Group::new(queue.next_lsn);
         self.room.notify_all();
         std::mem::replace(&mut queue.group, next)
@@ -222,7 +239,13 @@ impl Commit {
 
     pub(super) fn write_group(&self, log: &mut Log, group: Group) -> Result<()> {
         let Group { frame, waiters, freed, unsynced_bytes, .. } = group;
-        let last_lsn = frame.first_lsn + u64::from(frame.records) - 1;
+        assert!(self.log.is_locked(), "groups are written one after the other");
+        let (first_lsn, records) = (frame.first_lsn, frame.records);
+        let last_lsn = first_lsn + u64::from(records) - 1;
+        assert!(
+            records > 0 || (freed.is_empty() && unsynced_bytes == 0),
+            "what changes something has a record"
+        );
         let (failed, given_bytes) = {
             let queue = self.queue.lock();
             (queue.failed.clone(), queue.space.given_bytes())
@@ -239,7 +262,8 @@ impl Commit {
             }
         };
         if outcome.is_ok() {
-            self.durable_lsn.fetch_max(last_lsn, Ordering::Release);
+            let durable_lsn = self.durable_lsn.swap(last_lsn, Ordering::AcqRel);
+            assert_eq!(durable_lsn + 1, first_lsn, "groups become durable in the order of the log");
             self.freed.lock().extend(freed);
             self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
         }
@@ -263,7 +287,9 @@ pub(crate) struct Arriving {
 
 impl Drop for Arriving {
     fn drop(&mut self) {
-        let last = self.commit.arriving.fetch_sub(1, Ordering::SeqCst) == 1;
+        let arriving = self.commit.arriving.fetch_sub(1, Ordering::SeqCst);
+        assert!(arriving > 0, "an operation arrives once");
+        let last = arriving == 1;
         if last && self.commit.gathering.load(Ordering::SeqCst) {
             self.commit.work.notify_one();
         }
