@@ -27,6 +27,7 @@ pub trait Random: Send + Sync {
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
+    #[expect(clippy::disallowed_methods, reason = "this is the source of random bytes")]
     fn fill(&self, bytes: &mut [u8]) -> Result<()> {
         getrandom::fill(bytes).map_err(|error| {
             Error::new(ErrorKind::Unavailable, "the kernel gave no random bytes").with_source(error)
