@@ -4,6 +4,8 @@ mod alloc;
 mod check;
 mod cleaner;
 mod commit;
+#[cfg(test)]
+mod damage_tests;
 mod data;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod decoders;

@@ -1,0 +1,37 @@
+use super::data::Source;
+use super::keys::{BLOCK_BYTES, Extent};
+use super::{Dir, Engine, Opened};
+use crate::Options;
+use benthic_core::{ErrorKind, ObjectId, Result, WriteOp, WriteReply};
+use std::sync::mpsc;
+
+#[test]
+fn blocks_that_are_marked_as_free_are_not_freed_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let Opened::Owned(owned) = Dir::open(dir.path(), true).unwrap() else { panic!("nobody else has it") };
+    let engine = Engine::open(owned, Options::default()).unwrap();
+    engine.create_pool("p").unwrap();
+    let (pool, object) = (engine.open_pool("p").unwrap(), ObjectId::new("o").unwrap());
+    let write = |op: &WriteOp| -> Result<WriteReply> {
+        let (done, outcome) = mpsc::channel();
+        engine.write(pool, &object, op, None, Box::new(move |reply| done.send(reply).unwrap()));
+        outcome.recv().unwrap()
+    };
+    let data = vec![7; 4 * BLOCK_BYTES as usize];
+    write(&WriteOp::new().write_full(data.clone())).unwrap();
+
+    // As if the map of used blocks had lost a block of the object.
+    let block = Extent { offset_bytes: BLOCK_BYTES, len_bytes: BLOCK_BYTES };
+    assert_eq!(engine.disk.allocator.lock().replay(block, false), 1);
+    for op in [WriteOp::new().remove(), WriteOp::new().write_full("new")] {
+        assert_eq!(write(&op).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+    let onode = engine.disk.onode(pool, &object).unwrap().unwrap();
+    assert_eq!(engine.disk.read(&onode, 0, u64::MAX, Source::Disk).unwrap(), data, "it is as it was");
+    assert_eq!(engine.fsck().unwrap().findings.len(), 1);
+
+    engine.disk.allocator.lock().replay(block, true);
+    write(&WriteOp::new().remove()).unwrap();
+    assert!(engine.fsck().unwrap().findings.is_empty());
+    engine.close().unwrap();
+}
