@@ -10,8 +10,8 @@ use crate::workers::Workers;
 use async_trait::async_trait;
 use benthic_core::{
     ClassCall, ClassHost, ClassInfo, ClassRegistry, Error, ErrorKind, FsckReport, ListPage, ListRequest,
-    ListToken, MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Stopwatch, Store,
-    WriteOp, WriteReply,
+    ListToken, MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Stopwatch,
+    Store, WriteOp, WriteReply,
 };
 use bytes::Bytes;
 use futures::channel::oneshot;

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use benthic_core::{
-    ClassCall, ClassInfo, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply, Result, Store, WriteOp,
-    WriteReply,
+    ClassCall, ClassHost, ClassInfo, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply, Result, Store,
+    WriteOp, WriteReply,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -42,6 +42,10 @@ impl Store for CheckedStore {
 
     async fn classes(&self) -> Result<Vec<ClassInfo>> {
         self.0.classes().await
+    }
+
+    fn class_host(&self) -> ClassHost {
+        self.0.class_host()
     }
 
     async fn flush(&self) -> Result<()> {
