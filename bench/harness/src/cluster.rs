@@ -2,8 +2,8 @@
 
 use crate::Outcome;
 use crate::process::{memory_mib, output, run};
-use benthic_program::store;
 use benthic_core::Store;
+use benthic_program::store;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -17,8 +17,10 @@ pub struct Fetch<T> {
     outputs: Outputs<T>,
 }
 
+type TakeOutputs<T> = dyn FnOnce(&mut dyn Iterator<Item = ReadOutput>) -> Option<T> + Send;
+
 /// Takes the outputs of a [`Fetch`] out of the reply to its operation.
-pub struct Outputs<T>(Box<dyn FnOnce(&mut dyn Iterator<Item = ReadOutput>) -> Option<T> + Send>);
+pub struct Outputs<T>(Box<TakeOutputs<T>>);
 
 impl<T> Outputs<T> {
     /// The outputs, and the object's version when it was read.

@@ -1,7 +1,7 @@
 //! `benthic s3 gc`.
 
 use super::GatewayPools;
-use benthic_core::{Environment, Clock, Result, SystemClock};
+use benthic_core::{Clock, Environment, Result, SystemClock};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units::count;

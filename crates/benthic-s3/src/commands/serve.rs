@@ -1,7 +1,7 @@
 //! `benthic s3 serve`.
 
 use super::GatewayPools;
-use benthic_core::{Environment, Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Environment, Error, ErrorKind, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::session::Session;

@@ -9,11 +9,11 @@ mod text;
 
 use crate::commands::cp::plan;
 use crate::jobs;
-use benthic_program::measure;
 use benthic_classes::digest::{Algorithm, client};
 use benthic_core::{Error, ErrorKind, ListRequest, Namespaces, ObjectAddress, ObjectId, Pool, Result, names};
 use benthic_program::exit::Outcome;
 use benthic_program::local::NewFile;
+use benthic_program::measure;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units;

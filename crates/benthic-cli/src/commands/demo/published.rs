@@ -1,14 +1,14 @@
 //! The experiment in its published form: one object; stat, read, MD5, set attribute; a thousand times.
 
 use super::{Mismatch, NAMESPACE};
-use benthic_program::exit::Outcome;
-use benthic_program::interrupt;
-use benthic_program::measure::{seconds, start};
-use benthic_program::noise::Noise;
 use benthic_classes::digest::{Algorithm, Hasher, client};
 use benthic_core::{
     Error, ErrorKind, Meter, ObjectAddress, ObjectId, Pool, Result, Stopwatch, Store, WriteOp, limits,
 };
+use benthic_program::exit::Outcome;
+use benthic_program::interrupt;
+use benthic_program::measure::{seconds, start};
+use benthic_program::noise::Noise;
 use bytes::Bytes;
 use serde::Serialize;
 use std::sync::Arc;

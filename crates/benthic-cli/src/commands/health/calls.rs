@@ -1,7 +1,7 @@
 //! Asking the OSDs again and again how often the methods of their classes were called.
 
-use benthic_ceph::health::calls::{Answers, LibrarySums, Tally};
 use benthic_ceph::RadosStore;
+use benthic_ceph::health::calls::{Answers, LibrarySums, Tally};
 use benthic_ceph::osds::OsdTarget;
 use benthic_core::{Clock, SystemClock};
 use futures::{StreamExt, stream};

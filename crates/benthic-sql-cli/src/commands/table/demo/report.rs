@@ -2,9 +2,9 @@
 
 use super::super::count;
 use super::Findings;
-use benthic_program::measure::median;
 use benthic_core::BUILD;
 use benthic_program::html::{self, Bar, escape};
+use benthic_program::measure::median;
 use benthic_program::units;
 use benthic_sql::choice::Pushdown;
 use benthic_sql::experiment::{Measured, WAYS};
