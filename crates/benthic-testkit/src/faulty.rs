@@ -26,9 +26,9 @@ impl Faulty {
         store: Arc<dyn Store>,
         fault: impl Fn(usize, WriteOp, &dyn Pool) -> Result<WriteOp> + Send + Sync + 'static,
     ) -> Faulty {
-        store.create_pool("p").await.expect("an empty store");
+        store.create_pool("p").await.expect("an empty store takes a pool");
         Faulty {
-            sound: store.open_pool("p").await.expect("the pool just created"),
+            sound: store.open_pool("p").await.expect("the pool was just created"),
             writes: AtomicUsize::new(0),
             fault: Box::new(fault),
         }
