@@ -18,7 +18,10 @@ pub struct Fetch<T> {
 }
 
 /// Takes the outputs of a [`Fetch`] out of the reply to its operation.
-pub struct Outputs<T>(Box<dyn FnOnce(&mut dyn Iterator<Item = ReadOutput>) -> Option<T> + Send>);
+pub struct Outputs<T>(Take<T>);
+
+/// Takes as many outputs as it needs; `None` if they are of other steps.
+type Take<T> = Box<dyn FnOnce(&mut dyn Iterator<Item = ReadOutput>) -> Option<T> + Send>;
 
 impl<T> Outputs<T> {
     /// The outputs, and the object's version when it was read.
