@@ -2,14 +2,14 @@
 //! panics, so that is no finding here; an abort, an overflown stack, much memory or much time is.
 
 use super::common::{self, Object};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Clock, Error, ErrorKind, Result, SystemClock};
 use benthic_fragment::fragment::{Envelope, Ranges, encode, run};
 use bytes::Bytes;
 use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::{LazyLock, Once};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub type Target = fn(&[u8]);
 
@@ -41,11 +41,11 @@ fn survived(object: Bytes, envelope: &[u8]) {
             }
         }));
     });
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = SystemClock.monotonic() + Duration::from_secs(10);
     QUIET.set(true);
     let _ = catch_unwind(AssertUnwindSafe(|| run(&mut Until(Object(object), deadline), envelope)));
     QUIET.set(false);
-    assert!(Instant::now() < deadline + Duration::from_secs(5), "it did not stop at its deadline");
+    assert!(SystemClock.monotonic() < deadline + Duration::from_secs(5), "it did not stop at its deadline");
 }
 
 thread_local! {
@@ -54,7 +54,7 @@ thread_local! {
 }
 
 /// An object, and when its time is over.
-struct Until(Object, Instant);
+struct Until(Object, Duration);
 
 impl Ranges for Until {
     fn size_bytes(&self) -> u64 {
@@ -70,7 +70,7 @@ impl Ranges for Until {
     }
 
     fn go_on(&mut self) -> Result<()> {
-        if Instant::now() > self.1 {
+        if SystemClock.monotonic() > self.1 {
             return Err(Error::new(ErrorKind::LimitExceeded, "the time is over"));
         }
         Ok(())

@@ -7,7 +7,6 @@ use super::seal::{hex, unhex};
 use super::versions::strong_etag;
 use super::{Gateway, acl, error, timestamp};
 use crate::sal::{After, Entry, Id, List, ListedVersion, Part, What, Within};
-use benthic_core::codec::Wire;
 use s3s::dto::{
     ChecksumAlgorithm, ChecksumType, CommonPrefix, DeleteMarkerEntry, EncodingType,
     ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectVersionsInput, ListObjectVersionsOutput,

@@ -4,7 +4,6 @@ use super::dataset::Dataset;
 use crate::commands::cp::plan::Upload;
 use crate::commands::cp::{Options, upload};
 use crate::jobs::{self, Failures};
-use benthic_classes::digest::{Algorithm, client};
 use benthic_core::{Error, ErrorKind, Meter, ObjectId, Pool, Result, Stopwatch};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
