@@ -57,7 +57,8 @@ def test_the_package_is_built_from_what_the_workspace_is_built_from():
     """`pip install` builds one package of the workspace. If it chose other features, the query engine would be built twice.
 
     Only benthic-program may differ: it has no command line here, and the query engine does not depend on it."""
-    alone, everything = features("--package", "benthic-python"), features("--workspace")
+    alone = features("--package", "benthic-python")
+    everything = features("--workspace", "--features", "benthic-s3/gateway")
     assert len(alone) > 100
     alone = {line for line in alone if not line.startswith("benthic-program ")}
     assert alone <= everything, "ask for the missing features in python/Cargo.toml"

@@ -154,6 +154,16 @@ fn lines_have_no_tabs_and_no_blanks_at_the_end() {
 }
 
 #[test]
+fn no_program_decides_by_the_text_of_a_message() {
+    check_files("give the error a `Reason` and match on it", decisions_by_text);
+}
+
+#[test]
+fn public_items_are_documented() {
+    check_files("say what it promises; only fields, variants and methods may go without", undocumented_items);
+}
+
+#[test]
 fn nothing_is_unfinished_or_of_one_machine() {
     check_files("finish it, or make it run anywhere", leftovers);
 }
@@ -196,6 +206,19 @@ fn the_rules_find_what_breaks_them() {
     assert_eq!(strangers_in_the_root(&file("notes.txt", "")).len(), 1);
     assert_eq!(strangers_in_the_root(&file("docs/notes.txt", "")).len(), 0);
     assert_eq!(stray_blanks(&file("a.md", "a \n\tb\nc\n")).len(), 2);
+    let by_text = "if error.message().contains(\"full\") {\n";
+    assert_eq!(decisions_by_text(&file("crates/a/src/b.rs", by_text)).len(), 1);
+    assert_eq!(decisions_by_text(&file("crates/a/tests/it/b.rs", by_text)).len(), 0);
+    let in_tests = format!("#[cfg(test)]\nmod tests {{\n    {by_text}");
+    assert_eq!(decisions_by_text(&file("crates/a/src/b.rs", &in_tests)).len(), 0);
+    assert_eq!(
+        undocumented_items(&file("crates/a/src/b.rs", "\n#[derive(Debug)]\npub struct A;\n")).len(),
+        1
+    );
+    assert_eq!(
+        undocumented_items(&file("crates/a/src/b.rs", "/// A.\n#[must_use]\npub fn a() {\n")).len(),
+        0
+    );
     let unfinished = format!("a\n// {}: b\n", ["TO", "DO"].concat());
     assert_eq!(leftovers(&file("a.rs", &unfinished)), ["a.rs:2: unfinished"]);
     assert_eq!(
@@ -307,6 +330,62 @@ fn stray_blanks(file: &File) -> Vec<String> {
         _ if line.ends_with([' ', '\r']) => Some("blanks at the end"),
         _ => None,
     })
+}
+
+/// Whether a file is part of a program or a library, and not of its tests.
+fn is_shipped(file: &File) -> bool {
+    let ours = file.path.starts_with("crates/") || file.path.starts_with("python/src/");
+    let for_tests = ["/tests/", "/benches/", "/examples/", "/benthic-testkit/"];
+    file.is("rs")
+        && ours
+        && !file.path.ends_with("tests.rs")
+        && !for_tests.iter().any(|part| file.path.contains(part))
+}
+
+/// The lines before a file's own module of tests.
+fn without_tests(file: &File) -> File {
+    let text = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    File { path: file.path.clone(), text: text.to_owned() }
+}
+
+fn decisions_by_text(file: &File) -> Vec<String> {
+    if !is_shipped(file) {
+        return Vec::new();
+    }
+    let searches = ["contains", "starts_with", "ends_with"];
+    without_tests(file).lines(|line| {
+        let of = |text: &str| searches.iter().any(|search| line.contains(&format!("{text}.{search}(")));
+        (of(".message()") || of("error.to_string()")).then_some("reads a message")
+    })
+}
+
+fn undocumented_items(file: &File) -> Vec<String> {
+    // Commands are documented by their help, and Python's native half by the package above it.
+    let exempt = ["/commands/", "/ffi", "benthic-cli/", "python/"];
+    if !is_shipped(file) || exempt.iter().any(|part| file.path.contains(part)) {
+        return Vec::new();
+    }
+    let file = without_tests(file);
+    let lines: Vec<&str> = file.text.lines().collect();
+    let is_item = |line: &str| {
+        ["fn ", "async fn ", "const fn ", "struct ", "enum ", "trait "]
+            .iter()
+            .any(|item| line.strip_prefix("pub ").is_some_and(|rest| rest.starts_with(item)))
+    };
+    let is_documented = |at: usize| {
+        let before = lines[..at].iter().rev();
+        before
+            .map(|line| line.trim())
+            .find(|line| !is_attribute(line))
+            .is_some_and(|line| line.starts_with("///"))
+    };
+    let items = (0..lines.len()).filter(|at| is_item(lines[*at]) && !is_documented(*at));
+    items.map(|at| format!("{}:{}: {}", file.path, at + 1, lines[at])).collect()
+}
+
+/// Whether a line is an attribute, or the end of one that takes several lines.
+fn is_attribute(line: &str) -> bool {
+    line.starts_with("#[") || line.starts_with("reason = ") || line == ")]"
 }
 
 fn leftovers(file: &File) -> Vec<String> {
