@@ -38,6 +38,7 @@ impl ObjectId {
         &self.namespace
     }
 
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }

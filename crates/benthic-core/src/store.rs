@@ -70,6 +70,7 @@ pub enum ClassHost {
 /// `list`.
 #[async_trait]
 pub trait Pool: Send + Sync {
+    /// The pool's name.
     fn name(&self) -> &str;
 
     /// Runs a read operation in one round trip.

@@ -1,7 +1,8 @@
 //! A store in a directory, for any number of processes.
 //!
 //! The process that owns the directory runs the engine. Other processes send their operations to
-//! the owner's socket. When the owner exits, the first process that notices becomes the new owner.
+//! the owner's socket. When the owner exits, the first process that takes the lock becomes the new
+//! owner.
 
 use crate::Options;
 use crate::socket::client::{Connection, Lost};

@@ -107,7 +107,8 @@ impl Server {
 
 fn listen(dir: &Path) -> io::Result<UnixListener> {
     let (_dir, path) = socket_path(dir)?;
-    // A killed owner may have left a socket. This process holds the lock, so nobody else uses it.
+    // A killed owner may have left a socket. This process holds the lock, so no other owner uses
+    // it.
     match fs::remove_file(&path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}

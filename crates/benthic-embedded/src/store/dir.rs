@@ -154,7 +154,7 @@ impl Dir {
     }
 
     /// Stores the end of the log at the time of closing. The log only grows from there, so even an
-    /// old note proves that a part of the log is missing. The note is optional.
+    /// old note shows that a part of the log is missing. The note is optional.
     pub fn note_closed(&self, next_lsn: u64) -> Result<()> {
         let (path, temporary) = (self.path.join("closed"), self.path.join("closed.new"));
         let write = || {

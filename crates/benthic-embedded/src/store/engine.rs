@@ -259,7 +259,8 @@ impl Engine {
         (!reply.as_ref().is_err_and(|error| error.kind() == ErrorKind::Busy)).then_some(reply)
     }
 
-    /// Sends the answer to a read once everything that it saw is durable.
+    /// Sends the answer to a read when no writer still waits for the durability of a change that
+    /// the read saw; see [`Commit::when_durable`].
     pub fn answer(&self, pool: u32, id: &ObjectId, reply: Result<ReadReply>, done: Done<ReadReply>) {
         match reply {
             Err(error) => {

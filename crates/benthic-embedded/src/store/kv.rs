@@ -16,9 +16,9 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Reads always see the newest value; the engine's object locks keep objects stable. Table writers
-/// use this number too. Readers of older tables hold references to them, and with a lower number
-/// the tree would keep all merged entries until the next merge.
+/// Reads always see the newest value; the engine's object locks keep objects stable. Writes of
+/// tables pass this number too. Readers of older tables hold references to them, and with a lower
+/// number the tree would keep all merged tables until the next merge.
 const NEWEST: SeqNo = SeqNo::MAX >> 1;
 
 pub(crate) struct Kv {
@@ -195,15 +195,15 @@ impl Kv {
     /// would take more space.
     ///
     /// # Errors
-    /// `LimitExceeded` and `Corrupt` only if the list of tables on disk is unchanged. Otherwise the
-    /// error is `Internal`, because the tree would overwrite a newer list.
+    /// `LimitExceeded` and `Corrupt` only if the list of tables on disk is unchanged. If it
+    /// changed, the error becomes `Internal`, because the tree would overwrite a newer list.
     fn or_undo(&self, write: impl FnOnce() -> Result<()>) -> Result<()> {
         let (before, list_number) = (self.table_files(), self.tree.current_version().id());
         write().inspect(|()| self.copy_list()).map_err(|error| {
             if !undone(&error) {
                 return error;
             }
-            // The write may have failed after the change.
+            // The write may have failed after it changed the list.
             if self.tree.current_version().id() != list_number
                 || kv_files::list_number(&self.dir) != Some(list_number)
             {

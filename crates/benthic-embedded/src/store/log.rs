@@ -27,10 +27,10 @@ const SPARE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Maximum number of positions at which the search for a valid frame tries to decode one in a
 /// damaged segment.
 const TRIES_MAX: usize = 4_096;
-/// When a frame extends the written part of the file, zeros are written after it in the same write,
-/// about as many as the segment has bytes of frames. Later frames overwrite the zeros. A sync of
-/// blocks that were written before needs no commit of the file system's own journal and takes half
-/// the time.
+/// When a frame extends the written part of the file, the same write adds zeros after it, about as
+/// many bytes as the segment already contains, within these limits. Later frames overwrite the
+/// zeros. A sync of blocks that were written before needs no commit of the file system's own
+/// journal and takes half the time.
 const ZEROS_BYTES_MIN: u64 = 64 * 1024;
 const ZEROS_BYTES_MAX: u64 = 1024 * 1024;
 /// A frame of at least this size gets no zeros: it is worth a commit of the file system's journal.

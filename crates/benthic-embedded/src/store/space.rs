@@ -5,7 +5,7 @@
 //! record, and the file `reserve` has as many blocks as the table of the next checkpoint could
 //! need. The last part of a segment's blocks is set aside for operations that free space. So a full
 //! disk rejects an operation before anything is stored, and an operation that frees space always
-//! succeeds.
+//! finds room.
 
 use benthic_core::{Action, Error, Reason, Result};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
