@@ -1,35 +1,36 @@
-//! Classes: code that runs beside the objects. Written once, linked into the embedded engine and into the
-//! library that ceph-osd loads.
+//! Classes: code that runs beside the objects. The same source is linked into the embedded engine
+//! and into the library that ceph-osd loads.
 
 use crate::{Error, ErrorKind, MethodContext, Result};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::BitOr, sync::Arc};
 
-/// The build that this binary or library comes from.
+/// The build of this binary or library.
 pub const BUILD: &str = match option_env!("BENTHIC_BUILD") {
     Some(build) => build,
     None => env!("CARGO_PKG_VERSION"),
 };
 
-/// What a method declares that it does: at least one of the two (an OSD refuses a method without flags). Doing what
-/// was not declared fails the operation (`ClassFailed`).
+/// The access that a method declares: reads, writes or both. An OSD rejects a method without flags.
+/// Undeclared access fails the operation with `ClassFailed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MethodFlags(u8);
 
 impl MethodFlags {
-    /// Reads the object. A `READ` method on a missing object is `NotFound` and is not called.
+    /// The method reads the object. On a missing object the engine does not call it and returns
+    /// `NotFound`.
     pub const READ: MethodFlags = MethodFlags(1);
-    /// Changes the object; returns nothing to the caller.
+    /// The method changes the object and returns nothing to the caller.
     pub const WRITE: MethodFlags = MethodFlags(2);
-    /// Reads and changes the object; returns nothing to the caller.
+    /// The method reads and changes the object and returns nothing to the caller.
     pub const READ_WRITE: MethodFlags = MethodFlags(3);
 
-    /// Whether all of `flags` are declared.
+    /// Returns true if all of `flags` are declared.
     pub fn contains(self, flags: MethodFlags) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// The flags as two bits: 1 reads, 2 writes.
+    /// The flags as two bits: 1 for read, 2 for write.
     pub fn bits(self) -> u8 {
         self.0
     }
@@ -43,60 +44,61 @@ impl BitOr for MethodFlags {
     }
 }
 
-/// Where a method leaves what it has to say.
+/// The place of a method's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MethodResult {
-    /// Nowhere: it only changes the object.
+    /// The method only changes the object.
     Nothing,
-    /// In its output. Not for write methods, whose output nobody gets.
+    /// The method's output. A write method cannot use it, because its output is dropped.
     Output,
-    /// In this attribute of the object; the caller reads it back.
+    /// The named attribute of the object, which the caller reads after the call.
     Xattr(&'static str),
 }
 
-/// One method of a class: the code and what a person needs to know to call it.
+/// One method of a class: its code and its documentation for callers.
 ///
-/// A method is **idempotent** where a retry can reach it: an OSD may run one more than once. It returns the
-/// errors of the [table](crate::error::ERROR_TABLE). It starts no threads and keeps no state between calls.
+/// A method that clients may retry must be **idempotent**, because an OSD may run it more than
+/// once. It returns errors of the [table](crate::error::ERROR_TABLE). It starts no threads and
+/// keeps no state between calls.
 #[derive(Debug)]
 pub struct Method {
-    /// Name, unique in the class.
+    /// Unique in the class.
     pub name: &'static str,
-    /// What it does to the object.
     pub flags: MethodFlags,
-    /// The code. It gets the input and gives the output (ignored if it writes).
+    /// Maps the input to the output. The output of a method that writes is ignored.
     pub run: fn(&mut MethodContext<'_>, &[u8]) -> Result<Vec<u8>>,
-    /// Where the result is.
     pub result: MethodResult,
-    /// One line on what it does.
+    /// One line for users.
     pub summary: &'static str,
-    /// What the input is.
+    /// Describes the input.
     pub input: &'static str,
-    /// What the result is.
+    /// Describes the result.
     pub output: &'static str,
-    /// Inputs to try.
+    /// Sample inputs.
     pub examples: &'static [&'static str],
 }
 
 /// A class: a named set of methods.
 pub trait Class: Send + Sync {
-    /// Name, unique in a store.
+    /// The name, unique in a store.
     fn name(&self) -> &'static str;
-    /// Version of the interface; it grows when a method's meaning changes.
+    /// The version of the interface. It increases when the meaning of a method changes.
     fn version(&self) -> u32;
-    /// One line on what it is for.
+    /// One line on the purpose of the class.
     fn summary(&self) -> &'static str;
-    /// Its methods.
+    /// The methods of the class.
     fn methods(&self) -> &'static [Method];
 }
 
-/// The method that every library of classes has: gives its [`LibraryInfo`] as JSON, and takes no input.
+/// The method that describes a class library. It takes no input and returns a [`LibraryInfo`] as
+/// JSON. Every class library has it.
 ///
-/// It is declared to write, and writes nothing. So an OSD calls it with any object name, also of an object that is not
-/// there, creates nothing, and returns its output as that of a read: a client calls it in a *read* operation. (An OSD
-/// calls no method that only reads on a missing object, and a cluster need not have an object in every OSD.) The caller
-/// needs the right to call methods, `x`; `allow rx` is enough. An OSD notes every call of it in the log of the placement
-/// group, on all replicas, as it does a write: it takes as long as a small one.
+/// The method declares `WRITE` but writes nothing. The reason: an OSD does not call a read-only
+/// method on a missing object, and an OSD of a cluster need not have any object. With the `WRITE`
+/// flag an OSD runs the method for any object name, creates nothing, and returns the output as it
+/// does for a read. A client therefore calls it in a *read* operation. The caller needs the
+/// capability to call methods, `x`; `allow rx` is enough. The OSD logs every call in the placement
+/// group's log on all replicas, as for a write, so a call takes as long as a small write.
 ///
 /// ```json
 /// {"library":"benthic_1","build":"0.1.0","classes":[{"class":"hello","version":1,"build":"0.1.0","summary":"…",
@@ -105,13 +107,15 @@ pub trait Class: Send + Sync {
 /// ```
 pub const DESCRIBE: &str = "benthic.describe";
 
-/// The method by which every library of classes tells how often its methods were called: gives its [`LibraryCalls`] as
-/// JSON, and takes no input. It is called as [`DESCRIBE`] is, with any object name and the right `x`.
+/// The method that returns a class library's call counters. It takes no input and returns a
+/// [`LibraryCalls`] as JSON. A client calls it as it calls [`DESCRIBE`]: with any object name and
+/// the capability `x`.
 ///
-/// The counts are those of one OSD process since it loaded the library, and begin again at 0 when it starts again. Counted is
-/// every run of a method, also one that fails, panics or runs out of time; not what the OSD refuses before it comes to the
-/// library (no right, no such method, a missing object), and not [`DESCRIBE`] and this method. A library of a build that does
-/// not count has no such method: `Unsupported`.
+/// The counters belong to one OSD process. They start at 0 when the process loads the library. They
+/// count every run of a method, including runs that fail, panic or miss the deadline. They do not
+/// count calls that the OSD rejects before they reach the library (missing capability, unknown
+/// method, missing object), and they do not count [`DESCRIBE`] and this method. A library built
+/// before the counters existed lacks the method: `Unsupported`.
 ///
 /// ```json
 /// {"library":"benthic_1","build":"0.1.0","process":"1f3a-18a9c0ffee123456","loaded_unix_s":1790000000,
@@ -120,75 +124,69 @@ pub const DESCRIBE: &str = "benthic.describe";
 /// ```
 pub const CALLS: &str = "benthic.calls";
 
-/// What a library of classes says about the calls of its methods in one process.
+/// The call counters of a class library in one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LibraryCalls {
     /// NAME of `libcls_NAME.so`.
     pub library: String,
-    /// The build that runs.
     pub build: String,
-    /// The process, and its loading of the library: no other one has the same word, also in another host or container.
+    /// Identifies this process and this loading of the library. The value is unique, also across
+    /// hosts and containers.
     pub process: String,
-    /// When it was loaded, in seconds since 1970 by the clock of the OSD's host.
+    /// Load time in seconds since 1970, by the clock of the OSD's host.
     pub loaded_unix_s: u64,
-    /// How long ago that was, by a clock that nobody sets.
+    /// Time since the load, by a monotonic clock.
     pub loaded_ms_ago: u64,
-    /// Its classes, by name, with all of their methods.
+    /// Sorted by name, each with all of its methods.
     pub classes: Vec<ClassCalls>,
 }
 
-/// The calls of one class.
+/// The call counters of one class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassCalls {
-    /// Name.
     #[serde(rename = "class")]
     pub name: String,
-    /// Its methods.
     pub methods: Vec<MethodCalls>,
 }
 
-/// The calls of one method.
+/// The call counters of one method.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodCalls {
-    /// Name.
     #[serde(rename = "method")]
     pub name: String,
-    /// How often it ran, to the end or not.
+    /// Number of runs, complete or not.
     pub calls: u64,
-    /// How often of them its answer was an error, whatever the reason: a lock that another one has is an error too.
+    /// Number of runs that returned an error of any kind. A lock held by another client also
+    /// counts.
     pub failures: u64,
-    /// How long it ran altogether, reading the object included: as long a thread of the OSD did nothing else.
+    /// Total run time, including reads of the object. It is the time for which a thread of the OSD
+    /// did nothing else.
     pub busy_us: u64,
 }
 
-/// What a library of classes says about itself.
+/// The description of a class library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LibraryInfo {
     /// NAME of `libcls_NAME.so`.
     pub library: String,
-    /// The build that runs.
     pub build: String,
-    /// Its classes, by name.
+    /// Sorted by name.
     pub classes: Vec<ClassInfo>,
 }
 
-/// What a store says about one of its classes.
+/// A store's description of one class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassInfo {
-    /// Name.
     #[serde(rename = "class")]
     pub name: String,
-    /// Version of the interface.
+    /// The version of the interface.
     pub version: u32,
-    /// The build that runs.
     pub build: String,
-    /// One line on what it is for.
     pub summary: String,
-    /// Its methods.
     pub methods: Vec<MethodInfo>,
 }
 
-/// What a store says about one method; the fields are those of [`Method`].
+/// A store's description of one method. The fields are those of [`Method`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented at Method")]
 pub struct MethodInfo {
@@ -204,19 +202,19 @@ pub struct MethodInfo {
     pub examples: Vec<String>,
 }
 
-/// The classes that an engine runs.
+/// The classes that an engine can run.
 #[derive(Clone, Default)]
 pub struct ClassRegistry {
     classes: BTreeMap<&'static str, Arc<dyn Class>>,
 }
 
 impl ClassRegistry {
-    /// No classes.
+    /// An empty registry.
     pub fn new() -> ClassRegistry {
         ClassRegistry::default()
     }
 
-    /// Adds a class, in place of one with the same name.
+    /// Adds a class. It replaces a class of the same name.
     #[must_use]
     pub fn with(mut self, class: impl Class + 'static) -> ClassRegistry {
         self.classes.insert(class.name(), Arc::new(class));
@@ -226,7 +224,7 @@ impl ClassRegistry {
     /// Finds a method.
     ///
     /// # Errors
-    /// `Unsupported` if the class or the method is not there.
+    /// `Unsupported` if the class or the method does not exist.
     pub fn method(&self, class: &str, method: &str) -> Result<&'static Method> {
         let Some(found) = self.classes.get(class) else {
             return Err(Error::new(
@@ -245,7 +243,7 @@ impl ClassRegistry {
         })
     }
 
-    /// Describes all classes, by name.
+    /// Describes all classes, sorted by name.
     pub fn describe(&self) -> Vec<ClassInfo> {
         self.classes.values().map(|class| ClassInfo::of(class.as_ref())).collect()
     }

@@ -1,4 +1,4 @@
-//! Time that a test can replace.
+//! Clocks that a test can replace.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The source of modification times, deadlines and measured durations.
 pub trait Clock: Send + Sync {
-    /// Nanoseconds since 1970 (UTC).
+    /// Current time in nanoseconds since 1970 (UTC).
     fn unix_ns(&self) -> u64;
-    /// Time since a fixed moment in the past; never decreases.
+    /// Time since a fixed moment in the past. It never decreases.
     fn monotonic(&self) -> Duration;
 
     /// [`Clock::monotonic`] in milliseconds.
@@ -24,7 +24,7 @@ impl fmt::Debug for dyn Clock {
     }
 }
 
-/// Measures how long something takes: `Instant::now` and `elapsed`, on a clock that a test can replace.
+/// Measures elapsed time: `Instant::now` and `elapsed` on a replaceable clock.
 #[derive(Clone, Copy)]
 pub struct Stopwatch<'a> {
     clock: &'a dyn Clock,
@@ -43,7 +43,8 @@ impl<'a> Stopwatch<'a> {
     }
 }
 
-/// The machine's clock. All its values share one fixed moment, so their monotonic times can be compared.
+/// The machine's clock. All instances share one fixed moment, so their monotonic times are
+/// comparable.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -65,7 +66,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that a test moves by hand.
+/// A clock that moves only when a test advances it.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now_ms: AtomicU64,

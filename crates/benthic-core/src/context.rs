@@ -1,4 +1,7 @@
-//! What a class method sees, and the one place where its promises are enforced, for every engine.
+//! The interface of a class method to its object.
+//!
+//! [`MethodContext`] enforces the method's rules in one place for every engine: flags, limits,
+//! deadline, memory and panics. An engine implements only [`ObjectAccess`].
 
 use crate::{
     Clock, Error, ErrorKind, Method, MethodFlags, OmapPage, Result, Stat, limits, names::check_xattr_name, op,
@@ -10,22 +13,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How important a line in the log is.
+/// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
     /// For the author of the class.
     Debug,
-    /// For whoever reads the log.
+    /// For readers of the log.
     Info,
-    /// Something is wrong.
+    /// A fault.
     Error,
 }
 
-/// One object during one operation, as an engine gives it to its methods.
+/// Access to one object during one operation. An engine implements this trait for its methods.
 ///
-/// `read`, `get_xattr`, `list_xattrs`, `omap_get` and `omap_range` show the object before the operation and answer
-/// `NotFound` if it did not exist then; `stat` shows it after the steps so far. Changes are staged; the engine applies
-/// them together when the operation succeeds. Arguments were checked against the limits.
+/// `read`, `get_xattr`, `list_xattrs`, `omap_get` and `omap_range` see the object as it was before
+/// the operation, and return `NotFound` if it did not exist then. `stat` sees the object after the
+/// steps so far. Changes are staged: the engine applies them together if the operation succeeds.
+/// The caller has checked all arguments against the limits.
 #[allow(missing_docs, reason = "the operations are documented at ReadStep, WriteStep and MethodContext")]
 pub trait ObjectAccess {
     fn stat(&mut self) -> Result<Stat>;
@@ -49,14 +53,12 @@ pub trait ObjectAccess {
     fn log(&mut self, level: LogLevel, message: &str);
 }
 
-/// What one call of a method may use.
+/// The resource limits of one method call.
 #[derive(Clone, Copy, Debug)]
 pub struct MethodLimits {
-    /// Time.
     pub deadline_ms: u64,
-    /// Memory that it holds through its context.
+    /// Limit on the memory that the method holds through its context.
     pub memory_bytes_max: u64,
-    /// Size of its output.
     pub output_bytes_max: usize,
 }
 
@@ -70,14 +72,16 @@ impl Default for MethodLimits {
     }
 }
 
-/// What a method sees of its object, and all that it sees.
+/// A method's only access to its object.
 ///
-/// - **A method reads before it writes.** Once it changed the data it may not read data, and likewise attributes and
-///   omap: `ClassFailed`. (An OSD answers such reads with old bytes, an endless wait, or a crash, depending on the
-///   lengths: docs/design/0003.) `stat` is always allowed and shows what the method did so far.
-/// - Writes commit with the operation or not at all.
+/// - **A method reads before it writes.** After a method changes the data, reading data fails with
+///   `ClassFailed`. The same holds for attributes and for the omap. The reason: depending on the
+///   lengths, an OSD answers such a read with old bytes, hangs or crashes (docs/design/0003).
+///   `stat` is always allowed and shows the method's own changes.
+/// - All writes commit with the operation, or none does.
 /// - Every call checks the limits, the deadline and the memory budget.
-/// - A call that was not declared in the method's flags fails the whole operation when the method returns.
+/// - If the method makes a call that its flags do not declare, the whole operation fails when the
+///   method returns.
 pub struct MethodContext<'a> {
     access: &'a mut dyn ObjectAccess,
     clock: &'a dyn Clock,
@@ -89,7 +93,7 @@ pub struct MethodContext<'a> {
     late: bool,
 }
 
-/// What a method changed so far, and so may no longer read.
+/// The parts of the object that the method changed, and therefore may no longer read.
 #[derive(Default)]
 struct Changed {
     data: bool,
@@ -104,7 +108,7 @@ struct Memory {
 
 impl Memory {
     fn charge(&self, len_bytes: u64) -> Result<()> {
-        // A method is single-threaded: nobody else adds between these two lines.
+        // A method is single-threaded, so nothing else charges memory between load and store.
         let used_bytes = self.used_bytes.load(Ordering::Relaxed).saturating_add(len_bytes);
         if used_bytes > self.max_bytes {
             return Err(Error::new(
@@ -123,7 +127,7 @@ impl Memory {
     }
 }
 
-/// Bytes that give their memory back to the budget when they are dropped.
+/// Bytes that return their memory to the budget on drop.
 struct Charged {
     data: Bytes,
     memory: Arc<Memory>,
@@ -142,7 +146,8 @@ impl Drop for Charged {
 }
 
 impl MethodContext<'_> {
-    /// Size and time of the object, as the method left it so far. Every method may.
+    /// Returns size and modification time of the object, including the method's own changes. Needs
+    /// no flag.
     ///
     /// # Errors
     /// `NotFound`.
@@ -151,7 +156,8 @@ impl MethodContext<'_> {
         self.access.stat()
     }
 
-    /// Data from an offset; short at the end, empty behind it. Needs `READ`. The bytes count against the memory
+    /// Reads data from an offset. The result is short if the range crosses the end of the object
+    /// and empty if it starts after the end. Needs `READ`. The bytes count against the memory
     /// budget until they are dropped.
     ///
     /// # Errors
@@ -169,7 +175,7 @@ impl MethodContext<'_> {
             .with("len_bytes", len_bytes)
             .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
         }
-        // What is behind the end is never allocated, so it is not charged.
+        // Bytes beyond the end are never allocated, so they are not charged.
         let size_bytes =
             self.access.stat().map_or(len_bytes, |stat| stat.size_bytes.saturating_sub(offset_bytes));
         self.memory.charge(len_bytes.min(size_bytes))?;
@@ -178,7 +184,7 @@ impl MethodContext<'_> {
         self.charged(data)
     }
 
-    /// One attribute. Needs `READ`.
+    /// Reads one attribute. Needs `READ`.
     ///
     /// # Errors
     /// `NotFound` if the attribute or the object is missing.
@@ -189,7 +195,7 @@ impl MethodContext<'_> {
         self.charged(value)
     }
 
-    /// All attributes. Needs `READ`.
+    /// Reads all attributes. Needs `READ`.
     ///
     /// # Errors
     /// `NotFound`.
@@ -199,7 +205,8 @@ impl MethodContext<'_> {
         xattrs.into_iter().map(|(name, value)| Ok((name, self.charged(value)?))).collect()
     }
 
-    /// Those of the given keys (at most [`limits::OMAP_PAGE_ENTRIES_MAX`]) that are there. Needs `READ`.
+    /// Reads the entries of the given keys that exist. At most [`limits::OMAP_PAGE_ENTRIES_MAX`]
+    /// keys are allowed. Needs `READ`.
     ///
     /// # Errors
     /// `NotFound` if the object is missing, `LimitExceeded`.
@@ -215,8 +222,9 @@ impl MethodContext<'_> {
         self.charged_entries(entries)
     }
 
-    /// Entries in key order behind `after`, with `prefix`; a page as of
-    /// [`ReadStep::OmapRange`](crate::ReadStep::OmapRange), of 1 entry at least. Needs `READ`.
+    /// Reads entries with `prefix` after `after`, in key order. A page has the limits of
+    /// [`ReadStep::OmapRange`](crate::ReadStep::OmapRange); an `entries_max` of 0 counts as 1.
+    /// Needs `READ`.
     ///
     /// # Errors
     /// `NotFound` if the object is missing.
@@ -232,16 +240,17 @@ impl MethodContext<'_> {
         Ok(OmapPage { entries: self.charged_entries(page.entries)?, more: page.more })
     }
 
-    /// Makes the object exist. Needs `WRITE`.
+    /// Creates the object if it is missing. Needs `WRITE`.
     ///
     /// # Errors
-    /// `AlreadyExists` if exclusive and it does.
+    /// `AlreadyExists` if `exclusive` is set and the object exists.
     pub fn create(&mut self, exclusive: bool) -> Result<()> {
         self.writes("create", 0)?;
         self.access.create(exclusive)
     }
 
-    /// Writes data; creates the object; a gap reads as zeros. Needs `WRITE`.
+    /// Writes data at an offset and creates the object if it is missing. A gap before the offset
+    /// reads as zeros. Needs `WRITE`.
     ///
     /// # Errors
     /// `LimitExceeded`.
@@ -253,7 +262,8 @@ impl MethodContext<'_> {
         self.access.write(offset_bytes, data)
     }
 
-    /// Replaces all data; creates the object; attributes and omap stay. Needs `WRITE`.
+    /// Replaces all data and creates the object if it is missing. Attributes and omap are kept.
+    /// Needs `WRITE`.
     ///
     /// # Errors
     /// `LimitExceeded`.
@@ -265,7 +275,7 @@ impl MethodContext<'_> {
         self.access.write_full(data)
     }
 
-    /// Cuts, or extends with zeros; nothing on a missing object. Needs `WRITE`.
+    /// Cuts the data or extends it with zeros. Does nothing on a missing object. Needs `WRITE`.
     ///
     /// # Errors
     /// `LimitExceeded`.
@@ -276,7 +286,8 @@ impl MethodContext<'_> {
         self.access.truncate(size_bytes)
     }
 
-    /// Makes a range read as zeros, as [`WriteStep::Zero`](crate::WriteStep::Zero). Needs `WRITE`.
+    /// Makes a range read as zeros, as [`WriteStep::Zero`](crate::WriteStep::Zero) does. Needs
+    /// `WRITE`.
     ///
     /// # Errors
     /// `LimitExceeded`.
@@ -297,7 +308,7 @@ impl MethodContext<'_> {
         self.access.remove()
     }
 
-    /// Sets an attribute; creates the object. Needs `WRITE`.
+    /// Sets an attribute and creates the object if it is missing. Needs `WRITE`.
     ///
     /// # Errors
     /// `LimitExceeded`, `InvalidArgument`.
@@ -309,7 +320,7 @@ impl MethodContext<'_> {
         self.access.set_xattr(name, value)
     }
 
-    /// Sets omap entries; creates the object. Needs `WRITE`.
+    /// Sets omap entries and creates the object if it is missing. Needs `WRITE`.
     ///
     /// # Errors
     /// `LimitExceeded`.
@@ -323,7 +334,7 @@ impl MethodContext<'_> {
         self.access.omap_set(entries)
     }
 
-    /// Removes omap keys; a missing key is no error. Needs `WRITE`.
+    /// Removes omap keys. A missing key is not an error. Needs `WRITE`.
     ///
     /// # Errors
     /// `NotFound` if the object is missing.
@@ -344,17 +355,18 @@ impl MethodContext<'_> {
         self.access.omap_clear()
     }
 
-    /// Writes a line to the log of the engine.
+    /// Writes a line to the engine's log.
     pub fn log(&mut self, level: LogLevel, message: &str) {
         self.access.log(level, message);
     }
 
-    /// Time since a fixed moment, by the clock of the deadline.
+    /// Time since a fixed moment, on the same clock as the deadline.
     pub fn monotonic(&self) -> Duration {
         self.clock.monotonic()
     }
 
-    /// Fails when the deadline has passed. Long computations that make no other call of the context call this.
+    /// Fails if the deadline has passed. A long computation that makes no other context calls must
+    /// call this regularly.
     ///
     /// # Errors
     /// `LimitExceeded`.
@@ -366,10 +378,11 @@ impl MethodContext<'_> {
         Ok(())
     }
 
-    /// Charges memory that the method is about to allocate itself. It stays charged until the call ends.
+    /// Charges memory that the method is about to allocate itself. The charge lasts until the call
+    /// ends.
     ///
     /// # Errors
-    /// `LimitExceeded` if the budget does not hold it; then do not allocate.
+    /// `LimitExceeded` if the budget is too small; the method must not allocate then.
     pub fn charge_memory(&mut self, len_bytes: u64) -> Result<()> {
         self.check_deadline()?;
         self.memory.charge(len_bytes)
@@ -386,7 +399,7 @@ impl MethodContext<'_> {
 
     fn writes(&mut self, call: &'static str, staged_bytes: u64) -> Result<()> {
         self.declared(MethodFlags::WRITE, call)?;
-        // Staged data lives until the operation ends, so this is never released.
+        // Staged data lives until the operation ends, so it is never released.
         self.memory.charge(staged_bytes)
     }
 
@@ -417,13 +430,15 @@ fn too_late() -> Error {
     )
 }
 
-/// Calls a method as every engine must: panics are caught, undeclared work and a passed deadline fail the call even
-/// if the method ignored them, the output of a write method is dropped. On an error the engine discards all that
-/// was staged in `access`.
+/// Calls a method. Every engine must use this function.
+///
+/// It catches panics. It fails the call if the method made an undeclared call or missed its
+/// deadline, even if the method ignored the error. It drops the output of a method that writes. On
+/// an error the engine must discard everything staged in `access`.
 ///
 /// # Errors
-/// What the method returned; `ClassFailed` for a panic or undeclared work; `LimitExceeded` for deadline, memory or
-/// output.
+/// The method's own error; `ClassFailed` for a panic or an undeclared call; `LimitExceeded` for
+/// deadline, memory or output size.
 pub fn call_method(
     method: &Method,
     access: &mut dyn ObjectAccess,

@@ -1,4 +1,4 @@
-//! What a client takes from the machine: time, and random numbers. A test replaces both.
+//! The machine's time and random numbers, as inputs that a test can replace.
 
 use crate::{Clock, Error, ErrorKind, Result, SystemClock};
 use std::fmt;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 /// A source of random bytes for identifiers and secrets.
 pub trait Random: Send + Sync {
-    /// Fills `bytes` with bytes that nobody can guess and no other caller gets.
+    /// Fills `bytes` with unpredictable bytes that no other caller gets.
     ///
     /// # Errors
-    /// `Unavailable` if the machine has none to give.
+    /// `Unavailable` if the machine has no random bytes.
     fn fill(&self, bytes: &mut [u8]) -> Result<()>;
 
-    /// A random number, from [`Random::fill`].
+    /// Returns a random number from [`Random::fill`].
     ///
     /// # Errors
     /// As [`Random::fill`].
@@ -29,7 +29,7 @@ impl fmt::Debug for dyn Random {
     }
 }
 
-/// The kernel's random numbers.
+/// The kernel's random number generator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 
@@ -42,7 +42,7 @@ impl Random for SystemRandom {
     }
 }
 
-/// Time and random numbers.
+/// The clock and the random number generator that a client uses.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// The time of versions, snapshots, leases and garbage.
@@ -58,7 +58,7 @@ impl Default for Environment {
 }
 
 impl Environment {
-    /// Milliseconds since 1970 (UTC).
+    /// Current time in milliseconds since 1970 (UTC).
     pub fn unix_ms(&self) -> u64 {
         self.clock.unix_ns() / 1_000_000
     }

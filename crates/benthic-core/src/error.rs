@@ -1,46 +1,49 @@
-//! One error for every engine, and the one table that maps it to errno, S3, Python and exit status.
+//! The error type of all engines, and the single table that maps it to errno, S3 code, Python
+//! exception and exit status.
 
 use std::fmt;
 
-/// What the caller should do about an error. Kinds are few on purpose: two failures that call for the same
-/// reaction have the same kind.
+/// The kind of an error tells the caller how to react. There are few kinds on purpose: failures
+/// that need the same reaction share one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorKind {
-    /// The pool, object, attribute or key is not there.
+    /// The pool, object, attribute or key does not exist.
     NotFound,
-    /// What should be created exclusively is there already.
+    /// An exclusive creation found an existing item.
     AlreadyExists,
-    /// A guard failed: somebody else changed the object. Read again, decide again.
+    /// A guard failed because another client changed the object. Read the object again, then
+    /// decide.
     Conflict,
-    /// The request makes no sense; repeating it will not help.
+    /// The request is invalid; a retry will not help.
     InvalidArgument,
-    /// This engine, class or version does not have it.
+    /// This engine, class or version lacks the feature.
     Unsupported,
-    /// The caller may not do this.
+    /// The caller lacks the permission.
     PermissionDenied,
-    /// The store cannot be reached now, or takes no writes; nothing was done.
+    /// The store is unreachable or accepts no writes. Nothing was done.
     Unavailable,
-    /// Somebody else is using it; try again later.
+    /// Another client is using the item. Retry later.
     Busy,
-    /// Over a limit: size, count, time, memory or space. Nothing was stored.
+    /// A limit on size, count, time, memory or space was exceeded. Nothing was stored.
     LimitExceeded,
-    /// Stored bytes are damaged. The damaged bytes are never returned.
+    /// Stored bytes are damaged. Damaged bytes are never returned.
     Corrupt,
-    /// A class method failed, panicked or did what it had not declared. The object is unchanged.
+    /// A class method failed, panicked or made an undeclared call. The object is unchanged.
     ClassFailed,
-    /// A write may or may not have happened. Read to find out; do not repeat it blindly.
+    /// A write may or may not have happened. Read the object to find out; do not retry blindly.
     OutcomeUnknown,
-    /// A defect in Benthic.
+    /// A bug in Benthic.
     Internal,
 }
 
-/// The cause of an error, where one [kind](ErrorKind) has several causes that a program must tell apart. A cause belongs to one
-/// kind. It crosses the embedded engine's socket, so the order of the variants is part of that format.
+/// The cause of an error, for [kinds](ErrorKind) whose causes a program must tell apart. Each
+/// reason belongs to one kind. Reasons cross the embedded engine's socket, so the order of the
+/// variants is part of that format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// `LimitExceeded`: the disk, the pool or the cluster has no space left.
     StoreFull,
-    /// `LimitExceeded`: the quota of a bucket or an account is used up.
+    /// `LimitExceeded`: a bucket or an account has used up its quota.
     QuotaExceeded,
 }
 
@@ -48,7 +51,7 @@ impl Reason {
     /// All reasons, in the order of the variants.
     pub const ALL: [Reason; 2] = [Reason::StoreFull, Reason::QuotaExceeded];
 
-    /// The kind that errors with this reason have.
+    /// The kind of all errors with this reason.
     pub fn kind(self) -> ErrorKind {
         match self {
             Reason::StoreFull | Reason::QuotaExceeded => K::LimitExceeded,
@@ -59,21 +62,20 @@ impl Reason {
 /// One row of the error table.
 #[derive(Debug)]
 pub struct ErrorRow {
-    /// The kind.
     pub kind: ErrorKind,
-    /// Its stable name in messages and `--json`.
+    /// Stable name, used in messages and in `--json`.
     pub name: &'static str,
-    /// The errno that a class method returns for it.
+    /// The errno that a class method returns for this kind.
     pub errno: i32,
-    /// The code that the S3 gateway answers, where the operation has no better one.
+    /// The code that the S3 gateway returns if the operation has no more specific code.
     pub s3_code: &'static str,
-    /// The exception of the Python package.
+    /// The exception class of the Python package.
     pub python_exception: &'static str,
     /// The exit status of `benthic`.
     pub exit_status: u8,
 }
 
-/// The errno values that the table uses, as Linux numbers them.
+/// The errno values of the table, with Linux numbers.
 pub mod errno {
     #![allow(missing_docs, reason = "the names are POSIX'")]
     pub const EPERM: i32 = 1;
@@ -112,7 +114,7 @@ pub mod errno {
 
 use ErrorKind as K;
 
-/// The error table: every kind exactly once, in the order of [`ErrorKind`].
+/// The error table: each kind exactly once, in the order of [`ErrorKind`].
 pub const ERROR_TABLE: [ErrorRow; 13] = [
     row(K::NotFound, "not_found", errno::ENOENT, "NoSuchKey", "NotFoundError", 3),
     row(K::AlreadyExists, "already_exists", errno::EEXIST, "BucketAlreadyExists", "AlreadyExistsError", 4),
@@ -140,16 +142,15 @@ const fn row(
     ErrorRow { kind, name, errno, s3_code, python_exception, exit_status }
 }
 
-/// What was being done when an errno came back; the same number means different things.
+/// The request that an errno answers. The meaning of an errno depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A read operation, a listing.
+    /// A read operation or a listing.
     Read,
-    /// A write operation.
     Write,
-    /// A class method.
+    /// A call of a class method.
     Exec,
-    /// Opening a store, creating or removing a pool.
+    /// Opening a store, or creating or removing a pool.
     Admin,
 }
 
@@ -159,11 +160,11 @@ impl ErrorKind {
         &ERROR_TABLE[self as usize]
     }
 
-    /// The kind of an errno (positive, as Linux numbers it) that `action` was answered with.
+    /// Maps an errno (positive, with Linux numbers) that answered `action` to a kind.
     ///
-    /// Every errno has a kind; for the errno of each row the answer is that row's kind, except that EIO is
-    /// `ClassFailed` from [`Action::Exec`], `Corrupt` from [`Action::Read`] and `Internal` elsewhere, and
-    /// that a read that timed out is `Unavailable`: it changed nothing.
+    /// Every errno has a kind. The errno of a row maps to the row's kind, with two exceptions. EIO
+    /// is `ClassFailed` for [`Action::Exec`], `Corrupt` for [`Action::Read`] and `Internal`
+    /// otherwise. A timed-out read is `Unavailable`, because it changed nothing.
     pub fn from_errno(errno: i32, action: Action) -> ErrorKind {
         match errno {
             errno::ENOENT | errno::ENODATA => K::NotFound,
@@ -192,7 +193,7 @@ impl ErrorKind {
         }
     }
 
-    /// The kind with this [name](ErrorRow::name).
+    /// Finds the kind with this [name](ErrorRow::name).
     pub fn from_name(name: &str) -> Option<ErrorKind> {
         ERROR_TABLE.iter().find(|row| row.name == name).map(|row| row.kind)
     }
@@ -207,7 +208,8 @@ impl fmt::Display for ErrorKind {
 /// `Result` with Benthic's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Benthic's only public error: a [kind](ErrorKind) for programs, a message with context for people.
+/// Benthic's only public error: a [kind](ErrorKind) for programs, and a message with context for
+/// people.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -220,13 +222,14 @@ struct Inner {
 }
 
 impl Error {
-    /// An error with a message: lower case, no full stop, the next step where there is one.
+    /// An error with a message. The message is lower case, has no full stop, and gives the next
+    /// step where there is one.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         let message = message.into();
         Error(Box::new(Inner { kind, reason: None, op: "", message, context: Vec::new(), source: None }))
     }
 
-    /// An error whose cause programs tell apart; its kind is that of the reason.
+    /// An error with a reason. The reason determines the kind.
     pub fn because(reason: Reason, message: impl Into<String>) -> Error {
         let mut error = Error::new(reason.kind(), message);
         error.0.reason = Some(reason);
@@ -240,14 +243,14 @@ impl Error {
             (Some(number), _) => ErrorKind::from_errno(number, action),
             (None, Io::UnexpectedEof) if action == Action::Read => K::Corrupt,
             (None, Io::NotFound) => K::NotFound,
-            // Some libraries wrap the system's error, and keep only its kind.
+            // Some libraries wrap the system's error and keep only its kind.
             (None, Io::StorageFull | Io::QuotaExceeded) => K::LimitExceeded,
             _ => K::Internal,
         };
         Error::new(kind, message).with_source(source)
     }
 
-    /// Names the operation that failed, unless a deeper layer did.
+    /// Sets the failed operation, unless a deeper layer has set it.
     #[must_use]
     pub fn with_op(mut self, op: &'static str) -> Error {
         if self.0.op.is_empty() {
@@ -256,7 +259,7 @@ impl Error {
         self
     }
 
-    /// Adds `key=value` to the message, unless the key is there already.
+    /// Adds `key=value` to the message, unless the key is present.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl fmt::Display) -> Error {
         if self.0.context.iter().all(|(k, _)| *k != key) {
@@ -265,14 +268,14 @@ impl Error {
         self
     }
 
-    /// Keeps the cause.
+    /// Attaches the underlying error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
         self.0.source = Some(source.into());
         self
     }
 
-    /// The same error with another kind, and without a reason that belongs to the old one.
+    /// Changes the kind. Drops a reason that belongs to another kind.
     #[must_use]
     pub fn with_kind(mut self, kind: ErrorKind) -> Error {
         self.0.kind = kind;
@@ -280,17 +283,17 @@ impl Error {
         self
     }
 
-    /// The cause, where one kind has several that programs tell apart.
+    /// The cause, for kinds whose causes programs must tell apart.
     pub fn reason(&self) -> Option<Reason> {
         self.0.reason
     }
 
-    /// What the caller should do.
+    /// The kind, which tells the caller how to react.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The operation that failed; empty if nobody said.
+    /// The failed operation; empty if no layer set it.
     pub fn op(&self) -> &'static str {
         self.0.op
     }
@@ -300,7 +303,7 @@ impl Error {
         &self.0.message
     }
 
-    /// The `key=value` pairs, as they were added.
+    /// The `key=value` pairs in insertion order.
     pub fn context(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.context.iter().map(|(key, value)| (*key, value.as_str()))
     }
@@ -313,7 +316,7 @@ impl fmt::Display for Error {
         }
         f.write_str(&self.0.message)?;
         for (key, value) in &self.0.context {
-            // Quoted where it would not be clear what belongs to it.
+            // Quote values whose extent would otherwise be ambiguous.
             if value.is_empty() || value.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"') {
                 write!(f, " {key}={value:?}")?;
             } else {

@@ -8,7 +8,7 @@ fn the_table_is_total_and_its_rows_are_distinct() {
         assert_eq!(row.kind.row().name, row.name);
         assert_eq!(ErrorKind::from_name(row.name), Some(row.kind));
     }
-    // A kind after the last row would be missing from the table.
+    // A kind after `Internal` would be missing from the table.
     assert_eq!(ErrorKind::Internal as usize + 1, ERROR_TABLE.len());
     let distinct = |column: Vec<String>| column.iter().collect::<BTreeSet<_>>().len();
     assert_eq!(distinct(ERROR_TABLE.iter().map(|r| r.name.to_owned()).collect()), ERROR_TABLE.len());
@@ -18,7 +18,7 @@ fn the_table_is_total_and_its_rows_are_distinct() {
         ERROR_TABLE.len()
     );
     assert_eq!(distinct(ERROR_TABLE.iter().map(|r| r.exit_status.to_string()).collect()), ERROR_TABLE.len());
-    // 0 is success, 1 a partial failure, 2 a usage error.
+    // Status 0 is success, 1 a partial failure, 2 a usage error.
     assert!(ERROR_TABLE.iter().all(|r| r.exit_status > 2));
 }
 

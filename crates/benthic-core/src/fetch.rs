@@ -1,17 +1,18 @@
-//! Read operations whose type is the type of their reply.
+//! Read operations with typed replies.
 //!
-//! An engine and a wire format take any list of steps and answer a list of outputs, so that [`Pool`](crate::Pool) can be a
-//! trait object. A caller that matched on that list would need an error for every shape that it did not ask for. A [`Fetch`]
-//! keeps the steps together with the function that takes their outputs out of the reply. Only [`Outputs::of`] can find a
-//! reply that does not fit, which is a defect of the engine.
+//! The [`Pool`](crate::Pool) trait must be usable as a trait object, so an engine takes a list of
+//! steps and returns a list of outputs. A caller that matched on that list would need an error case
+//! for every unexpected shape. A [`Fetch`] instead pairs the steps with the function that extracts
+//! their outputs from the reply. Only [`Outputs::of`] can detect a reply that does not fit, which
+//! is a bug in the engine.
 
 use crate::op::{ClassCall, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Stat};
 use crate::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// A read operation that gives a `T`; [`fetch`](crate::Pool#method.fetch) runs it. Build one from single steps with
-/// [`and`](Fetch::and) and [`all`](Fetch::all).
+/// A read operation that returns a `T`. [`Pool::fetch`](crate::Pool#method.fetch) runs it. Combine
+/// single steps with [`and`](Fetch::and) and [`all`](Fetch::all).
 pub struct Fetch<T> {
     op: ReadOp,
     outputs: Outputs<T>,
@@ -19,14 +20,14 @@ pub struct Fetch<T> {
 
 type TakeOutputs<T> = dyn FnOnce(&mut dyn Iterator<Item = ReadOutput>) -> Option<T> + Send;
 
-/// Takes the outputs of a [`Fetch`] out of the reply to its operation.
+/// Extracts the outputs of a [`Fetch`] from the reply to its operation.
 pub struct Outputs<T>(Box<TakeOutputs<T>>);
 
 impl<T> Outputs<T> {
-    /// The outputs, and the object's version when it was read.
+    /// Returns the outputs, and the object's version at the time of the read.
     ///
     /// # Errors
-    /// `Internal` if the engine answered other steps than those of the operation.
+    /// `Internal` if the outputs in the reply do not match the steps of the operation.
     pub fn of(self, reply: ReadReply) -> Result<(T, u64)> {
         let mut outputs = reply.outputs.into_iter();
         match (self.0(&mut outputs), outputs.next()) {
@@ -36,7 +37,7 @@ impl<T> Outputs<T> {
     }
 }
 
-/// A function from an output to what it holds if it is a `ReadOutput::$variant`.
+/// A function that returns the value of a `ReadOutput::$variant`, and None for other variants.
 macro_rules! only {
     ($variant:ident) => {
         |output| match output {
@@ -47,49 +48,50 @@ macro_rules! only {
 }
 
 impl Fetch<Bytes> {
-    /// [`ReadStep::Read`].
+    /// A fetch with the step [`ReadStep::Read`].
     pub fn read(offset_bytes: u64, len_bytes: u64) -> Fetch<Bytes> {
         Fetch::step(ReadStep::Read { offset_bytes, len_bytes }, only!(Data))
     }
 
-    /// [`ReadStep::Read`] within a version whose size is known: fewer bytes are no reply.
+    /// A fetch with the step [`ReadStep::Read`], guarded by the version. The caller knows the size
+    /// of that version, so a shorter result does not fit the request.
     pub fn read_exact(version: u64, offset_bytes: u64, len_bytes: u64) -> Fetch<Bytes> {
         let exact = move |output| only!(Data)(output).filter(|data: &Bytes| data.len() as u64 == len_bytes);
         Fetch::step(ReadStep::Read { offset_bytes, len_bytes }, exact).assert_version(version)
     }
 
-    /// [`ReadStep::GetXattr`].
+    /// A fetch with the step [`ReadStep::GetXattr`].
     pub fn get_xattr(name: impl Into<String>) -> Fetch<Bytes> {
         Fetch::step(ReadStep::GetXattr { name: name.into() }, only!(Xattr))
     }
 
-    /// [`ReadStep::Exec`].
+    /// A fetch with the step [`ReadStep::Exec`].
     pub fn exec(call: ClassCall) -> Fetch<Bytes> {
         Fetch::step(ReadStep::Exec(call), only!(Exec))
     }
 }
 
 impl Fetch<Stat> {
-    /// [`ReadStep::Stat`].
+    /// A fetch with the step [`ReadStep::Stat`].
     pub fn stat() -> Fetch<Stat> {
         Fetch::step(ReadStep::Stat, only!(Stat))
     }
 }
 
 impl Fetch<BTreeMap<String, Bytes>> {
-    /// [`ReadStep::ListXattrs`].
+    /// A fetch with the step [`ReadStep::ListXattrs`].
     pub fn list_xattrs() -> Fetch<BTreeMap<String, Bytes>> {
         Fetch::step(ReadStep::ListXattrs, only!(Xattrs))
     }
 }
 
 impl Fetch<OmapPage> {
-    /// [`ReadStep::OmapGet`].
+    /// A fetch with the step [`ReadStep::OmapGet`].
     pub fn omap_get<K: Into<Bytes>>(keys: impl IntoIterator<Item = K>) -> Fetch<OmapPage> {
         Fetch::step(ReadStep::OmapGet { keys: keys.into_iter().map(Into::into).collect() }, only!(Omap))
     }
 
-    /// [`ReadStep::OmapRange`].
+    /// A fetch with the step [`ReadStep::OmapRange`].
     pub fn omap_range(after: Option<Bytes>, prefix: impl Into<Bytes>, entries_max: usize) -> Fetch<OmapPage> {
         Fetch::step(ReadStep::OmapRange { after, prefix: prefix.into(), entries_max }, only!(Omap))
     }
@@ -103,7 +105,7 @@ impl<T: 'static> Fetch<T> {
         }
     }
 
-    /// Both in one operation, with the guards of both.
+    /// Combines two fetches into one operation, with the guards of both.
     #[must_use]
     pub fn and<U: 'static>(mut self, other: Fetch<U>) -> Fetch<(T, U)> {
         self.op.guards.extend(other.op.guards);
@@ -112,7 +114,7 @@ impl<T: 'static> Fetch<T> {
         Fetch { op: self.op, outputs: Outputs(Box::new(|outputs| Some((first(outputs)?, second(outputs)?)))) }
     }
 
-    /// All in one operation, with the guards of all.
+    /// Combines any number of fetches into one operation, with all of their guards.
     pub fn all(fetches: impl IntoIterator<Item = Fetch<T>>) -> Fetch<Vec<T>> {
         let mut op = ReadOp::new();
         let mut takes = Vec::new();
@@ -133,7 +135,7 @@ impl<T: 'static> Fetch<T> {
         Fetch { op: self.op.assert_version(version), ..self }
     }
 
-    /// The operation, and what takes its outputs out of the reply to it.
+    /// Splits the fetch into its operation and the extractor for its reply.
     pub fn into_parts(self) -> (ReadOp, Outputs<T>) {
         (self.op, self.outputs)
     }

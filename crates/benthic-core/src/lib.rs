@@ -1,25 +1,28 @@
 //! Benthic's contracts.
 //!
-//! Everything in Benthic hangs on two traits:
+//! Benthic is built on two traits:
 //!
-//! - [`Store`] → [`Pool`], the client side: what an engine offers. A pool holds named objects; an object has
-//!   bytes, extended attributes and an *omap* (ordered key → value).
-//! - [`Class`] + [`MethodContext`], the storage side: what code beside the data sees.
+//! - [`Store`] → [`Pool`], the client side: the interface of an engine. A pool holds named objects.
+//!   An object has bytes, extended attributes and an *omap* (ordered key → value).
+//! - [`Class`] + [`MethodContext`], the storage side: the interface of code that runs beside the
+//!   data.
 //!
-//! The semantics are RADOS', because one of the engines is a real Ceph cluster and the same class runs inside
-//! its OSDs:
+//! The semantics are those of RADOS, because one of the engines is a real Ceph cluster and the same
+//! class runs inside its OSDs:
 //!
-//! - Operations on one object compose into one atomic [`ReadOp`] or [`WriteOp`], with [guards](Guard).
-//! - There is **no transaction over two objects**. Whoever changes two writes down the order and the repair.
-//! - A method reads before it writes; `stat` shows what it did so far.
-//! - A write method returns nothing; what it has to say it stores, and the caller reads it back.
-//! - A time-out of a write is [`ErrorKind::OutcomeUnknown`], not failure.
+//! - Operations on one object compose into one atomic [`ReadOp`] or [`WriteOp`], with
+//!   [guards](Guard).
+//! - There is **no transaction over two objects**. Code that changes two objects documents the
+//!   order of the changes and the repair.
+//! - A method reads before it writes. `stat` shows the method's own changes.
+//! - A write method returns no output. It stores its result, and the caller reads it back.
+//! - A write that times out is [`ErrorKind::OutcomeUnknown`], not a failure.
 //!
-//! Why not a file system interface? A file system promises names in a tree, renames, locks and partial writes of
-//! any size to one open handle; object stores promise none of these, but atomic operations with conditions and
-//! code beside the data, which no file system has.
+//! Why not a file system interface? A file system promises names in a tree, renames, locks and
+//! partial writes of any size to an open handle. Object stores promise none of these. They offer
+//! atomic operations with conditions and code beside the data, which no file system has.
 //!
-//! The conformance suite in `benthic-testkit` is the definition of both contracts; every engine runs all of it.
+//! The conformance suite in `benthic-testkit` defines both contracts. Every engine runs all of it.
 
 mod class;
 mod clock;
@@ -54,6 +57,6 @@ pub use store::{
     Store,
 };
 
-/// The name of threads on which a method, or a library that reads damaged input, may panic. The
-/// panic becomes an error of the operation, so programs need not print it.
+/// The name of threads on which a panic is expected: they run methods or libraries that read
+/// damaged input. The panic becomes an error of the operation, so programs need not print it.
 pub const WORKER_THREAD: &str = "benthic-work";

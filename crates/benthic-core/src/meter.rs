@@ -1,4 +1,4 @@
-//! Counting what crosses an engine's boundary, in front of any engine.
+//! A wrapper around any engine that counts operations and payload.
 
 use crate::op::{ClassCall, Guard, ReadOp, ReadOutput, ReadReply, ReadStep, WriteOp, WriteReply, WriteStep};
 use crate::{ListPage, ListRequest, ListToken, ObjectId, Pool, Result, ScrubPage};
@@ -7,8 +7,9 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts operations and payload bytes: data, attributes, omap entries, names in lists, method input and output.
-/// Headers of a wire format are not counted, so that engines compare.
+/// Counts operations and payload bytes: data, attributes, omap entries, names in listings, method
+/// input and output. It does not count the headers of a wire format, so that results of different
+/// engines are comparable.
 #[derive(Debug, Default)]
 pub struct Meter {
     operations: AtomicU64,
@@ -17,22 +18,22 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A pool that counts into this meter.
+    /// Wraps a pool so that this meter counts its operations.
     pub fn pool(self: &Arc<Self>, pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
         Arc::new(Metered { pool, meter: Arc::clone(self) })
     }
 
-    /// Operations, listings included.
+    /// Number of operations, including listings.
     pub fn operations(&self) -> u64 {
         self.operations.load(Ordering::Relaxed)
     }
 
-    /// Payload that went to the engine.
+    /// Payload sent to the engine.
     pub fn sent_bytes(&self) -> u64 {
         self.sent_bytes.load(Ordering::Relaxed)
     }
 
-    /// Payload that came back.
+    /// Payload received from the engine.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes.load(Ordering::Relaxed)
     }

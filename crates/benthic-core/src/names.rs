@@ -1,10 +1,12 @@
-//! Names of pools and objects, and the addresses that people type.
+//! Names of pools and objects, and the address syntax for people.
 
 use crate::{Error, ErrorKind, Result, limits};
 use std::{fmt, str::FromStr};
 
-/// An object within a pool: namespace (mostly empty) and name. Valid by construction: UTF-8 without NUL,
-/// within the [limits], and the name is not empty. Names are data, never paths: `/` and `..` mean nothing.
+/// An object's identity within a pool: its namespace (mostly empty) and its name.
+///
+/// Both are valid by construction: UTF-8 without NUL and within the [limits]. The name is not
+/// empty. Names are data, not paths: `/` and `..` have no special meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
     namespace: String,
@@ -42,7 +44,7 @@ impl ObjectId {
     }
 }
 
-/// `NAME` or `:NS/NAME`: what stands behind the pool in an address.
+/// `NAME` or `:NS/NAME`: the part of an address after the pool.
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.namespace.is_empty() {
@@ -52,7 +54,7 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// Checks a namespace: at most 256 bytes, no NUL; empty is the default namespace.
+/// Checks a namespace: at most 256 bytes and no NUL. The empty namespace is the default one.
 ///
 /// # Errors
 /// `InvalidArgument`, `LimitExceeded`.
@@ -63,16 +65,17 @@ pub fn check_namespace(namespace: &str) -> Result<()> {
     check_name("namespace", namespace, limits::NAMESPACE_BYTES_MAX)
 }
 
-/// What namespaces begin with that are Benthic's own: tables and what else is made of objects keep theirs in such. They are
-/// left out where somebody looks at all namespaces, and tools for single objects do not write to them.
+/// The prefix of namespaces that Benthic reserves for tables and other structures made of objects.
+/// Listings of all namespaces omit them, and tools for single objects do not write to them.
 pub const RESERVED_NAMESPACE_PREFIX: &str = "benthic.";
 
-/// Whether a namespace is Benthic's own, see [`RESERVED_NAMESPACE_PREFIX`].
+/// Returns true if Benthic reserves the namespace; see [`RESERVED_NAMESPACE_PREFIX`].
 pub fn is_reserved_namespace(namespace: &str) -> bool {
     namespace.starts_with(RESERVED_NAMESPACE_PREFIX)
 }
 
-/// Checks a pool name: 1 to 128 bytes, no `/`, `:`, control characters, and no leading `-` or `.`.
+/// Checks a pool name: 1 to 128 bytes, no `/`, `:` or control characters, and no leading `-` or
+/// `.`.
 ///
 /// # Errors
 /// `InvalidArgument`, `LimitExceeded`.
@@ -121,12 +124,11 @@ fn check_name(what: &'static str, name: &str, len_bytes_max: usize) -> Result<()
     Ok(())
 }
 
-/// `POOL/OBJECT` or `POOL:NS/OBJECT`, as typed. The pool ends at the first `/`; all behind it is the object.
+/// A typed address: `POOL/OBJECT` or `POOL:NS/OBJECT`. The pool ends at the first `/`; the rest is
+/// the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectAddress {
-    /// The pool.
     pub pool: String,
-    /// The object.
     pub object: ObjectId,
 }
 
@@ -152,12 +154,11 @@ impl fmt::Display for ObjectAddress {
     }
 }
 
-/// `POOL` or `POOL:NS`, as typed.
+/// A typed address: `POOL` or `POOL:NS`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolAddress {
-    /// The pool.
     pub pool: String,
-    /// The namespace; empty for the default one.
+    /// Empty for the default namespace.
     pub namespace: String,
 }
 

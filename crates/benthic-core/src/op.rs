@@ -1,28 +1,22 @@
-//! Operations on one object. A read operation and a write operation are each atomic, and each one round trip.
+//! Operations on one object. Each read or write operation is atomic and takes one round trip.
 
 use crate::{Error, ErrorKind, Fetch, Result, limits, names};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// How a guard compares the stored value with the given one: `stored OP given`, bytewise.
+/// How a guard compares the stored value with the given value: `stored OP given`, bytewise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
-    /// Stored equals given.
     Eq,
-    /// Stored differs from given.
     Ne,
-    /// Stored is greater than given.
     Gt,
-    /// Stored is greater than or equal to given.
     Ge,
-    /// Stored is less than given.
     Lt,
-    /// Stored is less than or equal to given.
     Le,
 }
 
 impl Compare {
-    /// Whether `stored OP given`.
+    /// Returns true if `stored OP given` holds.
     pub fn holds(self, stored: &[u8], given: &[u8]) -> bool {
         match self {
             Compare::Eq => stored == given,
@@ -35,29 +29,25 @@ impl Compare {
     }
 }
 
-/// A condition on the object as it was before the operation. All guards are checked before any step; a guard
-/// that fails is `Conflict` and nothing is done. A guard on a missing object is `NotFound`.
+/// A condition on the object's state before the operation. The engine checks all guards before it
+/// runs any step. If a guard fails, the operation fails with `Conflict` and changes nothing. A
+/// guard on a missing object fails with `NotFound`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// The object exists.
     Exists,
     /// The object has exactly this version.
     Version(u64),
-    /// An attribute compares so; a missing attribute compares as an empty value. All comparisons.
+    /// Compares an attribute with a given value; all comparisons are allowed. A missing attribute
+    /// compares as an empty value.
     Xattr {
-        /// Attribute name.
         name: String,
-        /// Comparison.
         compare: Compare,
-        /// Given value.
         value: Bytes,
     },
-    /// An omap value is this one; a missing key counts as an empty value. OSDs have no other comparison that orders
-    /// all bytes.
+    /// The omap value equals the given value. A missing key counts as an empty value. Only equality
+    /// is offered, because no other omap comparison of an OSD orders all bytes.
     Omap {
-        /// Omap key.
         key: Bytes,
-        /// Given value.
         value: Bytes,
     },
 }
@@ -65,29 +55,29 @@ pub enum Guard {
 /// A call of a class method within an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassCall {
-    /// Class.
     pub class: String,
-    /// Method.
     pub method: String,
-    /// Input, whatever the method's documentation says.
+    /// The format is defined by the method's documentation.
     pub input: Bytes,
 }
 
-/// The operation that runs a call of a method alone: [`Pool::exec`](crate::Pool::exec) for an engine.
+/// The operation to which an engine lowers [`Pool::exec`](crate::Pool::exec): one method call
+/// alone.
 pub enum ExecOp {
-    /// Of a method that does not write; gives its output.
+    /// Calls a method that does not write, and returns its output.
     Read(Fetch<Bytes>),
-    /// Of a method that writes, and has no output.
+    /// Calls a method that writes. It has no output.
     Write(WriteOp),
 }
 
 impl ClassCall {
-    /// A call.
+    /// A call of `class.method` with `input`.
     pub fn new(class: impl Into<String>, method: impl Into<String>, input: impl Into<Bytes>) -> ClassCall {
         ClassCall { class: class.into(), method: method.into(), input: input.into() }
     }
 
-    /// Checks the call against the [limits]. Gives the bytes that it carries, as [`limits::OPERATION_BYTES_MAX`] counts them.
+    /// Checks the call against the [limits]. Returns its size in bytes, counted as
+    /// [`limits::OPERATION_BYTES_MAX`] describes.
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`.
@@ -97,7 +87,8 @@ impl ClassCall {
         Ok(size.len_bytes)
     }
 
-    /// The operation that runs the method, which writes or does not.
+    /// The operation that runs this call alone. `writes` says whether the method's flags include
+    /// `WRITE`.
     pub fn into_op(self, writes: bool) -> ExecOp {
         if writes {
             ExecOp::Write(WriteOp { steps: vec![self.into()], ..WriteOp::new() })
@@ -107,144 +98,100 @@ impl ClassCall {
     }
 }
 
-/// One step of a read operation, and what it adds to the reply.
+/// One step of a read operation. Each step adds one output to the reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadStep {
-    /// Data from an offset; short at the end of the object, empty behind it. Holes read as zeros. A length of 0 reads
-    /// nothing.
-    Read {
-        /// Offset.
-        offset_bytes: u64,
-        /// Length.
-        len_bytes: u64,
-    },
-    /// Size and time of the last change.
+    /// Reads data from an offset. The output is short if the range crosses the end of the object
+    /// and empty if it starts after the end. Holes read as zeros. A length of 0 reads nothing.
+    Read { offset_bytes: u64, len_bytes: u64 },
+    /// Returns the size and the time of the last change.
     Stat,
-    /// One attribute; a missing one is `NotFound`.
-    GetXattr {
-        /// Attribute name.
-        name: String,
-    },
-    /// All attributes.
+    /// Returns one attribute. A missing attribute is `NotFound`.
+    GetXattr { name: String },
+    /// Returns all attributes.
     ListXattrs,
-    /// Those of the given keys that are there, each once, in bytewise key order.
-    OmapGet {
-        /// Omap keys.
-        keys: Vec<Bytes>,
-    },
-    /// Entries in bytewise key order.
+    /// Returns the entries of the given keys that exist, each once, in bytewise key order.
+    OmapGet { keys: Vec<Bytes> },
+    /// Returns a page of entries in bytewise key order.
     OmapRange {
-        /// Only keys behind this one; from the start if absent.
+        /// Return only keys after this one. None starts at the first key.
         after: Option<Bytes>,
-        /// Only keys with this prefix.
+        /// Return only keys with this prefix.
         prefix: Bytes,
-        /// At least 1; a page never has more than [`limits::OMAP_PAGE_ENTRIES_MAX`] entries and about
-        /// [`limits::OMAP_PAGE_BYTES_MAX`] bytes.
+        /// Must be at least 1. A page never exceeds [`limits::OMAP_PAGE_ENTRIES_MAX`] entries and
+        /// about [`limits::OMAP_PAGE_BYTES_MAX`] bytes.
         entries_max: usize,
     },
-    /// The output of a `READ` method.
+    /// Returns the output of a `READ` method.
     Exec(ClassCall),
 }
 
-/// One step of a write operation. Steps see the size and existence that earlier steps left.
+/// One step of a write operation. A step sees the size and existence that earlier steps produced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteStep {
-    /// Makes the object exist; exclusive: `AlreadyExists` if it does.
+    /// Creates the object if it is missing.
     Create {
-        /// Whether an existing object is an error.
+        /// Fail with `AlreadyExists` if the object exists.
         exclusive: bool,
     },
-    /// Writes data; a gap before it reads as zeros. Empty data make the object exist and leave its size.
-    Write {
-        /// Offset.
-        offset_bytes: u64,
-        /// Data.
-        data: Bytes,
-    },
-    /// Replaces all data; attributes and omap stay.
-    WriteFull {
-        /// Data.
-        data: Bytes,
-    },
-    /// Writes data at the end.
-    Append {
-        /// Data.
-        data: Bytes,
-    },
-    /// Cuts, or extends with zeros, to less than [`limits::OBJECT_BYTES_MAX`]. On a missing object it does nothing.
-    Truncate {
-        /// New size.
-        size_bytes: u64,
-    },
-    /// Makes a range of at least one byte read as zeros. A range that reaches or passes the end cuts the object at its offset
-    /// (RADOS' rule); behind the end, and on a missing object, it does nothing.
-    Zero {
-        /// Offset.
-        offset_bytes: u64,
-        /// Length.
-        len_bytes: u64,
-    },
-    /// Removes the object with its attributes and omap; a missing one is `NotFound`.
+    /// Writes data at an offset. A gap before the offset reads as zeros. Empty data creates the
+    /// object but does not change its size.
+    Write { offset_bytes: u64, data: Bytes },
+    /// Replaces all data. Attributes and omap are kept.
+    WriteFull { data: Bytes },
+    /// Writes data at the end of the object.
+    Append { data: Bytes },
+    /// Cuts the data, or extends it with zeros, to a size less than [`limits::OBJECT_BYTES_MAX`].
+    /// On a missing object the step does nothing.
+    Truncate { size_bytes: u64 },
+    /// Makes a range of at least one byte read as zeros. If the range reaches the end of the
+    /// object, the object is truncated to the range's offset, as in RADOS. Beyond the end and on a
+    /// missing object the step does nothing.
+    Zero { offset_bytes: u64, len_bytes: u64 },
+    /// Removes the object with its attributes and omap. A missing object is `NotFound`.
     Remove,
     /// Sets an attribute.
-    SetXattr {
-        /// Attribute name.
-        name: String,
-        /// Value.
-        value: Bytes,
-    },
-    /// Removes an attribute; a missing attribute is no error, a missing object is `NotFound`.
-    RemoveXattr {
-        /// Attribute name.
-        name: String,
-    },
+    SetXattr { name: String, value: Bytes },
+    /// Removes an attribute. A missing attribute is not an error; a missing object is `NotFound`.
+    RemoveXattr { name: String },
     /// Sets omap entries.
-    OmapSet {
-        /// Entries.
-        entries: BTreeMap<Bytes, Bytes>,
-    },
-    /// Removes omap keys; a missing key is no error, a missing object is `NotFound`.
-    OmapRemove {
-        /// Keys.
-        keys: Vec<Bytes>,
-    },
-    /// Removes all omap entries; a missing object is `NotFound`.
+    OmapSet { entries: BTreeMap<Bytes, Bytes> },
+    /// Removes omap keys. A missing key is not an error; a missing object is `NotFound`.
+    OmapRemove { keys: Vec<Bytes> },
+    /// Removes all omap entries. A missing object is `NotFound`.
     OmapClear,
-    /// Runs a method; its output is dropped. At most one, and as the first step: an OSD gives a method that reads what
-    /// an earlier step changed anything between old bytes and a crash (docs/design/0003).
+    /// Runs a method and drops its output. An operation has at most one method call, and it must be
+    /// the first step: on an OSD, a method that reads data changed by an earlier step gets old
+    /// bytes at best and crashes the OSD at worst (docs/design/0003).
     Exec(ClassCall),
 }
 
-/// Whether an acknowledged write survives a power cut.
+/// When an acknowledged write survives a power cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// It does.
+    /// From the acknowledgement on.
     #[default]
     Durable,
-    /// It does once a later `flush` or durable operation on the same store is acknowledged. After a crash the
-    /// store is a prefix of what was acknowledged. On Ceph everything is durable.
+    /// Once a later `flush` or durable operation on the same store is acknowledged. After a crash
+    /// the store contains a prefix of the acknowledged operations. On Ceph every write is durable.
     Buffered,
 }
 
-/// An atomic read operation: guards, then steps, all on one state of the object.
+/// An atomic read operation. Its guards and steps see one state of the object.
 ///
-/// The first step that fails fails the operation. A missing object is `NotFound`.
+/// The operation fails at the first step that fails. A missing object is `NotFound`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOp {
-    /// Guards, checked first.
     pub guards: Vec<Guard>,
-    /// Steps; each adds one [`ReadOutput`] to the reply.
+    /// Each step adds one [`ReadOutput`] to the reply.
     pub steps: Vec<ReadStep>,
 }
 
-/// An atomic write operation: guards, then steps; all of it happens or nothing.
+/// An atomic write operation: all guards hold and all steps happen, or nothing changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOp {
-    /// Guards, checked first.
     pub guards: Vec<Guard>,
-    /// Steps, in order.
     pub steps: Vec<WriteStep>,
-    /// Whether the acknowledgement means durable.
     pub durability: Durability,
 }
 
@@ -310,7 +257,7 @@ impl From<ClassCall> for WriteStep {
 }
 
 impl ReadOp {
-    /// An operation without guards and steps.
+    /// A read operation without guards or steps.
     pub fn new() -> ReadOp {
         ReadOp::default()
     }
@@ -358,8 +305,9 @@ impl ReadOp {
         self
     }
 
-    /// Checks the operation against the [limits]; every engine does so before it starts. Gives the bytes that it is known to
-    /// carry, in either direction, as [`limits::OPERATION_BYTES_MAX`] counts them.
+    /// Checks the operation against the [limits]. Every engine calls this before it runs the
+    /// operation. Returns the known part of the operation's size in bytes, request and reply
+    /// together, counted as [`limits::OPERATION_BYTES_MAX`] describes.
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`.
@@ -398,14 +346,15 @@ impl ReadOp {
 }
 
 impl WriteOp {
-    /// A durable operation without guards and steps.
+    /// A durable write operation without guards or steps.
     pub fn new() -> WriteOp {
         WriteOp::default()
     }
 
     guard_builders!();
 
-    /// Acknowledged before it is durable; see [`Durability::Buffered`].
+    /// Lets the engine acknowledge the operation before it is durable; see
+    /// [`Durability::Buffered`].
     #[must_use]
     pub fn buffered(mut self) -> WriteOp {
         self.durability = Durability::Buffered;
@@ -493,8 +442,9 @@ impl WriteOp {
         self
     }
 
-    /// Checks the operation against the [limits]; every engine does so before it starts. Gives the bytes that it carries,
-    /// as [`limits::OPERATION_BYTES_MAX`] counts them.
+    /// Checks the operation against the [limits]. Every engine calls this before it runs the
+    /// operation. Returns the operation's size in bytes, counted as [`limits::OPERATION_BYTES_MAX`]
+    /// describes.
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`.
@@ -537,7 +487,7 @@ impl WriteOp {
     }
 }
 
-/// Checks a size that an object would get.
+/// Checks the size that an object would have after an operation.
 ///
 /// # Errors
 /// `LimitExceeded`.
@@ -553,7 +503,7 @@ pub fn check_object_size(size_bytes: u64) -> Result<()> {
     .with("size_bytes_max", limits::OBJECT_BYTES_MAX))
 }
 
-/// Checks the size of a truncation.
+/// Checks the target size of a truncation, which must be less than [`limits::OBJECT_BYTES_MAX`].
 ///
 /// # Errors
 /// `LimitExceeded`.
@@ -561,7 +511,7 @@ pub fn check_truncate(size_bytes: u64) -> Result<()> {
     check_object_size(size_bytes.saturating_add(1))
 }
 
-/// Checks a range that is to read as zeros.
+/// Checks the range of [`WriteStep::Zero`]: at least one byte, and within the largest object.
 ///
 /// # Errors
 /// `InvalidArgument`, `LimitExceeded`.
@@ -572,7 +522,7 @@ pub fn check_zero(offset_bytes: u64, len_bytes: u64) -> Result<()> {
     check_object_size(offset_bytes.saturating_add(len_bytes))
 }
 
-/// Checks name and value of an attribute.
+/// Checks the name and value of an attribute.
 ///
 /// # Errors
 /// `InvalidArgument`, `LimitExceeded`.
@@ -581,7 +531,7 @@ pub fn check_xattr(name: &str, value: &[u8]) -> Result<()> {
     check_len("attribute value", value.len(), limits::XATTR_VALUE_BYTES_MAX)
 }
 
-/// Checks an omap key. It is not empty: OSDs store an empty key and never list it.
+/// Checks an omap key. Empty keys are rejected because OSDs store them but never list them.
 ///
 /// # Errors
 /// `InvalidArgument`, `LimitExceeded`.
@@ -592,7 +542,8 @@ pub fn check_omap_key(key: &[u8]) -> Result<()> {
     check_len("omap key", key.len(), limits::OMAP_KEY_BYTES_MAX)
 }
 
-/// Checks the size that a reply has so far; an engine collects no more than fits.
+/// Checks the size of the reply so far. Engines call it while they collect outputs, so that they
+/// stop as soon as the limit is reached.
 ///
 /// # Errors
 /// `LimitExceeded`.
@@ -679,10 +630,9 @@ impl OperationSize {
     }
 }
 
-/// Size and time of an object.
+/// Size and modification time of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Size of the data.
     pub size_bytes: u64,
     /// Time of the last change, in nanoseconds since 1970 (UTC).
     pub modified_unix_ns: u64,
@@ -691,31 +641,32 @@ pub struct Stat {
 /// A page of omap entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OmapPage {
-    /// Entries in bytewise key order.
+    /// In bytewise key order.
     pub entries: Vec<(Bytes, Bytes)>,
-    /// Whether there are more behind the last one.
+    /// More entries follow the last one.
     pub more: bool,
 }
 
-/// What one step of a read operation answered.
+/// The output of one step of a read operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadOutput {
-    /// Of [`ReadStep::Read`].
+    /// Output of [`ReadStep::Read`].
     Data(Bytes),
-    /// Of [`ReadStep::Stat`].
+    /// Output of [`ReadStep::Stat`].
     Stat(Stat),
-    /// Of [`ReadStep::GetXattr`].
+    /// Output of [`ReadStep::GetXattr`].
     Xattr(Bytes),
-    /// Of [`ReadStep::ListXattrs`].
+    /// Output of [`ReadStep::ListXattrs`].
     Xattrs(BTreeMap<String, Bytes>),
-    /// Of [`ReadStep::OmapGet`] (never `more`) and [`ReadStep::OmapRange`].
+    /// Output of [`ReadStep::OmapGet`], for which `more` is never set, and of
+    /// [`ReadStep::OmapRange`].
     Omap(OmapPage),
-    /// Of [`ReadStep::Exec`].
+    /// Output of [`ReadStep::Exec`].
     Exec(Bytes),
 }
 
 impl ReadOutput {
-    /// What it adds to the size of a reply: data, names, keys and values.
+    /// The output's share of the reply size in bytes: data, names, keys and values.
     pub fn len_bytes(&self) -> u64 {
         let entry_bytes = |key: usize, value: usize| (key + value) as u64 + limits::ENTRY_BYTES;
         match self {
@@ -734,18 +685,19 @@ impl ReadOutput {
 /// The reply to a read operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadReply {
-    /// The object's version when it was read.
+    /// The object's version at the time of the read.
     pub version: u64,
-    /// One output a step, in order.
+    /// One output per step, in order.
     pub outputs: Vec<ReadOutput>,
 }
 
 /// The reply to a write operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteReply {
-    /// The object's version after the operation. An object's versions strictly increase with every change, by one or
-    /// more, also over removal and creation; an operation that changes nothing may leave the version as it is. Not
-    /// specified if the object is missing afterwards.
+    /// The object's version after the operation. Every change increases an object's version by at
+    /// least one, and removal and re-creation do not reset it. An operation that changes nothing
+    /// may leave the version unchanged. If the object no longer exists after the operation, the
+    /// value is unspecified.
     pub version: u64,
 }
 

@@ -6,8 +6,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// A store: pools of objects, and the classes that run beside them. The [op](Error::op) of an error about a pool is
-/// `create pool`, `remove pool`, `list pools` or `open pool`.
+/// A store: pools of objects, and the classes that run beside them.
+///
+/// Errors of pool management have the [op](Error::op) `create pool`, `remove pool`, `list pools` or
+/// `open pool`.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Creates a pool.
@@ -22,31 +24,31 @@ pub trait Store: Send + Sync {
     /// `NotFound`.
     async fn remove_pool(&self, name: &str) -> Result<()>;
 
-    /// The names of all pools, sorted.
+    /// Lists the names of all pools, sorted.
     async fn list_pools(&self) -> Result<Vec<String>>;
 
-    /// Opens a pool. Operations after the pool was removed are `NotFound`.
+    /// Opens a pool. After the pool is removed, operations on the handle fail with `NotFound`.
     ///
     /// # Errors
     /// `NotFound`.
     async fn open_pool(&self, name: &str) -> Result<Arc<dyn Pool>>;
 
-    /// The classes that run here.
+    /// Describes the classes that the store can run.
     async fn classes(&self) -> Result<Vec<ClassInfo>>;
 
     /// Where classes run.
     fn class_host(&self) -> ClassHost;
 
-    /// Returns when every operation that was acknowledged before is durable.
+    /// Waits until every operation acknowledged before this call is durable.
     ///
     /// # Errors
     /// `OutcomeUnknown` if buffered operations may have been lost since the last flush.
     async fn flush(&self) -> Result<()>;
 
-    /// Checks the store's own structures without changing anything.
+    /// Checks the store's own structures. Changes nothing.
     ///
     /// # Errors
-    /// `Unsupported` where the engine has tools of its own for it.
+    /// `Unsupported` if the engine has its own tools for this check.
     async fn fsck(&self) -> Result<FsckReport> {
         Err(Error::new(ErrorKind::Unsupported, "this engine has no fsck of Benthic's"))
     }
@@ -55,62 +57,69 @@ pub trait Store: Send + Sync {
 /// Where the classes of a store run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassHost {
-    /// In the process that has the store, on this machine. Bytes of objects need no network.
+    /// In the process that owns the store, on this machine. Object data need not cross a network.
     Local,
-    /// In the servers of a cluster, which load libraries of classes.
+    /// In the servers of a cluster, which load class libraries.
     Cluster,
 }
 
 /// A pool of objects.
 ///
-/// Operations on one object are atomic and linearizable; nothing is promised between objects. The [op](Error::op) of an error
-/// is the method that was called: `read`, `write`, `exec` or `list`.
+/// Operations on one object are atomic and linearizable. There are no guarantees across objects.
+/// The [op](Error::op) of an error is the name of the called method: `read`, `write`, `exec` or
+/// `list`.
 #[async_trait]
 pub trait Pool: Send + Sync {
     /// The pool's name.
     fn name(&self) -> &str;
 
-    /// Runs a read operation: one round trip.
+    /// Runs a read operation in one round trip.
     ///
     /// # Errors
-    /// `NotFound`, `Conflict` if a guard failed, `Corrupt`, `LimitExceeded`, what a method returned;
-    /// `InvalidArgument` for a write method, which [`Pool::exec`] and write operations run.
+    /// `NotFound`, `Conflict` if a guard failed, `Corrupt`, `LimitExceeded`, and any error of a
+    /// called method. `InvalidArgument` if the called method writes; use [`Pool::exec`] or a write
+    /// operation for such methods.
     async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply>;
 
-    /// Runs a write operation: one round trip, all or nothing.
+    /// Runs a write operation in one round trip. All of it happens, or nothing.
     ///
     /// # Errors
-    /// `NotFound`, `AlreadyExists`, `Conflict`, `LimitExceeded`, what a method returned, and `OutcomeUnknown` if
-    /// the store went away before it answered.
+    /// `NotFound`, `AlreadyExists`, `Conflict`, `LimitExceeded`, and any error of a called method.
+    /// `OutcomeUnknown` if the connection to the store broke before the reply arrived.
     async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply>;
 
-    /// Runs one method, whatever its flags, and returns its output (nothing if it writes). Writes are durable.
+    /// Runs one method, whether it reads or writes, and returns its output. The output of a method
+    /// that writes is empty, and its changes are durable.
     ///
     /// # Errors
-    /// `Unsupported` for an unknown class or method; what the method returned; as [`Pool::write`] if it writes.
+    /// `Unsupported` for an unknown class or method, any error of the method, and the errors of
+    /// [`Pool::write`] if the method writes.
     async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes>;
 
-    /// One page of the pool's objects, each object once, in an order that the engine chooses.
+    /// Lists one page of the pool's objects. A complete listing has each object once, in an order
+    /// that the engine chooses.
     ///
-    /// Objects that were created or removed while a listing runs may or may not appear in it; all others do.
+    /// Objects that are created or removed during the listing may be missing from it. All other
+    /// objects appear.
     ///
     /// # Errors
-    /// `InvalidArgument` for a token that cannot be one of this engine's.
+    /// `InvalidArgument` for a token that this engine cannot have issued.
     async fn list(&self, request: ListRequest) -> Result<ListPage>;
 
-    /// Reads and verifies all that the next objects behind `after` have, beside the data.
+    /// Reads and verifies everything stored for the next objects after `after`, in the process that
+    /// stores the data.
     ///
     /// # Errors
-    /// `Unsupported` where the engine scrubs by itself.
+    /// `Unsupported` if the engine scrubs by itself.
     async fn scrub(&self, after: Option<ListToken>) -> Result<ScrubPage> {
         let _ = after;
         Err(Error::new(ErrorKind::Unsupported, "this engine scrubs by itself"))
     }
 }
 
-/// Operations with typed replies, and single steps.
+/// Operations with typed replies, and single-step operations.
 impl dyn Pool + '_ {
-    /// Runs a read operation with a typed reply; gives the outputs and the object's version.
+    /// Runs a read operation with a typed reply. Returns the outputs and the object's version.
     ///
     /// # Errors
     /// As [`Pool::read`].
@@ -120,7 +129,7 @@ impl dyn Pool + '_ {
         outputs.of(reply).map_err(|error| error.with_op("read").with("object", object))
     }
 
-    /// Size and time of an object, and its version.
+    /// Returns size and modification time of an object, and its version.
     ///
     /// # Errors
     /// As [`Pool::read`].
@@ -128,7 +137,7 @@ impl dyn Pool + '_ {
         self.fetch(object, Fetch::stat()).await
     }
 
-    /// A range of an object's data.
+    /// Reads a range of an object's data.
     ///
     /// # Errors
     /// As [`Pool::read`].
@@ -136,15 +145,15 @@ impl dyn Pool + '_ {
         self.fetch(object, Fetch::read(offset_bytes, len_bytes)).await.map(|(data, _)| data)
     }
 
-    /// One attribute.
+    /// Reads one attribute.
     ///
     /// # Errors
-    /// As [`Pool::read`]; `NotFound` also for a missing attribute.
+    /// As [`Pool::read`]; also `NotFound` for a missing attribute.
     pub async fn get_xattr(&self, object: &ObjectId, name: &str) -> Result<Bytes> {
         self.fetch(object, Fetch::get_xattr(name)).await.map(|(value, _)| value)
     }
 
-    /// Replaces an object's data, durably.
+    /// Replaces an object's data. The write is durable.
     ///
     /// # Errors
     /// As [`Pool::write`].
@@ -152,7 +161,7 @@ impl dyn Pool + '_ {
         self.write(object, WriteOp::new().write_full(data)).await
     }
 
-    /// Removes an object, durably.
+    /// Removes an object. The removal is durable.
     ///
     /// # Errors
     /// As [`Pool::write`].
@@ -161,30 +170,28 @@ impl dyn Pool + '_ {
     }
 }
 
-/// Which namespaces a listing covers.
+/// The namespaces that a listing covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Namespaces {
-    /// One; the empty name is the default namespace.
+    /// One namespace. The empty name is the default namespace.
     One(String),
-    /// All.
     All,
 }
 
-/// Where a listing goes on. Opaque; valid for the pool that gave it, also after a restart. What another pool makes of it
-/// is not promised.
+/// The position at which a listing continues. It is opaque. It stays valid for the pool that issued
+/// it, also after a restart. Its meaning to another pool is unspecified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListToken(pub Bytes);
 
 /// A request for a page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListRequest {
-    /// Which namespaces.
     pub namespaces: Namespaces,
-    /// Only names with this prefix.
+    /// List only names with this prefix.
     pub prefix: String,
-    /// Where the last page ended; from the start if absent.
+    /// End of the previous page. None starts at the beginning.
     pub after: Option<ListToken>,
-    /// At most so many objects, and never more than [`limits::LIST_PAGE_OBJECTS_MAX`].
+    /// Upper limit of the page size. [`limits::LIST_PAGE_OBJECTS_MAX`] also applies.
     pub objects_max: usize,
 }
 
@@ -202,56 +209,52 @@ impl Default for ListRequest {
 /// A page of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListPage {
-    /// The objects.
     pub objects: Vec<ObjectId>,
-    /// Where to go on; absent after the last page. A page may be empty and yet not the last.
+    /// Start of the next page. None means that this page is the last. A page that is not the last
+    /// may be empty.
     pub next: Option<ListToken>,
 }
 
 /// Damage that a scrub found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The object, if it is known.
+    /// None if unknown.
     pub object: Option<ObjectId>,
-    /// Where in its data, if it is data.
+    /// Offset in the object's data, if data is damaged.
     pub offset_bytes: Option<u64>,
-    /// What is wrong.
     pub message: String,
 }
 
-/// What one step of a scrub did.
+/// The result of one scrub step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubPage {
-    /// Objects checked.
+    /// Number of objects checked.
     pub objects: u64,
-    /// Bytes read and verified.
+    /// Number of bytes read and verified.
     pub bytes: u64,
-    /// What was found.
     pub damage: Vec<Damage>,
-    /// Where to go on; absent after the last step.
+    /// Start of the next step. None means that the scrub is complete.
     pub next: Option<ListToken>,
 }
 
-/// Something that is wrong with a store's structures.
+/// An inconsistency in a store's structures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The pool and object that it affects, as an address, if it is known.
+    /// Address of the affected pool and object, if known.
     pub object: Option<String>,
-    /// What is wrong, and what it means.
+    /// Describes the fault and its consequence.
     pub message: String,
 }
 
-/// What fsck counted and found.
+/// The counts and findings of fsck.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FsckReport {
-    /// Pools.
     pub pools: u64,
-    /// Objects.
     pub objects: u64,
     /// Bytes of object data, without holes.
     pub data_bytes: u64,
-    /// Bytes that the store's files take on the disk.
+    /// Space that the store's files occupy on disk, in bytes.
     pub disk_bytes: u64,
-    /// What is wrong; empty if all is well.
+    /// Empty if the store is consistent.
     pub findings: Vec<Finding>,
 }

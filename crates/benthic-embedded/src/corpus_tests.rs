@@ -1,6 +1,6 @@
-//! What the fuzzer found worth keeping, through the decoders once more.
+//! Runs the fuzzer's corpus through the decoders again.
 
-// The fuzzer's targets; it stands outside the workspace, because it takes a build of its own.
+// The fuzzer's targets. The fuzzer is outside the workspace, because it needs its own build.
 #[path = "../../../fuzz/src/lib.rs"]
 mod targets;
 

@@ -1,5 +1,7 @@
-//! Every decoder of the engine, for the fuzzer and for nobody else. Each function takes bytes as they could stand on a
-//! disk or come through the socket, and panics if the decoder breaks its promise: what it takes it must give back the same.
+//! Entry points to all decoders of the engine, only for the fuzzer.
+//!
+//! Each function takes bytes as they might be found on disk or arrive on the socket. It panics if a
+//! decoder breaks its promise that a decoded value encodes to the same bytes.
 
 use crate::listing;
 use crate::socket::wire::{Reply, Request, frame, parse};
@@ -11,10 +13,11 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use std::path::Path;
 
-/// Writes behind this are not run: the memory engine would only fill memory with zeros.
+/// Writes beyond this offset are skipped, because the memory engine would only fill memory with
+/// zeros.
 const OFFSET_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// A record of the log.
+/// Decodes a record of the log.
 pub fn record(bytes: &[u8]) {
     same(bytes, Record::decode, |record| {
         let mut out = Vec::new();
@@ -23,7 +26,7 @@ pub fn record(bytes: &[u8]) {
     });
 }
 
-/// Values and keys of the key-value store.
+/// Decodes values and keys of the key-value store.
 pub fn metadata(bytes: &[u8]) {
     same(bytes, Onode::decode, Onode::encode);
     same(bytes, Chunk::decode, Chunk::encode);
@@ -34,17 +37,18 @@ pub fn metadata(bytes: &[u8]) {
     }
 }
 
-/// The key-value store's list of tables.
+/// Decodes the key-value store's list of tables.
 pub fn tables(bytes: &[u8]) {
     let _ = table_list(bytes);
 }
 
-/// Gives a log segment valid checksums, as far as it has frames.
+/// Gives a log segment valid checksums, as far as it consists of frames.
 pub fn seal(segment: &mut [u8]) {
     seal_log(segment);
 }
 
-/// The log in `dir`. Opening it may cut a torn frame; opening it again must find the same.
+/// Opens the log in `dir`. Opening may cut a torn frame; a second opening must find the same
+/// records.
 pub fn log(dir: &Path, applied_lsn: u64) {
     let read = || -> Result<Vec<(u64, Bytes)>> {
         let mut records = Vec::new();
@@ -60,7 +64,8 @@ pub fn log(dir: &Path, applied_lsn: u64) {
     }
 }
 
-/// What a client sends: the greeting, then frames with requests. Those that decode are run on `pool`.
+/// Decodes a client's bytes: the greeting, then frames with requests. Runs the decoded requests on
+/// `pool`.
 pub fn requests(bytes: &[u8], pool: &dyn Pool) {
     let mut stream = bytes.strip_prefix(&GREETING).unwrap_or(bytes);
     while let Ok(bytes) = read_frame(&mut stream) {
@@ -70,18 +75,18 @@ pub fn requests(bytes: &[u8], pool: &dyn Pool) {
     }
 }
 
-/// What the owner sends: frames with replies.
+/// Decodes an owner's bytes: frames with replies.
 pub fn replies(bytes: &[u8]) {
     let mut stream = bytes;
     while let Ok(bytes) = read_frame(&mut stream) {
         if let Some(reply) = message::<Reply>(bytes) {
-            // Errors are put together from what was sent.
+            // Errors are built from the bytes on the wire.
             let _ = reply.into_result().map_err(|error| error.to_string());
         }
     }
 }
 
-/// A token of a listing.
+/// Decodes a token of a listing.
 pub fn token(bytes: &[u8]) {
     if let Ok(id) = listing::decode_token(&ListToken(Bytes::copy_from_slice(bytes))) {
         assert_eq!(listing::encode(&id), bytes);

@@ -1,5 +1,8 @@
-//! A store in a directory, for whoever opens it: runs the engine if this process owns the directory, and goes through
-//! the owner's socket if another one does. When the owner goes, whoever comes first takes over.
+//! A store in a directory, for any number of processes.
+//!
+//! The process that owns the directory runs the engine. Other processes send their operations to
+//! the owner's socket. When the owner exits, the first process that takes the lock becomes the new
+//! owner.
 
 use crate::Options;
 use crate::socket::client::{Connection, Lost};
@@ -21,16 +24,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long to try to become the owner or to reach it. An owner that goes may have much to write.
+/// Maximum time to become the owner or to connect to it. An exiting owner may have much to write.
 const OPEN_MS_MAX: u64 = 30_000;
 const RETRY_MS: u64 = 10;
-/// Owners that may go away under one request.
+/// Maximum number of owners that may exit during one request.
 const OWNERS_MAX: usize = 100;
 
 /// A store in a directory.
 ///
-/// One process owns the directory; all others work through it without noticing, and one of them takes over when it
-/// goes. Operations run on threads of the store; the futures need no particular runtime.
+/// One process owns the directory. All other processes use the store through it transparently, and
+/// one of them takes over when it exits. Operations run on threads of the store; the futures need
+/// no particular runtime.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
 }
@@ -41,7 +45,7 @@ struct Shared {
     route: Mutex<Option<Route>>,
     /// Held while a new route is sought.
     routing: Mutex<()>,
-    /// Buffered operations were acknowledged by an owner that died before they were flushed.
+    /// An owner acknowledged buffered operations and died before it flushed them.
     lost_buffered: AtomicBool,
 }
 
@@ -52,11 +56,12 @@ enum Route {
 }
 
 impl EmbeddedStore {
-    /// Opens a store; with `create`, makes one if there is none. Blocks.
+    /// Opens a store. With `create`, makes a new one if there is none. Blocks.
     ///
     /// # Errors
-    /// `NotFound` if there is none, `InvalidArgument` if the directory is something else, `Unsupported` for a newer
-    /// format or a network file system, `PermissionDenied`, `Corrupt`, `Unavailable` if the owner does not answer.
+    /// `NotFound` if there is no store, `InvalidArgument` if the directory is something else,
+    /// `Unsupported` for a newer format or a network file system, `PermissionDenied`, `Corrupt`,
+    /// `Unavailable` if the owner does not answer.
     pub fn open(dir: &Path, create: bool, options: Options) -> Result<Arc<EmbeddedStore>> {
         let route = Route::find(dir, create, &options)?;
         let shared = Shared {
@@ -69,8 +74,8 @@ impl EmbeddedStore {
         Ok(Arc::new(EmbeddedStore { shared: Arc::new(shared) }))
     }
 
-    /// Finishes what runs, makes it durable and gives the directory free. Blocks. Later operations are `Unavailable`.
-    /// Dropping the store does the same, but tells no errors.
+    /// Finishes running operations, makes them durable and releases the directory. Blocks. Later
+    /// operations fail with `Unavailable`. Dropping the store does the same, but only logs errors.
     ///
     /// # Errors
     /// Those of the last writes.
@@ -83,7 +88,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// Whether this process owns the directory now.
+    /// Returns true if this process owns the directory now.
     pub fn is_owner(&self) -> bool {
         matches!(*self.shared.route.lock(), Some(Route::Owner(_)))
     }
@@ -140,7 +145,7 @@ fn pause() {
 }
 
 impl Shared {
-    /// Runs a request whose result has a type, and names the operation in errors.
+    /// Runs a request with a typed result, and adds the operation's name to errors.
     async fn run<T: Payload>(self: &Arc<Self>, op: &'static str, request: Request) -> Result<T> {
         let reply = self.call(request).await.map_err(|error| error.with_op(op))?;
         T::of(reply).ok_or_else(|| {
@@ -194,7 +199,7 @@ impl Shared {
             .with("dir", self.dir.display()))
     }
 
-    /// Whether doing it twice could be noticed.
+    /// Returns true if a retry of the request could have a visible effect.
     fn changes(&self, request: &Request) -> bool {
         match request {
             Request::CreatePool { .. } | Request::RemovePool { .. } | Request::Write { .. } => true,
@@ -203,7 +208,7 @@ impl Shared {
         }
     }
 
-    /// Goes away from a connection that ended, on a thread, for it may take a while.
+    /// Replaces a connection that ended. Runs on its own thread, because it may take long.
     async fn find_another(self: &Arc<Self>, ended: Arc<Connection>) -> Result<()> {
         let (done, outcome) = oneshot::channel();
         let shared = Arc::clone(self);
@@ -221,7 +226,7 @@ impl Shared {
 
     fn find_another_now(&self, ended: &Arc<Connection>) -> Result<()> {
         let _routing = self.routing.lock();
-        // Somebody else may have been here first, or closed the store.
+        // Another thread may already have found a new route or closed the store.
         match &*self.route.lock() {
             Some(Route::Client(current)) if Arc::ptr_eq(current, ended) => {}
             _ => return Ok(()),
@@ -282,7 +287,7 @@ struct EmbeddedPool {
 }
 
 impl EmbeddedPool {
-    /// Checks here too what travels, so that nothing that is over a limit does.
+    /// Checks the limits in this process too, so that no oversized request is sent to the owner.
     fn check(&self, op: &'static str, object: &ObjectId, checked: Result<u64>) -> Result<()> {
         let address = || ObjectAddress { pool: self.name.clone(), object: object.clone() };
         checked.map(drop).map_err(|error| error.with_op(op).with("object", address()))
@@ -318,7 +323,7 @@ impl Pool for EmbeddedPool {
     }
 }
 
-/// The engine, the threads that run its operations, and the socket for other processes.
+/// The engine, its worker threads, and the socket for other processes.
 struct Owner {
     engine: Arc<Engine>,
     workers: Arc<Workers>,
@@ -358,7 +363,7 @@ impl Owner {
 }
 
 fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: Done<Reply>) {
-    // To wake another thread would take longer than such a read.
+    // Waking another thread would take longer than such a read.
     if let Request::Read { pool, object, op } = &request
         && let Some(reply) = workers.run_here(|| engine.read_at_once(*pool, object, op)).flatten()
     {
@@ -375,7 +380,7 @@ fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: 
     }));
 }
 
-/// Passes a typed result on as a reply.
+/// Converts a typed result into a reply.
 fn reply_to<T: Payload>(done: Done<Reply>) -> Done<T> {
     Box::new(|outcome| done(outcome.map(Payload::into_reply)))
 }

@@ -1,4 +1,5 @@
-//! Runs a compound operation on one object. Both engines share this file, so that they cannot differ.
+//! Runs a compound operation on one object. Both engines use this code, so their semantics cannot
+//! differ.
 
 use benthic_core::{
     ClassCall, ClassRegistry, Clock, Error, ErrorKind, ExecOp, Guard, MethodFlags, MethodLimits,
@@ -8,15 +9,15 @@ use benthic_core::{
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// What the executor needs of an object beyond what a method sees.
+/// The executor's access to an object, beyond the access of methods.
 pub(crate) trait ObjectState: ObjectAccess {
-    /// The version before the operation; `None` if the object did not exist.
+    /// The version before the operation. `None` if the object did not exist.
     fn version_before(&self) -> Option<u64>;
-    /// Removes an attribute; a missing attribute is no error.
+    /// Removes an attribute. A missing attribute is not an error.
     fn remove_xattr(&mut self, name: &str) -> Result<()>;
 }
 
-/// What methods run with.
+/// The classes, and the environment in which their methods run.
 #[derive(Clone)]
 pub(crate) struct Methods {
     pub classes: ClassRegistry,
@@ -34,7 +35,8 @@ impl Methods {
             .map_err(|error| error.with("class", &call.class).with("method", &call.method))
     }
 
-    /// Checks that the methods of a read operation exist and do not write. Methods are looked up before the object is.
+    /// Checks that the methods of a read operation exist and do not write. Called before the object
+    /// is looked up.
     fn check_read(&self, steps: &[ReadStep]) -> Result<()> {
         for step in steps {
             let ReadStep::Exec(call) = step else { continue };
@@ -57,13 +59,13 @@ impl Methods {
         Ok(call.into_op(writes))
     }
 
-    /// Whether the method changes its object.
+    /// Returns true if the method changes its object.
     fn writes(&self, call: &ClassCall) -> Result<bool> {
         Ok(self.classes.method(&call.class, &call.method)?.flags.contains(MethodFlags::WRITE))
     }
 }
 
-/// Runs a read operation that [`ReadOp::check`] found well formed.
+/// Runs a read operation. The caller has checked it with [`ReadOp::check`].
 pub(crate) fn read(object: &mut dyn ObjectState, operation: &ReadOp, methods: &Methods) -> Result<ReadReply> {
     methods.check_read(&operation.steps)?;
     let version = object.version_before().ok_or_else(no_such_object)?;
@@ -98,7 +100,8 @@ fn read_step(object: &mut dyn ObjectState, step: &ReadStep, methods: &Methods) -
     })
 }
 
-/// Stages a write operation that [`WriteOp::check`] found well formed. On an error the caller drops what was staged.
+/// Stages a write operation. The caller has checked it with [`WriteOp::check`], and discards the
+/// staged changes on an error.
 pub(crate) fn write(object: &mut dyn ObjectState, op: &WriteOp, methods: &Methods) -> Result<()> {
     if let Some(WriteStep::Exec(call)) = op.steps.first() {
         methods.writes(call)?;
@@ -176,10 +179,10 @@ pub(crate) fn no_such_xattr(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, "no such attribute").with("attribute", name)
 }
 
-/// What a zero of a range does to an object of `size_bytes`.
+/// The effect of zeroing a range on an object of `size_bytes`.
 pub(crate) enum ZeroEffect {
     Nothing,
-    /// The range reaches the end: RADOS cuts the object at its offset.
+    /// The range reaches the end: RADOS truncates the object to the range's offset.
     Truncate,
     Fill,
 }
@@ -196,7 +199,7 @@ impl ZeroEffect {
     }
 }
 
-/// Collects one page of an omap range.
+/// Builds one page of an omap range.
 pub(crate) struct OmapPageBuilder {
     entries_max: usize,
     len_bytes: usize,
@@ -208,7 +211,7 @@ impl OmapPageBuilder {
         OmapPageBuilder { entries_max, len_bytes: 0, page: OmapPage::default() }
     }
 
-    /// Takes the next entry in order; `false` when the page is full.
+    /// Adds the next entry in order. Returns false if the page is full.
     pub fn push(&mut self, key: Bytes, value: Bytes) -> bool {
         if self.page.entries.len() == self.entries_max || self.len_bytes >= limits::OMAP_PAGE_BYTES_MAX {
             self.page.more = true;

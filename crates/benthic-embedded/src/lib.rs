@@ -1,8 +1,8 @@
-//! The embedded engine: a store in one directory on one machine, and the memory engine for tests.
+//! The embedded engine: a store in one directory on one machine. Also the memory engine for tests.
 //!
-//! The way of an operation: [`EmbeddedStore`] → (a socket, if another process owns the directory) → `Workers` →
-//! `store::Engine` → `execute` runs its steps on a `store::Object` → `store::layout` writes new data to free extents →
-//! `store::Commit` puts it into the log and acknowledges it.
+//! The path of an operation: [`EmbeddedStore`] → (a socket, if another process owns the directory)
+//! → `Workers` → `store::Engine` → `execute` runs its steps on a `store::Object` → `store::layout`
+//! writes new data to free extents → `store::Commit` adds it to the log and acknowledges it.
 
 #[cfg(test)]
 mod corpus_tests;
@@ -24,7 +24,7 @@ pub use memory::MemStore;
 pub use options::Options;
 pub use salvage::{Salvaged, salvage};
 
-// The fuzz targets, which run in the unit tests too, name this crate as others do.
+// The fuzz targets also run in the unit tests. They refer to this crate by its external name.
 #[cfg(test)]
 extern crate self as benthic_embedded;
 
@@ -34,7 +34,7 @@ fn log_from_class(level: LogLevel, message: &str) {
     match level {
         LogLevel::Debug => tracing::debug!(target: "benthic::class", "{message}"),
         LogLevel::Info => tracing::info!(target: "benthic::class", "{message}"),
-        // Whoever called the method gets its error; the log is for whoever asks for more.
+        // The caller of the method gets its error, so the log line is only extra detail.
         LogLevel::Error => tracing::info!(target: "benthic::class", "error: {message}"),
     }
 }

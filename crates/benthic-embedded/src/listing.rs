@@ -1,11 +1,13 @@
-//! Pages of a listing. Both engines keep objects in the order of `namespace NUL name`; a token is the last of them.
+//! Pages of a listing. Both engines sort objects by `namespace NUL name`. A token is the last
+//! object of its page.
 
 use benthic_core::{
     Error, ErrorKind, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result, limits, names,
 };
 use bytes::Bytes;
 
-/// Objects that one page may look at, so that a rare prefix over all namespaces cannot hold a worker for long.
+/// Maximum number of objects that one page examines, so that a rare prefix over all namespaces
+/// cannot occupy a worker for long.
 const SCANNED_MAX: usize = 100_000;
 
 pub(crate) fn encode(id: &ObjectId) -> Vec<u8> {
@@ -26,7 +28,7 @@ pub(crate) fn decode_token(token: &ListToken) -> Result<ObjectId> {
         .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the token is not one of this pool's"))
 }
 
-/// Collects one page.
+/// Builds one page.
 pub(crate) struct Lister<'a> {
     request: &'a ListRequest,
     objects_max: usize,
@@ -45,7 +47,7 @@ impl<'a> Lister<'a> {
         Ok(Lister { request, objects_max, scanned: 0, last: None, page: ListPage::default() })
     }
 
-    /// Every object of the listing has a key with this prefix.
+    /// The common key prefix of all objects in the listing.
     pub fn key_prefix(&self) -> Vec<u8> {
         match &self.request.namespaces {
             Namespaces::All => Vec::new(),
@@ -55,7 +57,7 @@ impl<'a> Lister<'a> {
         }
     }
 
-    /// Takes the next object in order; `false` when the page is full.
+    /// Adds the next object in order. Returns false if the page is full.
     pub fn push(&mut self, id: ObjectId) -> bool {
         if self.page.objects.len() == self.objects_max || self.scanned == SCANNED_MAX {
             self.page.next = self.last.take().map(|key| ListToken(Bytes::from(key)));

@@ -1,4 +1,5 @@
-//! The memory engine: the same contract in a few maps. For tests, and the plainest statement of the semantics.
+//! The memory engine: the same contract, implemented with a few maps. It serves tests, and is the
+//! plainest statement of the semantics.
 
 use crate::Options;
 use crate::execute::{
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// A store in memory, gone with the process. Operations of one pool run one after the other.
+/// A store in memory, which ends with the process. Operations of one pool run one at a time.
 pub struct MemStore {
     methods: Methods,
     pools: Mutex<BTreeMap<String, Arc<MemPool>>>,
@@ -100,7 +101,8 @@ struct MemPool {
 #[derive(Default)]
 struct PoolState {
     objects: BTreeMap<ObjectId, Object>,
-    /// The last version given to any object, so that versions grow over removal.
+    /// The last version of any object. Versions therefore increase also over removal and
+    /// re-creation.
     version: u64,
     removed: bool,
 }
@@ -198,7 +200,8 @@ struct Object {
 /// An object during one operation.
 struct Staged<'a> {
     before: Option<&'a Object>,
-    /// `None` until the first change; then the object as it will be, or `Some(None)` if it will not be.
+    /// `None` until the first change. Then the object after the operation, or `Some(None)` if it
+    /// will not exist.
     after: Option<Option<Object>>,
     now_unix_ns: u64,
 }
@@ -219,7 +222,7 @@ impl Staged<'_> {
         }
     }
 
-    /// The object as it will be, made if it is missing.
+    /// The object after the operation. Created if it is missing.
     fn made(&mut self) -> &mut Object {
         let before = self.before;
         let after = self.after.get_or_insert_with(|| before.cloned());
@@ -228,7 +231,7 @@ impl Staged<'_> {
         object
     }
 
-    /// The object as it will be, if it exists now.
+    /// The object after the operation, if it exists at this point.
     fn existing(&mut self) -> Result<&mut Object> {
         if self.now().is_none() {
             return Err(no_such_object());

@@ -1,24 +1,23 @@
-//! What an engine is opened with.
+//! The options of an engine.
 
 use benthic_core::{ClassRegistry, Clock, MethodLimits, SystemClock};
 use std::sync::Arc;
 
-/// Options of both engines.
+/// Options of the directory engine and the memory engine.
 #[derive(Clone)]
 pub struct Options {
-    /// The classes that run beside the objects.
     pub classes: ClassRegistry,
-    /// What one method call may use.
+    /// Limits of one method call.
     pub method_limits: MethodLimits,
-    /// Where modification times and deadlines come from.
+    /// Clock for modification times and deadlines.
     pub clock: Arc<dyn Clock>,
-    /// Threads that run operations.
+    /// Number of threads that run operations.
     pub workers: usize,
-    /// Size of the write-ahead log at which a checkpoint begins.
+    /// Size of the write-ahead log that triggers a checkpoint.
     pub log_bytes_max: u64,
-    /// Memory for blocks of the key-value store.
+    /// Cache for blocks of the key-value store.
     pub cache_bytes: u64,
-    /// How long a buffered operation may wait before it is written out.
+    /// Maximum age of a buffered operation before it is written to the log.
     pub buffered_ms_max: u64,
 }
 
@@ -38,7 +37,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The same options with these classes.
+    /// Replaces the classes.
     #[must_use]
     pub fn with_classes(mut self, classes: ClassRegistry) -> Options {
         self.classes = classes;

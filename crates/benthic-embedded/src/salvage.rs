@@ -1,4 +1,4 @@
-//! Saves what is whole of a damaged store into a new one.
+//! Copies the intact objects of a damaged store into a new store.
 
 use crate::store::{Damaged, Whole};
 use crate::{EmbeddedStore, Options};
@@ -12,33 +12,36 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Data in one operation.
+/// Data per write operation.
 const PIECE_BYTES: u64 = 1024 * 1024;
-/// Losses that are named; more are only counted.
+/// Maximum number of reported losses. Further ones are only counted.
 const LOSSES_MAX: usize = 10_000;
 
-/// What [`salvage`] saved, and what it could not.
+/// The result of [`salvage`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
     /// Pools in the new store.
     pub pools: u64,
-    /// Objects in the new store, each as whole as it was.
+    /// Objects in the new store, each of them complete.
     pub objects: u64,
-    /// Their data.
+    /// Size of the copied objects' data.
     pub data_bytes: u64,
-    /// Objects whose names are known and that are not in the new store.
+    /// Objects whose names are known but that are not in the new store.
     pub objects_lost: u64,
-    /// What is lost, objects and other things, as far as it can be named.
+    /// The losses, objects and others, as far as they are known.
     pub lost: Vec<Finding>,
 }
 
-/// Copies every object that is whole, with its attributes and omap, from the damaged store in `from` into a new one in
-/// `into`. The damaged store is not changed, so that nothing gets worse and other tools may try after this one. Times and
-/// versions are those of the copy. Blocks.
+/// Copies every intact object, with its attributes and omap, from the damaged store in `from` into
+/// a new store in `into`.
+///
+/// The damaged store is not changed, so other tools can still be tried afterwards. The copies get
+/// new modification times and versions. Blocks.
 ///
 /// # Errors
-/// `AlreadyExists` if `into` is something already, `Busy` if a process owns the damaged store, `Corrupt` if nothing of it
-/// can be read; whatever writing fails with, and then the new store is incomplete: remove it.
+/// `AlreadyExists` if `into` is not empty, `Busy` if a process owns the damaged store, `Corrupt` if
+/// nothing of it can be read. Any error of a write; the new store is then incomplete and should be
+/// removed.
 pub fn salvage(from: &Path, into: &Path, options: &Options) -> Result<Salvaged> {
     let work = Work::new(into)?;
     let mut salvaged = Salvaged::default();
@@ -60,7 +63,8 @@ pub fn salvage(from: &Path, into: &Path, options: &Options) -> Result<Salvaged> 
     Ok(salvaged)
 }
 
-/// Copies of what opening changes; gone afterwards.
+/// The directory for copies of the files that opening the store would change. Dropping it removes
+/// the directory.
 struct Work(PathBuf);
 
 impl Work {
@@ -131,7 +135,7 @@ impl Copy<'_> {
         }
     }
 
-    /// Notes that an object is lost, and removes what was copied of it.
+    /// Records the loss of an object, and removes its partial copy.
     fn lose(&mut self, pool: &dyn Pool, id: &ObjectId, error: Error) -> Result<()> {
         match block_on(pool.write(id, WriteOp::new().remove().buffered())) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -173,7 +177,7 @@ fn copy_object(mut whole: Whole<'_>, pool: &dyn Pool, id: &ObjectId) -> std::res
     for offset_bytes in (0..whole.size_bytes()).step_by(PIECE_BYTES as usize) {
         let data = whole.read(offset_bytes, PIECE_BYTES).map_err(Failed::Reading)?;
         let end_bytes = offset_bytes + data.len() as u64;
-        // Holes stay holes.
+        // Do not write zeros, so that holes stay holes.
         if end_bytes == whole.size_bytes() || data.iter().any(|byte| *byte != 0) {
             write(WriteOp::new().write(offset_bytes, data))?;
         }

@@ -1,4 +1,4 @@
-//! Threads that run operations.
+//! A pool of threads that runs operations.
 
 use benthic_core::{Error, ErrorKind, Result, WORKER_THREAD};
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Operations that may wait for a thread.
+/// Maximum number of operations that wait for a thread.
 const QUEUED_MAX: usize = 65_536;
 
-/// Runs with `Ok`, or at once with the error if it is refused.
+/// Runs with `Ok` on a worker, or immediately with the error if the pool rejects it.
 pub(crate) type Job = Box<dyn FnOnce(Result<()>) + Send>;
 
 pub(crate) struct Workers {
@@ -21,7 +21,7 @@ pub(crate) struct Workers {
 struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
-    /// Held by whoever runs a job on a thread of its own.
+    /// Held shared while a job runs on its caller's thread.
     stopped: RwLock<bool>,
 }
 
@@ -47,8 +47,8 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Runs a job on some thread, later. Refuses it as `Busy` if too many wait, and as `Unavailable` after
-    /// [`Workers::stop`].
+    /// Queues a job for a worker thread. Rejects it with `Busy` if too many jobs wait, and with
+    /// `Unavailable` after [`Workers::stop`].
     pub fn submit(&self, job: Job) {
         let mut queue = self.shared.queue.lock();
         let refused = if queue.stopping {
@@ -65,21 +65,22 @@ impl Workers {
         job(Err(refused));
     }
 
-    /// Runs a short job on this thread. `None` if no more jobs are taken, or if it panics.
+    /// Runs a short job on the caller's thread. Returns `None` after [`Workers::stop`], or if the
+    /// job panics.
     pub fn run_here<T>(&self, job: impl FnOnce() -> T) -> Option<T> {
         let _running = self.shared.stopped.try_read().filter(|stopped| !**stopped)?;
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).ok()
     }
 
-    /// Runs what waits, takes no more, and returns when all is done.
+    /// Rejects new jobs, runs the queued ones, and returns when all are done.
     pub fn stop(&self) {
         *self.shared.stopped.write() = true;
         self.shared.queue.lock().stopping = true;
         self.shared.wake.notify_all();
         for thread in self.threads.lock().drain(..) {
-            // The last reference to the store may be dropped by a job.
+            // A job may drop the last reference to the store.
             if thread.thread().id() != std::thread::current().id() {
-                // A job that panicked was reported where it was waited for.
+                // The caller of a job that panicked already got the error.
                 let _ = thread.join();
             }
         }
@@ -98,7 +99,7 @@ impl Shared {
         loop {
             if let Some(job) = queue.jobs.pop_front() {
                 drop(queue);
-                // Whoever waits for a job that panics learns it from the dropped channel.
+                // If the job panics, its caller sees the dropped channel.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(Ok(()))));
                 queue = self.queue.lock();
             } else if queue.stopping {

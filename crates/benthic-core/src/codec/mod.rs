@@ -1,14 +1,18 @@
-//! The encoding of everything that is stored or sent in binary form.
+//! The encoding of all data that is stored or sent in binary form.
 //!
-//! Numbers are little-endian. Byte strings and text have their length (u32) before them, lists and maps their count (u32).
-//! An absent value is 0, a present one 1 and the value. A struct is its fields in the order of its declaration, without
-//! names; an enum is the number of the variant (u8) and its fields. A struct that may ever change begins with a version.
+//! Numbers are little-endian. A byte string or text starts with its length (u32), a list or map
+//! with its count (u32). An absent value is 0; a present value is 1 followed by the value. A struct
+//! is the sequence of its fields in declaration order, without names. An enum is the number of its
+//! variant (u8) followed by the variant's fields. A struct that may change later begins with a
+//! version.
 //!
-//! [`Encode`] and [`Decoder`] handle primitives, for code that spells out a format field by field. [`Wire`] is for types
-//! that have one encoding; [`wire_struct!`](crate::wire_struct) and [`wire_enum!`](crate::wire_enum) implement it.
+//! [`Encode`] and [`Decoder`] handle primitives, for code that writes a format field by field.
+//! [`Wire`] is for types with a single encoding; [`wire_struct!`](crate::wire_struct) and
+//! [`wire_enum!`](crate::wire_enum) implement it.
 //!
-//! A decoder never allocates more than its input holds: a length or a count that lies ends at the end of the input. serde is
-//! no alternative, because its binary formats leave widths and lengths to the library's version.
+//! A decoder never allocates more than its input can hold: it checks every length and count against
+//! the bytes that are left. serde is not an alternative, because its binary formats leave integer
+//! widths and length encoding to the library's version.
 
 mod operations;
 
@@ -16,7 +20,7 @@ use crate::{Error, ErrorKind};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// The bytes do not encode a value of the wanted type.
+/// The error of a decoder: the bytes do not encode a value of the requested type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -25,17 +29,17 @@ pub type Decoded<T> = Result<T, Malformed>;
 
 /// Appends primitives to a buffer.
 pub trait Encode {
-    /// Appends a number.
+    /// Appends a byte.
     fn put_u8(&mut self, value: u8);
-    /// Appends a number.
+    /// Appends a little-endian number.
     fn put_u16(&mut self, value: u16);
-    /// Appends a number.
+    /// Appends a little-endian number.
     fn put_u32(&mut self, value: u32);
-    /// Appends a number.
+    /// Appends a little-endian number.
     fn put_u64(&mut self, value: u64);
-    /// Appends the count of the items that follow.
+    /// Appends the count of the items that follow, as u32.
     fn put_len(&mut self, len: usize);
-    /// Appends a byte string with its length.
+    /// Appends a byte string, preceded by its length.
     fn put_bytes(&mut self, bytes: &[u8]);
 }
 
@@ -67,25 +71,25 @@ impl Encode for Vec<u8> {
     }
 }
 
-/// Reads a buffer from the front.
+/// Decodes a buffer from front to back.
 pub struct Decoder<'a> {
     rest: &'a [u8],
-    /// The memory that decoded byte strings share; without it they are copies.
+    /// Decoded byte strings share this memory. If None, they are copies.
     shared: Option<&'a Bytes>,
 }
 
 impl<'a> Decoder<'a> {
-    /// Decodes byte strings that share the memory of `bytes`, and so keep all of it alive.
+    /// A decoder whose byte strings share the memory of `bytes`, and so keep all of it alive.
     pub fn sharing(bytes: &'a Bytes) -> Decoder<'a> {
         Decoder { rest: bytes, shared: Some(bytes) }
     }
 
-    /// Decodes byte strings into memory of their own.
+    /// A decoder whose byte strings are copies.
     pub fn copying(bytes: &'a [u8]) -> Decoder<'a> {
         Decoder { rest: bytes, shared: None }
     }
 
-    /// How many bytes are left.
+    /// Number of bytes not yet decoded.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
@@ -96,24 +100,24 @@ impl<'a> Decoder<'a> {
         Ok(taken)
     }
 
-    /// Bytes without a length before them.
+    /// Decodes `len` bytes that have no length prefix.
     ///
     /// # Errors
-    /// [`Malformed`] if fewer are left.
+    /// [`Malformed`] if fewer bytes are left.
     pub fn take(&mut self, len: usize) -> Decoded<Bytes> {
         let taken = self.slice(len)?;
         Ok(self.shared.map_or_else(|| Bytes::copy_from_slice(taken), |shared| shared.slice_ref(taken)))
     }
 
-    /// An array of bytes.
+    /// Decodes an array of bytes.
     ///
     /// # Errors
-    /// [`Malformed`] if fewer are left.
+    /// [`Malformed`] if fewer bytes are left.
     pub fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
         self.slice(N)?.try_into().map_err(|_| Malformed)
     }
 
-    /// A number.
+    /// Decodes a byte.
     ///
     /// # Errors
     /// [`Malformed`] at the end of the input.
@@ -121,7 +125,7 @@ impl<'a> Decoder<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// A number.
+    /// Decodes a little-endian number.
     ///
     /// # Errors
     /// [`Malformed`] at the end of the input.
@@ -129,7 +133,7 @@ impl<'a> Decoder<'a> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    /// A number.
+    /// Decodes a little-endian number.
     ///
     /// # Errors
     /// [`Malformed`] at the end of the input.
@@ -137,7 +141,7 @@ impl<'a> Decoder<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// A number.
+    /// Decodes a little-endian number.
     ///
     /// # Errors
     /// [`Malformed`] at the end of the input.
@@ -145,10 +149,10 @@ impl<'a> Decoder<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A truth value: 0 or 1.
+    /// Decodes a boolean, which is 0 or 1.
     ///
     /// # Errors
-    /// [`Malformed`] for any other byte.
+    /// [`Malformed`] for any other byte, and at the end of the input.
     pub fn bool(&mut self) -> Decoded<bool> {
         match self.u8()? {
             0 => Ok(false),
@@ -157,37 +161,37 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The count of items that take at least `item_bytes_min` each.
+    /// Decodes the count of a list whose items take at least `item_bytes_min` bytes each.
     ///
     /// # Errors
-    /// [`Malformed`] if the input cannot hold so many.
+    /// [`Malformed`] if the rest of the input is too short for that many items.
     pub fn len(&mut self, item_bytes_min: usize) -> Decoded<usize> {
         let len = self.u32()? as usize;
         if len.saturating_mul(item_bytes_min) > self.rest.len() { Err(Malformed) } else { Ok(len) }
     }
 
-    /// A byte string with its length.
+    /// Decodes a byte string with a length prefix.
     ///
     /// # Errors
-    /// [`Malformed`] if it is not whole.
+    /// [`Malformed`] if it is incomplete.
     pub fn bytes(&mut self) -> Decoded<Bytes> {
         let len = self.u32()? as usize;
         self.take(len)
     }
 
-    /// UTF-8 text with its length.
+    /// Decodes UTF-8 text with a length prefix.
     ///
     /// # Errors
-    /// [`Malformed`] if it is not whole or not UTF-8.
+    /// [`Malformed`] if it is incomplete or not UTF-8.
     pub fn string(&mut self) -> Decoded<String> {
         let len = self.u32()? as usize;
         std::str::from_utf8(self.slice(len)?).map(str::to_owned).map_err(|_| Malformed)
     }
 
-    /// Checks that nothing is left.
+    /// Checks that the whole input has been decoded.
     ///
     /// # Errors
-    /// [`Malformed`] if something is.
+    /// [`Malformed`] if bytes are left.
     pub fn end(&self) -> Decoded<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(Malformed) }
     }
@@ -195,7 +199,7 @@ impl<'a> Decoder<'a> {
 
 /// A type with one encoding.
 pub trait Wire: Sized {
-    /// Appends the encoding.
+    /// Appends the encoded value to `out`.
     fn put(&self, out: &mut Vec<u8>);
 
     /// Decodes a value from the front of the input.
@@ -204,17 +208,17 @@ pub trait Wire: Sized {
     /// [`Malformed`].
     fn get(input: &mut Decoder<'_>) -> Decoded<Self>;
 
-    /// The encoding.
+    /// Returns the encoded value.
     fn encode(&self) -> Bytes {
         let mut out = Vec::new();
         self.put(&mut out);
         out.into()
     }
 
-    /// Decodes a value that is all of `encoded`. Byte strings in it are copies.
+    /// Decodes a value that takes up all of `encoded`. Byte strings in it are copies.
     ///
     /// # Errors
-    /// [`Malformed`].
+    /// [`Malformed`] if the bytes do not encode the type, or if bytes are left.
     fn decode(encoded: &[u8]) -> Decoded<Self> {
         let mut input = Decoder::copying(encoded);
         let value = Self::get(&mut input)?;
@@ -222,7 +226,7 @@ pub trait Wire: Sized {
         Ok(value)
     }
 
-    /// As [`Wire::decode`], of a method's input.
+    /// [`Wire::decode`] for the input of a method.
     ///
     /// # Errors
     /// `InvalidArgument`.
@@ -231,7 +235,7 @@ pub trait Wire: Sized {
             .map_err(|_| Error::new(ErrorKind::InvalidArgument, "the input is none of this method's"))
     }
 
-    /// As [`Wire::decode`], of a stored value.
+    /// [`Wire::decode`] for a stored value.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -240,7 +244,8 @@ pub trait Wire: Sized {
     }
 }
 
-/// Implements [`Wire`](crate::codec::Wire) for structs, whose fields it lists in order.
+/// Implements [`Wire`](crate::codec::Wire) for structs. The macro takes the fields in encoding
+/// order.
 #[macro_export]
 macro_rules! wire_struct {
     ($($type:ident { $($field:ident),* $(,)? })*) => {$(
@@ -256,8 +261,9 @@ macro_rules! wire_struct {
     )*};
 }
 
-/// Implements [`Wire`](crate::codec::Wire) for enums. Each variant has its number, and its fields with the names under which
-/// the implementation binds them, and where inference needs it their types.
+/// Implements [`Wire`](crate::codec::Wire) for enums. Each variant is given with its number and its
+/// fields. Each field has the name to which the generated code binds it, and a type where inference
+/// needs one.
 #[macro_export]
 macro_rules! wire_enum {
     ($($type:ident {
@@ -302,7 +308,7 @@ macro_rules! numbers {
 
 numbers! { u8 put_u8, u16 put_u16, u32 put_u32, u64 put_u64 }
 
-/// As u64.
+/// Encoded as u64.
 impl Wire for usize {
     fn put(&self, out: &mut Vec<u8>) {
         out.put_u64(*self as u64);
@@ -378,7 +384,7 @@ impl<T: Wire> Wire for Vec<T> {
     }
 }
 
-/// Keys are in order and each occurs once, so that equal maps have equal encodings.
+/// Keys are sorted and unique, so equal maps have equal encodings.
 impl<K: Wire + Ord, V: Wire> Wire for BTreeMap<K, V> {
     fn put(&self, out: &mut Vec<u8>) {
         out.put_len(self.len());

@@ -1,4 +1,4 @@
-//! The encodings of operations, their replies, and the reports of a store.
+//! The encodings of operations, replies and store reports.
 
 use super::{Decoded, Decoder, Encode, Malformed, Wire};
 use crate::{

@@ -1,4 +1,4 @@
-//! The other processes' side of the socket.
+//! The client's side of the socket.
 
 use super::outbox::Outbox;
 use super::wire::{Reply, Request, frame, parse};
@@ -14,15 +14,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the owner may take to greet.
+/// Time limit for the owner's greeting.
 const GREETING_MS_MAX: u64 = 2_000;
 
-/// Why a request has no reply.
+/// The reason why a request has no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// It was not done.
+    /// The request was not executed.
     NotDone,
-    /// It may have been done or not: the owner died.
+    /// The owner died, and the request may or may not have been executed.
     Unknown,
 }
 
@@ -40,18 +40,19 @@ struct Shared {
 struct Waiting {
     next_id: u64,
     replies: HashMap<u64, Waiter>,
-    /// Buffered operations that the owner did, and how many of them a flush covered.
+    /// Number of buffered operations that the owner acknowledged, and how many of them a flush has
+    /// covered.
     buffered: u64,
     flushed: u64,
-    /// How the connection ended.
+    /// The reason for the end of the connection.
     ended: Option<Lost>,
 }
 
-/// Who waits for a reply.
+/// A caller that waits for a reply.
 struct Waiter {
     reply: oneshot::Sender<Result<Reply, Lost>>,
     is_buffered: bool,
-    /// Buffered operations that a flush covers.
+    /// Number of buffered operations that this flush covers.
     flushes: u64,
 }
 
@@ -59,7 +60,8 @@ impl Connection {
     /// Connects to the owner of a store.
     ///
     /// # Errors
-    /// `InvalidData` if the owner speaks another protocol, `PermissionDenied`; others if there is none that answers.
+    /// `InvalidData` if the owner speaks another protocol, `PermissionDenied`. Other kinds if no
+    /// owner answers.
     pub fn open(dir: &Path) -> io::Result<Connection> {
         let (_dir, path) = socket_path(dir)?;
         let mut stream = UnixStream::connect(path)?;
@@ -73,7 +75,8 @@ impl Connection {
         stream.write_all(&GREETING)?;
         let waiting = Waiting { next_id: 1, replies: HashMap::new(), buffered: 0, flushed: 0, ended: None };
         let shared = Arc::new(Shared { waiting: Mutex::new(waiting), ended: Condvar::new() });
-        // An owner that takes no more may still say goodbye.
+        // Shut down only the sending side: an owner that accepts no more requests may still send a
+        // goodbye.
         let (outbox, _sender) = Outbox::start(stream.try_clone()?, Shutdown::Write, "benthic-send")?;
         let (reading, answered) = (stream.try_clone()?, Arc::clone(&shared));
         std::thread::Builder::new().name("benthic-receive".to_owned()).spawn(move || {
@@ -116,7 +119,8 @@ impl Connection {
         Ok(outcome)
     }
 
-    /// Waits for the end of a connection that takes no more requests, and says whether buffered operations went with it.
+    /// Waits until a connection that accepts no more requests has ended. Returns true if unflushed
+    /// buffered operations may be lost.
     pub fn lost_buffered(&self) -> bool {
         let mut waiting = self.shared.waiting.lock();
         while waiting.ended.is_none() {
@@ -132,7 +136,7 @@ impl Drop for Connection {
     }
 }
 
-/// Hands replies to those who wait until the connection ends; says how it ended.
+/// Delivers replies to their callers until the connection ends. Returns the reason for its end.
 fn receive(reader: &mut impl Read, waiting: &Mutex<Waiting>) -> Lost {
     loop {
         let Ok(Ok((id, reply))) = read_frame(reader).map(|frame| parse::<Reply>(&frame)) else {

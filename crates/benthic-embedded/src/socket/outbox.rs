@@ -1,5 +1,8 @@
-//! What goes out on a connection: written by whoever sends it as far as the socket takes it at once, which spares a
-//! change of threads, and by a thread of its own beyond that, so that a slow reader holds up nobody.
+//! The sending side of a connection.
+//!
+//! The sender writes as much to the socket itself as the socket accepts without blocking, which
+//! saves a thread switch. A separate thread writes the rest, so that a slow reader blocks no other
+//! work.
 
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
@@ -11,33 +14,33 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The sending side of a stream. `T` is dropped when its frame is written, or will never be.
+/// The sending side of a stream. `T` is dropped when its frame is written or discarded.
 pub(crate) struct Outbox<T> {
     shared: Arc<Shared<T>>,
 }
 
 struct Shared<T> {
     stream: UnixStream,
-    /// What of the stream ends when it takes no more.
+    /// The side of the stream to shut down after a write error.
     ends: Shutdown,
     queue: Mutex<OutboxQueue<T>>,
     wake: Condvar,
 }
 
 struct OutboxQueue<T> {
-    /// Frames, and how many bytes of each are written.
+    /// Frames, each with the number of bytes already written.
     frames: VecDeque<(Vec<u8>, usize, T)>,
-    /// The thread writes a frame that it took out.
+    /// The thread is writing a frame that is no longer in the queue.
     writing: bool,
-    /// Nothing more comes.
+    /// The outbox was dropped, so no more frames follow.
     closed: bool,
-    /// The stream takes no more.
+    /// A write failed.
     broken: bool,
 }
 
 impl<T: Send + 'static> Outbox<T> {
-    /// Starts the thread, which ends after the last frame when the outbox is dropped. When the stream takes no more, that
-    /// of it which `ends` says is shut down.
+    /// Starts the writer thread. After the outbox is dropped, the thread writes the remaining
+    /// frames and ends. After a write error, the side `ends` of the stream is shut down.
     pub fn start(
         stream: UnixStream,
         ends: Shutdown,
@@ -50,7 +53,7 @@ impl<T: Send + 'static> Outbox<T> {
         Ok((Outbox { shared }, thread))
     }
 
-    /// Sends a frame behind all that were sent before. What a broken stream does not take is dropped.
+    /// Sends a frame after all earlier frames. Frames for a broken stream are discarded.
     pub fn send(&self, frame: Vec<u8>, keep: T) {
         let mut queue = self.shared.queue.lock();
         if queue.broken {

@@ -1,4 +1,4 @@
-//! The owner's side of the socket: a thread that reads and one that writes for every connection.
+//! The owner's side of the socket. Each connection has a reader thread and a writer thread.
 
 use super::outbox::Outbox;
 use super::wire::{Reply, Request, frame, parse};
@@ -16,17 +16,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, io};
 
-/// Connections at one time.
+/// Maximum number of open connections.
 const CONNECTIONS_MAX: usize = 256;
-/// Requests of one connection, and bytes of theirs and of their replies, at one time; more wait in the socket.
+/// Limits per connection on requests in flight, and on the bytes of those requests and their
+/// replies. Further requests wait in the socket.
 const IN_FLIGHT_MAX: usize = 64;
 const IN_FLIGHT_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// How long the other side may take to greet.
+/// Time limit for the client's greeting.
 const GREETING_MS_MAX: u64 = 5_000;
-/// How long the other side may take no reply before the connection is given up.
+/// If the client accepts no reply for this long, the connection is closed.
 const WRITE_MS_MAX: u64 = 10_000;
 
-/// Runs a request and calls back with the reply; must not block for long.
+/// Runs a request and calls back with the reply. Must not block for long.
 pub(crate) type Handler = Arc<dyn Fn(Request, Box<dyn FnOnce(Reply) + Send>) + Send + Sync>;
 
 pub(crate) struct Server {
@@ -43,17 +44,18 @@ struct Shared {
     ended: Condvar,
 }
 
-/// How the server ends.
+/// The state of the server's shutdown.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Ending {
-    /// It does not.
+    /// The server runs.
     #[default]
     Open,
-    /// No more requests are taken; it is not known yet whether what was acknowledged is durable.
+    /// No new requests are accepted. It is not known yet whether all acknowledged operations are
+    /// durable.
     Draining,
-    /// All is done and durable: the others may say so.
+    /// All acknowledged operations are durable, and the clients are told so.
     Goodbye,
-    /// Something went wrong: the others shall take it as a sudden end.
+    /// An error occurred. The clients must treat the end of the connection as a crash.
     Silent,
 }
 
@@ -76,11 +78,11 @@ impl Server {
         Ok(Server { dir: dir.to_owned(), listener, shared, acceptor: Mutex::new(Some(acceptor)) })
     }
 
-    /// Takes no more requests and returns when those that it took are answered.
+    /// Rejects new requests and returns when all accepted ones are answered.
     pub fn drain(&self) {
         let Some(acceptor) = self.acceptor.lock().take() else { return };
         *self.shared.ending.lock() = Ending::Draining;
-        // Ends the acceptor's waiting, also if the directory is gone.
+        // This wakes the acceptor even if the directory is gone.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         let _ = acceptor.join();
         if let Ok((_dir, path)) = socket_path(&self.dir) {
@@ -93,7 +95,7 @@ impl Server {
         connections.iter().for_each(|connection| connection.in_flight.wait_for_end());
     }
 
-    /// Ends all connections: with a goodbye if all that was acknowledged is durable, without a word if not.
+    /// Closes all connections. Sends a goodbye first if all acknowledged operations are durable.
     pub fn finish(&self, durable: bool) {
         *self.shared.ending.lock() = if durable { Ending::Goodbye } else { Ending::Silent };
         self.shared.ended.notify_all();
@@ -105,7 +107,8 @@ impl Server {
 
 fn listen(dir: &Path) -> io::Result<UnixListener> {
     let (_dir, path) = socket_path(dir)?;
-    // Left by an owner that was killed; this process holds the lock.
+    // A killed owner may have left a socket. This process holds the lock, so no other owner uses
+    // it.
     match fs::remove_file(&path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
@@ -121,7 +124,8 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, handler: &Handler) {
             Ok((stream, _)) => stream,
             Err(e) if e.raw_os_error() == Some(EINVAL) => return,
             Err(error) => {
-                // Out of descriptors, perhaps: those who wait find out, those who are connected work on.
+                // The process may be out of file descriptors. Waiting clients time out; connected
+                // ones continue.
                 tracing::warn!(%error, "a connection could not be accepted");
                 std::thread::park_timeout(Duration::from_millis(50));
                 continue;
@@ -149,7 +153,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, handler: &Handler) {
     }
 }
 
-/// Requests that were taken and whose replies are not written yet.
+/// Requests that were accepted and whose replies are not written yet.
 #[derive(Default)]
 struct InFlight {
     load: Mutex<Load>,
@@ -160,7 +164,7 @@ struct InFlight {
 struct Load {
     requests: usize,
     len_bytes: u64,
-    /// No more are taken.
+    /// No more requests are accepted.
     ended: bool,
 }
 
@@ -177,7 +181,7 @@ impl InFlight {
         self.less.notify_all();
     }
 
-    /// Returns when no more requests are taken and all are answered.
+    /// Returns when no more requests are accepted and all are answered.
     fn wait_for_end(&self) {
         let mut load = self.load.lock();
         while !load.ended || load.requests > 0 {
@@ -193,7 +197,7 @@ impl InFlight {
     }
 }
 
-/// What one request has of the load, until its reply is written.
+/// One request's share of the load. It is released when the reply is written.
 struct Share {
     in_flight: Arc<InFlight>,
     len_bytes: u64,
@@ -217,7 +221,7 @@ impl Drop for Share {
 
 type Replies = Arc<Outbox<Option<Share>>>;
 
-/// A request that was taken. If it is dropped without an answer, because its job panicked, that is the answer.
+/// An accepted request. If its job panics, dropping it unanswered sends an `Internal` error.
 struct Pending {
     id: u64,
     share: Option<Share>,
@@ -259,7 +263,7 @@ fn serve(
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the other side speaks another protocol"));
     }
     stream.set_read_timeout(None)?;
-    // What waits to be written is bounded by what may be in flight.
+    // The limit on requests in flight also bounds the replies that wait to be written.
     let (replies, writer) = Outbox::start(stream.try_clone()?, Shutdown::Both, "benthic-write")?;
     let replies = Arc::new(replies);
     let outcome = read_requests(&mut reader, handler, in_flight, &replies);

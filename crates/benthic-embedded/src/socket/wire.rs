@@ -1,4 +1,4 @@
-//! Requests and replies on the socket, and how they are encoded.
+//! Requests and replies on the socket, and their encoding.
 
 use super::FRAME_BYTES_MAX;
 use benthic_core::codec::{Decoded, Decoder, Encode, Wire};
@@ -9,10 +9,10 @@ use benthic_core::{
 };
 use bytes::Bytes;
 
-/// Marks a number in [`Reply::Failed`] as that of a reason.
+/// Marks the number in [`Reply::Failed`] as a reason.
 const REASON_BIT: u8 = 0x80;
 
-/// What a process asks of the owner.
+/// A request of another process to the owner.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Request {
     CreatePool { name: String },
@@ -29,7 +29,7 @@ pub(crate) enum Request {
     Scrub { pool: u32, after: Option<ListToken> },
 }
 
-/// What the owner answers.
+/// A reply of the owner.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     Done {},
@@ -61,22 +61,22 @@ pub(crate) enum Reply {
         page: ScrubPage,
     },
     Failed {
-        /// The kind of the error; or, with [`REASON_BIT`], its reason, which has one kind.
+        /// The error's kind. With [`REASON_BIT`], it is the error's reason, which implies the kind.
         kind: u8,
         op: String,
         message: String,
     },
-    /// The owner goes: what it has not answered it has not done.
+    /// The owner exits. It has not executed any request that it did not answer.
     Goodbye {},
 }
 
 impl Request {
-    /// Whether it is acknowledged before it is durable.
+    /// Returns true if the request is acknowledged before it is durable.
     pub fn is_buffered(&self) -> bool {
         matches!(self, Request::Write { op, .. } if op.durability == Durability::Buffered)
     }
 
-    /// How much data the reply may carry, as far as the request tells.
+    /// Upper limit of the reply's data, as far as the request determines it.
     pub fn reply_bytes(&self) -> u64 {
         let Request::Read { op, .. } = self else { return 0 };
         let wanted = |step: &ReadStep| match step {
@@ -118,10 +118,10 @@ impl Reply {
     }
 }
 
-/// The payload of one variant of [`Reply`], which is the type of the result of a request.
+/// The payload of one variant of [`Reply`]: the type of a request's result.
 pub(crate) trait Payload: Sized + 'static {
     fn into_reply(self) -> Reply;
-    /// `None` for another variant.
+    /// Returns `None` for any other variant.
     fn of(reply: Reply) -> Option<Self>;
 }
 
@@ -161,7 +161,8 @@ impl Payload for () {
     }
 }
 
-/// A frame: its length, the number of the request, the message. `None` if it would be too large.
+/// Encodes a frame: its length, the number of the request, the message. Returns `None` if the frame
+/// would be too large.
 pub(crate) fn frame(id: u64, message: &impl Wire) -> Option<Vec<u8>> {
     let mut frame = vec![0; 4];
     frame.put_u64(id);
@@ -174,7 +175,7 @@ pub(crate) fn frame(id: u64, message: &impl Wire) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// The number of the request and the message of a frame.
+/// Decodes a frame into the number of the request and the message.
 pub(crate) fn parse<T: Wire>(frame: &Bytes) -> Decoded<(u64, T)> {
     let mut input = Decoder::sharing(frame);
     let parsed = (input.u64()?, T::get(&mut input)?);

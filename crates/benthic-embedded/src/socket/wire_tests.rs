@@ -119,7 +119,8 @@ fn replies() -> Vec<Reply> {
     ]
 }
 
-/// The message comes back; cut or changed anywhere it is refused or another message, and nothing panics.
+/// The message decodes to itself. A truncated or changed one is rejected or decodes to another
+/// message, but never panics.
 fn check<T: Wire + PartialEq + std::fmt::Debug>(message: &T) {
     let bytes = frame(5, message).unwrap();
     assert_eq!(u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize, bytes.len() - 4);
@@ -174,7 +175,7 @@ fn errors_keep_their_reason() {
         let again = failed.into_result().unwrap_err();
         assert_eq!((again.reason(), again.kind()), (Some(reason), reason.kind()));
     }
-    // An owner of a later version may have reasons that this one does not.
+    // An owner of a later version may send reasons that this version does not know.
     let unknown = Reply::Failed { kind: 0xff, op: String::new(), message: "m".into() };
     assert_eq!(unknown.into_result().unwrap_err().kind(), ErrorKind::Internal);
 }

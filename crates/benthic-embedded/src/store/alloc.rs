@@ -1,22 +1,24 @@
-//! Which blocks of the data file are in use.
+//! Tracks which blocks of the data file are in use.
 //!
-//! Two views. The *logged* view is what the log says: a bitmap, changed in log order, written to the key-value store
-//! at every checkpoint and caught up by replay. The *free* list is what may be given out: a block leaves it when an
-//! operation takes it, and returns only after the operation that freed it is durable.
+//! There are two views. The *logged* view follows the log: it is a bitmap that changes in log
+//! order, is written to the key-value store at every checkpoint, and is brought up to date by
+//! replay. The *free* list has the blocks that may be allocated. An operation that takes a block
+//! removes it from the list. A freed block returns to the list only after the operation that freed
+//! it is durable.
 
 use super::keys::{BLOCK_BYTES, Extent};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Blocks per region: the unit in which the bitmap is stored.
+/// Number of blocks per region. Regions are the unit in which the bitmap is stored.
 pub(crate) const REGION_BLOCKS: u64 = 32_768;
 const REGION_WORDS: usize = (REGION_BLOCKS / 64) as usize;
 pub(crate) const REGION_BYTES: usize = REGION_WORDS * 8;
 
-/// A large allocation does not take shorter free runs than this, unless it looked at [`RUNS_SKIPPED_MAX`].
+/// A large allocation skips free runs shorter than this, but at most [`RUNS_SKIPPED_MAX`] of them.
 const RUN_BLOCKS_WANTED: u64 = 16;
 const RUNS_SKIPPED_MAX: usize = 64;
 
-/// What is given back to the file system, if all of it is free.
+/// The unit in which free space is returned to the file system.
 pub(crate) const GRANULE_BLOCKS: u64 = 16;
 
 type Region = Box<[u64; REGION_WORDS]>;
@@ -26,16 +28,17 @@ pub(crate) struct Allocator {
     logged: Vec<Region>,
     /// Regions whose bitmap differs from the one in the key-value store.
     dirty: BTreeSet<u32>,
-    /// Free runs: first block → number of blocks. No two are adjacent.
+    /// Maps the first block of each free run to its number of blocks. No two runs are adjacent.
     free: BTreeMap<u64, u64>,
     /// All blocks from here on are free.
     end_block: u64,
-    /// Where the search for a free run goes on.
+    /// Start of the next search for a free run.
     cursor_block: u64,
 }
 
 impl Allocator {
-    /// Takes over the bitmap of one region; regions come in order.
+    /// Loads the bitmap of one region. Regions must come in order. Returns false if the bitmap is
+    /// invalid.
     pub fn load_region(&mut self, region: u32, bitmap: &[u8]) -> bool {
         if bitmap.len() != REGION_BYTES || (region as usize) < self.logged.len() {
             return false;
@@ -47,7 +50,7 @@ impl Allocator {
         true
     }
 
-    /// Makes the free list from the logged view; after loading and replay.
+    /// Builds the free list from the logged view. Called once, after loading and replay.
     pub fn build_free_list(&mut self) {
         self.free.clear();
         let mut run_start = 0;
@@ -70,7 +73,7 @@ impl Allocator {
         assert_eq!(free_blocks + self.used_blocks(), self.end_block, "a block is either free or in use");
     }
 
-    /// Takes blocks for `len_bytes`, in few runs.
+    /// Allocates blocks for `len_bytes`, in few runs.
     pub fn allocate(&mut self, len_bytes: u64) -> Vec<Extent> {
         let mut wanted = len_bytes.div_ceil(BLOCK_BYTES);
         let mut taken = Vec::new();
@@ -108,7 +111,7 @@ impl Allocator {
         taken
     }
 
-    /// Gives blocks back to the free list.
+    /// Returns blocks to the free list.
     pub fn release(&mut self, freed: Extent) {
         let (mut start, mut count) = blocks(freed);
         assert!(count > 0 && start + count <= self.end_block, "what is released was taken");
@@ -132,32 +135,33 @@ impl Allocator {
         }
     }
 
-    /// The free runs, but for the one at the end.
+    /// All free runs except the one at the end.
     pub fn free_runs(&self) -> Vec<Extent> {
         self.free.iter().map(|(start, count)| extent(*start, *count)).collect()
     }
 
-    /// Takes a run out of the free list, if it is still as [`Allocator::free_runs`] said.
+    /// Removes a run from the free list if [`Allocator::free_runs`] would still report it
+    /// unchanged.
     pub fn take_run(&mut self, run: Extent) -> bool {
         let (start, count) = blocks(run);
         assert!(count > 0, "a run has blocks");
         self.free.get(&start) == Some(&count) && self.free.remove(&start).is_some()
     }
 
-    /// Records in the logged view that an operation took an extent, which [`Allocator::allocate`] gave out.
+    /// Marks an extent from [`Allocator::allocate`] as used in the logged view.
     pub fn log_taken(&mut self, extent: Extent) {
         assert!(extent.len_bytes > 0, "an operation takes blocks");
         assert_eq!(self.replay(extent, true), blocks(extent).1, "a block is taken once");
     }
 
-    /// Records in the logged view that an operation freed an extent, which [`Allocator::are_in_use`] said is in use.
+    /// Marks an extent as free in the logged view. [`Allocator::are_in_use`] must hold for it.
     pub fn log_freed(&mut self, extent: Extent) {
         assert!(extent.len_bytes > 0, "an operation frees blocks");
         assert_eq!(self.replay(extent, false), blocks(extent).1, "a block is freed once");
     }
 
-    /// Records in the logged view what an operation in the log says of an extent, perhaps once more. Says how many blocks
-    /// that changed.
+    /// Applies a record of the log to the logged view. Applying a record twice has no further
+    /// effect. Returns the number of blocks that changed.
     pub fn replay(&mut self, extent: Extent, in_use: bool) -> u64 {
         let (start, count) = blocks(extent);
         let mut changed = 0;
@@ -177,7 +181,7 @@ impl Allocator {
         changed
     }
 
-    /// The bitmaps that changed since the last call.
+    /// Returns the bitmaps that changed since the last call.
     pub fn take_dirty(&mut self) -> Vec<(u32, Vec<u8>)> {
         std::mem::take(&mut self.dirty)
             .into_iter()
@@ -190,7 +194,7 @@ impl Allocator {
             .collect()
     }
 
-    /// Whether the log says that a block is in use.
+    /// Returns true if the block is in use in the logged view.
     pub fn in_use(&self, block: u64) -> bool {
         let bit = block % REGION_BLOCKS;
         self.logged
@@ -198,7 +202,8 @@ impl Allocator {
             .is_some_and(|region| region[(bit / 64) as usize] >> (bit % 64) & 1 != 0)
     }
 
-    /// Whether the log says that all blocks of these extents are in use, and no block is in two of them.
+    /// Returns true if all blocks of the extents are in use in the logged view, and no two extents
+    /// overlap.
     pub fn are_in_use(&self, extents: &[Extent]) -> bool {
         let mut runs: Vec<_> = extents.iter().map(|extent| blocks(*extent)).collect();
         runs.sort_unstable();
@@ -206,13 +211,13 @@ impl Allocator {
             && runs.iter().all(|(first, count)| (*first..first + count).all(|block| self.in_use(block)))
     }
 
-    /// Whether the log says that no block of an extent is in use.
+    /// Returns true if no block of the extent is in use in the logged view.
     fn is_unused(&self, of: Extent) -> bool {
         let (first, count) = blocks(of);
         (first..first + count).all(|block| !self.in_use(block))
     }
 
-    /// The parts of an extent that are not in use, as the log says.
+    /// The parts of an extent that are free in the logged view.
     pub fn unused(&self, of: Extent) -> Vec<Extent> {
         let (first, count) = blocks(of);
         let mut runs: Vec<Extent> = Vec::new();
@@ -227,7 +232,8 @@ impl Allocator {
         runs
     }
 
-    /// The granules, [`GRANULE_BLOCKS`] long and aligned so, that these extents have a part in and that are all free.
+    /// The free granules that the extents touch. A granule is [`GRANULE_BLOCKS`] long and aligned
+    /// to that length.
     pub fn free_granules(&self, extents: &[Extent]) -> Vec<Extent> {
         let mut granules = BTreeSet::new();
         for (first, count) in extents.iter().map(|extent| blocks(*extent)) {
@@ -248,7 +254,7 @@ impl Allocator {
             .collect()
     }
 
-    /// Blocks in use, as the log says.
+    /// Number of used blocks in the logged view.
     pub fn used_blocks(&self) -> u64 {
         self.logged.iter().flat_map(|region| region.iter()).map(|word| u64::from(word.count_ones())).sum()
     }

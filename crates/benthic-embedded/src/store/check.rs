@@ -1,4 +1,4 @@
-//! Scrub, which verifies what objects hold, and fsck, which verifies how the store holds together.
+//! Scrub verifies the contents of objects. Fsck verifies the consistency of the store's structures.
 
 use super::data::Source;
 use super::engine::{Engine, PoolEntry};
@@ -13,13 +13,13 @@ use benthic_core::{
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Objects and bytes after which a step of a scrub ends.
+/// A scrub step ends after this many objects or bytes.
 const SCRUB_OBJECTS: u64 = 1_000;
 const SCRUB_BYTES: u64 = 64 * 1024 * 1024;
-/// Damage after which a step of a scrub ends; one object may add [`SCRUB_DAMAGE`] more.
+/// A scrub step ends after this much damage. The last object may add up to [`SCRUB_DAMAGE`] more.
 const SCRUB_DAMAGE: usize = 1_000;
 const SCRUB_READ_BYTES: u64 = 1024 * 1024;
-/// Findings that a report names; more are only counted.
+/// Maximum number of findings in a report. Further ones are only counted.
 const FINDINGS_MAX: usize = 1_000;
 
 impl Engine {
@@ -40,7 +40,7 @@ impl Engine {
                     continue;
                 }
                 Err(error) => {
-                    // What is behind it in the list is out of reach.
+                    // The listing cannot continue after the damaged entry.
                     page.damage.push(damage(None, None, &error.to_string()));
                     return Ok(page);
                 }
@@ -69,7 +69,7 @@ impl Engine {
         };
         let onode = match self.disk.onode(pool.id, id) {
             Ok(Some(onode)) => onode,
-            // Removed since it was listed.
+            // The object was removed after it was listed.
             Ok(None) => return Ok(()),
             Err(error) => return note(None, error),
         };
@@ -78,7 +78,8 @@ impl Engine {
             match self.disk.read(&onode, offset_bytes, SCRUB_READ_BYTES, Source::Disk) {
                 Ok(_) => {}
                 Err(_) => {
-                    // Once more in small units, to name every damaged place: the start of what a checksum covers.
+                    // Read again in small units, to find every damaged place: the start of each
+                    // range with its own checksum.
                     let end = onode.size_bytes.min(offset_bytes + SCRUB_READ_BYTES);
                     let mut noted = None;
                     for at in (offset_bytes..end).step_by(BLOCK_BYTES as usize) {
@@ -121,8 +122,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Checks that every key belongs to something, that every extent has one owner, and that the map of used blocks
-    /// says the same. Writes wait meanwhile; memory grows with the number of objects.
+    /// Checks that every key belongs to an object or pool, that every extent has one owner, and
+    /// that the map of used blocks agrees. Writes wait meanwhile. Memory grows with the number of
+    /// objects.
     pub fn fsck(&self) -> Result<FsckReport> {
         let disk_bytes = self.dir.disk_bytes();
         let mut report = self.commit.paused(|| {
@@ -150,18 +152,18 @@ struct Fsck<'a> {
     engine: &'a Engine,
     report: FsckReport,
     findings: usize,
-    /// Objects by number, with what they say of themselves.
+    /// Objects by number, with the facts from their metadata.
     oids: HashMap<u64, Found>,
     omap_ids: HashSet<u64>,
     garbage: HashSet<u64>,
-    /// Blocks that an object uses: a bit each.
+    /// Bitmap of the blocks that objects use.
     blocks: Vec<u64>,
 }
 
 struct Found {
     address: String,
     onode: Onode,
-    /// Its pool is being removed, and it with it.
+    /// The object's pool is being removed, and the object with it.
     removed: bool,
 }
 
@@ -204,7 +206,8 @@ impl<'a> Fsck<'a> {
         }
     }
 
-    /// Looks at every key of one kind; `look` says whether it is sound and belongs to something.
+    /// Calls `look` for every key of one kind. `look` returns true if the key is valid and has an
+    /// owner.
     fn each(&mut self, prefix: u8, mut look: impl FnMut(&mut Fsck<'a>, &[u8], Bytes) -> bool) {
         for entry in self.engine.disk.kv.scan(&[prefix], None) {
             match entry {

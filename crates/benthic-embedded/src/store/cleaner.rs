@@ -1,5 +1,5 @@
-//! What happens behind the operations: checkpoints, freeing of extents, and removal of what removed objects and pools
-//! left.
+//! The background thread of an open store. It makes checkpoints, returns freed extents to the
+//! allocator, and deletes what removed objects and pools left behind.
 
 use super::commit::Commit;
 use super::disk::Disk;
@@ -13,14 +13,14 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
-/// Extents that are free wait for the cleaner at most so long.
+/// Maximum time that freed extents wait for the cleaner.
 const IDLE_MS: u64 = 100;
-/// A store that nobody changed for so many times [`IDLE_MS`] is tidied.
+/// A store without changes for this many times [`IDLE_MS`] is compacted and trimmed.
 const IDLE_ROUNDS: u32 = 10;
-/// A step's record is written when it has so much: on a full disk there is room for little more.
+/// Size at which a step's record is written. On a full disk there is little more room than this.
 const STEP_BYTES: usize = 64 * 1024;
 
-/// The background work of one open store, and the signal that starts it.
+/// The background work of one open store, and the signal that wakes it.
 pub(crate) struct Cleaner {
     disk: Arc<Disk>,
     commit: Arc<Commit>,
@@ -36,7 +36,7 @@ struct CleanerSignal {
 
 /// Runs until the cleaner is stopped or dropped.
 pub(crate) fn run(cleaner: &Weak<Cleaner>) {
-    // Something may be left from the last run of the store.
+    // The store's last run may have left garbage.
     let mut garbage = true;
     let mut full = false;
     let (mut seen_lsn, mut idle_rounds) = (0, 0);
@@ -95,7 +95,7 @@ impl Cleaner {
         self.signal.lock().stopping
     }
 
-    /// Removes what removed objects and pools left. Stops early when the store closes.
+    /// Deletes what removed objects and pools left behind. Stops early when the store closes.
     fn remove_garbage(&self) -> Result<()> {
         for entry in self.disk.kv.scan(&[keys::PREFIX_REMOVED_POOL], None) {
             let pool = entry?.0.get(1..).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes);
@@ -147,7 +147,8 @@ impl Cleaner {
         self.step(record).map(|_| ())
     }
 
-    /// Does one step; says whether to go on. Nobody waits for the cleaner's work: a crash only means that it is done again.
+    /// Does one step. Returns true if the cleaner should continue. Nobody waits for the step: after
+    /// a crash it is done again.
     fn step(&self, record: Record) -> Result<bool> {
         self.commit.check_writable()?;
         let prepared = Prepared { frees: true, ..Prepared::keys(&self.disk, record.changes, record.freed) };
@@ -155,7 +156,7 @@ impl Cleaner {
         let done = Box::new(move |result| {
             let _ = done.send(result);
         });
-        // A buffered operation is answered at once, and never leads.
+        // A buffered operation completes immediately and never leads the group.
         let _ = self.commit.submit(prepared, Durability::Buffered, None, done);
         self.release_and_cut();
         if let Ok(Err(error)) = outcome.try_recv() {
@@ -164,7 +165,8 @@ impl Cleaner {
         Ok(!self.stopping())
     }
 
-    /// Leaves little to replay, and gives back to the file system what the store keeps for its next operations.
+    /// Shortens the log, and returns space that the store holds for its next operations to the file
+    /// system.
     fn tidy(&self) {
         let outcome = self.commit.tidy().and_then(|()| self.commit.compact());
         if let Err(error) = outcome {
@@ -177,14 +179,15 @@ impl Cleaner {
         }
     }
 
-    /// Gives all free runs back to the file system, short ones too, which takes a call for each, while `wanted`.
+    /// Returns the free runs to the file system while `wanted` returns true. It includes short
+    /// runs, each of which takes a system call.
     fn give_back(&self, wanted: impl Fn() -> bool) {
         let runs = self.disk.allocator.lock().free_runs();
         for run in runs {
             if self.stopping() || !wanted() {
                 return;
             }
-            // Nobody may take it meanwhile.
+            // Take the run, so that no operation allocates it meanwhile.
             let taken = self.disk.allocator.lock().take_run(run);
             if taken {
                 self.disk.data.give_back(run);
@@ -193,7 +196,7 @@ impl Cleaner {
         }
     }
 
-    /// Gives freed extents back, and cuts the log if it is long.
+    /// Returns freed extents to the allocator, and cuts the log if it is long.
     fn release_and_cut(&self) {
         self.commit.release_freed();
         if self.commit.log_is_long()
@@ -203,15 +206,16 @@ impl Cleaner {
         }
     }
 
-    /// Whether a full disk may have more room after a checkpoint and a merge of tables. A checkpoint of little only makes one
-    /// more table to be merged, so that it waits for more to be removed; or, if nothing changes any more, the longer the more
-    /// such tables there are and the more often it was in vain.
+    /// Returns true if a checkpoint and a merge of tables may free space on a full disk. A
+    /// checkpoint with few changes only adds one more table to merge. So the cleaner waits until
+    /// enough was removed. If the store is idle, it retries with exponential backoff, and waits
+    /// longer the more unmerged tables there are.
     fn may_gain(&self, idle_rounds: u32) -> bool {
         let patient = idle_rounds.is_power_of_two() && idle_rounds as usize >= self.disk.kv.fresh_runs();
         patient || self.commit.log_is_long_if_full()
     }
 
-    /// Gains room on a full disk. Each step may gain what the other lacks.
+    /// Frees space on a full disk. Each step may free the space that the other one needs.
     fn gain(&self) {
         for outcome in [self.commit.checkpoint(), self.commit.compact_removed()] {
             if let Err(error) = outcome {

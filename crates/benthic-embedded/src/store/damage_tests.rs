@@ -20,7 +20,7 @@ fn blocks_that_are_marked_as_free_are_not_freed_again() {
     let data = vec![7; 4 * BLOCK_BYTES as usize];
     write(&WriteOp::new().write_full(data.clone())).unwrap();
 
-    // As if the map of used blocks had lost a block of the object.
+    // Simulates a map of used blocks that lost a block of the object.
     let block = Extent { offset_bytes: BLOCK_BYTES, len_bytes: BLOCK_BYTES };
     assert_eq!(engine.disk.allocator.lock().replay(block, false), 1);
     for op in [WriteOp::new().remove(), WriteOp::new().write_full("new")] {

@@ -1,5 +1,5 @@
-//! The data file: extents of object data, in whole blocks. What an extent holds is said, with its checksum, in the
-//! metadata only.
+//! The data file: extents of object data, in whole blocks. Only the metadata knows what an extent
+//! contains, and its checksum.
 
 use super::alloc::GRANULE_BLOCKS;
 use super::keys::{BLOCK_BYTES, Extent};
@@ -18,22 +18,22 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Shorter runs wait until their neighbours are free too.
+/// Shorter runs stay allocated until their neighbours are free too.
 const PUNCH_BYTES_MIN: u64 = GRANULE_BLOCKS * BLOCK_BYTES;
 
-/// A read of more is worth a thread of its own, even from memory.
+/// A longer read runs on a worker thread, even if its data is in memory.
 const MEMORY_BYTES_MAX: u64 = 256 * 1024;
 
-/// Where the bytes of a read may come from.
+/// The source from which a read may take its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// From the system's cache, and not many: else the read is `Busy`.
+    /// Only the page cache, and only for short reads. Otherwise the read fails with `Busy`.
     Memory,
     Disk,
 }
 
 impl Source {
-    /// Whether so many bytes may come from here.
+    /// Checks that a read of this length may use the source.
     pub fn check(self, len_bytes: u64) -> Result<()> {
         if self == Source::Memory && len_bytes > MEMORY_BYTES_MAX {
             return Err(Error::new(ErrorKind::Busy, "so much takes a while"));
@@ -44,9 +44,10 @@ impl Source {
 
 pub(crate) struct DataFile {
     file: File,
-    /// Blocks that count as written though they are not: when a damaged store is read, which nothing may change.
+    /// Blocks of log replay that are not in the file. Used to read a damaged store without changing
+    /// it.
     overlay: BTreeMap<u64, Bytes>,
-    /// Whether something was refused because the disk is full.
+    /// An operation failed because the disk was full.
     pub full: AtomicBool,
     sync_failed: Mutex<bool>,
 }
@@ -56,7 +57,8 @@ impl DataFile {
         DataFile::open_with(path, OpenOptions::new().read(true).write(true), BTreeMap::new())
     }
 
-    /// Opens a data file to be read only, as if these blocks had been written: number, bytes from the block's start.
+    /// Opens a data file read-only, as if these blocks had been written. The map has a block's
+    /// number and its bytes from the start of the block.
     pub fn open_below(path: &Path, overlay: BTreeMap<u64, Bytes>) -> Result<DataFile> {
         DataFile::open_with(path, OpenOptions::new().read(true), overlay)
     }
@@ -85,7 +87,7 @@ impl DataFile {
         })
     }
 
-    /// Fills `buffer`; a file that ends before is damage.
+    /// Fills `buffer`. A file that is too short is damaged.
     pub fn read(&self, offset_bytes: u64, buffer: &mut [u8], source: Source) -> Result<()> {
         assert!(offset_bytes.is_multiple_of(BLOCK_BYTES), "what is read starts with a block");
         if source == Source::Memory {
@@ -94,7 +96,7 @@ impl DataFile {
         if self.overlay.is_empty() {
             return self.read_file(offset_bytes, buffer);
         }
-        // Whatever is read starts with a block.
+        // Every read starts at a block boundary.
         for (index, part) in buffer.chunks_mut(BLOCK_BYTES as usize).enumerate() {
             let block = offset_bytes / BLOCK_BYTES + index as u64;
             match self.overlay.get(&block) {
@@ -105,7 +107,8 @@ impl DataFile {
         Ok(())
     }
 
-    /// Reads an extent with one call, into memory that nobody zeroed; `None` if that does not give all of it.
+    /// Reads an extent with one system call into uninitialised memory. Returns `None` if the call
+    /// does not return all of it.
     pub fn read_whole(&self, extent: Extent) -> Option<Vec<u8>> {
         let len_bytes = extent.len_bytes as usize;
         assert!(extent.offset_bytes.is_multiple_of(BLOCK_BYTES), "what is read starts with a block");
@@ -122,7 +125,7 @@ impl DataFile {
         let read = preadv2(&self.file, &mut [IoSliceMut::new(buffer)], offset_bytes, ReadWriteFlags::NOWAIT);
         match read {
             Ok(read_bytes) if read_bytes == wanted_bytes => Ok(()),
-            // Whatever else it is, whoever reads from the disk will see it.
+            // For any other failure, the read from disk returns the error.
             _ => Err(Error::new(ErrorKind::Busy, "the data is not in memory")),
         }
     }
@@ -134,8 +137,9 @@ impl DataFile {
         })
     }
 
-    /// Makes durable what was written. One at a time, and none after one that failed: the system tells a failure once, to
-    /// whoever syncs first, and the next one would believe that all is durable.
+    /// Makes written data durable. Syncs run one at a time, and none runs after a failed one: the
+    /// kernel reports a failure only once, to the first sync, and the next sync would wrongly
+    /// succeed.
     pub fn sync(&self) -> Result<()> {
         let mut failed = self.sync_failed.lock();
         if *failed {
@@ -147,12 +151,12 @@ impl DataFile {
         })
     }
 
-    /// What the file takes of the disk.
+    /// Space that the file occupies on disk, in bytes.
     pub fn disk_bytes(&self) -> u64 {
         self.file.metadata().map_or(0, |metadata| metadata.blocks() * 512)
     }
 
-    /// Gives the space of free extents back to the file system, neighbours together.
+    /// Returns the space of free extents to the file system. Merges adjacent extents first.
     pub fn punch_all(&self, mut freed: Vec<Extent>) {
         freed.sort_by_key(|extent| extent.offset_bytes);
         freed.dedup_by(|next, run| {
@@ -171,7 +175,7 @@ impl DataFile {
         }
     }
 
-    /// Gives the space of an extent that nobody uses back to the file system, however short it is.
+    /// Returns the space of an unused extent of any length to the file system.
     pub fn give_back(&self, freed: Extent) {
         let (from, len) = (freed.offset_bytes, freed.len_bytes);
         assert!(
@@ -179,7 +183,7 @@ impl DataFile {
             "only whole blocks are free"
         );
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // A file system without holes keeps the space until it is reused.
+        // A file system without hole punching keeps the space until the extent is reused.
         if let Err(error) = fallocate(&self.file, flags, from, len) {
             tracing::debug!(%error, "freed space cannot be given back to the file system");
         }

@@ -1,4 +1,4 @@
-//! What the fuzzer reaches of the store's formats.
+//! The store's formats, as far as the fuzzer uses them.
 
 pub(crate) use super::keys::{Chunk, Meta, Onode, chunk_index};
 pub(crate) use super::kv_files::table_list;

@@ -1,4 +1,4 @@
-//! The directory of a store: its files, its format, and who owns it.
+//! The directory of a store: its files, its format and its owner process.
 
 use super::kv::Kv;
 use super::log::{EMPTY_LOG_BYTES, Log, sync_dir};
@@ -7,15 +7,16 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The version that this build writes, and the newest that it reads.
+/// The format version that this build writes, and the newest that it reads.
 const FORMAT_VERSION: u32 = 1;
 const FORMAT_PREFIX: &str = "benthic store, format ";
-/// What a store's directory may hold; anything else in a directory without a format file means it is not ours.
+/// The names that a store's directory may contain. If a directory without a format file contains
+/// any other name, it is not a store's.
 const NAMES: [&str; 9] =
     ["closed", "closed.new", "control.sock", "data", "format", "format.new", "kv", "lock", "log"];
 const CLOSED_PREFIX: &str = "closed, next operation ";
 
-/// File systems where a lock or a sync may not mean what it should (statfs' magic numbers).
+/// File systems on which locks or syncs may be unreliable (statfs' magic numbers).
 const NETWORK_FILE_SYSTEMS: [(u64, &str); 7] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -34,20 +35,20 @@ pub(crate) struct Dir {
 
 pub(crate) enum Opened {
     Owned(Dir),
-    /// Another process owns it.
+    /// Another process owns the directory.
     Busy,
 }
 
 impl Dir {
-    /// Takes the directory, making a new store there if asked to and there is none.
+    /// Takes ownership of the directory. With `create`, makes a new store if there is none.
     ///
     /// # Errors
-    /// `NotFound` if there is nothing, `InvalidArgument` if it is no store, `Unsupported` for a newer format or a
-    /// network file system, `PermissionDenied`.
+    /// `NotFound` if there is no store, `InvalidArgument` if the directory is not a store,
+    /// `Unsupported` for a newer format or a network file system, `PermissionDenied`.
     pub fn open(path: &Path, create: bool) -> Result<Opened> {
         if create {
             match fs::create_dir_all(path) {
-                // Something else has the name; reading it as a directory says so.
+                // The path is not a directory. Reading it as one below returns the error.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
                 made => made.map_err(|e| io("the directory cannot be made", path, e))?,
             }
@@ -81,13 +82,13 @@ impl Dir {
             Err(TryLockError::WouldBlock) => return Ok(Opened::Busy),
             Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
         }
-        // For people; nothing depends on it.
+        // The pid is for people; nothing depends on it.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         let dir = Dir { path: path.to_owned(), lock };
-        // Whoever owned it before may have made it meanwhile.
+        // A previous owner may have created the store after the check above.
         if path.join("format").exists() {
             dir.check_format()?;
-            // Whoever made it may have ended, or failed, before the names of its parts were durable.
+            // The process that created the store may have died before the file names were durable.
             sync_dir(path)?;
         } else {
             dir.make()?;
@@ -95,20 +96,21 @@ impl Dir {
         Ok(Opened::Owned(dir))
     }
 
-    /// Takes the directory of a store that is damaged, to be read only. A damaged format file is told to `lost`.
+    /// Takes ownership of a damaged store's directory, for reading only. A damaged format file is
+    /// added to `lost`.
     ///
     /// # Errors
-    /// `Busy` if a process owns it, `NotFound`, `Unsupported` for a newer format.
+    /// `Busy` if a process owns the directory, `NotFound`, `Unsupported` for a newer format.
     pub fn open_damaged(path: &Path, lost: &mut Vec<Finding>) -> Result<Dir> {
         let names = names(path)?;
         if !["format", "kv", "log", "data"].iter().any(|part| names.iter().any(|name| name == part)) {
             return Err(Error::new(ErrorKind::NotFound, "there is no store here, not even parts of one")
                 .with("dir", path.display()));
         }
-        // Opened to be read: a disk that fails is often mounted so.
+        // Open it read-only, because a failing disk is often mounted read-only.
         let lock_path = path.join("lock");
         let lock = match File::open(&lock_path) {
-            // Nobody has a store open that has no lock.
+            // An open store always has a lock file, so lock the directory instead.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => File::open(path),
             lock => lock,
         };
@@ -142,7 +144,7 @@ impl Dir {
         self.path.join("data")
     }
 
-    /// Lets another process own the directory.
+    /// Releases the ownership of the directory.
     pub fn release(&self) -> Result<()> {
         self.lock.unlock().map_err(|e| io("the store cannot be unlocked", &self.path, e))
     }
@@ -151,8 +153,8 @@ impl Dir {
         &self.path
     }
 
-    /// Notes where the log ended when the store was closed. The log only grows from there, so the note may be old and still
-    /// tells when a piece of the log is gone that was whole; it need not be there.
+    /// Stores the end of the log at the time of closing. The log only grows from there, so even an
+    /// old note shows that a part of the log is missing. The note is optional.
     pub fn note_closed(&self, next_lsn: u64) -> Result<()> {
         let (path, temporary) = (self.path.join("closed"), self.path.join("closed.new"));
         let write = || {
@@ -164,7 +166,8 @@ impl Dir {
         write().map_err(|e| io("the end of the log cannot be noted", &path, e))
     }
 
-    /// The first operation that the log need not have: of the last note, if there is one.
+    /// The sequence number of the last closing note, or 0 without a note. The log must contain all
+    /// operations before it.
     pub fn closed_lsn(&self) -> u64 {
         let path = self.path.join("closed");
         let text = match fs::read_to_string(&path) {
@@ -179,7 +182,7 @@ impl Dir {
         })
     }
 
-    /// Bytes that all files take on the disk.
+    /// Space that all files occupy on the disk, in bytes.
     pub fn disk_bytes(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
         let mut total = 0;
@@ -216,10 +219,12 @@ impl Dir {
         }
     }
 
-    /// What is there without a format file must be the left-overs of a store that was never finished.
+    /// Checks that a directory without a format file contains only leftovers of an unfinished
+    /// creation.
     fn check_unused(&self) -> Result<()> {
         let len_bytes = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
-        // Of the largest file: a power cut may leave a segment under two names.
+        // Use the largest file instead of the sum: after a power cut one segment may have two
+        // names.
         let folder_bytes = |folder: &Path| -> u64 {
             let files = fs::read_dir(folder).into_iter().flatten().flatten();
             files.map(|entry| len_bytes(&entry.path())).max().unwrap_or(0)
@@ -237,10 +242,11 @@ impl Dir {
         Ok(())
     }
 
-    /// Makes an empty store; the format file, which makes it one, comes last.
+    /// Creates an empty store. The format file is written last, because it marks the store as
+    /// complete.
     fn make(&self) -> Result<()> {
         self.check_unused()?;
-        // Left over if the process died while it made a store.
+        // Leftovers of a process that died while it created a store.
         for folder in [self.kv(), self.log()] {
             match fs::remove_dir_all(&folder) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -249,7 +255,8 @@ impl Dir {
                 _ => {}
             }
         }
-        // The note of a store that somebody removed would miss its log in this one.
+        // Remove the closing note of a deleted store. With it, the new store's log would look
+        // incomplete.
         let note = self.path.join("closed");
         match fs::remove_file(&note) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

@@ -1,4 +1,5 @@
-//! What is on the disk: key-value store, data file and the map of used blocks; and reading objects from it.
+//! The store on disk: key-value store, data file and allocator. Also reads and verifies object
+//! data.
 
 use super::alloc::Allocator;
 use super::data::{DataFile, Source};
@@ -25,7 +26,7 @@ impl Disk {
         value.map(|value| Onode::decode(&value).map_err(|_| malformed("the object's metadata"))).transpose()
     }
 
-    /// The chunks of an object with an index in `first..=last` that are there.
+    /// The existing chunks of an object with an index in `first..=last`.
     pub fn chunks(&self, oid: u64, first: u32, last: u32) -> Result<BTreeMap<u32, Chunk>> {
         let decode =
             |value: Bytes| Chunk::decode(&value).map_err(|_| malformed("the object's map of extents"));
@@ -68,12 +69,13 @@ impl Disk {
         Ok(chunks)
     }
 
-    /// Reads and verifies a range of an object's data, short at its end.
+    /// Reads and verifies a range of an object's data. The result is short at the end of the
+    /// object.
     pub fn read(&self, onode: &Onode, offset_bytes: u64, len_bytes: u64, source: Source) -> Result<Bytes> {
         self.read_with(onode, offset_bytes, len_bytes, source, None)
     }
 
-    /// As [`Disk::read`]; reads chunks from the cache entry, and adds those that it looked up.
+    /// Like [`Disk::read`], but takes chunks from the cache entry and adds those that it looked up.
     pub fn read_with(
         &self,
         onode: &Onode,
@@ -122,7 +124,8 @@ impl Disk {
         Ok(Bytes::from(buffer))
     }
 
-    /// Fills `target`, which is zeroed, with what the chunk holds from `from_bytes` (within the chunk) on.
+    /// Fills `target`, which must be zeroed, with the chunk's data from `from_bytes` on. The offset
+    /// is relative to the chunk.
     pub fn read_chunk(
         &self,
         oid: u64,
@@ -191,7 +194,7 @@ impl Disk {
     }
 }
 
-/// Verifies what was read of [`one_run`].
+/// Verifies the data that was read from the extent of [`one_run`].
 fn verified(oid: u64, chunks: &BTreeMap<u32, Chunk>, data: Vec<u8>) -> Result<Bytes> {
     for (data, (index, chunk)) in data.chunks(CHUNK_BYTES as usize).zip(chunks) {
         let base = u64::from(*index) * CHUNK_BYTES;
@@ -206,7 +209,8 @@ fn mismatch(logical: u64) -> Error {
     Error::new(ErrorKind::Corrupt, "the data does not match its checksum").with("offset_bytes", logical)
 }
 
-/// Where a range of an object is, if it is whole streams that lie one behind the other, as a write of all of it leaves them.
+/// The extent of a range of an object, if the range consists of complete streams that are adjacent
+/// on disk. A single write of the whole range leaves such streams.
 fn one_run(chunks: &BTreeMap<u32, Chunk>, offset_bytes: u64, len_bytes: u64) -> Option<Extent> {
     let Some(Chunk::Stream { offset_bytes: start_bytes, .. }) = chunks.values().next() else { return None };
     let mut done_bytes = 0;

@@ -29,12 +29,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-/// An operation of more steps is worth a thread of its own.
+/// An operation with more steps and guards than this runs on a worker thread.
 const AT_ONCE_STEPS_MAX: usize = 8;
-/// And so is a step that looks up more keys of an omap; a range may pass over any number of removed ones.
+/// A step that looks up more omap keys than this runs on a worker thread. Range steps always do,
+/// because they may pass over any number of tombstones.
 const AT_ONCE_KEYS_MAX: usize = 8;
-/// Locks that objects share by hash. Each guards one cache entry, so there are enough that objects in use seldom evict each
-/// other.
+/// Number of locks that objects share by hash. Each lock guards one cache entry, so there are
+/// enough for objects in use to seldom evict each other.
 const OBJECT_LOCKS: usize = 8_192;
 
 pub(crate) struct Engine {
@@ -43,7 +44,7 @@ pub(crate) struct Engine {
     pub(super) commit: Arc<Commit>,
     methods: Methods,
     pub(super) pools: RwLock<BTreeMap<u32, Arc<PoolEntry>>>,
-    /// Held while pools are made and removed.
+    /// Held while a pool is created or removed.
     admin: Mutex<()>,
     object_locks: Vec<RwLock<ObjectCacheEntry>>,
     hasher: RandomState,
@@ -56,7 +57,7 @@ pub(crate) struct Engine {
 pub(crate) struct PoolEntry {
     pub id: u32,
     pub name: String,
-    /// Whether it was removed; held shared by every operation.
+    /// True after the removal of the pool. Every operation holds the lock shared.
     removed: RwLock<bool>,
 }
 
@@ -79,7 +80,8 @@ impl Engine {
             Log::open(&dir.log(), meta.applied_lsn, closed_lsn, |_, record| replay.record(record))?;
         let Replay { next_id, blocks, freed, .. } = replay;
         write_replayed(&data, &dir, &blocks)?;
-        // Whoever freed them may not have come to giving their space back.
+        // The process that freed these extents may have died before it returned their space to the
+        // file system.
         data.punch_all(freed.into_iter().flat_map(|extent| allocator.unused(extent)).collect());
         allocator.build_free_list();
         let pools = pools(&kv)?;
@@ -113,8 +115,8 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Makes everything durable, leaves little to replay and stops the threads. Callers see to it that
-    /// no operation runs any more.
+    /// Makes everything durable, leaves little to replay and stops the threads. The caller must
+    /// ensure that no operation runs any more.
     pub fn close(&self) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -123,11 +125,12 @@ impl Engine {
         let cleaned = self.join(1);
         let outcome = self.commit.close();
         let committed = self.join(0);
-        // What the last group freed.
+        // Return the extents that the last group freed.
         self.commit.release_freed();
         let outcome = outcome.and(cleaned).and(committed);
         if outcome.is_ok() {
-            // Without it damage to the end of the log looks like a torn write, but nothing that is whole is lost.
+            // Without the note, damage to the end of the log looks like a torn write. Intact data
+            // is not affected.
             let next_lsn = self.commit.next_lsn();
             if next_lsn != self.dir.closed_lsn()
                 && let Err(error) = self.dir.note_closed(next_lsn)
@@ -141,7 +144,7 @@ impl Engine {
     fn join(&self, thread: usize) -> Result<()> {
         let thread = self.threads.lock()[thread].take();
         match thread {
-            // The last reference may be dropped by one of these threads.
+            // One of these threads may drop the last reference.
             Some(thread) if thread.thread().id() != std::thread::current().id() => {
                 thread.join().map_err(|_| Error::new(ErrorKind::Internal, "a thread of the store panicked"))
             }
@@ -207,7 +210,7 @@ impl Engine {
         let done: Done<u64> = Box::new(move |result| {
             let _ = done.send(result);
         });
-        // It was not announced, so that the committer leads.
+        // The operation was not announced, so the committer writes the group.
         let _ = self.commit.submit(prepared, Durability::Durable, None, done);
         outcome
             .recv()
@@ -223,7 +226,7 @@ impl Engine {
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the pool is not there any more"))
     }
 
-    /// The object as people write it.
+    /// The object's address as people write it.
     fn address(&self, pool: u32, id: &ObjectId) -> String {
         self.pool(pool).map_or_else(|_| id.to_string(), |pool| pool.address(id.clone()).to_string())
     }
@@ -237,8 +240,9 @@ impl Engine {
         self.answer(pool, id, reply, done);
     }
 
-    /// Reads what takes neither the disk nor a lock that somebody has, nor long; `None` for all else. The key-value store
-    /// may read some blocks of its own on the way.
+    /// Answers a read that needs no disk access, no lock that another thread holds, and little
+    /// time. Returns `None` for any other read. The key-value store may still read some of its own
+    /// blocks from disk.
     pub fn read_at_once(&self, pool: u32, id: &ObjectId, op: &ReadOp) -> Option<Result<ReadReply>> {
         let short = |step: &ReadStep| match step {
             ReadStep::Read { .. } | ReadStep::Stat | ReadStep::GetXattr { .. } => true,
@@ -255,7 +259,8 @@ impl Engine {
         (!reply.as_ref().is_err_and(|error| error.kind() == ErrorKind::Busy)).then_some(reply)
     }
 
-    /// Answers a read when nothing that it saw can be lost any more.
+    /// Sends the answer to a read when no writer still waits for the durability of a change that
+    /// the read saw; see [`Commit::when_durable`].
     pub fn answer(&self, pool: u32, id: &ObjectId, reply: Result<ReadReply>, done: Done<ReadReply>) {
         match reply {
             Err(error) => {
@@ -271,7 +276,7 @@ impl Engine {
         }
     }
 
-    /// The caller holds the pool and the object.
+    /// The caller holds the locks of the pool and the object.
     fn read_now(
         &self,
         pool: u32,
@@ -290,7 +295,8 @@ impl Engine {
         execute::read(&mut object, op, &self.methods)
     }
 
-    /// Announces a write that will come soon and be waited for; `None` if it may take long, or nobody waits.
+    /// Announces a write that will be submitted soon and whose caller waits. Returns `None` if the
+    /// write may take long or its caller does not wait.
     pub fn announce(&self, op: &WriteOp) -> Option<Arriving> {
         let soon = op.durability == Durability::Durable
             && !op.steps.iter().any(|step| matches!(step, WriteStep::Exec(_)));
@@ -314,7 +320,7 @@ impl Engine {
             done(outcome.map_err(|error| error.with("object", entry.address(object))))
         });
         self.commit.wait_for_cleaner();
-        // Both are held until the operation is applied: whoever holds them next finds what it left.
+        // Hold both locks until the operation is applied, so that the next holder sees its changes.
         let removed = pool.removed.read();
         let mut cached = self.object_lock(pool.id, id).write();
         cached.clear();
@@ -341,8 +347,8 @@ impl Engine {
         }
     }
 
-    /// Runs an operation up to what is to be logged (nothing if it changes nothing), and tells the object's version
-    /// before it.
+    /// Runs an operation up to the record for the log. There is no record if the operation changes
+    /// nothing. Also returns the object's version before the operation.
     fn prepare(
         &self,
         pool: &PoolEntry,
@@ -417,7 +423,7 @@ impl PoolEntry {
         ObjectAddress { pool: self.name.clone(), object }
     }
 
-    /// Keeps the pool from being removed.
+    /// Prevents the removal of the pool while the guard lives.
     pub fn guard(&self) -> Result<parking_lot::RwLockReadGuard<'_, bool>> {
         let removed = self.removed.read();
         if *removed { Err(no_such_pool(&self.name)) } else { Ok(removed) }
@@ -439,7 +445,7 @@ fn pool_number(value: &[u8]) -> Result<u32> {
     value.try_into().map(u32::from_le_bytes).map_err(|_| malformed("the number of a pool"))
 }
 
-/// Whether a step only frees space.
+/// Returns true if a step only frees space.
 fn frees(step: &WriteStep) -> bool {
     matches!(
         step,
@@ -452,15 +458,15 @@ fn frees(step: &WriteStep) -> bool {
     )
 }
 
-/// Applies the log behind the key-value store's position.
+/// Applies the part of the log that the key-value store does not contain yet.
 pub(super) struct Replay<'a> {
     kv: &'a Kv,
     allocator: &'a mut Allocator,
     next_id: u64,
-    /// Data of records whose blocks no later record freed: a freed block may hold something newer, which was synced
-    /// before it was logged.
+    /// Data from records, for blocks that no later record freed. A freed block may hold newer data,
+    /// which was synced before its record was logged.
     pub(super) blocks: BTreeMap<u64, Bytes>,
-    /// What some record freed.
+    /// Extents that any record freed.
     freed: Vec<Extent>,
 }
 
@@ -495,8 +501,9 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Writes what replay found. A power cut may have taken blocks that were never allocated on the disk, and somebody else may
-/// have filled it since: then the reserve of the log, which is at least as long, makes room.
+/// Writes the replayed data to the data file. After a power cut, blocks of the data file may be
+/// unallocated, and other programs may have filled the disk since. Then the log's reserve, which is
+/// at least as long, makes room.
 fn write_replayed(data: &DataFile, dir: &Dir, blocks: &BTreeMap<u64, Bytes>) -> Result<()> {
     let mut tried = false;
     for (block, bytes) in blocks {

@@ -1,5 +1,5 @@
-//! Everything that is stored is read back as it was written, and what is damaged is refused or something else, never a
-//! panic.
+//! Every stored format decodes to the value that was written. Damaged bytes are rejected or decode
+//! to another value, but never panic.
 
 use super::keys::{BLOCKS_PER_CHUNK, Block, Chunk, Data, Extent, Meta, Onode, data_crc};
 use super::record::Record;

@@ -5,18 +5,21 @@ use benthic_core::ObjectId;
 use benthic_core::codec::{Decoded, Decoder, Encode, Malformed};
 use bytes::Bytes;
 
-/// Data of objects up to this size lives in the onode.
+/// Objects with at most this much data store it in the onode.
 pub(crate) const INLINE_BYTES_MAX: u64 = 4_096;
-/// Unit of allocation, and of checksums in chunks that were overwritten in part.
+/// Unit of allocation. Also the unit of checksums in chunks that were partly overwritten.
 pub(crate) const BLOCK_BYTES: u64 = 4_096;
-/// Unit of the map from object data to extents, and of checksums in data written in a stream.
+/// Unit of the map from object data to extents. Also the unit of checksums in data that was written
+/// sequentially.
 pub(crate) const CHUNK_BYTES: u64 = 65_536;
-/// Farthest byte of the data file, so that damaged metadata cannot make the map of used blocks huge.
+/// Limit on the size of the data file, so that damaged metadata cannot make the map of used blocks
+/// huge.
 pub(crate) const DATA_FILE_BYTES_MAX: u64 = 1 << 46;
 pub(crate) const BLOCKS_PER_CHUNK: usize = (CHUNK_BYTES / BLOCK_BYTES) as usize;
 
 pub(crate) const META: &[u8] = b"!";
-/// The number of the pool that was made last: no other ever has it, for somebody may still hold it.
+/// The number of the last created pool. Numbers are never reused, because a client may still hold a
+/// handle with an old one.
 pub(crate) const LAST_POOL: &[u8] = b"#";
 pub(crate) const PREFIX_ALLOCATION: u8 = b'A';
 pub(crate) const PREFIX_CHUNK: u8 = b'D';
@@ -43,12 +46,12 @@ pub(crate) fn onode(pool: u32, id: &ObjectId) -> Vec<u8> {
     with_u32(PREFIX_ONODE, pool, &listing::encode(id))
 }
 
-/// Start of the keys of a pool's onodes.
+/// Prefix of the keys of a pool's onodes.
 pub(crate) fn onodes(pool: u32, id_prefix: &[u8]) -> Vec<u8> {
     with_u32(PREFIX_ONODE, pool, id_prefix)
 }
 
-/// Length of what stands before the object in the key of an onode.
+/// Offset of the object in the key of an onode.
 pub(crate) const ONODE_ID_AT: usize = 5;
 
 pub(crate) fn chunk(oid: u64, index: u32) -> Vec<u8> {
@@ -61,7 +64,7 @@ pub(crate) fn chunk_index(key: &[u8]) -> Decoded<u32> {
     Ok(u32::from_be_bytes(tail.try_into().map_err(|_| Malformed)?))
 }
 
-/// A key that belongs to one numbered thing: its chunks, attributes or omap.
+/// A key of a numbered owner: its chunks, attributes or omap.
 pub(crate) fn with_u64(prefix: u8, id: u64, tail: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(9 + tail.len());
     key.push(prefix);
@@ -70,7 +73,7 @@ pub(crate) fn with_u64(prefix: u8, id: u64, tail: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Length of what stands before the tail in a key of [`with_u64`].
+/// Offset of the tail in a key of [`with_u64`].
 pub(crate) const TAIL_AT: usize = 9;
 
 fn with_u32(prefix: u8, id: u32, tail: &[u8]) -> Vec<u8> {
@@ -81,10 +84,10 @@ fn with_u32(prefix: u8, id: u32, tail: &[u8]) -> Vec<u8> {
     key
 }
 
-/// How far the key-value store has come.
+/// The position of the key-value store in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// The last operation whose effect it holds.
+    /// The last operation that the key-value store contains.
     pub applied_lsn: u64,
     /// The next object or omap number.
     pub next_id: u64,
@@ -106,23 +109,23 @@ impl Meta {
     }
 }
 
-/// Where an object's data is.
+/// The place of an object's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// Here, all of it; what is missing up to the size reads as zeros.
+    /// All data is in the onode. Bytes between its end and the object's size read as zeros.
     Inline(Bytes),
-    /// In chunks of their own keys; a missing chunk reads as zeros.
+    /// The data is in chunks with their own keys. A missing chunk reads as zeros.
     Chunks,
 }
 
-/// What is known of one object.
+/// The metadata record of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Onode {
-    /// The number under which its chunks and attributes are kept.
+    /// The number in the keys of the object's chunks and attributes.
     pub oid: u64,
-    /// The number under which its omap is kept; 0 if it never had one.
+    /// The number in the keys of the object's omap; 0 if it never had one.
     pub omap_id: u64,
-    /// The log sequence number of the operation that changed it last.
+    /// The log sequence number of the operation that last changed the object.
     pub version: u64,
     pub modified_unix_ns: u64,
     pub size_bytes: u64,
@@ -175,19 +178,19 @@ impl Onode {
     }
 }
 
-/// Where 4 KiB of data are, with their checksum.
+/// Position and checksum of 4 KiB of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     pub offset_bytes: u64,
     pub crc: u32,
 }
 
-/// Where the data of one chunk are. All bytes behind what it says read as zeros.
+/// Position and checksums of a chunk's data. Bytes that it does not cover read as zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Chunk {
     /// One extent with one checksum.
     Stream { offset_bytes: u64, len_bytes: u32, crc: u32 },
-    /// Blocks of their own; a missing one reads as zeros.
+    /// Separate blocks. A missing block reads as zeros.
     Blocks(Box<[Option<Block>; BLOCKS_PER_CHUNK]>),
 }
 
@@ -269,15 +272,15 @@ impl Chunk {
     }
 }
 
-/// A piece of the data file, in whole blocks.
+/// A range of the data file, in whole blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub offset_bytes: u64,
     pub len_bytes: u64,
 }
 
-/// The checksum of data that belongs at `offset_bytes` of object `oid`: bound to both, so that data which ended up
-/// in the wrong place does not verify.
+/// The checksum of data at `offset_bytes` of object `oid`. It includes both values, so that
+/// misplaced data does not verify.
 pub(crate) fn data_crc(oid: u64, offset_bytes: u64, data: &[u8]) -> u32 {
     let mut place = [0; 16];
     place[..8].copy_from_slice(&oid.to_le_bytes());

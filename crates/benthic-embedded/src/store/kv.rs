@@ -1,7 +1,8 @@
-//! The key-value store: one LSM tree, without a journal of its own. The engine's log is its journal.
+//! The key-value store: one LSM tree without a journal of its own. The engine's log is its journal.
 //!
-//! What it holds on disk is always the state after one log sequence number, which [`keys::META`] names: a
-//! checkpoint seals the table in memory under the commit lock and writes it out as a whole.
+//! The tree on disk always has the state after one log sequence number, which is stored under
+//! [`keys::META`]. A checkpoint guarantees this: it seals the table in memory under the commit lock
+//! and writes it out as a whole.
 
 use super::keys;
 use super::kv_files::{self, kv_error};
@@ -15,8 +16,9 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Reads always see the newest value; objects are kept stable by the engine's locks. Writers of tables name it as well: whoever
-/// reads older tables holds them, and with a lower number the crate would keep all that were merged until the next time.
+/// Reads always see the newest value; the engine's object locks keep objects stable. Writes of
+/// tables pass this number too. Readers of older tables hold references to them, and with a lower
+/// number the tree would keep all merged tables until the next merge.
 const NEWEST: SeqNo = SeqNo::MAX >> 1;
 
 pub(crate) struct Kv {
@@ -27,21 +29,22 @@ pub(crate) struct Kv {
     applying: RwLock<()>,
 }
 
-/// Tables written by checkpoints and not merged yet.
+/// Number of unmerged checkpoint tables that triggers a merge.
 const FRESH_RUNS_MAX: usize = 8;
-/// Size of the tables of a merge of all.
+/// Maximum table size in a full merge.
 const TABLE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// On a full disk there may be more.
+/// Limit on unmerged tables while merges fail on a full disk.
 const FRESH_RUNS_MAX_FULL: usize = 200;
 
-/// Changes of one operation; `None` removes.
+/// The changes of one operation. `None` removes the key.
 pub(crate) type Changes = Vec<(Bytes, Option<Bytes>)>;
 
 impl Kv {
-    /// Opens the tree, which [`Kv::create`] made.
+    /// Opens a tree that [`Kv::create`] made.
     pub fn open(dir: &Path, cache_bytes: u64) -> Result<Kv> {
         kv_files::verify(dir)?;
-        // Whoever wrote the list of tables may have ended, or failed, before its names were durable; the log is cut by it.
+        // The process that wrote the list of tables may have died before its file names were
+        // durable. The log is cut by that list, so sync the names first.
         sync_dir(&dir.join("tables"))?;
         sync_dir(dir)?;
         Kv::create(dir, cache_bytes)
@@ -49,7 +52,7 @@ impl Kv {
 
     pub fn create(dir: &Path, cache_bytes: u64) -> Result<Kv> {
         let seqno = SequenceNumberCounter::default();
-        // What is visible is nobody's question here: whoever may see something old is kept out by locks.
+        // We do not use the tree's MVCC: object locks already prevent stale reads.
         let tree = Config::new(dir, seqno.clone(), SequenceNumberCounter::default())
             .use_cache(Arc::new(Cache::with_capacity_bytes(cache_bytes)))
             .open()
@@ -66,7 +69,7 @@ impl Kv {
         Ok(value.map(Bytes::from))
     }
 
-    /// All pairs whose key starts with `prefix` and is behind `after`, in order.
+    /// All pairs whose key starts with `prefix` and is greater than `after`, in order.
     pub fn scan(
         &self,
         prefix: &[u8],
@@ -93,8 +96,8 @@ impl Kv {
         })
     }
 
-    /// The keys from `start` to before `end` that any table has, each read by itself up to its damage from both ends: also
-    /// keys that a newer table has removed.
+    /// The keys from `start` up to but excluding `end` in every table, including keys that a newer
+    /// table has removed. Each table is read on its own from both ends, up to the damage.
     pub fn keys_by_table(&self, start: &[u8], end: &[u8]) -> BTreeSet<Slice> {
         let memory = self.tree.active_memtable();
         let keys = memory.iter().map(|entry| entry.key.user_key);
@@ -107,38 +110,42 @@ impl Kv {
         found
     }
 
-    /// Applies changes to the table in memory. Callers hold the commit lock, or are alone.
+    /// Applies changes to the table in memory. The caller must hold the commit lock or be the only
+    /// user.
     pub fn apply(&self, changes: Changes) {
         self.begin().apply(changes);
     }
 
-    /// Gives an operation its place among all. Callers hold the commit lock, and may apply its changes without it if they
-    /// keep others from its keys until then, as an object's lock does.
+    /// Assigns an operation its sequence number in the tree. The caller must hold the commit lock.
+    /// It may release the lock before it applies the changes if another lock, such as the object's,
+    /// protects the keys until then.
     pub fn begin(&self) -> Applying<'_> {
         let running = self.applying.read();
         Applying { kv: self, seqno: self.seqno.next(), _running: running }
     }
 
-    /// Waits until all that has begun is applied. Callers hold the commit lock, so that nothing begins.
+    /// Waits until all operations that have begun are applied. The caller must hold the commit
+    /// lock, so that no operation begins meanwhile.
     pub fn settle(&self) {
         drop(self.applying.write());
     }
 
-    /// Seals the table in memory. Callers hold the commit lock, so that it ends between two operations.
+    /// Seals the table in memory. The caller must hold the commit lock, so that the sealed table
+    /// ends between two operations.
     pub fn seal(&self) {
         self.settle();
         assert!(!self.applying.is_locked(), "what is sealed ends between two operations");
         self.tree.rotate_memtable();
     }
 
-    /// How many tables checkpoints wrote that are not merged yet.
+    /// Number of checkpoint tables that are not merged yet.
     pub fn fresh_runs(&self) -> usize {
         self.tree.l0_run_count()
     }
 
-    /// Merges tables before there are too many for one more.
+    /// Merges tables before they become too many.
     pub fn merge_if_many(&self) -> Result<()> {
-        // The crate counts the runs of a level in a byte.
+        // The tree counts the runs of a level in one byte.
         let runs = self.fresh_runs();
         if runs >= FRESH_RUNS_MAX
             && let Err(error) = self.compact()
@@ -149,7 +156,7 @@ impl Kv {
         Ok(())
     }
 
-    /// Writes what was sealed to disk, durably.
+    /// Writes the sealed tables to disk. They are durable afterwards.
     pub fn write_sealed(&self) -> Result<()> {
         self.or_undo(|| {
             let lock = self.tree.get_flush_lock();
@@ -158,7 +165,7 @@ impl Kv {
         })
     }
 
-    /// Merges tables until nothing more is due.
+    /// Merges tables until no merge is due.
     pub fn compact(&self) -> Result<()> {
         let strategy = Arc::new(lsm_tree::compaction::Leveled::default());
         loop {
@@ -175,7 +182,7 @@ impl Kv {
         }
     }
 
-    /// Merges all tables, so that nothing is left of removed keys.
+    /// Merges all tables, so that no tombstones remain.
     pub fn compact_fully(&self) -> Result<()> {
         self.or_undo(|| {
             let merged = self.tree.major_compact(TABLE_BYTES_MAX, NEWEST);
@@ -183,25 +190,26 @@ impl Kv {
         })
     }
 
-    /// Writes tables. If the disk is full, or a table that is read for it is damaged, what was written goes: the crate
-    /// leaves it, and then there would be less space with every attempt.
+    /// Writes tables. If the disk is full, or a table that the merge reads is damaged, the function
+    /// removes the tables written so far. The tree itself leaves them behind, so every attempt
+    /// would take more space.
     ///
     /// # Errors
-    /// `LimitExceeded` and `Corrupt` only if the disk has the same list of tables as before: the crate would write over a
-    /// newer one.
+    /// `LimitExceeded` and `Corrupt` only if the list of tables on disk is unchanged. If it
+    /// changed, the error becomes `Internal`, because the tree would overwrite a newer list.
     fn or_undo(&self, write: impl FnOnce() -> Result<()>) -> Result<()> {
         let (before, list_number) = (self.table_files(), self.tree.current_version().id());
         write().inspect(|()| self.copy_list()).map_err(|error| {
             if !undone(&error) {
                 return error;
             }
-            // It may have failed behind the change.
+            // The write may have failed after it changed the list.
             if self.tree.current_version().id() != list_number
                 || kv_files::list_number(&self.dir) != Some(list_number)
             {
                 return error.with_kind(ErrorKind::Internal);
             }
-            // Tables, and the next list of them.
+            // Remove the unfinished tables and the unfinished next list of tables.
             let unfinished_list = self.dir.join(format!("v{}", list_number + 1));
             for unfinished in self.table_files().difference(&before).chain([&unfinished_list]) {
                 if let Err(error) = std::fs::remove_file(unfinished)
@@ -235,7 +243,7 @@ impl Kv {
     }
 }
 
-/// An operation that has its place, and whose changes are to be applied.
+/// An operation with a sequence number whose changes are not applied yet.
 pub(crate) struct Applying<'a> {
     kv: &'a Kv,
     seqno: SeqNo,
@@ -243,7 +251,8 @@ pub(crate) struct Applying<'a> {
 }
 
 impl Applying<'_> {
-    /// Applies the changes of the operation to the table in memory. It takes the place, so that this happens once.
+    /// Applies the operation's changes to the table in memory. It consumes the sequence number, so
+    /// it can happen only once.
     pub fn apply(self, changes: Changes) {
         for (key, value) in changes {
             match value {
@@ -254,7 +263,7 @@ impl Applying<'_> {
     }
 }
 
-/// The first key behind all those with a prefix.
+/// The first key after all keys with a prefix.
 fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut end = prefix[..=last].to_vec();
@@ -262,7 +271,7 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// Whether a failure to write tables left nothing behind.
+/// Returns true if a failed write of tables left nothing behind.
 fn undone(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Corrupt)
 }
@@ -297,7 +306,7 @@ mod tests {
         for _ in 0..10 {
             let dir = tempfile::tempdir().unwrap();
             let kv = Kv::create(dir.path(), 1024 * 1024).unwrap();
-            // Locked as the commit queue is.
+            // As the commit queue does.
             let begun = Mutex::new(0);
             let write = || {
                 for _ in 0..OPERATIONS_EACH {
@@ -324,7 +333,7 @@ mod tests {
             kv.write_sealed().unwrap();
             drop(kv);
 
-            // Everything of the operations before, and nothing of those after.
+            // Everything of the operations before the seal, and nothing of the later ones.
             let kv = Kv::open(dir.path(), 1024 * 1024).unwrap();
             let mut found = kv.scan(b"", None).map(|entry| entry.unwrap().0);
             for operation in 0..sealed {

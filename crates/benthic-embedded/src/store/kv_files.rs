@@ -1,8 +1,9 @@
-//! Verifies the key-value store's files before the crate opens them. The crate checks every block that it reads, but
-//! trusts the list of tables and the tables' tables of contents: a flipped bit in one of those makes it lose tables or
-//! ask for memory that no machine has.
+//! Verifies the key-value store's files before `lsm-tree` opens them. That crate verifies every
+//! block that it reads, but trusts the list of tables and the table of contents of each table file.
+//! A flipped bit there makes it lose tables or try to allocate more memory than any machine has.
 //!
-//! Formats: `lsm-tree` 3.1 (`version/persist.rs`, `version/recovery.rs`) and `sfa` 1.0 (`trailer`, `toc`).
+//! Formats: `lsm-tree` 3.1 (`version/persist.rs`, `version/recovery.rs`) and `sfa` 1.0 (`trailer`,
+//! `toc`).
 
 use benthic_core::codec::Decoder;
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -14,12 +15,12 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
 const READ_BYTES: usize = 1024 * 1024;
 const TRAILER_BYTES: usize = 38;
-/// The number of the list, its checksum and the type of that.
+/// The list's number, its checksum and the checksum's type.
 const CURRENT_BYTES: usize = 25;
 const LIST_COPY: &str = "list";
 const TRAILER_START: &[u8] = b"SFA!\x01\x00";
 
-/// Checks the list of tables, and that every table in it has a whole table of contents.
+/// Checks the list of tables, and the table of contents of every table in it.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -33,13 +34,13 @@ pub(crate) fn verify(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads every byte of every table: what is wrong. A read of a key sees only what it needs, and not what is still in
-/// memory.
+/// Verifies every byte of every table and returns the errors. In contrast, reading a key verifies
+/// only the blocks that it needs and that are not cached.
 pub(crate) fn verify_bytes(dir: &Path) -> Vec<Error> {
     loop {
         let listed = match tables(dir) {
             Ok(listed) => listed,
-            // The list itself may have been replaced while it was read.
+            // A checkpoint may have replaced the list while it was read.
             Err(error) if tables(dir).is_err() => return vec![error],
             Err(_) => continue,
         };
@@ -49,14 +50,14 @@ pub(crate) fn verify_bytes(dir: &Path) -> Vec<Error> {
             Err(e) => Some(missing_or_cut(e).with("path", path.display())),
         };
         let errors: Vec<Error> = listed.iter().filter_map(check).collect();
-        // Tables that were merged meanwhile are gone.
+        // A merge may have removed tables meanwhile.
         if errors.is_empty() || tables(dir).is_ok_and(|now| now == listed) {
             return errors;
         }
     }
 }
 
-/// The number of the list of tables that holds.
+/// The number of the current list of tables.
 pub(crate) fn list_number(dir: &Path) -> Option<u64> {
     number(&fs::read(dir.join("current")).ok()?)
 }
@@ -65,15 +66,16 @@ fn number(current: &[u8]) -> Option<u64> {
     Some(current.get(..8)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// Writes a second copy of the list of tables and of what points to it: few bytes without which nothing can be found. Not
-/// durable by itself; a list whose tables are gone is refused as a damaged one is.
+/// Writes a second copy of the list of tables and of the pointer to it: without these few bytes no
+/// table can be found. The copy is not synced. A copy that names missing tables is rejected like a
+/// damaged one.
 pub(crate) fn copy_list(dir: &Path) -> std::io::Result<()> {
     let current = fs::read(dir.join("current"))?;
     let list = fs::read(dir.join(format!("v{}", number(&current).unwrap_or_default())))?;
     fs::write(dir.join(LIST_COPY), [current, list].concat())
 }
 
-/// Puts the copy of the list where the list is; says whether there is a whole one.
+/// Restores the list of tables from its copy. Returns true if the copy is intact.
 pub(crate) fn restore_list(dir: &Path) -> bool {
     let restore = || {
         let copy = fs::read(dir.join(LIST_COPY)).ok()?;
@@ -84,7 +86,7 @@ pub(crate) fn restore_list(dir: &Path) -> bool {
     restore().is_some() && verify(dir).is_ok()
 }
 
-/// The tables on the list, each with the checksum of its file.
+/// The tables in the list, each with the checksum of its file.
 fn tables(dir: &Path) -> Result<Vec<(PathBuf, u128)>> {
     let current = fs::read(dir.join("current")).map_err(missing_or_cut)?;
     let (Some(number), Some(checksum), Some([0])) =
@@ -110,7 +112,7 @@ fn tables(dir: &Path) -> Result<Vec<(PathBuf, u128)>> {
 pub(crate) fn kv_error(message: &str, error: lsm_tree::Error) -> Error {
     use std::io::ErrorKind as Io;
     match error {
-        // The tree's own files, or parts of them, are missing.
+        // A file of the tree, or a part of it, is missing.
         lsm_tree::Error::Io(source)
             if matches!(source.kind(), Io::NotFound | Io::UnexpectedEof | Io::InvalidData) =>
         {
@@ -141,7 +143,8 @@ fn damaged(path: &Path) -> Error {
     Error::new(ErrorKind::Corrupt, "a file of the key-value store is damaged").with("path", path.display())
 }
 
-/// Levels, runs in a level, tables in a run: number, checksum with its type, sequence number.
+/// Parses the list: levels, runs in a level, tables in a run. A table has a number, a checksum with
+/// its type, and a sequence number.
 pub(crate) fn table_list(section: &[u8]) -> Option<Vec<(u64, u128)>> {
     let mut input = Decoder::copying(section);
     let mut listed = Vec::new();
@@ -159,7 +162,8 @@ pub(crate) fn table_list(section: &[u8]) -> Option<Vec<(u64, u128)>> {
     Some(listed)
 }
 
-/// A file ends with its table of contents and a trailer that has the checksum, the start and the length of that.
+/// Verifies a file's table of contents. It is followed by a trailer with its checksum, start and
+/// length.
 fn contents_are_whole(file: &File) -> std::io::Result<bool> {
     let len = file.metadata()?.len();
     let Some(trailer_at) = len.checked_sub(TRAILER_BYTES as u64) else { return Ok(false) };

@@ -1,5 +1,8 @@
-//! Lays out an object's new data: chooses inline, stream or blocks, verifies what it merges with, writes to free
-//! extents, and says in the record what is taken and freed.
+//! Lays out an object's new data.
+//!
+//! For each chunk it chooses inline data, a stream or blocks. It verifies the old data that it
+//! merges with the new data, writes the result to free extents, and lists the allocated and freed
+//! extents in the record.
 
 use super::data::Source;
 use super::disk::Disk;
@@ -13,25 +16,25 @@ use benthic_core::{Result, limits};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// From this many new bytes on a chunk is written anew, as one stream.
+/// A chunk with at least this many new bytes is rewritten as one stream.
 const STREAM_BYTES_MIN: u64 = CHUNK_BYTES / 2;
 const LAST_CHUNK: u32 = (limits::OBJECT_BYTES_MAX / CHUNK_BYTES) as u32;
 
-/// The object as it is to be.
+/// The object after the operation.
 pub(crate) struct Target {
     pub oid: u64,
     pub size_bytes: u64,
-    /// Old data is visible up to here.
+    /// Old data is visible up to this offset.
     pub cut_bytes: u64,
 }
 
 pub(crate) struct LaidOut {
     pub data: Data,
-    /// Data that was written to extents and that the record does not carry.
+    /// Data written to extents that the record does not contain.
     pub unsynced_bytes: u64,
 }
 
-/// Frees all data of an object that goes away.
+/// Frees all data of a removed object.
 pub(crate) fn free_all(disk: &Disk, onode: &Onode, record: &mut Record) -> Result<()> {
     if onode.data == Data::Chunks {
         for (index, chunk) in disk.chunks(onode.oid, 0, LAST_CHUNK)? {
@@ -61,7 +64,7 @@ pub(crate) fn lay_out(
         assert!(record.allocated.is_empty(), "an object with inline data takes no blocks");
         return Ok(LaidOut { data: Data::Inline(Bytes::from(data)), unsynced_bytes: 0 });
     }
-    // Inline data moves to chunks as if it were written.
+    // Inline data moves to chunks as if the operation had written it.
     let mut moved = Pieces::default();
     let (old, pieces) = match before.map(|onode| (onode, &onode.data)) {
         None => (None, pieces),
@@ -90,9 +93,9 @@ struct Layout<'a> {
     disk: &'a Disk,
     target: &'a Target,
     pieces: &'a Pieces,
-    /// What is to be written: chunk, block within it (`None` for a stream), bytes.
+    /// Data to write: chunk, block within the chunk (`None` for a stream), bytes.
     contents: Vec<(u32, Option<usize>, Bytes)>,
-    /// The chunks that are kept in blocks.
+    /// The chunks that are stored as blocks.
     blocks: BTreeMap<u32, Box<[Option<Block>; BLOCKS_PER_CHUNK]>>,
 }
 
@@ -118,7 +121,7 @@ impl Layout<'_> {
         written.chain(old_chunks.keys().copied()).collect()
     }
 
-    /// Decides what becomes of one chunk.
+    /// Decides how one chunk is stored.
     fn chunk(&mut self, index: u32, old: Option<&Chunk>, record: &mut Record) -> Result<()> {
         let base = u64::from(index) * CHUNK_BYTES;
         let end = self.target.size_bytes.saturating_sub(base).min(CHUNK_BYTES);
@@ -171,7 +174,7 @@ impl Layout<'_> {
         self.chunk_by_blocks(index, end, visible, old, record)
     }
 
-    /// Cuts a stream where it is: its checksum is made anew, its data stay.
+    /// Truncates a stream in place: the data stays, and only the checksum is new.
     fn shorten_stream(
         &mut self,
         index: u32,
@@ -229,7 +232,7 @@ impl Layout<'_> {
             let (start, stop) = (at as u64 * BLOCK_BYTES, (at as u64 + 1) * BLOCK_BYTES);
             let parts: Vec<_> = self.pieces.within(base + start, base + stop.min(end.max(start))).collect();
             let cut = block.is_some() && visible < stop && visible < held_end(old, stop, stream_end);
-            // Behind the end of a stream its last block holds whatever was there before.
+            // The stream's last block contains unrelated bytes after the end of the stream.
             let ragged = stream_end > start && stream_end < stop;
             if parts.is_empty() && !cut && !ragged {
                 continue;
@@ -256,8 +259,8 @@ impl Layout<'_> {
         Ok(())
     }
 
-    /// Writes the contents to free extents and puts the new chunks into the record. Says how much of it
-    /// the record does not carry.
+    /// Writes the data to free extents and adds the new chunks to the record. Returns the number of
+    /// bytes that the record does not contain.
     fn write(mut self, record: &mut Record) -> Result<u64> {
         let total_bytes: u64 = self.contents.iter().map(|(_, _, content)| content.len() as u64).sum();
         let padded: u64 =
@@ -268,7 +271,7 @@ impl Layout<'_> {
         assert_eq!(allocated_bytes, padded, "as much is allocated as is written");
         let written = self.write_contents(record, total_bytes <= RECORD_DATA_BYTES_MAX);
         if let Err(error) = written {
-            // A full disk wants back what the failed operation took.
+            // A full disk needs the space of the failed operation back.
             self.disk.data.punch_all(record.allocated.clone());
             let mut allocator = self.disk.allocator.lock();
             record.allocated.drain(..).for_each(|extent| allocator.release(extent));
@@ -311,7 +314,7 @@ impl Layout<'_> {
                     .changes
                     .push((keys::chunk(self.target.oid, index).into(), Some(chunk.encode().into())));
             } else {
-                // No free run is long enough: the chunk is kept in blocks.
+                // No free run is long enough, so the chunk is stored as blocks.
                 let blocks = self.blocks.entry(index).or_insert_with(|| Box::new([None; BLOCKS_PER_CHUNK]));
                 for (at, start) in (0..content.len()).step_by(BLOCK_BYTES as usize).enumerate() {
                     let mut bytes = content.slice(start..content.len().min(start + BLOCK_BYTES as usize));
@@ -333,7 +336,7 @@ impl Layout<'_> {
     }
 }
 
-/// Takes `len_bytes` from the first run that was allocated, which is long enough.
+/// Takes `len_bytes` from the first allocated run, which must be long enough.
 fn take(free: &mut VecDeque<Extent>, len_bytes: u64) -> u64 {
     let Some(run) = free.front_mut() else { unreachable!("as much was allocated as is written") };
     assert!(run.len_bytes >= len_bytes, "the run is long enough");
@@ -346,7 +349,7 @@ fn take(free: &mut VecDeque<Extent>, len_bytes: u64) -> u64 {
     offset_bytes
 }
 
-/// The end, within the chunk, of what it holds.
+/// End of the chunk's data, within the chunk.
 fn held_bytes(chunk: &Chunk) -> u64 {
     match chunk {
         Chunk::Stream { len_bytes, .. } => u64::from(*len_bytes),
@@ -356,7 +359,7 @@ fn held_bytes(chunk: &Chunk) -> u64 {
     }
 }
 
-/// The end, within the chunk, of what a present block holds.
+/// End of a present block's data, within the chunk.
 fn held_end(old: Option<&Chunk>, stop: u64, stream_end: u64) -> u64 {
     match old {
         Some(Chunk::Stream { .. }) => stream_end.min(stop),

@@ -1,8 +1,9 @@
 //! The write-ahead log: segments of frames. docs/formats.md draws them.
 //!
-//! A frame holds the records of one group of operations and is synced before the next one is written. So at most the
-//! last frame can be torn by a power cut, and it was never acknowledged as durable. An invalid frame with a valid one
-//! of the same log behind it was whole once: that is damage, and nothing is cut.
+//! A frame holds the records of one group of operations. The committer syncs a frame before it
+//! writes the next one. So a power cut can tear only the last frame, and that frame was never
+//! acknowledged as durable. If a valid frame of the same log follows an invalid one, the invalid
+//! frame was complete once. That is damage, and opening the log fails instead of truncating it.
 
 use super::space::{self, SPARE};
 use benthic_core::codec::{Decoder, Encode};
@@ -17,53 +18,55 @@ use std::sync::Arc;
 const SEGMENT_MAGIC: &[u8; 8] = b"BENTHLOG";
 const SEGMENT_VERSION: u32 = 1;
 const SEGMENT_HEADER_BYTES: usize = 32;
-/// Size of a log in which nothing was ever written.
+/// Size of a log to which no frame was ever written.
 pub(crate) const EMPTY_LOG_BYTES: u64 = SEGMENT_HEADER_BYTES as u64;
-/// A segment is made under this name and gets its own when it is whole.
+/// Name of a segment during its creation. A complete segment is renamed to its final name.
 const UNFINISHED: &str = "unfinished";
-/// Size to which the [spare segment](SPARE) is cut.
+/// Maximum size of the [spare segment](SPARE); a longer one is truncated.
 const SPARE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Places in a damaged segment that are tried for a frame.
+/// Maximum number of positions at which the search for a valid frame tries to decode one in a
+/// damaged segment.
 const TRIES_MAX: usize = 4_096;
-/// Zeros that are written behind a frame together with it, for the next frames to be written over, about as many as the
-/// segment has frames, where the file has nothing to be written over: a sync of blocks that were written before takes no
-/// commit of the file system's own journal, and half the time.
+/// When a frame extends the written part of the file, the same write adds zeros after it, about as
+/// many bytes as the segment already contains, within these limits. Later frames overwrite the
+/// zeros. A sync of blocks that were written before needs no commit of the file system's own
+/// journal and takes half the time.
 const ZEROS_BYTES_MIN: u64 = 64 * 1024;
 const ZEROS_BYTES_MAX: u64 = 1024 * 1024;
-/// A frame of this size is worth a commit.
+/// A frame of at least this size gets no zeros: it is worth a commit of the file system's journal.
 const FRAME_BYTES_LARGE: u64 = ZEROS_BYTES_MAX / 4;
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"BNFR");
 pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 
-/// The open end of the log.
+/// The log, open for appending.
 pub(crate) struct Log {
     dir: PathBuf,
     segment: Segment,
-    /// Bytes of all segments.
+    /// Length of all segments.
     pub len_bytes: u64,
-    /// The sequence number of the next record.
     next_lsn: u64,
-    /// Whether the last frame has records, so that damage to it would look like a torn write.
+    /// The last frame contains records, so damage to it would look like a torn write.
     pub ends_with_records: bool,
 }
 
 struct Segment {
     file: Arc<File>,
     first_lsn: u64,
-    /// The end of its frames.
+    /// End of the last frame.
     end_bytes: u64,
-    /// The end of what was ever written to the file: up to there, frames are written over something.
+    /// End of the written part of the file. Up to here, frames overwrite existing blocks.
     written_bytes: u64,
-    /// Goes into the checksum of every frame, so that data which looks like a frame is none.
+    /// Part of every frame's checksum, so that data that looks like a frame, or a frame of an
+    /// earlier segment in the same file, is not taken for one.
     salt: u64,
 }
 
-/// A frame that is being filled.
+/// A frame under construction.
 #[derive(Default)]
 pub(crate) struct Frame {
     pub first_lsn: u64,
     pub records: u32,
-    /// Header, to be filled in, and payload.
+    /// The header, filled in by `seal`, and the payload.
     bytes: Vec<u8>,
 }
 
@@ -72,7 +75,7 @@ impl Frame {
         Frame { first_lsn, records: 0, bytes: vec![0; FRAME_HEADER_BYTES] }
     }
 
-    /// Drops the record that was added last, behind `len_bytes` of the frame.
+    /// Removes the last record. `len_bytes` is the length of the frame without it.
     pub fn pop(&mut self, len_bytes: usize) {
         assert!(self.records > 0, "there is a record to drop");
         assert!(
@@ -83,7 +86,7 @@ impl Frame {
         self.records -= 1;
     }
 
-    /// Adds a record that `encode` appends.
+    /// Appends a record. `encode` writes its contents.
     pub fn push(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         let at = self.bytes.len();
         self.bytes.put_u32(0);
@@ -116,13 +119,14 @@ impl Frame {
     }
 }
 
-/// Checksum of a frame without its checksum field, bound to its segment.
+/// Checksum of a frame without its checksum field, seeded with the segment's salt.
 fn frame_crc(salt: u64, frame: &[u8]) -> u32 {
     let seed = crc32c::crc32c(&salt.to_le_bytes());
     crc32c::crc32c_append(crc32c::crc32c_append(seed, &frame[..4]), &frame[8..])
 }
 
-/// Gives a segment that somebody made up valid checksums, as far as it has frames: else a fuzzer would never get past them.
+/// Gives a made-up segment valid checksums, as far as it consists of frames. Without them a fuzzer
+/// would never get past the checksum test.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn seal(segment: &mut [u8]) {
     let Some((header, mut frames)) = segment.split_at_mut_checked(SEGMENT_HEADER_BYTES) else { return };
@@ -139,11 +143,12 @@ pub(crate) fn seal(segment: &mut [u8]) {
 }
 
 impl Log {
-    /// Reads all that is behind `applied_lsn`, calling `replay` with every record in order, up to the first frame that is
-    /// not whole, and is ready for more. What is before `closed_lsn` was durable when the store was closed: it cannot be torn.
+    /// Opens the log for appending. Calls `replay` in order for every record after `applied_lsn`,
+    /// up to the first invalid frame. Records before `closed_lsn` were durable when the store was
+    /// last closed, so they cannot be torn.
     ///
     /// # Errors
-    /// `Corrupt` if a frame that was whole is damaged, or if operations are missing.
+    /// `Corrupt` if a frame that was complete once is damaged, or if operations are missing.
     pub fn open(
         dir: &Path,
         applied_lsn: u64,
@@ -154,7 +159,8 @@ impl Log {
         let mut next_lsn = applied_lsn + 1;
         let mut len_bytes = 0;
         let mut last = None;
-        // Segments before the one with the next operation are left over from a checkpoint, some of them perhaps.
+        // An interrupted checkpoint may leave some of the segments before the one with the next
+        // operation.
         let Some(start) = segments.iter().rposition(|(first_lsn, _)| *first_lsn <= next_lsn) else {
             return Err(damaged(dir, 0, "operations are missing at the start of the log")
                 .with("wanted_lsn", next_lsn));
@@ -188,7 +194,8 @@ impl Log {
                     lsn += 1;
                 }
             }
-            // Behind the last frame there may be anything: a torn one, zeros, frames of the segment that the file was before.
+            // Anything may follow the last frame: a torn frame, zeros, or frames of the old segment
+            // whose file this segment reuses.
             let known_lsn = segments.first().map_or(closed_lsn, |(following, _)| *following);
             if lsn < known_lsn && reader.at < bytes.len() || reader.valid_frame_behind(lsn) {
                 return Err(damaged(&path, reader.at, "a frame of the log that was whole is damaged"));
@@ -219,16 +226,17 @@ impl Log {
         Ok((Log { dir: dir.to_owned(), segment, len_bytes, next_lsn, ends_with_records }, next_lsn))
     }
 
-    /// Makes the first segment of a new store.
+    /// Creates the first segment of a new store.
     pub fn create(dir: &Path) -> Result<()> {
         Unnamed::create(dir, 1, 0)?.name(0)?;
         sync_dir(dir)
     }
 
-    /// Writes a frame and makes it durable. The segment has blocks up to `given_bytes`.
+    /// Writes a frame and makes it durable. The segment's blocks are allocated up to `given_bytes`.
     ///
     /// # Errors
-    /// After an error nothing is known of the frame; the log takes no more.
+    /// After an error the state of the frame is unknown, and the caller must not append to the log
+    /// again.
     pub fn append(&mut self, mut frame: Frame, given_bytes: u64) -> Result<()> {
         assert_eq!(frame.first_lsn, self.next_lsn, "a frame follows the one before it");
         assert!(frame.first_lsn >= self.segment.first_lsn, "a frame goes into the segment of its numbers");
@@ -252,7 +260,7 @@ impl Log {
             .and_then(|()| file.sync_data())
             .map_err(|e| Error::io(Action::Write, "the log cannot be written", e))?;
         if file.metadata().is_ok_and(|found| found.nlink() == 0) {
-            // It is on the disk, and nobody would find it.
+            // The frame is on the disk, but the file has no name and cannot be found again.
             return Err(Error::new(ErrorKind::Unavailable, "the log was removed by somebody"));
         }
         *end_bytes = frame_end;
@@ -262,18 +270,20 @@ impl Log {
         Ok(())
     }
 
-    /// The open segment, how many bytes the ones before it have, and the end of what was ever written to it.
+    /// Returns the open segment's file, the length of all earlier segments, and the end of the
+    /// written part of the open segment.
     pub fn segment(&self) -> (Arc<File>, u64, u64) {
         let Segment { file, end_bytes, written_bytes, .. } = &self.segment;
         assert!(self.len_bytes >= *end_bytes, "the log is as long as its last segment at least");
         (Arc::clone(file), self.len_bytes - end_bytes, *written_bytes)
     }
 
-    /// Makes a segment whose first frame has `first_lsn`, with room for `promised_bytes` of frames; `None` if the last one
-    /// begins there.
+    /// Creates a segment whose first frame has `first_lsn`, with blocks for `promised_bytes` of
+    /// frames. Returns `None` if the open segment already starts there.
     ///
     /// # Errors
-    /// `LimitExceeded` if the disk is full or no file can be made, and then the last segment goes on.
+    /// `LimitExceeded` if the disk is full or no file can be created. The open segment then stays
+    /// in use.
     pub fn next(&self, first_lsn: u64, promised_bytes: u64) -> Result<Option<Unnamed>> {
         assert_eq!(first_lsn, self.next_lsn, "a segment begins with the next record");
         if self.segment.first_lsn == first_lsn {
@@ -282,10 +292,10 @@ impl Log {
         Unnamed::create(&self.dir, first_lsn, promised_bytes).map(Some)
     }
 
-    /// Goes over to a segment, which must be [`Log::settle`]d before anything is appended.
+    /// Switches to the next segment. The caller must call [`Log::settle`] before it appends.
     ///
     /// # Errors
-    /// `LimitExceeded` if the disk is full, and then the last segment goes on.
+    /// `LimitExceeded` if the disk is full. The open segment then stays in use.
     pub fn rotate(&mut self, next: Unnamed, promised_bytes: u64) -> Result<()> {
         assert!(
             next.segment.first_lsn > self.segment.first_lsn,
@@ -299,13 +309,13 @@ impl Log {
         Ok(())
     }
 
-    /// Makes the open segment's name durable.
+    /// Makes the open segment's file name durable.
     pub fn settle(&self) -> Result<()> {
         sync_dir(&self.dir)
     }
 
-    /// Removes the segments before the open one, whose operations are all applied; the last of them becomes the spare one. A
-    /// segment that cannot be removed does no harm.
+    /// Removes the segments before the open one, whose operations must all be applied. The last of
+    /// them becomes the spare segment. A segment that cannot be removed does no harm.
     pub fn cut(&mut self) -> Result<()> {
         let mut applied = segments(&self.dir)?;
         applied.retain(|(first_lsn, _)| *first_lsn < self.segment.first_lsn);
@@ -327,7 +337,8 @@ impl Log {
         Ok(())
     }
 
-    /// Gives what is behind the last frame to the file system, and the spare segment. Tells the end of the last frame.
+    /// Returns the space after the last frame and the spare segment to the file system. Returns the
+    /// end of the last frame.
     pub fn trim(&mut self) -> std::io::Result<u64> {
         space::remove_spare(&self.dir);
         let Segment { file, end_bytes, written_bytes, .. } = &mut self.segment;
@@ -343,7 +354,7 @@ pub(crate) fn first_lsn(dir: &Path) -> Result<Option<u64>> {
     Ok(segments(dir)?.first().map(|(first_lsn, _)| *first_lsn))
 }
 
-/// The log's segments in order, each with the first sequence number that it holds.
+/// Lists the log's segments in order, each with its first sequence number.
 fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(|e| io("the log cannot be listed", dir, e))? {
@@ -357,7 +368,7 @@ fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// A segment that is whole and has no name yet.
+/// A complete segment that does not have its final name yet.
 pub(crate) struct Unnamed {
     segment: Segment,
     path: PathBuf,
@@ -378,7 +389,8 @@ impl Unnamed {
         let failed = |e| Error::io(Action::Write, "a log segment cannot be made", e);
         let recycled = fs::rename(dir.join(SPARE), &path).is_ok();
         let file = OpenOptions::new().write(true).create(true).truncate(!recycled).open(&path);
-        // Nothing has happened yet: a process that has too many files open goes on with the last segment.
+        // Nothing has happened yet. If the process has too many open files, the open segment stays
+        // in use.
         let file = file.map_err(|e| failed(e).with_kind(ErrorKind::LimitExceeded))?;
         let room_bytes = EMPTY_LOG_BYTES + promised_bytes;
         let made = space::room(&file, room_bytes).and_then(|()| {
@@ -386,7 +398,7 @@ impl Unnamed {
             file.metadata().map(|metadata| metadata.len()).map_err(failed)
         });
         let written_bytes = made.inspect_err(|_| {
-            // A full disk wants back what it gave.
+            // On a full disk, return the allocated blocks.
             let _ = fs::remove_file(&path);
         })?;
         let file = Arc::new(file);
@@ -394,7 +406,8 @@ impl Unnamed {
         Ok(Unnamed { segment, path, room_bytes })
     }
 
-    /// Gives it its name: now it is there, perhaps, and nothing may go into the one before it.
+    /// Renames the segment to its final name. From then on it may exist after a crash, so nothing
+    /// may be appended to the segment before it.
     fn name(self, promised_bytes: u64) -> Result<Segment> {
         let room_bytes = EMPTY_LOG_BYTES + promised_bytes;
         if room_bytes > self.room_bytes {
@@ -407,7 +420,7 @@ impl Unnamed {
     }
 }
 
-/// The last segment, before it is opened for more.
+/// The last segment, not yet open for appending.
 struct Unopened {
     first_lsn: u64,
     end_bytes: u64,
@@ -417,8 +430,9 @@ struct Unopened {
 }
 
 impl Unopened {
-    /// Opens the segment at its end. The last frame may never have been synced: it is written once more, for a sync that
-    /// failed before leaves it in memory only, and made durable before anything is built on it.
+    /// Opens the segment at its end. The last frame may never have been synced, and after an
+    /// earlier failed sync it may exist only in the page cache. So it is written again and synced
+    /// before other frames follow it.
     fn open(self, last_frame: Option<(u64, Bytes)>) -> std::io::Result<Segment> {
         let file = OpenOptions::new().write(true).open(&self.path)?;
         if let Some((at, frame)) = last_frame {
@@ -434,7 +448,7 @@ fn segment_name(first_lsn: u64) -> String {
     format!("{first_lsn:016x}.log")
 }
 
-/// One segment as it was read.
+/// A segment as read from disk.
 struct Tail<'a> {
     first_lsn: u64,
     path: &'a Path,
@@ -442,7 +456,7 @@ struct Tail<'a> {
 }
 
 impl Tail<'_> {
-    /// Checks the header; gives back the segment's salt.
+    /// Checks the header and returns the segment's salt.
     fn check_header(&self) -> Result<u64> {
         let damage = || damaged(self.path, 0, "the header of a log segment is damaged");
         let header = self.bytes.get(..SEGMENT_HEADER_BYTES).ok_or_else(damage)?;
@@ -471,8 +485,9 @@ struct FrameReader<'a> {
 }
 
 impl FrameReader<'_> {
-    /// Whether a valid frame with a sequence number of at least `lsn` starts behind this place, or so much looks like one
-    /// that it cannot be told in reasonable time.
+    /// Returns true if a valid frame with a sequence number of at least `lsn` starts after the
+    /// current position. Also returns true if more than [`TRIES_MAX`] positions look like one,
+    /// because checking them all would take too long.
     fn valid_frame_behind(&self, lsn: u64) -> bool {
         let from = (self.at + 1).min(self.bytes.len());
         let magic = FRAME_MAGIC.to_le_bytes();
@@ -486,7 +501,8 @@ impl FrameReader<'_> {
         places.by_ref().take(TRIES_MAX).any(valid) || places.next().is_some()
     }
 
-    /// The next frame's first sequence number and records, if it is whole; else stays where it is.
+    /// Returns the first sequence number and the records of the next frame if it is valid, and
+    /// advances. Otherwise the position does not change.
     fn next_frame(&mut self) -> Option<(u64, Vec<Bytes>)> {
         let rest = self.bytes.slice(self.at..);
         let mut header = Decoder::sharing(&rest);
@@ -522,7 +538,7 @@ fn io(message: &str, path: &Path, source: std::io::Error) -> Error {
     Error::io(Action::Admin, message, source).with("path", path.display())
 }
 
-/// Makes new and removed names of a directory durable.
+/// Makes created, renamed and removed names in a directory durable.
 pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| io("a directory cannot be synced", dir, e))
 }

@@ -16,7 +16,7 @@ fn rotate(log: &mut Log, first_lsn: u64) {
     log.settle().unwrap();
 }
 
-/// A log of five frames: 1-2, 3, 4-6 in one segment, 7, 8 in the next.
+/// A log of five frames: 1-2, 3 and 4-6 in one segment, 7 and 8 in the next.
 fn five_frames(dir: &Path) {
     Log::create(dir).unwrap();
     let mut log = Log::open(dir, 0, 0, |_, _| Ok(())).unwrap().0;
@@ -28,7 +28,7 @@ fn five_frames(dir: &Path) {
     log.append(frame(8, 1), 0).unwrap();
 }
 
-/// The sequence numbers that replay sees; each record holds the complement of its own.
+/// The sequence numbers that replay sees. Each record holds the complement of its own number.
 fn replayed(dir: &Path, applied_lsn: u64) -> Result<Vec<u64>> {
     let mut seen = Vec::new();
     Log::open(dir, applied_lsn, 0, |lsn, record| {
@@ -51,7 +51,7 @@ fn replay_gives_all_that_is_behind_the_applied_position() {
     assert_eq!(segments(dir.path()).unwrap().len(), 1);
     assert_eq!(replayed(dir.path(), 6).unwrap(), [7, 8]);
     assert_eq!(replayed(dir.path(), 8).unwrap(), Vec::<u64>::new());
-    // The key-value store has lost what the log no longer holds.
+    // The key-value store lacks operations that the log no longer contains.
     assert_eq!(replayed(dir.path(), 5).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
@@ -100,7 +100,7 @@ fn every_flipped_byte_before_the_last_frame_is_found() {
             fs::write(dir.path().join(path.file_name().unwrap()), flipped).unwrap();
             let outcome = replayed(dir.path(), 0);
             if index == 1 && at >= last_frame {
-                // Nothing tells a damaged last frame from a torn one.
+                // A damaged last frame looks like a torn one.
                 assert_eq!(outcome.unwrap(), (1..=7).collect::<Vec<_>>(), "flipped at {at}");
             } else {
                 assert_eq!(
@@ -138,7 +138,8 @@ fn what_a_checkpoint_left_over_does_not_matter() {
     let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
     rotate(&mut log, 9);
     log.append(frame(9, 1), 0).unwrap();
-    // Removed names become durable in any order: the first segment is still there, the second is not.
+    // Removed names become durable in any order: here the first segment still exists and the second
+    // does not.
     fs::remove_file(&segments(dir.path()).unwrap()[1].1).unwrap();
     assert_eq!(replayed(dir.path(), 8).unwrap(), [9]);
     assert_eq!(segments(dir.path()).unwrap().len(), 1);
@@ -156,7 +157,7 @@ fn a_segment_that_was_being_made_does_not_matter() {
 fn data_that_look_like_a_frame_are_none() {
     let dir = tempfile::tempdir().unwrap();
     Log::create(dir.path()).unwrap();
-    // A frame of another segment, as somebody could store it.
+    // A frame of another segment, as a client could store it in an object.
     let mut fake = frame(1 << 40, 1);
     fake.seal(1);
     let fake = fake.bytes;
@@ -192,7 +193,7 @@ fn zeros_behind_the_frames_are_written_over() {
     log.append(frame(6, 1), given_bytes).unwrap();
     drop(log);
     assert_eq!(replayed(dir.path(), 0).unwrap(), [1, 2, 3, 4, 5, 6], "nor of a segment that is not the last");
-    // A frame that became zeros is missed where another follows, and where the store was closed behind it.
+    // A zeroed frame is detected if another frame follows, or if the store was closed after it.
     let mut bytes = fs::read(&path).unwrap();
     bytes[end_bytes as usize..].fill(0);
     fs::write(&path, bytes).unwrap();

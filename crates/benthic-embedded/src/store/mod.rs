@@ -1,4 +1,4 @@
-//! The store in a directory: what the process that owns the directory runs.
+//! The store in a directory. The process that owns the directory runs it.
 
 mod alloc;
 mod check;

@@ -1,4 +1,5 @@
-//! One object during one operation of the directory engine: what it was, and what the operation stages over it.
+//! One object during one operation of the directory engine: its state before the operation, and the
+//! staged changes.
 
 use super::data::Source;
 use super::disk::Disk;
@@ -20,15 +21,15 @@ pub(crate) struct Object<'a> {
     before: Option<Onode>,
     now_unix_ns: u64,
     source: Source,
-    /// What readers know; not for writers, who change it.
+    /// The cache entry for readers. A writer has none, because it changes the object.
     cached: Option<&'a ObjectCacheEntry>,
-    /// Whether any step changed the object.
+    /// At least one step changed the object.
     changed: bool,
     exists: bool,
-    /// The object was removed on the way: nothing of before is left.
+    /// A step removed the object, so none of its old state remains.
     reset: bool,
     size_bytes: u64,
-    /// Data of before is visible up to here.
+    /// Old data is visible up to this offset.
     cut_bytes: u64,
     pieces: Pieces,
     data_changed: bool,
@@ -37,20 +38,20 @@ pub(crate) struct Object<'a> {
     omap_cleared: bool,
 }
 
-/// What an operation is to do to the store.
+/// The changes of an operation, ready for the log.
 pub(crate) struct Prepared {
     pub record: Record,
-    /// The key of the object's metadata (empty if the operation is on no object) and the metadata, complete but for
-    /// the version; `None` removes it.
+    /// The key of the object's metadata and the metadata without its version. The key is empty if
+    /// the operation has no object. `None` removes the metadata.
     pub onode: (Vec<u8>, Option<Onode>),
-    /// Data that was written to extents and that the record does not carry.
+    /// Data written to extents that the record does not contain.
     pub unsynced_bytes: u64,
-    /// Whether it only frees space, so that a full disk is no reason to refuse it.
+    /// The operation only frees space, so it is accepted on a full disk.
     pub frees: bool,
 }
 
 impl Prepared {
-    /// Changes to keys that belong to no single object.
+    /// Prepares changes of keys that belong to no single object.
     pub fn keys(disk: &Disk, changes: super::kv::Changes, freed: Vec<keys::Extent>) -> Prepared {
         let next_id = disk.next_id.load(Ordering::Relaxed);
         let record = Record { next_id, changes, freed, ..Record::default() };
@@ -117,8 +118,8 @@ impl<'a> Object<'a> {
         self.size_bytes = size_bytes;
     }
 
-    /// Lays out what was staged: writes new data to free extents and says what is to be logged. `None` if nothing
-    /// changed. On an error the extents are free again.
+    /// Writes the staged data to free extents and builds the record for the log. Returns `None` if
+    /// nothing changed. On an error the extents are free again.
     pub fn prepare(self) -> Result<Option<Prepared>> {
         if !self.changed || (self.before.is_none() && !self.exists) {
             return Ok(None);
@@ -189,7 +190,8 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The changes of an omap, with the keys of the key-value store. What a client gave may be a small part of much memory.
+/// The changes of an omap, with keys of the key-value store. Keys and values are copied, because a
+/// client's small value may otherwise keep a large buffer alive.
 fn omap_changes(
     omap_id: u64,
     omap: &BTreeMap<Bytes, Option<Bytes>>,
@@ -203,14 +205,14 @@ fn omap_changes(
     })
 }
 
-/// What is left of a removed object for the cleaner.
+/// The kinds of data that a removed object leaves to the cleaner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Garbage {
     Xattrs = 1,
     Omap = 2,
 }
 
-/// Marks what is left of an object, but for its data, for the cleaner.
+/// Marks the attributes and omap of a removed object for the cleaner.
 pub(crate) fn mark_garbage(onode: &Onode, record: &mut Record) {
     if onode.has_xattrs {
         record.changes.push(garbage(onode.oid, Garbage::Xattrs));

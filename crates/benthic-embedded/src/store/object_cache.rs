@@ -1,14 +1,16 @@
-//! The cache of object metadata, which spares readers a lookup in the key-value store. Each lock that objects share by hash
-//! guards one entry: the object that was read last under it. A writer holds the lock exclusively and clears the entry before
-//! it changes the object, so that an entry is never stale. Entries for objects of removed pools may remain; no request can
-//! name such an object.
+//! The cache of object metadata, which saves readers a lookup in the key-value store.
+//!
+//! Each object lock guards one cache entry: the last object read under that lock, which objects
+//! share by hash. A writer holds the lock exclusively and clears the entry before it changes the
+//! object, so an entry is never stale. Entries for objects of removed pools may remain, but no
+//! request can name such an object.
 
 use super::keys::{Chunk, Data, Onode};
 use benthic_core::ObjectId;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// Chunks from this index on are not cached, so that an entry takes at most about 3 KiB.
+/// Only chunks with an index below this are cached, so that an entry takes at most about 3 KiB.
 const CHUNKS_MAX: u32 = 64;
 
 #[derive(Default)]
@@ -18,7 +20,7 @@ struct CachedObject {
     pool: u32,
     id: ObjectId,
     onode: Onode,
-    /// Only streams: blocks take more memory, and their objects change.
+    /// Only streams are cached: blocks take more memory, and their objects change often.
     chunks: BTreeMap<u32, Chunk>,
 }
 
@@ -31,9 +33,10 @@ impl ObjectCacheEntry {
             .map(|object| object.onode.clone())
     }
 
-    /// Caches an object. The caller read it under the shared lock that guards this entry, and still holds the lock.
+    /// Caches an object. The caller must have read it under the shared lock that guards this entry,
+    /// and must still hold the lock.
     pub fn insert(&self, pool: u32, id: &ObjectId, onode: &Onode) {
-        // What is inline would keep the block alive that it was read from.
+        // Inline data would keep alive the whole block that it was read from.
         if onode.data == Data::Chunks {
             let (id, onode) = (id.clone(), onode.clone());
             *self.0.lock() = Some(Box::new(CachedObject { pool, id, onode, chunks: BTreeMap::new() }));
@@ -50,16 +53,16 @@ impl ObjectCacheEntry {
         (chunks.len() as u64 == u64::from(last - first) + 1).then_some(chunks)
     }
 
-    /// As [`ObjectCacheEntry::insert`].
+    /// Adds chunks to the entry, under the same conditions as [`ObjectCacheEntry::insert`].
     pub fn insert_chunks(&self, oid: u64, chunks: &BTreeMap<u32, Chunk>) {
-        // Another object under the same lock may have been read meanwhile.
+        // Another reader under the same lock may have replaced the object meanwhile.
         if let Some(object) = self.0.lock().as_mut().filter(|object| object.onode.oid == oid) {
             let few = chunks.range(..CHUNKS_MAX).filter(|(_, chunk)| matches!(chunk, Chunk::Stream { .. }));
             object.chunks.extend(few.map(|(index, chunk)| (*index, chunk.clone())));
         }
     }
 
-    /// Evicts the object; for callers that are about to change it.
+    /// Evicts the object. A writer must call this before it changes the object.
     pub fn clear(&mut self) {
         *self.0.get_mut() = None;
     }

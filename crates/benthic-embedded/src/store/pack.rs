@@ -1,33 +1,35 @@
-//! Copies of small byte strings, next to each other in memory: an allocation for each would take longer than the copy.
+//! Copies small byte strings into shared memory, because one allocation per string would take
+//! longer than the copy.
 
 use bytes::{Bytes, BytesMut};
 
-/// Whoever keeps one string keeps so many bytes, as with a string from a block of the key-value store's tables.
+/// Size of a shared piece. One live string keeps the whole piece alive, just as a string from the
+/// key-value store keeps its block alive.
 const PIECE_BYTES: usize = 4_096;
-/// A longer string gets memory of its own, so that little of a piece stays empty.
+/// A longer string gets its own memory, so that little of a piece stays unused.
 const PACKED_BYTES_MAX: usize = PIECE_BYTES / 8;
 
 pub(crate) struct Packer {
     piece: BytesMut,
-    /// About how much is still to come.
+    /// Approximate size of the strings still to be packed.
     wanted_bytes: usize,
 }
 
 impl Default for Packer {
-    /// For strings nobody knows how many of.
+    /// A packer for an unknown number of strings.
     fn default() -> Packer {
         Packer { piece: BytesMut::new(), wanted_bytes: usize::MAX }
     }
 }
 
 impl Packer {
-    /// For strings of these lengths.
+    /// A packer for strings of these lengths.
     pub fn new(lengths: impl Iterator<Item = usize>) -> Packer {
         let wanted_bytes = lengths.filter(|len| *len <= PACKED_BYTES_MAX).sum();
         Packer { wanted_bytes, ..Packer::default() }
     }
 
-    /// Copies a string that is `head` and `tail`.
+    /// Copies the concatenation of `head` and `tail`.
     pub fn pack(&mut self, head: &[u8], tail: &[u8]) -> Bytes {
         let len = head.len() + tail.len();
         if len > PACKED_BYTES_MAX {

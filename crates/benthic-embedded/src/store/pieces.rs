@@ -1,9 +1,9 @@
-//! What an operation writes over an object's data, before it is laid out.
+//! The staged writes of an operation to an object's data.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Non-overlapping ranges in order; the newest write wins.
+/// Non-overlapping ranges in order. A newer write replaces older ones.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     pieces: BTreeMap<u64, Piece>,
@@ -35,7 +35,7 @@ impl Pieces {
         self.insert(offset_bytes, Piece { len_bytes, data: None });
     }
 
-    /// Drops all behind `size_bytes`.
+    /// Removes everything after `size_bytes`.
     pub fn truncate(&mut self, size_bytes: u64) {
         self.punch(size_bytes, u64::MAX);
     }
@@ -51,7 +51,7 @@ impl Pieces {
         }
     }
 
-    /// Drops what lies in `from..to`.
+    /// Removes everything in `from..to`.
     fn punch(&mut self, from: u64, to: u64) {
         let before = self.pieces.range(..from).next_back().map(|(start, _)| *start);
         let within: Vec<u64> = self.pieces.range(from..to).map(|(start, _)| *start).collect();
@@ -67,7 +67,7 @@ impl Pieces {
         }
     }
 
-    /// The parts that lie in `from..to`: offset within the range, length, data or zeros.
+    /// The parts in `from..to`: offset within the range, length, and data (`None` for zeros).
     pub fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, Option<Bytes>)> + '_ {
         let before = self.pieces.range(..from).next_back();
         before.into_iter().chain(self.pieces.range(from..to)).filter_map(move |(start, piece)| {
@@ -79,7 +79,7 @@ impl Pieces {
         })
     }
 
-    /// Puts what lies in `from..to` over a buffer of that range.
+    /// Copies the pieces over a buffer that holds the range from `from` on.
     pub fn overlay(&self, from: u64, buffer: &mut [u8]) {
         for (at, len, data) in self.within(from, from + buffer.len() as u64) {
             let target = &mut buffer[at as usize..(at + len) as usize];
@@ -90,7 +90,7 @@ impl Pieces {
         }
     }
 
-    /// The ranges, in order: offset, length, data or zeros.
+    /// The pieces in order: offset, length, and data (`None` for zeros).
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64, Option<&Bytes>)> {
         self.pieces.iter().map(|(start, piece)| (*start, piece.len_bytes, piece.data.as_ref()))
     }

@@ -1,12 +1,13 @@
-//! One operation in the log: what it changes in the key-value store, which extents it takes and frees, and the
-//! small data that it writes.
+//! The log record of one operation: its changes to the key-value store, the extents that it
+//! allocates and frees, and small data.
 
 use super::keys::{BLOCK_BYTES, DATA_FILE_BYTES_MAX, Extent};
 use super::kv::Changes;
 use benthic_core::codec::{Decoded, Decoder, Encode, Malformed};
 use bytes::Bytes;
 
-/// Most data that travels in a record. More is written to its extents and synced before the record is.
+/// Maximum size of data in a record. Larger data is written to its extents and synced before the
+/// record.
 pub(crate) const RECORD_DATA_BYTES_MAX: u64 = 65_536;
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -16,12 +17,13 @@ pub(crate) struct Record {
     pub changes: Changes,
     pub allocated: Vec<Extent>,
     pub freed: Vec<Extent>,
-    /// Data and where in the data file it goes. Blocks are written whole or from their start.
+    /// Data with its offset in the data file. A piece of data starts at a block boundary and may
+    /// end within a block.
     pub data: Vec<(u64, Bytes)>,
 }
 
 impl Record {
-    /// About how long it is when encoded.
+    /// Approximate length of the encoded record.
     pub fn len_bytes(&self) -> usize {
         let changes =
             self.changes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Bytes::len));
@@ -64,7 +66,7 @@ impl Record {
         let mut input = Decoder::sharing(bytes);
         let mut record = Record { next_id: input.u64()?, ..Record::default() };
         for _ in 0..input.len(5)? {
-            // Copies: what stays in memory does not keep the log's.
+            // Copy, so that entries in memory do not keep the log's buffer alive.
             let key = Bytes::copy_from_slice(&input.bytes()?);
             let value = if input.bool()? { Some(Bytes::copy_from_slice(&input.bytes()?)) } else { None };
             record.changes.push((key, value));

@@ -1,8 +1,9 @@
-//! Reading what is whole in a store that is damaged, perhaps so much that it does not open.
+//! Reads the intact parts of a damaged store, even of one that no longer opens.
 //!
-//! Nothing is written where the store is: its key-value store and its log, whose opening would change them, are copied
-//! first, and what the log would write to the data file stays in memory. What is read is checked as always, so that
-//! nothing damaged passes for whole; what may be skipped is only the name of an object, and that is told.
+//! Salvage writes nothing to the store. Opening the key-value store and the log would change them,
+//! so it copies both first. Data that log replay would write to the data file stays in memory. All
+//! checksums are verified as usual, so damaged data never passes for intact. Only object names can
+//! be missed, and salvage reports that.
 
 use super::alloc::Allocator;
 use super::data::{DataFile, Source};
@@ -24,21 +25,22 @@ use std::ops::Bound;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Places in the order of keys that are tried behind damage, for what is whole between it.
+/// Maximum number of key positions at which salvage looks for intact entries inside a damaged
+/// range.
 const PLACES_MAX: usize = 4_096;
-/// What is copied at once: no more than that is lost with a sector.
+/// Copy unit. An unreadable sector loses at most this much.
 const COPY_BYTES: usize = 4_096;
 
 /// A damaged store, open for reading.
 pub(crate) struct Damaged {
     disk: Disk,
-    /// Names of pools, as far as they are known.
+    /// The pool names that could be read.
     pools: BTreeMap<u32, String>,
-    /// Keeps others away from the store.
+    /// Its lock keeps other processes out.
     _dir: Dir,
 }
 
-/// One object as it was found, open for reading.
+/// One object, open for reading.
 pub(crate) struct Whole<'a> {
     disk: &'a Disk,
     onode: Onode,
@@ -46,7 +48,8 @@ pub(crate) struct Whole<'a> {
 }
 
 impl Damaged {
-    /// Opens the store in `dir`, with copies in `work`, which is new. What is found to be lost on the way is told to `lost`.
+    /// Opens the store in `dir`. `work` must be new and receives the copies. Losses are added to
+    /// `lost`.
     ///
     /// # Errors
     /// `Busy` if a process owns the store, `Corrupt` if nothing of it can be read.
@@ -70,14 +73,15 @@ impl Damaged {
                 let meta = kv.meta();
                 (kv, meta)
             }
-            // A log from the very first operation on holds everything.
+            // A log that starts with the very first operation holds everything.
             Err(error) if first_lsn == Some(1) => {
                 note(format!("{error}; all that is told here is from the log"));
                 (Kv::create(&work.join("kv-from-log"), cache_bytes)?, Ok(keys::Meta::default()))
             }
             Err(error) => return Err(error),
         };
-        // Replaying what the key-value store has already does no harm if it is replayed to the end.
+        // Replaying operations that the key-value store already has is harmless if the replay
+        // reaches the end.
         let unknown = meta.as_ref().err().map(ToString::to_string);
         let applied_lsn = meta.map_or_else(|_| first_lsn.unwrap_or(1) - 1, |meta| meta.applied_lsn);
         let mut allocator = Allocator::default();
@@ -121,21 +125,21 @@ impl Damaged {
         })
     }
 
-    /// The pools that have names, by number.
+    /// The pools whose names are known, by number.
     pub fn pools(&self) -> impl Iterator<Item = (u32, &str)> {
         self.pools.iter().map(|(id, name)| (*id, name.as_str()))
     }
 
-    /// The name of a pool; one that is lost gets another.
+    /// The name of a pool, or a generated name if it is lost.
     pub fn pool_name(&self, id: u32) -> String {
         self.pools.get(&id).cloned().unwrap_or_else(|| format!("lost-pool-{id}"))
     }
 
-    /// Calls `found` with pool and name of every object whose name can be read; says whether the list of names is
-    /// damaged.
+    /// Calls `found` with the pool and name of every object whose name can be read. Returns true if
+    /// the list of names is damaged.
     ///
     /// # Errors
-    /// Those of `found`.
+    /// The errors of `found`.
     pub fn objects(&self, found: &mut dyn FnMut(u32, ObjectId) -> Result<()>) -> Result<bool> {
         let removed = self.removed_pools();
         let mut each = |key: &[u8]| {
@@ -154,7 +158,7 @@ impl Damaged {
         entries.filter_map(|(key, _)| Some(u32::from_be_bytes(key.get(1..)?.try_into().ok()?))).collect()
     }
 
-    /// An object, to be read; `None` if it is not there.
+    /// Opens an object for reading. Returns `None` if it does not exist.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -186,11 +190,13 @@ impl Whole<'_> {
     }
 }
 
-/// Finds the keys from `start` to before `end`, also on both sides of damage and between damage; says whether it met any.
+/// Finds the keys from `start` up to but excluding `end`, also on both sides of damage and between
+/// damaged places. Returns true if damage hides keys.
 ///
-/// It looks forwards up to damage, then backwards down to damage, and then, from the middle, at both halves of what is
-/// between, the widest first. An iterator is not used behind its first error: without the damaged part, what it merges may
-/// be stale. Where nothing more can be had in this way, every table is asked by itself for the keys that it has there.
+/// The search runs forwards up to the first damage, then backwards down to the last damage. It then
+/// splits the range between them in the middle and searches both halves, widest ranges first. It
+/// never continues an iterator after an error: without the damaged part, the merged result may be
+/// stale. For ranges that cannot be split further, it reads the keys of every table separately.
 fn find_keys(
     kv: &Kv,
     start: Vec<u8>,
@@ -232,8 +238,8 @@ fn find_keys(
     Ok(!hidden.is_empty())
 }
 
-/// A key between two others, about half way, of which there is none if they differ in less than the first eight bytes behind
-/// what they share.
+/// A key about half way between two others. There is none if they differ in less than the first
+/// eight bytes after their common prefix.
 fn middle(start: &[u8], end: &[u8]) -> Option<Vec<u8>> {
     let shared = start.iter().zip(end).take_while(|(a, b)| a == b).count();
     let number = |key: &[u8]| {
@@ -249,7 +255,7 @@ fn middle(start: &[u8], end: &[u8]) -> Option<Vec<u8>> {
     (half > low && half < high && key.as_slice() > start && key.as_slice() < end).then_some(key)
 }
 
-/// Copies a file; what cannot be read of it becomes zeros, which no checksum takes for anything else.
+/// Copies a file. Unreadable parts become zeros, which fail every checksum.
 fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     let (from, to) = (File::open(from)?, File::create(to)?);
     let len_bytes = from.metadata()?.len();

@@ -1,9 +1,11 @@
-//! Space on the disk for what must never fail for want of it: the next frames of the log, and the next checkpoint.
+//! Disk space for writes that must not fail on a full disk: the next frames of the log, and the
+//! next checkpoint.
 //!
-//! Before an operation is taken, the file system has given the open segment the blocks for its record, and the file
-//! `reserve` as many as the table could need that the next checkpoint writes. The last part of a segment's blocks is for
-//! operations that free something. So a full disk refuses what would need more, before anything is stored, and what
-//! frees space always finds room.
+//! Before an operation is accepted, two allocations must exist: the open segment has blocks for its
+//! record, and the file `reserve` has as many blocks as the table of the next checkpoint could
+//! need. The last part of a segment's blocks is set aside for operations that free space. So a full
+//! disk rejects an operation before anything is stored, and an operation that frees space always
+//! finds room.
 
 use benthic_core::{Action, Error, Reason, Result};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
@@ -13,42 +15,44 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Room in the open segment that only operations which free something may use: the largest object has 32,768 extents, whose
-/// removal takes 561 KB.
+/// Room in the open segment for operations that free space. The largest object has 32,768 extents,
+/// and the record that removes it takes 561 KB.
 pub(crate) const FREEING_BYTES: u64 = 768 * 1024;
-/// What a checkpoint may need beyond the bytes of the log: a new segment, maps of used blocks, the list of tables; and the
-/// tables of a few more, which hold what was removed until they are merged.
+/// Space that a checkpoint may need in addition to the size of the log: a new segment, maps of used
+/// blocks, the list of tables, and the tables of a few more checkpoints, which hold removed data
+/// until they are merged.
 const CHECKPOINT_BYTES: u64 = 1024 * 1024;
-/// What a reserve that is too small leaves to the store's smallest files.
+/// Space that a partial reserve leaves to the store's smallest files.
 const LEFT_BYTES: u64 = 64 * 1024;
-/// A segment grows by a quarter of the log, within these.
+/// A segment's allocation grows by a quarter of the log's size, within these limits.
 const STEP_BYTES_MIN: u64 = 256 * 1024;
 const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 const RESERVE: &str = "reserve";
-/// A segment that is not needed any more, to be written over: its frames have another salt than those of the next.
+/// A segment that is no longer needed and whose file the next segment reuses. The new segment has a
+/// different salt, so the old frames are not valid in it.
 pub(crate) const SPARE: &str = "spare";
 
 pub(crate) struct Space {
     log_dir: PathBuf,
     segment: Arc<File>,
     reserve: File,
-    /// Bytes of the segments before the open one.
+    /// Length of the segments before the open one.
     before_bytes: u64,
-    /// The end of all that frames were promised.
+    /// End of the room promised to frames.
     promised_bytes: u64,
-    /// The end of what the file system gave to the segment.
+    /// End of the segment's allocated blocks.
     given_bytes: u64,
-    /// Whether the file system gives blocks ahead at all.
+    /// The file system supports allocation ahead of a write.
     gives: bool,
-    /// What it gave to the reserve.
+    /// Allocated size of the reserve.
     reserved_bytes: u64,
-    /// What of that a running checkpoint was given.
+    /// Size of the reserve that a running checkpoint or merge has borrowed.
     lent_bytes: Option<u64>,
 }
 
 impl Space {
-    /// Space behind `end_bytes` of the open segment.
+    /// Manages the space after `end_bytes` of the open segment.
     pub fn open(log_dir: &Path, segment: Arc<File>, before_bytes: u64, end_bytes: u64) -> Result<Space> {
         let path = log_dir.join(RESERVE);
         let reserve =
@@ -66,7 +70,8 @@ impl Space {
             reserved_bytes: 0,
             lent_bytes: None,
         };
-        // A full disk may still have what an earlier owner left. If not, whoever needs more is told.
+        // On a full disk, blocks that an earlier owner allocated may still be there. If not, an
+        // operation that needs more fails.
         if let Ok(gives) = space.allocate(&space.segment, end_bytes, FREEING_BYTES) {
             space.given_bytes += FREEING_BYTES;
             space.gives = gives;
@@ -75,15 +80,15 @@ impl Space {
         Ok(space)
     }
 
-    /// The end of the open segment's blocks, as far as there are any that nothing was written to.
+    /// End of the open segment's allocated blocks, or 0 if the file system does not allocate ahead.
     pub fn given_bytes(&self) -> u64 {
         if self.gives { self.given_bytes } else { 0 }
     }
 
-    /// Promises room to a record of `len_bytes`.
+    /// Promises room for a record of `len_bytes`.
     ///
     /// # Errors
-    /// `LimitExceeded` if the disk has no more.
+    /// `LimitExceeded` if the disk is full.
     pub fn take(&mut self, len_bytes: u64, frees: bool) -> Result<()> {
         assert!(len_bytes > 0, "a record takes room");
         let promised_bytes = self.promised_bytes + len_bytes;
@@ -103,8 +108,8 @@ impl Space {
         Ok(())
     }
 
-    /// Goes over to a segment that was made with [`room`] for the first `promised_bytes`, or that has blocks up to
-    /// `written_bytes`.
+    /// Switches to a segment that [`room`] prepared for the first `promised_bytes`, or whose blocks
+    /// are allocated up to `written_bytes`.
     pub fn move_to(
         &mut self,
         segment: Arc<File>,
@@ -119,7 +124,8 @@ impl Space {
         assert!(self.promised_bytes <= self.given_bytes, "a new segment has what its frames were promised");
     }
 
-    /// The open segment has no blocks behind `end_bytes` any more, and none are promised: takes as few as there can be.
+    /// Records that the open segment's blocks after `end_bytes` were freed and that no room is
+    /// promised. Allocates the minimum again.
     pub fn trim(&mut self, end_bytes: u64) {
         self.promised_bytes = end_bytes;
         self.given_bytes = end_bytes;
@@ -132,13 +138,14 @@ impl Space {
         }
     }
 
-    /// Earlier segments are gone.
+    /// Records that the segments before the open one were removed.
     pub fn cut(&mut self) {
         self.before_bytes = 0;
     }
 
-    /// Gives the reserve to the file system, for a checkpoint or a merge of tables to use. Until it ended, what needs a
-    /// reserve is only taken if the disk has room for both: whoever writes on would else take the space that it was to have.
+    /// Releases the reserve to the file system for a checkpoint or a merge of tables. Until it
+    /// ends, an operation that needs a reserve is accepted only if the disk has room for both.
+    /// Otherwise new writes would take the space that the checkpoint needs.
     pub fn lend(&mut self) {
         if let Err(error) = self.reserve.set_len(0) {
             tracing::warn!(%error, "the reserve cannot be released");
@@ -148,31 +155,32 @@ impl Space {
         self.reserved_bytes = 0;
     }
 
-    /// A full disk gets the spare segment back.
+    /// Removes the spare segment to free space on a full disk. Returns true if there was one.
     pub fn remove_spare(&self) -> bool {
         remove_spare(&self.log_dir)
     }
 
-    /// It ended; there is to be a reserve for the next one.
+    /// Ends the loan of [`Space::lend`] and builds the next reserve.
     pub fn take_back(&mut self) {
         self.lent_bytes = None;
         self.refill();
     }
 
-    /// Reserves what the log as it is could need, or what there is of that: a checkpoint after removals alone may do with it.
-    /// On a full disk whoever needs more is told.
+    /// Reserves the space that the current log could need, or as much as the disk has: a checkpoint
+    /// after nothing but removals may need no more. On a full disk a later operation that needs
+    /// more fails.
     fn refill(&mut self) {
         let log_bytes = self.before_bytes + self.promised_bytes;
         let _ = self.reserve(log_bytes, 0).or_else(|_| {
             let free_bytes = free_bytes(&self.reserve).unwrap_or(0);
             let part_bytes = self.reserved_bytes + free_bytes.saturating_sub(LEFT_BYTES);
-            // A file system may refuse, and have more.
+            // A file system may refuse one allocation and still have space for a smaller one.
             self.grow(part_bytes.min(log_bytes + FREEING_BYTES + CHECKPOINT_BYTES))
         });
     }
 
-    /// Makes the reserve larger, or leaves it as it is: what the file system gave before it was full, and keeps, may be what a
-    /// merge of tables lacks.
+    /// Grows the reserve, or leaves it unchanged. Some file systems keep a partial allocation when
+    /// they run out of space, and a merge of tables may need exactly that space; so it is undone.
     fn grow(&mut self, end_bytes: u64) -> Result<()> {
         let held_bytes = || self.reserve.metadata().map_or(0, |metadata| metadata.blocks() * 512);
         let before_bytes = held_bytes();
@@ -188,14 +196,15 @@ impl Space {
         grown.map(|_| ())
     }
 
-    /// As [`allocate`]; a full disk gets the spare segment back first.
+    /// Like [`allocate`], but on a full disk it frees the spare segment and tries again.
     fn allocate(&self, file: &File, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
         allocate(file, offset_bytes, len_bytes).or_else(|error| {
             if self.remove_spare() { allocate(file, offset_bytes, len_bytes) } else { Err(error) }
         })
     }
 
-    /// Holds back what a checkpoint of a log of `log_bytes` and of what may still be removed could need.
+    /// Reserves the space that a checkpoint could need for a log of `log_bytes` and for the
+    /// removals that may follow.
     fn reserve(&mut self, log_bytes: u64, step_bytes: u64) -> Result<()> {
         let wanted_bytes = log_bytes + FREEING_BYTES + CHECKPOINT_BYTES;
         if let Some(lent_bytes) = self.lent_bytes {
@@ -209,39 +218,41 @@ impl Space {
     }
 }
 
-/// Gives the spare segment to the file system; says whether there was one.
+/// Removes the spare segment. Returns true if there was one.
 pub(crate) fn remove_spare(dir: &Path) -> bool {
     fs::remove_file(dir.join(SPARE)).is_ok()
 }
 
-/// Gives the reserve of a store that nobody has open to the file system.
+/// Releases the reserve of a store that is not open.
 pub(crate) fn release_reserve(log_dir: &Path) -> std::io::Result<()> {
     remove_spare(log_dir);
     OpenOptions::new().write(true).open(log_dir.join(RESERVE))?.set_len(0)
 }
 
-/// Gives a new segment room for `promised_bytes` and what frees something behind them.
+/// Allocates blocks in a new segment for `promised_bytes` of frames, plus the room for operations
+/// that free space.
 pub(crate) fn room(segment: &File, promised_bytes: u64) -> Result<()> {
     allocate(segment, 0, promised_bytes + FREEING_BYTES).map(|_| ())
 }
 
-/// The error of an operation for which the disk has no room.
+/// The error of an operation that does not fit on the disk.
 pub(crate) fn full() -> Error {
     Error::because(Reason::StoreFull, "the disk is full; remove objects or add space")
 }
 
-/// What the file system of this file has left, if it says so.
+/// Free space of the file's file system, if it reports one.
 fn free_bytes(file: &File) -> Option<u64> {
     let room = fstatvfs(file).ok()?;
     Some(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
-/// Says whether the file has blocks now.
+/// Allocates blocks for a range. Returns false if the file system could not allocate ahead.
 fn allocate(file: &File, offset_bytes: u64, len_bytes: u64) -> Result<bool> {
     match fallocate(file, FallocateFlags::KEEP_SIZE, offset_bytes, len_bytes) {
         Err(error @ (Errno::NOSPC | Errno::DQUOT)) => Err(full().with_source(error)),
         Err(error) => {
-            // A file system that cannot promise space, or a failing disk: the write itself will tell.
+            // The file system cannot allocate ahead, or the disk is failing. A later write reports
+            // the error.
             tracing::debug!(%error, "space for the log cannot be allocated ahead");
             Ok(false)
         }

@@ -1,4 +1,4 @@
-//! Checkpoints: the key-value store on disk is brought up to date with the log, and the log is cut behind it.
+//! Checkpoints: bring the key-value store on disk up to date with the log, then cut the log.
 
 use super::{Commit, nothing_changed, read_only};
 use crate::store::keys::{self, Meta};
@@ -6,16 +6,17 @@ use crate::store::log::{EMPTY_LOG_BYTES, Frame, Log};
 use benthic_core::{ErrorKind, Result};
 use std::sync::atomic::Ordering;
 
-/// What a new segment has for operations that come while it is made.
+/// Room in a new segment for operations that arrive during its creation.
 const SEGMENT_ROOM_BYTES: u64 = 256 * 1024;
-/// A log of this size is replayed by the next opener sooner than a checkpoint is made.
+/// Replaying a log of at most this size takes less time than a checkpoint.
 const LOG_BYTES_LEFT: u64 = 1024 * 1024;
 
 impl Commit {
-    /// Makes everything durable, leaves little to replay, and tells the committer to stop. Nothing is submitted any more.
+    /// Makes everything durable, leaves little to replay, and stops the committer. The caller must
+    /// submit nothing after this.
     pub fn close(&self) -> Result<()> {
         let cut = self.log_bytes() > LOG_BYTES_LEFT && self.checkpoint().is_ok();
-        // Without a checkpoint the next opener replays what is there.
+        // Without a checkpoint the next owner replays the log.
         let outcome = if cut { Ok(()) } else { self.write_end() };
         self.trim();
         let stopped = std::mem::replace(&mut self.queue.lock().stopping, true);
@@ -24,7 +25,8 @@ impl Commit {
         outcome
     }
 
-    /// Leaves little to replay, and takes little space for what is to come.
+    /// Shortens the log, so that the next owner has little to replay and the store occupies little
+    /// space.
     pub fn tidy(&self) -> Result<()> {
         let outcome = if self.log_bytes() > LOG_BYTES_LEFT { self.checkpoint() } else { Ok(()) };
         self.trim();
@@ -43,8 +45,9 @@ impl Commit {
         }
     }
 
-    /// Writes what is in the queue, and a frame without records behind it: now the last frame with records is not the last
-    /// one, so that damage to it does not look like a torn write.
+    /// Writes the queue, and then a frame without records if the log ends with records. The last
+    /// frame with records is then not the last frame, so damage to it does not look like a torn
+    /// write.
     fn write_end(&self) -> Result<()> {
         let mut log = self.log.lock();
         let mut queue = self.queue.lock();
@@ -59,14 +62,15 @@ impl Commit {
         }
     }
 
-    /// Brings the key-value store on the disk up to date and cuts the log.
+    /// Brings the key-value store on disk up to date and cuts the log.
     pub fn checkpoint(&self) -> Result<()> {
         let _checkpointing = self.checkpointing.lock();
-        // Before anything takes space.
+        // Merge first, before the checkpoint itself takes space.
         let merged = self.merged(self.disk.kv.merge_if_many());
         let outcome = merged.and_then(|()| self.checkpoint_now());
         self.checkpoint_failed.store(outcome.is_err(), Ordering::Relaxed);
-        // Under the lock, so that nobody misses the call between looking and waiting.
+        // Notify while holding the lock, so that no waiter misses the signal between its check and
+        // its wait.
         self.queue.lock().space.take_back();
         self.room.notify_all();
         outcome
@@ -93,7 +97,7 @@ impl Commit {
         self.disk.kv.seal();
         let group = self.take_group(&mut queue);
         drop(queue);
-        // What is sealed may reach the disk only after the log and the data that it speaks of.
+        // Sealed tables may reach the disk only after the log and the data that they refer to.
         self.write_group(&mut log, group)?;
         let durable_lsn = self.durable_lsn.load(Ordering::Acquire);
         assert_eq!(durable_lsn, applied_lsn, "what is sealed is durable in the log");
@@ -115,9 +119,9 @@ impl Commit {
         Ok(())
     }
 
-    /// Begins a new segment of the log, unless the last one begins with `first_lsn`.
+    /// Starts a new segment of the log, unless the open segment begins with `first_lsn`.
     fn rotate(&self, log: &mut Log, first_lsn: u64) -> Result<()> {
-        // Made while operations go on: it takes syncs.
+        // Create the segment while operations continue, because its creation needs syncs.
         let promised_bytes = self.queue.lock().promised_bytes();
         let Some(next) = log.next(first_lsn, promised_bytes + SEGMENT_ROOM_BYTES)? else { return Ok(()) };
         let mut queue = self.queue.lock();

@@ -1,5 +1,5 @@
-//! Compaction: tables of the key-value store are merged, so that reads look into few of them and removed keys give back their
-//! space.
+//! Compaction: merges tables of the key-value store, so that reads visit few tables and tombstones
+//! release their space.
 
 use super::{Commit, nothing_changed};
 use benthic_core::Result;
@@ -11,8 +11,8 @@ impl Commit {
         self.merged(self.disk.kv.compact())
     }
 
-    /// Merges all tables if something was removed, whose keys take space until then. On a full disk there may be no room for
-    /// what is left of them but the reserve.
+    /// Merges all tables if something was removed, because removed entries occupy space until then.
+    /// On a full disk only the reserve may have room for the merged tables.
     pub fn compact_removed(&self) -> Result<()> {
         let _checkpointing = self.checkpointing.lock();
         self.queue.lock().space.remove_spare();

@@ -1,8 +1,9 @@
-//! How operations get into the log and become durable.
+//! Writes operations to the log and makes them durable.
 //!
-//! [`queue`] gives every operation its place in the log and writes groups of operations, [`checkpoint`] brings the key-value
-//! store on disk up to date and cuts the log, and [`compaction`] merges the tables of the key-value store. All three work on
-//! one [`Commit`], whose locks they take in the order `checkpointing`, `log`, `queue`, what is being applied, allocator.
+//! [`queue`] assigns every operation its place in the log and writes groups of operations.
+//! [`checkpoint`] brings the key-value store on disk up to date and cuts the log. [`compaction`]
+//! merges the tables of the key-value store. All three work on one [`Commit`]. They take its locks
+//! in the order `checkpointing`, `log`, `queue`, operations being applied, allocator.
 
 mod checkpoint;
 mod compaction;
@@ -21,37 +22,39 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// On a full disk a log of this size is cut: before there is no more room for what frees something.
+/// On a full disk the log is cut at this size, while there is still room for operations that free
+/// space.
 const LOG_BYTES_FULL: u64 = FREEING_BYTES / 4;
 
 pub(crate) struct Commit {
     disk: Arc<Disk>,
     clock: Arc<dyn Clock>,
     buffered_ms_max: u64,
-    /// Held while a group is written; taken before `queue`.
+    /// Held while a group is written. Taken before `queue`.
     log: Mutex<Log>,
     queue: Mutex<Queue>,
-    /// Something for the committer to do.
+    /// Signals the committer that there is work.
     work: Condvar,
-    /// Room in the group.
+    /// Signals writers that the group has room again.
     room: Condvar,
     durable_lsn: AtomicU64,
-    /// The last operation whose durability somebody waits for.
+    /// The last operation for whose durability a caller waits.
     awaited_lsn: AtomicU64,
     log_bytes: AtomicU64,
-    /// A log of this size is to be cut; writers wait when it is four times as large.
+    /// The log is cut at this size. Writers wait when it is four times as large.
     log_bytes_max: u64,
-    /// Whether the last checkpoint failed: then it helps nobody to wait for the next.
+    /// The last checkpoint failed, so writers must not wait for the next one.
     checkpoint_failed: AtomicBool,
-    /// Held by whoever makes a checkpoint: what one seals, no other may write before it is logged.
+    /// Held during a checkpoint. Without it, a second checkpoint could write tables that the first
+    /// one sealed before their operations are durable in the log.
     checkpointing: Mutex<()>,
-    /// Extents whose freeing is durable, until the cleaner gives them to the allocator.
+    /// Extents whose freeing is durable, until the cleaner returns them to the allocator.
     freed: Mutex<Vec<Extent>>,
-    /// Durable operations that were taken and are not in the queue yet.
+    /// Number of announced durable operations that are not in the queue yet.
     arriving: AtomicUsize,
-    /// Whether the committer waits for them.
+    /// The committer is waiting for announced operations.
     gathering: AtomicBool,
-    /// Whether something was freed since the key-value store was last merged as a whole.
+    /// Space was freed since the last full merge of the key-value store.
     removed: AtomicBool,
 }
 
@@ -60,7 +63,7 @@ struct Queue {
     next_lsn: u64,
     space: Space,
     checkpoint_lsn: u64,
-    /// Why the store takes no writes.
+    /// The reason why the store rejects writes.
     failed: Option<String>,
     stopping: bool,
 }
@@ -70,15 +73,15 @@ struct Group {
     frame: Frame,
     waiters: Vec<Done<()>>,
     freed: Vec<Extent>,
-    /// Data that was written to extents and must be synced before the frame is.
+    /// Data written to extents. It must be synced before the frame is written.
     unsynced_bytes: u64,
-    /// When the first buffered operation came.
+    /// Arrival time of the first buffered operation.
     since_ms: Option<u64>,
     awaited: bool,
 }
 
 impl Queue {
-    /// What the group that is being filled takes of the log.
+    /// Bytes of the log that the current group will use.
     fn promised_bytes(&self) -> u64 {
         if self.group.frame.records > 0 { self.group.frame.len_bytes() as u64 } else { 0 }
     }
@@ -93,14 +96,15 @@ impl Group {
         self.frame.len_bytes() as u64 + self.unsynced_bytes
     }
 
-    /// The sequence number that the next operation of the group gets.
+    /// The sequence number of the group's next operation.
     fn next_lsn(&self) -> u64 {
         self.frame.first_lsn + u64::from(self.frame.records)
     }
 }
 
 impl Commit {
-    /// A queue behind a log that was opened: `next_lsn` comes next, the key-value store on disk has `applied_lsn`.
+    /// Creates the commit queue for an opened log. `next_lsn` is the next sequence number; the
+    /// key-value store on disk contains the operations up to `applied_lsn`.
     pub fn new(
         disk: Arc<Disk>,
         log_dir: &Path,
@@ -140,17 +144,17 @@ impl Commit {
         })
     }
 
-    /// Whether the log is to be cut.
+    /// Returns true if the log needs a checkpoint.
     pub fn log_is_long(&self) -> bool {
         self.log_bytes() > self.log_bytes_max
     }
 
-    /// Whether the log is to be cut if the disk is full.
+    /// Returns true if the log needs a checkpoint on a full disk.
     pub fn log_is_long_if_full(&self) -> bool {
         self.log_bytes() > LOG_BYTES_FULL
     }
 
-    /// Whether the disk was full since the last call: a checkpoint may gain space.
+    /// Returns true if the disk was full since the last call. A checkpoint may then free space.
     pub fn take_full(&self) -> bool {
         self.disk.data.full.swap(false, Ordering::Relaxed)
     }
@@ -160,12 +164,12 @@ impl Commit {
         self.queue.lock().next_lsn
     }
 
-    /// Why the store takes no writes, if so.
+    /// Fails if the store rejects writes. The error has the reason.
     pub fn check_writable(&self) -> Result<()> {
         self.queue.lock().failed.as_ref().map_or(Ok(()), |why| Err(read_only(why)))
     }
 
-    /// Takes no more writes from now on; says why.
+    /// Makes the store reject writes from now on. Returns the reason.
     fn fail(&self, error: &Error) -> String {
         let why = error.to_string();
         self.queue.lock().failed.get_or_insert_with(|| why.clone());
@@ -177,13 +181,14 @@ impl Commit {
         self.log_bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives extents that nothing refers to any more to the allocator.
+    /// Returns extents that nothing refers to any more to the allocator.
     pub fn release_freed(&self) {
         let freed = std::mem::take(&mut *self.freed.lock());
         self.disk.data.punch_all(freed.clone());
         let mut allocator = self.disk.allocator.lock();
         freed.iter().for_each(|extent| allocator.release(*extent));
-        // Small ones whose neighbours were free before. Nobody may take them meanwhile.
+        // The freed extents may complete granules whose other blocks were already free. The
+        // allocator's lock prevents their reuse meanwhile.
         self.disk.data.punch_all(allocator.free_granules(&freed));
     }
 
@@ -195,8 +200,9 @@ impl Commit {
     }
 }
 
-/// Whether a step of a checkpoint failed before it changed anything: a full disk may be freed again, and tables that
-/// cannot be read stay as they are. After any other failure nothing is known of what was to be durable.
+/// Returns true if a failed step of a checkpoint changed nothing. A full disk may get space again,
+/// and unreadable tables stay as they are. After any other failure the state of the data on disk is
+/// unknown.
 fn nothing_changed(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Corrupt)
 }

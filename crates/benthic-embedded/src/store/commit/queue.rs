@@ -1,5 +1,7 @@
-//! The commit queue: gives every operation its place in the log, makes it visible, and acknowledges it when it is
-//! durable. One sync serves all operations that arrived while the last one ran.
+//! The commit queue: assigns every operation its place in the log, makes it visible, and
+//! acknowledges it when it is durable.
+//!
+//! It uses group commit: one sync serves all operations that arrived during the previous sync.
 
 use super::{Commit, Group, Queue, read_only};
 use crate::store::keys;
@@ -13,27 +15,29 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What runs when an operation is done.
+/// The completion callback of an operation.
 pub(crate) type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
-/// How long a group waits for operations that are on their way, and how large it becomes meanwhile.
+/// Limits on the wait for announced operations, in time and group size.
 const GATHER_MAX: Duration = Duration::from_micros(500);
 const GATHER_BYTES: u64 = 1024 * 1024;
-/// A group this large is written out though nobody waits for it.
+/// A group of this size is written even if no caller waits for it.
 const GROUP_BYTES_WANTED: u64 = 4 * 1024 * 1024;
-/// A group this large takes no more until it is written out.
+/// A group of this size accepts no more operations until it is written.
 const GROUP_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
 impl Commit {
-    /// Announces an operation that somebody will wait for, so that it may be in the same group as those before it.
+    /// Announces an operation whose caller will wait. The committer then waits briefly, so that the
+    /// operation may join the current group.
     pub fn announce(self: &Arc<Commit>) -> Arriving {
         self.arriving.fetch_add(1, Ordering::AcqRel);
         Arriving { commit: Arc::clone(self) }
     }
 
-    /// Puts an operation into the log's order and makes it visible; the caller holds the object's lock. `done` gets
-    /// the operation's sequence number: when it is durable, or, if buffered, at once. Says whether the caller should
-    /// [`Commit::lead`] when it has let go of its locks.
+    /// Adds an operation to the log's order and makes it visible. The caller holds the object's
+    /// lock. `done` gets the operation's sequence number: at once if it is buffered, otherwise when
+    /// it is durable. If the function returns true, the caller should release its locks and call
+    /// [`Commit::lead`].
     #[must_use]
     pub fn submit(
         &self,
@@ -55,7 +59,8 @@ impl Commit {
             self.refuse(&record, error, done);
             return false;
         }
-        // Metadata on the disk say which blocks an object has, so that this may be damage.
+        // The freed blocks come from metadata on disk, so a wrong value may be damage rather than a
+        // bug.
         if !self.disk.allocator.lock().are_in_use(&record.freed) {
             drop(queue);
             let message = "the object has blocks that are marked as free; fsck names them";
@@ -95,14 +100,15 @@ impl Commit {
         record.freed.iter().for_each(|extent| allocator.log_freed(*extent));
         drop(allocator);
         group.freed.append(&mut record.freed);
-        // The committer sees the group only after the lock is released.
+        // The committer sees the group only after this thread releases the queue's lock.
         let announced = arriving.is_some();
         drop(arriving);
         let applying = self.disk.kv.begin();
         match durability {
             Durability::Durable => {
-                // Before anybody can see it: who does is told when it is durable. And it is applied before its own caller is
-                // told.
+                // Set this before other callers can see the change, so that their answers wait
+                // until it is durable. Apply the change before its own caller gets the
+                // acknowledgement.
                 let awaited_lsn = self.awaited_lsn.swap(lsn, Ordering::AcqRel);
                 assert!(awaited_lsn < lsn, "operations are awaited in the order of the log");
                 applying.apply(record.changes);
@@ -120,7 +126,7 @@ impl Commit {
                     self.work.notify_one();
                 }
                 drop(queue);
-                // Others go on meanwhile.
+                // Other operations continue meanwhile.
                 applying.apply(record.changes);
                 done(Ok(lsn));
                 false
@@ -128,12 +134,12 @@ impl Commit {
         }
     }
 
-    /// Writes out what was submitted on this thread, which spares a change of threads; if somebody is writing, leaves it to
-    /// the committer. Callers hold no lock.
+    /// Writes the current group on the caller's thread, which saves a thread switch. If another
+    /// thread is writing, the committer writes the group. The caller must hold no lock.
     pub fn lead(&self) {
         if let Some(mut log) = self.log.try_lock() {
             let group = self.take_group(&mut self.queue.lock());
-            // The outcome went to those who wait for it.
+            // The waiters already got the outcome.
             let _ = self.write_group(&mut log, group);
         } else {
             let _queue = self.queue.lock();
@@ -141,9 +147,9 @@ impl Commit {
         }
     }
 
-    /// Gives back what an operation took that is not done.
+    /// Rejects an operation and releases its extents.
     fn refuse(&self, record: &Record, error: Error, done: Done<u64>) {
-        // A full disk wants it at once.
+        // A full disk needs the space immediately.
         self.disk.data.punch_all(record.allocated.clone());
         let mut allocator = self.disk.allocator.lock();
         record.allocated.iter().for_each(|extent| allocator.release(*extent));
@@ -151,7 +157,7 @@ impl Commit {
         done(Err(error));
     }
 
-    /// Calls `done` when all that was submitted before is durable.
+    /// Calls `done` when all operations submitted before are durable.
     pub fn flush(&self, done: Done<()>) {
         let mut queue = self.queue.lock();
         queue.group.awaited = true;
@@ -159,8 +165,9 @@ impl Commit {
         self.work.notify_one();
     }
 
-    /// Calls `done` at once, or, if somebody waits for operation `lsn` or an earlier one to become durable, when it is:
-    /// nobody learns of what a power cut could still take back from under a writer that waits.
+    /// Calls `done` immediately if no caller waits for the durability of operation `lsn` or an
+    /// earlier one. Otherwise calls it when all of them are durable. So no reader sees a change
+    /// that a power cut could still undo while its writer waits.
     pub fn when_durable(&self, lsn: u64, done: Done<()>) {
         let awaited_lsn = self.awaited_lsn.load(Ordering::Acquire).min(lsn);
         if awaited_lsn <= self.durable_lsn.load(Ordering::Acquire) {
@@ -169,12 +176,14 @@ impl Commit {
         self.flush(done);
     }
 
-    /// As [`Commit::when_durable`], of all operations: for answers that name none, such as "not found".
+    /// [`Commit::when_durable`] for all operations. Used for answers without a version, such as
+    /// "not found".
     pub fn when_all_durable(&self, done: impl FnOnce() + Send + 'static) {
         self.when_durable(u64::MAX, Box::new(move |_| done()));
     }
 
-    /// Waits while the log is much larger than it should be. Not for the cleaner, who cuts it.
+    /// Blocks while the log is far over its limit. The cleaner must not call this, because it cuts
+    /// the log.
     pub fn wait_for_cleaner(&self) {
         let too_long = || self.log_bytes() > 4 * self.log_bytes_max;
         if !too_long() {
@@ -186,7 +195,7 @@ impl Commit {
         }
     }
 
-    /// The committer's life: writes out groups until it is told to stop.
+    /// The main loop of the committer thread. It writes groups until it is stopped.
     pub fn run(&self) {
         loop {
             let mut queue = self.queue.lock();
@@ -208,7 +217,7 @@ impl Commit {
             drop(queue);
             let mut log = self.log.lock();
             let group = self.take_group(&mut self.queue.lock());
-            // The outcome went to those who wait for it.
+            // The waiters already got the outcome.
             let _ = self.write_group(&mut log, group);
             if stopping {
                 return;
@@ -216,7 +225,7 @@ impl Commit {
         }
     }
 
-    /// Waits a little for operations that are on their way: one sync for all of them is sooner done than two.
+    /// Waits briefly for announced operations. One sync for all of them takes less time than two.
     fn gather(&self, queue: &mut MutexGuard<'_, Queue>) {
         let gathering = Stopwatch::start(&*self.clock);
         let gathers = self.gathering.swap(true, Ordering::SeqCst);
@@ -280,7 +289,7 @@ impl Commit {
     }
 }
 
-/// A durable operation on its way to the queue.
+/// An announced durable operation that is not in the queue yet.
 pub(crate) struct Arriving {
     commit: Arc<Commit>,
 }
