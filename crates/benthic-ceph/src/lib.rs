@@ -7,9 +7,9 @@
 //! - [`health`] reports the state of a cluster, the causes, and the next steps.
 //!
 //! [`local`] and [`classes`] know Ceph only by its programs and their documented output. The other
-//! modules query any cluster through a [`ClusterClient`](cluster_client::ClusterClient) and share
-//! one model of its answers, [`cluster_state`]. Programs take the name of the Ceph engine from this
-//! crate, so that they do not depend on the engine's crate.
+//! modules query any cluster through a [`ClusterClient`](cluster_client::ClusterClient). All modules
+//! share one model of Ceph's answers, [`cluster_state`]. Programs take the name of the Ceph engine
+//! from this crate, so that they do not depend on the engine's crate.
 
 pub mod classes;
 pub mod cluster_client;

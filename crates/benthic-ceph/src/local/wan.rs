@@ -26,7 +26,8 @@ use tappers::{AddAddressV4, DeviceState, Interface};
 
 /// As large as TCP can use: a packet costs two copies and two system calls whatever its size.
 const MTU_BYTES: usize = 65_000;
-/// At 100 Mbit/s, other packets would wait for 5 ms behind a packet of the maximum size.
+/// A lower limit for links with a rate: behind a packet of [`MTU_BYTES`], other packets would wait
+/// for 5 ms at 100 Mbit/s.
 const MTU_BYTES_WITH_A_RATE: usize = 9_000;
 /// Prefix length: all ends are in the same network.
 const NETWORK_BITS: u8 = 24;
