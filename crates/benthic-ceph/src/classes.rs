@@ -1,4 +1,4 @@
-//! Libraries of classes on the host of an OSD: putting one where OSDs find it, and what OSDs make of it.
+//! Installs class libraries on the host of an OSD, and reads the OSD settings that apply to them.
 
 use crate::cluster_state::OsdMap;
 use crate::local::tools;
@@ -11,10 +11,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What ceph-osd looks for in a library; it is in no library that was built without Ceph's headers.
+/// The symbol that ceph-osd looks up in a class library. A library that was built without Ceph's
+/// headers does not have it.
 const ENTRY_POINT: &[u8] = b"\0__cls_init\0";
 
-/// OSDs run as a user of their own.
+/// OSDs run as a separate user, which must be able to read the library.
 const MODE: u32 = 0o644;
 
 const QUESTION_LIMIT: Duration = Duration::from_secs(15);
@@ -22,7 +23,7 @@ const QUESTION_LIMIT: Duration = Duration::from_secs(15);
 /// NAME of a file `libcls_NAME.so`.
 ///
 /// # Errors
-/// `InvalidArgument` for a file name of another form, and for a name of Ceph's.
+/// `InvalidArgument` for a file name of another form, and for a name of Ceph's own libraries.
 pub fn library_name(library: &Path) -> Result<&str> {
     let file_name = library.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name = file_name.strip_prefix("libcls_").and_then(|rest| rest.strip_suffix(".so"));
@@ -36,15 +37,16 @@ pub fn library_name(library: &Path) -> Result<&str> {
     })
 }
 
-/// Copies `libcls_NAME.so` into `class_dir` (the OSDs' `osd_class_dir`) and returns its real path.
+/// Copies `libcls_NAME.so` into `class_dir` (the OSDs' `osd_class_dir`) and returns the installed
+/// file's real path.
 ///
-/// An OSD sees all of the file or nothing: it is written under another name, synced and renamed. A file that is there
-/// already with the same content stays. OSDs that have loaded an older file of this name go on with it until they are
-/// started again: see [`running_older`].
+/// The installation is atomic for OSDs: it writes the file under another name, syncs it and renames
+/// it. An installed file with the same content stays. OSDs that have loaded an older file of this
+/// name keep using it until they restart: see [`running_older`].
 ///
 /// # Errors
-/// As [`library_name`]; `InvalidArgument` for a file that is no library of classes; `NotFound`, `PermissionDenied`,
-/// `LimitExceeded` (no space) and others from the file system.
+/// As [`library_name`]; `InvalidArgument` for a file that is not a class library; `NotFound`,
+/// `PermissionDenied`, `LimitExceeded` (no space) and others from the file system.
 pub fn install(library: &Path, class_dir: &Path) -> Result<PathBuf> {
     let name = library_name(library)?;
     let content = read_library(library)?;
@@ -57,18 +59,19 @@ pub fn install(library: &Path, class_dir: &Path) -> Result<PathBuf> {
         allow_reading(&installed).map_err(|error| cannot(&installed, error))?;
         return Ok(installed);
     }
-    // An OSD that starts loads all that begins with `libcls_`, so the temporary name does not.
+    // A starting OSD loads all files whose names begin with `libcls_`, so the temporary name does
+    // not.
     let temporary = class_dir.join(format!(".libcls_{name}.so.{}.tmp", std::process::id()));
     let written = write_and_rename(&content, &temporary, &installed);
     if written.is_err() {
-        // The first error is the one to report.
+        // Report the error of the write, not that of the cleanup.
         let _ = fs::remove_file(&temporary);
     }
     written.map_err(|error| cannot(&installed, error))?;
     Ok(installed)
 }
 
-/// Reads a library, if it is one that ceph-osd would find classes in.
+/// Reads a library and checks that ceph-osd can find classes in it.
 ///
 /// # Errors
 /// As [`install`].
@@ -106,20 +109,20 @@ fn write_and_rename(content: &[u8], temporary: &Path, installed: &Path) -> std::
     }
 }
 
-/// The processes on this machine that run an older file of this name than the one that is `installed` now: its real
-/// path, as [`install`] returns it. Processes of other users are left out, unless this one is root's.
+/// The processes on this machine that still run an older file than the one `installed`, a real path
+/// as [`install`] returns it. Only root sees the processes of other users.
 ///
 /// # Errors
 /// Only if this machine's processes cannot be listed.
 pub fn running_older(installed: &Path) -> Result<Vec<u32>> {
-    // The kernel names a mapped file so when its name was given to another.
+    // The kernel shows this name for a mapped file whose name now belongs to another file.
     let replaced = format!("{} (deleted)", installed.display());
     let cannot = |error| Error::io(Action::Admin, "cannot read /proc", error);
     let mut pids = Vec::new();
     for entry in fs::read_dir("/proc").map_err(cannot)? {
         let name = entry.map_err(cannot)?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // A process that ended meanwhile, or that is not ours, has nothing to read.
+        // The file is empty or unreadable if the process has ended or belongs to another user.
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         if maps.lines().any(|line| line.ends_with(&replaced)) {
             pids.push(pid);
@@ -129,26 +132,27 @@ pub fn running_older(installed: &Path) -> Result<Vec<u32>> {
     Ok(pids)
 }
 
-/// The settings of the OSDs that libraries of classes depend on, as a running OSD has them.
+/// The OSD settings that apply to class libraries, as a running OSD has them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Settings {
-    /// Where OSDs look for libraries, on their own host.
+    /// The directory of the libraries on the OSD's host.
     #[serde(rename = "osd_class_dir")]
     pub class_dir: PathBuf,
-    /// Which libraries they load, separated by blanks; `*` for all.
+    /// The libraries that OSDs load, separated by blanks; `*` for all.
     #[serde(rename = "osd_class_load_list")]
     pub load_list: String,
-    /// Which libraries a client may call whose caps name none; `*` for all.
+    /// The libraries that a client may call if its caps name none, separated by blanks; `*` for
+    /// all.
     #[serde(rename = "osd_class_default_list")]
     pub default_list: String,
 }
 
-/// Ceph's own, and the default of both lists in 16.2.
+/// Ceph's own libraries: the default of both lists in 16.2.
 const USUAL_LIST: &str = "cephfs hello journal lock log numops otp rbd refcount rgw rgw_gc timeindex user version cas cmpomap \
                           queue 2pc_queue fifo";
 
 impl Settings {
-    /// What OSDs of Debian's packages have, unless somebody changed it.
+    /// The default settings of Debian's packages.
     pub fn usual() -> Settings {
         Settings {
             class_dir: format!("/usr/lib/{}-linux-gnu/rados-classes", std::env::consts::ARCH).into(),
@@ -157,8 +161,8 @@ impl Settings {
         }
     }
 
-    /// Asks one of the OSDs that are up, through the `ceph` program, which reads its usual configuration where `conf` or
-    /// `id` (`client.x`) is not given. Takes half a minute at most.
+    /// Reads the settings from an OSD that is up, with the `ceph` program. Without `conf` or `id`
+    /// (`client.x`), `ceph` uses its default configuration. This takes at most half a minute.
     ///
     /// # Errors
     /// `Unavailable` if there is no `ceph` program, no monitor answers, or no OSD is up.
@@ -166,7 +170,7 @@ impl Settings {
         let ask = |words: &[&str]| {
             let mut command = match conf {
                 Some(conf) => tools::command("ceph", conf),
-                // It may have CEPH_CONF or CEPH_ARGS in its environment, as librados has.
+                // Keep CEPH_CONF and CEPH_ARGS from the environment, as librados does.
                 None => tools::plain("ceph"),
             };
             if let Some(id) = id {

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-/// Enough of a library for `install`, which looks no closer.
+/// The minimum that `install` accepts as a library.
 const LIBRARY: &[u8] = b"\x7fELF....\0__cls_init\0....";
 
 fn names_in(dir: &Path) -> Vec<String> {
@@ -26,7 +26,7 @@ fn a_library_is_installed_beside_others_and_replaced_whole() {
     assert_eq!(installed, fs::canonicalize(classes.path()).unwrap().join("libcls_mydigest_1.so"));
     assert_eq!(fs::metadata(&installed).unwrap().permissions().mode() & 0o777, 0o644);
 
-    // Whoever has the old file open keeps it, as an OSD does.
+    // A process that has the old file open keeps it, as an OSD does.
     let old = fs::File::open(&installed).unwrap();
     fs::write(&library, [LIBRARY, b"new"].concat()).unwrap();
     install(&library, classes.path()).unwrap();
@@ -42,7 +42,7 @@ fn an_older_file_is_seen_by_whatever_path_it_was_installed() {
     let link = build.path().join("link");
     symlink(classes.path(), &link).unwrap();
     let library = build.path().join("libcls_sleeper_1.so");
-    // A program that is its own library: it has the file mapped, as an OSD has.
+    // A program that is its own library: it maps the file, as an OSD does.
     let program = [&fs::read("/bin/sleep").unwrap()[..], b"\0__cls_init\0"].concat();
     fs::write(&library, &program).unwrap();
     let installed = install(&library, &link).unwrap();

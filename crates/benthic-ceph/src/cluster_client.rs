@@ -1,5 +1,5 @@
-//! The client of a cluster that the tools for operators use: commands to monitors and managers, and questions to OSDs. This is the
-//! only file that names the Ceph engine.
+//! The connection of the operators' tools to a cluster: commands to monitors and managers, and
+//! queries to OSDs. This is the only file that names the Ceph engine.
 
 use crate::cluster_state::parse;
 use async_trait::async_trait;
@@ -8,32 +8,34 @@ use benthic_rados::RadosStore;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// A client of a cluster. Commands are JSON objects with a `prefix`, as `ceph` sends them.
+/// A connection to a cluster. Commands are JSON objects with a `prefix`, in the form that `ceph`
+/// sends.
 #[async_trait]
 pub trait ClusterClient: Send + Sync {
     /// The clock of the connection.
     fn clock(&self) -> &dyn Clock;
 
-    /// Asks the monitors something that changes nothing.
+    /// Sends the monitors a query, which changes nothing.
     ///
     /// # Errors
     /// As [`RadosStore::ask_monitors`].
     async fn ask_monitors(&self, question: Value) -> Result<Vec<u8>>;
 
-    /// Asks the active manager something that changes nothing and has an answer.
+    /// Sends the active manager a query, which changes nothing and returns an answer.
     ///
     /// # Errors
     /// As [`RadosStore::ask_manager`].
     async fn ask_manager(&self, question: Value) -> Result<Vec<u8>>;
 
-    /// Lets the monitors change something; `input` is what `ceph` reads from a file with `-i`.
+    /// Sends the monitors a command that changes the cluster. `input` is the content of the file
+    /// that `ceph` takes with `-i`.
     ///
     /// # Errors
     /// As [`RadosStore::tell_monitors`].
     async fn tell_monitors(&self, command: Value, input: Vec<u8>) -> Result<()>;
 
-    /// The description of a library of classes by the OSD that leads the placement group of an object; `None` if the OSD does not
-    /// have it.
+    /// Reads the description of a class library from the OSD that leads the placement group of an
+    /// object; `None` if the OSD does not have the library.
     ///
     /// # Errors
     /// As [`RadosStore::library_at`].
@@ -64,7 +66,7 @@ impl ClusterClient for RadosStore {
 }
 
 impl dyn ClusterClient + '_ {
-    /// Asks the monitors something that they answer in JSON.
+    /// Sends the monitors a query and parses the JSON answer.
     ///
     /// # Errors
     /// As [`ClusterClient::ask_monitors`]; `Unsupported` for an answer of another form.
@@ -72,7 +74,7 @@ impl dyn ClusterClient + '_ {
         parse(&self.ask_monitors(in_json(question)).await?)
     }
 
-    /// Asks the manager something that it answers in JSON.
+    /// Sends the manager a query and parses the JSON answer.
     ///
     /// # Errors
     /// As [`ClusterClient::ask_manager`]; `Unsupported` for an answer of another form.
@@ -80,7 +82,8 @@ impl dyn ClusterClient + '_ {
         parse(&self.ask_manager(in_json(question)).await?)
     }
 
-    /// A number in the monitors' configuration; `default` if the client may not read it.
+    /// Reads a number from the monitors' configuration. Returns `default` if the client may not
+    /// read it or the value is not a number.
     ///
     /// # Errors
     /// `Unavailable` if no monitor answers.
@@ -93,7 +96,7 @@ impl dyn ClusterClient + '_ {
     }
 }
 
-/// Asks for the answer in JSON.
+/// Adds the request for a JSON answer to a query.
 pub(crate) fn in_json(mut question: Value) -> Value {
     question["format"] = json!("json");
     question

@@ -1,11 +1,15 @@
-//! For the person who runs Ceph.
+//! Tools for operators of Ceph clusters.
 //!
-//! [`local`] starts a real cluster on this machine, for development and tests. [`classes`] puts libraries of classes
-//! where OSDs find them. Both know Ceph by its programs and their documented output only. [`placement`] shows where the
-//! primaries of a pool are and brings them to a site, [`pgs`] how many placement groups pools should have, and [`health`]
-//! how a cluster is and what to do about it. They ask any cluster through a
-//! [`ClusterClient`](cluster_client::ClusterClient), and share one model of its answers, [`cluster_state`]. Programs take the
-//! name of the engine from here and do not depend on its crate.
+//! - [`local`] runs a real cluster on this machine, for development and tests.
+//! - [`classes`] installs class libraries where OSDs load them.
+//! - [`placement`] shows which sites hold the primaries of a pool, and moves them to one site.
+//! - [`pgs`] reports how many placement groups pools have and should have.
+//! - [`health`] reports the state of a cluster, the causes, and the next steps.
+//!
+//! [`local`] and [`classes`] know Ceph only by its programs and their documented output. The other
+//! modules query any cluster through a [`ClusterClient`](cluster_client::ClusterClient). All modules
+//! share one model of Ceph's answers, [`cluster_state`]. Programs take the name of the Ceph engine
+//! from this crate, so that they do not depend on the engine's crate.
 
 pub mod classes;
 pub mod cluster_client;

@@ -1,5 +1,6 @@
-//! The OSDs of a cluster, and what each of them says about a library of classes. An OSD is asked through an object whose placement
-//! group it leads, so each OSD needs the name of such an object.
+//! Lists the OSDs of a cluster and queries the class libraries of each. A method call reaches an
+//! OSD only through an object whose placement group the OSD leads. So the list includes the name of
+//! such an object for each OSD.
 
 use crate::cluster_client::ClusterClient;
 use crate::cluster_state::{Osd, OsdMap};
@@ -12,15 +13,15 @@ use std::time::Duration;
 /// Time limit of the search for object names.
 const SEARCH_LIMIT: Duration = Duration::from_secs(10);
 
-/// An OSD of the cluster, and the object through which it is asked.
+/// An OSD of the cluster, and an object that routes queries to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OsdTarget {
     /// N of `osd.N`.
     pub id: i64,
-    /// Whether the monitors take it for running.
+    /// Whether the monitors consider it up.
     pub up: bool,
-    /// A pool, and the name of an object that this OSD would lead; `None` if it is down, or none was found: it leads no placement
-    /// group of a replicated pool.
+    /// A pool and the name of an object that this OSD would lead. `None` if the OSD is down, or if
+    /// no such name was found because it leads no placement group of a replicated pool.
     pub object: Option<(String, String)>,
 }
 
@@ -29,10 +30,12 @@ struct ObjectMapping {
     acting_primary: i64,
 }
 
-/// All OSDs, by number. Takes about one command to the monitors for each, and 10 s at most beside a monitor's answer.
+/// Lists all OSDs by number. This takes about one monitor command per OSD, and at most 10 s plus
+/// one answer of a monitor.
 ///
 /// # Errors
-/// `Unavailable` if no monitor answers in time, `PermissionDenied` if the client may not ask them.
+/// `Unavailable` if no monitor answers in time, `PermissionDenied` if the client may not query
+/// them.
 pub async fn osds(client: &dyn ClusterClient) -> Result<Vec<OsdTarget>> {
     find_objects(client).await.map_err(|error| error.with_op("list OSDs"))
 }
@@ -43,11 +46,12 @@ async fn find_objects(client: &dyn ClusterClient) -> Result<Vec<OsdTarget>> {
     let target = |osd: &Osd| OsdTarget { id: osd.id.into(), up: osd.is_up(), object: None };
     let mut osds: BTreeMap<i64, OsdTarget> =
         map.osds.iter().map(|osd| (osd.id.into(), target(osd))).collect();
-    // Erasure-coded pools run no methods that read.
+    // Erasure-coded pools support no class methods that read.
     let pools: Vec<&str> =
         map.pools.iter().filter(|pool| pool.is_replicated()).map(|pool| pool.name.as_str()).collect();
     let mut unplaced = osds.values().filter(|osd| osd.up).count();
-    // Names spread over the placement groups by chance: with so many, an OSD that leads any is hardly missed.
+    // Hashing spreads the names over the placement groups at random. With this many names, the
+    // search almost certainly finds every OSD that leads a placement group.
     let names_max = 64 + 16 * osds.len();
     for index in 0..if pools.is_empty() { 0 } else { names_max } {
         if unplaced == 0 || stopwatch.elapsed() > SEARCH_LIMIT {
@@ -63,11 +67,12 @@ async fn find_objects(client: &dyn ClusterClient) -> Result<Vec<OsdTarget>> {
     Ok(osds.into_values().collect())
 }
 
-/// What a library says about itself in one OSD; `None` if the OSD does not have it.
+/// Reads the description of a library in one OSD; `None` if the OSD does not have it.
 ///
 /// # Errors
 /// `PermissionDenied` if the client may not call methods, or the OSD may not load the library;
-/// `Unavailable` if the OSD has no [`object`](OsdTarget::object), does not answer in time, or another one answered for it.
+/// `Unavailable` if the OSD has no [`object`](OsdTarget::object), does not answer in time, or
+/// another OSD answered in its place.
 pub async fn library_on(
     client: &dyn ClusterClient,
     osd: &OsdTarget,
@@ -82,14 +87,14 @@ pub async fn library_on(
         None => return Err(unavailable("it is down")),
     };
     let described = client.library_at(pool, name, library).await?;
-    // If it went down meanwhile, the next OSD answered.
+    // If the OSD went down meanwhile, the next OSD of the placement group answered.
     if primary(client, pool, name).await? != Some(osd.id) {
         return Err(unavailable("it went down, or lost its placement groups"));
     }
     Ok(described)
 }
 
-/// The OSD that leads the placement group of an object; `None` if none does now.
+/// The OSD that leads the placement group of an object; `None` if there is none at present.
 async fn primary(client: &dyn ClusterClient, pool: &str, name: &str) -> Result<Option<i64>> {
     let question = json!({ "prefix": "osd map", "pool": pool, "object": name });
     let mapped: ObjectMapping = client.monitor_state(question).await?;

@@ -1,5 +1,6 @@
-//! How many placement groups pools have, and how many they should: replicas on each OSD, shares of the data, the memory that recovery
-//! takes, and what Ceph's autoscaler would do.
+//! Reports how many placement groups pools have and how many they should have. It considers the
+//! replicas per OSD, the pools' shares of the data, the memory that recovery needs, and the plans
+//! of Ceph's autoscaler.
 
 use crate::cluster_client::ClusterClient;
 use crate::cluster_state::{Df, Pg, Pool};
@@ -9,151 +10,149 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// What an OSD should have: replicas of placement groups, from and to.
+/// Target range of placement group replicas per OSD.
 pub const REPLICAS_PER_OSD: (f64, f64) = (50.0, 100.0);
-/// Fewer placement groups than this leave most OSDs without any.
+/// With fewer placement groups, most OSDs hold none.
 const PG_NUM_MIN: u32 = 8;
-/// A pool has too few if its share of the replicas is so many times less than of the data.
+/// A pool has too few placement groups if its share of the data exceeds its share of the replicas
+/// by this factor.
 const SHARE_RATIO: f64 = 4.0;
-/// Pools with less of the data than this do not matter to their OSDs' balance.
+/// A pool with a smaller share of the data does not affect the balance of its OSDs.
 const SHARE_MIN: f64 = 0.1;
-/// Below this the shares of the data say nothing yet.
+/// With less data, the shares say nothing yet.
 const DATA_MIN_BYTES: u64 = 1 << 30;
-/// So many times the mean for its size an OSD may have, before the balancer should be looked at.
+/// The balancer should be checked if an OSD has this many times the mean, relative to its weight.
 const UNEVEN_RATIO: f64 = 1.5;
-/// What an entry of a placement group's log takes in an OSD's memory, with an object's name and its place in an index: rather more
-/// than less.
+/// Memory of one entry of a placement group's log in an OSD, with the object's name and its place
+/// in an index. The estimate is rather high.
 const LOG_ENTRY_BYTES: u64 = 512;
 
-/// What the report follows from.
+/// The data that the report is based on.
 #[derive(Debug)]
 pub struct SizingInput {
-    /// Pools, OSDs, CRUSH and placement groups.
     pub snapshot: Snapshot,
-    /// What each pool occupies on all of its OSDs together.
+    /// Bytes that each pool occupies on all of its OSDs together.
     pub used_bytes: BTreeMap<i64, u64>,
-    /// What the autoscaler says, or why it says nothing.
+    /// The autoscaler's plans, or the error of reading them.
     pub autoscaler: Result<Vec<Scaled>>,
-    /// Settings of OSDs.
     pub settings: Settings,
 }
 
-/// What the autoscaler would do with a pool.
+/// The autoscaler's plan for a pool.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Scaled {
-    /// The pool.
+    /// The pool's name.
     #[serde(rename(deserialize = "pool_name"))]
     pub pool: String,
-    /// Where it would end.
+    /// The number of placement groups that it aims for.
     #[serde(rename(deserialize = "pg_num_final"))]
     pub pg_num: u32,
-    /// Whether it is far enough from there to act.
+    /// Whether the difference is large enough for it to act.
     pub would_adjust: bool,
     /// `on`, `warn` or `off`.
     #[serde(rename(deserialize = "pg_autoscale_mode"))]
     pub mode: String,
-    /// The share of the space that it goes by.
+    /// The share of the space that the plan assumes.
     #[serde(rename(deserialize = "capacity_ratio"))]
     pub share: f64,
 }
 
-/// Settings of OSDs that decide how much memory recovery takes.
+/// OSD settings that determine the memory of recovery, and the limit of replicas per OSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `osd_memory_target`.
     pub memory_target_bytes: u64,
-    /// `osd_target_pg_log_entries_per_osd`: what an OSD's placement groups share.
+    /// `osd_target_pg_log_entries_per_osd`: log entries that all placement groups of an OSD share.
     pub log_entries_per_osd: u64,
-    /// `osd_min_pg_log_entries`: what each keeps at least.
+    /// `osd_min_pg_log_entries`: the minimum for each placement group.
     pub log_entries_min: u64,
-    /// `osd_max_pg_log_entries`: what each keeps at most.
+    /// `osd_max_pg_log_entries`: the maximum for each placement group.
     pub log_entries_max: u64,
-    /// `mon_max_pg_per_osd`: with more, no pool is created.
+    /// `mon_max_pg_per_osd`: above it, the monitors refuse new pools.
     pub replicas_per_osd_max: u64,
 }
 
-/// What is found.
+/// The report on placement groups.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Pools, by the OSDs that they may use.
+    /// Pools, grouped by the OSDs that they may use.
     pub groups: Vec<Group>,
-    /// What is not as it should be.
     pub findings: Vec<Finding>,
 }
 
 /// Pools that may use the same OSDs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// OSDs that run and take data.
+    /// OSDs that are in.
     pub osds: usize,
-    /// Replicas of placement groups on each, on average.
+    /// Mean number of placement group replicas per OSD.
     pub replicas_per_osd: f64,
     /// Replicas on the OSD with the fewest.
     pub least: usize,
     /// Replicas on the OSD with the most.
     pub most: usize,
-    /// How much more the OSD that has the most for its weight has than the mean.
+    /// The highest number of replicas per weight of an OSD, as a multiple of the mean.
     pub uneven: f64,
-    /// What the logs of its placement groups take of that OSD's memory when they are full.
+    /// Memory of the full placement group logs on the OSD with the most replicas.
     pub recovery_bytes: u64,
-    /// The pools.
     pub pools: Vec<PoolShare>,
 }
 
-/// A pool among those of its OSDs.
+/// A pool and its shares within its group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PoolShare {
-    /// Its name.
+    /// The pool's name.
     pub pool: String,
-    /// Its placement groups.
     pub pg_num: u32,
-    /// Replicas, or chunks, of each.
+    /// Replicas or chunks of each placement group.
     pub replicas: usize,
-    /// Its share of the group's data; what was asked for, if it was.
+    /// Share of the group's data: the requested share if there is one, else the share of the data
+    /// now.
     pub data_share: f64,
-    /// Its share of the group's replicas of placement groups.
+    /// Share of the group's placement group replicas.
     pub replica_share: f64,
-    /// How many placement groups it should have.
+    /// The number of placement groups that the pool should have.
     pub suggested: u32,
-    /// What the autoscaler would do.
+    /// The autoscaler's plan for the pool.
     pub autoscaler: Option<Scaled>,
 }
 
-/// What is not as it should be.
+/// A deviation from the recommended state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// What was checked.
     pub check: Check,
-    /// The pools that it is about.
+    /// The affected pools.
     pub pools: Vec<String>,
-    /// What is found, and what to do.
+    /// The deviation and the next step.
     pub message: String,
 }
 
-/// What is checked.
+/// The checks of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
-    /// An OSD has fewer replicas than it should: data are spread badly.
+    /// OSDs have too few replicas: data are spread unevenly.
     Few,
-    /// An OSD has more replicas than it should: peering and recovery take long, and memory.
+    /// OSDs have too many replicas: peering and recovery take long and need much memory.
     Many,
     /// An OSD has more replicas than the cluster allows.
     Limit,
-    /// A pool's placement groups are not a power of two: some are twice as large as others.
+    /// The pool's number of placement groups is not a power of two: some are twice as large as
+    /// others.
     PowerOfTwo,
-    /// A pool has much of the data and few of the replicas: its placement groups are large, and OSDs fill unevenly.
+    /// The pool has much of the data but few of the replicas. Its placement groups are large, and
+    /// OSDs fill unevenly.
     Share,
-    /// Some OSD has many more replicas than the mean.
+    /// An OSD has many more replicas than the mean.
     Uneven,
-    /// The logs take more memory in recovery than OSDs have.
+    /// The full placement group logs exceed the memory target of an OSD.
     Memory,
-    /// The autoscaler is going to change a pool by itself.
+    /// The autoscaler will change the pool on its own.
     Autoscaler,
 }
 
 impl Settings {
-    /// What the log of each of so many placement groups of an OSD may hold.
+    /// Log entries that each placement group may keep if an OSD has `pgs` of them.
     fn log_entries(&self, pgs: u64) -> u64 {
         let share = self.log_entries_per_osd / pgs.max(1);
         share.clamp(self.log_entries_min.min(self.log_entries_max), self.log_entries_max)
@@ -161,7 +160,7 @@ impl Settings {
 }
 
 impl SizingInput {
-    /// Asks the cluster. Changes nothing.
+    /// Reads the data from the cluster. Changes nothing.
     ///
     /// # Errors
     /// As [`Snapshot::read`].
@@ -180,11 +179,12 @@ impl SizingInput {
     }
 }
 
-/// Judges what the cluster says. `asked` are shares of the data that pools are going to have, from 0 to 1: for the others remains
-/// what these leave, by what they have now.
+/// Builds the report. `asked` maps pools to the shares of the data (0 to 1) that they will have.
+/// The other pools divide the rest in proportion to their present data.
 ///
 /// # Errors
-/// `NotFound` if a pool that was named does not exist; `InvalidArgument` if what was asked is more than all.
+/// `NotFound` if a pool in `asked` does not exist; `InvalidArgument` if the requested shares of
+/// pools with the same OSDs exceed 1.
 pub fn judge(input: &SizingInput, asked: &BTreeMap<String, f64>) -> Result<Report> {
     for name in asked.keys() {
         input.snapshot.pool(name)?;
@@ -202,7 +202,7 @@ pub fn judge(input: &SizingInput, asked: &BTreeMap<String, f64>) -> Result<Repor
     Ok(report)
 }
 
-/// All OSDs that a pool's rule can choose and that are in, with their weights.
+/// The OSDs that a pool's rule can choose and that are in, with their weights.
 fn osds_of(snapshot: &Snapshot, pool: &Pool) -> BTreeMap<i32, u32> {
     let crush = &snapshot.crush;
     let is_of = |osd: i32, class: Option<&str>| {
@@ -224,7 +224,7 @@ fn group(
     pools: &[&Pool],
     asked: &BTreeMap<String, f64>,
 ) -> Result<Group> {
-    // Of all pools: others may use some of these OSDs, too.
+    // Count the replicas of all pools: pools of other groups may use some of these OSDs too.
     let mut on_osd: BTreeMap<i32, usize> = osds.keys().map(|osd| (*osd, 0)).collect();
     for osd in input.snapshot.pgs.iter().flat_map(Pg::holders) {
         if let Some(count) = on_osd.get_mut(&osd) {
@@ -271,7 +271,7 @@ fn group(
     })
 }
 
-/// How much more the OSD that has the most for its weight has than the mean.
+/// The highest number of replicas per weight of an OSD, as a multiple of the mean.
 fn uneven(on_osd: &BTreeMap<i32, usize>, weights: &BTreeMap<i32, u32>) -> f64 {
     let all: usize = on_osd.values().sum();
     let weight: f64 = weights.values().map(|weight| f64::from(*weight)).sum();
@@ -282,7 +282,7 @@ fn uneven(on_osd: &BTreeMap<i32, usize>, weights: &BTreeMap<i32, u32>) -> f64 {
     on_osd.iter().filter_map(ratio).fold(1.0, f64::max)
 }
 
-/// The share of the data of each pool, which together are 1.
+/// The share of the data of each pool. The shares add up to 1.
 fn shares(input: &SizingInput, pools: &[&Pool], asked: &BTreeMap<String, f64>) -> Result<Vec<f64>> {
     let given = |pool: &Pool| asked.get(&pool.name).copied();
     let sum: f64 = pools.iter().filter_map(|pool| given(pool)).sum();
@@ -307,7 +307,8 @@ fn shares(input: &SizingInput, pools: &[&Pool], asked: &BTreeMap<String, f64>) -
         .collect())
 }
 
-/// The power of two that gives OSDs at most what they should have, and more than half of it.
+/// The largest power of two with which OSDs have at most the upper target of replicas, but no less
+/// than [`PG_NUM_MIN`]. Above that minimum, OSDs have more than half of the upper target.
 fn fitting(osds: usize, share: f64, replicas: usize) -> u32 {
     let ideal = osds as f64 * REPLICAS_PER_OSD.1 * share / replicas.max(1) as f64;
     #[expect(
@@ -319,7 +320,7 @@ fn fitting(osds: usize, share: f64, replicas: usize) -> u32 {
     (1 << ideal.max(1).ilog2()).max(PG_NUM_MIN)
 }
 
-/// Whether a change would gain less than it moves.
+/// Whether a change from `pg_num` to `fitting` would move more data than it is worth.
 fn is_near(pg_num: u32, fitting: u32) -> bool {
     pg_num.is_power_of_two() && pg_num <= fitting * 2 && fitting <= pg_num * 2
 }

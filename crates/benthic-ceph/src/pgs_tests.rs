@@ -5,7 +5,8 @@ use crate::placement::snapshot::Snapshot;
 use benthic_core::{Error, ErrorKind};
 use std::collections::BTreeMap;
 
-/// Dumps of a cluster of three sites with two OSDs each, which has the pools `device_health_metrics` and `near`.
+/// The OSDs and the CRUSH map of a cluster of three sites with two OSDs each, and pools with these
+/// names and numbers of placement groups.
 fn state(pg_nums: &[(&str, u32)]) -> SizingInput {
     let mut map: OsdMap = parse(include_bytes!("placement/testdata/osds.json")).unwrap();
     let pool = map.pools.pop().unwrap();
@@ -49,7 +50,8 @@ fn what_is_well_is_left_alone() {
     let [group] = &report.groups[..] else { panic!("{report:?}") };
     assert_eq!((group.osds, group.least, group.most), (6, 80, 80));
     assert!((group.replicas_per_osd - 80.0).abs() < 0.1, "{group:?}");
-    // Neither holds any data yet: 64 would fit each, and a factor of two is not worth a change.
+    // Neither pool holds data yet. 64 placement groups would fit each, and a factor of two is not
+    // worth a change.
     assert_eq!(group.pools.iter().map(|pool| pool.suggested).collect::<Vec<_>>(), [128, 32]);
 }
 
@@ -78,7 +80,7 @@ fn much_data_in_few_placement_groups_is_told() {
     assert_eq!(checks, [Check::Share]);
     assert_eq!(report.findings[0].pools, ["large"]);
     assert!(report.findings[0].message.contains("128 would fit"), "{report:?}");
-    // Hardly any data yet: nobody knows what the shares will be.
+    // With so little data, the future shares are unknown.
     state.used_bytes = [(1, 90 << 10), (2, 10 << 10)].into();
     assert_eq!(judged(&state).0.groups[0].pools[0].data_share, 0.5);
 }
@@ -121,7 +123,7 @@ fn shares_can_be_asked_for() {
     assert_eq!(shares(&[("d", 0.6)]).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-/// What is on an OSD is of all pools, whatever other OSDs they use.
+/// The replicas of all pools count on an OSD, whichever other OSDs the pools use.
 #[test]
 fn pools_that_share_some_of_their_osds_are_counted_together() {
     let mut state = state(&[("everywhere", 64), ("also", 64)]);
@@ -146,7 +148,7 @@ fn pools_that_share_some_of_their_osds_are_counted_together() {
         "{report:?}"
     );
     assert_eq!(of(6).pools.len() + of(3).pools.len(), 2);
-    // Nobody is left: nothing is suggested.
+    // Without OSDs, there is no suggestion.
     for osd in &mut state.snapshot.map.osds {
         osd.weight = 0.0;
     }
@@ -159,7 +161,8 @@ fn pools_that_share_some_of_their_osds_are_counted_together() {
     );
 }
 
-/// Whatever the shares: at most what OSDs should have, and more than half of it where there is room for it.
+/// For all shares, OSDs get at most the upper target, and more than half of it if the minimum
+/// allows it.
 #[test]
 fn suggestions_are_powers_of_two_that_fit() {
     for osds in [3_usize, 7, 48, 1_152] {

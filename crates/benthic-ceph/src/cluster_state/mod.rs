@@ -1,5 +1,5 @@
-//! The state of a cluster, as its monitors and its manager report it in JSON: the one model that health, placement, sizing and local
-//! clusters share. Fields that a release may lack have a default.
+//! The state of a cluster, as its monitors and its manager report it in JSON. Health, placement,
+//! sizing and local clusters share this model. Fields that some Ceph releases lack have a default.
 
 mod mon;
 mod osd_map;
@@ -18,7 +18,7 @@ pub use usage::{
 use benthic_core::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 
-/// Reads an answer of a monitor or a manager.
+/// Parses an answer of a monitor or a manager.
 ///
 /// # Errors
 /// `Unsupported` for an answer of another form.

@@ -1,35 +1,33 @@
-//! What the monitors report about the cluster as a whole: status, health, quorum, clocks, manager and versions.
+//! The monitors' reports on the cluster as a whole: status, health, quorum, clocks, manager and
+//! versions.
 
 use super::pgs::PgMapDigest;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// `status`: a summary of the cluster by the monitors.
+/// `status`: the monitors' summary of the cluster.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Status {
     /// The cluster's identity.
     pub fsid: String,
-    /// The state of Ceph's own checks, without details.
+    /// Ceph's own health checks, without details.
     #[serde(default)]
     pub health: Health,
-    /// How many OSDs there are.
     #[serde(default)]
     pub osdmap: OsdCounts,
-    /// The active manager.
     #[serde(default)]
     pub mgrmap: Manager,
-    /// The last report of the manager.
+    /// The manager's last report.
     #[serde(default)]
     pub pgmap: PgMapDigest,
 }
 
-/// How many OSDs there are.
+/// The number of OSDs.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct OsdCounts {
-    /// All OSDs.
     pub num_osds: u64,
-    /// OSDs that run.
+    /// OSDs that are up.
     pub num_up_osds: u64,
 }
 
@@ -39,17 +37,16 @@ pub struct Health {
     /// `HEALTH_OK`, `HEALTH_WARN` or `HEALTH_ERR`.
     #[serde(default)]
     pub status: String,
-    /// Ceph's own checks that fail, by their code.
+    /// The failing health checks, by code.
     #[serde(default)]
     pub checks: BTreeMap<String, Check>,
 }
 
-/// One of Ceph's checks.
+/// A Ceph health check.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Check {
     /// `HEALTH_WARN` or `HEALTH_ERR`.
     pub severity: String,
-    /// The check in a line.
     pub summary: Summary,
     /// The lines below the summary.
     #[serde(default)]
@@ -59,44 +56,40 @@ pub struct Check {
     pub muted: bool,
 }
 
-/// A check in a line.
+/// A health check in one line.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Summary {
-    /// For people.
+    /// The text for operators.
     pub message: String,
-    /// How many daemons, placement groups and so on the check is about.
+    /// The number of affected daemons, placement groups and so on.
     #[serde(default)]
     pub count: u64,
 }
 
-/// A line of a check.
+/// A line of a health check.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Message {
-    /// For people.
+    /// The text for operators.
     pub message: String,
 }
 
 /// `quorum_status`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Quorum {
-    /// The monitors in the quorum.
     #[serde(default)]
     pub quorum_names: Vec<String>,
-    /// All monitors.
     pub monmap: MonMap,
 }
 
 /// All monitors.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct MonMap {
-    /// Each of them.
     pub mons: Vec<Mon>,
 }
 
 /// A monitor.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Mon {
-    /// Its name.
     pub name: String,
 }
 
@@ -108,10 +101,10 @@ pub struct Clocks {
     pub time_skew_status: BTreeMap<String, Skew>,
 }
 
-/// How far a monitor's clock is from the leader's.
+/// The difference of a monitor's clock from the leader's.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Skew {
-    /// Seconds; negative if it is behind.
+    /// In seconds; negative if the clock is behind.
     #[serde(rename = "skew", default)]
     pub skew_s: f64,
     /// `HEALTH_OK` if Ceph tolerates it.
@@ -122,22 +115,20 @@ pub struct Skew {
 /// `mgr stat`, `mgr dump`, or the part of `status` about the manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Manager {
-    /// Grows when another manager takes over, and when one goes.
+    /// Grows when an active manager takes over or disappears.
     #[serde(default)]
     pub epoch: u64,
-    /// Whether one is active and the monitors hear of it.
+    /// Whether a manager is active and reports to the monitors.
     #[serde(default)]
     pub available: bool,
-    /// Its name.
     #[serde(default)]
     pub active_name: String,
-    /// A number that changes when it is started again.
+    /// A number that changes when the active manager restarts.
     #[serde(default)]
     pub active_gid: u64,
-    /// How many managers stand by.
     #[serde(default)]
     pub num_standby: u64,
 }
 
-/// `versions`: how many daemons of each kind run which version.
+/// `versions`: the number of daemons by kind and version.
 pub type Versions = BTreeMap<String, BTreeMap<String, u64>>;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// `type` of a replicated pool.
+/// The `type` of a replicated pool.
 const REPLICATED: u32 = 1;
 
 /// `osd dump`.
@@ -13,44 +13,43 @@ pub struct OsdMap {
     /// The cluster's identity.
     #[serde(default)]
     pub fsid: String,
-    /// Grows with every change of the CRUSH map.
+    /// The version of the CRUSH map, which grows with every change.
     #[serde(default)]
     pub crush_version: u64,
     /// Flags of the cluster, such as `noout`.
     #[serde(default)]
     pub flags_set: Vec<String>,
-    /// When anything last changed.
+    /// Time of the last change.
     #[serde(default)]
     pub modified: String,
-    /// When an OSD last went up or down.
+    /// Time when an OSD last went up or down.
     #[serde(default)]
     pub last_up_change: String,
-    /// When an OSD last went in or out.
+    /// Time when an OSD last went in or out.
     #[serde(default)]
     pub last_in_change: String,
-    /// The share of its space from which Ceph warns of an OSD.
+    /// The used share at which Ceph warns about an OSD.
     #[serde(default)]
     pub nearfull_ratio: f64,
-    /// The share from which an OSD takes no replicas from others.
+    /// The used share at which an OSD accepts no backfill.
     #[serde(default)]
     pub backfillfull_ratio: f64,
-    /// The share from which an OSD takes no writes.
+    /// The used share at which an OSD rejects writes.
     #[serde(default)]
     pub full_ratio: f64,
-    /// All pools.
     pub pools: Vec<Pool>,
-    /// All OSDs.
     pub osds: Vec<Osd>,
-    /// Placement groups that an operator or the balancer moved away from where CRUSH has them.
+    /// Placement groups that an operator or the balancer moved away from the OSDs that CRUSH
+    /// chooses.
     #[serde(default)]
     pub pg_upmap_items: Vec<Value>,
-    /// Flags of CRUSH nodes, by their names.
+    /// Flags of CRUSH nodes, by node name.
     #[serde(default)]
     pub crush_node_flags: BTreeMap<String, Vec<String>>,
-    /// Flags of device classes, by their names.
+    /// Flags of device classes, by class name.
     #[serde(default)]
     pub device_class_flags: BTreeMap<String, Vec<String>>,
-    /// Profiles of erasure-coded pools.
+    /// Profiles of erasure-coded pools, by name.
     #[serde(default)]
     pub erasure_code_profiles: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -58,54 +57,51 @@ pub struct OsdMap {
 /// A pool.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Pool {
-    /// Its number.
     #[serde(rename = "pool")]
     pub id: i64,
-    /// Its name.
     #[serde(rename = "pool_name")]
     pub name: String,
     #[serde(rename = "type")]
     kind: u32,
     /// Replicas, or chunks.
     pub size: usize,
-    /// With fewer of them a placement group takes no reads and writes.
+    /// A placement group with fewer replicas or chunks takes no I/O.
     #[serde(default)]
     pub min_size: usize,
-    /// The number of its rule.
+    /// The number of the pool's rule.
     #[serde(default)]
     pub crush_rule: i64,
-    /// Placement groups now.
+    /// The present number of placement groups.
     pub pg_num: u32,
-    /// The number of placement groups that it is on its way to.
+    /// The target of `pg_num`.
     #[serde(default)]
     pub pg_num_target: Option<u32>,
-    /// Of the placement groups, those that CRUSH places separately (`pgp_num`).
+    /// The number of placement groups that CRUSH places separately (`pgp_num`).
     #[serde(default)]
     pub pg_placement_num: Option<u32>,
     /// The target of `pg_placement_num`.
     #[serde(default)]
     pub pg_placement_num_target: Option<u32>,
-    /// `on` if the autoscaler changes the number of placement groups.
+    /// `on` if the autoscaler may change the number of placement groups.
     #[serde(default)]
     pub pg_autoscale_mode: String,
-    /// Flags of the pool, with commas between.
+    /// Flags of the pool, separated by commas.
     #[serde(default)]
     pub flags_names: String,
-    /// The profile of an erasure-coded pool.
+    /// The name of an erasure-coded pool's profile.
     #[serde(default)]
     pub erasure_code_profile: String,
-    /// When it was created.
     #[serde(default)]
     pub create_time: String,
 }
 
 impl Pool {
-    /// Whether it keeps replicas, not chunks of a code.
+    /// Whether the pool is replicated, not erasure-coded.
     pub fn is_replicated(&self) -> bool {
         self.kind == REPLICATED
     }
 
-    /// Whether its number of placement groups is being changed.
+    /// Whether the number of placement groups is changing.
     pub fn is_resizing(&self) -> bool {
         let differs = |now: Option<u32>, target: Option<u32>| {
             now.zip(target).is_some_and(|(now, target)| now != target)
@@ -119,16 +115,16 @@ impl Pool {
 /// An OSD.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Osd {
-    /// Its number.
     #[serde(rename = "osd")]
     pub id: i32,
     up: u8,
     #[serde(rename = "in")]
     takes_data: u8,
-    /// 0 if it is out; less than 1 if it gets less than CRUSH gives it.
+    /// The reweight: 0 if the OSD is out, less than 1 if it gets less data than its CRUSH weight
+    /// implies.
     #[serde(default)]
     pub weight: f64,
-    /// The epoch in which it last came up: a number that changes when it is started again.
+    /// The epoch in which the OSD last came up. It changes when the OSD restarts.
     #[serde(default)]
     pub up_from: u64,
     /// Flags such as `exists` and `noout`.
@@ -137,17 +133,17 @@ pub struct Osd {
 }
 
 impl Osd {
-    /// Whether the monitors take it for running.
+    /// Whether the monitors consider the OSD up.
     pub fn is_up(&self) -> bool {
         self.up == 1
     }
 
-    /// Whether data are to be on it.
+    /// Whether the OSD is in: CRUSH places data on it.
     pub fn is_in(&self) -> bool {
         self.takes_data == 1
     }
 
-    /// Whether it runs and takes data.
+    /// Whether the OSD is up and has a reweight above 0.
     pub fn serves(&self) -> bool {
         self.is_up() && self.weight > 0.0
     }
@@ -156,24 +152,23 @@ impl Osd {
 /// `osd tree`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Tree {
-    /// OSDs and what is above them.
+    /// OSDs and buckets.
     pub nodes: Vec<Node>,
 }
 
 /// A node of the CRUSH tree.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Node {
-    /// Its number; negative for a bucket.
+    /// The node's number; negative for a bucket.
     pub id: i32,
-    /// Its name.
     pub name: String,
-    /// Such as `host`.
+    /// The bucket type, such as `host`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Such as `ssd`, of an OSD.
+    /// The device class of an OSD, such as `ssd`.
     #[serde(default)]
     pub device_class: Option<String>,
-    /// The nodes below a bucket.
+    /// The numbers of the nodes in a bucket.
     #[serde(default)]
     pub children: Vec<i32>,
 }

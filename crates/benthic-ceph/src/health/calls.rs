@@ -1,24 +1,28 @@
-//! Calls of classes in all OSDs: what their libraries counted, summed, and how fast it grows.
+//! Counters of class method calls, summed over all OSDs, and their rates.
 //!
-//! An OSD counts since it started. What is told here is counted since the first look, so that an OSD that starts again takes
-//! nothing back: what it counted until the look before is in the sums, and it goes on from 0.
+//! The counters of an OSD process start at 0 when the class library is loaded. [`Tally`] counts
+//! from its first poll and adds up the growth between polls. So a restart of an OSD never lowers a
+//! sum: the sum keeps the growth up to the last poll before the restart and continues from the new
+//! counter.
 
 use super::metrics::{Metric, Text, counter, metric};
 use benthic_core::{LibraryCalls, MethodCalls};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// A process that was not seen for so long is forgotten. One that is older than that is never taken for a new one.
+/// A process that was not seen for this long is forgotten. A process that loaded its library longer
+/// ago than this is never treated as new.
 const FORGET_MS: u64 = 24 * 60 * 60 * 1_000;
-/// Processes that are remembered of a library; others are not counted.
+/// Processes remembered per library. Further processes are not counted.
 const PROCESSES_MAX: usize = 100_000;
-/// Methods of a library that are told of.
+/// Methods reported per library. Further methods are ignored.
 const METHODS_MAX: usize = 256;
-/// What tells a process, and names of classes and methods, are much shorter. A library of somebody else's may answer anything.
+/// Length limit of process identities, class names and method names, which are much shorter. A
+/// third-party library may answer with anything.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Every metric of calls, in the order in which they are written. There is a sample for each method, however many OSDs there
-/// are: they are sums over OSDs.
+/// All metrics of calls, in the order of the output. The values are sums over OSDs: there is one
+/// sample per method, however many OSDs there are.
 pub static METRICS: [Metric; 4] = [
     counter(
         "benthic_class_calls_total",
@@ -29,20 +33,19 @@ pub static METRICS: [Metric; 4] = [
     metric("benthic_class_counting_osds", "OSDs that told what they counted when they were asked last"),
 ];
 
-/// What the OSDs that have a library answered at one look.
+/// The answers of all OSDs that have a library, from one poll.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     /// NAME of `libcls_NAME.so`.
     pub library: String,
-    /// What they counted.
     pub counted: Vec<LibraryCalls>,
-    /// Those that run a build which does not count.
+    /// OSDs whose build of the library does not count calls.
     pub osds_not_counting: usize,
-    /// Those that did not answer.
+    /// OSDs that did not answer.
     pub osds_not_seen: usize,
 }
 
-/// The calls of classes since OSDs were asked first, and how fast they came between the last two times.
+/// Call counters since the first poll, and the rates between the last two polls.
 #[derive(Default)]
 pub struct Tally {
     began: Option<Moment>,
@@ -58,7 +61,7 @@ struct Moment {
 
 #[derive(Default)]
 struct Library {
-    /// Classes and methods, and their places in `sums` and in the counts of processes.
+    /// Class and method, and their index in `sums` and in the counters of each process.
     places: BTreeMap<(String, String), usize>,
     sums: Vec<Sum>,
     processes: HashMap<String, Process>,
@@ -67,7 +70,7 @@ struct Library {
     osds_not_seen: usize,
 }
 
-/// What a process had counted when it was seen last.
+/// The counters of a process at the last poll that saw it.
 struct Process {
     seen_ms: u64,
     counts: Vec<Count>,
@@ -83,7 +86,7 @@ struct Count {
 #[derive(Clone, Copy, Default)]
 struct Sum {
     total: Count,
-    /// `None` if nothing is known of the time between the last two times.
+    /// `None` if no process has a known growth between the last two polls.
     lately: Option<Rate>,
 }
 
@@ -94,64 +97,58 @@ struct Rate {
     busy_share: f64,
 }
 
-/// The calls of the classes of a library.
+/// The call counters of a library's classes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LibrarySums {
     /// NAME of `libcls_NAME.so`.
     pub library: String,
-    /// Since when they are counted here.
+    /// Time of the first poll, from which the sums count.
     pub since_unix_s: u64,
-    /// OSDs that told what they counted.
+    /// OSDs that reported their counters.
     pub osds: usize,
-    /// OSDs that run a build which does not count.
+    /// OSDs whose build of the library does not count calls.
     pub osds_not_counting: usize,
-    /// OSDs that have the library and did not answer.
+    /// OSDs that have the library but did not answer.
     pub osds_not_seen: usize,
-    /// Its classes, by name; none if no OSD has counted.
+    /// Classes, by name. Empty if no OSD counts calls.
     pub classes: Vec<ClassSums>,
 }
 
-/// The calls of a class.
+/// The call counters of a class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassSums {
-    /// Name.
     pub class: String,
-    /// Of all its methods.
+    /// Sums over all methods of the class.
     #[serde(flatten)]
     pub sums: Sums,
-    /// Its methods, by name.
+    /// Methods, by name.
     pub methods: Vec<MethodSums>,
 }
 
-/// The calls of a method.
+/// The call counters of a method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MethodSums {
-    /// Name.
     pub method: String,
-    /// Its own.
     #[serde(flatten)]
     pub sums: Sums,
 }
 
-/// Sums over OSDs. Rates are those between the last two times that OSDs were asked, `None` if nothing is known of that time.
+/// Sums over OSDs. Rates cover the time between the last two polls; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sums {
-    /// Calls.
     pub calls: u64,
-    /// Of them, those whose answer was an error.
+    /// Calls that returned an error.
     pub failures: u64,
-    /// How long they ran.
+    /// Time spent in the method.
     pub busy_us: u64,
-    /// Calls a second.
     pub calls_per_s: Option<f64>,
-    /// Failures a second.
     pub failures_per_s: Option<f64>,
-    /// Seconds that they ran in a second: 1 is one thread of one OSD.
+    /// Seconds spent in the method per second: 1 is one busy thread of one OSD.
     pub busy_share: Option<f64>,
 }
 
 impl Tally {
-    /// Takes in what was answered at a look. `now_ms` is of a clock that never goes back.
+    /// Adds the answers of one poll. `now_ms` is a monotonic time.
     pub fn add(&mut self, now_unix_s: u64, now_ms: u64, answers: Vec<Answers>) {
         let began_ms = self.began.get_or_insert(Moment { unix_s: now_unix_s, ms: now_ms }).ms;
         let look =
@@ -167,7 +164,7 @@ impl Tally {
         }
     }
 
-    /// Whether every OSD that was asked answered for itself at the last look.
+    /// Whether every OSD answered for itself at the last poll.
     pub fn is_whole(&self) -> bool {
         self.libraries.values().all(|library| library.osds_not_seen == 0)
     }
@@ -186,7 +183,7 @@ impl Tally {
         self.libraries.iter().map(sums_of).collect()
     }
 
-    /// The sums for Prometheus, in its text format.
+    /// The sums in Prometheus' text format.
     pub fn text(&self) -> String {
         let mut text = Text::new(&METRICS);
         for library in &self.sums() {
@@ -207,9 +204,9 @@ impl Tally {
 
 struct Look {
     now_ms: u64,
-    /// For how long calls are counted here.
+    /// Time since the first poll.
     watched_ms: u64,
-    /// How long ago the look before was.
+    /// Time since the previous poll.
     since_ms: u64,
 }
 
@@ -225,7 +222,8 @@ impl Library {
             let counts = self.counts(&counted);
             let is_new = counted.loaded_ms_ago < look.watched_ms.min(FORGET_MS);
             let (before, over_ms) = match self.processes.get(&counted.process) {
-                // It answered already at the place of another OSD, whose placement group it leads by now.
+                // This process already answered in place of another OSD, whose placement group it
+                // now leads.
                 Some(known) if known.seen_ms == look.now_ms => {
                     self.osds_not_seen += 1;
                     continue;
@@ -236,7 +234,7 @@ impl Library {
                     continue;
                 }
                 None if is_new => (Vec::new(), Some(counted.loaded_ms_ago.max(look.since_ms))),
-                // What it counted before anybody looked is not known to be of this time.
+                // Calls before the first poll do not count: their time is unknown.
                 None => (counts.clone(), None),
             };
             self.osds += 1;
@@ -248,7 +246,7 @@ impl Library {
         }
     }
 
-    /// What a process counted, each method at its place.
+    /// The counters of a process, each at the index of its method.
     fn counts(&mut self, counted: &LibraryCalls) -> Vec<Count> {
         let mut counts = vec![Count::default(); self.sums.len()];
         for class in &counted.classes {

@@ -3,7 +3,7 @@ use benthic_core::{ClassCalls, LibraryCalls, MethodCalls};
 
 const HOUR_MS: u64 = 3_600_000;
 
-/// What a process counted: calls, failures and time of `c.m`, beside `c.other` that nobody called.
+/// The counters of a process: `calls` and `failures` of method `c.m`, and zeros for `c.other`.
 fn process(name: &str, loaded_ms_ago: u64, calls: u64, failures: u64) -> LibraryCalls {
     let method = |name: &str, calls, failures| MethodCalls {
         name: name.to_owned(),
@@ -55,7 +55,7 @@ fn an_osd_that_starts_again_takes_nothing_back() {
     assert_eq!(look(&mut tally, 10_000, vec![process("a", HOUR_MS, 110, 0)]).calls, 10);
     let gone = look(&mut tally, 20_000, vec![]);
     assert_eq!((gone.calls, gone.calls_per_s), (10, None), "nobody told anything");
-    // It began anew 15 s ago, and was called thirty times.
+    // The process restarted 15 s ago and has had thirty calls since.
     let back = look(&mut tally, 30_000, vec![process("a2", 15_000, 30, 3)]);
     assert_eq!((back.calls, back.failures, back.calls_per_s), (40, 3, Some(2.0)));
     let on = look(&mut tally, 40_000, vec![process("a2", 25_000, 35, 3)]);
@@ -70,7 +70,7 @@ fn one_that_was_not_seen_for_a_while_is_told_over_that_while() {
     look(&mut tally, 10_000, vec![b(10)]);
     let back = look(&mut tally, 20_000, vec![process("a", HOUR_MS, 100, 0), b(20)]);
     assert_eq!((back.calls, back.calls_per_s), (120, Some(6.0)), "100 in 20 s and 10 in 10 s");
-    // One that is first seen later, and is older than the first look.
+    // A process that is seen late, but started before the first poll.
     let late = look(&mut tally, 30_000, vec![process("late", HOUR_MS, 1_000, 0), b(20)]);
     assert_eq!((late.calls, late.calls_per_s), (120, Some(0.0)));
     let late = look(&mut tally, 40_000, vec![process("late", HOUR_MS, 1_005, 0), b(20)]);
@@ -115,7 +115,7 @@ fn a_library_that_does_not_count_is_told_so() {
     tally.add(10, 10_000, vec![one]);
     let sums = tally.sums().remove(0);
     assert_eq!((sums.osds, sums.osds_not_counting, sums.classes[0].sums.calls), (1, 2, 1));
-    // A library that nobody was asked for is told of no longer.
+    // A poll without a library resets the library's number of OSDs and its rates.
     tally.add(20, 20_000, vec![]);
     let sums = tally.sums().remove(0);
     assert_eq!((sums.osds, sums.osds_not_counting, sums.osds_not_seen), (0, 0, 0));

@@ -1,18 +1,18 @@
-//! Ceph's own checks: what ceph-mixin calls the alert, how bad it is here, and what to do about it.
+//! Ceph's own health checks: the name of the ceph-mixin alert for each, its severity here, and the
+//! next step for the operator.
 
 use super::report::Severity;
 
-/// A check of Ceph's that an alert of ceph-mixin stands for.
+/// A Ceph health check that has an alert in ceph-mixin.
 pub struct CephCheck {
-    /// Ceph's code.
+    /// Ceph's code of the check.
     pub code: &'static str,
-    /// The alert.
+    /// The name of the alert.
     pub alert: &'static str,
-    /// How bad it is.
     pub severity: Severity,
-    /// Whether I/O waits or fails.
+    /// Whether reads or writes wait or fail.
     pub stops_io: bool,
-    /// What to do next.
+    /// The next step for the operator.
     pub next: &'static str,
 }
 
@@ -31,7 +31,7 @@ const SCRUB: &str =
 
 use Severity::{Error, Warning};
 
-/// Those that are not looked at more closely elsewhere.
+/// The checks for which Benthic has no finding of its own.
 pub const CEPH_CHECKS: [CephCheck; 33] = [
     alert("MON_DISK_CRIT", "CephMonDiskspaceCritical", Error, "make room on that monitor's disk"),
     alert("MON_DISK_LOW", "CephMonDiskspaceLow", Warning, "make room on that monitor's disk"),
@@ -133,7 +133,7 @@ pub const CEPH_CHECKS: [CephCheck; 33] = [
     ),
 ];
 
-/// The entry of a check.
+/// Finds a check by its code.
 pub fn find(code: &str) -> Option<&'static CephCheck> {
     CEPH_CHECKS.iter().find(|check| check.code == code)
 }

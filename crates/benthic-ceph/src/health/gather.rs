@@ -1,4 +1,5 @@
-//! Asking a cluster how it is. Nothing is changed, and what does not answer is noted, not waited for twice.
+//! Reads a snapshot of a cluster's state. The queries change nothing. If a monitor or manager does
+//! not answer, the snapshot records it, and no further query waits for it.
 
 use super::snapshot::{Missing, Snapshot};
 use crate::cluster_client::{ClusterClient, in_json};
@@ -12,50 +13,53 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How long one question may take, and connecting.
+/// Time limit of one query, and of connecting.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// How long a manager is left alone that did not answer.
+/// Pause before a manager that did not answer is queried again.
 const SILENCE_S: u64 = 60;
-/// Of larger clusters the placement groups are not asked one by one: each takes some 3 KB in the manager's answer.
+/// In clusters with more placement groups, the manager is not asked for each of them: one takes
+/// about 3 KB in the answer.
 pub const PGS_MAX: u64 = 50_000;
-/// What is not seen without monitors.
+/// The part of the snapshot that is missing without monitors.
 const OF_MONITORS: &str = "all that the monitors know";
-/// What is not seen without a manager.
+/// The part of the snapshot that is missing without a manager.
 const OF_MANAGER: &str = "placement groups one by one, usage and latency of OSDs";
 const MANAGER_UNKNOWN: &str = "no monitor tells whether there is a manager";
 
-/// Asks one cluster, again and again if need be, and remembers what would be a waste to ask every time.
+/// Reads snapshots of one cluster, repeatedly if needed. It caches the results of expensive
+/// queries.
 #[derive(Default)]
 pub struct Gatherer {
-    /// The manager of this epoch did not answer, at this time.
+    /// A manager that did not answer: its epoch, the time of the query, and the error.
     silent: Option<(u64, u64, String)>,
-    /// What is wrong with rules, and what it depends on.
+    /// Cached faults of the CRUSH rules, and the state of the cluster that they depend on.
     rules: Option<(String, Vec<lint::Finding>)>,
     asks_pools: bool,
 }
 
-/// What one round of questions has found so far.
+/// The state of one run of [`Gatherer::read`].
 struct Round<'a> {
     client: &'a dyn ClusterClient,
     snapshot: Snapshot,
-    /// Whether a monitor failed to answer: the others are not waited for one by one.
+    /// Whether a monitor failed to answer. If so, further queries to monitors are skipped.
     monitors_silent: bool,
 }
 
 impl Gatherer {
-    /// Asks too what each pool holds, and what clients do with it; the verdict needs neither.
+    /// Also reads the usage and the client I/O of each pool. The verdict needs neither.
     #[must_use]
     pub fn with_pools(mut self) -> Gatherer {
         self.asks_pools = true;
         self
     }
 
-    /// Asks this cluster all that there is. Takes tens of milliseconds where all answer, and about ten seconds where nobody does; trying the
-    /// rules of a large map takes longer, once after each change of it.
+    /// Reads a snapshot. This takes tens of milliseconds if all daemons answer, and about ten
+    /// seconds if none does. Testing the rules of a large CRUSH map takes longer, once after each
+    /// change of the map.
     ///
     /// # Errors
-    /// `PermissionDenied` if the client may not even ask the monitors for their status. Monitors that do not answer are no error:
-    /// that is how the cluster is.
+    /// `PermissionDenied` if the client may not read the status from the monitors. Monitors that do
+    /// not answer are no error: the snapshot records it.
     pub async fn read(&mut self, client: &dyn ClusterClient, now_unix_s: u64) -> Result<Snapshot> {
         let snapshot = Snapshot { now_unix_s, ..Snapshot::default() };
         let mut round = Round { client, snapshot, monitors_silent: false };
@@ -69,7 +73,8 @@ impl Gatherer {
         round.snapshot.clocks = round.monitors("the monitors' clocks", prefix("time-sync-status")).await;
         round.snapshot.manager = round.monitors("the manager", prefix("mgr stat")).await;
         self.ask_manager(&mut round).await;
-        // After the manager: a map in which an OSD is not down yet would not explain placement groups that miss it already.
+        // Read the OSD map after the manager's data. An older map might still show an OSD as up
+        // that the placement groups already miss.
         round.snapshot.map = round.monitors("pools and OSDs", prefix("osd dump")).await;
         round.snapshot.tree = round.monitors("the CRUSH tree", prefix("osd tree")).await;
         round.snapshot.versions = round.monitors("the daemons' versions", prefix("versions")).await;
@@ -89,7 +94,8 @@ impl Gatherer {
         if let Some(why) = absent(&manager, round.snapshot.manager.is_some()) {
             return round.miss(OF_MANAGER, why, true);
         }
-        // A question that is not answered holds a thread until its time is over; the same manager is left alone until then.
+        // A query without an answer occupies a thread until its time limit. Do not query the same
+        // manager again before that.
         let now_unix_s = round.snapshot.now_unix_s;
         let is_left_alone =
             |(silent, at_unix_s): (u64, u64)| silent == epoch && now_unix_s.abs_diff(at_unix_s) < SILENCE_S;
@@ -109,7 +115,8 @@ impl Gatherer {
         }
     }
 
-    /// Rules are tried with Ceph's tools, which takes long on a large map: only when something has changed.
+    /// Tests the rules with Ceph's tools, which takes long on a large map. So it happens only after
+    /// a change of the map, the pools or the OSDs.
     async fn try_rules(&mut self, round: &mut Round<'_>) {
         const WHAT: &str = "what CRUSH rules choose";
         let Some(map) = &round.snapshot.map else { return };
@@ -121,7 +128,7 @@ impl Gatherer {
             self.rules = None;
             match rules(round.client, map.clone()).await {
                 Ok(findings) => self.rules = Some((key, findings)),
-                // Without Ceph's tools on this machine the rest is still told.
+                // Without Ceph's tools on this machine, the rest of the snapshot is still useful.
                 Err(error) => round.miss(WHAT, one_line(&error), false),
             }
         }
@@ -166,7 +173,7 @@ impl Round<'_> {
         }
     }
 
-    /// What only the manager knows.
+    /// Reads the data that only the manager has.
     async fn manager(&mut self) -> Result<()> {
         let pgs = self.snapshot.digest.as_ref().map_or(0, |digest| digest.num_pgs);
         if pgs <= PGS_MAX {
@@ -212,14 +219,15 @@ impl Round<'_> {
     }
 }
 
-/// The snapshot of a cluster that cannot be connected to because no monitor answers: the same as if they stopped answering later.
+/// The snapshot of a cluster that is unreachable because no monitor answers. It equals a snapshot
+/// of a connected cluster whose monitors have stopped answering.
 pub fn snapshot_without_monitors(now_unix_s: u64, error: &Error) -> Snapshot {
     let missing = |(what, why): (&str, String)| Missing { what: what.to_owned(), why, hurts: true };
     let missing = [(OF_MONITORS, one_line(error)), (OF_MANAGER, MANAGER_UNKNOWN.to_owned())].map(missing);
     Snapshot { now_unix_s, missing: missing.into(), ..Snapshot::default() }
 }
 
-/// Why a manager need not be asked.
+/// The reason not to query the manager; `None` if it can be queried.
 fn absent(manager: &Manager, is_known: bool) -> Option<&'static str> {
     match (is_known, manager.available) {
         (false, _) => Some(MANAGER_UNKNOWN),
@@ -228,7 +236,7 @@ fn absent(manager: &Manager, is_known: bool) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with rules, without what placement groups tell better.
+/// Faults of the CRUSH rules, except those that the placement groups themselves show better.
 async fn rules(client: &dyn ClusterClient, map: OsdMap) -> Result<Vec<lint::Finding>> {
     let crush = with_timeout(client.ask_monitors(in_json(prefix("osd crush dump")))).await?;
     let preview = with_timeout(Preview::read(client)).await?;
@@ -260,7 +268,7 @@ fn prefix(prefix: &str) -> Value {
     json!({ "prefix": prefix })
 }
 
-/// An error in a line.
+/// The error in one line.
 fn one_line(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{}: {source}", error.message()),

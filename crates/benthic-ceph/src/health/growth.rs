@@ -1,4 +1,5 @@
-//! How fast the fullest OSD fills. A cluster keeps no record of that, so it takes readings at different times.
+//! Predicts when the fullest OSD is full. Ceph keeps no history of usage, so this module fits a
+//! line through its own readings.
 
 use super::history_file;
 use crate::cluster_state::OsdUsage;
@@ -6,46 +7,44 @@ use benthic_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Readings that are kept: a month of one an hour.
+/// Readings to keep: one per hour for a month.
 pub const READINGS_MAX: usize = 720;
-/// How long ago the oldest reading must be for a trend.
+/// Minimum age of the oldest reading for a trend.
 pub const SPAN_S_MIN: u64 = 3_600;
-/// Readings closer than this say nothing new to a file.
+/// Minimum time between two readings in a file.
 const APART_S_MIN: u64 = 3_600;
-/// What a file may be: readings with room to spare.
+/// Size limit of the file: all readings, with room to spare.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 const DAY_S: f64 = 86_400.0;
 
-/// How full the fullest OSD was.
+/// The usage of the fullest OSD at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// When.
     pub unix_s: u64,
-    /// Which OSD it was.
     pub osd: i32,
-    /// The share of it that was used, 0 to 1.
+    /// The used share of the OSD, 0 to 1.
     pub used: f64,
 }
 
-/// When the fullest OSD is full.
+/// The prediction of when the fullest OSD is full.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Growth {
-    /// There are too few readings, or they are too close to each other.
+    /// There are too few readings, or they are too close together.
     Unknown,
-    /// It does not fill.
+    /// Usage does not grow.
     None,
-    /// In so many days, if it goes on so.
+    /// Days until the OSD is full, if the trend continues.
     Days(f64),
 }
 
-/// The fullest of OSDs.
+/// The usage of the fullest OSD.
 pub fn fullest(usage: &[OsdUsage], now_unix_s: u64) -> Option<Reading> {
     let shares = usage.iter().filter_map(|usage| Some((usage.share()?, usage.id)));
     let (used, osd) = shares.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     Some(Reading { unix_s: now_unix_s, osd, used })
 }
 
-/// When the fullest OSD reaches `full` (0 to 1), by the line through all readings.
+/// Predicts when the fullest OSD reaches `full` (0 to 1), by linear regression over all readings.
 #[expect(clippy::cast_precision_loss, reason = "seconds of some years")]
 pub fn growth(history: &[Reading], now: Reading, full: f64) -> Growth {
     let past = history.iter().filter(|reading| reading.unix_s < now.unix_s);
@@ -67,16 +66,17 @@ pub fn growth(history: &[Reading], now: Reading, full: f64) -> Growth {
     Growth::Days(((full - now.used) / slope).max(0.0))
 }
 
-/// Whether the last reading is younger than an hour.
+/// Whether the last reading is less than an hour older than `reading`.
 pub fn is_soon(history: &[Reading], reading: Reading) -> bool {
     history.last().is_some_and(|last| reading.unix_s < last.unix_s.saturating_add(APART_S_MIN))
 }
 
-/// Adds a reading to those of one run, and drops the oldest over the bound.
+/// Appends a reading to an in-memory history and thins the history out if it exceeds
+/// [`READINGS_MAX`].
 pub fn keep(history: &mut Vec<Reading>, reading: Reading) {
     history.push(reading);
     if history.len() > READINGS_MAX {
-        // Every other one goes, so that the span stays.
+        // Drop every second reading, so that the history keeps its time span.
         let mut index = 0;
         history.retain(|_| {
             index += 1;
@@ -92,11 +92,12 @@ struct Line {
     reading: Reading,
 }
 
-/// The readings of a cluster in a file, one JSON object a line; none if there is no file yet.
+/// Reads a cluster's readings from a file with one JSON object per line. The result is empty if the
+/// file does not exist.
 ///
 /// # Errors
-/// `InvalidArgument` for a file that is something else or of another cluster, `LimitExceeded` for one that is too large, and what
-/// the file system says.
+/// `InvalidArgument` for a file of another kind or another cluster, `LimitExceeded` for a file that
+/// is too large, and errors of the file system.
 pub fn read(file: &Path, fsid: &str) -> Result<Vec<Reading>> {
     let Some(text) = history_file::read(file, FILE_BYTES_MAX)? else { return Ok(Vec::new()) };
     let text = String::from_utf8(text).map_err(|_| no_history(file))?;
@@ -114,11 +115,12 @@ pub fn read(file: &Path, fsid: &str) -> Result<Vec<Reading>> {
     Ok(readings)
 }
 
-/// Writes a reading to a file that [`read`] accepted, unless the last one is younger than an hour; tells whether it was written. The
-/// file is replaced as a whole, and has at most [`READINGS_MAX`] readings.
+/// Appends a reading to a file that [`read`] accepted, unless the last reading is less than an hour
+/// old. Returns whether it was written. The write replaces the file atomically and keeps at most
+/// [`READINGS_MAX`] readings.
 ///
 /// # Errors
-/// What the file system says.
+/// Errors of the file system.
 pub fn write(file: &Path, fsid: &str, history: &[Reading], reading: Reading) -> Result<bool> {
     if is_soon(history, reading) {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! What the guide says, its alerts and its dashboard against the code.
+//! Compares the guide, its alerts and its dashboard with the code.
 
 use super::{calls, metrics};
 use serde_json::Value;

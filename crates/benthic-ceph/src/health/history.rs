@@ -1,6 +1,7 @@
-//! How a cluster was: what its looks saw, in slots of a minute, an hour and a day.
+//! The history of a cluster's state, in slots of a minute, an hour and a day.
 //!
-//! A slot knows how much of its time was looked at. What was not is told as such, never as a time when all was well.
+//! A slot records how much of its time was observed. The history reports unobserved time as such,
+//! never as healthy time.
 
 use super::growth::{READINGS_MAX, Reading};
 use super::history_file;
@@ -11,17 +12,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What a file says that it is.
+/// Identifies a history file.
 const FORMAT: &str = "benthic status history";
 const VERSION: u32 = 1;
-/// What a file may be: all slots and readings, with room to spare.
+/// Size limit of a history file: all slots and readings, with room to spare.
 const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
-/// What a look may take, beside the time between two: longer ago is a time that nobody looked at.
+/// Time that a poll may take in addition to the interval between polls. A longer gap counts as
+/// unobserved.
 const LOOK_S_MAX: u64 = 60;
 
-/// How long a slot is, how many there are, and what they are called.
+/// The length of a slot in seconds, the number of slots, and the name of each tier.
 const TIERS: [(u64, usize, &str); 3] = [(60, 360, "minutes"), (3_600, 7 * 24, "hours"), (86_400, 90, "days")];
-/// What a row of the JSON has.
+/// The columns of a row of the JSON.
 const COLUMNS: [&str; 12] = [
     "start_unix_s",
     "observed_s",
@@ -37,25 +39,24 @@ const COLUMNS: [&str; 12] = [
     "probe_read_ms",
 ];
 
-/// What one look saw.
+/// The state that one poll saw.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// When.
+    /// Time of the poll.
     pub unix_s: u64,
-    /// How the cluster was.
     pub verdict: Verdict,
-    /// As in a [`Report`].
+    /// As in [`Report`].
     pub availability_percent: Option<f64>,
-    /// What clients did.
+    /// Client I/O.
     pub io: Option<Io>,
-    /// What writing a small object took.
+    /// The latency of the probe's write.
     pub probe_write_ms: Option<f64>,
-    /// What reading it took.
+    /// The latency of the probe's read.
     pub probe_read_ms: Option<f64>,
 }
 
 impl Sample {
-    /// What is kept of a look.
+    /// Extracts from a report the values that the history keeps.
     pub fn of(report: &Report, io: Option<Io>) -> Sample {
         let probe = report.numbers.probe.as_ref();
         Sample {
@@ -69,10 +70,10 @@ impl Sample {
     }
 }
 
-/// A number over some time.
+/// The mean, minimum and maximum of a value over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Series {
-    /// How long it was known; the others mean nothing if that is 0.
+    /// How long the value was known. If it is 0, the other fields mean nothing.
     #[serde(rename = "s")]
     known_s: u64,
     mean: f64,
@@ -105,14 +106,14 @@ impl Series {
         (self.known_s > 0).then_some(self.mean)
     }
 
-    /// Whether it can have come of numbers between 0 and `most`.
+    /// Whether values between 0 and `most` can produce this series.
     fn is_possible(&self, width_s: u64, most: f64) -> bool {
         let known = [self.mean, self.min, self.max].iter().all(|value| (0.0..=most).contains(value));
         self.known_s <= width_s && known && self.min <= self.max
     }
 }
 
-/// What was seen in a minute, an hour or a day.
+/// The observations of a minute, an hour or a day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Slot {
     start_unix_s: u64,
@@ -131,7 +132,7 @@ struct Slot {
 impl Slot {
     #[expect(clippy::cast_precision_loss, reason = "rates, for the eye")]
     fn add(&mut self, sample: &Sample, over_s: u64, width_s: u64) {
-        // A clock that was put back sees the same time twice.
+        // After the clock was set back, the same time is observed twice.
         let over_s = over_s.min(width_s - self.observed_s);
         if over_s == 0 {
             return;
@@ -152,9 +153,9 @@ impl Slot {
         self.probe_read_ms.add(sample.probe_read_ms, over_s);
     }
 
-    /// Adds what was seen of the same time by another run.
+    /// Merges the observations of another run in the same slot.
     fn join(&mut self, other: &Slot, width_s: u64) {
-        // A clock that was put back saw the same time twice: what was known first stays.
+        // After the clock was set back, both runs observed the same time. Keep the earlier data.
         if self.observed_s + other.observed_s > width_s {
             return;
         }
@@ -191,7 +192,7 @@ impl Slot {
             && others.iter().all(|series| series.is_possible(width_s, f64::MAX))
     }
 
-    /// In the order of [`COLUMNS`].
+    /// The values in the order of [`COLUMNS`].
     fn row(&self) -> Value {
         let availability = &self.availability_percent;
         let least = (availability.known_s > 0).then_some(availability.min);
@@ -200,7 +201,7 @@ impl Slot {
             self.observed_s,
             self.at_risk_s,
             self.down_s,
-            // Of a day with one lost second nobody is to read that there was none.
+            // Round down, so that a day with one lost second does not show as 100 %.
             availability.mean().map(|mean| (mean * 1_000.0).floor() / 1_000.0),
             least,
             round_mean(&self.read_bytes_per_s),
@@ -217,23 +218,24 @@ fn round_mean(series: &Series) -> Option<f64> {
     series.mean().map(|mean| (mean * 100.0).round() / 100.0)
 }
 
-/// How a cluster was. Its size has a bound: six hours of minutes, a week of hours, 90 days.
+/// The history of a cluster, of bounded size: six hours of minutes, a week of hours, and 90 days.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    /// In the order of [`TIERS`], each by time.
+    /// In the order of [`TIERS`]; each tier is sorted by time.
     tiers: [Vec<Slot>; TIERS.len()],
-    /// When this run looked last.
+    /// Time of this run's last poll.
     last_unix_s: Option<u64>,
 }
 
 impl History {
-    /// Adds what a look saw, for the time since the last one; for the first of a run, and after [`missed`](History::missed), for
-    /// a second. `interval_s` is the time between two looks.
+    /// Adds a sample for the time since the last poll. The first sample of a run, and the first
+    /// after [`missed`](History::missed), counts for one second. `interval_s` is the time between
+    /// two polls.
     pub fn add(&mut self, sample: &Sample, interval_s: u64) {
         let now_unix_s = sample.unix_s;
         let since_s = self.last_unix_s.map_or(0, |last_unix_s| now_unix_s.saturating_sub(last_unix_s));
         let is_new = self.last_unix_s.is_none_or(|last_unix_s| now_unix_s < last_unix_s);
-        // A machine that slept, or a clock that was put right, did not look meanwhile.
+        // No poll observed the gap if the machine slept or its clock was set.
         let over_s = if is_new || since_s > 2 * interval_s + LOOK_S_MAX { 1 } else { since_s };
         self.last_unix_s = Some(now_unix_s);
         for ((width_s, slots_max, _), slots) in TIERS.into_iter().zip(&mut self.tiers) {
@@ -247,7 +249,7 @@ impl History {
         }
     }
 
-    /// Goes on from what an earlier run kept; what was seen since the start is added to it.
+    /// Merges the history of an earlier run into this one. On overlap, the earlier data win.
     pub fn go_on_from(&mut self, earlier: History) {
         for (((width_s, slots_max, _), slots), earlier) in
             TIERS.into_iter().zip(&mut self.tiers).zip(earlier.tiers)
@@ -258,13 +260,14 @@ impl History {
         }
     }
 
-    /// Notes that a look failed: until the next one nothing is known.
+    /// Records a failed poll: the time until the next sample counts as unobserved.
     pub fn missed(&mut self) {
         self.last_unix_s = None;
     }
 
-    /// What there is of the time up to now: for each of `minutes`, `hours` and `days`, how long a slot is, of what time there can be
-    /// any, and a row of `columns` for each slot in which somebody looked. What is not known is null.
+    /// The history up to now as JSON. For each of `minutes`, `hours` and `days` it has the length
+    /// of a slot, the start of the covered period, and a row of `columns` per observed slot.
+    /// Unknown values are null.
     pub fn json(&self, now_unix_s: u64) -> Value {
         let mut all = json!({ "columns": COLUMNS });
         for ((width_s, slots_max, name), slots) in TIERS.into_iter().zip(&self.tiers) {
@@ -278,7 +281,7 @@ impl History {
     }
 }
 
-/// The slot that starts then, which is made if it is not there.
+/// The slot with this start time, which is created if it does not exist.
 fn slot(slots: &mut Vec<Slot>, start_unix_s: u64, slots_max: usize) -> &mut Slot {
     let mut index = match slots.binary_search_by_key(&start_unix_s, |slot| slot.start_unix_s) {
         Ok(index) => index,
@@ -288,7 +291,8 @@ fn slot(slots: &mut Vec<Slot>, start_unix_s: u64, slots_max: usize) -> &mut Slot
         }
     };
     if slots.len() > slots_max {
-        // The one that is farthest away goes: where a clock was wrong once, that may lie ahead.
+        // Drop the slot that is farthest in time. If a clock was wrong before, that slot may lie in
+        // the future.
         let ahead_s = slots.last().map_or(0, |last| last.start_unix_s.saturating_sub(start_unix_s));
         if ahead_s > start_unix_s.saturating_sub(slots[0].start_unix_s) {
             slots.pop();
@@ -300,7 +304,7 @@ fn slot(slots: &mut Vec<Slot>, start_unix_s: u64, slots_max: usize) -> &mut Slot
     &mut slots[index]
 }
 
-/// What a file has.
+/// The content of a history file.
 #[derive(Serialize, Deserialize)]
 struct File {
     format: String,
@@ -312,11 +316,12 @@ struct File {
     days: Vec<Slot>,
 }
 
-/// What is kept of a cluster in a file: its history, and readings of its fullest OSD. Both are empty if there is no file yet.
+/// Reads a cluster's history and the readings of its fullest OSD. Both are empty if the file does
+/// not exist.
 ///
 /// # Errors
-/// `InvalidArgument` for a file that is something else, damaged, of a newer version or of another cluster; `LimitExceeded` for one that
-/// is too large; and what the file system says.
+/// `InvalidArgument` for a file of another kind, another version or another cluster, and for a
+/// damaged file; `LimitExceeded` for a file that is too large; and errors of the file system.
 pub fn read(file: &Path, fsid: &str) -> Result<(History, Vec<Reading>)> {
     let Some(bytes) = history_file::read(file, FILE_BYTES_MAX)? else {
         return Ok((History::default(), Vec::new()));
@@ -362,10 +367,10 @@ fn parse(bytes: &[u8], fsid: &str) -> Result<(History, Vec<Reading>)> {
     Ok((History { tiers, last_unix_s: None }, content.readings))
 }
 
-/// Writes all that is kept of a cluster. After a crash the file is the old one or the new one.
+/// Writes the history and the readings, replacing the file atomically.
 ///
 /// # Errors
-/// What the file system says.
+/// Errors of the file system.
 pub fn write(file: &Path, fsid: &str, history: History, readings: Vec<Reading>) -> Result<()> {
     let [minutes, hours, days] = history.tiers;
     let content = File {

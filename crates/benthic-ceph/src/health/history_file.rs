@@ -1,14 +1,16 @@
-//! A file in which something is kept from one run to the next: read within a bound, replaced as a whole.
+//! A history file that is kept between runs: reads have a size limit, and each write replaces the
+//! whole file atomically.
 
 use benthic_core::{Action, Error, ErrorKind, Result};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// All of a file; `None` if there is none yet.
+/// Reads a whole file; `None` if it does not exist.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no file, `LimitExceeded` for one that is larger, and what the file system says.
+/// `InvalidArgument` if the path is not a regular file, `LimitExceeded` if the file exceeds
+/// `size_bytes_max`, and errors of the file system.
 pub fn read(file: &Path, size_bytes_max: u64) -> Result<Option<Vec<u8>>> {
     let cannot =
         |error| Error::io(Action::Admin, "the history cannot be read", error).with("file", file.display());
@@ -30,10 +32,10 @@ pub fn read(file: &Path, size_bytes_max: u64) -> Result<Option<Vec<u8>>> {
     fs::read(file).map(Some).map_err(cannot)
 }
 
-/// Replaces a file: after a crash it is the old one or the new one.
+/// Replaces a file atomically: after a crash, the file has either the old or the new content.
 ///
 /// # Errors
-/// What the file system says.
+/// Errors of the file system.
 pub fn replace(file: &Path, content: &[u8]) -> Result<()> {
     let dir = match file.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,

@@ -46,7 +46,7 @@ fn what_was_seen_is_told_by_the_minute_the_hour_and_the_day() {
     }
     let now_unix_s = DAY_0_UNIX_S + 120;
     let of = |tier, name| column(&history, now_unix_s, tier, name);
-    // The second before the first look belongs to the day before.
+    // The second before the first poll belongs to the previous day.
     assert_eq!(of("minutes", "observed_s"), [json!(1), json!(60), json!(60)]);
     assert_eq!(of("minutes", "down_s"), [json!(0), json!(15), json!(15)]);
     assert_eq!(of("minutes", "availability_percent_mean"), [json!(100.0), json!(87.5), json!(87.5)]);
@@ -61,7 +61,7 @@ fn a_time_that_nobody_looked_at_is_not_observed() {
     let mut history = History::default();
     history.add(&well(DAY_0_UNIX_S + 15), 15);
     history.add(&well(DAY_0_UNIX_S + 30), 15);
-    // The machine sleeps for half a day, then looks fail, then the clock is put back.
+    // The machine sleeps for half a day, then polls fail, then the clock is set back.
     history.add(&well(DAY_0_UNIX_S + 43_200), 15);
     history.missed();
     history.add(&well(DAY_0_UNIX_S + 43_220), 15);
@@ -87,13 +87,13 @@ fn what_was_seen_before_the_file_could_be_read_is_added_to_it() {
     }
     since.go_on_from(earlier);
     assert_eq!(since, all);
-    // The next look is one of the same run.
+    // The next poll belongs to the same run.
     since.add(&well(DAY_0_UNIX_S + 315), 15);
     let now_unix_s = DAY_0_UNIX_S + 315;
     let of = |name| column(&since, now_unix_s, "hours", name);
     assert_eq!(of("observed_s"), [json!(1), json!(150 + 1 + 135 + 15)]);
     assert_eq!(of("down_s"), [json!(0), json!(136)]);
-    // What would be more than there is of a minute was seen twice.
+    // If the sum exceeds the length of a minute, both runs observed the same time.
     let minute = DAY_0_UNIX_S + 60;
     let [mut one, mut other] = [History::default(), History::default()];
     for history in [&mut one, &mut other] {
@@ -118,13 +118,13 @@ fn what_is_not_known_is_no_number() {
 #[test]
 fn a_history_stays_bounded_also_where_clocks_were_wrong() {
     let mut history = History::default();
-    // An hour between looks is 60 minutes of slots each.
+    // An hour between polls fills 60 slots of a minute.
     for hour in 0..24 * 100 {
         history.add(&well(DAY_0_UNIX_S + 3_600 * hour), 3_600);
     }
     let lens = |history: &History| history.tiers.each_ref().map(Vec::len);
     assert_eq!(lens(&history), TIERS.map(|(_, slots_max, _)| slots_max));
-    // Years ahead for a while, and right again.
+    // The clock is years ahead for a while, then right again.
     let ahead_unix_s = DAY_0_UNIX_S + 20 * 365 * 86_400;
     for minute in 0..600 {
         history.add(&well(ahead_unix_s + 60 * minute), 60);
@@ -185,7 +185,7 @@ fn a_file_that_is_something_else_is_refused_and_stays() {
     assert_eq!(read(&file, FSID).unwrap_err().kind(), ErrorKind::LimitExceeded);
 }
 
-/// Whatever a disk or somebody makes of a file, it is refused or taken, and what is taken can be used.
+/// Any damage to a file either makes the read fail or leaves a usable history.
 #[test]
 fn no_damage_is_more_than_an_error() {
     let dir = tempfile::tempdir().unwrap();

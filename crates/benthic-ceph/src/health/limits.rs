@@ -1,38 +1,39 @@
-//! What this process may use. A client of a large cluster has a connection to every OSD, and where a limit is low it stalls or
-//! ends when the cluster grows or recovers, not when it starts.
+//! The limits of this process. A client of a large cluster has a connection to every OSD. If a
+//! limit is too low, the client stalls or fails when the cluster grows or recovers, not when it
+//! starts.
 
 use rustix::process::{Resource, getrlimit, getuid};
 use serde::Serialize;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// Processes that are looked at to count a user's threads.
+/// Processes inspected to count a user's threads.
 const PROCESSES_MAX: usize = 100_000;
 
-/// What this process may use; `None` for what has no limit.
+/// The limits of this process; `None` means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
-    /// Files and connections of this process.
+    /// Open files and connections of this process.
     pub open_files_max: Option<u64>,
     /// Threads and processes of this user.
     pub threads_max: Option<u64>,
-    /// Those that the user has now.
+    /// Threads that the user runs now.
     pub threads: u64,
 }
 
 impl Limits {
-    /// Those of this process.
+    /// Reads the limits of this process.
     pub fn read() -> Limits {
         Limits {
             open_files_max: getrlimit(Resource::Nofile).current,
-            // The kernel counts against this limit for all users but root.
+            // The kernel does not apply this limit to root.
             threads_max: if getuid().is_root() { None } else { getrlimit(Resource::Nproc).current },
             threads: threads(),
         }
     }
 }
 
-/// Threads of this user, as far as /proc shows them.
+/// Threads of this user that /proc shows.
 fn threads() -> u64 {
     let user = getuid().as_raw();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten().take(PROCESSES_MAX);

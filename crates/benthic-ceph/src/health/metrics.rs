@@ -1,17 +1,16 @@
-//! The same report for Prometheus, in its text format. What Ceph's own exporter tells too has its name and its labels;
-//! what it does not begins with `benthic_`.
+//! Exports the report in Prometheus' text format. A metric that Ceph's own exporter has too uses
+//! the same name and labels. All other names begin with `benthic_`.
 
 use super::overview::{Overview, PoolOverview};
 use super::report::{OsdNumbers, Report, Verdict};
 use crate::cluster_state::Io;
 use std::fmt::{Display, Write};
 
-/// The media type of the text.
+/// The media type of the output.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A metric: its name and what it is.
+/// A metric: its name, help text and type.
 pub struct Metric {
-    /// The name.
     pub name: &'static str,
     help: &'static str,
     kind: &'static str,
@@ -21,12 +20,12 @@ pub(super) const fn metric(name: &'static str, help: &'static str) -> Metric {
     Metric { name, help, kind: "gauge" }
 }
 
-/// One that only grows.
+/// A metric whose value only grows.
 pub(super) const fn counter(name: &'static str, help: &'static str) -> Metric {
     Metric { name, help, kind: "counter" }
 }
 
-/// Every metric, in the order in which they are written.
+/// All metrics of the report, in the order of the output.
 pub static METRICS: [Metric; 47] = [
     metric("benthic_health_verdict", "0 healthy, 1 degraded, 2 at risk, 3 down"),
     metric(
@@ -89,14 +88,14 @@ pub static METRICS: [Metric; 47] = [
     metric("benthic_class_build", "OSDs that run the build of the library of classes"),
 ];
 
-/// The text of one metric after the other.
+/// Collects samples and writes them grouped by metric.
 pub(super) struct Text {
     metrics: &'static [Metric],
     samples: Vec<(&'static str, String)>,
 }
 
 impl Text {
-    /// Of these metrics, in their order.
+    /// Creates an empty text for these metrics, in their order.
     pub fn new(metrics: &'static [Metric]) -> Text {
         Text { metrics, samples: Vec::new() }
     }
@@ -118,7 +117,7 @@ impl Text {
         }
     }
 
-    /// All samples of a metric stand together, as the format wants it.
+    /// Writes the text. The format requires all samples of a metric to be adjacent.
     pub fn finish(self) -> String {
         let mut out = String::new();
         for metric in self.metrics {
@@ -136,12 +135,12 @@ impl Text {
     }
 }
 
-/// A pool may be called anything.
+/// Escapes a label value: a pool name may contain any character.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// The report for Prometheus, and what pools hold and what clients do.
+/// The report and the overview in Prometheus' text format.
 pub fn text(report: &Report, overview: &Overview) -> String {
     let mut text = Text::new(&METRICS);
     let numbers = &report.numbers;
@@ -151,7 +150,7 @@ pub fn text(report: &Report, overview: &Overview) -> String {
         let stops = u8::from(finding.stops_io).to_string();
         let labels =
             [("name", finding.name.as_str()), ("severity", finding.severity.word()), ("stops_io", &stops)];
-        // Two findings of one name, such as two rules, are one sample.
+        // Findings with the same name, for example about two rules, share one sample.
         if !text
             .samples
             .iter()
@@ -227,8 +226,9 @@ fn of_osd(text: &mut Text, osd: &OsdNumbers) {
     text.some("ceph_osd_apply_latency_ms", &labels, osd.apply_latency_ms);
 }
 
-/// What it holds, and what is done with it: rates over some seconds, as the manager reckons them. Ceph's own exporter counts reads and
-/// writes since a pool was made, so theirs have other names.
+/// Writes the usage and the client I/O of a pool. The I/O metrics are rates over some seconds, as
+/// the manager computes them. Ceph's exporter has counters since the creation of the pool, so the
+/// rates need other names.
 fn of_pool(text: &mut Text, pool: &PoolOverview) {
     let id = pool.id.to_string();
     let (own, named) = ([("pool_id", id.as_str())], [("pool_id", id.as_str()), ("name", pool.pool.as_str())]);

@@ -1,7 +1,9 @@
-//! How a cluster is, why, and what to do about it; also when it calls itself healthy and something is wrong.
+//! Reports the state of a cluster, the causes, and the next steps. It also finds faults that Ceph's
+//! own health status does not show.
 //!
-//! [`gather`] asks the monitors and the manager and changes nothing. [`judge`] makes a [`report`] of what they said, and asks
-//! nobody: what it finds follows from the [`Snapshot`](snapshot::Snapshot) alone.
+//! [`gather`] queries the monitors and the manager and changes nothing. [`judge`] turns their
+//! answers into a [`report`]. It sends no queries: its findings follow from the
+//! [`Snapshot`](snapshot::Snapshot) alone.
 
 pub mod calls;
 pub mod checks;

@@ -1,4 +1,5 @@
-//! What a page for people shows beside the report: where OSDs are, what pools hold, and what clients do.
+//! The data that the status page shows beside the report: the CRUSH tree, pool usage and client
+//! I/O.
 
 use super::report::{OsdNumbers, Report};
 use super::snapshot::Snapshot;
@@ -6,45 +7,44 @@ use crate::cluster_state::{Io, Node, Pg, Pool, Recovery};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// CRUSH has about a dozen types of buckets; a tree that is deeper is no tree.
+/// Depth limit, against loops in the tree. CRUSH has about a dozen bucket types, so a deeper tree
+/// is invalid.
 const DEPTH_MAX: usize = 32;
 
-/// What is shown beside the report. What is `None` could not be seen.
+/// The data that the status page shows beside the report. `None` means not available.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Overview {
-    /// What clients do; `None` also if the manager's last word on it is old.
+    /// Client I/O; `None` also if the manager's data are stale.
     pub io: Option<Io>,
-    /// What is made anew or moved; `None` as for clients.
+    /// Recovery and backfill; `None` also if the manager's data are stale.
     pub recovery: Option<Recovery>,
-    /// The roots of the CRUSH tree; the one that was made first comes first.
+    /// The roots of the CRUSH tree, the oldest first.
     pub places: Vec<BucketOverview>,
-    /// Pools.
     pub pools: Vec<PoolOverview>,
 }
 
-/// A bucket of the CRUSH tree. Its numbers are of all OSDs below it, each counted once.
+/// A bucket of the CRUSH tree. Its numbers cover all OSDs below it, each counted once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BucketOverview {
-    /// Its name.
     pub name: String,
-    /// Such as `host`.
+    /// The bucket type, such as `host`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// OSDs.
     pub osds: usize,
-    /// Those that run.
+    /// OSDs that are up.
     pub osds_up: usize,
-    /// Those that data are to be on.
+    /// OSDs that are in: CRUSH places data on them.
     pub osds_in: usize,
-    /// Their space, as far as it is known.
+    /// The known space of the OSDs.
     pub total_bytes: u64,
-    /// Of it used.
+    /// The known used space of the OSDs.
     pub used_bytes: u64,
-    /// Whether it was listed with all that is in it under another root already, and is not again.
+    /// Whether the bucket is already listed under another root. If so, its contents are not
+    /// repeated.
     pub is_repeated: bool,
-    /// The buckets in it.
+    /// The buckets directly below it.
     pub places: Vec<BucketOverview>,
-    /// The OSDs in it that are in none of those.
+    /// The OSDs directly below it.
     pub own_osds: Vec<OwnOsd>,
 }
 
@@ -53,41 +53,39 @@ pub struct BucketOverview {
 pub struct OwnOsd {
     /// N of `osd.N`.
     pub osd: i32,
-    /// Such as `ssd`.
+    /// The device class, such as `ssd`.
     pub device_class: Option<String>,
 }
 
-/// A pool.
+/// The overview of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PoolOverview {
-    /// Its number.
     pub id: i64,
-    /// Its name.
+    /// The pool's name.
     pub pool: String,
     /// Replicas, or chunks of an erasure code.
     pub size: usize,
-    /// With fewer of them a placement group takes no writes.
+    /// A placement group with fewer replicas or chunks takes no I/O.
     pub min_size: usize,
-    /// Of the chunks those that hold data; `None` if the pool keeps replicas.
+    /// Data chunks of the erasure code; `None` for a replicated pool.
     pub data_chunks: Option<usize>,
-    /// Its placement groups.
     pub pgs: u64,
-    /// Those of them that take I/O.
+    /// Placement groups that take I/O.
     pub pgs_taking_io: Option<u64>,
-    /// Bytes of clients, each counted once.
+    /// Bytes that clients stored, without replication.
     pub stored_bytes: Option<u64>,
-    /// Objects.
     pub objects: Option<u64>,
-    /// What clients do with it.
+    /// Client I/O.
     pub io: Option<Io>,
-    /// What of it is made anew or moved.
+    /// Recovery and backfill.
     pub recovery: Option<Recovery>,
-    /// How many of its placement groups have their primary at which site: the places where the first root first has several. Empty
-    /// where there are none, or the placement groups were not asked one by one.
+    /// How many primaries each site holds. The sites are the buckets of the highest level below the
+    /// first root that has more than one bucket. Empty if there are no sites, or if the snapshot
+    /// has only sums of placement groups.
     pub primaries: BTreeMap<String, u64>,
 }
 
-/// What is shown of a cluster beside the report on it.
+/// Builds the overview of a cluster.
 pub fn overview(snapshot: &Snapshot, report: &Report) -> Overview {
     let tree = Tree::of(snapshot, report);
     let sites = tree.sites();
@@ -133,7 +131,7 @@ fn of_pool(
     }
 }
 
-/// By pool, how many primaries each site has; sites without any are named too.
+/// How many primaries each site holds, by pool. Sites without primaries are listed with 0.
 fn primaries(pgs: &[Pg], sites: &BTreeMap<i32, &str>) -> BTreeMap<i64, BTreeMap<String, u64>> {
     let none: BTreeMap<String, u64> = sites.values().map(|site| ((*site).to_owned(), 0)).collect();
     let mut counts = BTreeMap::new();
@@ -147,10 +145,10 @@ fn primaries(pgs: &[Pg], sites: &BTreeMap<i32, &str>) -> BTreeMap<i64, BTreeMap<
     counts
 }
 
-/// The CRUSH tree, and what OSDs are like.
+/// The CRUSH tree, and the numbers of its OSDs.
 struct Tree<'a> {
     nodes: BTreeMap<i32, &'a Node>,
-    /// Buckets that are in no other.
+    /// Buckets that are in no other bucket.
     roots: Vec<&'a Node>,
     osds: BTreeMap<i32, &'a OsdNumbers>,
 }
@@ -161,7 +159,7 @@ impl<'a> Tree<'a> {
         let inner: BTreeSet<i32> = all.iter().flat_map(|node| &node.children).copied().collect();
         let mut roots: Vec<&Node> =
             all.iter().copied().filter(|node| node.id < 0 && !inner.contains(&node.id)).collect();
-        // Numbers of buckets go down from -1.
+        // CRUSH numbers buckets downward from -1, so the oldest root has the greatest number.
         roots.sort_by_key(|root| std::cmp::Reverse(root.id));
         Tree {
             nodes: all.into_iter().map(|node| (node.id, node)).collect(),
@@ -175,7 +173,7 @@ impl<'a> Tree<'a> {
         buckets.filter_map(|child| self.nodes.get(child).copied()).collect()
     }
 
-    /// The site of each OSD; empty if no bucket has several.
+    /// The site of each OSD; empty if no level below the first root has several buckets.
     fn sites(&self) -> BTreeMap<i32, &'a str> {
         let mut above = self.roots.first().copied();
         for _ in 0..DEPTH_MAX {
@@ -195,7 +193,7 @@ impl<'a> Tree<'a> {
     fn below(&self, node: &Node) -> BTreeSet<i32> {
         let mut ahead = vec![node.id];
         let mut met = BTreeSet::new();
-        // What was met is not looked at again, so a loop ends.
+        // Skip nodes that were visited before, so that a loop ends.
         while let Some(id) = ahead.pop() {
             if met.insert(id) && id < 0 {
                 ahead.extend(self.nodes.get(&id).into_iter().flat_map(|node| &node.children));
@@ -209,7 +207,7 @@ impl<'a> Tree<'a> {
         self.roots.iter().map(|root| self.place(root, 0, &mut shown)).collect()
     }
 
-    /// Sites that are linked under several roots are listed once.
+    /// Lists sites that are linked under several roots only once.
     fn place(&self, node: &Node, depth: usize, shown: &mut BTreeSet<i32>) -> BucketOverview {
         let below = self.below(node);
         let osds: Vec<&OsdNumbers> = below.iter().filter_map(|osd| self.osds.get(osd).copied()).collect();

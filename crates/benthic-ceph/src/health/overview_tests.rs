@@ -18,7 +18,7 @@ fn osd(id: i32) -> Value {
     json!({ "id": id, "name": format!("osd.{id}"), "type": "osd", "device_class": "ssd" })
 }
 
-/// Two sites, linked under a second root too; the form of each answer is that of 16.2.15.
+/// Two sites that are also linked under a second root. The answers have the form of 16.2.15.
 fn two_sites() -> Snapshot {
     let pool = |id: i64, name: &str, kind: u32, profile: &str| {
         json!({ "pool": id, "pool_name": name, "type": kind, "size": 3, "min_size": 2, "pg_num": 4,
@@ -132,7 +132,7 @@ fn metrics_tell_what_clients_do_and_what_is_made_anew() {
     ] {
         assert!(text.lines().any(|told| told == line), "{line} in {text}");
     }
-    // What was not asked is not told.
+    // A value without an answer is absent from the output.
     assert!(!text.contains("ceph_pool_stored{pool_id=\"2\"}"), "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! What is told about a cluster: a verdict, the findings that it follows from, and numbers.
+//! The report on a cluster: a verdict, the findings behind it, and numbers.
 
 use super::limits::Limits;
 use super::snapshot::{Library, Missing, Probe};
@@ -8,25 +8,25 @@ use std::collections::BTreeMap;
 /// Names of OSDs, pools and the like that a finding lists.
 const WHICH_MAX: usize = 32;
 
-/// How a cluster is. In order: a worse one is greater.
+/// The overall state of a cluster. A worse verdict compares as greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// All is well, or only what somebody planned is going on.
+    /// All is well, or only planned work is going on.
     Healthy,
-    /// It works, with less than it should have: look at it in working hours.
+    /// The cluster serves with reduced redundancy or resources: look at it in working hours.
     Degraded,
-    /// It works, and the next failure may stop it or lose data: look at it now.
+    /// The cluster serves, but the next failure may stop it or lose data: act now.
     AtRisk,
-    /// Some reads or writes wait, or fail.
+    /// Some reads or writes wait or fail.
     Down,
 }
 
 impl Verdict {
-    /// Every verdict, the best first.
+    /// All verdicts, the best first.
     pub const ALL: [Verdict; 4] = [Verdict::Healthy, Verdict::Degraded, Verdict::AtRisk, Verdict::Down];
 
-    /// In words.
+    /// The verdict in words.
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Healthy => "healthy",
@@ -37,20 +37,20 @@ impl Verdict {
     }
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Good to know: planned, or no harm.
+    /// Good to know: planned or harmless.
     Info,
     /// The cluster has less than it should.
     Warning,
-    /// The next failure may stop it, or lose data; or it has stopped.
+    /// The next failure may stop the cluster or lose data, or the cluster has stopped.
     Error,
 }
 
 impl Severity {
-    /// In a word.
+    /// The severity in a word.
     pub fn word(self) -> &'static str {
         match self {
             Severity::Info => "info",
@@ -60,30 +60,29 @@ impl Severity {
     }
 }
 
-/// Something that was found.
+/// A finding of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// A stable name: that of ceph-mixin's alert where it means the same, `Benthic…` for what only Benthic looks at, or the code of
-    /// one of Ceph's checks that nobody has an alert for.
+    /// A stable name: that of ceph-mixin's alert if it means the same, `Benthic…` for a check that
+    /// only Benthic makes, or the code of a Ceph health check that has no alert.
     pub name: String,
-    /// How bad it is.
     pub severity: Severity,
-    /// Whether reads or writes wait, or fail, because of it.
+    /// Whether reads or writes wait or fail because of it.
     pub stops_io: bool,
-    /// The code of the check of Ceph's that says the same.
+    /// The code of the Ceph health check that reports the same.
     pub check: Option<String>,
-    /// What it is, in a line.
+    /// The fault, in one line.
     pub what: String,
-    /// What to do next.
+    /// The next step for the operator.
     pub next: String,
-    /// Of how many.
+    /// How many OSDs, pools and so on are affected.
     pub count: u64,
-    /// Which: the first of them.
+    /// Names of the affected items: at most the first 32.
     pub which: Vec<String>,
 }
 
 impl Finding {
-    /// A finding about one thing.
+    /// Creates a finding about one item.
     pub fn new(
         name: impl Into<String>,
         severity: Severity,
@@ -102,7 +101,7 @@ impl Finding {
         }
     }
 
-    /// Says of which.
+    /// Sets the affected items, and with them the count.
     #[must_use]
     pub fn of(mut self, which: impl IntoIterator<Item = String>) -> Finding {
         let mut all = which.into_iter();
@@ -111,28 +110,28 @@ impl Finding {
         self
     }
 
-    /// Says of how many.
+    /// Sets the number of affected items.
     #[must_use]
     pub fn count(mut self, count: u64) -> Finding {
         self.count = count;
         self
     }
 
-    /// Says which check of Ceph's means the same.
+    /// Sets the code of the Ceph health check that reports the same.
     #[must_use]
     pub fn check(mut self, check: &str) -> Finding {
         self.check = Some(check.to_owned());
         self
     }
 
-    /// Says that I/O waits or fails because of it.
+    /// Marks that reads or writes wait or fail because of it.
     #[must_use]
     pub fn stops_io(mut self) -> Finding {
         self.stops_io = true;
         self
     }
 
-    /// What it makes of a cluster.
+    /// The verdict that this finding alone leads to.
     pub fn verdict(&self) -> Verdict {
         match self.severity {
             _ if self.stops_io => Verdict::Down,
@@ -143,125 +142,114 @@ impl Finding {
     }
 }
 
-/// What is told about a cluster.
+/// The report on a cluster.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The cluster's identity; empty if no monitor answered.
     pub fsid: String,
-    /// When it was looked at.
+    /// Time of the snapshot.
     pub unix_s: u64,
     /// The verdict of the worst finding.
     pub verdict: Verdict,
-    /// What Ceph says of itself, such as `HEALTH_OK`.
+    /// Ceph's own health status, such as `HEALTH_OK`.
     pub ceph: Option<String>,
-    /// Ceph's own checks that do not hold, and how bad each is to Ceph.
+    /// The failing Ceph health checks, and Ceph's severity of each.
     pub checks: BTreeMap<String, String>,
-    /// 100 if Ceph calls itself healthy, else the share of placement groups that take I/O, as CERN's operators defined it.
+    /// 100 if Ceph's status is `HEALTH_OK`, else the share of placement groups that take I/O.
+    /// CERN's operators defined it so.
     pub availability_percent: Option<f64>,
-    /// Whether what the manager reports (placement groups, usage) is old because there is none.
+    /// Whether the manager's data (placement groups, usage) are stale because no manager answers.
     pub is_stale: bool,
-    /// What was found, the worst first.
+    /// The findings, the worst first.
     pub findings: Vec<Finding>,
-    /// What could not be seen.
+    /// What the snapshot lacks.
     pub missing: Vec<Missing>,
-    /// The numbers.
     pub numbers: Numbers,
 }
 
-/// The numbers. What is `None` could not be seen.
+/// The numbers of a report. `None` means not available.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Numbers {
     /// The monitors, and whether each is in the quorum.
     pub monitors: BTreeMap<String, bool>,
-    /// The largest difference between monitors' clocks; `None` also where there is only one.
+    /// The largest difference between monitors' clocks; `None` also for a single monitor.
     pub clock_skew_ms_max: Option<f64>,
     /// The active manager.
     pub manager: Option<String>,
-    /// Managers that would take over.
+    /// Standby managers.
     pub managers_standby: u64,
-    /// OSDs.
     pub osds: Vec<OsdNumbers>,
-    /// Placement groups.
     pub pgs: Option<u64>,
-    /// Those that take I/O.
     pub pgs_taking_io: Option<u64>,
-    /// Placement groups by state.
     pub pgs_by_state: BTreeMap<String, u64>,
-    /// Pools.
     pub pools: Vec<PoolNumbers>,
-    /// Objects.
     pub objects: Option<u64>,
-    /// Replicas that are missing.
+    /// Missing replicas.
     pub degraded_objects: Option<u64>,
-    /// Replicas that are elsewhere than they are to be.
+    /// Replicas that are not on the OSDs that CRUSH chooses.
     pub misplaced_objects: Option<u64>,
-    /// Objects whose latest version no OSD that is up has.
+    /// Objects whose latest version is on no OSD that is up.
     pub unfound_objects: Option<u64>,
     /// Raw space.
     pub total_bytes: Option<u64>,
-    /// Of it used.
+    /// Raw space in use.
     pub used_bytes: Option<u64>,
-    /// The fullest OSD.
     pub fullest_osd: Option<i32>,
-    /// How full it is.
+    /// How full the fullest OSD is.
     pub fullest_percent: Option<f64>,
-    /// When it is full if it goes on as it did.
+    /// Days until the fullest OSD is full, if the trend continues.
     pub full_in_days: Option<f64>,
-    /// Whether that is `not_known`, whether it is `not_growing`, or `growing`.
+    /// The trend: `not_known`, `not_growing` or `growing`.
     pub growth: &'static str,
     /// Operations that wait for longer than Ceph's complaint time.
     pub slow_operations: Option<u64>,
-    /// The slowest disk's time to make a write durable.
+    /// The commit latency of the slowest disk.
     pub commit_latency_ms_max: Option<u64>,
-    /// Days since the placement group that waits longest was scrubbed.
+    /// Days since the last scrub of the placement group that has waited longest.
     pub scrubbed_days_ago_max: Option<f64>,
-    /// The same for reading all its bytes.
+    /// Days since the last deep scrub of the placement group that has waited longest.
     pub deep_scrubbed_days_ago_max: Option<f64>,
-    /// How many daemons run which version.
+    /// How many daemons run each version.
     pub versions: BTreeMap<String, u64>,
-    /// Libraries of classes.
+    /// Class libraries.
     pub libraries: Vec<Library>,
-    /// A small write and read.
+    /// The result of a small write and read.
     pub probe: Option<Probe>,
-    /// What this process may use.
+    /// The limits of this process.
     pub client: Option<Limits>,
 }
 
-/// An OSD.
+/// The numbers of an OSD.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OsdNumbers {
     /// N of `osd.N`.
     pub osd: i32,
-    /// Whether the monitors take it for running.
+    /// Whether the monitors consider it up.
     pub up: bool,
-    /// Whether data are to be on it.
+    /// Whether CRUSH places data on it.
     #[serde(rename = "in")]
     pub takes_data: bool,
-    /// Its space.
     pub total_bytes: Option<u64>,
-    /// Of it used.
     pub used_bytes: Option<u64>,
-    /// What its disk takes to make a write durable.
+    /// The time until the disk has made a write durable.
     pub commit_latency_ms: Option<u64>,
-    /// What its disk takes to make a write readable.
+    /// The time until a write is readable.
     pub apply_latency_ms: Option<u64>,
 }
 
-/// A pool.
+/// The numbers of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PoolNumbers {
-    /// Its number.
     pub id: i64,
-    /// Its name.
+    /// The pool's name.
     pub pool: String,
-    /// Its placement groups.
     pub pgs: u64,
-    /// Those of them that take I/O; `None` if they could not be asked one by one.
+    /// Placement groups that take I/O; `None` if the snapshot has only sums.
     pub pgs_taking_io: Option<u64>,
 }
 
 impl Report {
-    /// How many findings of a severity.
+    /// The number of findings of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }

@@ -1,4 +1,4 @@
-//! A cluster at one moment, as far as it could be seen.
+//! A snapshot of a cluster's state, with a list of the parts that could not be read.
 
 use super::growth::Reading;
 use super::limits::Limits;
@@ -9,108 +9,103 @@ use crate::cluster_state::{
 use crate::placement::lint;
 use serde::{Deserialize, Serialize};
 
-/// A cluster at one moment. What is `None` could not be asked; [`missing`](Snapshot::missing) says why.
+/// A snapshot of a cluster's state. A part that could not be read is `None`;
+/// [`missing`](Snapshot::missing) gives the reason.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// When, by the clock of this machine.
+    /// Time of the snapshot, by this machine's clock.
     pub now_unix_s: u64,
     /// The cluster's identity; empty if no monitor answered.
     pub fsid: String,
-    /// What Ceph's own checks say.
+    /// Ceph's own health checks.
     pub health: Option<Health>,
-    /// What the manager told the monitors last.
+    /// The manager's last report to the monitors.
     pub digest: Option<PgMapDigest>,
-    /// The monitors.
     pub quorum: Option<Quorum>,
-    /// Their clocks.
+    /// The clocks of the monitors.
     pub clocks: Option<Clocks>,
     /// The manager, as the monitors see it.
     pub manager: Option<Manager>,
-    /// Why the manager did not answer, if it was asked and did not.
+    /// The error, if the manager was queried and did not answer.
     pub manager_silent: Option<String>,
     /// Pools and OSDs.
     pub map: Option<OsdMap>,
-    /// Where OSDs are.
+    /// The CRUSH tree with the OSDs.
     pub tree: Option<Tree>,
-    /// What the daemons run.
+    /// The versions that daemons run.
     pub versions: Option<Versions>,
-    /// What OSDs hold.
+    /// The usage of OSDs.
     pub usage: Option<Vec<OsdUsage>>,
-    /// How fast OSDs are.
+    /// The latencies of OSDs.
     pub latencies: Option<Vec<OsdLatency>>,
-    /// The placement groups.
     pub pgs: Option<Vec<Pg>>,
-    /// What pools hold, if that is asked.
+    /// The usage of pools, if requested.
     pub stored: Option<Vec<PoolDf>>,
-    /// What clients do with pools, if that is asked.
+    /// The client I/O of pools, if requested.
     pub pool_io: Option<Vec<PoolIo>>,
-    /// What is wrong with CRUSH rules, but for what the placement groups tell themselves.
+    /// Faults of CRUSH rules, except those that the placement groups show themselves.
     pub rules: Option<Vec<lint::Finding>>,
-    /// Libraries of classes in the OSDs.
+    /// Class libraries in the OSDs.
     pub libraries: Option<Vec<Library>>,
-    /// A small write and read; `None` if nobody asked for one.
+    /// The result of a small write and read; `None` if no probe was requested.
     pub probe: Option<Probe>,
-    /// What this process may use.
+    /// The limits of this process.
     pub limits: Option<Limits>,
-    /// How full the fullest OSD was earlier, oldest first.
+    /// Earlier readings of the fullest OSD, oldest first.
     pub history: Vec<Reading>,
-    /// What could not be seen.
+    /// The parts that could not be read.
     pub missing: Vec<Missing>,
 }
 
-/// Something that could not be seen.
+/// A part of the snapshot that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// What it is.
     pub what: String,
-    /// Why, and the next step where there is one.
+    /// The reason, and the next step where there is one.
     pub why: String,
-    /// Whether the cluster, or what this client may do, is the reason; otherwise it is something that is optional.
+    /// True if the cluster or the permissions of this client are the reason. False if the part is
+    /// optional.
     pub hurts: bool,
 }
 
-/// A library of classes, as the OSDs have it.
+/// A class library, and its builds in the OSDs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Library {
     /// NAME of `libcls_NAME.so`.
     pub name: String,
-    /// What each OSD runs.
+    /// The builds that OSDs run.
     pub builds: Vec<OsdBuild>,
-    /// OSDs that do not have it.
+    /// OSDs that do not have the library.
     pub without: Vec<i64>,
-    /// OSDs that did not answer, or could not be asked.
+    /// OSDs that did not answer or could not be queried.
     pub silent: Vec<i64>,
 }
 
-/// A build, and the OSDs that run it.
+/// A build of a library, and the OSDs that run it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OsdBuild {
-    /// What the library calls itself.
+    /// The build's description of itself.
     pub build: String,
-    /// Those OSDs.
     pub osds: Vec<i64>,
 }
 
-/// A small object that was written, read and removed.
+/// The result of a probe: the write, read and removal of a small object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Probe {
-    /// The pool that it was in.
     pub pool: String,
-    /// How long the write took.
+    /// The latency of the write.
     pub write_ms: Option<f64>,
-    /// How long the read took.
+    /// The latency of the read.
     pub read_ms: Option<f64>,
-    /// What went wrong.
     pub error: Option<ProbeError>,
 }
 
-/// What went wrong with a probe.
+/// The failure of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProbeError {
-    /// In which step: `write`, `read` or `remove`, or `open` for the pool.
+    /// The step that failed: `open` (of the pool), `write`, `read` or `remove`.
     pub step: String,
-    /// What happened.
     pub message: String,
-    /// Whether the cluster is the reason, not what the client may do.
+    /// True if the cluster is the cause. False if the client lacks a permission.
     pub of_cluster: bool,
 }

@@ -1,5 +1,5 @@
-//! Judging over what a real cluster (16.2.15) answered: three OSDs on one host, pools with hostile names. What a test changes in
-//! it by hand is what it is about.
+//! Judges the recorded answers of a real cluster (16.2.15) with three OSDs on one host and pools
+//! with hostile names. Each test changes the part of the snapshot that it is about.
 
 use super::growth::Reading;
 use super::judge::{self, judge};
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fs;
 
-/// What a cluster answered once.
+/// The recorded answers of a cluster.
 fn recorded(name: &str) -> Snapshot {
     let file = format!("{}/src/health/testdata/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let all: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
@@ -127,7 +127,7 @@ fn an_osd_that_is_down_is_told_with_what_it_stops() {
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let share = 100.0 * taking as f64 / all as f64;
     assert!((report.availability_percent.unwrap() - share).abs() < 0.01, "{report:?}");
-    // Where there are more OSDs it is the usual alert.
+    // With more OSDs, the same outage raises the ordinary alert.
     let map = snapshot.map.as_mut().unwrap();
     let mut more = map.osds[0].clone();
     for id in 3..20 {
@@ -153,7 +153,7 @@ fn planned_work_under_noout_is_no_alarm_until_io_stops() {
         pg.acting = vec![0, 2];
     }
     only_information(&judge(&snapshot));
-    // The same for one host only, and not for several.
+    // `noout` for one host covers the OSDs of that host, but not those of others.
     let map = snapshot.map.as_mut().unwrap();
     map.flags_set.retain(|flag| flag != "noout");
     map.crush_node_flags.insert("vm".to_owned(), vec!["noout".to_owned()]);
@@ -199,7 +199,7 @@ fn work_on_a_rack_is_planned_where_noout_is_set_for_what_is_down() {
     for nodes in [&["r1"][..], &["default"], &["h1", "h2"]] {
         only_information(&with(nodes, false));
     }
-    // Another host went down too, or nobody said which.
+    // `noout` covers only one of the two hosts, or is set globally and names neither.
     finds(&with(&["h1"], false), "CephOSDDownHigh", Severity::Error);
     finds(&with(&[], true), "CephOSDDownHigh", Severity::Error);
     for pg in snapshot.pgs.as_mut().unwrap() {
@@ -224,7 +224,7 @@ fn an_osd_that_was_taken_out_of_service_is_no_reason_to_worry() {
     let report = judge(&snapshot);
     finds(&report, "BenthicPGsDegraded", Severity::Warning);
     assert_eq!(report.verdict, Verdict::Degraded, "it was lost, and its data are being made anew");
-    // It went out a moment ago, and what only it had is lost.
+    // The OSD went out a moment ago, and placement groups with data only on it are incomplete.
     let stamp = "2026-11-23T07:40:00.000000+0000";
     snapshot.now_unix_s = timestamp::unix_s(stamp).unwrap() + 5;
     snapshot.map.as_mut().unwrap().last_in_change = stamp.to_owned();
@@ -274,7 +274,7 @@ fn sums_of_placement_groups_tell_a_change_from_an_outage() {
         finds(&report, "CephPGsInactive", Severity::Error);
         assert_eq!(report.verdict, Verdict::Down, "{state}");
     }
-    // Snapshots were trimmed, or the balancer is at work: the map has changed, and no OSD or pool.
+    // Only snapshot trimming or the balancer changed the map, and no OSD or pool changed.
     let report = with("peering", 5, nothing);
     finds(&report, "CephPGsInactive", Severity::Error);
     assert_eq!(report.verdict, Verdict::Down);
@@ -335,7 +335,8 @@ fn recovery_with_all_osds_up_is_information_unless_it_stands_still() {
         pg.state = "active+undersized".to_owned();
     }
     finds(&judge(&snapshot), "BenthicPGsDegraded", Severity::Warning);
-    // It began a moment ago, unless CRUSH finds too few OSDs.
+    // Placement groups that became undersized a moment ago are information, unless CRUSH finds
+    // too few OSDs.
     let stamp = "2026-11-23T07:40:00.000000+0000";
     snapshot.now_unix_s = timestamp::unix_s(stamp).unwrap() + 5;
     for pg in snapshot.pgs.as_mut().unwrap() {
@@ -458,7 +459,7 @@ fn pools_that_a_single_failure_hurts_are_told() {
     finds(&report, "BenthicPoolMinSize", Severity::Warning);
     assert_eq!(found(&report, "BenthicPoolOneReplica").unwrap().which, ["test"]);
     assert_eq!(found(&report, "BenthicPoolMinSize").unwrap().which, ["a\"b"]);
-    // Who muted Ceph's own check knows.
+    // A muted Ceph health check lowers the finding to information.
     set_check(&mut snapshot, "POOL_NO_REDUNDANCY", "HEALTH_WARN", "1 pool(s) have no replicas configured");
     finds(&judge(&snapshot), "BenthicPoolOneReplica", Severity::Error);
     snapshot.health.as_mut().unwrap().checks.get_mut("POOL_NO_REDUNDANCY").unwrap().muted = true;
@@ -486,14 +487,14 @@ fn the_last_copy_is_a_risk() {
         pg.acting.truncate(1);
     }
     finds(&judge(&snapshot), "BenthicPGsLastCopy", Severity::Error);
-    // The OSD that is down goes out: that makes no copy more.
+    // The OSD that is down goes out, which restores no copy.
     let stamp = "2026-11-23T07:40:00.000000+0000";
     snapshot.now_unix_s = timestamp::unix_s(stamp).unwrap() + 5;
     let map = snapshot.map.as_mut().unwrap();
     stamp.clone_into(&mut map.last_in_change);
     map.osds[1] = osd(1, 0, 0);
     finds(&judge(&snapshot), "BenthicPGsLastCopy", Severity::Error);
-    // It comes back: it has its copies, and the manager's picture is older.
+    // The OSD comes back with its copies, and the manager's data are older.
     snapshot.map.as_mut().unwrap().osds[1] = osd(1, 1, 1);
     assert!(found(&judge(&snapshot), "BenthicPGsLastCopy").is_none());
 }
@@ -516,7 +517,7 @@ fn daemons_and_classes_that_differ_are_told_though_ceph_is_healthy() {
     finds(&judge(&snapshot), "BenthicClassMissing", Severity::Warning);
     snapshot.libraries = Some(vec![library(vec![build("1", &[0, 1, 2])], vec![])]);
     assert!(judge(&snapshot).findings.iter().all(|finding| !finding.name.starts_with("BenthicClass")));
-    // An upgrade is going on, until Ceph finds it too long.
+    // An upgrade is information until Ceph warns that it takes too long.
     only_information(&judge(&snapshot));
     set_check(
         &mut snapshot,
@@ -598,7 +599,7 @@ fn an_osd_that_fills_is_told_before_it_is_full() {
     assert!(found(&judge(&snapshot), "BenthicOSDFullSoon").is_none(), "there are months left");
     snapshot.history = vec![before(1, 0.9)];
     assert_eq!(judge(&snapshot).numbers.growth, "not_growing");
-    // It fills because data come from other OSDs.
+    // The usage grows because data come from other OSDs.
     snapshot.history = vec![before(2, 0.70), before(1, 0.75)];
     assert!(!judge::is_moving(&snapshot));
     snapshot.pgs.as_mut().unwrap()[0].state = "active+remapped+backfilling".to_owned();
@@ -720,7 +721,7 @@ fn metrics_are_prometheus_text_whatever_pools_are_called() {
     assert!(text.contains("ceph_osd_up{ceph_daemon=\"osd.1\"} 0\n"), "{text}");
     assert!(text.contains("ceph_health_detail{name=\"OSD_DOWN\",severity=\"HEALTH_WARN\"} 1\n"), "{text}");
     assert!(text.contains("benthic_probe_write_seconds 0.002\n") && !text.contains("probe_read"), "{text}");
-    // Where nothing is known, nothing is made up.
+    // Without data, the output has no values.
     let text = exported(&Snapshot::default());
     assert!(text.contains("benthic_health_verdict 3\n") && !text.contains("ceph_"), "{text}");
 }

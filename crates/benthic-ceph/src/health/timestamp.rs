@@ -1,8 +1,8 @@
-//! The times that Ceph writes: `2026-11-23T07:24:34.509725+0000`.
+//! Parses Ceph's time stamps, such as `2026-11-23T07:24:34.509725+0000`.
 
 const DAY_S: i64 = 86_400;
 
-/// Seconds since 1970; `None` for what is no time, and for `0.000000`, which is never.
+/// Seconds since 1970. `None` if the text is not a time, and for `0.000000`, which means never.
 pub fn unix_s(text: &str) -> Option<u64> {
     let (date, time) = text.split_once('T')?;
     let mut parts = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
@@ -19,7 +19,8 @@ pub fn unix_s(text: &str) -> Option<u64> {
     if !in_range {
         return None;
     }
-    // Years that begin on 1 March put the leap day at their end; 719,468 days lie between 0000-03-01 and 1970.
+    // Counting years from 1 March puts the leap day at the end of the year. There are 719,468 days
+    // between 0000-03-01 and 1970-01-01.
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year / 400, year % 400);
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -29,7 +30,7 @@ pub fn unix_s(text: &str) -> Option<u64> {
     u64::try_from(there - offset_s(&time[8..])?).ok()
 }
 
-/// Of `.509725+0000`, `Z` or nothing.
+/// The time zone's offset, from the end of a time stamp: `.509725+0000`, `Z` or nothing.
 fn offset_s(rest: &str) -> Option<i64> {
     let zone = rest.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
     let sign = match zone.as_bytes().first() {

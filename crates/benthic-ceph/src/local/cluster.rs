@@ -1,4 +1,4 @@
-//! A local cluster: its state, and starting and ending single daemons.
+//! A local cluster: opening it, its state, and starting and stopping single daemons.
 
 use super::daemon::{self, Daemon};
 use super::layout::{self, Marker};
@@ -14,20 +14,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How many OSDs a local cluster may have: each takes about 1 GiB of memory.
+/// Limit of OSDs in a local cluster: each takes about 1 GiB of memory.
 pub const OSDS_MAX: u32 = 32;
-/// How many OSDs a cluster gets if nobody says.
+/// The default number of OSDs.
 pub const OSDS_DEFAULT: u32 = 3;
 
 const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
-/// How long a daemon that failed may still be writing to its log.
+/// Time that a failed daemon may need to finish its log.
 const FINAL_LOG_LIMIT: Duration = Duration::from_secs(2);
-/// How much of a log is read to show its end.
+/// Bytes at the end of a log to search for its last lines.
 const TAIL_BYTES: u64 = 64 * 1024;
 const TAIL_LINES: usize = 5;
 const TAIL_COLUMNS: usize = 200;
 
-/// A callback that gets the name of what is waited for, several times a second. Its error ends the wait.
+/// A callback that gets a description of the current wait, several times a second. Its error aborts
+/// the wait.
 pub type Watch<'a> = dyn FnMut(&str) -> Result<()> + 'a;
 
 /// A local cluster, running or not.
@@ -38,7 +39,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster in a directory.
+    /// Opens the cluster in a directory.
     ///
     /// # Errors
     /// `NotFound` if there is none.
@@ -58,17 +59,18 @@ impl Cluster {
         Ok(Cluster { dir, marker })
     }
 
-    /// Stops the daemons: OSDs first, the monitor last, and takes down the sites' networks. Data stay. Returns whether one was running.
+    /// Stops the daemons, OSDs first and the monitor last, and removes the sites' networks. Data
+    /// stay. Returns whether a daemon was running.
     ///
     /// # Errors
-    /// `Unavailable` if a daemon cannot be ended, `Busy` while another command changes the cluster.
+    /// `Unavailable` if a daemon does not end, `Busy` while another command changes the cluster.
     pub fn down(&self, watch: &mut Watch<'_>) -> Result<bool> {
         let _lock = layout::lock(&self.dir)?;
         self.stop(Signal::TERM, watch)
     }
 
-    /// Stops the daemons and removes the cluster with its data. Returns whether the directory is gone too: it
-    /// stays if there are files in it that are not the cluster's.
+    /// Stops the daemons and removes the cluster with its data. Returns whether the directory was
+    /// removed too. It stays if it contains other files.
     ///
     /// # Errors
     /// As [`down`](Cluster::down).
@@ -79,7 +81,7 @@ impl Cluster {
         Ok(fs::remove_dir(&self.dir).is_ok())
     }
 
-    /// Ends a daemon as a crash would (SIGKILL).
+    /// Kills a daemon (SIGKILL), as a crash would.
     ///
     /// # Errors
     /// `NotFound` if it does not run, `InvalidArgument` if the cluster has no such daemon.
@@ -92,10 +94,12 @@ impl Cluster {
         self.wait_killed(&[daemon], watch)
     }
 
-    /// Starts a daemon and waits until the cluster takes it for running. Returns false if it was already.
+    /// Starts a daemon and waits until the monitor reports it as running. Returns false if it was
+    /// already running.
     ///
     /// # Errors
-    /// `Unavailable` if it failed or took too long, `InvalidArgument` if the cluster has no such daemon.
+    /// `Unavailable` if it failed or took too long, `InvalidArgument` if the cluster has no such
+    /// daemon.
     pub fn start(&self, daemon: Daemon, watch: &mut Watch<'_>) -> Result<bool> {
         self.check(daemon)?;
         tools::require(self.marker.sites.is_some())?;
@@ -107,7 +111,7 @@ impl Cluster {
         Ok(true)
     }
 
-    /// How the cluster is. Answers within seconds, whatever state the daemons are in.
+    /// The state of the cluster. Returns within seconds in any state of the daemons.
     ///
     /// # Errors
     /// Only if this machine's processes cannot be listed.
@@ -162,17 +166,17 @@ impl Cluster {
         .map_err(|error| Error::io(Action::Read, "cannot read a log", error).with("file", log.display()))
     }
 
-    /// The cluster's `ceph.conf`, for every client of Ceph.
+    /// The path of the cluster's `ceph.conf`, which every Ceph client can use.
     pub fn conf(&self) -> PathBuf {
         self.dir.join("ceph.conf")
     }
 
-    /// Where its OSDs look for libraries of classes.
+    /// The directory from which its OSDs load class libraries.
     pub fn class_dir(&self) -> PathBuf {
         layout::class_dir(&self.dir)
     }
 
-    /// All its daemons, in the order of their start.
+    /// All its daemons, in start order.
     pub fn daemons(&self) -> Vec<Daemon> {
         let links = self.marker.sites.is_some().then_some(Daemon::Wan);
         links.into_iter().chain(self.marker.daemons()).collect()
@@ -193,14 +197,14 @@ impl Cluster {
         self.dir.join("log").join(format!("{daemon}.{extension}"))
     }
 
-    /// Asks the monitor, in JSON.
+    /// Sends the monitor a query and returns the JSON answer.
     pub(super) fn ask(&self, words: &[&str]) -> Result<String> {
         let mut command = tools::command("ceph", &self.conf());
         command.args(["--connect-timeout", "10", "-f", "json"]).args(words);
         self.run_beside(Daemon::Mon, &mut command, None, QUESTION_LIMIT)
     }
 
-    /// Runs a program where a daemon is, so that no link delays it.
+    /// Runs a program at the site of a daemon, so that no link delays it.
     pub(super) fn run_beside(
         &self,
         daemon: Daemon,
@@ -216,7 +220,8 @@ impl Cluster {
         Readiness::parse(&self.ask(&["status"])?, cut_off_osds as u64)
     }
 
-    /// Starts a daemon unless it runs. It detaches itself and is then in a session of its own.
+    /// Starts a daemon unless it runs. The daemon detaches itself and becomes the leader of a new
+    /// session.
     pub(super) fn launch(&self, daemon: Daemon) -> Result<()> {
         if daemon.pid(&self.conf())?.is_some() {
             return Ok(());
@@ -248,9 +253,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// An error about a daemon, with what it wrote last.
+    /// Adds the last lines of a daemon's output to an error.
     pub(super) fn explain(&self, daemon: Daemon, error: Error) -> Error {
-        // A daemon that failed may still be writing why. To stderr it writes until it detaches, then to its log.
+        // The failed daemon may still be writing the reason: to stderr until it detaches, then to
+        // its log.
         let _ = self.wait_gone(&[daemon], FINAL_LOG_LIMIT, &mut |_| Ok(()));
         let last =
             ["log", "stderr"].map(|file| tail(&self.log(daemon, file), TAIL_LINES).unwrap_or_default());

@@ -1,8 +1,8 @@
-//! The daemons of a cluster: their names, and their processes as the kernel knows them.
+//! The daemons of a cluster: their names, and their processes.
 //!
-//! There are no pid files. A daemon is the process whose command line begins with what we start it with, which
-//! contains the path of its cluster's configuration. So nothing goes stale and no stranger is taken for
-//! a daemon.
+//! There are no pid files. A process belongs to a daemon if its command line begins with the one
+//! that started the daemon, which contains the path of the cluster's configuration. So there is no
+//! state that could be stale, and no other process is mistaken for a daemon.
 
 use super::tools;
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -27,7 +27,7 @@ pub enum Daemon {
 }
 
 impl Daemon {
-    /// Its program.
+    /// The program of the daemon.
     pub(super) fn program(self) -> &'static str {
         match self {
             Daemon::Wan => "benthic",
@@ -37,7 +37,7 @@ impl Daemon {
         }
     }
 
-    /// What its command line begins with after the program. [`running`] recognizes the daemon by it.
+    /// The first arguments of its command line. [`running`] recognizes the daemon by them.
     pub(super) fn args(self, conf: &Path) -> [String; 4] {
         if self == Daemon::Wan {
             let dir = conf.parent().unwrap_or(conf).display().to_string();
@@ -47,14 +47,14 @@ impl Daemon {
         ["-c".to_owned(), conf.display().to_string(), "-i".to_owned(), id]
     }
 
-    /// Its process, if it runs.
+    /// The pid of the daemon, if it runs.
     pub(super) fn pid(self, conf: &Path) -> Result<Option<u32>> {
         Ok(running(conf)?.into_iter().find(|(daemon, _)| *daemon == self).map(|(_, pid)| pid))
     }
 
-    /// Sends a signal to its processes, to nothing else. Returns whether there was one.
+    /// Sends a signal to the daemon's processes and to no others. Returns whether there was one.
     pub(super) fn signal(self, conf: &Path, signal: Signal) -> Result<bool> {
-        // Links have nothing to put away.
+        // The links have nothing to clean up.
         let signal = if self == Daemon::Wan { Signal::KILL } else { signal };
         let mut sent = false;
         for (_, raw) in running(conf)?.into_iter().filter(|(daemon, _)| *daemon == self) {
@@ -66,7 +66,8 @@ impl Daemon {
                 Err(Errno::SRCH) => continue,
                 opened => opened.map_err(cannot)?,
             };
-            // The handle stays with the process, the pid does not: look again before the signal.
+            // The handle stays with the process, but the pid may be reused. Check the process again
+            // before the signal.
             if read(raw, conf) != Some(self) {
                 continue;
             }
@@ -115,7 +116,7 @@ impl FromStr for Daemon {
     }
 }
 
-/// All daemons of the cluster with this configuration that run.
+/// All running daemons of the cluster with this configuration, with their pids.
 pub fn running(conf: &Path) -> Result<Vec<(Daemon, u32)>> {
     let cannot = |error| Error::io(Action::Admin, "cannot read /proc", error);
     let mut found = Vec::new();
@@ -128,8 +129,8 @@ pub fn running(conf: &Path) -> Result<Vec<(Daemon, u32)>> {
     Ok(found)
 }
 
-/// Which daemon a process is; one that makes the daemon's data, with further arguments, counts for it. A process
-/// that ended but was not waited for has no command line, so it is none.
+/// The daemon that a process belongs to. A process that creates the daemon's data has more
+/// arguments, and counts too. A zombie process has no command line and belongs to no daemon.
 fn read(pid: u32, conf: &Path) -> Option<Daemon> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words: Vec<&str> = std::str::from_utf8(&line).ok()?.split_terminator('\0').collect();
@@ -145,7 +146,8 @@ fn read(pid: u32, conf: &Path) -> Option<Daemon> {
 /// Seconds since a process started.
 pub fn uptime_s(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the name in parentheses, which may hold anything; the 22nd is the start in ticks.
+    // The second field is the name in parentheses, which may contain anything. The 22nd field is
+    // the start time in ticks.
     let started_ticks: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     let machine_up = fs::read_to_string("/proc/uptime").ok()?;
     let machine_up_s: u64 = machine_up.split('.').next()?.parse().ok()?;

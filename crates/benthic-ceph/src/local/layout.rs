@@ -1,7 +1,7 @@
-//! What is in the directory of a cluster.
+//! The directory of a cluster.
 //!
 //! ```text
-//! DIR/benthic-cluster.json   the marker: this directory is ours
+//! DIR/benthic-cluster.json   the marker: this directory belongs to a cluster
 //!     lock                   held by the command that changes the cluster
 //!     ceph.conf  keyring  monmap
 //!     sites/SITE.conf        for clients at a site
@@ -20,44 +20,46 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 const MARKER: &str = "benthic-cluster.json";
-/// A marker that is being written.
+/// The temporary name of a new marker.
 const NEW_MARKER: &str = "benthic-cluster.json.new";
 const LOCK: &str = "lock";
 const SITES: &str = "sites";
 const CLASSES: &str = "classes";
-/// Where sockets are.
+/// The directory of the sockets.
 pub const RUN: &str = "run";
 /// Types of CRUSH buckets, as Ceph numbers them.
 const TYPE_OSD: u32 = 0;
 const TYPE_DATACENTER: u32 = 8;
-/// Sockets have paths of at most 107 bytes; the longest of ours adds this to the directory.
+/// The path of a socket has at most 107 bytes. The longest socket name adds this many to the
+/// directory.
 const DIR_BYTES_MAX: usize = 107 - "/run/osd.99.asok".len();
-/// How large an OSD may grow. The file is sparse.
+/// Maximum size of an OSD. The file is sparse.
 const OSD_BYTES: u64 = 20 << 30;
 
-/// What the directory says about its cluster.
+/// The description of the cluster in its directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Marker {
-    /// Of this file.
+    /// The version of this file.
     pub format: u32,
     /// The cluster's identity.
     pub fsid: String,
-    /// Where the monitor listens.
+    /// The monitor's port.
     pub mon_port: u16,
-    /// How many OSDs it has.
     pub osds: u32,
-    /// Where its daemons are, if not all in one place.
+    /// The sites of the daemons, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sites: Option<Sites>,
-    /// False until it served once. What is not complete is made anew, for nobody can have data in it.
+    /// False until the cluster has served once. An incomplete cluster is created again, because it
+    /// cannot hold data yet.
     pub complete: bool,
 }
 
 impl Marker {
-    /// The marker of a new cluster, with a free port.
+    /// Creates the marker of a new cluster, with a free port.
     pub fn new(osds: u32, sites: &[String], rtt_ms: u32, mbit_per_s: u32) -> Result<Marker> {
         let fsid = uuid()?;
-        // Below the ports that the kernel gives to clients, and another start for each cluster.
+        // Use ports below the kernel's ephemeral range. The search starts at a different port for
+        // each cluster.
         let start = fsid.bytes().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
         let mon_port = (0..100)
             .map(|step| 20_000 + start.wrapping_add(step * 7) % 10_000)
@@ -67,12 +69,12 @@ impl Marker {
         Ok(Marker { format: 1, fsid, mon_port, osds, sites, complete: false })
     }
 
-    /// Where the monitor is, as Ceph writes it.
+    /// The monitor's address, in Ceph's notation.
     pub fn mon_address(&self) -> String {
         format!("v2:{}:{}/0", self.address(Daemon::Mon), self.mon_port)
     }
 
-    /// Its daemons of Ceph's, in the order of their start.
+    /// The cluster's Ceph daemons, in start order.
     pub fn daemons(&self) -> impl Iterator<Item = Daemon> + use<> {
         [Daemon::Mon, Daemon::Mgr].into_iter().chain((0..self.osds).map(Daemon::Osd))
     }
@@ -81,7 +83,7 @@ impl Marker {
         self.sites.as_ref().map_or(Ipv4Addr::LOCALHOST, |sites| sites.address(sites.site_of(daemon)))
     }
 
-    /// Reads the marker of a directory, if it has one.
+    /// Reads the marker of a directory; `None` if there is none.
     pub fn read(dir: &Path) -> Result<Option<Marker>> {
         let path = dir.join(MARKER);
         let text = match fs::read(&path) {
@@ -99,7 +101,7 @@ impl Marker {
         Ok(Some(marker))
     }
 
-    /// Writes the marker: the whole or not at all.
+    /// Writes the marker. Readers see the old or the new marker, never a part of it.
     pub fn write(&self, dir: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(self).map_err(|error| {
             Error::new(ErrorKind::Internal, "cannot encode the marker").with_source(error)
@@ -111,7 +113,7 @@ impl Marker {
     }
 }
 
-/// The real path of a directory that is there and may be a cluster's.
+/// The real path of an existing directory. Checks that a cluster can be in it.
 pub fn resolve(dir: &Path) -> Result<PathBuf> {
     let real = fs::canonicalize(dir).map_err(|error| cannot("open", dir, error))?;
     if !real.is_dir() {
@@ -122,7 +124,7 @@ pub fn resolve(dir: &Path) -> Result<PathBuf> {
     Ok(real)
 }
 
-/// Refuses a directory whose path Ceph cannot take.
+/// Rejects a directory whose path Ceph does not accept.
 pub fn check_path(dir: &Path) -> Result<()> {
     let path = std::path::absolute(dir).map_err(|error| cannot("open", dir, error))?;
     let plain = |c: &u8| c.is_ascii_alphanumeric() || b"/._+@,-".contains(c);
@@ -137,19 +139,19 @@ pub fn check_path(dir: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", format_args!("{path:?}")))
 }
 
-/// Makes the directory, unless it is there.
+/// Creates the directory if it does not exist.
 pub fn make(dir: &Path) -> Result<()> {
-    // Keys are in it.
+    // The directory holds keys, so it is private.
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| cannot("make", dir, error))
 }
 
-/// Whether nothing of anybody's is in a directory.
+/// Whether a directory is empty, apart from a lock and a temporary marker.
 pub fn is_unused(dir: &Path) -> Result<bool> {
     let entries = fs::read_dir(dir).map_err(|error| cannot("read", dir, error))?;
     Ok(entries.flatten().all(|entry| entry.file_name() == LOCK || entry.file_name() == NEW_MARKER))
 }
 
-/// Keeps other commands from changing the cluster while the file lives.
+/// Locks the cluster against changes by other commands, for the lifetime of the file.
 pub fn lock(dir: &Path) -> Result<File> {
     let path = dir.join(LOCK);
     let file = File::options()
@@ -167,7 +169,8 @@ pub fn lock(dir: &Path) -> Result<File> {
     }
 }
 
-/// Removes what is ours: all of it, or all but marker and lock. Strangers' files stay.
+/// Removes the cluster's files: all of them, or all except the marker and the lock. Other files
+/// stay.
 pub fn clear(dir: &Path, keep_marker: bool) -> Result<()> {
     let ours = |name: &str| {
         [NEW_MARKER, "ceph.conf", "keyring", "monmap", SITES, "mon.a", "mgr.a", CLASSES, "log", RUN]
@@ -180,7 +183,7 @@ pub fn clear(dir: &Path, keep_marker: bool) -> Result<()> {
         }
     }
     if !keep_marker {
-        // The marker goes last, so that an interrupted removal can be repeated.
+        // Remove the marker last, so that an interrupted removal can be repeated.
         remove(&dir.join(LOCK))?;
         remove(&dir.join(MARKER))?;
     }
@@ -195,7 +198,7 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes the folders, the links to the classes, and `ceph.conf`.
+/// Creates the subdirectories, the links to the class libraries, and `ceph.conf`.
 pub fn fill(dir: &Path, marker: &Marker) -> Result<()> {
     let osds = (0..marker.osds).map(|number| format!("osd.{number}"));
     for name in ["mon.a", "mgr.a", SITES, CLASSES, "log", RUN].map(str::to_owned).into_iter().chain(osds) {
@@ -218,17 +221,17 @@ pub fn fill(dir: &Path, marker: &Marker) -> Result<()> {
     write(&dir.join("ceph.conf"), text)
 }
 
-/// The configuration of clients at a site: `ceph.conf`, and where they are.
+/// The path of the configuration for clients at a site: `ceph.conf` plus their CRUSH location.
 pub fn site_conf(dir: &Path, site: &str) -> PathBuf {
     dir.join(SITES).join(format!("{site}.conf"))
 }
 
-/// Where the OSDs look for classes.
+/// The directory from which the OSDs load class libraries.
 pub fn class_dir(dir: &Path) -> PathBuf {
     dir.join(CLASSES)
 }
 
-/// Where the package put Ceph's own object classes.
+/// The directory of Ceph's own object classes, as the package installs them.
 fn system_classes() -> Result<PathBuf> {
     let multiarch = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
     multiarch
@@ -240,7 +243,7 @@ fn system_classes() -> Result<PathBuf> {
         })
 }
 
-/// What every daemon and every client reads. It ends in the section of the clients.
+/// The text of `ceph.conf`, for all daemons and clients. It ends in the section of the clients.
 fn configuration(dir: &Path, marker: &Marker) -> String {
     let Marker { fsid, osds, sites, .. } = marker;
     let (mon, size) = (marker.mon_address(), (*osds).min(3));
@@ -307,7 +310,7 @@ admin_socket =
     )
 }
 
-/// The addresses of the daemons, and what CRUSH is to know of their sites.
+/// The addresses of the daemons, and the CRUSH locations of the OSDs.
 fn places(marker: &Marker) -> String {
     let Some(sites) = &marker.sites else {
         return "public_addr = 127.0.0.1\ncluster_addr = 127.0.0.1\n".to_owned();
@@ -333,7 +336,7 @@ pub fn uuid() -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// Whether nobody listens on a port of the loopback interface.
+/// Whether a port of the loopback interface is unused.
 pub fn port_is_free(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_ok()
 }

@@ -1,4 +1,4 @@
-//! What a cluster does with its sites and the links between them.
+//! Operations of a cluster on its sites and the links between them.
 
 use super::cluster::Cluster;
 use super::daemon::Daemon;
@@ -15,27 +15,28 @@ const LINKS_LIMIT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(20);
 
 impl Cluster {
-    /// Cuts a site off from all others and from the rest of this machine: every packet is lost, also those on their way.
-    /// Returns false if it was already.
+    /// Cuts a site off from all other sites and from the rest of this machine: the links drop every
+    /// packet, including queued ones. Returns false if it was already cut off.
     ///
     /// # Errors
-    /// `InvalidArgument` if the cluster has no sites, `NotFound` if none has this name, `Unavailable` if the links do
-    /// not answer.
+    /// `InvalidArgument` if the cluster has no sites, `NotFound` if none has this name,
+    /// `Unavailable` if the links do not answer.
     pub fn cut(&self, site: &str) -> Result<bool> {
         self.set_cut(site, true)
     }
 
-    /// Connects a site again. Returns false if it was not cut off.
+    /// Reconnects a site. Returns false if it was not cut off.
     ///
     /// # Errors
-    /// As [`cut`](Cluster::cut), and `Unavailable` if the links are down: it holds when they are up again.
+    /// As [`cut`](Cluster::cut); also `Unavailable` if the links are down: the change takes effect
+    /// when they start.
     pub fn heal(&self, site: &str) -> Result<bool> {
         self.set_cut(site, false)
     }
 
     fn set_cut(&self, site: &str, cut: bool) -> Result<bool> {
         let _lock = layout::lock(&self.dir)?;
-        // Another command may have changed it before the lock was ours.
+        // Read the marker again: another command may have changed it before this one got the lock.
         let mut marker = Marker::read(&self.dir)?.ok_or_else(wan::no_sites)?;
         let sites = marker.sites.as_mut().ok_or_else(wan::no_sites)?;
         let name = sites.names[sites.find(site)?].clone();
@@ -45,34 +46,34 @@ impl Cluster {
             sites.cut.push(name);
         }
         marker.write(&self.dir)?;
-        // Links that are down cut everything off already.
+        // Without running links, all sites are cut off already.
         if cut { self.reload_links() } else { wan::reload(&self.dir) }?;
         Ok(changed)
     }
 
-    /// Moves the calling thread, and all that it will start, to a site. Returns the `ceph.conf` for clients there, which
-    /// tells them where they are.
+    /// Moves the calling thread, and all processes that it will start, to a site. Returns the path
+    /// of the `ceph.conf` for clients there, which includes their CRUSH location.
     ///
     /// # Errors
-    /// `InvalidArgument` if the cluster has no sites, `NotFound` if none has this name, `Unavailable` if the cluster is
-    /// down, `PermissionDenied` without root.
+    /// `InvalidArgument` if the cluster has no sites, `NotFound` if none has this name,
+    /// `Unavailable` if the cluster is down, `PermissionDenied` without root.
     pub fn enter(&self, site: &str) -> Result<PathBuf> {
         let sites = self.marker.sites.as_ref().ok_or_else(wan::no_sites)?;
         sites.namespace(sites.find(site)?, &self.marker.fsid).enter()?;
         Ok(layout::site_conf(&self.dir, site))
     }
 
-    /// The configuration of clients at a site, which says where they are.
+    /// The path of the configuration for clients at a site, which includes their CRUSH location.
     ///
     /// # Errors
-    /// `NotFound` if there is no such site, `InvalidArgument` if there are none.
+    /// `NotFound` if there is no such site, `InvalidArgument` if the cluster has no sites.
     pub fn conf_at(&self, site: &str) -> Result<PathBuf> {
         let sites = self.marker.sites.as_ref().ok_or_else(wan::no_sites)?;
         sites.find(site)?;
         Ok(layout::site_conf(&self.dir, site))
     }
 
-    /// The networks of all sites, and the numbers of these.
+    /// The index and the network namespace of each site.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = (usize, Namespace)> {
         let namespaces =
             |site| self.marker.sites.as_ref().map(|sites| (site, sites.namespace(site, &self.marker.fsid)));
@@ -92,18 +93,18 @@ impl Cluster {
         })
     }
 
-    /// Lets links that are up take over what the marker says.
+    /// Makes the links apply the settings of the marker, if they run.
     pub(super) fn reload_links(&self) -> Result<()> {
         let is_up = Daemon::Wan.pid(&self.conf())?.is_some();
         if is_up { wan::reload(&self.dir) } else { Ok(()) }
     }
 
-    /// Whether a device of the links is there: they outlive their process for a moment.
+    /// Whether a device of the links exists. The devices outlive their process for a moment.
     pub(super) fn has_device(&self) -> bool {
         Path::new("/sys/class/net").join(wan::device_name(&self.marker.fsid)).exists()
     }
 
-    /// Makes the sites' networks and starts what connects them.
+    /// Creates the networks of the sites and starts the links between them.
     pub(super) fn launch_links(&self) -> Result<()> {
         let sites = self.marker.sites.as_ref().ok_or_else(wan::no_sites)?;
         sites::require()?;
@@ -111,7 +112,7 @@ impl Cluster {
         for (site, namespace) in self.namespaces() {
             namespace.make(sites.address(Some(site)))?;
         }
-        // This program, even if its file was replaced since it started.
+        // The program that is running now, even if its file has been replaced since the start.
         let mut command = tools::bare("/proc/self/exe");
         command.arg0(Daemon::Wan.program());
         self.prepare(Daemon::Wan, &mut command)?;

@@ -1,10 +1,11 @@
-//! A real Ceph cluster on this machine: plain processes in one directory, on the loopback interface, or at several sites
-//! with a delay between them.
+//! Runs a real Ceph cluster on this machine: plain processes in one directory, on the loopback
+//! interface or at several sites with a delay between them.
 //!
-//! For development and tests: one monitor, no protection against the loss of the machine, and a disk that is
-//! shared with everything else. The daemons outlive the process that started them.
+//! Such a cluster is for development and tests. It has one monitor, no protection against the loss
+//! of the machine, and a disk that it shares with everything else. The daemons outlive the process
+//! that started them.
 //!
-//! Every wait ends: each of Ceph's programs has a limit on its time, and so has everything that is waited for.
+//! Every wait has a limit, and so has the run time of each of Ceph's programs.
 
 mod cluster;
 mod create;

@@ -1,5 +1,5 @@
-//! Several sites on one machine: each is a network namespace with an address of its own. What connects them is
-//! [`wan`](super::wan).
+//! Emulates several sites on one machine: each site is a network namespace with an address of its
+//! own. [`wan`](super::wan) connects them.
 
 use super::daemon::Daemon;
 use super::tools::{self, QUESTION_LIMIT};
@@ -16,34 +16,36 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-/// How many sites a local cluster may have.
+/// Limit of sites in a local cluster.
 pub const SITES_MAX: usize = 16;
-/// The longest round trip between two sites.
+/// Limit of the round-trip time between two sites.
 pub const RTT_MS_MAX: u32 = 1_000;
-/// The highest rate of a link that can be asked for.
+/// Limit of the configurable rate of a link.
 pub const MBIT_PER_S_MAX: u32 = 10_000;
-/// The round trip if nobody says.
+/// The default round-trip time.
 pub const RTT_MS_DEFAULT: u32 = 10;
 
 const NAME_BYTES_MAX: usize = 16;
-/// From this many sites on, every site has a replica.
+/// From this many sites on, each replica is at a different site.
 const SITES_FOR_REPLICAS: usize = 3;
-/// The address blocks 198.18.0.0/15 are for tests of networks: 512 times 256 addresses.
+/// The number of blocks of 256 addresses in 198.18.0.0/15, which is reserved for network tests.
 const BLOCKS: u16 = 512;
 
 /// The sites of a cluster, as its marker keeps them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sites {
-    /// Their names. The monitor and the manager are at the first, the OSDs at each in turn.
+    /// Site names. The monitor and the manager are at the first site, the OSDs at each site in
+    /// turn.
     pub names: Vec<String>,
-    /// A round trip between two of them, or between one and the rest of this machine.
+    /// Round-trip time between two sites, or between a site and the rest of this machine.
     pub rtt_ms: u32,
-    /// What each of them, and the rest of this machine, receives at most; 0 for as fast as this machine is.
+    /// Limit of the rate at which each site, and the rest of this machine, receives; 0 for no
+    /// limit.
     #[serde(default)]
     pub mbit_per_s: u32,
-    /// Those that are cut off.
+    /// Sites that are cut off.
     pub cut: Vec<String>,
-    /// Which 256 addresses are theirs.
+    /// The block of 256 addresses that the sites use.
     pub block: u16,
 }
 
@@ -51,9 +53,10 @@ impl Sites {
     /// New sites, with addresses that no interface of this machine has.
     ///
     /// # Errors
-    /// `Busy` if all addresses are taken.
+    /// `Busy` if all addresses are in use.
     pub fn new(names: &[String], rtt_ms: u32, mbit_per_s: u32, fsid: &str) -> Result<Sites> {
-        // Another start for each cluster: one that is down has no interface, and comes back.
+        // The search starts at a different block for each cluster: a stopped cluster has no
+        // interface, but needs its addresses when it starts again.
         let start = fsid.bytes().fold(0_u16, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
         let taken = taken_blocks()?;
         let block = (0..BLOCKS)
@@ -63,7 +66,7 @@ impl Sites {
         Ok(Sites { names: names.to_vec(), rtt_ms, mbit_per_s, cut: Vec::new(), block })
     }
 
-    /// Fails if an interface of this machine, which is none of the cluster's, has its addresses.
+    /// Fails if an interface of this machine that is not the cluster's has the cluster's addresses.
     pub fn check_block(&self) -> Result<()> {
         if taken_blocks()?.iter().any(|taken| taken.has(self.block)) {
             let message = "another interface of this machine has the cluster's addresses; remove that first";
@@ -73,10 +76,10 @@ impl Sites {
         Ok(())
     }
 
-    /// The number of a site.
+    /// The index of a site.
     ///
     /// # Errors
-    /// `NotFound` if there is none with this name.
+    /// `NotFound` if there is no site with this name.
     pub fn find(&self, name: &str) -> Result<usize> {
         self.names.iter().position(|site| site == name).ok_or_else(|| {
             let message = format!("no such site; the cluster's are {}", self.names.join(", "));
@@ -84,7 +87,7 @@ impl Sites {
         })
     }
 
-    /// Where a daemon is; the links are nowhere.
+    /// The site of a daemon; `None` for the links.
     pub fn site_of(&self, daemon: Daemon) -> Option<usize> {
         match daemon {
             Daemon::Wan => None,
@@ -103,25 +106,26 @@ impl Sites {
         Namespace { name: format!("benthic-{}-{}", short_id(fsid), self.names[site]) }
     }
 
-    /// What `crush_location` is at a site, for OSDs and clients. Names of sites have no `_`, so no site is called
-    /// like a host.
+    /// The value of `crush_location` at a site, for OSDs and clients. Site names contain no `_`, so
+    /// a site never has the name of a host.
     pub fn crush_location(&self, site: usize) -> String {
         let name = &self.names[site];
         format!("root=default datacenter={name} host={name}_1")
     }
 
-    /// Whether every replica is at a site of its own.
+    /// Whether each replica is at a different site.
     pub fn spread_replicas(&self) -> bool {
         self.names.len() >= SITES_FOR_REPLICAS
     }
 }
 
-/// What tells a cluster's namespaces and devices from those of another: names of devices have 15 characters.
+/// A prefix of the cluster's identity that distinguishes its namespaces and devices from those of
+/// other clusters. It is short because a device name has at most 15 characters.
 pub fn short_id(fsid: &str) -> &str {
     fsid.get(..8).unwrap_or(fsid)
 }
 
-/// Fails if sites cannot be called so.
+/// Fails if the names are not valid for sites.
 pub fn check_names(names: &[String]) -> Result<()> {
     let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     let wrong = |name: &&String| {
@@ -156,7 +160,7 @@ fn address(block: u16, last: u8) -> Ipv4Addr {
     Ipv4Addr::new(198, 18 + high, low, last)
 }
 
-/// An address of an interface, with the length of its network's prefix.
+/// An address of an interface, with the prefix length of its network.
 struct Taken {
     address: Ipv4Addr,
     prefix_bits: u32,
@@ -185,7 +189,7 @@ fn taken_blocks() -> Result<Vec<Taken>> {
     Ok(addresses.filter_map(taken).collect())
 }
 
-/// Fails if this machine, or this user, cannot have sites.
+/// Fails if this machine or this user cannot create sites.
 pub fn require() -> Result<()> {
     let unavailable = |message: &str| Error::new(ErrorKind::Unavailable, message);
     if !rustix::process::geteuid().is_root() {
@@ -206,10 +210,11 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Moves this thread, and all that it will start, to the site.
+    /// Moves this thread, and all processes that it will start, to the site.
     ///
     /// # Errors
-    /// `Unavailable` if the site has no network: the cluster is down.
+    /// `Unavailable` if the site has no network because the cluster is down; `PermissionDenied`
+    /// without root.
     pub fn enter(&self) -> Result<()> {
         let network = Some(LinkNameSpaceType::Network);
         let entered =
@@ -225,7 +230,7 @@ impl Namespace {
         })
     }
 
-    /// Runs something at the site, on a thread of its own.
+    /// Runs a function at the site, on a separate thread.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         thread::scope(|scope| {
             let there = scope.spawn(|| self.enter().and_then(|()| work()));
@@ -233,11 +238,11 @@ impl Namespace {
         })
     }
 
-    /// Makes the namespace, unless it is there. Its address is on its loopback device, so that what is at one site stays
-    /// connected when all links are gone.
+    /// Creates the namespace if it does not exist. The site's address is on its loopback device, so
+    /// that daemons at the same site stay connected when all links are down.
     pub fn make(&self, address: Ipv4Addr) -> Result<()> {
         if self.run(|| Ok(())).is_err() {
-            // What an interrupted command left is a file, no namespace.
+            // An interrupted command leaves a file that is not a namespace.
             self.remove()?;
             ip(&["netns", "add", &self.name])?;
         }
@@ -245,7 +250,7 @@ impl Namespace {
         ip(&["-netns", &self.name, "address", "replace", &format!("{address}/32"), "dev", "lo"])
     }
 
-    /// Removes the namespace, if it is there. What still runs in it goes on without a network.
+    /// Removes the namespace if it exists. Processes in it continue without a network.
     pub fn remove(&self) -> Result<()> {
         if self.path().exists() { ip(&["netns", "delete", &self.name]) } else { Ok(()) }
     }

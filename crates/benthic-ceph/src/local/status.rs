@@ -1,4 +1,4 @@
-//! How a cluster is.
+//! The status of a local cluster.
 
 use super::daemon::{Daemon, uptime_s};
 use super::sites::Sites;
@@ -9,65 +9,60 @@ use serde::de::DeserializeOwned;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// How a cluster is. What the monitor did not tell is empty or zero.
+/// The status of a local cluster. Values that the monitor did not report are empty or zero.
 #[derive(Debug, Serialize)]
 pub struct Status {
-    /// The cluster's directory.
     pub dir: PathBuf,
-    /// Its identity.
+    /// The cluster's identity.
     pub fsid: String,
-    /// `HEALTH_OK`, `HEALTH_WARN`, `HEALTH_ERR`; `DOWN` without a monitor, `UNKNOWN` if it does not answer.
+    /// `HEALTH_OK`, `HEALTH_WARN` or `HEALTH_ERR`; `DOWN` without a monitor, `UNKNOWN` if it does
+    /// not answer.
     pub health: String,
-    /// What is wrong, a line each.
+    /// The problems, one line each.
     pub checks: Vec<String>,
-    /// Its sites; none if all is in one place.
+    /// The sites; empty if there is only one place.
     pub sites: Vec<SiteStatus>,
-    /// A round trip between two sites.
+    /// Round-trip time between two sites.
     pub rtt_ms: Option<u32>,
-    /// What each site receives at most; none if there is no limit.
+    /// Limit of the rate at which each site receives; `None` for no limit.
     pub mbit_per_s: Option<u32>,
-    /// All daemons that the cluster should have.
+    /// All daemons of the cluster, running or not.
     pub daemons: Vec<DaemonStatus>,
-    /// The pools.
     pub pools: Vec<PoolStatus>,
-    /// Disk space that is in use.
     pub used_bytes: u64,
-    /// Disk space that the OSDs may take.
+    /// Disk space that the OSDs may use.
     pub total_bytes: u64,
 }
 
-/// One site.
+/// The status of a site.
 #[derive(Debug, Serialize)]
 pub struct SiteStatus {
-    /// Its name.
     pub name: String,
-    /// Of all daemons at the site.
+    /// The address of all daemons at the site.
     pub address: Ipv4Addr,
     /// Whether it is cut off from all others.
     pub cut: bool,
 }
 
-/// One daemon.
+/// The status of a daemon.
 #[derive(Debug, Serialize)]
 pub struct DaemonStatus {
-    /// Such as `osd.0`.
+    /// The name, such as `osd.0`.
     pub name: String,
-    /// Where it is, if the cluster has sites.
+    /// The site of the daemon, if the cluster has sites.
     pub site: Option<String>,
-    /// Its process; none if it does not run.
+    /// `None` if the daemon does not run.
     pub pid: Option<u32>,
-    /// Seconds since it started.
     pub uptime_s: Option<u64>,
 }
 
-/// One pool.
+/// The status of a pool.
 #[derive(Debug, Serialize)]
 pub struct PoolStatus {
-    /// Its name.
     pub name: String,
-    /// Objects in it, as last reported by the OSDs.
+    /// Objects in the last report of the OSDs.
     pub objects: u64,
-    /// Bytes in them, each counted once.
+    /// Bytes of the objects, without replication.
     pub stored_bytes: u64,
 }
 
@@ -90,19 +85,20 @@ impl DaemonStatus {
     }
 }
 
-/// Whether a cluster serves, and what Ceph's own checks say.
+/// Whether a cluster serves, and the results of Ceph's health checks.
 #[derive(Debug)]
 pub struct Readiness {
-    /// `HEALTH_OK` and so on.
+    /// The health status, such as `HEALTH_OK`.
     pub status: String,
-    /// What is wrong, a line each.
+    /// The problems, one line each.
     pub checks: Vec<String>,
-    /// What keeps the cluster from serving: nothing if it is ready.
+    /// The condition that keeps the cluster from serving; `None` if it serves.
     pub missing: Option<String>,
 }
 
 impl Readiness {
-    /// Reads the JSON of `ceph status`. A cluster serves without the OSDs that are cut off, of which there are so many.
+    /// Parses the JSON of `ceph status`. A cluster serves without the `cut_off_osds` OSDs that are
+    /// cut off.
     pub fn parse(json: &str, cut_off_osds: u64) -> Result<Readiness> {
         let status: cluster_state::Status = parse(json)?;
         let checks = status.health.checks.iter();
@@ -134,7 +130,7 @@ fn missing(status: &cluster_state::Status, cut_off_osds: u64) -> Option<String> 
     }
 }
 
-/// Reads the JSON of `ceph df`: used and total bytes, and the pools.
+/// Parses the JSON of `ceph df`: used bytes, total bytes, and the pools.
 pub fn usage(json: &str) -> Result<(u64, u64, Vec<PoolStatus>)> {
     let df: Df = parse(json)?;
     let pool = |pool: PoolDf| PoolStatus {
@@ -145,8 +141,8 @@ pub fn usage(json: &str) -> Result<(u64, u64, Vec<PoolStatus>)> {
     Ok((df.stats.total_used_raw_bytes, df.stats.total_bytes, df.pools.into_iter().map(pool).collect()))
 }
 
-/// Reads the JSON of `ceph osd dump` and `ceph mgr dump`: the daemons that the monitor takes for running, each with
-/// a number that changes when it is started again.
+/// Parses the JSON of `ceph osd dump` and `ceph mgr dump`: the daemons that the monitor considers
+/// running, each with a number that changes when the daemon restarts.
 pub fn lives(osd_dump: &str, mgr_dump: &str) -> Result<Vec<(Daemon, u64)>> {
     let (map, manager): (OsdMap, Manager) = (parse(osd_dump)?, parse(mgr_dump)?);
     let life = |osd: &Osd| Some((Daemon::Osd(u32::try_from(osd.id).ok()?), osd.up_from));

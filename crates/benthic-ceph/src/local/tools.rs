@@ -1,4 +1,4 @@
-//! Other people's programs, Ceph's above all, run with a limit on their time.
+//! Runs external programs, mostly Ceph's, with a time limit.
 
 use benthic_core::{Action, Error, ErrorKind, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Every program that a cluster needs, and the Debian package that it is in.
+/// The programs that every cluster needs, and their Debian packages.
 const PROGRAMS: [(&str, &str); 6] = [
     ("ceph", "ceph-common"),
     ("ceph-authtool", "ceph-common"),
@@ -20,13 +20,13 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("monmaptool", "ceph-base"),
 ];
 
-/// Time limit of a question to a program that answers at once.
+/// Time limit of a program that normally answers at once.
 pub const QUESTION_LIMIT: Duration = Duration::from_secs(15);
 
-/// What a cluster with sites needs besides.
+/// The program that a cluster with sites also needs.
 const IP: (&str, &str) = ("ip", "iproute2");
 
-/// Fails with the names of all packages that are missing.
+/// Fails with the names of all missing packages.
 pub fn require(with_sites: bool) -> Result<()> {
     let programs = PROGRAMS.iter().chain(with_sites.then_some(&IP));
     require_all(
@@ -35,7 +35,7 @@ pub fn require(with_sites: bool) -> Result<()> {
     )
 }
 
-/// Fails, saying what for, with the names of the packages that are missing of these programs.
+/// Fails with the names of the missing packages of these programs. `what_for` begins the message.
 pub fn require_helpers(programs: &[(&str, &str)], what_for: &str) -> Result<()> {
     require_all(programs.iter(), &format!("{what_for}: `apt-get install --no-install-recommends"))
 }
@@ -55,36 +55,37 @@ fn require_all<'a>(programs: impl Iterator<Item = &'a (&'a str, &'a str)>, messa
     Err(Error::new(ErrorKind::Unavailable, message).with("missing", programs.join(",")))
 }
 
-/// A program that works on the cluster with this configuration.
+/// A command for the cluster with this configuration.
 pub fn command(program: &str, conf: &Path) -> Command {
     let mut command = bare(program);
     command.arg("-c").arg(conf);
     command
 }
 
-/// A program that works on no cluster that the environment names.
+/// A command that ignores the cluster named in the environment.
 pub fn bare(program: &str) -> Command {
     let mut command = plain(program);
     command.env_remove("CEPH_ARGS").env_remove("CEPH_CONF");
     command
 }
 
-/// A program that finds its cluster as Ceph's programs do.
+/// A command that finds its cluster as Ceph's programs do.
 pub fn plain(program: &str) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// Runs a program to its end and returns what it printed.
+/// Runs a program to its end and returns its output.
 ///
 /// # Errors
-/// `Unavailable` if it failed, with the last line that it wrote to stderr, or did not end in time.
+/// `Unavailable` if it failed, with its last line on stderr, or did not end in time.
 pub fn run(command: &mut Command, limit: Duration) -> Result<String> {
     run_with(command, None, limit, spawn)
 }
 
-/// Runs a program that `spawn` starts, with input, which no other user of the machine can see (unlike arguments).
+/// Runs a program, which `spawn` starts, with input. Other users of the machine can see arguments
+/// but not input.
 ///
 /// # Errors
 /// As [`run`].
@@ -99,7 +100,8 @@ pub fn run_with(
     }
     let mut child = spawn(command)?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
-        // Input fits into the pipe. A program that ends without reading it says why itself.
+        // The input fits into the pipe. A program that ends without reading it reports its own
+        // error.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = wait(child, limit).map_err(|error| error.with("command", name(command)))?;
@@ -113,14 +115,13 @@ pub fn run_with(
         .with("status", output.status.code().unwrap_or(-1)))
 }
 
-/// Starts a program.
 pub fn spawn(command: &mut Command) -> Result<Child> {
     command.spawn().map_err(|error| cannot_run(command, error))
 }
 
 fn wait(child: Child, limit: Duration) -> Result<Output> {
     let cannot = |error| Error::io(Action::Admin, "cannot wait for a program", error);
-    // Not the pid: that may be another process' by the time it is used.
+    // A pidfd, because the pid may belong to another process by the time it is used.
     let handle = pid(child.id()).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
     let (sender, receiver) = mpsc::channel();
     let waits = thread::Builder::new().spawn(move || sender.send(child.wait_with_output()));
@@ -136,7 +137,7 @@ fn wait(child: Child, limit: Duration) -> Result<Output> {
     Err(error)
 }
 
-/// A pid as the kernel's calls want it.
+/// Converts a pid to the type of the kernel's calls.
 pub fn pid(raw: u32) -> Option<Pid> {
     i32::try_from(raw).ok().and_then(Pid::from_raw)
 }
@@ -147,7 +148,8 @@ fn cannot_run(command: &Command, error: std::io::Error) -> Error {
         .with("command", name(command))
 }
 
-/// The program and its plain words: enough to know which call it was. Keys are never arguments.
+/// The program and its arguments without paths: enough to identify the call. Keys are never
+/// arguments.
 fn name(command: &Command) -> String {
     let plain = |word: &&OsStr| *word != "-c" && !word.as_encoded_bytes().contains(&b'/');
     let words = command.get_args().filter(plain);

@@ -1,4 +1,4 @@
-//! Bringing a cluster up.
+//! Brings a cluster up: creates it or starts its stopped daemons.
 
 use super::cluster::{Cluster, OSDS_DEFAULT, OSDS_MAX, Watch};
 use super::daemon::{self, Daemon};
@@ -10,56 +10,59 @@ use benthic_core::{Error, ErrorKind, Result};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 
-/// How many OSDs each of several sites gets if nobody says.
+/// The default number of OSDs at each of several sites.
 const OSDS_PER_SITE: u32 = 2;
 
-/// What a cluster is to be like. What is not said stays as it is, or is as by default in a new cluster.
+/// The requested properties of a cluster. An unset property keeps its value, or gets the default in
+/// a new cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// How many OSDs; by default 3, or 2 for each site if that is more.
+    /// The number of OSDs. The default is 3, or 2 for each site if that is more.
     pub osds: Option<u32>,
-    /// Names of sites, each a network namespace, with OSDs at each in turn; by default there are none, and all
-    /// daemons are on the loopback interface. The program that runs must answer `cluster wan --dir DIR` with
-    /// [`wan::run`].
+    /// Names of sites, each a network namespace, with OSDs at each in turn. By default there are
+    /// none, and all daemons are on the loopback interface. The running program must implement
+    /// `cluster wan --dir DIR` with [`wan::run`].
     pub sites: Vec<String>,
-    /// A round trip between two sites, or between one and the rest of this machine; by default
-    /// [`RTT_MS_DEFAULT`]. Of a cluster that is there it can be changed.
+    /// Round-trip time between two sites, or between a site and the rest of this machine. The
+    /// default is [`RTT_MS_DEFAULT`]. It can be changed in an existing cluster.
     pub rtt_ms: Option<u32>,
-    /// What each site, and the rest of this machine, receives at most; 0, which is the default, for no limit. Of a
-    /// cluster that is there it can be changed.
+    /// Limit of the rate at which each site, and the rest of this machine, receives; 0, the
+    /// default, for no limit. It can be changed in an existing cluster.
     pub mbit_per_s: Option<u32>,
-    /// Libraries of classes to install; by default none is.
+    /// Class libraries to install. The default is none.
     pub classes: Vec<PathBuf>,
 }
 
-/// What [`Cluster::up`] had to do.
+/// The work that [`Cluster::up`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Started {
-    /// A new cluster was made.
+    /// It created a new cluster.
     Created,
-    /// Daemons of a cluster that was there were started.
+    /// It started stopped daemons of an existing cluster.
     Resumed,
-    /// All daemons were running.
+    /// All daemons were running already.
     Already,
 }
 
 impl Cluster {
-    /// Brings a cluster up on the loopback interface: [`up_as`](Cluster::up_as) with a plan that has nothing but
-    /// a number of OSDs.
+    /// Brings a cluster up on the loopback interface: [`up_as`](Cluster::up_as) with only a number
+    /// of OSDs.
     ///
     /// # Errors
-    /// As `up_as`.
+    /// As [`up_as`](Cluster::up_as).
     pub fn up(dir: &Path, osds: Option<u32>, watch: &mut Watch<'_>) -> Result<(Cluster, Started)> {
         Cluster::up_as(dir, &Plan { osds, ..Plan::default() }, watch)
     }
 
-    /// Brings a cluster up: makes it in a new or empty directory, starts what does not run of one that is there,
-    /// and waits until it serves. One whose making was interrupted before it served is made anew.
+    /// Brings a cluster up and waits until it serves. Creates it in a new or empty directory, or
+    /// starts the stopped daemons of an existing cluster. A cluster whose creation was interrupted
+    /// before it served is created again.
     ///
     /// # Errors
-    /// `Unavailable` if packages or what the kernel needs for sites are missing, or a daemon failed or took too long;
-    /// `PermissionDenied` for sites without root; `InvalidArgument` if the directory is something else, the cluster
-    /// in it is another than the plan's, or the plan cannot be; `Busy` while another command changes it.
+    /// `Unavailable` if packages or kernel features for sites are missing, or a daemon failed or
+    /// took too long; `PermissionDenied` for sites without root; `InvalidArgument` if the directory
+    /// holds something else, its cluster differs from the plan, or the plan is impossible; `Busy`
+    /// while another command changes the cluster.
     pub fn up_as(dir: &Path, plan: &Plan, watch: &mut Watch<'_>) -> Result<(Cluster, Started)> {
         plan.check()?;
         tools::require(!plan.sites.is_empty())?;
@@ -95,7 +98,7 @@ impl Cluster {
         Ok((cluster, started))
     }
 
-    /// Notes that the cluster serves. From now on somebody may have data in it, and it is never made anew.
+    /// Records that the cluster serves. From now on it may hold data and is never created again.
     pub(super) fn complete(&mut self) -> Result<()> {
         if self.marker.complete {
             return Ok(());
@@ -105,7 +108,7 @@ impl Cluster {
         self.reload_links()
     }
 
-    /// Makes a cluster in place of one that was never complete.
+    /// Creates a cluster, in place of an incomplete one if there is one.
     fn make(dir: PathBuf, old: Option<Marker>, plan: &Plan, watch: &mut Watch<'_>) -> Result<Cluster> {
         let mut plan = plan.clone();
         if let Some(marker) = old {
@@ -126,7 +129,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Takes over what of a plan can be changed; the rest must be as the cluster is.
+    /// Applies the changeable settings of a plan. Fails if the other settings differ from the
+    /// cluster's.
     fn take_over(&mut self, plan: &Plan) -> Result<()> {
         let have = &self.marker;
         let names = have.sites.as_ref().map_or(&[][..], |sites| &sites.names);
@@ -160,13 +164,13 @@ impl Cluster {
         self.reload_links()
     }
 
-    /// Puts libraries of classes where the OSDs find them.
+    /// Installs class libraries in the directory from which the OSDs load them.
     pub(super) fn install(&self, libraries: &[PathBuf]) -> Result<()> {
         libraries.iter().try_for_each(|library| classes::install(library, &self.class_dir()).map(drop))
     }
 
-    /// The OSDs that run an older file of this name than the one that is installed: they take the new one when they are
-    /// started again.
+    /// The OSDs that still run an older file of a library. They load the installed file when they
+    /// restart.
     ///
     /// # Errors
     /// Only if this machine's processes cannot be listed.
@@ -179,7 +183,7 @@ impl Cluster {
 }
 
 impl Plan {
-    /// How many OSDs a new cluster gets.
+    /// The number of OSDs of a new cluster.
     fn osds(&self) -> u32 {
         let by_sites = (self.sites.len() as u32).saturating_mul(OSDS_PER_SITE);
         self.osds.unwrap_or(by_sites.clamp(OSDS_DEFAULT, OSDS_MAX))

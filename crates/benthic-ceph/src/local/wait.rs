@@ -1,4 +1,4 @@
-//! Waiting for daemons, never without an end.
+//! Waits for daemons, always with a time limit.
 
 use super::cluster::{Cluster, Watch};
 use super::daemon::{self, Daemon};
@@ -10,14 +10,15 @@ use std::time::Duration;
 
 const START_LIMIT: Duration = Duration::from_secs(90);
 const READY_LIMIT: Duration = Duration::from_secs(180);
-/// A restarted cluster that serves but has warnings of its owner's making is given up on HEALTH_OK after this.
+/// After this time, stop waiting for HEALTH_OK in a restarted cluster that serves but has warnings
+/// because of its owner's settings.
 const WARNING_LIMIT: Duration = Duration::from_secs(20);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(200);
 
 impl Cluster {
-    /// Starts daemons and waits until the monitor takes them for running.
+    /// Starts daemons and waits until the monitor reports them as running.
     pub(super) fn start_all(&self, daemons: &[Daemon], watch: &mut Watch<'_>) -> Result<()> {
         if daemons.contains(&Daemon::Wan) {
             watch("the links between the sites")?;
@@ -36,13 +37,14 @@ impl Cluster {
         }
         let is_other = |daemon: &Daemon| !matches!(daemon, Daemon::Wan | Daemon::Mon);
         let others: Vec<Daemon> = daemons.iter().copied().filter(is_other).collect();
-        // The monitor may not have noticed that a daemon was gone: only a new life proves that it is back.
+        // The monitor may not have noticed that a daemon was gone. Only a changed number proves
+        // that the daemon has restarted.
         let before = self.lives()?;
         thread::scope(|scope| {
             let launched: Vec<_> = others.iter().map(|daemon| scope.spawn(|| self.launch(*daemon))).collect();
             launched.into_iter().try_for_each(join)
         })?;
-        // Those that are cut off run, and nobody hears of it.
+        // Daemons that are cut off run, but the monitor does not hear from them.
         let others: Vec<Daemon> = others.into_iter().filter(|daemon| !self.is_cut_off(*daemon)).collect();
         let names: Vec<String> = others.iter().map(Daemon::to_string).collect();
         self.wait_for(&names.join(", "), &others, START_LIMIT, watch, || {
@@ -57,7 +59,8 @@ impl Cluster {
         status::lives(&self.ask(&["osd", "dump"])?, &self.ask(&["mgr", "dump"])?)
     }
 
-    /// Waits until the cluster serves, and for `HEALTH_OK`, which warnings of its owner's making can keep away.
+    /// Waits until the cluster serves and reports `HEALTH_OK`. Without `want_ok`, it stops waiting
+    /// for `HEALTH_OK` after a limit, because the owner's settings can cause lasting warnings.
     pub(super) fn wait_ready(&mut self, want_ok: bool, watch: &mut Watch<'_>) -> Result<()> {
         let mut serves_since = None;
         let mut waits_for = "the monitor".to_owned();
@@ -90,7 +93,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until `done`, while `daemons` run. What `done` fails with counts as not yet.
+    /// Waits until `done` returns true, while `daemons` run. An error of `done` counts as false.
     pub(super) fn wait_for(
         &self,
         what: &str,
@@ -125,7 +128,8 @@ impl Cluster {
         }
     }
 
-    /// Stops what runs: the OSDs, then the manager, then the monitor, then the links. Returns whether anything did.
+    /// Stops all running daemons: the OSDs, then the manager, the monitor and the links. Returns
+    /// whether any was running.
     pub(super) fn stop(&self, signal: Signal, watch: &mut Watch<'_>) -> Result<bool> {
         let running: Vec<Daemon> =
             daemon::running(&self.conf())?.into_iter().map(|(daemon, _)| daemon).collect();
@@ -148,7 +152,7 @@ impl Cluster {
         Ok(!running.is_empty())
     }
 
-    /// Waits until daemons are gone that nothing can keep.
+    /// Waits until killed daemons are gone.
     pub(super) fn wait_killed(&self, daemons: &[Daemon], watch: &mut Watch<'_>) -> Result<()> {
         let gone = self.wait_gone(daemons, KILL_LIMIT, watch)?;
         if gone { Ok(()) } else { Err(late("daemons to end", KILL_LIMIT)) }
@@ -175,7 +179,7 @@ impl Cluster {
     }
 }
 
-/// What a thread returned.
+/// The result of a thread.
 pub fn join(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
     thread.join().map_err(|_| Error::new(ErrorKind::Internal, "a thread panicked"))?
 }

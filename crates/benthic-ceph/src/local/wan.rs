@@ -1,9 +1,11 @@
-//! The links between the sites of a cluster: a program that carries every packet from one site to another, after
-//! half of a round trip and at the links' rate, unless one of the two is cut off.
+//! The links between the sites of a cluster. This program forwards every packet from one site to
+//! another, after half a round-trip time and at the rate of the links. It drops packets from and to
+//! a site that is cut off.
 //!
-//! Each site has a TUN device, and so has the rest of the machine. A thread reads each device and gives every packet to
-//! the queue of the site that it is for; another thread takes each queue's packets in their order, waits until they are
-//! due, and writes them to that site's device. A queue that is full loses packets, as that of a router does.
+//! Each site has a TUN device, and so has the rest of the machine. For each device, one thread
+//! reads packets and appends each to the queue of its destination. Another thread takes the packets
+//! of one queue in order, waits until each is due, and writes it to the destination's device. A
+//! full queue drops packets, as a router does.
 
 use super::layout::{Marker, RUN};
 use super::sites::short_id;
@@ -24,30 +26,32 @@ use tappers::{AddAddressV4, DeviceState, Interface};
 
 /// As large as TCP can use: a packet costs two copies and two system calls whatever its size.
 const MTU_BYTES: usize = 65_000;
-/// Behind a packet of the largest others would wait for 5 ms at 100 Mbit/s.
+/// A lower limit for links with a rate: behind a packet of [`MTU_BYTES`], other packets would wait
+/// for 5 ms at 100 Mbit/s.
 const MTU_BYTES_WITH_A_RATE: usize = 9_000;
-/// All ends are in one network.
+/// Prefix length: all ends are in the same network.
 const NETWORK_BITS: u8 = 24;
-/// What waits for one site: 0.5 s of 1 Gbit/s.
+/// Limit of the bytes queued for one site: 0.5 s at 1 Gbit/s.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
-/// What waits for one site whose link has a rate: more would be a delay that nobody asked for.
+/// Limit of the queue for one site if the links have a rate. A longer queue would add a delay that
+/// is not configured.
 const QUEUE_LIMIT: Duration = Duration::from_millis(200);
-/// What a packet costs beyond its bytes.
+/// Memory of a queued packet beyond its bytes.
 const PACKET_OVERHEAD_BYTES: usize = 128;
-/// The highest that is no real-time one.
+/// The highest priority below real time.
 const PRIORITY: i32 = -20;
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const DONE: &[u8] = b"ok\n";
 
-/// A packet on its way.
+/// A packet in a queue.
 struct Packet {
-    /// The monotonic time at which it is delivered.
+    /// The monotonic time of delivery.
     due: Duration,
     from: usize,
     bytes: Vec<u8>,
 }
 
-/// One end of the links: a site, or (the last) the rest of the machine.
+/// One end of the links: a site, or, as the last one, the rest of the machine.
 struct End {
     address: Ipv4Addr,
     device: Tun,
@@ -55,13 +59,13 @@ struct End {
     queued_bytes: AtomicUsize,
 }
 
-/// Settings of the links, which can change while packets are on their way.
+/// Settings of the links. They can change while packets are queued.
 #[derive(Default)]
 struct LinkSettings {
     one_way_us: AtomicU64,
-    /// 0: none.
+    /// 0 for no limit.
     mbit_per_s: AtomicU64,
-    /// A bit for each end.
+    /// A bit for each end that is cut off.
     cut: AtomicU32,
 }
 
@@ -70,14 +74,17 @@ struct Wan {
     settings: LinkSettings,
 }
 
-/// Connects the sites of the cluster in a directory; runs until something fails.
+/// Connects the sites of the cluster in a directory. Runs until an error occurs.
 ///
 /// # Errors
-/// `InvalidArgument` if the cluster has no sites, `Busy` if its links are up already, and what the devices fail with.
+/// `InvalidArgument` if the cluster has no sites, `Busy` if its links are up already, and errors of
+/// the devices.
 pub fn run(dir: &Path) -> Result<()> {
-    // Not in the group of whoever started it; a leader of a group was started by hand.
+    // Leave the process group of the parent. The call fails for a group leader, which a shell
+    // started directly.
     let _ = rustix::process::setsid();
-    // What waits for a busy machine is late. Without this right the links are only less even.
+    // On a busy machine, a waiting thread delivers late. Without this privilege, the delays only
+    // vary more.
     let _ = rustix::process::setpriority_process(None, PRIORITY);
     let marker = Marker::read(dir)?.ok_or_else(no_sites)?;
     let (fsid, sites) = (&marker.fsid, marker.sites.as_ref().ok_or_else(no_sites)?);
@@ -86,7 +93,8 @@ pub fn run(dir: &Path) -> Result<()> {
     }
     let mut ends = Vec::new();
     let mut queues = Vec::new();
-    // The kernel takes the devices of a process that ended one by one, in this order: when the last is gone, all are.
+    // When a process ends, the kernel removes its devices one by one in this order. So when the
+    // last is gone, all are.
     for site in (0..sites.names.len()).map(Some).chain([None]) {
         let address = sites.address(site);
         let mtu_bytes = if sites.mbit_per_s == 0 { MTU_BYTES } else { MTU_BYTES_WITH_A_RATE };
@@ -101,7 +109,7 @@ pub fn run(dir: &Path) -> Result<()> {
     let wan = Arc::new(Wan { ends, settings: LinkSettings::default() });
     wan.apply(&marker);
     let socket = socket(dir);
-    // That of a process that is gone.
+    // Remove the socket of an earlier process.
     let _ = fs::remove_file(&socket);
     let listener = UnixListener::bind(&socket)
         .map_err(|error| Error::io(Action::Admin, "cannot listen to commands", error))?;
@@ -126,12 +134,12 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     started.map(drop).map_err(|error| Error::io(Action::Admin, "cannot start a thread", error))
 }
 
-/// The device of the rest of this machine.
+/// The name of the device of the rest of this machine.
 pub(super) fn device_name(fsid: &str) -> String {
     format!("bwan{}", short_id(fsid))
 }
 
-/// Makes a device in the namespace of this thread. It lasts as long as the process.
+/// Creates a device in the namespace of this thread. The device exists as long as the process.
 fn open(name: &str, address: Ipv4Addr, mtu_bytes: usize) -> Result<Tun> {
     let made = || {
         let device = Tun::create_named(Interface::new(name)?)?;
@@ -146,7 +154,7 @@ fn open(name: &str, address: Ipv4Addr, mtu_bytes: usize) -> Result<Tun> {
 }
 
 impl Wan {
-    /// Takes what one end sends, until its device fails.
+    /// Reads the packets of one end until its device fails.
     fn read(&self, from: usize) -> Error {
         let mut buffer = vec![0; MTU_BYTES];
         loop {
@@ -170,13 +178,13 @@ impl Wan {
         }
     }
 
-    /// Delivers to one end.
+    /// Delivers packets to one end.
     fn write(&self, to: usize, packets: &Receiver<Packet>) -> Error {
-        // Timers are 50 us late otherwise, to save power.
+        // By default, the kernel delays timers by up to 50 us to save power.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
         let mut sent_at = SystemClock.monotonic();
         for packet in packets {
-            // The link is busy with the packet for as long as its bytes take.
+            // The link is busy for as long as the bytes of the packet take.
             let due = packet.due.max(sent_at) + self.settings.time_of(packet.bytes.len());
             while let Some(left) = due.checked_sub(SystemClock.monotonic()).filter(|left| !left.is_zero()) {
                 thread::park_timeout(left);
@@ -187,7 +195,7 @@ impl Wan {
                 .fetch_sub(packet.bytes.len() + PACKET_OVERHEAD_BYTES, Ordering::Relaxed);
             let cut = self.settings.cut.load(Ordering::SeqCst);
             if cut & (1 << to | 1 << packet.from) == 0 {
-                // A device that somebody has set down loses packets; TCP sends them again.
+                // A device that is set down drops the packet; TCP sends it again.
                 let _ = self.ends[to].device.send(&packet.bytes);
             }
         }
@@ -200,7 +208,7 @@ impl Wan {
 
     fn apply(&self, marker: &Marker) {
         let Some(sites) = &marker.sites else { return };
-        // A cluster that is being made need not wait for its links.
+        // Creating a cluster needs no delay on its links.
         let rtt_ms = if marker.complete { sites.rtt_ms } else { 0 };
         self.settings.one_way_us.store(u64::from(rtt_ms) * 500, Ordering::Relaxed);
         let mbit_per_s = if marker.complete { sites.mbit_per_s } else { 0 };
@@ -211,7 +219,7 @@ impl Wan {
 }
 
 impl LinkSettings {
-    /// How long the bytes of a packet are on a link.
+    /// The time that a packet's bytes take on a link.
     fn time_of(&self, len_bytes: usize) -> Duration {
         match self.mbit_per_s.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
@@ -227,13 +235,13 @@ impl LinkSettings {
     }
 }
 
-/// Where an IPv4 packet is to go. There is no other kind of packet on the links.
+/// The destination of an IPv4 packet. The links carry no other kind of packet.
 fn destination(packet: &[u8]) -> Option<Ipv4Addr> {
     let address: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
     (packet[0] >> 4 == 4).then(|| Ipv4Addr::from(address))
 }
 
-/// Reads the marker again whenever somebody connects, and answers when what it says holds.
+/// Reads the marker again on each connection, and answers when the new settings are in effect.
 fn control(listener: &UnixListener, dir: &Path, wan: &Wan) -> Error {
     let apply = || Marker::read(dir)?.ok_or_else(no_sites).map(|marker| wan.apply(&marker));
     loop {
@@ -241,7 +249,7 @@ fn control(listener: &UnixListener, dir: &Path, wan: &Wan) -> Error {
             Ok((stream, _)) => stream,
             Err(error) => return Error::io(Action::Admin, "cannot listen to commands", error),
         };
-        // Whoever asked and went away does not want the answer.
+        // A client that went away does not need the answer.
         let _ = match apply() {
             Ok(()) => stream.write_all(DONE),
             Err(error) => stream.write_all(error.to_string().as_bytes()),
@@ -249,7 +257,7 @@ fn control(listener: &UnixListener, dir: &Path, wan: &Wan) -> Error {
     }
 }
 
-/// Lets the links take over what the marker says: returns when it holds.
+/// Makes the running links apply the settings of the marker. Returns when they are in effect.
 ///
 /// # Errors
 /// `Unavailable` if the links are down or do not answer.
@@ -273,7 +281,7 @@ pub fn reload(dir: &Path) -> Result<()> {
     }
 }
 
-/// The error of a cluster without sites.
+/// The error for a cluster without sites.
 pub fn no_sites() -> Error {
     let message = "the cluster has no sites; `benthic cluster up --sites um,msu,wsu` makes one that has";
     Error::new(ErrorKind::InvalidArgument, message)

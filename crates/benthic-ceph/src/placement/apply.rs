@@ -1,5 +1,5 @@
-//! Applying a plan and undoing it. Each step looks at the cluster first and does nothing that is done already, so that what was
-//! interrupted can be repeated.
+//! Applies a plan and undoes it. Each step first checks the cluster and skips work that is already
+//! done, so that an interrupted run can be repeated.
 
 use super::crush::Rule;
 use super::plan::{Plan, compile, new_map};
@@ -12,33 +12,32 @@ use crate::cluster_state::{Pool, has_duplicates};
 use benthic_core::{Error, ErrorKind, Result};
 use serde_json::json;
 
-/// How far the placement groups of a pool are on their way to where CRUSH has them.
+/// Progress of a pool's placement groups on the way to the OSDs that CRUSH chooses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Movement {
-    /// Placement groups.
     pub pgs: usize,
-    /// Those that have arrived, and are active and clean.
+    /// Placement groups that are on their OSDs, active and clean.
     pub arrived: usize,
-    /// Those that take no reads and writes at this moment.
+    /// Placement groups that take no I/O at present.
     pub inactive: usize,
 }
 
 impl Movement {
-    /// Whether all have arrived.
+    /// Whether all placement groups have arrived.
     pub fn is_over(&self) -> bool {
         self.arrived == self.pgs
     }
 }
 
 impl Plan {
-    /// Lets the data move: limits backfills, adds rule and root to the CRUSH map, and gives the pool the rule and the
-    /// number of replicas. Repeated, it changes nothing more. [`movement`] tells how far it is; then follows
-    /// [`finish`](Plan::finish).
+    /// Starts the data movement: limits backfills, adds the rule and the root to the CRUSH map, and
+    /// sets the pool's rule and number of replicas. A repeated call changes nothing more.
+    /// [`movement`] reports the progress; call [`finish`](Plan::finish) when it is complete.
     ///
     /// # Errors
-    /// `Conflict` if the cluster, the pool or the CRUSH map is another than the plan was made for; `Unavailable` if a
-    /// placement group of the pool is not active and clean; `PermissionDenied`; `OutcomeUnknown` if a step was not answered:
-    /// repeat it.
+    /// `Conflict` if the cluster, the pool or the CRUSH map differs from the plan's; `Unavailable`
+    /// if a placement group of the pool is not active and clean; `PermissionDenied`;
+    /// `OutcomeUnknown` if a step was not answered: repeat the call.
     pub async fn begin(&self, client: &dyn ClusterClient, max_backfills: u32) -> Result<()> {
         let snapshot = Snapshot::read(client).await?;
         let pool = self.check(&snapshot)?;
@@ -51,10 +50,11 @@ impl Plan {
         if rule != self.old_rule && !has_rule {
             return Err(self.changed("the pool has got another rule", rule));
         }
-        // Of rule and number the first is changed already.
+        // Whether an interrupted run has already changed the first of the two settings, rule and
+        // replicas.
         let grows = self.new_replicas() > self.replicas;
         let is_begun = self.resize.is_some() && if grows { rule != self.old_rule } else { has_size };
-        // Adding the rule was one change of the map.
+        // If this plan has added the rule, the version of the map has grown by one.
         let is_there =
             snapshot.crush.rule_named(&self.new_rule).is_some_and(|rule| step_texts(rule) == self.steps);
         let expected = self.crush_version + u64::from(self.adds_rule && is_there);
@@ -84,11 +84,11 @@ impl Plan {
         changed.map_err(|error| error.with("next", "repeat it, or `benthic placement undo PLAN` goes back"))
     }
 
-    /// Lets the data move back: gives the pool its old rule and number of replicas. Then follows [`movement`], and
-    /// [`finish_undo`](Plan::finish_undo).
+    /// Starts moving the data back: restores the pool's rule and number of replicas. [`movement`]
+    /// reports the progress; call [`finish_undo`](Plan::finish_undo) when it is complete.
     ///
     /// # Errors
-    /// As [`begin`](Plan::begin); `NotFound` if the old rule is gone.
+    /// As [`begin`](Plan::begin); `NotFound` if the old rule no longer exists.
     pub async fn begin_undo(&self, client: &dyn ClusterClient, max_backfills: u32) -> Result<()> {
         let snapshot = Snapshot::read(client).await?;
         let pool = self.pool(&snapshot)?;
@@ -104,12 +104,12 @@ impl Plan {
             return Err(Error::new(ErrorKind::NotFound, message).with("rule", &self.old_rule));
         }
         set_backfills(client, Some(&max_backfills.to_string())).await?;
-        // What somebody raised meanwhile is not lowered.
+        // Keep a higher `min_size` that an operator has set meanwhile.
         let min_size = self.resize.as_ref().map_or(0, |resize| resize.min_size.max(pool.min_size));
         self.change(client, pool, &self.old_rule, self.replicas, min_size.min(self.replicas)).await
     }
 
-    /// Ends what [`begin`](Plan::begin) began: backfills are limited as they were.
+    /// Completes [`begin`](Plan::begin): restores the limit of backfills.
     ///
     /// # Errors
     /// As [`ClusterClient::tell_monitors`].
@@ -117,14 +117,16 @@ impl Plan {
         set_backfills(client, self.max_backfills.as_deref()).await
     }
 
-    /// Ends what [`begin_undo`](Plan::begin_undo) began: gives the pool its old `min_size` unless it has a higher one, removes
-    /// what the plan added to the CRUSH map, unless another pool or rule uses it by now, and limits backfills as they were.
+    /// Completes [`begin_undo`](Plan::begin_undo). It restores the pool's `min_size` unless it is
+    /// higher now, removes the plan's additions to the CRUSH map unless another pool or rule uses
+    /// them, and restores the limit of backfills.
     ///
     /// # Errors
-    /// As [`ClusterClient::tell_monitors`]; `Conflict` if somebody changed the CRUSH map at the same time: repeat it.
+    /// As [`ClusterClient::tell_monitors`]; `Conflict` if the CRUSH map changed at the same time:
+    /// repeat the call.
     pub async fn finish_undo(&self, client: &dyn ClusterClient) -> Result<()> {
         let snapshot = Snapshot::read(client).await?;
-        // Not before the copies are there: with fewer I/O stops.
+        // Raise `min_size` only now that the copies exist. Before, I/O would stop.
         if let Some(resize) = &self.resize {
             self.raise_min_size(client, self.pool(&snapshot)?, resize.old_min_size).await?;
         }
@@ -145,10 +147,12 @@ impl Plan {
         self.finish(client).await
     }
 
-    /// Gives the pool a rule and a number of replicas, one right after the other, so that data move once.
+    /// Sets the pool's rule and number of replicas, one right after the other, so that data move
+    /// once.
     ///
-    /// More replicas come after the rule that finds OSDs for them, and fewer before the rule that finds OSDs only for them:
-    /// otherwise placement groups would be undersized for want of OSDs.
+    /// To add replicas, set the rule first: only the new rule finds OSDs for them. To remove
+    /// replicas, set the number first: the new rule finds OSDs only for the smaller number. In the
+    /// other order, placement groups would be undersized for lack of OSDs.
     async fn change(
         &self,
         client: &dyn ClusterClient,
@@ -164,25 +168,27 @@ impl Plan {
         if replicas > pool.size {
             self.set_replicas(client, replicas, min_size).await?;
         } else if replicas == pool.size {
-            // An earlier try may have come no further than the number.
+            // An earlier attempt may have failed after it set the number of replicas.
             self.raise_min_size(client, pool, min_size).await?;
         }
         Ok(())
     }
 
-    /// The monitors set `min_size` with the number of replicas, to what a setting says: it is put back at once. If it is to
-    /// be more than the copies that there are, [`finish_undo`](Plan::finish_undo) raises it when they are made.
+    /// Sets the number of replicas. The monitors then set `min_size` from a configuration option,
+    /// so this restores it at once. If `min_size` must exceed the number of existing copies,
+    /// [`finish_undo`](Plan::finish_undo) raises it once they exist.
     async fn set_replicas(&self, client: &dyn ClusterClient, replicas: usize, min_size: usize) -> Result<()> {
         set(client, &self.pool, "size", replicas).await?;
         set(client, &self.pool, "min_size", min_size).await
     }
 
-    /// Repairs what was interrupted between the number of replicas and `min_size`; what somebody raised since stays.
+    /// Completes a run that was interrupted between the number of replicas and `min_size`. Keeps a
+    /// higher `min_size`.
     async fn raise_min_size(&self, client: &dyn ClusterClient, pool: &Pool, min_size: usize) -> Result<()> {
         if pool.min_size < min_size { set(client, &self.pool, "min_size", min_size).await } else { Ok(()) }
     }
 
-    /// Whether the pool has what it had when the plan was made, where the plan changes that.
+    /// Checks that the settings that the plan changes still have the values from when it was made.
     fn check_untouched(&self, pool: &Pool) -> Result<()> {
         match &self.resize {
             Some(_) if pool.size != self.replicas => {
@@ -195,7 +201,7 @@ impl Plan {
         }
     }
 
-    /// The pool, if cluster and pool are those that the plan was made for, with as many placement groups.
+    /// The pool. Checks that cluster, pool and number of placement groups are those of the plan.
     pub(super) fn check<'a>(&self, snapshot: &'a Snapshot) -> Result<&'a Pool> {
         let pool = self.pool(snapshot)?;
         if pool.pg_num != self.pgs {
@@ -204,7 +210,8 @@ impl Plan {
         Ok(pool)
     }
 
-    /// The pool, if cluster and pool are those that the plan was made for. To go back, no number of placement groups matters.
+    /// The pool. Checks that cluster and pool are those of the plan. The number of placement groups
+    /// does not matter for an undo.
     fn pool<'a>(&self, snapshot: &'a Snapshot) -> Result<&'a Pool> {
         if snapshot.map.fsid != self.fsid {
             return Err(self.changed("this is another cluster", &snapshot.map.fsid));
@@ -230,7 +237,7 @@ impl Plan {
     }
 }
 
-/// How far a pool's placement groups are on their way to where CRUSH has them now.
+/// Reports the progress of a pool's placement groups on the way to the OSDs that CRUSH chooses now.
 ///
 /// # Errors
 /// As [`Preview::read`] and [`ClusterClient::ask_manager`].
@@ -261,7 +268,7 @@ fn check_clean(snapshot: &Snapshot, pool: &Pool) -> Result<()> {
     Err(Error::new(ErrorKind::Unavailable, message).with("pg", &pg.pgid).with("state", &pg.state))
 }
 
-/// Replaces the CRUSH map if it still is the one of this version.
+/// Replaces the CRUSH map if it still has this version.
 async fn set_map(client: &dyn ClusterClient, map: Vec<u8>, version: u64) -> Result<()> {
     let command = json!({ "prefix": "osd setcrushmap", "prior_version": version });
     client.tell_monitors(command, map).await.map_err(|error| {
@@ -278,7 +285,7 @@ async fn set(client: &dyn ClusterClient, pool: &str, what: &str, to: impl std::f
     client.tell_monitors(command, Vec::new()).await
 }
 
-/// Limits how many placement groups each OSD copies at once; `None` for its own default.
+/// Sets how many backfills each OSD runs at once; `None` restores the OSDs' default.
 async fn set_backfills(client: &dyn ClusterClient, value: Option<&str>) -> Result<()> {
     let command = match value {
         Some(value) => {

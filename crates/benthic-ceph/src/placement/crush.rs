@@ -1,131 +1,121 @@
-//! The CRUSH map, as `osd crush dump` and `crushtool --dump` tell it.
+//! The CRUSH map in the JSON form of `osd crush dump` and `crushtool --dump`.
 
 use benthic_core::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a weight of 1 is in the map.
+/// The map's representation of weight 1.
 const ONE: f64 = 65_536.0;
-/// The type of OSDs.
+/// The type number of OSDs.
 const OSD_TYPE: u32 = 0;
 
 /// A CRUSH map.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct CrushMap {
-    /// The OSDs.
     pub devices: Vec<Device>,
-    /// Kinds of buckets, and `osd`.
+    /// The bucket types, and `osd`.
     pub types: Vec<Type>,
-    /// All buckets; those with `~` in their names are the shadows of others for one class of devices.
+    /// All buckets. A `~` in the name marks the shadow of a bucket for one device class.
     pub buckets: Vec<Bucket>,
-    /// The rules.
     pub rules: Vec<Rule>,
-    /// How placement is computed.
+    /// The parameters of the placement algorithm.
     pub tunables: Value,
-    /// Weights that a balancer put in place of others.
+    /// Weights with which a balancer overrides those of the buckets.
     pub choose_args: BTreeMap<String, Value>,
 }
 
 /// An OSD in the map.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Device {
-    /// Its number.
     pub id: i32,
     /// `osd.N`.
     pub name: String,
-    /// Its device class, if it has one.
+    /// The device class, if it has one.
     pub class: Option<String>,
 }
 
-/// A kind of bucket.
+/// A bucket type.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Type {
-    /// Larger is nearer to the root.
+    /// A larger number is nearer to the root.
     pub type_id: u32,
-    /// Such as `datacenter`.
+    /// The name, such as `datacenter`.
     pub name: String,
 }
 
-/// A bucket: OSDs and other buckets.
+/// A bucket, which holds OSDs and other buckets.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Bucket {
-    /// Its number, which is negative.
+    /// The bucket's number, which is negative.
     pub id: i32,
-    /// Its name.
     pub name: String,
-    /// Its kind.
     pub type_id: u32,
-    /// The name of its kind.
     pub type_name: String,
-    /// What it holds.
     pub items: Vec<Item>,
 }
 
 /// An item of a bucket.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Item {
-    /// An OSD, or a bucket if negative.
+    /// The number of an OSD, or the negative number of a bucket.
     pub id: i32,
     /// In 1/65536.
     pub weight: u32,
 }
 
-/// A rule.
+/// A placement rule.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Rule {
-    /// Its number, which pools name.
+    /// The number by which pools refer to the rule.
     pub rule_id: i64,
-    /// Its name.
     pub rule_name: String,
-    /// What it does, in order.
     pub steps: Vec<Step>,
 }
 
 /// A step of a rule.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Step {
-    /// `take`, `chooseleaf_firstn`, `emit`, …
+    /// The operation: `take`, `chooseleaf_firstn`, `emit`, …
     pub op: String,
-    /// What `take` takes.
+    /// The bucket that `take` starts from.
     pub item_name: Option<String>,
-    /// How many are chosen: 0 for as many as the pool has replicas, negative for so many fewer.
+    /// How many items to choose: 0 for the pool's number of replicas, -N for N fewer than that.
     pub num: Option<i32>,
-    /// The kind of bucket that is chosen.
+    /// The bucket type to choose.
     #[serde(rename = "type")]
     pub kind: Option<String>,
 }
 
-/// A place where OSDs are: a failure domain.
+/// A site: a failure domain with the OSDs in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
-    /// Its bucket.
+    /// The name of the bucket.
     pub name: String,
-    /// Its OSDs.
     pub osds: BTreeSet<i32>,
-    /// The sum of their weights, which usually is their size in TiB.
+    /// The sum of the OSDs' weights, usually their size in TiB.
     pub weight: f64,
 }
 
 /// The sites below a root.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sites {
-    /// What kind of bucket they are.
+    /// The bucket type of the sites.
     pub domain: String,
-    /// By name.
+    /// Sorted by name.
     pub sites: Vec<Site>,
 }
 
 impl Sites {
-    /// The number of the site that an OSD is at.
+    /// The index of the site of an OSD.
     pub fn of(&self, osd: i32) -> Option<usize> {
         self.sites.iter().position(|site| site.osds.contains(&osd))
     }
 
-    /// The number of a site.
+    /// The index of a site.
     ///
     /// # Errors
-    /// `NotFound` if none has this name.
+    /// `NotFound` if there is no site with this name.
     pub fn find(&self, name: &str) -> Result<usize> {
         self.sites.iter().position(|site| site.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.sites.iter().map(|site| site.name.as_str()).collect();
@@ -143,7 +133,7 @@ impl CrushMap {
     /// Reads the JSON of a dump.
     ///
     /// # Errors
-    /// `Unsupported` if it is something else.
+    /// `Unsupported` for anything else.
     pub fn parse(dump: &[u8]) -> Result<CrushMap> {
         serde_json::from_slice(dump).map_err(|error| {
             Error::new(ErrorKind::Unsupported, "the dump of the CRUSH map is not understood")
@@ -151,29 +141,29 @@ impl CrushMap {
         })
     }
 
-    /// The bucket with this name.
+    /// Finds a bucket by name.
     pub fn bucket(&self, name: &str) -> Option<&Bucket> {
         self.buckets.iter().find(|bucket| bucket.name == name)
     }
 
-    /// The rule with this number.
+    /// Finds a rule by number.
     pub fn rule(&self, id: i64) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.rule_id == id)
     }
 
-    /// The rule with this name.
+    /// Finds a rule by name.
     pub fn rule_named(&self, name: &str) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.rule_name == name)
     }
 
-    /// The name of an item.
+    /// The name of a bucket or an OSD.
     pub fn name(&self, id: i32) -> Option<&str> {
         let bucket = self.buckets.iter().find(|bucket| bucket.id == id).map(|bucket| bucket.name.as_str());
         bucket
             .or_else(|| self.devices.iter().find(|device| device.id == id).map(|device| device.name.as_str()))
     }
 
-    /// All OSDs below a bucket, with their weights in it.
+    /// All OSDs below a bucket, with their weights.
     pub fn osds_below(&self, bucket: &Bucket) -> BTreeMap<i32, u32> {
         let mut found = BTreeMap::new();
         self.collect(bucket, &mut found);
@@ -190,14 +180,14 @@ impl CrushMap {
         }
     }
 
-    /// The buckets that are below no other, without shadows.
+    /// The buckets that are in no other bucket, without shadows.
     pub fn roots(&self) -> impl Iterator<Item = &Bucket> {
         let below: BTreeSet<i32> =
             self.buckets.iter().flat_map(|bucket| &bucket.items).map(|item| item.id).collect();
         self.buckets.iter().filter(move |bucket| !below.contains(&bucket.id) && !bucket.name.contains('~'))
     }
 
-    /// What a rule takes: buckets, and the class of devices if it takes only one.
+    /// The buckets that a rule takes, each with the device class if the rule is limited to one.
     pub fn takes<'a>(&'a self, rule: &'a Rule) -> impl Iterator<Item = (&'a Bucket, Option<&'a str>)> {
         rule.steps.iter().filter(|step| step.op == "take").filter_map(|step| {
             let taken = step.item_name.as_deref()?;
@@ -208,7 +198,7 @@ impl CrushMap {
         })
     }
 
-    /// The smallest root that has all OSDs which a rule can choose.
+    /// The smallest root that contains all OSDs which a rule can choose.
     pub fn root_of(&self, rule: &Rule) -> Option<&Bucket> {
         let osds: BTreeSet<i32> =
             self.takes(rule).flat_map(|(bucket, _)| self.osds_below(bucket).into_keys()).collect();
@@ -221,10 +211,11 @@ impl CrushMap {
             .min_by_key(size)
     }
 
-    /// The sites below a root: its buckets of the type `domain`; by default of the highest type of which it has several.
+    /// The sites below a root: its buckets of the type `domain`. The default is the highest type of
+    /// which the root has several buckets.
     ///
     /// # Errors
-    /// `InvalidArgument` if the map has no such type, or nothing below the root is of it.
+    /// `InvalidArgument` if the map has no such type, or the root has no bucket of it with OSDs.
     pub fn sites(&self, root: &Bucket, domain: Option<&str>) -> Result<Sites> {
         let Some(domain) = domain else {
             let mut types: Vec<&Type> = self

@@ -1,4 +1,5 @@
-//! What the network adds to a client's reads and writes, from the round trips that OSDs measure between each other.
+//! Predicts the network latency of a client's reads and writes from the round-trip times that OSDs
+//! measure between each other.
 
 use super::crush::Sites;
 use super::preview::Mappings;
@@ -9,18 +10,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Round trips between sites in milliseconds: the median of the last minute's averages.
+/// Round-trip times between sites in milliseconds: the median of the OSDs' averages over the last
+/// minute.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoundTrips(BTreeMap<(usize, usize), f64>);
 
-/// What the network adds to an operation of a client, on average over the placement groups of a pool.
+/// Network latency of a client's operation, averaged over the placement groups of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Where the client is.
+    /// The client's site.
     pub site: String,
-    /// A round trip to the primary.
+    /// One round trip from the client to the primary.
     pub read_ms: f64,
-    /// The same, and one from the primary to the farthest replica.
+    /// The same, plus one round trip from the primary to the farthest replica.
     pub write_ms: f64,
 }
 
@@ -55,7 +57,7 @@ struct Average {
 }
 
 impl RoundTrips {
-    /// Asks the manager.
+    /// Reads the measurements from the manager.
     ///
     /// # Errors
     /// As [`ClusterClient::ask_manager`].
@@ -69,7 +71,7 @@ impl RoundTrips {
         let mut measured: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
         for stats in &dump.osd_stats {
             for pings in &stats.network_ping_times {
-                // Clients come by the front network, where there are two.
+                // If there are two networks, clients use the front network.
                 let front = pings.interfaces.iter().find(|interface| interface.interface == "front");
                 let average = front.or(pings.interfaces.first()).map(|interface| interface.average.minute_ms);
                 if let (Some(from), Some(to), Some(ms)) = (sites.of(stats.osd), sites.of(pings.osd), average)
@@ -86,14 +88,14 @@ impl RoundTrips {
         Ok(RoundTrips(measured.into_iter().map(|(between, all)| (between, median(all))).collect()))
     }
 
-    /// Between two sites, or within one; `None` if no OSD has measured it yet. Within a site of one OSD there is nothing to
-    /// measure, and it counts as none.
+    /// The round-trip time between two sites, or within one; `None` if no OSD has measured it yet.
+    /// A site with a single OSD has no measurements, and its internal time counts as 0.
     fn ms(&self, a: usize, b: usize) -> Option<f64> {
         self.0.get(&(a.min(b), a.max(b))).copied().or((a == b).then_some(0.0))
     }
 
-    /// What the network adds for a client at each site, if the pool is where these mappings have it. Empty if some of the round
-    /// trips are not known: OSDs tell them a minute after they start.
+    /// The network latency for a client at each site, if the pool has this placement. Empty if a
+    /// round-trip time is unknown: OSDs report them from a minute after their start.
     pub fn latencies(&self, sites: &Sites, mappings: &Mappings) -> Vec<Latency> {
         let at = |client: usize| self.latency(sites, mappings, client);
         (0..sites.sites.len()).map(at).collect::<Option<Vec<_>>>().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What is wrong with rules and placements, also while the cluster calls itself healthy.
+//! Finds faults of rules and placements, including faults that Ceph's health status does not show.
 
 use super::crush::{CrushMap, Rule};
 use super::preview::Preview;
@@ -8,48 +8,49 @@ use benthic_core::Result;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Inputs that each rule is tried with: what goes wrong once in a hundred is hardly missed.
+/// Inputs to test each rule with: enough to find a fault that affects one input in a hundred.
 const INPUTS: u32 = 1_024;
-/// What rules that no pool has are tried with.
+/// The number of replicas to test unused rules with.
 const REPLICAS_USUAL: usize = 3;
 
-/// What may be wrong.
+/// The possible faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
-    /// The rule names an OSD twice: two replicas on one disk.
+    /// The rule chooses an OSD twice: two replicas are on the same disk.
     RepeatsOsd,
     /// The rule finds fewer OSDs than replicas.
     TooFewOsds,
-    /// Placement groups of the pool have fewer OSDs than replicas now.
+    /// Placement groups of the pool have fewer OSDs than replicas at present.
     Undersized,
-    /// Two roots that pools take share OSDs, so that the autoscaler leaves the pools alone.
+    /// Two roots that pools use share OSDs, so the autoscaler ignores these pools.
     OverlappingRoots,
 }
 
-/// Something that was found.
+/// A fault of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is.
     pub check: Check,
-    /// The rule.
+    /// The rule's name.
     pub rule: String,
-    /// The pools that have the rule.
+    /// The pools that use the rule.
     pub pools: Vec<String>,
-    /// What was found, and what to do about it.
+    /// The fault and the next step.
     pub message: String,
 }
 
-/// Looks at all rules of replicated pools, and at all other rules with three replicas.
+/// Tests all rules of replicated pools with their numbers of replicas, and all unused rules with
+/// three replicas.
 ///
 /// # Errors
-/// As [`Preview`]'s.
+/// As the methods of [`Preview`].
 pub fn lint(snapshot: &Snapshot, preview: &Preview) -> Result<Vec<Finding>> {
     let reduced: Vec<(i32, f64)> =
         snapshot.map.osds.iter().filter(|osd| osd.weight < 1.0).map(|osd| (osd.id, osd.weight)).collect();
     let mut findings = Vec::new();
     for rule in &snapshot.crush.rules {
-        // Those of erasure-coded pools leave holes where they find nothing, and are made by Ceph.
+        // Skip rules for erasure coding: Ceph makes them, and their results have gaps where they
+        // find no OSD.
         if rule.steps.iter().any(|step| step.op.ends_with("_indep")) {
             continue;
         }
@@ -96,7 +97,7 @@ pub fn lint(snapshot: &Snapshot, preview: &Preview) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// The replicated pools that have a rule, by their replicas.
+/// The replicated pools that use a rule, by number of replicas.
 fn users(snapshot: &Snapshot, rule: i64) -> BTreeMap<usize, Vec<&Pool>> {
     let mut users: BTreeMap<usize, Vec<&Pool>> = BTreeMap::new();
     for pool in snapshot.map.pools.iter().filter(|pool| pool.crush_rule == rule && pool.is_replicated()) {
@@ -121,7 +122,7 @@ fn undersized(snapshot: &Snapshot, pool: &Pool) -> Option<String> {
     })
 }
 
-/// Rules of pools whose trees overlap without being the same.
+/// Finds rules of pools whose trees overlap without being the same.
 fn overlaps(snapshot: &Snapshot) -> Vec<Finding> {
     let crush = &snapshot.crush;
     let used = |rule: i64| {
@@ -131,7 +132,7 @@ fn overlaps(snapshot: &Snapshot) -> Vec<Finding> {
     let rules: Vec<_> = crush.rules.iter().filter(|rule| !used(rule.rule_id).is_empty()).collect();
     let mut findings = Vec::new();
     for (at, rule) in rules.iter().enumerate() {
-        // The autoscaler goes by what a rule takes first.
+        // The autoscaler considers only the first bucket that a rule takes.
         let trees = |rule| tree(crush, rule);
         let other = rules[..at].iter().find(|other| {
             let (mine, others) = (trees(rule), trees(other));
@@ -153,7 +154,7 @@ fn overlaps(snapshot: &Snapshot) -> Vec<Finding> {
     findings
 }
 
-/// The bucket that a rule takes first, and the OSDs below it.
+/// The first bucket that a rule takes, and the OSDs below it.
 fn tree<'a>(crush: &'a CrushMap, rule: &'a Rule) -> (&'a str, BTreeSet<i32>) {
     match crush.takes(rule).next() {
         Some((bucket, _)) => (&bucket.name, crush.osds_below(bucket).into_keys().collect()),

@@ -1,7 +1,8 @@
-//! Where the data of pools are, and where their primaries are: what clients reach first, and all that reads reach.
+//! Shows at which sites the replicas and the primaries of pools are, and moves primaries to one
+//! site. Clients send every operation to the primary, and reads involve no other replica.
 //!
-//! Everything is asked of the cluster through the monitors and the manager. What a rule would do is computed by Ceph's own
-//! tools ([`preview`]), which block for seconds on a large map. Only [`apply`] changes anything.
+//! All queries go through the monitors and the manager. Ceph's own tools compute the effect of a
+//! rule ([`preview`]); they block for seconds on a large map. Only [`apply`] changes the cluster.
 
 pub mod apply;
 pub mod crush;

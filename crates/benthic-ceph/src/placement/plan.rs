@@ -1,5 +1,5 @@
-//! A plan to bring the primaries of a pool to one site, and to give it more or fewer replicas: computed, shown and kept before
-//! anything is changed.
+//! A plan to move a pool's primaries to one site and to change its number of replicas. The plan is
+//! computed, shown and saved before anything changes.
 
 use super::crush::Sites;
 use super::latency::{Latency, RoundTrips};
@@ -16,75 +16,71 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The format of plans that this version writes; it reads the older ones, which leave the number of replicas as it is.
+/// The format that this version writes. It also reads format 1, which cannot change the number of
+/// replicas.
 const FORMAT: u32 = 2;
 
-/// What is wanted.
+/// The request for a plan.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The pool.
     pub pool: String,
-    /// Where its primaries are to be.
+    /// The site that will hold the primaries.
     pub primary_site: String,
-    /// What kind of bucket sites are; see [`CrushMap::sites`](super::crush::CrushMap::sites).
+    /// The bucket type of sites; see [`CrushMap::sites`](super::crush::CrushMap::sites).
     pub domain: Option<String>,
-    /// How many replicas it is to have, if it is to have more or fewer.
+    /// The new number of replicas; `None` keeps the present number.
     pub replicas: Option<usize>,
 }
 
-/// A plan. It holds all that applying and undoing it take, and what it was made from, so that a cluster that changed since is
-/// noticed.
+/// A plan. It holds all data that applying and undoing it need. It also holds the state that it was
+/// made from, so that a change of the cluster is detected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Of this structure.
+    /// The version of this structure.
     pub format: u32,
-    /// The cluster.
+    /// The cluster's identity.
     pub fsid: String,
     /// The pool's name.
     pub pool: String,
-    /// The pool's number.
     pub pool_id: i64,
-    /// Its replicas when the plan is made.
+    /// Replicas when the plan is made.
     pub replicas: usize,
-    /// What becomes of them, if the plan changes their number.
+    /// The change of the number of replicas, if there is one.
     #[serde(default)]
     pub resize: Option<Resize>,
-    /// Its placement groups.
     pub pgs: u32,
-    /// The CRUSH map that was looked at.
+    /// The version of the CRUSH map when the plan is made.
     pub crush_version: u64,
-    /// The rule that the pool has, to which `undo` returns.
+    /// The pool's present rule, which `undo` restores.
     pub old_rule: String,
-    /// The rule that it gets.
     pub new_rule: String,
-    /// Its steps.
+    /// The steps of the new rule.
     pub steps: Vec<String>,
-    /// Whether the CRUSH map gets the rule; if not, it is there already.
+    /// Whether the plan adds the rule to the CRUSH map. If not, the map already has it.
     pub adds_rule: bool,
-    /// The root that the rule takes for the other replicas.
+    /// The root that the rule takes for the replicas at other sites.
     pub other_root: String,
-    /// The buckets below it, if the CRUSH map gets that root.
+    /// The buckets below that root, if the plan adds it to the CRUSH map.
     pub adds_root_of: Option<Vec<String>>,
-    /// What kind of bucket the sites are.
+    /// The bucket type of the sites.
     pub domain: String,
-    /// Where the primaries will be.
     pub primary_site: String,
-    /// What `osd_max_backfills` is set to for all OSDs, if it is: `undo` and the end of `apply` put it back.
+    /// The present setting of `osd_max_backfills` for all OSDs, if there is one. `undo` and the end
+    /// of `apply` restore it.
     pub max_backfills: Option<String>,
-    /// What the plan does.
     pub effect: Effect,
 }
 
-/// What a plan does.
+/// The effect of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// What each site has before.
+    /// The share of each site before.
     pub before: Vec<SiteShare>,
-    /// What each site has afterwards.
+    /// The share of each site afterwards.
     pub after: Vec<SiteShare>,
-    /// Placement groups of which a replica moves.
+    /// Placement groups with a replica that moves.
     pub pgs_moving: usize,
-    /// Placement groups that get another primary.
+    /// Placement groups whose primary changes.
     pub primaries_moving: usize,
     /// Replicas that are copied to another OSD.
     pub replicas_moving: usize,
@@ -92,11 +88,11 @@ pub struct Effect {
     pub bytes_moving: u64,
     /// Bytes of all replicas afterwards.
     pub bytes: u64,
-    /// What the network adds to clients' operations before; empty if the OSDs have not measured it.
+    /// Network latency of client operations before; empty if the OSDs have not measured it.
     pub latency_before: Vec<Latency>,
-    /// What it adds afterwards.
+    /// Network latency of client operations afterwards.
     pub latency_after: Vec<Latency>,
-    /// What somebody should know before the plan is applied.
+    /// Warnings to show before the plan is applied.
     pub warnings: Vec<String>,
 }
 
@@ -104,10 +100,11 @@ impl Plan {
     /// Makes a plan. Changes nothing.
     ///
     /// # Errors
-    /// As [`Snapshot::read`], [`Preview::read`] and [`site_first`]; `Unsupported` for an erasure-coded pool, or a map whose
-    /// weights a balancer replaced; `AlreadyExists` if the pool has this placement; `Unavailable` if an OSD of the sites is
-    /// down or out; `LimitExceeded` if CRUSH cannot place all replicas so, the cluster does not allow so many, or has no space for
-    /// them; `InvalidArgument` for one replica; `Conflict` if the map changed meanwhile.
+    /// As [`Snapshot::read`], [`Preview::read`] and [`site_first`]; `Unsupported` for an
+    /// erasure-coded pool, or a map whose weights a balancer replaced; `AlreadyExists` if the pool
+    /// has this placement; `Unavailable` if an OSD of the sites is down or out; `LimitExceeded` if
+    /// CRUSH cannot place all replicas this way, the cluster does not allow so many, or has no
+    /// space for them; `InvalidArgument` for one replica; `Conflict` if the map changed meanwhile.
     pub async fn make(client: &dyn ClusterClient, request: &Request) -> Result<Plan> {
         let snapshot = Snapshot::read(client).await?;
         let pool = snapshot.pool(&request.pool)?;
@@ -118,7 +115,8 @@ impl Plan {
         let replicas = resize::target_replicas(pool, request.replicas)?;
         let mut addition = site_first(&snapshot.crush, &sites, &request.primary_site, replicas, class)?;
         if step_texts(old_rule) == addition.steps {
-            // Only the number changes, whatever the rule is called.
+            // The present rule already has these steps under another name: only the number of
+            // replicas changes.
             addition = Addition { root: None, rule: old_rule.rule_name.clone(), ..addition };
         }
         if addition.rule == old_rule.rule_name && replicas == pool.size {
@@ -194,7 +192,7 @@ impl Plan {
     /// Reads the JSON of a plan.
     ///
     /// # Errors
-    /// `InvalidArgument` for something else, or a plan of another version of this program.
+    /// `InvalidArgument` for anything else, and for a plan of an unknown version.
     pub fn parse(json: &[u8]) -> Result<Plan> {
         let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
         let value: Value = serde_json::from_slice(json).map_err(|error| {
@@ -208,12 +206,12 @@ impl Plan {
             .map_err(|error| invalid("the plan is damaged; make another").with_source(error))
     }
 
-    /// How many replicas the pool has afterwards.
+    /// The number of replicas after the plan is applied.
     pub fn new_replicas(&self) -> usize {
         self.resize.as_ref().map_or(self.replicas, |resize| resize.replicas)
     }
 
-    /// What the plan adds to the CRUSH map.
+    /// The plan's additions to the CRUSH map.
     pub(super) fn addition(&self) -> Addition {
         Addition {
             root: self.adds_root_of.clone().map(|below| (self.other_root.clone(), below)),
@@ -223,7 +221,7 @@ impl Plan {
     }
 }
 
-/// A pool whose rule the CRUSH map does not have, which the monitors prevent.
+/// The error for a pool whose rule is not in the CRUSH map. The monitors prevent this.
 pub(super) fn no_rule(pool: &Pool) -> Error {
     Error::new(ErrorKind::NotFound, "the CRUSH map has no rule of the pool's number")
         .with("pool", &pool.name)
@@ -258,10 +256,11 @@ fn check_sites(snapshot: &Snapshot, sites: &Sites) -> Result<()> {
     Ok(())
 }
 
-/// The text of the cluster's map with an addition, and the same compiled, which has been compared with the map.
+/// Compiles the text of a new CRUSH map. Checks that the result differs from the cluster's map only
+/// in the buckets and rules named in `ours`.
 ///
 /// # Errors
-/// `Internal` if the compiled map is not what was wanted; `Unavailable` if the tools fail.
+/// `Internal` if the compiled map has other differences; `Unavailable` if the tools fail.
 pub(super) fn compile(
     snapshot: &Snapshot,
     preview: &mut Preview,
@@ -278,7 +277,7 @@ pub(super) fn compile(
     }
 }
 
-/// The new map, compiled: what [`apply`](super::apply) sends.
+/// The compiled new map, which [`apply`](super::apply) sends.
 pub(super) fn new_map(snapshot: &Snapshot, preview: &mut Preview, addition: &Addition) -> Result<Vec<u8>> {
     let exact = text::with_exact_weights(&preview.text()?, &snapshot.crush);
     let new = text::add(&exact, &snapshot.crush, addition);
@@ -286,7 +285,7 @@ pub(super) fn new_map(snapshot: &Snapshot, preview: &mut Preview, addition: &Add
     compile(snapshot, preview, &new, &[&addition.rule, root])
 }
 
-/// Where the placement groups of a pool are to be before and after.
+/// Predicts the placement of a pool's placement groups before and after a plan.
 fn foresee(
     snapshot: &Snapshot,
     preview: &mut Preview,
@@ -303,7 +302,8 @@ fn foresee(
             return Err(Error::new(ErrorKind::Internal, message));
         }
     }
-    // The tool cannot give a pool another rule, so the old one does in a copy what the new one will do.
+    // Ceph's tool cannot assign another rule to a pool. So a copy of the map gives the old rule the
+    // steps of the new rule.
     let old_rule = snapshot.crush.rule(pool.crush_rule).ok_or_else(|| no_rule(pool))?;
     let exact = text::with_exact_weights(&preview.text()?, &snapshot.crush);
     let added = if snapshot.crush.rule_named(&addition.rule).is_some() {
@@ -379,7 +379,7 @@ struct Setting {
     mask: String,
 }
 
-/// What the limit of backfills is set to for all OSDs, if it is.
+/// The present setting of the limit of backfills for all OSDs, if there is one.
 async fn max_backfills(client: &dyn ClusterClient) -> Result<Option<String>> {
     let settings: Vec<Setting> = client.monitor_state(json!({ "prefix": "config dump" })).await?;
     let of_osds = |setting: &Setting| {

@@ -1,4 +1,5 @@
-//! What a CRUSH map would do: computed by Ceph's own `crushtool` and `osdmaptool`, on copies in a directory of its own.
+//! Predicts the placement of a CRUSH map with Ceph's own `crushtool` and `osdmaptool`, on copies of
+//! the maps in a temporary directory.
 
 use super::crush::CrushMap;
 use crate::cluster_client::ClusterClient;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 pub(super) const PROGRAMS: [(&str, &str); 2] = [("crushtool", "ceph-base"), ("osdmaptool", "ceph-base")];
-/// What a map of a thousand OSDs takes is a few seconds.
+/// Time limit of a tool. A map of a thousand OSDs takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The OSDs of each placement group, the primary first.
@@ -23,7 +24,7 @@ pub type Mappings = BTreeMap<String, Vec<i32>>;
 /// The OSDs that a rule chooses for each input, the primary first.
 pub type Mapping = Vec<Vec<i32>>;
 
-/// Copies of a cluster's maps.
+/// Copies of a cluster's OSD map and CRUSH map.
 #[derive(Debug)]
 pub struct Preview {
     dir: TempDir,
@@ -31,7 +32,7 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// Copies the maps that the cluster has now.
+    /// Copies the cluster's present maps.
     ///
     /// # Errors
     /// As [`ClusterClient::ask_monitors`]; `Unavailable` if Ceph's tools are not installed.
@@ -50,7 +51,7 @@ impl Preview {
         Ok(preview)
     }
 
-    /// The cluster's CRUSH map as text. Its weights are rounded: see [`super::text`].
+    /// The cluster's CRUSH map as text. The text rounds weights: see [`super::text`].
     ///
     /// # Errors
     /// `Unavailable` if the tool fails.
@@ -67,7 +68,7 @@ impl Preview {
         fs::read(&compiled).map_err(|error| cannot("read", &compiled, error))
     }
 
-    /// What a compiled CRUSH map holds.
+    /// The content of a compiled CRUSH map.
     ///
     /// # Errors
     /// As [`text`](Preview::text).
@@ -78,7 +79,7 @@ impl Preview {
         CrushMap::parse(dump.as_bytes())
     }
 
-    /// Where all placement groups are to be, with the cluster's CRUSH map or another in its place.
+    /// The placement of all placement groups by the cluster's CRUSH map, or by the map `instead`.
     ///
     /// # Errors
     /// As [`text`](Preview::text).
@@ -94,8 +95,8 @@ impl Preview {
         Ok(parse_mappings(&dump))
     }
 
-    /// What a rule of the cluster's map chooses for the inputs 0 to `inputs` - 1. OSDs that do not take all that CRUSH gives
-    /// them are named with what they take.
+    /// The OSDs that a rule of the cluster's map chooses for the inputs from 0 up to, but not
+    /// including, `inputs`. `weights` lists the OSDs whose reweight differs from 1.
     ///
     /// # Errors
     /// As [`text`](Preview::text).
@@ -109,8 +110,8 @@ impl Preview {
         map_inputs(&self.crush(), rule, replicas, inputs, None, weights)
     }
 
-    /// What the rule of a pool chooses in a compiled map for each of its placement groups; OSDs as in
-    /// [`try_rule`](Preview::try_rule).
+    /// The OSDs that the rule of a pool chooses in a compiled map, for each placement group of the
+    /// pool. `weights` as in [`try_rule`](Preview::try_rule).
     ///
     /// # Errors
     /// As [`text`](Preview::text).
@@ -149,8 +150,9 @@ pub(super) fn compile(dir: &Path, text: &str) -> Result<PathBuf> {
     Ok(compiled)
 }
 
-/// What a rule of a map chooses for the inputs 0 to `inputs` - 1: those of the placement groups of a pool, if there is one. OSDs that do
-/// not take all that CRUSH gives them are named with what they take.
+/// The OSDs that a rule of a map chooses for the inputs from 0 up to, but not including, `inputs`.
+/// With a `pool`, the inputs stand for its placement groups. `weights` lists the OSDs whose
+/// reweight differs from 1.
 pub(super) fn map_inputs(
     crush: &Path,
     rule: i64,
@@ -173,7 +175,8 @@ pub(super) fn map_inputs(
     Ok(shown.lines().filter(|line| line.starts_with("CRUSH rule")).filter_map(osds).collect())
 }
 
-/// The lines `1.2f [3,1,2] 3` of what osdmaptool prints, with tabs between. It prints some of it more than once.
+/// Parses the output of osdmaptool, tab-separated lines such as `1.2f [3,1,2] 3`. The tool prints
+/// some lines more than once.
 fn parse_mappings(dump: &str) -> Mappings {
     let pg = |line: &str| {
         let (pgid, rest) = line.split_once('\t')?;
@@ -184,7 +187,7 @@ fn parse_mappings(dump: &str) -> Mappings {
     dump.lines().filter_map(pg).collect()
 }
 
-/// The numbers in the last pair of brackets.
+/// The numbers in the last pair of brackets of a line.
 fn osds(line: &str) -> Option<Vec<i32>> {
     let (_, inside) = line.rsplit_once('[')?;
     let (inside, _) = inside.split_once(']')?;

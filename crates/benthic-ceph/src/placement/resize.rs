@@ -1,4 +1,5 @@
-//! Another number of replicas: where they would be, what the cluster allows, and whether there is space for them.
+//! Predicts a change of a pool's number of replicas: the placement of the new replicas, the limits
+//! of the cluster, and the space on its OSDs.
 
 use super::preview::{Mapping, Mappings, Preview};
 use super::snapshot::Snapshot;
@@ -9,52 +10,53 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More than Ceph gives a pool.
+/// Ceph's limit of replicas per pool.
 const REPLICAS_MAX: usize = 10;
-/// Fewer OSDs than this count as so many where the monitors limit placement groups.
+/// The monitors' limit of placement groups assumes at least this many OSDs.
 const OSDS_MIN: u64 = 3;
 const KIB: f64 = 1_024.0;
 
 /// A change of a pool's number of replicas (`size`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resize {
-    /// Replicas afterwards.
     pub replicas: usize,
-    /// With fewer replicas than this a placement group takes no reads and writes (`min_size`): before, and after `undo`.
+    /// `min_size` before the change, and after an undo: a placement group with fewer replicas takes
+    /// no I/O.
     pub old_min_size: usize,
-    /// The same afterwards: as before, unless there are fewer replicas.
+    /// `min_size` after the change: the old value, or the number of replicas if that is smaller.
     pub min_size: usize,
-    /// Bytes of the pool on all disks before.
+    /// Bytes of the pool on all disks before the change.
     pub disk_bytes: u64,
-    /// The same afterwards.
+    /// Bytes of the pool on all disks after the change.
     pub new_disk_bytes: u64,
-    /// Of the OSDs that the pool is then on, the fullest; -1 if the manager told of none.
+    /// The fullest OSD of the pool after the change; -1 if the manager reported no usage.
     pub fullest_osd: i32,
-    /// How full it will be, 0 to 1.
+    /// The used share of that OSD after the change, 0 to 1.
     pub fullest_share: f64,
 }
 
-/// What the monitors allow.
+/// The monitors' limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Replicas of placement groups for each OSD that is in (`mon_max_pg_per_osd`).
+    /// Placement group replicas per OSD that is in (`mon_max_pg_per_osd`).
     pub pgs_per_osd: u64,
-    /// What Ceph sets `min_size` to (`osd_pool_default_min_size`); 0 if it goes by the number of replicas.
+    /// The `min_size` that Ceph sets (`osd_pool_default_min_size`); 0 if Ceph derives it from the
+    /// number of replicas.
     pub min_size: usize,
 }
 
-/// What OSDs hold, and what a pool takes of it.
+/// The usage of the OSDs, and the part of the pool in it.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
     usages: Vec<OsdUsage>,
-    /// Bytes of all replicas of the pool on disks.
+    /// Bytes of all replicas of the pool on all disks.
     pool_bytes: u64,
 }
 
-/// How many replicas a pool is to have.
+/// The number of replicas that a pool will have.
 ///
 /// # Errors
-/// `InvalidArgument` for fewer than two; `LimitExceeded` for more than Ceph knows.
+/// `InvalidArgument` for fewer than two; `LimitExceeded` for more than Ceph supports.
 pub(super) fn target_replicas(pool: &Pool, asked: Option<usize>) -> Result<usize> {
     match asked {
         None => Ok(pool.size),
@@ -81,10 +83,11 @@ impl Limits {
         })
     }
 
-    /// Whether the monitors would give a pool so many replicas, and I/O would go on meanwhile, there and back.
+    /// Checks that the monitors accept the number of replicas, and that I/O continues during the
+    /// change and during an undo.
     ///
     /// # Errors
-    /// `LimitExceeded`, or `Unsupported` for a pool of which somebody forbade it.
+    /// `LimitExceeded`; `Unsupported` if the pool forbids the change or has one replica.
     pub(super) fn check(&self, snapshot: &Snapshot, pool: &Pool, replicas: usize) -> Result<()> {
         if pool.flags_names.split(',').any(|flag| flag == "nosizechange") {
             let message = "the pool's flag nosizechange forbids another number of replicas; `ceph osd pool set POOL \
@@ -96,7 +99,8 @@ impl Limits {
             return Err(Error::new(ErrorKind::Unsupported, message).with("pool", &pool.name));
         }
         let (fewer, more) = (pool.size.min(replicas), pool.size.max(replicas));
-        // The monitors set it together with the number, when the copies are not there yet.
+        // The monitors set `min_size` together with the number of replicas, before the new copies
+        // exist.
         let min_size = if self.min_size == 0 { more - more / 2 } else { self.min_size.min(more) };
         if min_size > fewer {
             let message = "with so many replicas at once Ceph asks for more copies than there are at first, and I/O would \
@@ -122,11 +126,11 @@ impl Limits {
     }
 }
 
-/// Where the placement groups of a pool would be with another number of replicas. `then` is where a compiled map has them
-/// with as many as now: Ceph's tool knows no other number.
+/// Predicts the placement of a pool with another number of replicas. `then` is the placement of the
+/// compiled map with the present number: Ceph's tool computes no other.
 ///
 /// # Errors
-/// As [`Preview::try_compiled`]; `Unavailable` if the rest of the placement cannot be told from the rule.
+/// As [`Preview::try_compiled`]; `Unavailable` if the rule does not predict the placement.
 pub(super) fn foresee(
     snapshot: &Snapshot,
     preview: &mut Preview,
@@ -148,8 +152,9 @@ pub(super) fn foresee(
     extend(then, &chosen, pool, moved.count())
 }
 
-/// Adds what a rule chooses for each placement group to what it has. Those that the balancer moved have other OSDs first than
-/// the rule chooses, and no others may.
+/// Extends the placement of each placement group by the further OSDs that the rule chooses. `moved`
+/// is the number of placement groups that the balancer moved. Only their first OSDs may differ from
+/// the rule's choice.
 pub(super) fn extend(mut then: Mappings, chosen: &Mapping, pool: &Pool, moved: usize) -> Result<Mappings> {
     let mut unlike = 0;
     for (pgid, osds) in &mut then {
@@ -185,10 +190,11 @@ impl Space {
 }
 
 impl Resize {
-    /// What another number of replicas does to a pool whose placement groups have so many bytes.
+    /// Predicts the usage with another number of replicas. `bytes` has the size of each placement
+    /// group.
     ///
     /// # Errors
-    /// `LimitExceeded` if an OSD would be too full to take its part.
+    /// `LimitExceeded` if an OSD would be too full for its new replicas.
     pub(super) fn new(
         snapshot: &Snapshot,
         pool: &Pool,
@@ -198,7 +204,7 @@ impl Resize {
         bytes: &BTreeMap<String, u64>,
     ) -> Result<Resize> {
         let all = bytes.values().sum::<u64>() as f64 * pool.size as f64;
-        // Small objects take more than their size, compressed ones less.
+        // On disk, small objects take more than their size, and compressed objects take less.
         let on_disk = if all > 0.0 && space.pool_bytes > 0 { space.pool_bytes as f64 / all } else { 1.0 };
         let disk_bytes = (all * on_disk) as u64;
         let mut more: BTreeMap<i32, f64> = BTreeMap::new();
@@ -237,7 +243,7 @@ impl Resize {
         })
     }
 
-    /// What somebody should know before.
+    /// Warnings to show before the change.
     pub(super) fn warnings(&self, snapshot: &Snapshot) -> Vec<String> {
         let mut warnings = Vec::new();
         let stays = if self.min_size == self.old_min_size { "stays" } else { "becomes" };

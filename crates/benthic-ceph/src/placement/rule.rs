@@ -1,4 +1,4 @@
-//! Rules that put the primary at one site and the other replicas at the others.
+//! Builds rules that put the primary at one site and the other replicas at the other sites.
 
 use super::crush::{CrushMap, Rule, Sites, Step};
 use super::text::Addition;
@@ -8,15 +8,17 @@ const PREFIX: &str = "benthic";
 const OSD_TYPE: u32 = 0;
 const HOST: &str = "host";
 
-/// The rule for pools with so many replicas, whose data now are on devices of a class, if the old rule took only one.
+/// Builds the rule for a pool with `replicas` replicas. `class` is the device class that the pool's
+/// present rule is limited to, if any.
 ///
-/// The primary's site and the others are taken as separate trees: a second take of the whole root would choose the primary's
-/// OSD again in about half of the placement groups. Where there are more replicas than sites, each of the other sites holds
-/// several, on different hosts.
+/// The rule takes the primary's site and the other sites as separate trees. A second take of the
+/// whole root would choose the primary's OSD again in about half of the placement groups. If there
+/// are more replicas than sites, each of the other sites holds several replicas on different hosts.
 ///
 /// # Errors
-/// `InvalidArgument` for one site only, or one replica; `NotFound` for an unknown site; `LimitExceeded` if the other sites have
-/// too few hosts (OSDs, if sites are hosts) for their replicas; `AlreadyExists` if the map has the names for something else.
+/// `InvalidArgument` for a single site or one replica; `NotFound` for an unknown site;
+/// `LimitExceeded` if a site has too few hosts (OSDs, if sites are hosts) for its replicas;
+/// `AlreadyExists` if the map uses the names for something else.
 pub fn site_first(
     crush: &CrushMap,
     sites: &Sites,
@@ -79,12 +81,12 @@ pub fn site_first(
     Ok(Addition { root: (!has_root).then_some((root, others)), rule, steps })
 }
 
-/// The name of the root that an addition's rule takes besides the primary's site.
+/// The name of the root that contains all sites except the primary's.
 pub fn other_root(primary: &str) -> String {
     format!("{PREFIX}-not-{primary}")
 }
 
-/// The steps of a rule, as the text of a CRUSH map has them.
+/// The steps of a rule in the text form of a CRUSH map.
 pub fn step_texts(rule: &Rule) -> Vec<String> {
     let step = |step: &Step| {
         let taken = step.item_name.as_deref().map(|name| match name.split_once('~') {
@@ -100,7 +102,7 @@ pub fn step_texts(rule: &Rule) -> Vec<String> {
     rule.steps.iter().map(step).collect()
 }
 
-/// What replicas at one site are kept apart on.
+/// The bucket type that separates replicas at the same site.
 fn leaf<'a>(crush: &'a CrushMap, sites: &Sites) -> &'a str {
     let kind = |name: &str| crush.types.iter().find(|kind| kind.name == name);
     let osd =
@@ -115,7 +117,8 @@ fn has_hosts(crush: &CrushMap, sites: &Sites) -> bool {
     sites.sites.iter().all(|site| count_below(crush, &site.name, HOST, None) > 0)
 }
 
-/// Buckets of a type, or OSDs, below a bucket that have an OSD of the class.
+/// The number of buckets of a type, or of OSDs, below a bucket. Counts only those with an OSD of
+/// the class.
 fn count_below(crush: &CrushMap, bucket: &str, kind: &str, class: Option<&str>) -> usize {
     let shadow = class.map(|class| format!("{bucket}~{class}"));
     let Some(bucket) = crush.bucket(shadow.as_deref().unwrap_or(bucket)) else { return 0 };
@@ -126,7 +129,7 @@ fn count_below(crush: &CrushMap, bucket: &str, kind: &str, class: Option<&str>) 
     }
 }
 
-/// Whether the root of the other sites is there.
+/// Whether the map has the root of the other sites.
 fn has_root(crush: &CrushMap, root: &str, others: &[String]) -> Result<bool> {
     let Some(bucket) = crush.bucket(root) else { return Ok(false) };
     let mut below: Vec<&str> = bucket.items.iter().filter_map(|item| crush.name(item.id)).collect();

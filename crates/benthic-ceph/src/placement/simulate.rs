@@ -1,7 +1,9 @@
-//! Clusters that do not exist: where CRUSH would put their data, what moves when they change, what failing disks take.
+//! Simulates clusters that do not exist: the placement of their data, the data movement after a
+//! change, and the data loss after disk failures.
 //!
-//! Placement is computed by Ceph's own `crushtool` on a map that is written for it. All OSDs have the same size, no OSD has a weight of
-//! its own and the balancer has done nothing: that is what a new cluster starts from.
+//! Ceph's own `crushtool` computes the placement on a map that this module writes. All OSDs have
+//! the same size, no OSD is reweighted, and the balancer has not run: this is the state of a new
+//! cluster.
 
 use super::preview::{Mapping, PROGRAMS, compile, map_inputs};
 use crate::local::tools;
@@ -11,29 +13,25 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use tempfile::TempDir;
 
-/// Limits of what is simulated: beyond them the tools take minutes and gigabytes.
+/// Limits of a simulation: above them, the tools take minutes and gigabytes.
 const OSDS_MAX: u32 = 20_000;
 const PGS_MAX: u32 = 1 << 20;
 const REPLICAS_MAX: usize = 10;
-/// The share of its space at which an OSD takes no more writes (`mon_osd_full_ratio`).
+/// The used share at which an OSD rejects writes (`mon_osd_full_ratio`).
 pub const FULL_RATIO: f64 = 0.95;
 
-/// Buckets of a CRUSH tree, from a host up, and the number of their type in the map.
+/// Levels of the CRUSH tree. A level's position is the number of its type in the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// A single disk.
     Osd,
-    /// A host with its OSDs.
     Host,
-    /// A rack of hosts.
     Rack,
-    /// A room of racks.
     Room,
 }
 
 impl Level {
-    /// As CRUSH calls it.
+    /// The name of the CRUSH type.
     pub fn name(self) -> &'static str {
         match self {
             Level::Osd => "osd",
@@ -44,100 +42,96 @@ impl Level {
     }
 }
 
-/// A cluster: how many there are of everything, dealt out evenly.
+/// The shape of a cluster. Racks are spread evenly over rooms, and hosts over racks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// Rooms below the root.
     pub rooms: u32,
     /// Racks in all rooms together.
     pub racks: u32,
     /// Hosts in all racks together.
     pub hosts: u32,
-    /// OSDs of each host.
     pub osds_per_host: u32,
 }
 
-/// A pool that has the cluster to itself.
+/// The only pool of the cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Load {
-    /// Placement groups.
     pub pg_num: u32,
-    /// Replicas of each.
     pub replicas: usize,
-    /// No two replicas are in one bucket of this level.
+    /// The failure domain: no two replicas are in the same bucket of this level.
     pub domain: Level,
     /// The size of an OSD.
     pub osd_bytes: f64,
-    /// The share of all OSDs together that is used.
+    /// The used share of all OSDs together.
     pub fill: f64,
-    /// What a disk reads and writes for recovery, together.
+    /// Rate at which a disk reads and writes for recovery, both together.
     pub rate_bytes_per_s: f64,
 }
 
-/// What happens to the cluster.
+/// A change of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// So many hosts more, in the racks that have the fewest.
+    /// Adds this many hosts, to the racks with the fewest hosts.
     AddHosts(u32),
-    /// The first bucket of this level is lost for good, and its OSDs are out.
+    /// Loses the first bucket of this level for good: its OSDs are out.
     Lose(Level),
 }
 
-/// How evenly placement groups are spread.
+/// The distribution of placement group replicas over OSDs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Distribution {
-    /// Replicas on an OSD, on average.
+    /// Mean number of replicas per OSD.
     pub mean: f64,
-    /// Their standard deviation.
+    /// Standard deviation of the number of replicas per OSD.
     pub deviation: f64,
-    /// Replicas on the OSD that has the fewest.
+    /// Replicas on the OSD with the fewest.
     pub least: u32,
-    /// Replicas on the OSD that has the most.
+    /// Replicas on the OSD with the most.
     pub most: u32,
-    /// The share of the fullest OSD that is used.
+    /// The used share of the fullest OSD.
     pub fullest_fill: f64,
-    /// The share of all OSDs together that is used when the fullest takes no more: what the cluster can really hold.
+    /// The used share of the whole cluster when its fullest OSD is full: the usable capacity.
     pub full_at_fill: f64,
-    /// Placement groups that CRUSH found too few OSDs for.
+    /// Placement groups for which CRUSH found too few OSDs.
     pub incomplete: usize,
-    /// OSDs, by how many replicas they have.
+    /// Pairs of a number of replicas and the number of OSDs that have it.
     #[serde(skip)]
     pub osds_by_replicas: Vec<(u32, u32)>,
 }
 
-/// What a change moves.
+/// The data movement that a change causes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Movement {
-    /// OSDs that are new, or lost.
+    /// OSDs that are added or lost.
     pub osds_changed: u32,
-    /// Replicas that get another OSD.
+    /// Replicas that move to another OSD.
     pub moved: u64,
-    /// Their share of all replicas.
+    /// The moved share of all replicas.
     pub moved_share: f64,
-    /// The least share with which all OSDs are equally full again.
+    /// The smallest share that must move to make all OSDs equally full again.
     pub ideal_share: f64,
-    /// Their size.
+    /// Bytes of the moved replicas.
     pub moved_bytes: f64,
-    /// What the busiest disk reads and writes for it.
+    /// Bytes that the busiest disk reads and writes for the movement.
     pub busiest_osd_bytes: f64,
-    /// How long that takes: nothing is done before.
+    /// Duration of the movement, which the busiest disk determines.
     pub hours: f64,
-    /// How the replicas are spread then.
+    /// The distribution after the movement.
     pub after: Distribution,
 }
 
-/// What disks take with them that fail together, before anything is recovered.
+/// The loss of data when disks fail together, before any recovery.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Loss {
-    /// Disks, any of them.
+    /// The number of failed disks, chosen at random.
     pub failed_osds: u32,
-    /// The chance that some placement group loses all of its replicas.
+    /// The probability that a placement group loses all replicas.
     pub chance: f64,
-    /// How many do, on average.
+    /// Expected number of placement groups that lose all replicas.
     pub pgs_lost: f64,
 }
 
-/// The cluster as it is, ready for changes.
+/// A simulated cluster.
 pub struct Simulation {
     shape: Shape,
     load: Load,
@@ -146,11 +140,11 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Computes where everything is.
+    /// Computes the placement.
     ///
     /// # Errors
-    /// `InvalidArgument` if there cannot be such a cluster, or no such placement on it; `Unavailable` if Ceph's tools are not
-    /// installed, or fail.
+    /// `InvalidArgument` if the shape is impossible, or the pool does not fit on it; `Unavailable`
+    /// if Ceph's tools are not installed or fail.
     pub fn new(shape: Shape, load: Load) -> Result<Simulation> {
         check(&shape, &load)?;
         tools::require_helpers(&PROGRAMS[..1], "what CRUSH does is computed by Ceph's own tool")?;
@@ -163,12 +157,12 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// How the replicas are spread.
+    /// The distribution of the replicas.
     pub fn distribution(&self) -> Distribution {
         self.spread(&self.before, 0..self.shape.osds())
     }
 
-    /// What a change moves.
+    /// Simulates a change and returns the data movement.
     ///
     /// # Errors
     /// As [`Simulation::new`].
@@ -208,8 +202,9 @@ impl Simulation {
         })
     }
 
-    /// What 1 to `failed_max` disks take that fail together. Where there are as many as replicas the chance is exact; with more it takes
-    /// the placement groups' losses to be independent of each other.
+    /// The loss of data for 1 to `failed_max` disks that fail together. The probability is exact if
+    /// no more disks fail than there are replicas. Beyond that, it assumes that placement groups
+    /// fail independently.
     pub fn losses(&self, failed_max: u32) -> Vec<Loss> {
         let sets: BTreeSet<Vec<i32>> = self.before.iter().map(|osds| sorted(osds)).collect();
         let mut sizes = sets.iter().map(Vec::len).collect::<Vec<_>>();
@@ -267,12 +262,11 @@ impl Simulation {
 }
 
 impl Shape {
-    /// All OSDs.
     pub fn osds(&self) -> u32 {
         self.hosts * self.osds_per_host
     }
 
-    /// How many buckets of a level there are.
+    /// The number of buckets of a level.
     pub fn count(&self, level: Level) -> u32 {
         match level {
             Level::Osd => self.osds(),
@@ -282,7 +276,8 @@ impl Shape {
         }
     }
 
-    /// The OSDs below the first bucket of a level, which are the first OSDs.
+    /// The number of OSDs below the first bucket of a level. They are the OSDs with the lowest
+    /// numbers.
     fn osds_of_first(&self, level: Level) -> u32 {
         let racks = match level {
             Level::Osd => return 1,
@@ -298,7 +293,8 @@ impl Shape {
         dealt(rack, self.racks, self.rooms)
     }
 
-    /// Hosts beyond the shape's own go to the racks that have the fewest, in turn.
+    /// The rack of a host. Hosts beyond the shape's own go to the racks with the fewest hosts, in
+    /// turn.
     fn rack_of(&self, host: u32) -> u32 {
         if host < self.hosts {
             return dealt(host, self.hosts, self.racks);
@@ -313,12 +309,12 @@ impl Shape {
     }
 }
 
-/// The group of an item, of neighbours dealt out in groups whose sizes differ by one at most.
+/// The group of an item when neighbouring items form groups whose sizes differ by at most one.
 fn dealt(item: u32, items: u32, groups: u32) -> u32 {
     u32::try_from(u64::from(item) * u64::from(groups) / u64::from(items)).unwrap_or(0)
 }
 
-/// The chance that so many of the disks, failing together, are all that a placement group has.
+/// The probability that all OSDs of a placement group are among `failed` random ones of `osds`.
 fn all_fail(replicas: usize, failed: u32, osds: u32) -> f64 {
     if replicas == 0 {
         return 0.0;
@@ -332,8 +328,8 @@ fn sorted(osds: &[i32]) -> Vec<i32> {
     osds
 }
 
-/// How many replicas get another OSD, and how many the busiest OSD reads or writes for that: what is missing comes from the first
-/// replica that is left.
+/// The number of replicas that move, and the number that the busiest OSD reads or writes for it. A
+/// new replica is copied from the first surviving replica.
 fn moves(before: &Mapping, after: &Mapping, lost: &std::ops::Range<u32>, osds: u32) -> (u64, u64) {
     let (mut moved, mut work) = (0, vec![0_u64; osds as usize]);
     let is_left = |osd: &&i32| !u32::try_from(**osd).is_ok_and(|osd| lost.contains(&osd));
@@ -382,8 +378,8 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message.into())
 }
 
-/// The map as `crushtool` reads it, with the tunables of a new cluster ("jewel"). A bucket keeps its number when hosts are added, for
-/// CRUSH chooses by number.
+/// The map in `crushtool`'s text form, with the tunables of a new cluster ("jewel"). A bucket keeps
+/// its number when hosts are added, because CRUSH hashes that number.
 fn map_text(shape: &Shape, hosts: u32, domain: Level) -> String {
     let mut text = String::from(
         "tunable choose_local_tries 0\ntunable choose_local_fallback_tries 0\ntunable choose_total_tries 50\n\

@@ -19,7 +19,7 @@ fn buckets_are_dealt_out_evenly_and_the_first_are_the_first_osds() {
     assert_eq!(first, [1, 3, 9, 21]);
 }
 
-/// CRUSH chooses by number: what hosts are added to must keep its own.
+/// CRUSH hashes bucket numbers, so a bucket that gets more hosts must keep its number.
 #[test]
 fn a_bucket_keeps_its_number_when_hosts_are_added() {
     let ids = |text: &str| -> Vec<String> {
@@ -35,7 +35,8 @@ fn a_bucket_keeps_its_number_when_hosts_are_added() {
 #[test]
 fn what_moves_is_read_from_the_first_replica_that_is_left() {
     let before = vec![vec![0, 1, 2], vec![1, 2, 3], vec![2, 3, 4]];
-    // OSD 0 is lost: its replica comes from OSD 1. Another is remapped and comes from its primary.
+    // OSD 0 is lost: its replica is copied from OSD 1. Another replica moves and is copied from its
+    // primary.
     let after = vec![vec![4, 1, 2], vec![1, 2, 3], vec![2, 3, 5]];
     assert_eq!(moves(&before, &after, &(0..1), 6), (2, 1));
     let nearer = vec![vec![1, 2, 4], vec![1, 2, 3], vec![2, 3, 1]];
@@ -43,7 +44,7 @@ fn what_moves_is_read_from_the_first_replica_that_is_left() {
     assert_eq!(moves(&before, &before, &(0..0), 6), (0, 0));
 }
 
-/// Against every way in which so many of few disks can fail.
+/// Compares with all ways in which `failed` of a few disks can fail.
 #[test]
 fn the_chance_that_all_disks_of_a_placement_group_fail() {
     const OSDS: u32 = 9;

@@ -1,4 +1,5 @@
-//! A cluster at one moment: what the monitors and the manager say of pools, OSDs, CRUSH and placement groups.
+//! A snapshot of pools, OSDs, the CRUSH map and placement groups, from the monitors and the
+//! manager.
 
 use super::crush::{CrushMap, Sites};
 use crate::cluster_client::{ClusterClient, in_json};
@@ -7,26 +8,26 @@ use benthic_core::{Error, ErrorKind, Result};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// How often the CRUSH map may change while it is read.
+/// Attempts to read the CRUSH map while it keeps changing.
 const ATTEMPTS: u32 = 5;
 
-/// A cluster at one moment.
+/// A snapshot of a cluster's placement.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// What the monitors know of pools and OSDs.
+    /// Pools and OSDs.
     pub map: OsdMap,
-    /// Where data may be.
     pub crush: CrushMap,
-    /// Where data are.
+    /// The present placement.
     pub pgs: Vec<Pg>,
 }
 
 impl Snapshot {
-    /// Asks the cluster.
+    /// Reads a snapshot whose OSD map and CRUSH map have the same CRUSH version.
     ///
     /// # Errors
-    /// As [`ClusterClient::ask_monitors`] and [`ClusterClient::ask_manager`]; `Unavailable` if the manager has just started and does
-    /// not know the placement groups yet; `Busy` if the CRUSH map changes all the time.
+    /// As [`ClusterClient::ask_monitors`] and [`ClusterClient::ask_manager`]; `Unavailable` if the
+    /// manager has just started and does not know all placement groups yet; `Busy` if the CRUSH map
+    /// keeps changing.
     pub async fn read(client: &dyn ClusterClient) -> Result<Snapshot> {
         let pgs = read_pgs(client).await?;
         for _ in 0..ATTEMPTS {
@@ -40,10 +41,10 @@ impl Snapshot {
         Err(Error::new(ErrorKind::Busy, "somebody is changing the CRUSH map; try again when that is done"))
     }
 
-    /// The pool with this name.
+    /// Finds a pool by name.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound` if there is no such pool.
     pub fn pool(&self, name: &str) -> Result<&Pool> {
         self.map.pools.iter().find(|pool| pool.name == name).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "no such pool; `benthic pool ls` shows what is there")
@@ -60,7 +61,7 @@ impl Snapshot {
     /// The sites that a pool's rule can choose from; see [`CrushMap::sites`].
     ///
     /// # Errors
-    /// As there; `Unsupported` if no root has all of the rule's OSDs.
+    /// As [`CrushMap::sites`]; `Unsupported` if no single root contains all OSDs of the rule.
     pub fn sites_of(&self, pool: &Pool, domain: Option<&str>) -> Result<Sites> {
         let rule = self.crush.rule(pool.crush_rule);
         let root = rule.and_then(|rule| self.crush.root_of(rule)).ok_or_else(|| {
@@ -71,7 +72,7 @@ impl Snapshot {
         self.crush.sites(root, domain)
     }
 
-    /// The OSDs of a site that do not run or take no data.
+    /// The OSDs of a site that are down or out.
     pub fn missing<'a>(&'a self, osds: &'a BTreeSet<i32>) -> impl Iterator<Item = i32> + 'a {
         let serves = |id: i32| self.map.osds.iter().any(|osd| osd.id == id && osd.serves());
         osds.iter().copied().filter(move |id| !serves(*id))
@@ -82,7 +83,7 @@ async fn read_map(client: &dyn ClusterClient) -> Result<OsdMap> {
     client.monitor_state(json!({ "prefix": "osd dump" })).await
 }
 
-/// Where the placement groups are now, as far as the manager has heard.
+/// The present placement groups, as last reported to the manager.
 pub(super) async fn read_pgs(client: &dyn ClusterClient) -> Result<Vec<Pg>> {
     check_complete(client.manager_state(json!({ "prefix": "pg dump", "dumpcontents": ["pgs_brief"] })).await?)
 }

@@ -1,4 +1,4 @@
-//! Where the primaries and replicas of a pool are.
+//! Reports at which sites the primaries and replicas of a pool are.
 
 use super::crush::Sites;
 use super::snapshot::Snapshot;
@@ -6,49 +6,48 @@ use crate::cluster_state::{Pool, has_duplicates};
 use benthic_core::Result;
 use serde::{Deserialize, Serialize};
 
-/// Where a pool is.
+/// The placement of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The pool.
+    /// The pool's name.
     pub pool: String,
-    /// Its rule.
+    /// The rule's name.
     pub rule: String,
-    /// Replicas, or chunks, that each placement group is to have.
+    /// Replicas, or chunks, that each placement group should have.
     pub replicas: usize,
-    /// Its placement groups.
     pub pgs: usize,
-    /// What kind of bucket the sites are.
+    /// The bucket type of the sites.
     pub domain: String,
-    /// Every site that the rule may choose.
+    /// All sites that the rule may choose.
     pub sites: Vec<SiteShare>,
-    /// Placement groups with fewer OSDs than they are to have, each OSD counted once.
+    /// Placement groups with fewer different OSDs than they should have.
     pub undersized: usize,
-    /// Placement groups that name an OSD twice: one disk lost, two replicas lost.
+    /// Placement groups that use an OSD twice: the loss of one disk loses two replicas.
     pub repeating: usize,
-    /// Placement groups with two or more OSDs at one site.
+    /// Placement groups with two or more OSDs at the same site.
     pub doubled_at_a_site: usize,
     /// Placement groups that are not active and clean.
     pub unclean: usize,
 }
 
-/// What a site has of a pool.
+/// The share of a pool at one site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteShare {
-    /// The site.
+    /// The site's name.
     pub site: String,
-    /// Its OSDs.
     pub osds: usize,
-    /// Those of them that run and take data.
+    /// OSDs that are up and in.
     pub osds_serving: usize,
-    /// The sum of its OSDs' CRUSH weights.
+    /// The sum of the OSDs' CRUSH weights.
     pub weight: f64,
-    /// Placement groups whose primary is here: what reads and writes reach first.
+    /// Placement groups with their primary here, which receives all client operations.
     pub primaries: usize,
-    /// Replicas that are here, primaries included.
+    /// Replicas here, including primaries.
     pub replicas: usize,
 }
 
-/// Where a pool is now; see [`CrushMap::sites`](super::crush::CrushMap::sites) for what its sites are.
+/// Reports the present placement of a pool. [`CrushMap::sites`](super::crush::CrushMap::sites)
+/// defines its sites.
 ///
 /// # Errors
 /// As [`Snapshot::sites_of`].
@@ -76,7 +75,8 @@ pub fn spread(snapshot: &Snapshot, pool: &Pool, domain: Option<&str>) -> Result<
     })
 }
 
-/// What each site has of placement groups, each given as its primary and all its OSDs.
+/// Counts primaries and replicas per site. Each placement group is given as its primary and all its
+/// OSDs.
 pub(super) fn shares(snapshot: &Snapshot, sites: &Sites, pgs: &[(i32, Vec<i32>)]) -> Vec<SiteShare> {
     let mut shares: Vec<SiteShare> = sites
         .sites

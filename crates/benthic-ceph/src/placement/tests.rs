@@ -9,7 +9,8 @@ use super::spread::spread;
 use crate::cluster_state::{OsdMap, OsdUsage, has_duplicates, parse};
 use benthic_core::ErrorKind;
 
-/// Dumps of a cluster of 16.2.15 with three sites 10 ms apart, each a host of two OSDs, and a pool `near` of 32 placement groups.
+/// Dumps of a cluster of 16.2.15 with three sites 10 ms apart, each a host with two OSDs, and a
+/// pool `near` of 32 placement groups.
 pub const CRUSH: &[u8] = include_bytes!("testdata/crush.json");
 const OSDS: &[u8] = include_bytes!("testdata/osds.json");
 const PGS: &[u8] = include_bytes!("testdata/pgs.json");
@@ -101,7 +102,7 @@ fn what_cannot_be_placed_is_refused() {
     let crush = crush();
     let all = sites(&crush, None);
     let refused = |site: &str, replicas, class| site_first(&crush, &all, site, replicas, class).unwrap_err();
-    // Two more replicas for each of two other sites, which have one host each.
+    // Each of the two other sites would hold two more replicas, but has only one host.
     let error = refused("um", 5, None);
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     assert!(error.to_string().contains("has=1") && error.to_string().contains("needs=2"), "{error}");
@@ -129,7 +130,7 @@ fn the_network_adds_what_osds_measured() {
     assert!((10.0..13.0).contains(&of("msu").read_ms), "{latencies:?}");
     assert!((10.0..15.0).contains(&of("um").write_ms), "{latencies:?}");
     assert!((20.0..26.0).contains(&of("msu").write_ms), "{latencies:?}");
-    // Not yet measured.
+    // OSDs that have not measured round trips yet.
     let young = RoundTrips::parse(br#"{"osd_stats":[{"osd":0}]}"#, &sites).unwrap();
     assert_eq!(young.latencies(&sites, &mappings(&[0, 1, 2])), []);
 }
@@ -185,11 +186,11 @@ fn what_the_monitors_would_refuse_is_told_before() {
     let check = |snapshot: &Snapshot, pgs_per_osd, min_size, replicas| {
         Limits { pgs_per_osd, min_size }.check(snapshot, snapshot.pool("near").unwrap(), replicas)
     };
-    // 32 placement groups of this pool, and one of another with three replicas, on six OSDs.
+    // 32 placement groups of this pool, and one of another pool with three replicas, on six OSDs.
     check(&snapshot, 22, 0, 4).unwrap();
     refused(check(&snapshot, 21, 0, 4), ErrorKind::LimitExceeded, "pg_replicas=131");
     check(&snapshot, 1, 0, 2).unwrap();
-    // Ceph would ask for four copies, and there are three.
+    // Ceph would set min_size to four, and there are three copies.
     check(&snapshot, 250, 0, 6).unwrap();
     refused(check(&snapshot, 250, 0, 7), ErrorKind::LimitExceeded, "two plans");
     refused(check(&snapshot, 250, 4, 4), ErrorKind::LimitExceeded, "min_size=4");
@@ -210,7 +211,8 @@ fn new_replicas_come_after_those_that_there_are() {
         osds.iter().enumerate().map(|(seed, osds)| (name(seed), osds.to_vec())).collect()
     };
     let chosen = vec![vec![0, 1, 2, 4], vec![3, 4, 5, 1], vec![0, 4, 5, 1]];
-    // Another primary by affinity; one that the balancer moved; one that it moved to where the new replica is to be.
+    // The first placement group has another primary by affinity. The balancer moved the other two,
+    // the last one to the OSD that the rule chooses for the new replica.
     let found = extend(then(&[&[1, 0, 2], &[3, 4, 2], &[0, 1, 5]]), &chosen, pool, 2).unwrap();
     assert_eq!(found, then(&[&[1, 0, 2, 4], &[3, 4, 2, 1], &[0, 4, 5, 1]]));
     let strange = then(&[&[1, 0, 2], &[3, 4, 2], &[0, 1, 5]]);
@@ -229,7 +231,7 @@ fn more_replicas_need_space_on_each_osd() {
     let bytes = [("2.0".to_owned(), 8 * GIB)].into();
     let resize = |used_gib: u64, pool_bytes, replicas: usize, min_size| {
         let usage = |id, used_kib| OsdUsage { id, total_kib: 100 << 20, used_kib };
-        // The fullest has nothing of this pool.
+        // The fullest OSD holds nothing of this pool.
         let usages =
             vec![usage(0, 30 << 20), usage(1, 40 << 20), usage(2, used_gib << 20), usage(3, 99 << 20)];
         let mut pool = snapshot.pool("near").unwrap().clone();
@@ -241,13 +243,13 @@ fn more_replicas_need_space_on_each_osd() {
     assert_eq!((fits.disk_bytes, fits.new_disk_bytes), (16 * GIB, 24 * GIB));
     assert_eq!((fits.fullest_osd, (100.0 * fits.fullest_share).round() as u64), (2, 78));
     assert_eq!((fits.old_min_size, fits.min_size, fits.warnings(&snapshot)), (2, 2, vec![]));
-    // On disks it takes twice as much.
+    // The pool takes twice its size on disks.
     let larger = resize(70, 32 * GIB, 3, 2).unwrap();
     assert_eq!((larger.disk_bytes, larger.new_disk_bytes), (32 * GIB, 48 * GIB));
     assert_eq!(larger.warnings(&snapshot), ["osd.2 will be 86% full, and the cluster warns from 85%"]);
     refused(resize(80, 32 * GIB, 3, 2), ErrorKind::LimitExceeded, "osd=2");
     assert!(resize(70, 0, 3, 1).unwrap().warnings(&snapshot)[0].contains("acknowledged with one copy"));
-    // Fewer give space back, and min_size is never more than they are.
+    // Fewer replicas free space, and min_size is at most their number.
     let fewer = resize(95, 0, 2, 3).unwrap();
     assert_eq!((fewer.disk_bytes, fewer.new_disk_bytes), (24 * GIB, 16 * GIB));
     assert_eq!((fewer.old_min_size, fewer.min_size), (3, 2));

@@ -1,26 +1,28 @@
-//! The CRUSH map as the text that `crushtool` writes and reads. Only in it can a rule take several buckets.
+//! Edits the CRUSH map in the text form that `crushtool` writes and reads. Only this form allows a
+//! rule that takes several buckets.
 //!
-//! `crushtool` of 16.2 prints weights with three decimals: a map that went through its text as it is would move data of all pools.
-//! So weights are put back from the dump, and what was compiled is [compared](difference) with what there was.
+//! `crushtool` of 16.2 prints weights with three decimals, so a plain round trip through the text
+//! would move data of all pools. This module therefore restores the weights from the dump and
+//! [compares](difference) the compiled map with the original.
 
 use super::crush::{Bucket, CrushMap};
 use std::fmt::Write;
 
-/// What a site-first placement adds to a map.
+/// The additions of a site-first placement to a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addition {
-    /// A root and the buckets below it, if they are to be added.
+    /// A new root and the buckets below it, if one is needed.
     pub root: Option<(String, Vec<String>)>,
     /// The rule's name.
     pub rule: String,
-    /// Its steps, without the word `step`.
+    /// The steps of the rule, without the word `step`.
     pub steps: Vec<String>,
 }
 
 const RULES: &str = "# rules\n";
 const END: &str = "# end crush map";
 
-/// Text with the weights of the map that it is of.
+/// The text with the exact weights of its map.
 pub fn with_exact_weights(text: &str, crush: &CrushMap) -> String {
     let mut exact = String::with_capacity(text.len() * 2);
     let mut bucket: Option<&Bucket> = None;
@@ -49,16 +51,16 @@ fn item(line: &str) -> Option<&str> {
     line.strip_prefix("\titem ")?.split(' ').next()
 }
 
-/// A number that the compiler, which cuts off what is below 1/65536, turns into this weight again.
+/// A decimal that the compiler turns back into this weight. The compiler truncates to 1/65536.
 fn decimal(weight: u32) -> String {
     format!("{:.9}", (f64::from(weight) + 0.25) / 65_536.0)
 }
 
-/// Text with a root and a rule more. The caller knows that their names are free.
+/// The text with an additional root and rule. The caller ensures that their names are unused.
 pub fn add(text: &str, crush: &CrushMap, addition: &Addition) -> String {
     let mut text = text.to_owned();
     if let (Some((name, below)), Some(at)) = (&addition.root, text.find(RULES)) {
-        // The type of what is a root already, whatever it is called.
+        // The new root gets the type of an existing root, whatever that type is called.
         let kind = crush.roots().map(|root| (root.type_id, root.type_name.as_str())).max();
         let mut root =
             format!("{} {name} {{\n\talg straw2\n\thash 0\n", kind.map_or("root", |(_, kind)| kind));
@@ -85,7 +87,7 @@ pub fn add(text: &str, crush: &CrushMap, addition: &Addition) -> String {
     text
 }
 
-/// Text in which an old rule does something else.
+/// The text with other steps for an existing rule.
 pub fn with_steps(text: &str, rule: &str, steps: &[String]) -> String {
     edit(
         text,
@@ -101,13 +103,13 @@ pub fn with_steps(text: &str, rule: &str, steps: &[String]) -> String {
     )
 }
 
-/// Text without a rule and, if one is named, a root.
+/// The text without a rule and, if `root` is given, without that root.
 pub fn remove(text: &str, rule: &str, root: Option<&str>) -> String {
     let ours = |kind: &str, name: &str| if kind == "rule" { name == rule } else { Some(name) == root };
     edit(text, ours, |_| String::new())
 }
 
-/// Text with the blocks replaced that have a certain kind and name.
+/// The text with changed blocks. `ours` selects blocks by kind and name.
 fn edit(text: &str, ours: impl Fn(&str, &str) -> bool, change: impl Fn(&str) -> String) -> String {
     let mut edited = String::with_capacity(text.len());
     let mut block: Option<String> = None;
@@ -128,7 +130,7 @@ fn edit(text: &str, ours: impl Fn(&str, &str) -> bool, change: impl Fn(&str) -> 
     edited
 }
 
-/// What of a map is otherwise in another one that only has other buckets and rules of these names.
+/// The first difference between two maps, apart from the buckets and rules named in `ours`.
 pub fn difference(old: &CrushMap, new: &CrushMap, ours: &[&str]) -> Option<String> {
     let is_ours = |name: &str| ours.contains(&name.split('~').next().unwrap_or(name));
     if (&old.devices, &old.types, &old.tunables, &old.choose_args)
@@ -155,7 +157,7 @@ pub fn difference(old: &CrushMap, new: &CrushMap, ours: &[&str]) -> Option<Strin
 }
 
 fn same(a: &Bucket, b: &Bucket) -> bool {
-    // The compiler computes with 24 bits.
+    // The compiler computes weights with 24 bits of precision.
     let near = |a: u32, b: u32| a.abs_diff(b) <= a >> 23;
     (a.id, &a.name, a.type_id, a.items.len()) == (b.id, &b.name, b.type_id, b.items.len())
         && a.items.iter().zip(&b.items).all(|(a, b)| a.id == b.id && near(a.weight, b.weight))

@@ -1,13 +1,14 @@
-//! This client: what a small write and read showed, what it may use, and what it could not see.
+//! Findings about this client: the result of the probe, the process limits, and the parts of the
+//! snapshot that could not be read.
 
 use super::scene::Scene;
 use crate::health::report::{Finding, Severity};
 
-/// A probe that takes longer is felt by people.
+/// Above this latency, users notice the delay.
 const PROBE_MS_MAX: f64 = 1_000.0;
-/// Threads that librados and whoever uses it start, with room to spare.
+/// Threads that librados and its application start, with room to spare.
 const THREADS_NEEDED: u64 = 256;
-/// Files that a client has open besides its connections.
+/// Files that a client opens besides its connections.
 const FILES_NEEDED: u64 = 256;
 
 pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
@@ -42,7 +43,7 @@ fn probe(scene: &Scene<'_>) -> Option<Finding> {
     Some(Finding::new("BenthicProbeSlow", Severity::Warning, what, next).of([pool.clone()]))
 }
 
-/// A client of a large cluster has two connections to each OSD, and stalls where it may not open one.
+/// A client of a large cluster has two connections to each OSD. It stalls if it cannot open one.
 fn limits(scene: &Scene<'_>) -> Option<Finding> {
     let limits = scene.snapshot.limits.as_ref()?;
     let osds = scene.map.map_or(0, |map| map.osds.len() as u64);

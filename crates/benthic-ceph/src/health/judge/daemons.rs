@@ -1,15 +1,16 @@
-//! Monitors, the manager and OSDs: which run, what they run, and whether their clocks agree.
+//! Findings about monitors, the manager and OSDs: which of them run, their versions, and their
+//! clocks.
 
 use super::scene::{Scene, osd_names, several};
 use crate::health::report::{Finding, Severity};
 use crate::health::snapshot::Library;
 use std::collections::BTreeSet;
 
-/// More than Ceph lets monitors' clocks differ without a word.
+/// Clock skew above which Ceph warns, by default.
 const SKEW_S_MAX: f64 = 0.05;
-/// The share of OSDs above which ceph-mixin has an alert of its own.
+/// The share of OSDs from which ceph-mixin raises a separate alert.
 const DOWN_PERCENT_HIGH: usize = 10;
-/// A disk that takes longer to make a write durable holds up all who write.
+/// A disk with a higher commit latency delays all writers.
 const COMMIT_MS_MAX: u64 = 1_000;
 
 pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
@@ -56,7 +57,7 @@ fn monitors(scene: &Scene<'_>) -> Vec<Finding> {
     vec![finding.check("MON_DOWN").of(absent)]
 }
 
-/// The largest difference; `None` if there is nothing to compare.
+/// The largest clock skew; `None` if there is nothing to compare.
 pub(super) fn clock_skew_s(scene: &Scene<'_>) -> Option<f64> {
     let skews = scene.snapshot.clocks.as_ref()?.time_skew_status.values();
     skews.map(|skew| skew.skew_s.abs()).max_by(f64::total_cmp)
@@ -153,8 +154,8 @@ fn slow_disks(scene: &Scene<'_>) -> Option<Finding> {
         .then(|| Finding::new("BenthicOSDSlowDisk", Severity::Warning, what, next).of(osd_names(&slow)))
 }
 
-/// Daemons differ during every upgrade. Ceph tells of one that stopped half-way, a week later
-/// (`mon_warn_older_version_delay`); until then it is good to know.
+/// Versions differ during every upgrade, so this is information. If an upgrade stops half-way, Ceph
+/// warns after a week (`mon_warn_older_version_delay`); from then on it is a warning.
 fn versions(scene: &Scene<'_>) -> Option<Finding> {
     let versions = scene.snapshot.versions.as_ref()?;
     let all: BTreeSet<&String> = versions
@@ -180,7 +181,7 @@ fn versions(scene: &Scene<'_>) -> Option<Finding> {
     })
 }
 
-/// `16.2.15` of `ceph version 16.2.15 (…) pacific (stable)`.
+/// The number in a version text: `16.2.15` of `ceph version 16.2.15 (…) pacific (stable)`.
 pub(super) fn number(version: &str) -> &str {
     version.split(' ').nth(2).unwrap_or(version)
 }

@@ -1,4 +1,4 @@
-//! Pools, flags, rules and space.
+//! Findings about flags, pools, rules and space.
 
 use super::scene::{Scene, several};
 use crate::cluster_state::Pool;
@@ -6,7 +6,7 @@ use crate::health::growth::{self, Growth};
 use crate::health::report::{Finding, Severity};
 use crate::placement::lint::Check;
 
-/// What people set during work on a cluster.
+/// Flags that operators set during work on a cluster.
 const PLANNED_FLAGS: [&str; 11] = [
     "noout",
     "norebalance",
@@ -20,11 +20,11 @@ const PLANNED_FLAGS: [&str; 11] = [
     "notieragent",
     "noautoscale",
 ];
-/// What hides OSDs that are dead.
+/// The flag that hides failed OSDs.
 const BLIND_FLAG: &str = "nodown";
-/// What stops clients.
+/// Flags that stop clients.
 const PAUSE_FLAGS: [&str; 3] = ["pause", "pauserd", "pausewr"];
-/// ceph-mixin looks as far ahead.
+/// ceph-mixin's prediction looks equally far ahead.
 const FULL_DAYS_SOON: f64 = 5.0;
 const FULL_DAYS_AHEAD: f64 = 30.0;
 
@@ -48,7 +48,7 @@ fn flags(scene: &Scene<'_>) -> Vec<Finding> {
         let finding = Finding::new("BenthicPaused", Severity::Error, what, "`ceph osd unpause`");
         findings.push(finding.stops_io().check("OSDMAP_FLAGS").of(paused));
     }
-    // For a host, a rack, a class of devices, or an OSD.
+    // Flags of a host, a rack, a device class or a single OSD.
     let of_some = |of: &[&str]| -> Vec<String> {
         let nodes = map.crush_node_flags.iter().chain(&map.device_class_flags);
         let nodes = nodes.map(|(node, flags)| (node.clone(), flags));
@@ -128,7 +128,8 @@ fn shorten(names: &[String]) -> String {
     if names.len() > SHOWN_MAX { format!("{shown} and {} more", names.len() - SHOWN_MAX) } else { shown }
 }
 
-/// Rules are tried, whatever the placement groups are like now.
+/// Findings of rules that were tested with Ceph's tools, independent of the current state of the
+/// placement groups.
 fn rules(scene: &Scene<'_>) -> Vec<Finding> {
     let finding = |found: &crate::placement::lint::Finding| {
         let (name, severity) = match found.check {
@@ -137,7 +138,7 @@ fn rules(scene: &Scene<'_>) -> Vec<Finding> {
             Check::OverlappingRoots => ("BenthicRuleOverlappingRoots", Severity::Info),
             Check::Undersized => return None,
         };
-        // Nobody's data are where a rule without pools would put them.
+        // A rule without pools places no data.
         let severity = if found.pools.is_empty() { Severity::Info } else { severity };
         let pools = if found.pools.is_empty() { "no pool".to_owned() } else { shorten(&found.pools) };
         let what = format!("rule {} ({pools}): {}", found.rule, found.message);
@@ -147,7 +148,8 @@ fn rules(scene: &Scene<'_>) -> Vec<Finding> {
     scene.snapshot.rules.iter().flatten().filter_map(finding).collect()
 }
 
-/// While data move the fullest OSD fills or empties by that, and no line through readings tells anything.
+/// The growth of the fullest OSD. It is unknown during recovery and backfill: the movement itself
+/// changes the usage, and a line through the readings predicts nothing.
 pub(super) fn growth(scene: &Scene<'_>) -> Growth {
     if scene.groups.are_moving() {
         return Growth::Unknown;

@@ -1,7 +1,9 @@
-//! From what was seen to what is told. Asks nobody, and has no clock: all follows from the snapshot.
+//! Turns a snapshot into a report. This module sends no queries and reads no clock: the report
+//! follows from the snapshot alone.
 //!
-//! What somebody planned is no alarm: flags that were set, data that move without anything missing, a pool whose number of
-//! placement groups changes, an OSD that is down while `noout` says that this is meant. It is told as information.
+//! Planned work raises no alarm. It includes flags that an operator set, data that move while no
+//! replica is missing, a pool whose number of placement groups changes, and an OSD that is down
+//! under `noout`. The report lists these as information.
 
 mod client;
 mod daemons;
@@ -20,7 +22,7 @@ use std::collections::BTreeMap;
 const DAY_S: f64 = 86_400.0;
 const KIB: u64 = 1024;
 
-/// Checks of Ceph's that are looked at more closely here.
+/// Ceph health checks for which Benthic has more precise findings.
 const COVERED: [&str; 13] = [
     "MGR_DOWN",
     "MON_DOWN",
@@ -37,7 +39,7 @@ const COVERED: [&str; 13] = [
     "DAEMON_OLD_VERSION",
 ];
 
-/// Checks of Ceph's that are about tidiness: nothing is lacking.
+/// Ceph health checks about tidiness: the cluster lacks nothing.
 const HARMLESS: [&str; 5] = [
     "POOL_APP_NOT_ENABLED",
     "POOL_PG_NUM_NOT_POWER_OF_TWO",
@@ -46,7 +48,7 @@ const HARMLESS: [&str; 5] = [
     "TELEMETRY_CHANGED",
 ];
 
-/// Judges a cluster.
+/// Builds the report on a snapshot.
 pub fn judge(snapshot: &Snapshot) -> Report {
     let scene = Scene::new(snapshot);
     let mut findings = daemons::findings(&scene);
@@ -72,12 +74,14 @@ pub fn judge(snapshot: &Snapshot) -> Report {
     }
 }
 
-/// Whether data are on their way to other OSDs, so that how full an OSD is tells nothing of how fast it fills.
+/// Whether recovery or backfill is going on. Then the usage of an OSD does not show how fast it
+/// fills.
 pub fn is_moving(snapshot: &Snapshot) -> bool {
     Groups::of(snapshot).are_moving()
 }
 
-/// Whoever muted a check of Ceph's knows of it, unless clients wait.
+/// Lowers a finding to information if an operator muted the corresponding Ceph health check, unless
+/// clients wait because of it.
 fn heed_mute(scene: &Scene<'_>, finding: &mut Finding) {
     let check = finding.check.as_ref().and_then(|code| scene.check(code));
     if check.is_some_and(|check| check.muted) && finding.severity > Severity::Info && !finding.stops_io {
@@ -91,7 +95,8 @@ fn is_stale(snapshot: &Snapshot) -> bool {
     gone || snapshot.manager_silent.is_some() || snapshot.fsid.is_empty()
 }
 
-/// 100 if Ceph calls itself healthy, else the share of placement groups that take I/O, rounded down.
+/// 100 if Ceph's status is `HEALTH_OK`, else the share of placement groups that take I/O, rounded
+/// down to two decimals.
 #[expect(clippy::cast_precision_loss, reason = "a share")]
 fn availability(scene: &Scene<'_>) -> Option<f64> {
     if scene.snapshot.health.as_ref()?.status == "HEALTH_OK" {
@@ -101,7 +106,7 @@ fn availability(scene: &Scene<'_>) -> Option<f64> {
     Some(if all == 0 { 100.0 } else { (10_000.0 * taking as f64 / all as f64).floor() / 100.0 })
 }
 
-/// What Ceph tells and nobody here has looked at.
+/// Findings for Ceph health checks that no other finding covers.
 fn others(scene: &Scene<'_>) -> Vec<Finding> {
     let checks = scene.snapshot.health.iter().flat_map(|health| &health.checks);
     let finding = |(code, check): (&String, &Check)| {
@@ -110,7 +115,7 @@ fn others(scene: &Scene<'_>) -> Vec<Finding> {
         }
         let known = checks::find(code);
         let planned = code.starts_with("OSD_") && code.ends_with("_DOWN") && scene.down.planned;
-        // Clients wait, whoever does not want to hear of it.
+        // A muted check that stops clients keeps its severity.
         let stops_io = known.is_some_and(|known| known.stops_io);
         let severity = match known {
             _ if (check.muted && !stops_io) || planned || HARMLESS.contains(&code.as_str()) => Severity::Info,
@@ -190,7 +195,8 @@ fn numbers(scene: &Scene<'_>) -> Numbers {
     numbers
 }
 
-/// Ceph tells it in words only: `5 slow ops, oldest one blocked for …`.
+/// The number of slow operations. Ceph reports it only in a message: `5 slow ops, oldest one
+/// blocked for …`.
 fn slow_operations(scene: &Scene<'_>) -> u64 {
     let Some(check) = scene.check("SLOW_OPS") else { return 0 };
     let number = check.summary.message.split(' ').next().and_then(|word| word.parse().ok());

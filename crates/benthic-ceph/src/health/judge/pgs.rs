@@ -1,14 +1,14 @@
-//! Placement groups: which take I/O, which have less than they should, and which are only on the move.
+//! Findings about placement groups: inactive, degraded, on their last copy, moving, or damaged.
 
 use super::scene::{Group, Scene, several};
 use crate::cluster_state::{OsdMap, Pg, Pool};
 use crate::health::report::{Finding, Severity};
 use std::collections::BTreeMap;
 
-/// How long a placement group may take to find out what it has, after which it takes no I/O for a reason.
+/// How long a placement group may peer before it counts as stuck.
 const PEERING_S: u64 = 60;
 
-/// Some of the groups: how many, and their numbers as far as they are known.
+/// A set of placement groups: their number, and their details where they are known.
 #[derive(Default)]
 struct GroupSet<'a> {
     count: u64,
@@ -51,12 +51,14 @@ pub(super) fn findings(scene: &Scene<'_>) -> Vec<Finding> {
 fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
     let is_passing = |group: &Group<'_>| match group.pg {
         _ if scene.is_settling && scene.none_down() => true,
-        // A group is stale from the moment when its primary is down until the next one has told of it.
+        // A placement group is stale from the moment its primary goes down until the next primary
+        // reports.
         Some(_) if group.has(&["stale"]) => scene.is_settling,
         Some(pg) => group.is_peering() && scene.age_s(&pg.last_change).is_none_or(|age_s| age_s < PEERING_S),
         None => group.is_peering() && (scene.is_settling || scene.check("PG_AVAILABILITY").is_none()),
     };
-    // Of sums nobody knows since when. What peers does so because OSDs or pools have changed, and if that is long ago it is stuck.
+    // With sums only, the start of peering is unknown. Placement groups peer after OSDs or pools
+    // change. If the last such change is long ago, they are stuck.
     let changed_lately = scene.map.is_some_and(|map| changed_lately(scene, map));
     let may_pass = |group: &Group<'_>| group.pg.is_none() && group.is_peering() && changed_lately;
     let not_taking = || scene.groups.all().filter(|group| !group.takes_io());
@@ -91,12 +93,13 @@ fn inactive(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether OSDs or pools changed so that placement groups peer. That the map did says little: snapshots and the balancer change the
-/// map of a busy cluster every few seconds.
+/// Whether OSDs or pools changed recently in a way that makes placement groups peer. The map's own
+/// time of change does not tell: in a busy cluster, snapshots and the balancer change the map every
+/// few seconds.
 fn changed_lately(scene: &Scene<'_>, map: &OsdMap) -> bool {
     let lately = |stamp: &str| scene.age_s(stamp).is_some_and(|age_s| age_s < PEERING_S);
     let of_pool = |pool: &Pool| {
-        // Of a pool that is split or merged the map tells no time.
+        // The map has no time stamp for splitting and merging a pool's placement groups.
         lately(&pool.create_time) || (pool.is_resizing() && lately(&map.modified))
     };
     lately(&map.last_up_change) || lately(&map.last_in_change) || map.pools.iter().any(of_pool)
@@ -106,7 +109,7 @@ fn pools<'a>(scene: &Scene<'a>) -> BTreeMap<i64, &'a Pool> {
     scene.map.into_iter().flat_map(|map| &map.pools).map(|pool| (pool.id, pool)).collect()
 }
 
-/// Those that take I/O with fewer replicas than they should have.
+/// Placement groups that take I/O with fewer replicas than they should have.
 fn degraded(scene: &Scene<'_>) -> Option<Finding> {
     let less = || scene.groups.all().filter(|group| group.takes_io() && group.has_less());
     let all = GroupSet::of(less());
@@ -116,7 +119,8 @@ fn degraded(scene: &Scene<'_>) -> Option<Finding> {
     let stands_still = scene.has_flag("norecover") || scene.has_flag("nobackfill");
     let pools = pools(scene);
     let begins = |group: &Group<'_>| {
-        // What CRUSH finds too few OSDs for stays as it is; the rest begins to move in a moment.
+        // A placement group for which CRUSH finds too few OSDs stays degraded. All others start to
+        // recover within moments.
         let Some(pg) = group.pg else { return false };
         let pool = pg.pool().and_then(|id| pools.get(&id));
         pool.is_some_and(|pool| pg.crush_osds().len() >= pool.size)
@@ -135,7 +139,8 @@ fn degraded(scene: &Scene<'_>) -> Option<Finding> {
             "start the OSDs again and `ceph osd unset noout` when the work is done",
         )
     } else if scene.all_up() && on_its_way && !stands_still {
-        // An OSD that is down and out was most likely lost: who takes one away on purpose lets its data move first.
+        // An OSD that is down and out has probably failed: an operator who removes an OSD on
+        // purpose first lets its data move.
         let severity = if scene.none_down() { Severity::Info } else { Severity::Warning };
         (
             severity,
@@ -171,7 +176,7 @@ fn degraded(scene: &Scene<'_>) -> Option<Finding> {
     Some(if scene.check("PG_DEGRADED").is_some() { finding.check("PG_DEGRADED") } else { finding })
 }
 
-/// Those that the next failure of an OSD would lose data of.
+/// Placement groups that would lose data with the next OSD failure.
 fn last_copies(scene: &Scene<'_>) -> Option<Finding> {
     let pools = pools(scene);
     let needed = |pool: &Pool| match scene.map?.erasure_code_profiles.get(&pool.erasure_code_profile) {
@@ -187,7 +192,8 @@ fn last_copies(scene: &Scene<'_>) -> Option<Finding> {
     };
     let last = scene.groups.all().filter(|group| group.takes_io() && group.has_less()).filter(is_last);
     let last = GroupSet::of(last);
-    // Who comes back has its copies; who was marked out while it was down has not.
+    // An OSD that just came back still has its copies: the manager's data are merely older. This
+    // does not hold for an OSD that is down and out.
     if last.count == 0 || (scene.is_settling && scene.none_down()) {
         return None;
     }
@@ -218,7 +224,7 @@ fn damaged(scene: &Scene<'_>) -> Option<Finding> {
     let words = ["inconsistent", "snaptrim_error", "failed_repair"];
     let damaged = GroupSet::of(scene.groups.all().filter(|group| group.has(&words)));
     let check = ["PG_DAMAGED", "OSD_SCRUB_ERRORS"].into_iter().find(|code| scene.check(code).is_some());
-    // An object that is not found counts as damage to Ceph; it has a finding of its own.
+    // Ceph counts unfound objects as damage, but they have a finding of their own.
     let is_unfound = scene.check("OBJECT_UNFOUND").is_some() && scene.check("OSD_SCRUB_ERRORS").is_none();
     if damaged.count == 0 && (check.is_none() || is_unfound) {
         return None;

@@ -1,38 +1,41 @@
-//! A snapshot, and what several findings follow from: placement groups by state, and the OSDs that are down.
+//! A snapshot together with data that several findings need: placement groups by state, and the
+//! OSDs that are down.
 
 use crate::cluster_state::{Check, Osd, OsdMap, Pg, StateCount, Tree};
 use crate::health::snapshot::Snapshot;
 use crate::health::timestamp::unix_s;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long after an OSD came or went the manager's picture may lag behind the monitors'.
+/// How long the manager's data may lag behind the monitors' after an OSD goes up, down, in or out.
 const SETTLE_S: u64 = 30;
-/// A snapshot, and what several findings follow from.
+/// A snapshot together with data that several findings need.
 pub struct Scene<'a> {
     pub snapshot: &'a Snapshot,
     pub map: Option<&'a OsdMap>,
     pub groups: Groups<'a>,
     pub down: Down,
-    /// Whether an OSD came or went so lately that the manager's picture may be older.
+    /// Whether an OSD changed state so recently that the manager's data may be older.
     pub is_settling: bool,
 }
 
-/// OSDs that are down though data are to be on them.
+/// OSDs that are down but in.
 #[derive(Default)]
 pub struct Down {
     pub osds: Vec<i32>,
-    /// Whether `noout` covers all of them, and they are in one place, or below nodes that it was set for.
+    /// Whether the outage is planned: `noout` covers all of these OSDs, and they share a parent in
+    /// the CRUSH tree or are below nodes for which `noout` was set.
     pub planned: bool,
 }
 
-/// Placement groups that are in one state: one of them each if they were asked one by one.
+/// Placement groups in the same state. If the snapshot lists placement groups one by one, there is
+/// one `Group` for each.
 pub struct Group<'a> {
     pub state: &'a str,
     pub count: u64,
     pub pg: Option<&'a Pg>,
 }
 
-/// All placement groups.
+/// All placement groups; `None` if they are unknown.
 pub struct Groups<'a>(Option<Vec<Group<'a>>>);
 
 impl Group<'_> {
@@ -40,12 +43,12 @@ impl Group<'_> {
         self.state.split('+').any(|word| words.contains(&word))
     }
 
-    /// A group that is stale has lost its primary, and one that is laggy does not answer reads.
+    /// A stale placement group has lost its primary, and a laggy one does not answer reads.
     pub fn takes_io(&self) -> bool {
         self.has(&["active"]) && !self.has(&["stale", "laggy", "wait"])
     }
 
-    /// Whether it is finding out what it has, and not waiting for an OSD.
+    /// Whether the placement group is peering and does not wait for an OSD.
     pub fn is_peering(&self) -> bool {
         self.has(&["peering", "activating", "creating", "unknown", "premerge", "laggy", "wait"])
             && !self.has(&["down", "incomplete", "stale"])
@@ -87,14 +90,14 @@ impl<'a> Groups<'a> {
         self.0.iter().flatten()
     }
 
-    /// All of them, and those that take I/O.
+    /// The number of all placement groups, and of those that take I/O.
     pub fn counts(&self) -> Option<(u64, u64)> {
         let groups = self.0.as_ref()?;
         let taking = groups.iter().filter(|group| group.takes_io()).map(|group| group.count).sum();
         Some((groups.iter().map(|group| group.count).sum(), taking))
     }
 
-    /// Whether data are on their way to other OSDs.
+    /// Whether recovery or backfill is going on.
     pub fn are_moving(&self) -> bool {
         let words =
             ["recovering", "recovery_wait", "backfilling", "backfill_wait", "backfill_toofull", "backfill"];
@@ -109,7 +112,7 @@ impl<'a> Groups<'a> {
         states
     }
 
-    /// `None` if they could not be asked one by one.
+    /// Placement groups that take I/O, by pool; `None` if the snapshot has only sums.
     pub fn taking_io_by_pool(&self) -> Option<BTreeMap<i64, u64>> {
         let mut pools = BTreeMap::new();
         for group in self.0.as_ref()? {
@@ -129,17 +132,17 @@ impl<'a> Scene<'a> {
         Scene { snapshot, map, groups: Groups::of(snapshot), down, is_settling: is_settling(snapshot) }
     }
 
-    /// One of Ceph's checks, if it does not hold.
+    /// A Ceph health check, if it fails.
     pub fn check(&self, code: &str) -> Option<&'a Check> {
         self.snapshot.health.as_ref()?.checks.get(code)
     }
 
-    /// Whether every OSD runs that data are to be on.
+    /// Whether all OSDs that are in are up.
     pub fn all_up(&self) -> bool {
         self.map.is_some() && self.down.osds.is_empty()
     }
 
-    /// Whether every OSD that there is runs, also those that data are on no more.
+    /// Whether all OSDs are up, including those that are out.
     pub fn none_down(&self) -> bool {
         self.map.is_some_and(|map| map.osds.iter().all(|osd| osd.is_up()))
     }
@@ -148,7 +151,8 @@ impl<'a> Scene<'a> {
         self.map.is_some_and(|map| map.flags_set.iter().any(|set| set == flag))
     }
 
-    /// Seconds since a time that Ceph wrote; `None` for never. Where this machine's clock is behind it was just now.
+    /// Seconds since a time stamp of Ceph's; `None` for never. A time stamp in the future of this
+    /// machine's clock has age 0.
     pub fn age_s(&self, stamp: &str) -> Option<u64> {
         Some(self.snapshot.now_unix_s.saturating_sub(unix_s(stamp)?))
     }
@@ -157,7 +161,7 @@ impl<'a> Scene<'a> {
 fn is_settling(snapshot: &Snapshot) -> bool {
     let Some(map) = &snapshot.map else { return false };
     let lately = |stamp: &str| {
-        // Clocks of different machines differ a little.
+        // The clocks of different machines differ a little.
         unix_s(stamp).is_some_and(|then| then.abs_diff(snapshot.now_unix_s) < SETTLE_S)
     };
     lately(&map.last_up_change) || lately(&map.last_in_change)
@@ -175,7 +179,7 @@ fn down(map: &OsdMap, tree: Option<&Tree>) -> Down {
     let noout = |flags: &[String]| flags.iter().any(|flag| flag == "noout");
     let below_one = |osd: &Osd| {
         let mut above = parents.get(&osd.id);
-        // A tree has no more levels than CRUSH has types, and a loop in an answer must not hang us.
+        // CRUSH has fewer levels than this. The limit ends a loop in a malformed answer.
         for _ in 0..64 {
             let Some((id, name)) = above else { break };
             if map.crush_node_flags.get(*name).is_some_and(|flags| noout(flags)) {
@@ -196,7 +200,8 @@ fn down(map: &OsdMap, tree: Option<&Tree>) -> Down {
     let places: BTreeSet<_> = gone.iter().map(|osd| parents.get(&osd.id).map(|(id, _)| *id)).collect();
     let in_one_place = gone.len() == 1 || (places.len() == 1 && !places.contains(&None));
     Down {
-        // Who set it for a host, a rack or a site said what is going to be down.
+        // An operator who sets `noout` for a host, a rack or a site names the OSDs that will be
+        // down.
         planned: !gone.is_empty()
             && (gone.iter().all(|osd| below_one(osd))
                 || (in_one_place && gone.iter().all(|osd| covered(osd)))),
@@ -204,12 +209,12 @@ fn down(map: &OsdMap, tree: Option<&Tree>) -> Down {
     }
 }
 
-/// `osd.3`.
+/// Names such as `osd.3`.
 pub fn osd_names<'a>(osds: impl IntoIterator<Item = &'a i32>) -> Vec<String> {
     osds.into_iter().map(|osd| format!("osd.{osd}")).collect()
 }
 
-/// `1 OSD`, `2 OSDs`.
+/// Text such as `1 OSD` or `2 OSDs`.
 pub fn several(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
