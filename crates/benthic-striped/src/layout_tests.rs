@@ -5,7 +5,7 @@ fn layout(object_size: u64, stripe_unit: u64, stripe_count: u64) -> Layout {
     Layout { object_size, stripe_unit, stripe_count }
 }
 
-/// Where a byte is, as Ceph's documentation on striping computes it: piece and offset in it.
+/// The piece and offset of a byte, as Ceph's documentation on striping computes them.
 fn place(layout: Layout, offset_bytes: u64) -> (u64, u64) {
     let Layout { object_size, stripe_unit, stripe_count } = layout;
     let (unit, in_unit) = (offset_bytes / stripe_unit, offset_bytes % stripe_unit);
