@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Limit on concurrent child processes; more output than this does not fit a terminal.
+/// Limit on places, each of which runs in a child process of its own.
 const PLACES_MAX: usize = 64;
 
 /// Where to run.

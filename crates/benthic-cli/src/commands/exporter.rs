@@ -36,7 +36,7 @@ pub struct ExporterArgs {
     look: LookArgs,
 }
 
-/// The result of the last observation.
+/// The metrics of the last poll.
 struct Seen {
     text: Mutex<Bytes>,
     freshness: Freshness,
@@ -45,7 +45,7 @@ struct Seen {
 pub async fn run(args: ExporterArgs, session: &Session) -> Outcome {
     tokio::select! {
         ended = export(args, session) => ended,
-        // An observation may wait for a daemon that does not answer.
+        // A poll may wait for a daemon that does not answer.
         () = interrupt::wait() => Err(Failure::Interrupted),
     }
 }
@@ -54,8 +54,8 @@ async fn export(args: ExporterArgs, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
     let mut watcher = Watcher::new(args.look, session).with_pools().with_calls();
     let seen = Arc::new(Seen { text: Mutex::default(), freshness: Freshness::new(args.interval) });
-    // Observe once before serving, so that invalid arguments or caps are reported at the start, if
-    // a monitor answers.
+    // Poll once before serving, so that invalid arguments or caps are reported at the start, if a
+    // monitor answers.
     seen.look(&mut watcher).await?;
     let url = format!("http://{address}/metrics");
     session.out.result(format_args!("serving {url}"), || json!({ "url": url }))?;
@@ -67,7 +67,7 @@ async fn export(args: ExporterArgs, session: &Session) -> Outcome {
     loop {
         tokio::time::sleep(Duration::from_secs(args.interval)).await;
         if let Err(error) = seen.look(&mut watcher).await {
-            // The last observation becomes stale. `/-/health` and the metrics show that.
+            // The data of the last poll become stale. `/-/health` and the metrics show that.
             session.out.warning(&error);
         }
     }

@@ -1,4 +1,4 @@
-//! A small HTTP server for commands that observe a cluster periodically. It serves one request per
+//! A small HTTP server for commands that poll a cluster periodically. It serves one request per
 //! connection, accepts only GET and HEAD, and limits connections, time and header size.
 
 use benthic_core::{Action, Clock, Error, Result, SystemClock};
@@ -22,7 +22,7 @@ const CONNECTIONS_MAX: usize = 32;
 /// Time limit of a connection, which serves one request.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(30);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Delay beyond the interval after which the observer counts as stuck.
+/// Delay beyond the interval after which polling counts as stuck.
 const LATE_MS: u64 = 60_000;
 
 /// An HTTP response.
@@ -56,7 +56,7 @@ pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-/// The age of the last observation of the cluster.
+/// The age of the last poll of the cluster.
 pub struct Freshness {
     clock: SystemClock,
     at_ms: Mutex<u64>,
@@ -64,14 +64,14 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// Starts now, and expects an observation every `interval_s` seconds.
+    /// Starts now, and expects a poll every `interval_s` seconds.
     pub fn new(interval_s: u64) -> Freshness {
         let clock = SystemClock;
         let at_ms = Mutex::new(clock.monotonic_ms());
         Freshness { clock, at_ms, interval_ms: interval_s * 1_000 }
     }
 
-    /// Records an observation.
+    /// Records a successful poll.
     pub fn renew(&self) {
         *self.at_ms.lock().unwrap_or_else(PoisonError::into_inner) = self.clock.monotonic_ms();
     }

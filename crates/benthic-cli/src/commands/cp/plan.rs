@@ -114,7 +114,7 @@ pub fn check_path(source: &str, text: &str, pools: &[String]) -> Result<(), Fail
     )))
 }
 
-/// A hint how to write the intended path or address.
+/// A hint on how to write the intended path or address.
 fn ways_out(text: &str) -> String {
     match text.split_once('/') {
         _ if is_path(text) || is_address(text) => {

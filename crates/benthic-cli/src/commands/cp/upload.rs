@@ -105,8 +105,8 @@ fn read(path: &Path) -> Result<(Bytes, Source)> {
     Ok((data, source))
 }
 
-/// Compares the stored data with the data read. If they differ, it removes the record of the
-/// source, so that the next run copies the file again.
+/// Compares the stored data with the data read. If that fails, it removes the record of the source,
+/// so that the next run copies the file again.
 async fn check(pool: &dyn Pool, object: &ObjectId, version: u64, source: &Source) -> Result<()> {
     let error = match transfer::xxh3_beside(pool, object, version).await {
         Ok(stored) if stored == source.xxh3 => return Ok(()),

@@ -62,7 +62,7 @@ pub async fn run(args: PlanArgs, session: &Session) -> Outcome {
         .result(format_args!("{}\n\n{next}", describe(&plan)), || json!({ "file": file, "plan": plan }))
 }
 
-/// Never in place of another plan: somebody may need that one to undo it.
+/// Writes a new file. It never replaces an existing plan, because undoing that plan needs its file.
 fn write_new(file: &Path, content: &str) -> Result<()> {
     let written = File::create_new(file).and_then(|mut file| {
         file.write_all(content.as_bytes())?;
@@ -79,7 +79,7 @@ fn write_new(file: &Path, content: &str) -> Result<()> {
         .map_err(|error| error.with("file", file.display()))
 }
 
-/// What a plan does.
+/// Describes the effect of a plan.
 pub fn describe(plan: &Plan) -> String {
     let effect = &plan.effect;
     let replicas = plan.pgs as usize * plan.new_replicas();
@@ -121,7 +121,7 @@ pub fn describe(plan: &Plan) -> String {
     text
 }
 
-/// What another number of replicas does.
+/// Describes the effect of a new number of replicas.
 fn resized(plan: &Plan, resize: &Resize) -> String {
     let (old, new) = (plan.replicas as u64, resize.replicas as u64);
     let min_size = if resize.min_size == resize.old_min_size {
