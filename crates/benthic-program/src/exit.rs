@@ -1,4 +1,5 @@
-//! Every exit status of `benthic`, and the result type of commands.
+//! Every exit status of `benthic`, and the result type of commands. A test compares the statuses
+//! with docs/reference/exit-statuses.md.
 
 use crate::interrupt;
 use benthic_core::Error;

@@ -1,4 +1,5 @@
-//! A command's session: the store that the user named, and the output.
+//! A command's session: the store that the user named, and the output. The store is opened on first
+//! use, so commands that need none work without one.
 
 use crate::output::Output;
 use crate::store::{DEFAULT_URI, Opened, nearest, open};

@@ -1,4 +1,7 @@
 //! Transfers of whole objects to and from a pool.
+//!
+//! An object may be larger than one operation carries. An upload then appends the rest under
+//! version guards, and a download reads ranges of one version.
 
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stat, WriteOp, limits};
 use bytes::Bytes;

@@ -1,4 +1,8 @@
-//! Reads striped objects, and verifies that their data are what was stored.
+//! Reads striped objects under the shared lock, and verifies their data.
+//!
+//! A read compares the digest of all data with the digest recorded at the write. If another program
+//! wrote the object, no such digest exists, and the read checks the lengths of the pieces.
+//! docs/formats.md describes the rules.
 
 use super::layout::Layout;
 use super::lock::{Lock, Watch};

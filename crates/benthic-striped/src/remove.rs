@@ -1,4 +1,5 @@
-//! Removes striped objects.
+//! Removes striped objects: marks the object as incomplete, removes the pieces, and removes the
+//! first object last.
 
 use super::lock::{Lock, Watch};
 use super::{BEGUN_XATTR, Head, Striped, StripedState, write};

@@ -1,4 +1,6 @@
-//! `benthic exec`.
+//! `benthic exec`: runs a class method beside one object or, with `--all`, beside every object of a
+//! pool. If the method stores its result in an attribute, the command reads that attribute and
+//! prints it.
 
 use crate::commands::{self, class};
 use crate::jobs::{self, Failures};

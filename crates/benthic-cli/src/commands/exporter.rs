@@ -1,4 +1,5 @@
-//! `benthic exporter`.
+//! `benthic exporter`: serves the health of a Ceph cluster to Prometheus. It polls the cluster at a
+//! fixed interval. Requests get the result of the last poll, so they put no load on the cluster.
 
 use crate::commands::health::LookArgs;
 use crate::commands::health::watcher::Watcher;

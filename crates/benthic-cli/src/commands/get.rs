@@ -1,4 +1,4 @@
-//! `benthic get`.
+//! `benthic get`: fetches one version of an object into a file or to stdout.
 
 use crate::commands;
 use benthic_core::{ErrorKind, ObjectAddress, Pool};

@@ -1,4 +1,4 @@
-//! `benthic ls`.
+//! `benthic ls`: lists the objects of a pool or, with `--stripe`, its striped objects.
 
 use crate::{commands, jobs};
 use benthic_core::names::is_reserved_namespace;

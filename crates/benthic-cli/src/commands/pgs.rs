@@ -1,4 +1,4 @@
-//! `benthic pgs check|suggest`.
+//! `benthic pgs check|suggest`: checks and suggests the number of placement groups of pools.
 
 use crate::commands::placement::cluster;
 use benthic_ceph::pgs::{Group, PoolShare, REPLICAS_PER_OSD, Report, SizingInput, judge};

@@ -1,4 +1,4 @@
-//! `benthic pool create|ls|rm`.
+//! `benthic pool create|ls|rm`: creates, lists and removes pools.
 
 use benthic_core::names;
 use benthic_program::exit::Outcome;

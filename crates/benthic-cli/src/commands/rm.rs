@@ -1,4 +1,4 @@
-//! `benthic rm`.
+//! `benthic rm`: removes objects or, with `--stripe`, striped objects with all their pieces.
 
 use crate::jobs::Failures;
 use crate::{commands, jobs};

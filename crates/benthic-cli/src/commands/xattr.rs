@@ -1,4 +1,4 @@
-//! `benthic xattr get|set|rm|ls`.
+//! `benthic xattr get|set|rm|ls`: reads and changes the attributes of an object.
 
 use crate::commands;
 use benthic_core::{Fetch, WriteOp};

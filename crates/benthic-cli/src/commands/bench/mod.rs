@@ -1,4 +1,5 @@
-//! `benthic bench write|seq|rand|exec`.
+//! `benthic bench write|seq|rand|exec`: measures the throughput and latency of writes, reads and
+//! method calls.
 
 mod measure;
 mod together;

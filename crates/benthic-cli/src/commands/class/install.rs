@@ -1,4 +1,5 @@
-//! `benthic class install`.
+//! `benthic class install`: puts a class library into the directory from which OSDs load libraries,
+//! or prints the instructions for doing so.
 
 use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::local::Cluster;

@@ -1,4 +1,5 @@
-//! `benthic class ls`.
+//! `benthic class ls`: lists the classes of the store. In a Ceph cluster, it asks every OSD which
+//! libraries it has, and warns about OSDs that do not answer or that run another build.
 
 use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::osds::{OsdTarget, library_on, osds};

@@ -1,4 +1,5 @@
-//! `benthic class ls|show|new|install`.
+//! `benthic class ls|show|new|install`: shows classes, creates a project for one, and installs
+//! class libraries.
 
 mod install;
 mod ls;

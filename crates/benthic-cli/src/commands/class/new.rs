@@ -1,4 +1,4 @@
-//! `benthic class new`.
+//! `benthic class new`: creates a project for a class from templates.
 
 use benthic_class_names::{CEPH_CLASSES, is_library_name};
 use benthic_core::{Action, Error, ErrorKind, Result};

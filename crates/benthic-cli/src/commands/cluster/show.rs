@@ -1,4 +1,5 @@
-//! `benthic cluster status|logs|env`.
+//! `benthic cluster status|logs|env`: shows the state, logs and environment variables of a local
+//! cluster.
 
 use super::ClusterDir;
 use benthic_ceph::local::{Cluster, Daemon, DaemonStatus, SiteStatus, Status};

@@ -1,4 +1,4 @@
-//! `benthic cluster up`.
+//! `benthic cluster up`: creates a local cluster or starts a stopped one.
 
 use super::{ClusterDir, watch};
 use benthic_ceph::local::{Cluster, Daemon, MBIT_PER_S_MAX, OSDS_MAX, Plan, RTT_MS_MAX, Started};

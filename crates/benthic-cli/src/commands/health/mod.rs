@@ -1,4 +1,5 @@
-//! `benthic health`.
+//! `benthic health`: reports the verdict on a Ceph cluster's health and the findings behind it,
+//! once or periodically.
 
 mod calls;
 mod probe;

@@ -111,7 +111,7 @@ impl<'a> Watcher<'a> {
     /// Polls the cluster once.
     ///
     /// # Errors
-    /// Those of connecting, and as [`Gatherer::read`]. An unreachable monitor is not an error but
+    /// Those of connecting, and as [`Gatherer::read`]. Monitors that do not answer are no error but
     /// part of the report. The first poll also fails if the pool of the probe cannot be opened or
     /// the history cannot be read. In later polls the former is part of the report, and the latter
     /// a warning.

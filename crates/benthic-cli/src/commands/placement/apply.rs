@@ -1,4 +1,4 @@
-//! `benthic placement apply|undo`.
+//! `benthic placement apply|undo`: applies or reverts a plan, and waits until the data have moved.
 
 use super::{cluster, plan};
 use benthic_ceph::RadosStore;

@@ -1,4 +1,5 @@
-//! `benthic placement measure`.
+//! `benthic placement measure`: measures reads and writes of a pool from several places, one place
+//! after the other.
 
 use super::cluster;
 use crate::commands::bench;

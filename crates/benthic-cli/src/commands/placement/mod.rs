@@ -1,4 +1,5 @@
-//! `benthic placement show|lint|plan|apply|undo|measure|simulate`.
+//! `benthic placement show|lint|plan|apply|undo|measure|simulate`: where a Ceph cluster keeps the
+//! primaries and replicas of its pools, and how to change that.
 
 mod apply;
 mod lint;

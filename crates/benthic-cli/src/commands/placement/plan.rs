@@ -1,4 +1,5 @@
-//! `benthic placement plan`.
+//! `benthic placement plan`: plans a move of a pool's primaries to a site or a new number of
+//! replicas, and writes the plan to a file. It changes nothing in the cluster.
 
 use super::{cluster, show};
 use benthic_ceph::placement::latency::Latency;

@@ -1,4 +1,4 @@
-//! `benthic placement show`.
+//! `benthic placement show`: shows how the primaries and replicas of pools are spread over sites.
 
 use super::cluster;
 use benthic_ceph::placement::snapshot::Snapshot;

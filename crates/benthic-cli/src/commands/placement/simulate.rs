@@ -1,4 +1,6 @@
-//! `benthic placement simulate`.
+//! `benthic placement simulate`: predicts how a hypothetical cluster spreads its data, how much
+//! data a change moves, and how much data failing disks lose. Ceph's crushtool computes the
+//! placement from a generated CRUSH map.
 
 use benthic_ceph::placement::simulate::{
     Change, Distribution, FULL_RATIO, Level, Load, Loss, Movement, Shape, Simulation,

@@ -1,4 +1,5 @@
-//! `benthic status serve`.
+//! `benthic status serve`: serves a status page of a Ceph cluster. It polls the cluster at a fixed
+//! interval. Requests get the result of the last poll, so they put no load on the cluster.
 
 mod hosts;
 mod page;
