@@ -173,9 +173,10 @@ impl Watch {
         if is_held(*self.held.borrow(), self.at.clock.monotonic()) { Ok(()) } else { Err(lost()) }
     }
 
-    /// Fails unless the first object still has this run's note, even if the lock is lost. On
-    /// success no other run had started a change before this call, so everything read before it is
-    /// unaffected by others. Takes one round trip.
+    /// Fails if the lock is known to be lost, or if the first object no longer has this run's note.
+    /// On success no other run had started a change before this call, even if the lock was lost
+    /// unnoticed. So everything read before the call is unaffected by other runs. Takes one round
+    /// trip.
     ///
     /// # Errors
     /// `Conflict` if another run has started, completed or removed something; as
