@@ -1,4 +1,5 @@
-//! The command line: global options and the list of commands. Each command's own arguments are in its file.
+//! The command line: global options and the list of commands. Each command's own arguments are in
+//! its file.
 
 use crate::commands::{
     bench, class, cluster, completions, cp, demo, exec, exporter, fsck, get, health, ls, omap, other, pgs,
@@ -14,7 +15,7 @@ const EXAMPLES: &str = "An object is POOL/OBJECT, or POOL:NAMESPACE/OBJECT.\n\n\
     benthic put photos/cat.jpg cat.jpg\n  \
     benthic exec photos/cat.jpg digest sha256";
 
-/// Verbs that people know from elsewhere, and what they are called here.
+/// Verbs that other programs use, with Benthic's name for each.
 const OTHER_VERBS: [(&str, &str); 9] = [
     ("delete", "rm"),
     ("del", "rm"),
@@ -27,7 +28,7 @@ const OTHER_VERBS: [(&str, &str); 9] = [
     ("info", "stat"),
 ];
 
-/// Adds the verb that is meant to the error about an unknown one.
+/// Adds Benthic's verb to the error about an unknown verb.
 pub fn suggest_verb(error: &mut clap::Error) {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return };
     if let Some((_, verb)) = OTHER_VERBS.iter().find(|(other, _)| other == typed) {

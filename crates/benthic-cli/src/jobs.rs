@@ -1,4 +1,4 @@
-//! Doing the same with many objects, a bounded number at a time.
+//! Runs the same job for many objects with bounded concurrency.
 
 use benthic_core::{Error, ErrorKind, ListRequest, ListToken, Namespaces, ObjectId, Pool, Result};
 use benthic_program::exit::{Failure, Outcome};
@@ -8,16 +8,16 @@ use futures::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Failures that are told one by one; the others are counted.
+/// Failures that are reported one by one. Further failures are only counted.
 const FAILURES_TOLD_MAX: usize = 1_000;
 
-/// Jobs if the user does not say: at least 8, for durable operations that wait together share a sync; two a core, but
-/// at most 16, for each may hold an object in memory.
+/// Default number of jobs: two per core, but 8 to 16. At least 8, because concurrent durable
+/// operations share a sync; at most 16, because each may hold an object in memory.
 pub fn default_jobs() -> usize {
     (2 * std::thread::available_parallelism().map_or(4, usize::from)).clamp(8, 16)
 }
 
-/// The objects of a pool, page by page as they are asked for.
+/// Streams the objects of a pool. It fetches each page of the listing on demand.
 pub fn objects(
     pool: Arc<dyn Pool>,
     namespaces: Namespaces,
@@ -44,9 +44,9 @@ pub fn objects(
     pages.try_flatten().boxed()
 }
 
-/// Runs `job` for every item, at most `jobs` at a time, each as a task of its own; `done` gets the results as
-/// they come. Stops at the first error of `items` or `done`, and after a signal once the running jobs have
-/// ended.
+/// Runs `job` for every item, at most `jobs` at a time, each in its own task. `done` receives the
+/// results in order of completion. Stops at the first error of `items` or `done`. After a signal it
+/// starts no further job and returns when the running jobs have ended.
 pub async fn run<I, T, F>(
     items: impl Stream<Item = Result<I>>,
     jobs: usize,
@@ -74,7 +74,7 @@ where
     }
 }
 
-/// Collects what failed, to tell it at the end.
+/// Collects failures so that the command can report them at the end.
 #[derive(Default)]
 pub struct Failures {
     told: Vec<(String, Error)>,
@@ -82,7 +82,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Keeps a failure of `subject`, an object or a file.
+    /// Adds a failure of `subject`, an object or a file.
     pub fn push(&mut self, subject: impl Into<String>, error: Error) {
         self.count += 1;
         if self.told.len() < FAILURES_TOLD_MAX {
@@ -90,12 +90,12 @@ impl Failures {
         }
     }
 
-    /// How many there are.
+    /// The number of failures.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Tells all failures; fails if there are any.
+    /// Prints all failures. Fails if there are any.
     pub fn finish(self, out: &Output, of: u64) -> Outcome {
         if self.count == 0 {
             return Ok(());

@@ -1,4 +1,5 @@
-//! This program at several places: sites of a local cluster, or hosts that something like ssh reaches.
+//! Runs this program at several places: at sites of a local cluster, or on hosts reached by a
+//! command such as ssh.
 
 use benthic_ceph::local::Cluster;
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -12,7 +13,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// More at once are more than one person's terminal needs.
+/// Limit on places, each of which runs in a child process of its own.
 const PLACES_MAX: usize = 64;
 
 /// Where to run.
@@ -27,10 +28,11 @@ pub struct Places {
 }
 
 impl Places {
-    /// Refuses what cannot be places.
+    /// Checks the arguments.
     ///
     /// # Errors
-    /// `InvalidArgument`.
+    /// `InvalidArgument` for more than 64 places, a duplicate or empty place, or a `--via` without
+    /// `{}`.
     pub fn check(&self) -> Result<()> {
         let mut sorted: Vec<&str> = self.from.iter().map(String::as_str).collect();
         sorted.sort_unstable();
@@ -49,15 +51,16 @@ impl Places {
         Ok(())
     }
 
-    /// Runs this program at all places at once and returns what each printed.
+    /// Runs this program at all places concurrently and returns the last output line of each.
     ///
     /// # Errors
-    /// `Unavailable` if it fails anywhere, with what it said. The others run to their end.
+    /// `Unavailable` with the program's error if it fails at any place. The other runs continue to
+    /// their end.
     pub async fn run_all(&self, session: &Session, args: impl Fn(&str) -> Vec<String>) -> Result<Vec<Value>> {
         try_join_all(self.from.iter().map(|place| self.run(place, session, args(place)))).await
     }
 
-    /// Runs this program at a place and returns the last line that it printed.
+    /// Runs this program at one place and returns its last output line.
     ///
     /// # Errors
     /// As [`run_all`](Places::run_all).
@@ -74,14 +77,15 @@ impl Places {
         };
         let own = [program, "--json".to_owned(), "--store".to_owned(), store];
         let is_shell = words.first().is_some_and(|word| word == "ssh" || word.ends_with("/ssh"));
-        // A shell at the other end takes the words apart again.
+        // The remote shell splits the command line again, so quote every word.
         words.extend(own.into_iter().chain(args).map(|word| if is_shell { shell_word(&word) } else { word }));
         let place = place.to_owned();
         blocking(move || run(&words).map_err(|error| error.with("place", place))).await
     }
 }
 
-/// The words that run a command at a site of the local cluster that the store is in, and the store as clients there name it.
+/// Returns the words that run a command at a site of the store's local cluster, and the store's URI
+/// as clients at that site use it.
 fn at_site(site: &str, session: &Session) -> Result<(Vec<String>, String)> {
     let unsupported =
         |message: &str| Error::new(ErrorKind::Unsupported, message).with("store", session.uri());

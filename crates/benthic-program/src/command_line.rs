@@ -1,4 +1,5 @@
-//! A program from its arguments to its exit status: common options, logging, signals.
+//! Runs a program from its command-line arguments to its exit status: common options, logging,
+//! signals.
 
 use crate::exit::{self, Failure, Outcome};
 use crate::output;
@@ -35,14 +36,15 @@ pub struct Global {
     pub verbose: u8,
 }
 
-/// Runs a command until it ends or a signal stops it, hands the store over, and tells what failed.
+/// Runs a command until it returns or a signal stops it, closes the store, prints the error if
+/// there is one, and returns the exit status.
 pub fn run_to_end(session: Session, verbose: u8, command: impl AsyncFnOnce(&Session) -> Outcome) -> ExitCode {
     start_logging(verbose);
     log_panics_of_workers();
     let outcome = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let outcome = runtime.block_on(run(command, &session));
-            // What still runs was given up on a second signal.
+            // After a second signal, abandoned tasks may still run. Wait at most a second for them.
             runtime.shutdown_timeout(Duration::from_secs(1));
             outcome
         }
@@ -71,7 +73,7 @@ async fn run(command: impl AsyncFnOnce(&Session) -> Outcome, session: &Session) 
         outcome = command(session) => outcome,
         () = interrupt::watch_signals() => Err(Failure::Interrupted),
     };
-    // Whatever happened: what was printed goes out, and the store is handed over.
+    // In every case, flush the output and close the store.
     let flushed = session.out.flush();
     let closed = session.close().await;
     if interrupt::is_set() {
@@ -80,7 +82,8 @@ async fn run(command: impl AsyncFnOnce(&Session) -> Outcome, session: &Session) 
     outcome.and(flushed).and(closed.map_err(Failure::from))
 }
 
-/// Answers arguments that clap refuses, and `--help` and `--version`.
+/// Prints clap's error for invalid arguments, or the text of `--help` and `--version`, and returns
+/// the exit status. With `--json` an error is one line of JSON.
 pub fn refuse(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || !std::env::args_os().any(|arg| arg == "--json") {
         let _ = error.print();
@@ -99,7 +102,7 @@ fn start_logging(verbose: u8) {
         2 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
-    // The crate of the S3 protocol logs mistakes of clients as errors.
+    // The crate of the S3 protocol logs client mistakes as errors. Show them at -vv only.
     let is_logged = FilterFn::new(move |metadata| verbose >= 2 || !metadata.target().starts_with("s3s"));
     tracing_subscriber::fmt()
         .with_max_level(level)

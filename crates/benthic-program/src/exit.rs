@@ -1,55 +1,57 @@
-//! How a command ends, and every exit status of `benthic`.
+//! Every exit status of `benthic`, and the result type of commands. A test compares the statuses
+//! with docs/reference/exit-statuses.md.
 
 use crate::interrupt;
 use benthic_core::Error;
 use benthic_core::error::ERROR_TABLE;
 use std::fmt;
 
-/// All went well.
+/// Success.
 pub const OK: u8 = 0;
-/// Some of many failed; each was listed.
+/// Some items of many failed. The command has listed each failure.
 pub const SOME_FAILED: u8 = 1;
-/// The arguments make no command.
+/// The command-line arguments are invalid.
 pub const USAGE: u8 = 2;
-/// `benthic health --exit-status`: the cluster works with less than it should have.
+/// `benthic health --exit-status`: the cluster works with reduced redundancy or capacity.
 pub const DEGRADED: u8 = 20;
-/// The same: the next failure may stop the cluster or lose data.
+/// `benthic health --exit-status`: the next failure may stop the cluster or lose data.
 pub const AT_RISK: u8 = 21;
-/// The same: reads or writes wait.
+/// `benthic health --exit-status`: reads or writes hang.
 pub const DOWN: u8 = 22;
-/// Ctrl-C: 128 and the number of the signal, as shells have it.
+/// Ctrl-C (SIGINT): 128 plus the signal number, as in shells.
 pub const INTERRUPTED: u8 = 130;
-/// A termination signal.
+/// SIGTERM: 128 plus the signal number.
 pub const TERMINATED: u8 = 143;
 
-/// Why a command did not end well.
+/// The reason why a command did not succeed.
 #[derive(Debug)]
 pub enum Failure {
-    /// An error with a kind; the exit status is its row's in [`benthic_core::error::ERROR_TABLE`] (3 to 15).
+    /// An error with a kind. Its row in [`benthic_core::error::ERROR_TABLE`] gives the exit status
+    /// (3 to 15).
     Error(Error),
-    /// Arguments that only the command itself could judge.
+    /// Invalid arguments that clap cannot detect.
     Usage(String),
-    /// Some of many failed; each was listed.
+    /// Some items of many failed. The command has listed each failure.
     Some {
-        /// How many.
+        /// Number of items that failed.
         failed: u64,
-        /// Of how many.
+        /// Number of all items.
         of: u64,
     },
-    /// A cluster is not healthy, and the command has printed why. The exit status is [`DEGRADED`],
-    /// [`AT_RISK`] or [`DOWN`].
+    /// A cluster is not healthy, and the command has printed the reason. The exit status is
+    /// [`DEGRADED`], [`AT_RISK`] or [`DOWN`].
     Verdict(u8),
-    /// Ctrl-C or a termination signal.
+    /// SIGINT (Ctrl-C) or SIGTERM.
     Interrupted,
-    /// Whoever read the output has seen enough: a quiet end.
+    /// The reader of stdout closed the pipe. The program exits with [`OK`] and prints no error.
     ClosedPipe,
 }
 
-/// What a command returns.
+/// The result of a command.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// The exit status.
+    /// The exit status of the process.
     pub fn status(&self) -> u8 {
         match self {
             Failure::Error(error) => error.kind().row().exit_status,
@@ -61,7 +63,7 @@ impl Failure {
         }
     }
 
-    /// The stable name of the kind in `--json`.
+    /// The stable name of the failure kind in `--json` output.
     pub fn kind_name(&self) -> &'static str {
         match self {
             Failure::Error(error) => error.kind().row().name,
@@ -93,7 +95,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The name of a verdict's exit status in the table.
+/// The name of a verdict's exit status in the table of `--help` and `--json`.
 fn verdict_name(status: u8) -> &'static str {
     match status {
         DEGRADED => "degraded",
@@ -102,7 +104,7 @@ fn verdict_name(status: u8) -> &'static str {
     }
 }
 
-/// Every exit status, and the kind of its errors in `--json`.
+/// Every exit status with its kind in `--json` output.
 fn statuses() -> Vec<(u8, &'static str)> {
     let own = [(OK, "ok"), (SOME_FAILED, "some_failed"), (USAGE, "usage")];
     let signals = [(INTERRUPTED, "interrupted"), (TERMINATED, "interrupted")];
@@ -111,7 +113,7 @@ fn statuses() -> Vec<(u8, &'static str)> {
     own.into_iter().chain(kinds).chain(verdicts).chain(signals).collect()
 }
 
-/// The exit statuses for `--help`.
+/// The table of exit statuses for `--help`.
 pub fn statuses_help() -> String {
     let lines: Vec<String> =
         statuses().iter().map(|(status, kind)| format!("  {status:>3}  {kind}")).collect();

@@ -1,20 +1,20 @@
-//! Pages that need nothing else: no scripts, charts inline, light and dark.
+//! Self-contained HTML pages: no scripts, inline SVG charts, light and dark colour schemes.
 
 const STYLE: &str = include_str!("report.css");
 
-/// One bar of a chart: label, length, what stands behind it, and its class in the style sheet.
+/// One bar of a chart.
 pub struct Bar {
-    /// Above the bar.
+    /// Text above the bar.
     pub label: String,
-    /// In any unit, the same for all bars of a chart.
+    /// Length in any unit that all bars of the chart share.
     pub length: f64,
-    /// Its length in words.
+    /// The length as text.
     pub value: String,
-    /// storage, client or other.
+    /// CSS class: storage, client or other.
     pub class: &'static str,
 }
 
-/// A page. The body is HTML, the title is not.
+/// Builds a page. `body` is HTML; `title` is text, which this function escapes.
 pub fn page(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
@@ -24,7 +24,8 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Bars below each other, each with its label above it, so that the chart is readable on a phone.
+/// Draws an SVG chart of horizontal bars. Each label is above its bar, so that the chart is
+/// readable on a phone.
 pub fn chart(bars: &[Bar]) -> String {
     const WIDTH: f64 = 360.0;
     const ROW: usize = 36;
@@ -48,7 +49,7 @@ pub fn chart(bars: &[Bar]) -> String {
     svg + "</svg>"
 }
 
-/// A table; its cells are text.
+/// Builds a table. The cells are text, which this function escapes.
 pub fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let heads: String = heads.iter().map(|head| format!("<th>{}</th>", escape(head))).collect();
     let rows: String = rows
@@ -60,13 +61,13 @@ pub fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String 
     format!("<div class=wide><table><thead><tr>{heads}</tr></thead><tbody>\n{rows}</tbody></table></div>")
 }
 
-/// A list of texts.
+/// Builds a bulleted list. The items are text, which this function escapes.
 pub fn list(items: impl Iterator<Item = String>) -> String {
     let items: String = items.map(|item| format!("<li>{}</li>\n", escape(&item))).collect();
     format!("<ul>\n{items}</ul>")
 }
 
-/// Text as HTML.
+/// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,5 +1,5 @@
-//! Ctrl-C: a command finishes the object that it is at and stops. Signals belong to the process, so their
-//! state is all that is global in this program.
+//! Signals: after Ctrl-C a command finishes its current object and stops. Signals belong to the
+//! process, so their state is the only global state of the program.
 
 use crate::exit::{self, Failure, Outcome};
 use std::sync::LazyLock;
@@ -8,32 +8,33 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// How long a command may take to stop by itself; a second signal ends the wait.
+/// Time that a command has to stop by itself. A second signal ends the wait.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The exit status that the signal asks for; `OK` while there was none.
+/// The exit status for the signal that arrived; `OK` before the first signal.
 static STATUS: LazyLock<watch::Sender<u8>> = LazyLock::new(|| watch::Sender::new(exit::OK));
 
-/// The exit status after the signal that came.
+/// The exit status for the signal that arrived; [`exit::OK`] before the first signal.
 pub fn exit_status() -> u8 {
     *STATUS.borrow()
 }
 
-/// Whether Ctrl-C is for what runs at a prompt, and not for the program.
+/// True while Ctrl-C goes to the statement that runs at a prompt instead of the program.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 
-/// While it lives, Ctrl-C does not end the program.
+/// While this value exists, Ctrl-C does not end the program. An interactive prompt uses it to let
+/// Ctrl-C cancel one statement.
 pub struct Hold(());
 
 impl Hold {
-    /// From now on.
+    /// Takes effect immediately.
     #[expect(clippy::new_without_default, reason = "it is not a value but an act")]
     pub fn new() -> Hold {
         IS_HELD.store(true, Ordering::Relaxed);
         Hold(())
     }
 
-    /// Returns after Ctrl-C.
+    /// Waits for the next Ctrl-C.
     pub async fn interrupted(&self) {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
@@ -47,28 +48,29 @@ impl Drop for Hold {
     }
 }
 
-/// Whether a signal came.
+/// Returns true after a signal.
 pub fn is_set() -> bool {
     exit_status() != exit::OK
 }
 
-/// Fails after a signal. Loops call this between objects.
+/// Fails with [`Failure::Interrupted`] after a signal. Loops call this between objects.
 pub fn check() -> Outcome {
     if is_set() { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
-/// Returns after a signal.
+/// Waits for a signal. Returns at once if one has arrived.
 pub async fn wait() {
-    // The sender is a static: it is never dropped, so waiting cannot fail.
+    // The sender is a static and is never dropped, so this wait cannot fail.
     let _ = STATUS.subscribe().wait_for(|status| *status != exit::OK).await;
 }
 
-/// Watches for signals; returns when the command must be given up.
+/// Waits for a signal, then gives the command 10 seconds to stop. Returns when the caller must
+/// abandon the command: after those 10 seconds or on a second signal.
 pub async fn watch_signals() {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
-        // Without handlers the signals keep their default: the process ends at once.
+        // Without handlers the signals keep their default action: they end the process at once.
         return std::future::pending().await;
     };
     let mut status = either(&mut interrupt, &mut terminate).await;

@@ -1,8 +1,9 @@
-//! What Benthic's programs share, so that all of them behave alike.
+//! The layer that Benthic's programs share, so that all of them behave alike.
 //!
-//! [`store`] opens a store from its URI. [`session`] is what a command works with. A program with a
-//! command line takes the feature `cli`: its `main` parses arguments with `Global` among them and
-//! hands its command to `run_to_end`. The Python package takes neither.
+//! [`store`] opens a store from its URI. [`session`] holds the store and the output of a command. A
+//! program with a command line enables the feature `cli`: its `main` parses arguments with `Global`
+//! among them and passes its command to `run_to_end`. The Python package does not enable that
+//! feature, so it does not link clap.
 
 #[cfg(feature = "cli")]
 mod command_line;
@@ -25,8 +26,8 @@ use benthic_core::WORKER_THREAD;
 #[cfg(feature = "cli")]
 pub use command_line::{Global, refuse, run_to_end};
 
-/// Keeps panics of worker threads off stderr: the operation fails with an error, and the panic
-/// itself goes to the log.
+/// Installs a panic hook that keeps panics of worker threads off stderr. The operation fails with
+/// an error, and the hook logs the panic at debug level.
 pub fn log_panics_of_workers() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,5 +1,5 @@
-//! Local files and standard input: read whole within the object limit, written whole or not at all. All of it
-//! blocks.
+//! Local files and standard input. Reads return whole files, up to the object size limit. Writes
+//! replace a file completely or not at all. All functions block, except [`read_stdin`].
 
 use crate::exit::{Failure, Outcome};
 use crate::interrupt;
@@ -12,19 +12,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 use tempfile::NamedTempFile;
 
-/// A file's content, and its modification time in nanoseconds since 1970.
+/// A file's content and modification time.
 pub struct Content {
-    /// The bytes.
+    /// The bytes of the file.
     pub data: Bytes,
-    /// When they were last changed.
+    /// Modification time in nanoseconds since 1970 (UTC).
     pub modified_unix_ns: i64,
 }
 
-/// Reads a file, at most as much as an object holds.
+/// Reads a whole file, up to the object size limit.
 ///
 /// # Errors
-/// `LimitExceeded` for a larger one, `Conflict` if it changed while it was read, and those of the file
-/// system.
+/// `InvalidArgument` for a directory; `LimitExceeded` if the file is larger than an object may be;
+/// `Conflict` if the file changed during the read; those of the file system.
 pub fn read_file(path: &Path) -> Result<Content> {
     let failed = |error| Error::io(Action::Admin, "cannot read the file", error).with("path", path.display());
     let mut file = File::open(path).map_err(failed)?;
@@ -50,14 +50,15 @@ pub fn read_file(path: &Path) -> Result<Content> {
     Ok(Content { data, modified_unix_ns: modified_unix_ns(&before) })
 }
 
-/// Reads standard input to its end, at most as much as an object holds. Ends early after a signal.
+/// Reads standard input to its end, up to the object size limit. Returns early after a signal.
 ///
 /// # Errors
-/// `LimitExceeded` if there is more.
+/// `LimitExceeded` if the input is larger than an object may be; [`Failure::Interrupted`] after a
+/// signal.
 pub async fn read_stdin() -> Outcome<Bytes> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    // A thread of its own: nothing can wake a read from a terminal, and the process must not wait for it to
-    // end.
+    // A blocking read from a terminal cannot be cancelled. A detached thread performs it, so that
+    // the process can exit without waiting for it.
     std::thread::spawn(move || sender.send(read_limited(&mut io::stdin().lock(), 0)));
     tokio::select! {
         read = receiver => match read {
@@ -77,10 +78,10 @@ fn read_limited(from: &mut impl Read, expected_bytes: u64) -> Result<Bytes> {
     Ok(Bytes::from(data))
 }
 
-/// Checks that a file fits into an object.
+/// Checks that a file of this size fits into an object.
 ///
 /// # Errors
-/// `LimitExceeded`.
+/// `LimitExceeded` if it does not.
 pub fn check_size(len_bytes: u64) -> Result<()> {
     if len_bytes <= limits::OBJECT_BYTES_MAX {
         return Ok(());
@@ -92,29 +93,32 @@ pub fn check_size(len_bytes: u64) -> Result<()> {
     .with("len_bytes_max", limits::OBJECT_BYTES_MAX))
 }
 
-/// When a file was last changed, in nanoseconds since 1970.
+/// A file's modification time in nanoseconds since 1970 (UTC).
 pub fn modified_unix_ns(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
 }
 
-/// A file that appears under its name when it is complete. Dropped before that, it leaves nothing behind.
+/// A new file that appears under its name only when it is complete. Dropping it earlier leaves
+/// nothing behind.
 pub enum NewFile {
-    /// A temporary file in the directory of its target.
+    /// A temporary file in the target's directory.
     Regular {
-        /// What is written to.
+        /// The file that receives the data.
         temporary: NamedTempFile,
-        /// Where it goes.
+        /// The path that [`NewFile::finish`] renames it to.
         target: PathBuf,
     },
-    /// A device or pipe, which is written to as it is.
+    /// A device or pipe. Data goes to it directly.
     Special(File),
 }
 
 impl NewFile {
-    /// Begins a file. An existing one stays until [`NewFile::finish`]; a symbolic link to it stays, too.
+    /// Creates a file. An existing file keeps its content until [`NewFile::finish`]. If `path` is a
+    /// symbolic link to a file, the link stays and the file that it refers to is replaced.
     ///
     /// # Errors
-    /// `InvalidArgument` for a directory, and those of the file system.
+    /// `InvalidArgument` for a directory; `NotFound` if the parent directory does not exist; those
+    /// of the file system.
     pub fn create(path: &Path) -> Result<NewFile> {
         let failed =
             |error| Error::io(Action::Admin, "cannot create the file", error).with("path", path.display());
@@ -142,7 +146,7 @@ impl NewFile {
             .prefix(".benthic-")
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(parent)
-            // The cause names the temporary file, which says nothing to anybody.
+            // The original error names the temporary file, which means nothing to the user.
             .map_err(|error| match error.kind() {
                 io::ErrorKind::PermissionDenied => {
                     Error::new(ErrorKind::PermissionDenied, "no file may be created in this directory")
@@ -153,7 +157,7 @@ impl NewFile {
         Ok(NewFile::Regular { temporary, target })
     }
 
-    /// Writes a whole file, which replaces an existing one when it is complete.
+    /// Writes a whole file. It replaces an existing file when it is complete.
     ///
     /// # Errors
     /// Those of [`NewFile::create`] and of the file system.
@@ -163,7 +167,7 @@ impl NewFile {
         file.finish(None)
     }
 
-    /// Writes the next bytes.
+    /// Appends bytes.
     ///
     /// # Errors
     /// Those of the file system.
@@ -175,10 +179,10 @@ impl NewFile {
         .map_err(|error| Error::io(Action::Admin, "cannot write the file", error))
     }
 
-    /// Starts over.
+    /// Discards the data written so far.
     ///
     /// # Errors
-    /// `Unsupported` for a device or pipe that got data already.
+    /// `Unsupported` for a device or pipe; those of the file system.
     pub fn restart(&mut self) -> Result<()> {
         use std::io::Seek;
         let failed = |error| Error::io(Action::Admin, "cannot write the file", error);
@@ -193,7 +197,7 @@ impl NewFile {
         }
     }
 
-    /// Gives the file its modification time, if it is to have one, and its name.
+    /// Sets the modification time if one is given, and renames the file to its target.
     ///
     /// # Errors
     /// Those of the file system.

@@ -1,8 +1,8 @@
-//! Measuring: what `benthic bench`, the demos and the benchmarks in `bench/` share.
+//! Measurement functions that `benthic bench`, the demos and the benchmarks in `bench/` share.
 //!
-//! A load keeps a number of operations in flight from one task. An answer then wakes one thread, as in a client that waits for
-//! its answers. With a task for each operation, each answer would cost a switch between threads, which on a busy machine takes
-//! longer than the operation.
+//! A load keeps several operations in flight from one task. A reply then wakes one thread, as in a
+//! client that waits for its replies. With a task per operation, each reply would cost a thread
+//! switch, which on a busy machine takes longer than the operation.
 
 use benthic_core::{ObjectId, Pool, Result, Stopwatch, SystemClock};
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -12,27 +12,27 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Longest latency that the histogram distinguishes: an hour.
+/// Largest latency that the histogram records: one hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
-/// Starts a stopwatch on the machine's clock.
+/// Starts a stopwatch on the system clock.
 pub fn start() -> Stopwatch<'static> {
     Stopwatch::start(&SystemClock)
 }
 
-/// Seconds since a stopwatch started.
+/// Seconds since the stopwatch started.
 pub fn seconds(since: Stopwatch) -> f64 {
     since.elapsed().as_secs_f64()
 }
 
-/// The middle value; the default of no values.
+/// The median (for an even count, the upper middle value); the default value for an empty vector.
 pub fn median<T: PartialOrd + Default>(mut values: Vec<T>) -> T {
     values.sort_by(|left, right| left.partial_cmp(right).unwrap_or(Ordering::Equal));
     let middle = values.len() / 2;
     values.into_iter().nth(middle).unwrap_or_default()
 }
 
-/// The median time of `count` calls of `stat`, one after the other, in milliseconds.
+/// The median latency of `count` consecutive `stat` calls, in milliseconds.
 ///
 /// # Errors
 /// Those of [`Pool::stat`].
@@ -46,7 +46,7 @@ pub async fn round_trip_ms(pool: &dyn Pool, object: &ObjectId, count: usize) -> 
     Ok(median(times_ms))
 }
 
-/// Latencies of operations, with three significant digits.
+/// A histogram of operation latencies with three significant digits.
 pub struct Latencies(Histogram<u64>);
 
 impl Default for Latencies {
@@ -57,27 +57,28 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Adds the latency of one operation.
+    /// Records the latency of one operation.
     pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// The number of operations.
+    /// The number of recorded operations.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The average, in milliseconds.
+    /// The mean latency in milliseconds.
     pub fn mean_ms(&self) -> f64 {
         self.0.mean() / 1e6
     }
 
-    /// The longest, in milliseconds.
+    /// The maximum latency in milliseconds.
     pub fn max_ms(&self) -> f64 {
         ms(self.0.max())
     }
 
-    /// The latency that this share of the operations does not exceed, in milliseconds; 0.5 gives the median.
+    /// The latency in milliseconds that the fraction `quantile` of the operations does not exceed;
+    /// 0.5 gives the median.
     pub fn quantile_ms(&self, quantile: f64) -> f64 {
         ms(self.0.value_at_quantile(quantile))
     }
@@ -87,12 +88,13 @@ fn ms(latency_ns: u64) -> f64 {
     Duration::from_nanos(latency_ns).as_secs_f64() * 1e3
 }
 
-/// Lets every worker run operations until `is_over` returns true for the number of operations that were started. Operations
-/// have the numbers 0, 1, 2, … over all workers. A worker whose operation returns `Break` ends; the others go on. Returns how
-/// many operations were started.
+/// Lets every worker run operations until `is_over` returns true; its argument is the number of
+/// operations started so far. All workers share one numbering of operations: 0, 1, 2, … A worker
+/// stops when its operation returns `Break`; the others continue. Returns the number of operations
+/// started.
 ///
 /// # Errors
-/// The first error of an operation; the operations in flight are then dropped.
+/// The first error of an operation. The operations in flight are then dropped.
 pub async fn in_flight<W, E>(
     workers: impl IntoIterator<Item = W>,
     is_over: impl Fn(u64) -> bool,
@@ -146,7 +148,7 @@ mod tests {
         let sum = Cell::new(0);
         let operation = async |worker: &mut u64, number: u64| {
             sum.set(sum.get() + number);
-            // The first worker gives up after one operation.
+            // The first worker stops after one operation.
             let is_last = *worker == 0;
             Ok::<_, ()>(if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         };

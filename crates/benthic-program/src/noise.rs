@@ -1,10 +1,11 @@
-//! Bytes that look random, do not compress, and are the same in every run (SplitMix64).
+//! Deterministic pseudo-random data for tests and benchmarks: it does not compress and is the same
+//! in every run (SplitMix64).
 
-/// A stream of numbers that its seed decides.
+/// A pseudo-random number generator that is fully determined by its seed.
 pub struct Noise(u64);
 
 impl Noise {
-    /// A stream of its own for each seed.
+    /// Creates a generator. Each seed gives a different sequence.
     pub fn new(seed: u64) -> Noise {
         Noise(seed)
     }
@@ -18,12 +19,12 @@ impl Noise {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below a bound, which is not 0.
+    /// A number less than `bound`, which must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next_u64() % bound
     }
 
-    /// The next bytes.
+    /// The next `len_bytes` bytes.
     pub fn bytes(&mut self, len_bytes: usize) -> Vec<u8> {
         let mut data = Vec::with_capacity(len_bytes + 8);
         while data.len() < len_bytes {

@@ -1,4 +1,4 @@
-//! Printing: results to stdout, as text or as JSON, errors to stderr.
+//! Command output: results to stdout as text or JSON, errors and warnings to stderr.
 
 use crate::exit::{Failure, Outcome};
 use crate::units;
@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// Where results and errors go.
+/// The destination of results and errors.
 pub struct Output {
     json: bool,
     to_terminal: bool,
@@ -16,18 +16,18 @@ pub struct Output {
 }
 
 impl Output {
-    /// Results as JSON, one object a line, or as text.
+    /// Creates an output that prints results as JSON, one object per line, or as text.
     pub fn new(json: bool) -> Output {
         let stdout = io::stdout();
         Output { json, to_terminal: stdout.is_terminal(), stdout: Mutex::new(BufWriter::new(stdout)) }
     }
 
-    /// Whether results are JSON.
+    /// Returns true if results are JSON.
     pub fn is_json(&self) -> bool {
         self.json
     }
 
-    /// One result: a line of text, or a line of JSON.
+    /// Prints one result: a line of text, or a line of JSON.
     pub fn result(&self, text: impl Display, value: impl FnOnce() -> Value) -> Outcome {
         if self.json {
             self.print(format_args!("{}\n", value()))
@@ -36,27 +36,28 @@ impl Output {
         }
     }
 
-    /// A line that only people want.
+    /// Prints a line for people. JSON output omits it.
     pub fn note(&self, text: impl Display) -> Outcome {
         if self.json { Ok(()) } else { self.print(format_args!("{text}\n")) }
     }
 
-    /// A line of JSON, whatever was asked for.
+    /// Prints a line of JSON in both output modes.
     pub fn json_line(&self, value: &Value) -> Outcome {
         self.print(format_args!("{value}\n"))
     }
 
-    /// Bytes as they are.
+    /// Writes bytes to stdout unchanged.
     pub fn exact(&self, data: &[u8]) -> Outcome {
         self.stdout.lock().unwrap_or_else(PoisonError::into_inner).write_all(data).map_err(lost)
     }
 
-    /// A value: bytes as they are, on a terminal with a line end, or JSON with the bytes in `key`.
+    /// Prints a stored value. Text mode writes the bytes unchanged, and on a terminal ends them
+    /// with a line end. JSON mode puts the bytes into the field `key`.
     pub fn value(&self, data: &[u8], key: &str, fields: Map<String, Value>) -> Outcome {
         self.bytes(data, self.to_terminal, key, fields)
     }
 
-    /// What a method returned: as a value, but text has a line end everywhere.
+    /// Prints the result of a method. Like [`Output::value`], but text always ends with a line end.
     pub fn returned(&self, data: &[u8], key: &str, fields: Map<String, Value>) -> Outcome {
         let is_text = !data.is_empty() && std::str::from_utf8(data).is_ok();
         self.bytes(data, is_text || self.to_terminal, key, fields)
@@ -71,7 +72,7 @@ impl Output {
         if end_line && !data.ends_with(b"\n") { self.exact(b"\n") } else { Ok(()) }
     }
 
-    /// Sends on what was printed.
+    /// Flushes stdout.
     pub fn flush(&self) -> Outcome {
         self.stdout.lock().unwrap_or_else(PoisonError::into_inner).flush().map_err(lost)
     }
@@ -82,7 +83,7 @@ impl Output {
         if self.to_terminal { stdout.flush().map_err(lost) } else { Ok(()) }
     }
 
-    /// Tells why the command failed.
+    /// Prints the reason why the command failed.
     pub fn failure(&self, failure: &Failure) {
         match failure {
             Failure::ClosedPipe | Failure::Verdict(_) => {}
@@ -91,7 +92,8 @@ impl Output {
         }
     }
 
-    /// Tells what failed with one of many; `subject` is its object or file.
+    /// Prints the error of one item. `subject` names its object or file, where a command processes
+    /// several.
     pub fn error(&self, error: &Error, subject: Option<&str>) {
         let mut fields = Map::new();
         if !error.op().is_empty() {
@@ -117,7 +119,7 @@ impl Output {
         }
     }
 
-    /// Something that the user should know and that is no failure.
+    /// Prints a warning, which does not change the exit status.
     pub fn warning(&self, message: impl Display) {
         if self.json {
             stderr_line(format_args!("{}", json!({ "warning": { "message": message.to_string() } })));
@@ -127,7 +129,8 @@ impl Output {
     }
 }
 
-/// An error as people read it: without the operation, which they typed, and the subject, which stands in front.
+/// Formats an error for people. It omits the operation, which the user typed, and the subject,
+/// which the line starts with.
 fn told(error: &Error, subject: Option<&str>) -> String {
     let mut shown = Error::new(error.kind(), error.message());
     for (key, value) in error.context().filter(|(_, value)| Some(*value) != subject) {
@@ -139,7 +142,7 @@ fn told(error: &Error, subject: Option<&str>) -> String {
     }
 }
 
-/// Prints a failure; `fields` are what JSON tells beyond kind and message.
+/// Prints a failure to stderr. `fields` are additional fields for JSON output.
 pub fn error_line(as_json: bool, message: &dyn Display, kind: &str, mut fields: Map<String, Value>) {
     if !as_json {
         return stderr_line(format_args!("benthic: {message}"));
@@ -149,12 +152,12 @@ pub fn error_line(as_json: bool, message: &dyn Display, kind: &str, mut fields: 
     stderr_line(format_args!("{}", json!({ "error": fields })));
 }
 
-/// Prints a line to stderr. Nobody is left to be told if that fails.
+/// Prints a line to stderr. It ignores errors because there is no place left to report them.
 pub fn stderr_line(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// The fields of an object in JSON.
+/// The JSON fields that identify an object.
 pub fn object_fields(pool: &str, object: &ObjectId) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("pool".to_owned(), json!(pool));
@@ -163,7 +166,8 @@ pub fn object_fields(pool: &str, object: &ObjectId) -> Map<String, Value> {
     fields
 }
 
-/// Puts bytes into a JSON object: as a string in `key` if they are UTF-8, else in hexadecimal in `key_hex`.
+/// Inserts bytes into a JSON object: as a string in `key` if they are UTF-8, otherwise in
+/// hexadecimal in `key_hex`.
 pub fn insert_bytes(fields: &mut Map<String, Value>, key: &str, data: &[u8]) {
     match std::str::from_utf8(data) {
         Ok(text) => fields.insert(key.to_owned(), json!(text)),

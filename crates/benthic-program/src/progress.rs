@@ -1,14 +1,17 @@
-//! Progress bars: on a terminal only, and on stderr, so that results can go through a pipe.
+//! Progress bars. They appear only on a terminal, and on stderr, so that results can go through a
+//! pipe.
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// A bar for a known number of objects and bytes, a spinner for an unknown one; nothing off a terminal.
+/// A progress bar for a known total, or a spinner for an unknown one. Prints nothing without a
+/// terminal.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar over `total_bytes`; a count of bytes if that is 0, because the total is not known.
+    /// A bar over `total_bytes`. If that is 0, the total is unknown, and a spinner counts the
+    /// bytes.
     pub fn bytes(what: &str, total_bytes: u64) -> Progress {
         if total_bytes == 0 {
             const TEMPLATE: &str = "{spinner} {prefix}: {binary_bytes} {binary_bytes_per_sec}";
@@ -19,12 +22,12 @@ impl Progress {
         Progress::new(ProgressBar::new(total_bytes), what, TEMPLATE)
     }
 
-    /// A count of objects whose total is not known.
+    /// A spinner that counts objects of an unknown total.
     pub fn objects(what: &str) -> Progress {
         Progress::new(ProgressBar::new_spinner(), what, "{spinner} {prefix}: {pos} objects {rate}")
     }
 
-    /// A count of rows whose total is not known.
+    /// A spinner that counts rows of an unknown total.
     pub fn rows(what: &str) -> Progress {
         Progress::new(ProgressBar::new_spinner(), what, "{spinner} {prefix}: {pos} rows {rate}")
     }
@@ -38,7 +41,7 @@ impl Progress {
         bar.set_prefix(what.to_owned());
         if let Ok(style) = ProgressStyle::with_template(template) {
             let rate = |state: &ProgressState, to: &mut dyn Write| {
-                // A terminal that is gone needs no rate.
+                // If the write fails, no terminal is left to show the rate.
                 let _ = write!(to, "{:.1}/s", state.per_sec());
             };
             bar.set_style(style.progress_chars("=> ").with_key("rate", rate));
@@ -49,28 +52,28 @@ impl Progress {
         Progress(bar)
     }
 
-    /// Moves on by a number of bytes or objects.
+    /// Advances by a number of bytes, objects, rows or steps.
     pub fn advance(&self, by: u64) {
         self.0.inc(by);
     }
 
-    /// Moves to a step of so many, both of which may have changed.
+    /// Sets the current step and the total, both of which may have changed.
     pub fn reach(&self, step: u64, total: u64) {
         self.0.set_length(total);
         self.0.set_position(step);
     }
 
-    /// Says what the step is.
+    /// Sets the text that describes the current step.
     pub fn say(&self, what: &str) {
         self.0.set_message(what.to_owned());
     }
 
-    /// Prints a line above the bar; nothing off a terminal.
+    /// Prints a line above the bar. Prints nothing without a terminal.
     pub fn line(&self, line: String) {
         self.0.println(line);
     }
 
-    /// Takes the bar away while `print` prints.
+    /// Hides the bar while `print` runs.
     pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         self.0.suspend(print)
     }

@@ -1,4 +1,5 @@
-//! What a command works with: the store that the user named, and the output.
+//! A command's session: the store that the user named, and the output. The store is opened on first
+//! use, so commands that need none work without one.
 
 use crate::output::Output;
 use crate::store::{DEFAULT_URI, Opened, nearest, open};
@@ -9,57 +10,58 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::OnceCell;
 
-/// A store that is opened when it is first needed, and where results go.
+/// A store that is opened on first use, and the output for results.
 pub struct Session {
     uri: String,
     classes: ClassRegistry,
     opened: OnceCell<Opened>,
-    /// Whether librados may have been used, by this session or one [beside](Session::beside) it.
+    /// True if librados may have been used, by this session or by one [beside](Session::beside) it.
     used_ceph: Arc<AtomicBool>,
-    /// Where results go.
+    /// The output for results and errors.
     pub out: Output,
 }
 
 impl Session {
-    /// A session on the store with this URI, in which these classes run unless it is a cluster.
+    /// Creates a session for the store with this URI. On embedded and memory stores `classes` run
+    /// in this process; a cluster runs its own.
     pub fn new(mut uri: String, out: Output, classes: ClassRegistry) -> Session {
-        // A variable that is set to nothing counts as not set.
+        // An environment variable with an empty value counts as unset.
         if uri.is_empty() && std::env::var_os("BENTHIC_STORE").is_some_and(|value| value.is_empty()) {
             DEFAULT_URI.clone_into(&mut uri);
         }
         Session { uri, classes, opened: OnceCell::new(), used_ceph: Arc::default(), out }
     }
 
-    /// A session on another store, with the same classes.
+    /// Creates a session for another store with the same classes.
     pub fn beside(&self, uri: String) -> Session {
         let out = Output::new(self.out.is_json());
         let used_ceph = Arc::clone(&self.used_ceph);
         Session { used_ceph, ..Session::new(uri, out, self.classes.clone()) }
     }
 
-    /// Whether librados may have been used.
+    /// Returns true if librados may have been used.
     pub fn used_ceph(&self) -> bool {
         self.used_ceph.load(Ordering::Relaxed)
     }
 
-    /// The URI as the user gave it.
+    /// The URI as the user typed it.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// The store, which must exist.
+    /// Opens the store, which must exist.
     pub async fn store(&self) -> Result<Arc<dyn Store>> {
         Ok(Arc::clone(&self.open(false).await?.store))
     }
 
-    /// The store; it is made if it does not exist.
+    /// Opens the store and creates it if it does not exist.
     pub async fn store_or_create(&self) -> Result<Arc<dyn Store>> {
         Ok(Arc::clone(&self.open(true).await?.store))
     }
 
     async fn open(&self, create: bool) -> Result<&Opened> {
         let open = async || {
-            // A connection that fails may have started threads of librados, too.
+            // A failed connection may have started librados threads, too.
             self.used_ceph.fetch_or(self.names_cluster()?, Ordering::Relaxed);
             open(&self.uri, create, self.classes.clone()).await
         };
@@ -70,13 +72,13 @@ impl Session {
         self.uri.parse().map(|uri: StoreUri| uri.is_cluster())
     }
 
-    /// The Ceph cluster that the store is in, if it is in one.
+    /// The Ceph cluster behind the store; `None` for other stores.
     pub async fn rados(&self) -> Result<Option<Arc<RadosStore>>> {
-        // A directory that is no store yet stays so.
+        // Do not create a store in a directory that has none.
         if self.names_cluster()? { Ok(self.open(false).await?.rados.clone()) } else { Ok(None) }
     }
 
-    /// Opens a pool. If there is none with this name, the error says which one may be meant.
+    /// Opens a pool. If no pool has this name, the error suggests a similar one.
     pub async fn pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
         let store = self.store().await?;
         match store.open_pool(name).await {
@@ -87,7 +89,7 @@ impl Session {
         }
     }
 
-    /// Opens a pool; it is made, and the store too, if `create` and it does not exist.
+    /// Opens a pool. With `create`, it creates the pool and the store if they do not exist.
     pub async fn pool_or_create(&self, name: &str, create: bool) -> Result<Arc<dyn Pool>> {
         if create {
             match self.store_or_create().await?.create_pool(name).await {
@@ -98,7 +100,8 @@ impl Session {
         self.pool(name).await
     }
 
-    /// The classes of the store; where there is no store yet, those that it would have.
+    /// The classes of the store. If the store does not exist yet, returns the classes that it would
+    /// have.
     pub async fn classes(&self) -> Result<Vec<ClassInfo>> {
         match self.store().await {
             Ok(store) => store.classes().await,
@@ -107,8 +110,8 @@ impl Session {
         }
     }
 
-    /// Closes the store if it was opened: what was acknowledged is then on the disk and the
-    /// directory is free.
+    /// Closes the store if it was opened. Afterwards all acknowledged writes are on disk, and other
+    /// processes can own the directory.
     pub async fn close(&self) -> Result<()> {
         match self.opened.get() {
             Some(opened) => opened.close().await,

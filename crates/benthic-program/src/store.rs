@@ -1,4 +1,4 @@
-//! From a store URI to a store: the one place that names an engine.
+//! Opens a store from its URI. Programs choose an engine only here.
 
 use crate::uri::StoreUri;
 use benthic_core::{ClassRegistry, Error, ErrorKind, Result, Store};
@@ -9,24 +9,25 @@ use std::sync::Arc;
 use strsim::levenshtein;
 use tokio::task::spawn_blocking;
 
-/// The store if the user names none.
+/// The store to use if the user names none.
 pub const DEFAULT_URI: &str = "file:./benthic-data";
 
-/// Where `benthic cluster` keeps its cluster if the user names no directory.
+/// Directory of the local cluster of `benthic cluster` if the user names none.
 pub const CLUSTER_DIR: &str = "./benthic-cluster";
 
-/// A store that was opened.
+/// An open store.
 pub struct Opened {
-    /// The store.
+    /// The store behind the common trait.
     pub store: Arc<dyn Store>,
-    /// The same store, if it must be closed.
+    /// The same store if it must be closed.
     embedded: Option<Arc<EmbeddedStore>>,
-    /// The same store, if it is a Ceph cluster.
+    /// The same store if it is a Ceph cluster.
     pub(crate) rados: Option<Arc<RadosStore>>,
 }
 
 impl Opened {
-    /// Hands the store over: what was acknowledged is then on the disk and the directory is free.
+    /// Closes the store. Afterwards all acknowledged writes are on disk, and other processes can
+    /// own the directory.
     ///
     /// # Errors
     /// Those of [`EmbeddedStore::close`].
@@ -38,12 +39,13 @@ impl Opened {
     }
 }
 
-/// Opens the store with this URI; with `create`, a directory that is no store yet becomes one.
-/// `classes` run in this process. A cluster runs its own libraries, one of which has the built-in
-/// classes.
+/// Opens the store with this URI. With `create`, it creates a store in a directory that has none.
+/// `classes` run in this process. A cluster runs its own class libraries, one of which has the
+/// built-in classes.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no URI; `NotFound`; those of the engines.
+/// `InvalidArgument` for an invalid URI; `NotFound` if the store does not exist; those of the
+/// engines.
 pub async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<Opened> {
     let options = |classes| Options::default().with_classes(classes);
     match uri.parse()? {
@@ -69,7 +71,8 @@ pub async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<Ope
     }
 }
 
-/// The cluster of `benthic cluster up` in this directory, where Ceph's programs would find no configuration.
+/// The configuration of the local cluster that `benthic cluster up` started in the current
+/// directory. `None` if Ceph's own programs would find a configuration elsewhere.
 fn local_conf() -> Option<PathBuf> {
     let named = ["CEPH_CONF", "CEPH_ARGS"].iter().any(|name| std::env::var_os(name).is_some());
     let home = std::env::home_dir().unwrap_or_default();
@@ -78,10 +81,10 @@ fn local_conf() -> Option<PathBuf> {
     (!named && !usual.iter().any(|conf: &PathBuf| conf.exists()) && here.exists()).then_some(here)
 }
 
-/// Saves what is whole of a damaged store into a new one.
+/// Copies the intact data of a damaged store into a new store.
 ///
 /// # Errors
-/// `Unsupported` if one of them is no directory; those of [`benthic_embedded::salvage`].
+/// `Unsupported` if one of the stores is not a directory; those of [`benthic_embedded::salvage`].
 pub async fn salvage(from: &str, into: &str) -> Result<Salvaged> {
     let (StoreUri::File(from), StoreUri::File(into)) = (from.parse()?, into.parse()?) else {
         let message = "only a store in a directory is saved into another; a cluster repairs itself";
@@ -101,10 +104,10 @@ fn explain_open(error: Error, uri: &str, create: bool) -> Error {
     .with("store", uri)
 }
 
-/// Runs what blocks: file work, hashing, closing.
+/// Runs blocking work, such as file access, hashing or closing, on a thread of its own.
 ///
 /// # Errors
-/// What the work returned; `Internal` if it panicked.
+/// Those of `work`; `Internal` if it panicked.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match spawn_blocking(work).await {
         Ok(outcome) => outcome,
@@ -112,7 +115,8 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send
     }
 }
 
-/// The name that is at most a third of its length away from the one typed.
+/// The name closest to `typed` by Levenshtein distance, if the distance is at most a third of the
+/// name's length, rounded up.
 pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names
         .map(|name| (levenshtein(typed, name), name))

@@ -1,44 +1,48 @@
-//! Moving whole objects in and out of a pool.
+//! Transfers of whole objects to and from a pool.
+//!
+//! An object may be larger than one operation carries. An upload then appends the rest under
+//! version guards, and a download reads ranges of one version.
 
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stat, WriteOp, limits};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// The attribute in which `cp` notes what an object was made from.
+/// The attribute in which `cp` records the source file of an object.
 pub const SOURCE_XATTR: &str = "benthic.source";
 
-/// How much one read fetches.
+/// Bytes that one read fetches.
 const RANGE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// What a file was when it was copied: the value of [`SOURCE_XATTR`], as JSON.
+/// A file's state when it was copied: the value of [`SOURCE_XATTR`], as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// Size of the file.
     pub size_bytes: u64,
-    /// Its modification time, in nanoseconds since 1970 (UTC).
+    /// Modification time in nanoseconds since 1970 (UTC).
     pub modified_unix_ns: i64,
-    /// The XXH3 digest of its content.
+    /// The XXH3 digest of the content.
     pub xxh3: String,
 }
 
 impl Source {
-    /// Reads the attribute; one that somebody else wrote in another form is as good as none.
+    /// Parses the attribute. Returns `None` for a value of another form, which some other program
+    /// wrote.
     pub fn parse(value: &[u8]) -> Option<Source> {
         serde_json::from_slice(value).ok()
     }
 }
 
-/// An object as it is now.
+/// The state of a stored object.
 pub struct StoredObject {
-    /// Size and time.
+    /// Size and modification time.
     pub stat: Stat,
-    /// Version.
+    /// Version of the object.
     pub version: u64,
-    /// What it was made from; nothing if that is not known, or if the object has another size by now.
+    /// The source file; `None` if it is unknown, or if the object's size has changed since.
     pub source: Option<Source>,
 }
 
-/// Looks at an object.
+/// Reads an object's state.
 ///
 /// # Errors
 /// As [`Pool::read`].
@@ -49,26 +53,27 @@ pub async fn look(pool: &dyn Pool, object: &ObjectId) -> Result<StoredObject> {
     Ok(StoredObject { stat, version, source })
 }
 
-/// The XXH3 digest of one version of an object, computed beside it.
+/// Computes the XXH3 digest of one version of an object, in the process that stores it.
 ///
 /// # Errors
-/// `Conflict` if the object has another version by now; as [`Pool::read`].
+/// `Conflict` if the object's version has changed; as [`Pool::read`].
 pub async fn xxh3_beside(pool: &dyn Pool, object: &ObjectId, version: u64) -> Result<String> {
     let digest = Fetch::exec(ClassCall::new("digest", "compute", "xxh3")).assert_version(version);
     let (digest, _) = pool.fetch(object, digest).await?;
     Ok(String::from_utf8_lossy(&digest).into_owned())
 }
 
-/// Replaces an object's data and notes its source, or that it has none any more.
+/// Replaces an object's data and records its source. Without a source, it removes the old record.
 ///
-/// What one operation carries is written in one, atomically. More goes in two or three: the first replaces
-/// the data, the others append to it, each on condition that nobody wrote in between. If a later one fails,
-/// what was begun is removed.
+/// Data that fit into one operation are written atomically. Larger data take two or three
+/// operations: the first replaces the object, the others append to it, each with a version guard
+/// against other writers. If an append fails, the function removes the incomplete object.
 ///
-/// Returns the object's version.
+/// Returns the new version of the object.
 ///
 /// # Errors
-/// As [`Pool::write`]; `LimitExceeded` for data over the limit, with nothing stored.
+/// `LimitExceeded` for data larger than an object may be, with nothing stored; `Conflict` if
+/// another client wrote to the object between two operations; as [`Pool::write`].
 pub async fn upload(pool: &dyn Pool, object: &ObjectId, data: Bytes, source: Option<&Source>) -> Result<u64> {
     benthic_core::op::check_object_size(data.len() as u64)?;
     let note = match source {
@@ -108,7 +113,7 @@ async fn write_next(pool: &dyn Pool, object: &ObjectId, append: WriteOp) -> Resu
     pool.write(object, append).await.map(|reply| reply.version)
 }
 
-/// Removes an incomplete object unless somebody else wrote to it, which is then theirs.
+/// Removes an incomplete object, unless another client has written to it since.
 async fn take_back(pool: &dyn Pool, object: &ObjectId, version: u64, cause: Error) -> Error {
     if cause.kind() == ErrorKind::Conflict {
         return Error::new(
@@ -138,7 +143,7 @@ pub struct Download<'a> {
 }
 
 impl<'a> Download<'a> {
-    /// Starts with a version and size that a read reported.
+    /// Starts a download of the version and size that an earlier read returned.
     pub fn of_version(
         pool: &'a dyn Pool,
         object: &'a ObjectId,
@@ -148,13 +153,13 @@ impl<'a> Download<'a> {
         Download { pool, object, version, size_bytes, offset_bytes: 0 }
     }
 
-    /// Leaves out what is before an offset.
+    /// Skips the data before an offset.
     #[must_use]
     pub fn skip_to(self, offset_bytes: u64) -> Download<'a> {
         Download { offset_bytes: offset_bytes.min(self.size_bytes), ..self }
     }
 
-    /// Starts with the object as it is now.
+    /// Starts a download of the object's current version.
     ///
     /// # Errors
     /// As [`Pool::read`].
@@ -163,10 +168,10 @@ impl<'a> Download<'a> {
         Ok(Download::of_version(pool, object, version, stat.size_bytes))
     }
 
-    /// The next range; none behind the end.
+    /// The next range of at most 8 MiB; `None` at the end.
     ///
     /// # Errors
-    /// `Conflict` if the object has another version by now; as [`Pool::read`].
+    /// `Conflict` if the object's version has changed; as [`Pool::read`].
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         let len_bytes = (self.size_bytes - self.offset_bytes).min(RANGE_BYTES);
         if len_bytes == 0 {

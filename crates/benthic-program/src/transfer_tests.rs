@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use std::thread;
 
-/// More than one operation carries.
+/// Data that exceed the limit of one operation.
 fn large() -> Bytes {
     Bytes::from(vec![7; usize::try_from(limits::OPERATION_BYTES_MAX + 1).unwrap()])
 }
@@ -31,7 +31,7 @@ fn data_that_needs_several_operations_arrives_whole_with_its_note() {
         let known = look(&pool, &object()).await.unwrap();
         assert_eq!((known.version, known.stat.size_bytes), (version, size_bytes));
         assert_eq!(known.source, Some(source));
-        // A write without a source takes the note away.
+        // A write without a source removes the record.
         upload(&pool, &object(), large(), None).await.unwrap();
         assert_eq!(look(&pool, &object()).await.unwrap().source, None);
         let missing = pool.sound.get_xattr(&object(), SOURCE_XATTR).await.unwrap_err();
@@ -67,7 +67,7 @@ fn what_somebody_else_wrote_meanwhile_is_theirs() {
     block_on(async {
         let pool = pool(|number, op, sound| {
             if number == 1 {
-                // On a thread of its own: this one runs the upload.
+                // Use another thread: the current one runs the upload.
                 let theirs = || block_on(sound.write_full(&object(), "theirs")).unwrap();
                 thread::scope(|scope| scope.spawn(theirs).join().unwrap());
             }

@@ -1,4 +1,4 @@
-//! Sizes and times as people write and read them.
+//! Sizes, times, names and paths: parsing what people type, formatting what they read.
 
 use std::path::Path;
 
@@ -15,7 +15,8 @@ const SUFFIXES: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-/// Parses `4096`, `64KiB`, `4MiB` or `1GiB`; `K`, `M`, `G` and `T` are the same units. For clap.
+/// Parses `4096`, `64KiB`, `4MiB` or `1GiB`; `K`, `M`, `G` and `T` are the same units. clap uses it
+/// as a value parser.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, unit) = SUFFIXES
         .iter()
@@ -26,7 +27,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     })
 }
 
-/// `1.5 MiB`.
+/// Formats a size: `1.5 MiB`.
 #[expect(clippy::cast_precision_loss, reason = "for the eye")]
 pub fn size(len_bytes: u64) -> String {
     match SUFFIXES[..4].iter().rev().find(|(_, unit)| len_bytes >= *unit) {
@@ -35,24 +36,24 @@ pub fn size(len_bytes: u64) -> String {
     }
 }
 
-/// MiB per second.
+/// Throughput in MiB per second.
 #[expect(clippy::cast_precision_loss, reason = "for the eye")]
 pub fn mib_per_s(len_bytes: u64, seconds: f64) -> f64 {
     len_bytes as f64 / (1024.0 * 1024.0) / seconds.max(1e-9)
 }
 
-/// Something per second.
+/// A rate per second.
 #[expect(clippy::cast_precision_loss, reason = "for the eye")]
 pub fn per_s(count: u64, seconds: f64) -> f64 {
     count as f64 / seconds.max(1e-9)
 }
 
-/// A time in UTC: `2026-03-21T14:05:09Z`.
+/// Formats a time in UTC: `2026-03-21T14:05:09Z`.
 pub fn utc(unix_ns: u64) -> String {
     let seconds = unix_ns / 1_000_000_000;
     let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin on 1 March put the leap day at their end; 719,468 days lie between 0000-03-01 and
-    // 1970.
+    // Years that begin on 1 March have the leap day at their end. 719,468 days lie between
+    // 0000-03-01 and 1970.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -65,18 +66,18 @@ pub fn utc(unix_ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// `1 object`, `2 objects`.
+/// Formats a count with its noun: `1 object`, `2 objects`.
 pub fn count(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A name or value that keeps to its line and leaves the terminal alone: control characters are escaped, and
-/// the backslash, so that different names look different.
+/// Escapes a name or value so that it fits on one line and cannot control the terminal. It escapes
+/// control characters, and backslashes so that different names look different.
 pub fn one_line(text: &str) -> String {
     escape(text, |c| c.is_control() || c == '\\')
 }
 
-/// A message that keeps to its line; names in it are escaped already.
+/// Escapes the control characters of a message. Names in it are escaped already.
 pub fn no_control(text: &str) -> String {
     escape(text, char::is_control)
 }
@@ -85,7 +86,7 @@ fn escape(text: &str, special: impl Fn(char) -> bool) -> String {
     text.chars().map(|c| if special(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
-/// Bytes as one line of text; bytes that are no UTF-8 are escaped as `\xNN`.
+/// Formats bytes as one line of text. If they are not UTF-8, it escapes bytes as `\xNN`.
 pub fn one_line_bytes(data: &[u8]) -> String {
     match std::str::from_utf8(data) {
         Ok(text) => one_line(text),
@@ -93,12 +94,12 @@ pub fn one_line_bytes(data: &[u8]) -> String {
     }
 }
 
-/// A path as one line of text.
+/// Formats a path as one line of text.
 pub fn one_line_path(path: &Path) -> String {
     one_line(&path.to_string_lossy())
 }
 
-/// A word that a shell takes as it is: in quotes, unless it needs none.
+/// Quotes a word for a shell if it needs quotes.
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -108,12 +109,12 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
-/// Lower-case hexadecimal.
+/// Formats bytes as lower-case hexadecimal.
 pub fn hex(data: &[u8]) -> String {
     data.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Parses hexadecimal of either case.
+/// Parses hexadecimal digits of either case.
 pub fn parse_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {

@@ -1,29 +1,29 @@
-//! URIs of stores, as people type them.
+//! Store URIs, as people type them.
 
 use benthic_core::{Error, ErrorKind, Result};
 use std::{fmt, path::PathBuf, str::FromStr};
 
-/// Where a store is.
+/// The location of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreUri {
     /// `file:DIR`: the embedded engine in a directory.
     File(PathBuf),
-    /// `mem:`: the memory engine, gone with the process.
+    /// `mem:`: the memory engine, whose data end with the process.
     Mem,
     /// `ceph:` or `ceph:?conf=FILE&id=client.x&read=near`: a Ceph cluster.
     Ceph {
-        /// Its configuration file; `/etc/ceph/ceph.conf` if not given.
+        /// Path of the configuration file; `/etc/ceph/ceph.conf` if absent.
         conf: Option<PathBuf>,
-        /// The user, such as `client.admin`.
+        /// The Ceph user, such as `client.admin`.
         id: Option<String>,
-        /// Whether reads go to the nearest replica, by the `crush_location` of the configuration, instead of the
+        /// Read from the nearest replica, by the configuration's `crush_location`, instead of the
         /// primary.
         read_near: bool,
     },
 }
 
 impl StoreUri {
-    /// Whether the store is a Ceph cluster.
+    /// Returns true for a Ceph cluster.
     pub fn is_cluster(&self) -> bool {
         matches!(self, StoreUri::Ceph { .. })
     }

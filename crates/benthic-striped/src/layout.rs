@@ -1,8 +1,8 @@
-//! Which bytes of a striped file are in which object: the arithmetic of libradosstriper, which is that of all of Ceph's
-//! striping.
+//! Maps the bytes of a file to pieces, the objects that hold it. The arithmetic is
+//! libradosstriper's, which is that of all of Ceph's striping.
 //!
-//! The file is cut into units. `stripe_count` objects get one unit after the other in turns until each has `object_size`
-//! bytes; then the next `stripe_count` objects are filled. Each of these objects is called a piece here.
+//! The file is divided into units. `stripe_count` pieces receive consecutive units in turn until
+//! each has `object_size` bytes. Then the next `stripe_count` pieces are filled.
 
 use benthic_core::limits::OBJECT_BYTES_MAX;
 use benthic_core::{Error, ErrorKind, Result};
@@ -10,48 +10,52 @@ use serde::{Deserialize, Serialize};
 
 const MIB: u64 = 1024 * 1024;
 
-/// What libradosstriper takes only multiples of.
+/// libradosstriper accepts only sizes that are multiples of this.
 pub const UNIT_STEP_BYTES: u64 = 64 * 1024;
-/// Largest piece that is written: one operation carries it, and as many as there are jobs are in memory.
+/// Largest piece that Benthic writes. One operation carries a piece, and each running job holds one
+/// in memory.
 pub const PIECE_BYTES_MAX: u64 = 32 * MIB;
-/// Most objects that take turns.
+/// Largest number of pieces that units alternate between.
 pub const STRIPE_COUNT_MAX: u64 = 1024;
-/// Most pieces of a file. Their digests are in memory.
+/// Largest number of pieces in a file. Their digests are held in memory.
 pub const PIECES_MAX: u64 = 1 << 22;
 
-/// Smallest piece if the user does not say: that of libradosstriper.
+/// Default piece size for files of up to [`PIECES_CHOSEN_MAX`] such pieces: libradosstriper's
+/// default.
 const PIECE_BYTES_CHOSEN: u64 = 4 * MIB;
-/// So many pieces make a file large.
+/// For a file with more pieces than this, the default piece size is doubled, up to
+/// [`PIECE_BYTES_MAX`].
 const PIECES_CHOSEN_MAX: u64 = 4_096;
 
-/// How a file is cut into pieces.
+/// The division of a file into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
-    /// Most bytes of a piece; a multiple of the unit.
+    /// Largest size of a piece in bytes; a multiple of `stripe_unit`.
     pub object_size: u64,
-    /// Bytes that are together.
+    /// Size of a unit in bytes: consecutive bytes of the file that are in one piece.
     pub stripe_unit: u64,
-    /// Pieces that take turns.
+    /// Number of pieces that units alternate between.
     pub stripe_count: u64,
 }
 
 /// A range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins in the file.
+    /// Start of the range in the file.
     pub offset_bytes: u64,
-    /// Its length.
+    /// Length of the range.
     pub len_bytes: u64,
 }
 
 impl Layout {
-    /// The layout for a file of this size, as far as the user does not say otherwise.
+    /// Chooses the layout for a file of this size. Values that the user gave take precedence.
     ///
-    /// Pieces do not take turns by default: each is a whole range of the file, which is what one operation reads or writes
-    /// best, and all of them are in flight beside each other anyway.
+    /// By default units do not alternate between pieces. Each piece is then one contiguous range of
+    /// the file, which one operation reads or writes most efficiently. Alternating would not add
+    /// parallelism, because all pieces are transferred in parallel anyway.
     ///
     /// # Errors
-    /// `InvalidArgument` for what libradosstriper would not take; `LimitExceeded`.
+    /// `InvalidArgument` for a layout that libradosstriper would refuse; `LimitExceeded`.
     pub fn choose(
         size_bytes: u64,
         object_size: Option<u64>,
@@ -63,7 +67,7 @@ impl Layout {
             while chosen < PIECE_BYTES_MAX && size_bytes.div_ceil(chosen) > PIECES_CHOSEN_MAX {
                 chosen *= 2;
             }
-            // As many units as there are whole ones: a unit of 3 MiB makes pieces of 3 MiB, and not an error.
+            // Round down to whole units. A unit of 3 MiB gives pieces of 3 MiB instead of an error.
             match stripe_unit {
                 Some(unit) if unit > chosen => unit,
                 Some(unit) if unit > 0 => chosen / unit * unit,
@@ -78,10 +82,11 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Checks what is written: what libradosstriper takes, within our limits.
+    /// Checks a layout to be written: libradosstriper accepts it, and it is within Benthic's
+    /// limits.
     ///
     /// # Errors
-    /// `InvalidArgument`, `LimitExceeded`.
+    /// `InvalidArgument`; `LimitExceeded`.
     pub fn check_writable(self, size_bytes: u64) -> Result<()> {
         let refuse = |kind, message: &str| Err(Error::new(kind, message).with("layout", self));
         if self.stripe_unit == 0
@@ -109,7 +114,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Checks what was read: that it is a layout that libradosstriper takes, and that a piece of it can be an object.
+    /// Checks a layout that was read: libradosstriper accepts it, and a piece fits into an object.
     ///
     /// # Errors
     /// `InvalidArgument`.
@@ -127,19 +132,20 @@ impl Layout {
         Err(Error::new(ErrorKind::InvalidArgument, message).with("layout", self))
     }
 
-    /// What a full set of pieces that take turns holds.
+    /// The capacity of a set: `stripe_count` full pieces.
     fn set_bytes(self) -> u64 {
         self.object_size * self.stripe_count
     }
 
-    /// Pieces of a file of this size: those that hold something, and always the first.
+    /// The number of pieces of a file of this size: all pieces that hold data, and at least the
+    /// first.
     pub fn pieces(self, size_bytes: u64) -> u64 {
         let (sets, rest_bytes) = (size_bytes / self.set_bytes(), size_bytes % self.set_bytes());
         let last_set = rest_bytes.div_ceil(self.stripe_unit).min(self.stripe_count);
         sets.saturating_mul(self.stripe_count).saturating_add(last_set).max(1)
     }
 
-    /// What a piece holds of a file of this size.
+    /// The number of bytes that a piece holds of a file of this size.
     pub fn piece_len(self, size_bytes: u64, piece: u64) -> u64 {
         let (set, place) = (piece / self.stripe_count, piece % self.stripe_count);
         let in_set = size_bytes.saturating_sub(set.saturating_mul(self.set_bytes())).min(self.set_bytes());
@@ -148,7 +154,7 @@ impl Layout {
         stripes * self.stripe_unit + tail_bytes.saturating_sub(place * self.stripe_unit).min(self.stripe_unit)
     }
 
-    /// The ranges of the file that a piece holds, in its order. Ranges that follow each other are one.
+    /// The ranges of the file that a piece holds, in order. Adjacent ranges are merged.
     pub fn extents(self, size_bytes: u64, piece: u64) -> Vec<Extent> {
         let (set, place) = (piece / self.stripe_count, piece % self.stripe_count);
         let stripe_bytes = self.stripe_unit * self.stripe_count;

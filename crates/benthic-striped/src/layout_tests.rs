@@ -5,7 +5,7 @@ fn layout(object_size: u64, stripe_unit: u64, stripe_count: u64) -> Layout {
     Layout { object_size, stripe_unit, stripe_count }
 }
 
-/// Where a byte is, as Ceph's documentation on striping computes it: piece and offset in it.
+/// The piece and offset of a byte, as Ceph's documentation on striping computes them.
 fn place(layout: Layout, offset_bytes: u64) -> (u64, u64) {
     let Layout { object_size, stripe_unit, stripe_count } = layout;
     let (unit, in_unit) = (offset_bytes / stripe_unit, offset_bytes % stripe_unit);
@@ -17,7 +17,8 @@ fn place(layout: Layout, offset_bytes: u64) -> (u64, u64) {
 
 #[test]
 fn the_pieces_of_the_documented_example() {
-    // Ceph's "Architecture, data striping": units 0 to 15 in the first set of four objects, unit 16 in object 4.
+    // Ceph's "Architecture, data striping": units 0 to 15 are in the first set of four objects, unit
+    // 16 is in object 4.
     let four = layout(4, 1, 4);
     let extents =
         |piece| -> Vec<u64> { four.extents(32, piece).iter().map(|extent| extent.offset_bytes).collect() };

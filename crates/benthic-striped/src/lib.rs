@@ -1,8 +1,13 @@
-//! Striped objects: a file in many objects, in libradosstriper's own layout, so that `rados --striper` reads what is written
-//! here and the other way round. docs/formats.md has the names and attributes, and the order of writes.
+//! Striped objects: a file stored in many objects, its pieces.
 //!
-//! [`layout`] is the arithmetic, [`lock`] the lock that all who work on a striped object take; [`write`] and [`read`] move
-//! the pieces, [`part`] is the file that a download fills. Calls run in a tokio runtime with time.
+//! The layout is libradosstriper's, so that `rados --striper` reads what Benthic writes, and
+//! Benthic reads what `rados --striper` writes. docs/formats.md describes the names, the attributes
+//! and the order of writes.
+//!
+//! [`layout`] computes which bytes are in which piece. [`lock`] is the lock that every reader and
+//! writer of a striped object takes. [`write`] and [`read`] transfer the pieces, [`remove`] removes
+//! them, and [`part`] is the local file that a download fills. The functions need a tokio runtime
+//! with its timer enabled.
 
 pub mod layout;
 pub mod lock;
@@ -25,94 +30,98 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use tokio::task::{JoinSet, spawn_blocking};
 
-/// What the names of first objects end with.
+/// Name suffix of a striped object's first object.
 pub const FIRST_SUFFIX: &str = ".0000000000000000";
 
 const OBJECT_SIZE_XATTR: &str = "striper.layout.object_size";
 const STRIPE_UNIT_XATTR: &str = "striper.layout.stripe_unit";
 const STRIPE_COUNT_XATTR: &str = "striper.layout.stripe_count";
-/// The size of the file. Without it nobody reads the striped object.
+/// The size of the file. No program reads a striped object without this attribute.
 const SIZE_XATTR: &str = "striper.size";
-/// Of a first object without a size: what is begun, as [`Begun`].
+/// On a first object without a size: the unfinished write or removal, as [`Begun`].
 const BEGUN_XATTR: &str = "benthic.begun";
-/// Of a first object: what the file was, as [`Note`].
+/// On a first object: the source file, as [`Note`].
 const NOTE_XATTR: &str = "benthic.striped";
-/// Of every piece: the XXH3 digest of what it holds.
+/// On every piece: the XXH3 digest of its data.
 const PIECE_XATTR: &str = "benthic.piece";
 
-/// Memory for pieces that are on their way; as much again for those that have arrived and are not yet written.
+/// Memory limit for pieces in transit. Pieces that have arrived but are not yet written may take as
+/// much again.
 const WINDOW_BYTES: u64 = 128 * 1024 * 1024;
-/// How often an object is read anew that changed meanwhile.
+/// Attempts to read an object that changes during the read.
 const ATTEMPTS_MAX: u32 = 10;
 
-/// A striped object by its name.
+/// A striped object, identified by its name.
 #[derive(Clone)]
 pub struct Striped {
-    /// The pool.
+    /// The pool that holds the pieces.
     pub pool: Arc<dyn Pool>,
-    /// The name without the numbers of the pieces.
+    /// The name without the piece numbers.
     pub object: ObjectId,
-    /// How it is locked there.
+    /// The class that holds the lock.
     pub locks: Locks,
-    /// The time of leases.
+    /// The clock that measures leases.
     pub clock: Arc<dyn Clock>,
-    /// Whether the user has interrupted the program: no further piece is begun then.
+    /// Returns true once the user has interrupted the program. No further piece is started then.
     pub is_interrupted: fn() -> bool,
 }
 
-/// What is known of the file that a striped object was made of: the value of [`NOTE_XATTR`], as JSON.
+/// The file that a striped object was copied from: the value of [`NOTE_XATTR`], as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// Size of the file.
     pub size_bytes: u64,
-    /// Its modification time, in nanoseconds since 1970 (UTC).
+    /// Modification time in nanoseconds since 1970 (UTC).
     pub modified_unix_ns: i64,
-    /// How many pieces there are.
+    /// The number of pieces.
     pub pieces: u64,
     /// The XXH3 digest of the pieces' digests, see [`digest_of_all`].
     pub xxh3: String,
 }
 
-/// What is being written or removed, or was when somebody was interrupted: the value of [`BEGUN_XATTR`], as JSON.
+/// A write or removal that is in progress or was interrupted: the value of [`BEGUN_XATTR`], as
+/// JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begun {
-    /// Whoever began it; another value each time.
+    /// Identifier of the run that started it; unique per run.
     pub run: String,
-    /// No piece from this number on is there.
+    /// Upper bound: no piece with this number or a higher one exists.
     pub pieces: u64,
 }
 
-/// What the first object says.
+/// The state that the first object's attributes describe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StripedState {
-    /// There is a striped object.
+    /// The striped object is complete.
     Whole {
-        /// How it is cut.
+        /// The layout of the pieces.
         layout: Layout,
         /// Size of the file.
         size_bytes: u64,
-        /// What is known of the file; nothing if another program wrote it, or changed its size since.
+        /// The source file; `None` if another program wrote the object, or has changed its size
+        /// since.
         note: Option<Note>,
     },
-    /// It is incomplete.
+    /// A write or removal is unfinished.
     Begun(Begun),
-    /// The first object has neither size nor note, or no note that can be.
+    /// The first object has no size and no valid note of an unfinished write or removal.
     Bare,
 }
 
-/// The first object.
+/// The first object of a striped object.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// What it says.
+    /// The state that its attributes describe.
     pub state: StripedState,
-    /// Whether it has an attribute of libradosstriper, or one of ours. Without any it may be an object of something else.
+    /// True if it has an attribute of libradosstriper or Benthic. An object without any may belong
+    /// to another program.
     pub is_marked: bool,
-    /// Its own size and time.
+    /// Size and time of the first object itself.
     pub stat: Stat,
 }
 
 impl Head {
-    /// Size and time of the file; nothing if the striped object is incomplete.
+    /// Size and modification time of the file; `None` if the striped object is incomplete.
     pub fn stat_of_file(&self) -> Option<Stat> {
         let StripedState::Whole { size_bytes, note, .. } = &self.state else { return None };
         let modified = note.as_ref().and_then(|note| u64::try_from(note.modified_unix_ns).ok());
@@ -123,10 +132,11 @@ impl Head {
     }
 }
 
-/// The striped object whose first object this is; nothing if it is none.
+/// The striped object that has `object` as its first object; `None` if the name is not that of a
+/// first object.
 ///
 /// # Errors
-/// None that is possible: a part of a name is a name.
+/// None in practice: a prefix of a valid name is valid.
 pub fn whole_of(object: ObjectId) -> Result<Option<ObjectId>> {
     match object.name().strip_suffix(FIRST_SUFFIX) {
         Some(name) if !name.is_empty() => ObjectId::in_namespace(object.namespace(), name).map(Some),
@@ -135,21 +145,21 @@ pub fn whole_of(object: ObjectId) -> Result<Option<ObjectId>> {
 }
 
 impl Striped {
-    /// The object that a piece is in.
+    /// The object that holds a piece.
     ///
     /// # Errors
-    /// `LimitExceeded` if the name gets too long.
+    /// `LimitExceeded` if the name is too long.
     pub fn piece(&self, piece: u64) -> Result<ObjectId> {
         ObjectId::in_namespace(self.object.namespace(), format!("{}.{piece:016x}", self.object.name()))
     }
 
-    /// An identifier that no other run has.
+    /// An identifier that no other run uses.
     fn unique(&self) -> String {
         format!("{}.{}", std::process::id(), self.clock.unix_ns())
     }
 
-    /// Runs a job for every piece, `jobs` at a time. After the first failure, and after an
-    /// interrupt, no further job starts, and it returns when the running ones have ended.
+    /// Runs a job for every piece, at most `jobs` at a time. After the first failure or an
+    /// interrupt it starts no further job. It returns when the running jobs have ended.
     ///
     /// # Errors
     /// The first failure; `Unavailable` after an interrupt.
@@ -182,10 +192,10 @@ impl Striped {
         }
     }
 
-    /// What the first object says; nothing if there is none.
+    /// Reads the state of the first object; `None` if it does not exist.
     ///
     /// # Errors
-    /// `Corrupt` for attributes that are no layout; as [`Pool::read`].
+    /// `Corrupt` for attributes that do not form a valid layout; as [`Pool::read`].
     pub async fn look(&self) -> Result<Option<Head>> {
         let found = self.pool.fetch(&self.piece(0)?, Fetch::stat().and(Fetch::list_xattrs())).await;
         let ((stat, xattrs), _) = match found {
@@ -195,10 +205,10 @@ impl Striped {
         Ok(Some(Head { state: StripedState::parse(&xattrs)?, is_marked: has_mark(&xattrs), stat }))
     }
 
-    /// What the first object says, which must be there and say that the striped object is whole.
+    /// Reads the state of a striped object that must exist and be complete.
     ///
     /// # Errors
-    /// `NotFound`; as [`Striped::look`].
+    /// `NotFound` if it is missing or incomplete; as [`Striped::look`].
     pub async fn look_whole(&self) -> Result<(Layout, u64, Option<Note>, Stat)> {
         match self.look().await? {
             Some(Head { state: StripedState::Whole { layout, size_bytes, note }, stat, .. }) => {
@@ -227,16 +237,17 @@ impl Striped {
         Error::new(ErrorKind::NotFound, message).with("pool", self.pool.name()).with("object", &self.object)
     }
 
-    /// Fails if the objects of this name are not those of a striped object: other programs give objects such names too, as that
-    /// of the images of block devices does, `rbd_data.ID.%016x`.
+    /// Fails if the objects with these names belong to another program. Some programs use such
+    /// names too: the data objects of a block device image are called `rbd_data.ID.%016x`.
     async fn check_striped(&self, head: &Head) -> Result<()> {
-        // An empty object may be what a program left that was killed when it had taken the lock.
+        // An empty first object may be left over from a program that was killed right after it took
+        // the lock.
         let is_other = !head.is_marked
             && (head.stat.size_bytes > 0 || is_marked(&*self.pool, &self.piece(1)?).await? == Some(false));
         if is_other { Err(self.something_else(0)?) } else { Ok(()) }
     }
 
-    /// That a piece is none.
+    /// The error for an object that has a piece's name but belongs to another program.
     fn something_else(&self, piece: u64) -> Result<Error> {
         let message = "this object has the name of a striped object's piece and none of its attributes, so it is something else, \
             as an image's data; choose another name, or remove such objects one by one with `benthic rm`";
@@ -244,12 +255,12 @@ impl Striped {
         Ok(error.with("object", self.piece(piece)?))
     }
 
-    /// No piece from this number on is there.
+    /// Upper bound of the piece numbers: no piece with this number or a higher one exists.
     async fn pieces_of(&self, state: &StripedState) -> Result<u64> {
         match state {
             StripedState::Whole { layout, size_bytes, .. } => Ok(layout.pieces(*size_bytes)),
             StripedState::Begun(begun) => Ok(begun.pieces.max(1)),
-            // As libradosstriper counts them.
+            // Count consecutive objects, as libradosstriper does.
             StripedState::Bare => {
                 let mut pieces = 1;
                 while is_there(&*self.pool, &self.piece(pieces)?).await? {
@@ -261,7 +272,8 @@ impl Striped {
     }
 }
 
-/// If an object is missing because it is striped, the error says which `verb` means those.
+/// Adds a hint to a `NotFound` error if a striped object has this name: the hint names the `verb`
+/// that works on striped objects.
 pub async fn explain(error: Error, pool: Arc<dyn Pool>, object: &ObjectId, verb: &str) -> Error {
     let first = ObjectId::in_namespace(object.namespace(), format!("{}{FIRST_SUFFIX}", object.name()));
     let is_striped = match first {
@@ -277,9 +289,11 @@ pub async fn explain(error: Error, pool: Arc<dyn Pool>, object: &ObjectId, verb:
     }
 }
 
-/// The XXH3 digest of an object as it is now, computed beside it, or here where the pool runs no classes.
+/// Computes the XXH3 digest of an object's current data, in the process that stores it, or in this
+/// process if the pool runs no classes.
 ///
-/// There is no guard on its version, because every renewal of a lock makes another one of the first object.
+/// It has no version guard, because every renewal of the lock changes the version of the first
+/// object.
 async fn digest_beside(pool: &dyn Pool, object: &ObjectId) -> Result<String> {
     match compute(pool, object, Algorithm::Xxh3, 1).await {
         Err(error) if error.kind() == ErrorKind::Unsupported => {}
@@ -294,7 +308,8 @@ async fn digest_beside(pool: &dyn Pool, object: &ObjectId) -> Result<String> {
     }
 }
 
-/// Whether an object has an attribute of libradosstriper, or one of ours; nothing if it is missing.
+/// Returns whether an object has an attribute of libradosstriper or Benthic; `None` if it is
+/// missing.
 async fn is_marked(pool: &dyn Pool, object: &ObjectId) -> Result<Option<bool>> {
     match pool.fetch(object, Fetch::list_xattrs()).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -349,19 +364,20 @@ impl StripedState {
     }
 }
 
-/// A number as libradosstriper writes it.
+/// Parses a decimal number in libradosstriper's form.
 fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok().filter(|number| i64::try_from(*number).is_ok())
 }
 
-/// The XXH3 digest of bytes.
+/// The XXH3 digest of `data`.
 fn digest(data: &[u8]) -> String {
     let mut hasher = Hasher::new(Algorithm::Xxh3);
     hasher.update(data);
     hasher.finish()
 }
 
-/// The digest of a file: XXH3 of its pieces' digests in their order, each as 32 hexadecimal digits and a line end.
+/// The digest of a file: the XXH3 of its pieces' digests in order, each as 32 hexadecimal digits
+/// and a line end.
 fn digest_of_all<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
     let mut hasher = Hasher::new(Algorithm::Xxh3);
     for digest in digests {
@@ -371,13 +387,13 @@ fn digest_of_all<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
     hasher.finish()
 }
 
-/// As many jobs as memory has room for pieces.
+/// The number of jobs that may run at once, so that their pieces fit into the memory limit.
 pub fn window(jobs: usize, layout: Layout) -> usize {
     let room = usize::try_from(WINDOW_BYTES / layout.object_size.max(1)).unwrap_or(1);
     jobs.clamp(1, room.max(1))
 }
 
-/// Runs what blocks: file work and hashing.
+/// Runs blocking work, such as file access and hashing, on a thread of its own.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     spawn_blocking(work).await.unwrap_or_else(|panic| Err(panicked(panic)))
 }
@@ -386,7 +402,7 @@ fn panicked(panic: tokio::task::JoinError) -> Error {
     Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)
 }
 
-/// When a file was last changed, in nanoseconds since 1970.
+/// A file's modification time in nanoseconds since 1970 (UTC).
 fn modified_unix_ns(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
 }

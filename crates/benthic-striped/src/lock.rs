@@ -1,8 +1,11 @@
-//! The lock of a striped object, on its first object: libradosstriper's, with a lease.
+//! The lock of a striped object. It is libradosstriper's lock on the first object, with a lease
+//! added.
 //!
-//! Who reads holds it shared, who writes or removes holds it exclusively, and so does libradosstriper, whose writers hold it
-//! shared among themselves. On Ceph it is one of Ceph's class `lock`, which that library uses; engines that do not have it
-//! have ours. Ours and those of libradosstriper exclude each other; a lease more is what lets a killed copy go on soon.
+//! Readers hold the lock shared; writers and removers hold it exclusively. libradosstriper does the
+//! same, except that its writers hold it shared. On Ceph the lock belongs to Ceph's class `lock`,
+//! which libradosstriper uses. Engines without that class use Benthic's class `lock`. Benthic's
+//! locks and libradosstriper's exclude each other. The lease lets another copy continue soon after
+//! a program was killed.
 
 use super::{BEGUN_XATTR, SIZE_XATTR, Striped};
 use benthic_classes::lock::wire::{Input, Mode};
@@ -15,37 +18,39 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// libradosstriper's name for it.
+/// libradosstriper's name for the lock.
 const NAME: &str = "striper.lock";
-/// The name of Ceph's class `lock`; `lock` alone is ours.
+/// Benthic's client name of Ceph's class `lock`; `lock` alone is Benthic's own class.
 const CEPH_LOCK_CLASS: &str = "ceph.lock";
-/// What libradosstriper tags a shared lock with; those with another tag exclude each other. An exclusive one has none.
+/// libradosstriper's tag for shared locks. Shared locks with different tags exclude each other. An
+/// exclusive lock has no tag.
 const SHARED_TAG: &str = "Tag";
 
-/// Ceph's flags of a lock: who holds it may renew it; only who holds it gets it.
+/// Lock flags of Ceph's class `lock`. `MAY_RENEW`: the lock holder may renew. `MUST_RENEW`: only
+/// the lock holder succeeds.
 const MAY_RENEW: u8 = 1;
 const MUST_RENEW: u8 = 2;
 
-/// How long the lock outlives its holder. A copy that was killed is waited for so long.
+/// Duration of the lease. After a copy was killed, the next one waits up to this long.
 const LEASE: Duration = Duration::from_secs(20);
-/// How often it is renewed.
+/// Interval between renewals.
 const RENEWAL: Duration = Duration::from_secs(5);
-/// Between attempts to get it.
+/// Pause between attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a lock is waited for if the user does not say: longer than a lease.
+/// Default wait for the lock in seconds; longer than a lease.
 pub const WAIT_DEFAULT_S: u64 = 30;
 
-/// Whose class has the locks.
+/// The class that holds the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locks {
-    /// Ceph's.
+    /// Ceph's class `lock`.
     Ceph,
-    /// Ours.
+    /// Benthic's class `lock`.
     Own,
 }
 
-/// A held lock, renewed until it is released.
+/// A held lock. A task renews it until it is released.
 pub struct Lock {
     watch: Watch,
     stop: oneshot::Sender<()>,
@@ -53,11 +58,12 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock; waits for others up to `wait`, or until a signal. An exclusive one makes the first object if `create`,
-    /// otherwise it must be there.
+    /// Takes the lock. While another program holds it, waits up to `wait` or until a signal. With
+    /// `create`, an exclusive lock creates the first object; otherwise the object must exist.
     ///
     /// # Errors
-    /// `Busy` when the time is over; `NotFound` if the first object is missing; as [`benthic_core::Pool::write`].
+    /// `Busy` if the wait ends without the lock; `NotFound` if the first object is missing; as
+    /// [`benthic_core::Pool::write`].
     pub async fn take(at: &Striped, mode: Mode, create: bool, wait: Duration) -> Result<Lock> {
         let cookie = at.unique();
         let object = at.piece(0)?;
@@ -94,7 +100,7 @@ impl Lock {
                         _ = renewed.send(None);
                         return;
                     }
-                    // Whatever else fails may pass, and the next attempt comes before the lease ends.
+                    // Other errors may be transient. The next attempt comes before the lease ends.
                     Err(_) => {}
                 }
             }
@@ -102,20 +108,20 @@ impl Lock {
         Ok(Lock { watch: Watch { at: at.clone(), mode, cookie, held }, stop, renewing })
     }
 
-    /// A handle for jobs, which may not work without the lock.
+    /// A handle with which jobs check that the lock is still held.
     pub fn watch(&self) -> Watch {
         self.watch.clone()
     }
 
-    /// Ends the renewals, and returns when none is under way.
+    /// Stops the renewals. Returns when none is in flight.
     async fn stop(self) -> (Striped, String) {
-        // The task may have ended by itself.
+        // The task may have ended already.
         let _ = self.stop.send(());
         let _ = self.renewing.await;
         (self.watch.at, self.watch.cookie)
     }
 
-    /// Lets go of it. If that fails, its lease ends.
+    /// Releases the lock. If that fails, the lock is free when its lease ends.
     pub async fn release(self) {
         let (at, cookie) = self.stop().await;
         let mut op = WriteOp::new().assert_exists();
@@ -129,10 +135,10 @@ impl Lock {
         }
     }
 
-    /// Removes the first object, and the lock with it, if the guards of `op` hold.
+    /// Removes the first object and with it the lock, if the guards of `op` hold.
     ///
     /// # Errors
-    /// `Conflict` if they do not; as [`benthic_core::Pool::write`].
+    /// `Conflict` if a guard does not hold; as [`benthic_core::Pool::write`].
     pub async fn remove_object(self, op: WriteOp) -> Result<()> {
         let (at, _) = self.stop().await;
         let removed = at.pool.write(&at.piece(0)?, op.remove()).await;
@@ -140,52 +146,56 @@ impl Lock {
     }
 }
 
-/// Tells whether a lock is still held.
+/// A handle that checks whether a lock is still held.
 #[derive(Clone)]
 pub struct Watch {
     at: Striped,
     mode: Mode,
     cookie: String,
-    /// When the last successful renewal was sent, by the monotonic clock; `None` if the lock was
-    /// lost.
+    /// The time at which the last successful renewal was sent, by the monotonic clock; `None` after
+    /// the lock was lost.
     held: watch::Receiver<Option<Duration>>,
 }
 
 impl Watch {
-    /// An identifier that no other run has.
+    /// An identifier that no other run uses.
     pub fn unique(&self) -> String {
         self.at.unique()
     }
 
-    /// Fails if it is known that the lock is no longer held, or may not be because its lease has ended. Others may have it all the
-    /// same: who breaks a lock is not noticed before the next renewal, and a machine that sleeps counts no time.
+    /// Fails if the lock is known to be lost, or if its lease may have ended. Success is no proof
+    /// that the lock is held: this process learns of a broken lock only at the next renewal, and
+    /// the monotonic clock stops while the machine sleeps.
     ///
     /// # Errors
-    /// `Conflict`.
+    /// `Conflict` if the lock is lost.
     pub fn check(&self) -> Result<()> {
         if is_held(*self.held.borrow(), self.at.clock.monotonic()) { Ok(()) } else { Err(lost()) }
     }
 
-    /// Fails unless the first object still has the note that this run began with, whatever became of the lock. Then all that was
-    /// read before this was called is what nobody else had begun to change. One round trip.
+    /// Fails if the lock is known to be lost, or if the first object no longer has this run's note.
+    /// On success no other run had started a change before this call, even if the lock was lost
+    /// unnoticed. So everything read before the call is unaffected by other runs. Takes one round
+    /// trip.
     ///
     /// # Errors
-    /// `Conflict` if others have begun something, or have completed or removed it; as [`benthic_core::Pool::read`].
+    /// `Conflict` if another run has started, completed or removed something; as
+    /// [`benthic_core::Pool::read`].
     pub async fn check_begun(&self, begun: &Bytes) -> Result<()> {
         self.check()?;
         let (xattrs, _) = match self.at.pool.fetch(&self.at.piece(0)?, Fetch::list_xattrs()).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Err(lost().with_source(error)),
             found => found?,
         };
-        // Other programs leave the note, and set the size.
+        // Other programs leave the note in place and set the size.
         let is_ours = xattrs.get(BEGUN_XATTR) == Some(begun) && !xattrs.contains_key(SIZE_XATTR);
         if is_ours { Ok(()) } else { Err(lost()) }
     }
 
-    /// Writes to the first object if the lock is still held, in one operation, and renews it.
+    /// Writes to the first object if the lock is still held, and renews the lock, in one operation.
     ///
     /// # Errors
-    /// `Conflict` if it is not; as [`benthic_core::Pool::write`].
+    /// `Conflict` if the lock is lost; as [`benthic_core::Pool::write`].
     pub async fn write_held(&self, op: WriteOp) -> Result<()> {
         let mut held =
             with_call(WriteOp::new().assert_exists(), self.at.locks.renew(self.mode, &self.cookie, LEASE));
@@ -200,7 +210,7 @@ fn is_held(renewed: Option<Duration>, now: Duration) -> bool {
     renewed.is_some_and(|renewed| now.saturating_sub(renewed) < LEASE)
 }
 
-/// Whether an operation that needs the lock failed because it is not held.
+/// Returns whether an operation that needs the lock failed because the lock is lost.
 fn is_loss(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Busy | ErrorKind::NotFound | ErrorKind::Conflict)
 }
@@ -217,7 +227,7 @@ fn with_call(mut op: WriteOp, call: ClassCall) -> WriteOp {
 }
 
 impl Locks {
-    /// Those that a store has: libradosstriper writes to clusters only.
+    /// Selects the class for a store. libradosstriper writes to Ceph clusters only.
     pub fn of(store: &dyn Store) -> Locks {
         match store.class_host() {
             ClassHost::Cluster => Locks::Ceph,
@@ -225,7 +235,8 @@ impl Locks {
         }
     }
 
-    /// Takes the lock, also from itself: the attempt before may have arrived though it seemed not to.
+    /// Takes the lock. It succeeds if this run already holds the lock, because an attempt whose
+    /// reply was lost may have taken it.
     fn acquire(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
         match self {
             Locks::Own => call("lock", "acquire", own_lease(Some(mode), cookie, lease)),
@@ -233,7 +244,7 @@ impl Locks {
         }
     }
 
-    /// Begins the lease anew, of a lock that is held; what was lost stays lost.
+    /// Restarts the lease of a lock that is held. It does not reacquire a lost lock.
     fn renew(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
         match self {
             Locks::Own => call("lock", "renew", own_lease(None, cookie, lease)),
@@ -265,7 +276,7 @@ fn ceph_lock(mode: Mode, cookie: &str, lease: Duration, flags: u8) -> ClassCall 
         string(tag),
         string("benthic"),
         seconds.to_le_bytes().to_vec(),
-        // Nanoseconds of the lease.
+        // The nanoseconds of the lease.
         0_u32.to_le_bytes().to_vec(),
         vec![flags],
     ];
@@ -291,13 +302,14 @@ fn call(class: &str, method: &str, input: Vec<u8>) -> ClassCall {
     ClassCall { class: class.to_owned(), method: method.to_owned(), input: input.into() }
 }
 
-/// A string as Ceph encodes it.
+/// A string in Ceph's encoding.
 fn string(text: &str) -> Vec<u8> {
     let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
     [&len.to_le_bytes()[..], text.as_bytes()].concat()
 }
 
-/// A structure as Ceph encodes it: its version, the oldest that understands it, the length, and the fields.
+/// A structure in Ceph's encoding: its version, the oldest version that can decode it, the length,
+/// and the fields.
 fn versioned(fields: &[u8]) -> Vec<u8> {
     let len = u32::try_from(fields.len()).unwrap_or(u32::MAX);
     [&[1, 1][..], &len.to_le_bytes(), fields].concat()
@@ -308,7 +320,7 @@ mod tests {
     use super::{LEASE, Locks, Mode, is_held};
     use std::time::Duration;
 
-    /// Written down from Ceph's encoding rules.
+    /// The expected bytes follow Ceph's encoding rules.
     #[test]
     fn calls_of_the_class_of_ceph_are_encoded_as_it_decodes_them() {
         let call = Locks::Ceph.acquire(Mode::Shared, "c1", LEASE);

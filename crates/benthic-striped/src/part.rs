@@ -1,7 +1,8 @@
-//! The file that a download fills, piece by piece in any order. All of it blocks.
+//! The partial file that a download fills, piece by piece in any order. All functions block.
 //!
-//! It is `.NAME.benthic-part` beside the file that it becomes. Where the pieces have digests, it stays when the download does not
-//! come to its end, and the next one fetches only what it lacks.
+//! The file is called `.NAME.benthic-part` and lies beside its target. If the pieces have digests,
+//! the file stays after an interrupted download, and the next download fetches only the missing
+//! pieces.
 
 use super::layout::{Extent, Layout};
 use super::{Note, digest, digest_of_all, modified_unix_ns};
@@ -13,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// After so many bytes what is there goes to the disk, so that little is left to wait for at the end.
+/// Bytes between two syncs. Syncing on the way leaves little to wait for at the end.
 const SYNC_BYTES: u64 = 64 * 1024 * 1024;
-/// How often it is tried to get hold of a file that others complete or remove just then.
+/// Attempts to lock a partial file that other copies are completing or removing at the same time.
 const CLAIMS_MAX: u32 = 10;
 
-/// A file that is filled.
+/// A partial file.
 pub struct Part {
     file: File,
     path: PathBuf,
@@ -33,11 +34,12 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
 }
 
 impl Part {
-    /// Begins a file, or goes on with one that `resumable` allows to go on with. What has the name now stays until
-    /// [`Part::finish`].
+    /// Creates a partial file, or continues an existing one if `resumable`. A file that has the
+    /// target's name keeps its content until [`Part::finish`].
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no file; `Busy` if another copy fills it; those of the file system.
+    /// `InvalidArgument` if the target is not a file; `Busy` if another copy fills the same file;
+    /// those of the file system.
     pub fn open(target: &Path, size_bytes: u64, resumable: bool) -> Result<Part> {
         let target = match fs::metadata(target) {
             Ok(metadata) if metadata.is_file() => fs::canonicalize(target).map_err(failed(target))?,
@@ -63,12 +65,12 @@ impl Part {
         Ok(Part { file, path, target, was_begun, stays: resumable, written_bytes })
     }
 
-    /// Whether something may be in it already.
+    /// Returns true if the file may already contain data of an earlier download.
     pub fn was_begun(&self) -> bool {
         self.was_begun
     }
 
-    /// Reads a piece.
+    /// Reads the extents of a piece.
     ///
     /// # Errors
     /// Those of the file system.
@@ -76,7 +78,7 @@ impl Part {
         gather(&self.file, extents).map_err(failed(&self.path))
     }
 
-    /// Writes a piece, which has as many bytes as its extents.
+    /// Writes the extents of a piece. `data` has the length of all extents.
     ///
     /// # Errors
     /// Those of the file system.
@@ -95,8 +97,9 @@ impl Part {
         Ok(())
     }
 
-    /// Gives the file its modification time, if it is to have one, and its name, when all of it is on the disk: a crash of the
-    /// machine leaves no file of this name that is not whole.
+    /// Sets the modification time if one is given, syncs the file, and renames it to its target.
+    /// The sync comes first, so that after a crash of the machine a file with the target's name is
+    /// always complete.
     ///
     /// # Errors
     /// Those of the file system.
@@ -118,13 +121,14 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if !self.stays {
-            // Nobody can be told.
+            // A destructor cannot report an error.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Opens a file to be filled, makes it if it is missing, and locks it. Says whether it was there.
+/// Opens a partial file, creates it if it is missing, and locks it. Returns whether it existed
+/// before.
 fn claim(path: &Path) -> Result<(File, bool)> {
     let busy = || {
         let message = "another copy to this file runs; wait until it ends, or stop it";
@@ -140,7 +144,7 @@ fn claim(path: &Path) -> Result<(File, bool)> {
             Err(_) => false,
         };
         let opened = OpenOptions::new().read(true).write(true).create_new(!was_there).open(path);
-        // Others made it, or removed it, just then.
+        // Another copy created or removed the file in between.
         let passing = if was_there { io::ErrorKind::NotFound } else { io::ErrorKind::AlreadyExists };
         let file = match opened {
             Err(error) if error.kind() == passing => continue,
@@ -149,7 +153,7 @@ fn claim(path: &Path) -> Result<(File, bool)> {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(busy()),
-            // Some file systems have no locks.
+            // Some file systems do not support locks.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(failed(path)(error)),
         }
@@ -160,7 +164,8 @@ fn claim(path: &Path) -> Result<(File, bool)> {
     Err(busy())
 }
 
-/// Whether a file is still what has the name: who had it locked before may have given it its own name, and it is complete.
+/// Returns whether the open file is still the one at `path`. A previous lock holder may have
+/// completed it and renamed it to its target.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
@@ -168,10 +173,10 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Reads ranges of a file, one behind the other.
+/// Reads the extents of a file and concatenates them.
 ///
 /// # Errors
-/// Those of the file system; `UnexpectedEof` behind the end.
+/// Those of the file system; `UnexpectedEof` for an extent beyond the end.
 pub fn gather(file: &File, extents: &[Extent]) -> io::Result<Vec<u8>> {
     let len_bytes: u64 = extents.iter().map(|extent| extent.len_bytes).sum();
     let mut data = vec![0; usize::try_from(len_bytes).unwrap_or(usize::MAX)];
@@ -184,7 +189,7 @@ pub fn gather(file: &File, extents: &[Extent]) -> io::Result<Vec<u8>> {
     Ok(data)
 }
 
-/// Whether a file is what was copied, by its size and time, or by its content if `checksum`.
+/// Returns whether a file matches the note: by size and time, or with `checksum` by content.
 ///
 /// # Errors
 /// Those of the file system.

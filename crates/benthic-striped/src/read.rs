@@ -1,4 +1,8 @@
-//! From a striped object: its pieces, and whether they are what was stored.
+//! Reads striped objects under the shared lock, and verifies their data.
+//!
+//! A read compares the digest of all data with the digest recorded at the write. If another program
+//! wrote the object, no such digest exists, and the read checks the lengths of the pieces.
+//! docs/formats.md describes the rules.
 
 use super::layout::Layout;
 use super::lock::{Lock, Watch};
@@ -14,52 +18,52 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// How much one operation reads.
+/// Largest read of one operation.
 const RANGE_BYTES: u64 = 32 * 1024 * 1024;
 
-/// A striped object that is read.
+/// A striped object that is being read under a shared lock.
 #[derive(Clone)]
 pub struct Reading {
-    /// What is read.
+    /// The striped object.
     pub at: Striped,
-    /// How it is cut.
+    /// The layout of its pieces.
     pub layout: Layout,
     /// Size of the file.
     pub size_bytes: u64,
-    /// What is known of the file.
+    /// The source file, if it is known.
     pub note: Option<Note>,
-    /// Whether it is checked.
+    /// Verify the data.
     pub check: bool,
-    /// Pieces that are on their way at once.
+    /// Limits the number of pieces in transit.
     room: Arc<Semaphore>,
-    /// Of the lock that it is read under.
+    /// The handle of the lock for this read.
     watch: Watch,
 }
 
-/// What is left of a piece when its bytes are where they go.
+/// The digests and version of a piece whose data have been passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The digest of what was read.
+    /// The digest of the data that was read.
     pub read: String,
-    /// The digest that was kept with the piece, if one was.
+    /// The digest stored with the piece, if there is one.
     pub kept: Option<String>,
-    /// The version of the piece, if it was read as one.
+    /// The version of the piece, if all its data come from one version.
     pub version: Option<u64>,
 }
 
-/// What a check of everything found.
+/// The result of verifying a whole striped object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
-    /// It is what was copied.
+    /// The data match the digest of the copied file.
     Digest,
-    /// Another program wrote it, so there is no digest; every piece is as long as it should be.
+    /// Another program wrote the object, so it has no digest. Every piece has its expected length.
     Lengths,
-    /// The user wanted none.
+    /// The user turned verification off.
     No,
 }
 
 impl Checked {
-    /// Its name in JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Checked::Digest => "digest",
@@ -76,12 +80,12 @@ impl Reading {
         Reading { at, layout, size_bytes, note, check: options.check, room, watch: lock.watch() }
     }
 
-    /// Pieces to read.
+    /// The number of pieces.
     pub fn pieces(&self) -> u64 {
         self.layout.pieces(self.size_bytes)
     }
 
-    /// What was kept with a piece, before it is read.
+    /// The digest stored with a piece. Does not read the piece's data.
     ///
     /// # Errors
     /// As [`benthic_core::Pool::read`].
@@ -92,15 +96,16 @@ impl Reading {
         }
     }
 
-    /// A piece; all but the first are one version of it.
+    /// Reads a piece. The data of every piece except the first come from one version.
     ///
     /// # Errors
-    /// `Corrupt` if it is missing or too short, unless it is not to be checked: then there are zeros, as libradosstriper reads
-    /// them; `Conflict` if the lock was lost; as [`benthic_core::Pool::read`].
+    /// `Corrupt` if the piece is missing or too short (without verification, zeros replace missing
+    /// data, as in libradosstriper); `Conflict` if the lock was lost; as
+    /// [`benthic_core::Pool::read`].
     pub async fn piece(&self, piece: u64) -> Result<(Bytes, Seen)> {
         let (object, len_bytes) = (self.at.piece(piece)?, self.layout.piece_len(self.size_bytes, piece));
         let first_bytes = len_bytes.min(RANGE_BYTES);
-        // It is never closed.
+        // The semaphore is never closed.
         let on_its_way = self.room.acquire().await;
         self.watch.check()?;
         let mut data;
@@ -113,7 +118,7 @@ impl Reading {
                 data = first;
                 version = Some(found_version);
                 if data.len() as u64 == first_bytes && first_bytes < len_bytes {
-                    // Every renewal of a lock makes another version of the first piece.
+                    // Every renewal of the lock changes the version of the first piece.
                     version = version.filter(|_| piece > 0);
                     let mut whole = BytesMut::from(&data[..]);
                     while (whole.len() as u64) < len_bytes {
@@ -155,13 +160,13 @@ impl Reading {
         Ok((data, Seen { read, kept, version }))
     }
 
-    /// Fails if it may be another one by now than the one whose pieces were read as `seen`.
+    /// Fails if the striped object may have changed since its pieces were read as `seen`.
     ///
-    /// Where there is no digest of the whole, every piece must be what it was, for the lock does not keep libradosstriper's
-    /// writers out.
+    /// Without a digest of the whole file, every piece must be unchanged, because the lock does not
+    /// exclude libradosstriper's writers.
     ///
     /// # Errors
-    /// `Conflict`; as [`benthic_core::Pool::read`].
+    /// `Conflict` if it changed; as [`benthic_core::Pool::read`].
     pub async fn confirm(&self, seen: &Arc<Vec<Seen>>, jobs: usize) -> Result<()> {
         self.watch.check()?;
         let is_same = match self.at.look_whole().await {
@@ -196,7 +201,7 @@ impl Reading {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             found => found?.1,
         };
-        // Another version may be no more than the renewal of a lock.
+        // A different version may result from a renewal of the lock, so compare the data too.
         Ok(seen.version == Some(version) || self.piece(piece).await?.1.read == seen.read)
     }
 
@@ -205,10 +210,10 @@ impl Reading {
         Error::new(ErrorKind::Conflict, message).with("object", &self.at.object)
     }
 
-    /// Judges what was read of all pieces, in their order.
+    /// Verifies the digests of all pieces, given in order.
     ///
     /// # Errors
-    /// `Corrupt` if it is not what was stored.
+    /// `Corrupt` if the data are not what was stored; as [`benthic_core::Pool::read`].
     pub async fn judge(&self, seen: &[Seen]) -> Result<Checked> {
         if !self.check {
             return Ok(Checked::No);
@@ -219,8 +224,9 @@ impl Reading {
         }
         let differs = |seen: &Seen| seen.kept.as_ref() != Some(&seen.read);
         let wrong = seen.iter().position(differs).unwrap_or(0);
-        // Other programs that replace a striped object keep the attributes of the first piece, and remove the others. Where
-        // there are no others, a first piece that has its own digest is not theirs, but one of another copy of ours.
+        // Other programs that replace a striped object keep the attributes of the first piece and
+        // remove the other pieces. If there is only one piece and it matches its own digest,
+        // another copy by Benthic wrote it, not another program.
         let others_replaced = match seen {
             [only] => differs(only) && self.is_stored(seen).await?,
             seen => seen.iter().skip(1).all(|seen| seen.kept.is_none()),
@@ -233,12 +239,13 @@ impl Reading {
         Err(Error::new(ErrorKind::Corrupt, message).with("object", self.at.piece(wrong as u64)?))
     }
 
-    /// What is known of the file, if what was read is that file: `xxh3` is the digest of all of it.
+    /// The source file, if `xxh3`, the digest of all data that was read, matches it.
     pub fn noted(&self, xxh3: &str) -> Option<&Note> {
         self.note.as_ref().filter(|note| note.xxh3 == xxh3)
     }
 
-    /// Whether the only piece that was read is what is stored, computed beside it.
+    /// Returns whether the data read of the only piece match the stored data, by a digest computed
+    /// in the process that stores it.
     async fn is_stored(&self, seen: &[Seen]) -> Result<bool> {
         let object = self.at.piece(0)?;
         let (stat, _) = self.at.pool.stat(&object).await?;
@@ -247,14 +254,14 @@ impl Reading {
         };
         match compute(&*self.at.pool, &object, Algorithm::Xxh3, 1).await {
             Ok(beside) => Ok(beside == first.read),
-            // Where nothing can be computed, what another program changed cannot be told from damage.
+            // Without a digest from there, damage cannot be told from a change by another program.
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
             Err(error) => Err(error),
         }
     }
 }
 
-/// The digest of all that was read.
+/// The digest of all pieces that were read.
 pub fn digest_of_seen(seen: &[Seen]) -> String {
     digest_of_all(seen.iter().map(|seen| seen.read.as_str()))
 }
@@ -263,40 +270,42 @@ fn text(value: &[u8]) -> Option<String> {
     std::str::from_utf8(value).ok().map(str::to_owned)
 }
 
-/// What a copy did.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
     /// Size of the file.
     pub size_bytes: u64,
-    /// Pieces.
+    /// The number of pieces.
     pub pieces: u64,
-    /// Those that were there before.
+    /// The number of pieces that the target already had.
     pub pieces_kept: u64,
-    /// Whether all was there before, and nothing was done.
+    /// True if the target was already complete, so the copy changed nothing.
     pub unchanged: bool,
-    /// What was checked.
+    /// How the data were verified.
     pub checked: Checked,
 }
 
-/// How a copy is done.
+/// Options of a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Pieces at once, as far as memory has room.
+    /// Number of pieces to transfer at once. The memory limit may reduce it.
     pub jobs: usize,
-    /// Whether contents are compared to find what is copied already, instead of size and time.
+    /// Compare contents instead of size and time to find out what is already copied.
     pub checksum: bool,
-    /// Whether what was copied is checked.
+    /// Verify the copied data.
     pub check: bool,
-    /// How long others that hold the lock are waited for.
+    /// Time to wait for other lock holders.
     pub lock_wait: Duration,
-    /// Gets the number of all bytes and returns what counts those that have arrived.
+    /// Starts a progress display for this many bytes. Returns a function to call with each number
+    /// of bytes that have arrived.
     pub progress: fn(u64) -> Box<dyn Fn(u64)>,
 }
 
-/// Fetches a striped object into a file, which appears under its name when it is complete.
+/// Downloads a striped object into a file, which appears under its name when it is complete.
 ///
 /// # Errors
-/// `NotFound`, `Busy`, `Corrupt`; `Conflict` if it was changed meanwhile; those of the file system.
+/// `NotFound`; `Busy`; `Corrupt`; `Conflict` if the object changed during the download; those of
+/// the file system.
 pub async fn fetch(at: Striped, path: &Path, options: Options) -> Result<Copied> {
     let (layout, size_bytes, note, _) = at.look_whole().await?;
     if let Some(note) = note.clone() {
@@ -321,14 +330,15 @@ async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -
     let part = Arc::new(blocking(move || Part::open(&target, size_bytes, resumable)).await?);
     let pieces = reading.pieces();
     let (mut seen, mut pieces_kept) = fetch_pieces(&reading, &part, options, part.was_begun()).await?;
-    // Other programs that change a piece leave the digest that was kept with it, so what was here may be of the file before.
+    // Other programs that change a piece leave its stored digest in place. So a reused piece may
+    // belong to an earlier version of the file.
     if pieces_kept > 0 && reading.noted(&digest_of_seen(&seen)).is_none() {
         (seen, pieces_kept) = fetch_pieces(&reading, &part, options, false).await?;
     }
     let seen = Arc::new(seen);
     reading.confirm(&seen, options.jobs).await?;
     let checked = reading.judge(&seen).await?;
-    // The time of the file is known only if the content is that of the file.
+    // The recorded time is valid only if the data have the recorded digest.
     let noted = reading.noted(&digest_of_seen(&seen));
     let modified =
         noted.map(|note| note.modified_unix_ns).or_else(|| i64::try_from(stat.modified_unix_ns).ok());
@@ -339,8 +349,8 @@ async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -
     Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: false, checked })
 }
 
-/// Brings all pieces into the file, those that may be there already too unless `resumes`. Returns what is left of them, and how
-/// many were there.
+/// Downloads all pieces into the file. With `resumes`, it keeps pieces that the file already has.
+/// Returns the digests of all pieces and the number of pieces kept.
 async fn fetch_pieces(
     reading: &Reading,
     part: &Arc<Part>,
@@ -355,7 +365,7 @@ async fn fetch_pieces(
         let (reading, part) = (reading.clone(), Arc::clone(part));
         async move { fetch_piece(&reading, part, piece, resumes).await }
     };
-    // What has arrived is hashed and written while others are on their way.
+    // Hash and write pieces that have arrived while others are in transit.
     let jobs = 2 * window(options.jobs, layout);
     let fetched = reading.at.each(0..pieces, jobs, job, |piece, (found, was_there)| {
         progress(layout.piece_len(size_bytes, piece));
@@ -368,7 +378,7 @@ async fn fetch_pieces(
     Ok((seen.into_iter().flatten().collect(), pieces_kept))
 }
 
-/// Brings a piece into the file, and says whether it was there.
+/// Downloads a piece into the file, and returns whether the file already had it.
 async fn fetch_piece(reading: &Reading, part: Arc<Part>, piece: u64, resumes: bool) -> Result<(Seen, bool)> {
     let extents = reading.layout.extents(reading.size_bytes, piece);
     if resumes && let Some(kept) = reading.kept(piece).await? {
@@ -383,7 +393,7 @@ async fn fetch_piece(reading: &Reading, part: Arc<Part>, piece: u64, resumes: bo
     Ok((seen, false))
 }
 
-/// Opens a striped object to be copied elsewhere, under a shared lock.
+/// Opens a striped object to copy it elsewhere, under a shared lock.
 ///
 /// # Errors
 /// As [`fetch`].

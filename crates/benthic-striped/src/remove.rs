@@ -1,4 +1,5 @@
-//! Removing a striped object.
+//! Removes striped objects: marks the object as incomplete, removes the pieces, and removes the
+//! first object last.
 
 use super::lock::{Lock, Watch};
 use super::{BEGUN_XATTR, Head, Striped, StripedState, write};
@@ -10,19 +11,21 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pieces that are looked at before the first of them is removed.
+/// Number of pieces whose versions are read before the first of them is removed.
 const LOOKS: u64 = 128;
 
-/// Removes a striped object, also an incomplete one: it is made incomplete first, and its first object goes last. Whoever is
-/// killed meanwhile leaves what nobody reads, and what this removes.
+/// Removes a striped object, complete or not. It first marks the object as incomplete and removes
+/// the first object last. So if the program is killed in between, no program reads the remaining
+/// pieces, and another call removes them.
 ///
-/// Returns how many pieces it had at most.
+/// Returns an upper bound of the number of pieces it had.
 ///
 /// # Errors
-/// `NotFound` if the first object is missing; `InvalidArgument` if the objects of the name are those of something else; `Busy`;
-/// `Conflict` if somebody else wrote to it meanwhile; as [`benthic_core::Pool::write`].
+/// `NotFound` if the first object is missing; `InvalidArgument` if the objects belong to another
+/// program; `Busy`; `Conflict` if another run wrote to it in the meantime; as
+/// [`benthic_core::Pool::write`].
 pub async fn remove(at: &Striped, jobs: usize, lock_wait: Duration) -> Result<u64> {
-    // Before the lock, which is an attribute of the first object.
+    // Check before taking the lock, because the lock is an attribute of the first object.
     if let Some(head) = look(at).await? {
         at.check_striped(&head).await?;
     }
@@ -43,7 +46,8 @@ pub async fn remove(at: &Striped, jobs: usize, lock_wait: Duration) -> Result<u6
     }
 }
 
-/// Removes all but the first object, and returns how many there were at most and what is noted in it.
+/// Removes all pieces except the first. Returns an upper bound of their number, and the note in the
+/// first object.
 async fn remove_others(lock: &Lock, at: &Striped, jobs: usize) -> Result<(u64, Bytes)> {
     let head = look(at).await?;
     if let Some(head) = &head {
@@ -55,7 +59,8 @@ async fn remove_others(lock: &Lock, at: &Striped, jobs: usize) -> Result<(u64, B
     Ok((count, begun))
 }
 
-/// The first object. Nothing also if it cannot be understood: then it has as many pieces as can be found.
+/// Reads the first object. Returns `None` also for invalid attributes; the caller then counts the
+/// pieces that exist.
 async fn look(at: &Striped) -> Result<Option<Head>> {
     match at.look().await {
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
@@ -63,10 +68,11 @@ async fn look(at: &Striped) -> Result<Option<Head>> {
     }
 }
 
-/// Removes pieces, as far as they are there and nobody else has begun something since `begun` was noted.
+/// Removes those of the `pieces` that exist, as long as the first object still has this run's note
+/// `begun`.
 ///
 /// # Errors
-/// `Conflict` if somebody else has; as [`benthic_core::Pool::write`].
+/// `Conflict` if another run has started a change; as [`benthic_core::Pool::write`].
 pub async fn pieces(
     at: &Striped,
     pieces: Range<u64>,
@@ -95,7 +101,7 @@ pub async fn pieces(
         if versions.is_empty() {
             continue;
         }
-        // After they were looked at: then those versions are not what others wrote.
+        // Check after reading the versions. Success means that no other run wrote those versions.
         watch.check_begun(begun).await?;
         let remove = |piece| {
             let (pool, object, watch) = (Arc::clone(&at.pool), at.piece(piece), watch.clone());

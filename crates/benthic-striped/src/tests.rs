@@ -66,14 +66,14 @@ fn kind<T>(outcome: benthic_core::Result<T>) -> Result<T, ErrorKind> {
 
 async fn content(from: &Striped, directory: &Path) -> Vec<u8> {
     let back = directory.join("back");
-    // What is there already would not be fetched.
+    // A download skips a file that is already there.
     let _ = std::fs::remove_file(&back);
     let fetched = kind(read::fetch(from.clone(), &back, OPTIONS).await).unwrap();
     assert_eq!(fetched.checked, Checked::Digest);
     std::fs::read(&back).unwrap()
 }
 
-/// A pool whose writes all fail from number `stop` on, as for a program that is killed there.
+/// A pool whose writes fail from number `stop` on, as if the program were killed there.
 async fn killed_at(stop: usize, sound: Option<Arc<dyn Pool>>) -> (Arc<dyn Pool>, Arc<dyn Pool>) {
     let mut faulty =
         faulty(
@@ -116,7 +116,7 @@ async fn a_copy_that_is_killed_at_any_write_is_not_seen_and_goes_on() {
             let what = format!("before {there_before} stop {stop}");
             match sound.look().await.unwrap().map(|head| head.state) {
                 Some(StripedState::Whole { size_bytes, .. }) => {
-                    // Killed before it began, or after all was done.
+                    // The copy was killed before it began, or after it was complete.
                     free_lock(&sound).await;
                     let data = content(&sound, here.path()).await;
                     assert_eq!(data.len() as u64, size_bytes, "{what}");
@@ -133,7 +133,7 @@ async fn a_copy_that_is_killed_at_any_write_is_not_seen_and_goes_on() {
                 let gone = sound.pool.stat(&sound.piece(piece).unwrap()).await;
                 assert_eq!(gone.map_err(|error| error.kind()).err(), Some(ErrorKind::NotFound), "{what}");
             }
-            // The last write is that of the lock's release, without which all is done too.
+            // The last write only releases the lock. The copy is complete without it.
             if is_done {
                 break;
             }
@@ -191,7 +191,7 @@ async fn a_piece_that_arrives_damaged_is_told_and_copied_again() {
     assert_eq!(put(&to, &path).await, Err(ErrorKind::Corrupt));
     assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
     let again = put(&to, &path).await.unwrap();
-    // The third may have been under way while the second was checked.
+    // The third piece may have been in flight while the second was verified.
     assert!(again.pieces == 3 && (1..3).contains(&again.pieces_kept), "{again:?}");
     assert!(content(&to, here.path()).await == std::fs::read(&path).unwrap());
 }
@@ -236,7 +236,8 @@ async fn a_file_that_changes_while_it_is_copied_is_not_taken_for_one() {
     assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
 }
 
-/// A pool with a whole striped object, where `meanwhile` happens to the first object before the operation that `is_it` means.
+/// A pool with a complete striped object. `meanwhile` changes its first object just before the
+/// first operation with a step that `is_it` matches.
 async fn taken_over(
     path: &Path,
     is_it: impl Fn(&WriteStep) -> bool + Send + Sync + 'static,
@@ -269,7 +270,7 @@ async fn a_removal_that_lost_the_striped_object_leaves_what_another_copy_made_of
         &path,
         |step| matches!(step, WriteStep::Remove),
         |sound, first| {
-            // The first to be removed is the second piece: by then somebody else has begun.
+            // The second piece is removed first. At that point another run starts.
             let theirs = WriteOp::new().set_xattr(BEGUN_XATTR, r#"{"run":"theirs","pieces":2}"#);
             block_on(sound.write(first, theirs)).unwrap();
         },
@@ -302,13 +303,14 @@ async fn a_piece_of_another_copy_is_not_taken_for_a_file_of_another_program() {
     let (pool, _) = killed_at(usize::MAX, None).await;
     let to = at(pool);
     put(&to, &path).await.unwrap();
-    // As a program leaves it that goes on with its only piece after another one has completed its copy.
+    // As after a program that continues to write its only piece when another copy is already
+    // complete.
     let late = vec![9; usize::try_from(UNIT).unwrap()];
     let op = WriteOp::new().set_xattr(PIECE_XATTR, digest(&late)).write_full(late.clone());
     to.pool.write(&to.piece(0).unwrap(), op).await.unwrap();
     let back = here.path().join("back");
     assert_eq!(kind(read::fetch(to.clone(), &back, OPTIONS).await), Err(ErrorKind::Corrupt));
-    // As `rados --striper put` leaves it: the attributes are those of the file before.
+    // As after `rados --striper put`: the attributes belong to the earlier file.
     let theirs = vec![5; usize::try_from(UNIT).unwrap()];
     to.pool.write(&to.piece(0).unwrap(), WriteOp::new().write(0, theirs.clone())).await.unwrap();
     let fetched = kind(read::fetch(to, &back, OPTIONS).await).unwrap();
@@ -338,7 +340,7 @@ async fn an_upload_that_is_not_checked_says_so() {
     assert_eq!(stored.checked, Checked::No);
 }
 
-/// What copies a file, told by its content.
+/// Copies a file and compares contents to find unchanged pieces.
 async fn put_by_content(to: &Striped, path: &Path) -> Result<Copied, ErrorKind> {
     let source = Source::File(SourceFile::open(path).unwrap());
     kind(store(source, to, LAYOUT, Options { checksum: true, ..OPTIONS }).await)
@@ -379,12 +381,12 @@ async fn a_source_that_changes_while_it_is_copied_is_not_taken_for_one() {
     let (pool, _) = killed_at(usize::MAX, None).await;
     let from = at(pool);
     put(&from, &path).await.unwrap();
-    // As other programs leave it: without a digest of the whole.
+    // As other programs leave it: without a digest of the whole file.
     let first = from.piece(0).unwrap();
     from.pool.write(&first, WriteOp::new().remove_xattr(NOTE_XATTR)).await.unwrap();
     let (source, number) = (Arc::clone(&from.pool), AtomicU8::new(0));
     let to = faulty(move |_, op, _| {
-        // Each piece was read when it is written.
+        // The copy has read a piece when it writes it.
         if op.steps.iter().any(|step| matches!(step, WriteStep::WriteFull { .. })) {
             let others = vec![number.fetch_add(1, Ordering::SeqCst); 100];
             block_on(source.write(&first, WriteOp::new().write(0, others))).unwrap();
@@ -400,7 +402,8 @@ async fn a_source_that_changes_while_it_is_copied_is_not_taken_for_one() {
     assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
 }
 
-/// A pool where a first object has another version each time that it is read, as if somebody renewed a lock just before.
+/// A pool where every read of a first object sees a new version, as if a lock holder renewed the
+/// lock just before.
 struct Renewed(Arc<dyn Pool>);
 
 impl Renewed {
@@ -449,7 +452,7 @@ async fn a_lock_that_is_renewed_is_no_change_of_the_first_piece() {
     assert_eq!(put_by_content(&to, &path).await.unwrap().pieces_kept, 3);
     kind(remove::remove(&to, 1, Duration::ZERO).await).unwrap();
 
-    // Of another program, whose pieces take more than one operation.
+    // An object of another program, whose pieces take more than one operation.
     let len_bytes = 40 * 1024 * 1024;
     let path = file(here.path(), "large", 2, len_bytes);
     let data = Bytes::from(std::fs::read(&path).unwrap());
@@ -532,7 +535,7 @@ async fn a_removal_that_lost_the_lock_leaves_the_pieces_that_others_wrote() {
 async fn pieces_that_a_copy_takes_over_get_another_version() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
-    // Lock, beginning and two pieces.
+    // The lock, the note and two pieces.
     let (pool, sound) = killed_at(4, None).await;
     assert_eq!(put(&at(pool), &path).await, Err(ErrorKind::Unavailable));
     let sound = at(sound);
@@ -545,7 +548,8 @@ async fn pieces_that_a_copy_takes_over_get_another_version() {
     assert!(content(&sound, here.path()).await == std::fs::read(&path).unwrap());
 }
 
-/// A pool where somebody else breaks the lock, begins, and writes a piece, just before that piece is looked at.
+/// A pool where another run breaks the lock, starts, and writes a piece just before this run reads
+/// that piece.
 struct Overtaken {
     pool: Arc<dyn Pool>,
     piece: ObjectId,
@@ -569,7 +573,7 @@ impl Overtaken {
         *self.written.lock().unwrap() = Some(version);
     }
 
-    /// Fails unless the piece, and what is begun, are theirs.
+    /// Fails unless the piece and the note are the other run's.
     async fn assert_theirs(&self, what: &str) {
         let written = self.written.lock().unwrap().expect("somebody else wrote the piece");
         let now = self.pool.stat(&self.piece).await.map(|(_, version)| version);
@@ -635,7 +639,7 @@ async fn a_piece_is_not_taken_over_from_those_who_took_the_lock() {
     let unit = usize::try_from(UNIT).unwrap();
     let same = std::fs::read(&path).unwrap()[unit..2 * unit].to_vec();
     let theirs = WriteOp::new().set_xattr(PIECE_XATTR, digest(&same)).write_full(same);
-    // Lock, beginning and two pieces.
+    // The lock, the note and two pieces.
     let (pool, sound) = killed_at(4, None).await;
     assert_eq!(put(&at(pool), &path).await, Err(ErrorKind::Unavailable));
     free_lock(&at(Arc::clone(&sound))).await;
@@ -643,7 +647,8 @@ async fn a_piece_is_not_taken_over_from_those_who_took_the_lock() {
     assert_eq!(put(&at(Arc::clone(&pool) as Arc<dyn Pool>), &path).await, Err(ErrorKind::Conflict));
     pool.assert_theirs("incomplete").await;
 
-    // Nor is a copy said to be there already by who no longer had the lock when the pieces were looked at.
+    // A copy that lost the lock before it compared the pieces must not report that the target is
+    // already complete.
     let (pool, _) = killed_at(usize::MAX, None).await;
     put(&at(Arc::clone(&pool)), &path).await.unwrap();
     let pool = Overtaken::new(pool, 1, theirs);

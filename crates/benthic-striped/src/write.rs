@@ -1,10 +1,17 @@
-//! To a striped object: from a file, or from another striped object.
+//! Writes striped objects, from a file or from another striped object.
 //!
-//! The order, under the exclusive lock: pieces that are there already are told by their digests; before anything is changed, the
-//! first object loses `striper.size` and gets the note of what is begun; the pieces are written, each by one operation with its
-//! digest; those that the object before had beyond them are removed; the first object gets layout, size and the note of the
-//! file, and loses the other note, on condition that this is still this run's. Until then nobody reads it, and whoever is killed
-//! before leaves what the next run goes on with.
+//! A write holds the exclusive lock and follows this order:
+//!
+//! 1. Find pieces that are already there, by their digests.
+//! 2. Before the first change, remove `striper.size` from the first object and add the note
+//!    `benthic.begun`.
+//! 3. Write the pieces, each in one operation together with its digest.
+//! 4. Remove pieces of the old object beyond the end of the new one.
+//! 5. Add the layout, the size and the note of the file to the first object and remove
+//!    `benthic.begun`, on condition that `benthic.begun` is still this run's.
+//!
+//! No program reads the object before step 5. If a run is killed earlier, the next run continues
+//! with the pieces it left.
 
 use super::layout::Layout;
 use super::lock::{Lock, Watch};
@@ -23,19 +30,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::{OnceCell, Semaphore};
 
-/// Names that are looked at at once: that carries nothing, so it only waits for answers.
+/// Number of names to check at once. The checks carry no data and only wait for replies.
 const LOOKS: usize = 128;
 
-/// What is copied.
+/// The source of a copy.
 #[derive(Clone)]
 pub enum Source {
-    /// A file.
+    /// A local file.
     File(SourceFile),
     /// Another striped object.
     Striped(Arc<Reading>),
 }
 
-/// A file as it was when it was opened.
+/// A file, with its size and time when it was opened.
 #[derive(Clone)]
 pub struct SourceFile {
     file: Arc<File>,
@@ -48,11 +55,11 @@ impl SourceFile {
     /// Opens a file. Blocks.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no regular file; those of the file system.
+    /// `InvalidArgument` if it is not a regular file; those of the file system.
     pub fn open(path: &Path) -> Result<SourceFile> {
         let failed =
             |error| Error::io(Action::Admin, "cannot read the file", error).with("path", path.display());
-        // Before it is opened: that of a pipe waits for a writer.
+        // Check before opening: opening a pipe waits for a writer.
         let metadata = std::fs::metadata(path).map_err(failed)?;
         if !metadata.is_file() {
             let message =
@@ -67,12 +74,12 @@ impl SourceFile {
         })
     }
 
-    /// Its size.
+    /// Size of the file.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Fails if the file is no longer as it was. Blocks.
+    /// Fails if the file's size or time has changed. Blocks.
     fn check(&self) -> Result<()> {
         let metadata = self.file.metadata().map_err(|error| {
             Error::io(Action::Admin, "cannot read the file", error).with("path", self.path.display())
@@ -94,7 +101,8 @@ impl Source {
         }
     }
 
-    /// The time of the file that was read, if what was read is that file: `xxh3` is the digest of all of it.
+    /// The modification time of the source, if `xxh3`, the digest of all data that was read,
+    /// matches the source.
     fn modified_unix_ns(&self, xxh3: &str) -> Option<i64> {
         match self {
             Source::File(file) => Some(file.modified_unix_ns),
@@ -102,7 +110,8 @@ impl Source {
         }
     }
 
-    /// Whether this is what a note tells of, as far as the user wants to know.
+    /// Returns whether the note describes this source. Always false with `checksum`, which demands
+    /// a comparison of contents.
     fn is_noted(&self, note: &Note, layout: Layout, noted_layout: Layout, checksum: bool) -> bool {
         match self {
             Source::File(file) => {
@@ -136,7 +145,7 @@ impl Source {
         }
     }
 
-    /// Fails if what was read is not what there is.
+    /// Fails if the data that was read do not match the source.
     async fn judge(&self, seen: &Arc<Vec<Seen>>, jobs: usize) -> Result<Checked> {
         match self {
             Source::Striped(reading) => {
@@ -152,17 +161,19 @@ impl Source {
     }
 }
 
-/// Copies a file or a striped object to a striped object. What had the name before is gone from the first piece on that
-/// differs.
+/// Copies a file or a striped object to a striped object. The old object with this name is lost
+/// when the first differing piece is written.
 ///
 /// # Errors
-/// `InvalidArgument` if objects of something else have names of the pieces, which stay as they are; `Busy`; `Conflict` if
-/// somebody else wrote to it, or the source changed, meanwhile; `Corrupt` if what arrived is not what was sent; as
-/// [`Pool::write`]. The striped object is then what it was, or incomplete, which nobody reads, and the same copy goes on.
+/// `InvalidArgument` if objects of another program have names of the pieces (they stay unchanged);
+/// `Busy`; `Conflict` if another run wrote to the target, or the source changed, in the meantime;
+/// `Corrupt` if the stored data differ from the data sent; as [`Pool::write`]. The striped object
+/// is then unchanged or incomplete. No program reads an incomplete one, and the same copy continues
+/// it.
 pub async fn store(source: Source, to: &Striped, layout: Layout, options: Options) -> Result<Copied> {
     let size_bytes = source.size_bytes();
     let pieces = layout.pieces(size_bytes);
-    // The longest name is found to be too long before anything is done.
+    // Check the longest name first, so that a name that is too long changes nothing.
     to.piece(pieces)?;
     let head = to.look().await?;
     if let Some(Head { state: StripedState::Whole { layout: noted_layout, note: Some(note), .. }, .. }) =
@@ -179,8 +190,9 @@ pub async fn store(source: Source, to: &Striped, layout: Layout, options: Option
     stored
 }
 
-/// Fails if an object of something else has the name of a piece: one that no first object tells of, and that has no attribute of
-/// ours. Images of block devices have such names, and gaps among them.
+/// Fails if an object of another program has the name of a piece: an object that the first object
+/// does not account for and that has no attribute of libradosstriper or Benthic. Block device
+/// images have such names, with gaps.
 async fn check_names(to: &Striped, head: Option<&Head>, pieces: u64) -> Result<()> {
     let known = match head {
         Some(head) => {
@@ -215,14 +227,15 @@ async fn store_locked(
         return Err(Error::new(ErrorKind::Conflict, message).with("object", &to.object));
     };
     let pieces_before = to.pieces_of(&head.state).await?;
-    // The first object is there because it holds the lock.
+    // The first object always exists, because it holds the lock.
     let may_be_there = pieces_before > 1 || head.stat.size_bytes > 0;
     let begins =
         Begins { watch: lock.watch(), pieces: pieces.max(pieces_before), begun: Arc::new(OnceCell::new()) };
     let progress = (options.progress)(size_bytes);
     let mut seen = vec![None; usize::try_from(pieces).unwrap_or(0)];
     let mut pieces_kept = 0;
-    // What is checked is no longer in memory, so as many more may be.
+    // A piece that is being verified is no longer in memory, so verification doubles the number of
+    // jobs.
     let jobs = window(options.jobs, layout);
     let room = Arc::new(Semaphore::new(jobs));
     let job = |piece| {
@@ -249,7 +262,7 @@ async fn store_locked(
     written.await?;
     let seen: Arc<Vec<Seen>> = Arc::new(seen.into_iter().flatten().collect());
     let checked = source.judge(&seen, jobs).await?;
-    // Of what is stored, nothing was checked.
+    // Without `check`, the stored data were not verified.
     let checked = if options.check { checked } else { Checked::No };
     let xxh3 = digest_of_seen(&seen);
     let modified_unix_ns = source.modified_unix_ns(&xxh3);
@@ -261,7 +274,7 @@ async fn store_locked(
         _ => false,
     };
     if is_noted && !begins.have_begun() {
-        // If it is held still, it was while the pieces were looked at.
+        // This succeeds only if the lock is still held. Then it was held during all comparisons.
         lock.watch().write_held(WriteOp::new()).await?;
         return Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: true, checked });
     }
@@ -271,8 +284,8 @@ async fn store_locked(
     Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: false, checked })
 }
 
-/// Makes a striped object incomplete, so that nobody reads it, and notes how many pieces may be there. Returns the note, which
-/// is there as long as nobody else begins something.
+/// Marks a striped object as incomplete, so that no program reads it, and notes an upper bound of
+/// its pieces. Returns the note, which stays until another run starts a change.
 ///
 /// # Errors
 /// As [`Watch::write_held`].
@@ -283,7 +296,7 @@ pub async fn begin(watch: &Watch, pieces: u64) -> Result<Bytes> {
     Ok(begun)
 }
 
-/// Begins before the first change, once: what turns out to be there already stays readable meanwhile.
+/// Calls [`begin`] once, before the first change. Until then an unchanged object stays readable.
 #[derive(Clone)]
 struct Begins {
     watch: Watch,
@@ -292,7 +305,7 @@ struct Begins {
 }
 
 impl Begins {
-    /// The note of [`begin`], which is there from now on.
+    /// Returns the note of [`begin`] and writes it on the first call.
     async fn begun(&self) -> Result<Bytes> {
         self.begun.get_or_try_init(|| begin(&self.watch, self.pieces)).await.cloned()
     }
@@ -302,7 +315,7 @@ impl Begins {
     }
 }
 
-/// Makes it whole, unless somebody else began something meanwhile.
+/// Marks the striped object as complete, unless another run has started a change.
 async fn complete(
     at: &Striped,
     begun: &Bytes,
@@ -337,7 +350,7 @@ fn encode(value: &impl serde::Serialize) -> Result<Bytes> {
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the attribute").with_source(error))
 }
 
-/// The job of one piece.
+/// The job that writes one piece.
 struct Writing {
     room: Arc<Semaphore>,
     source: Source,
@@ -345,16 +358,16 @@ struct Writing {
     layout: Layout,
     check: bool,
     may_be_there: bool,
-    /// Somebody else began something, and may have it under way still.
+    /// Another run left the object incomplete and may still have writes in flight.
     was_begun: bool,
     begins: Begins,
 }
 
 impl Writing {
-    /// Brings a piece to its place, and says whether it was there.
+    /// Writes a piece unless it is already there. Returns whether it was.
     async fn piece(self, piece: u64) -> Result<(Seen, bool)> {
         let (object, pool) = (self.to.piece(piece)?, &*self.to.pool);
-        // It is never closed.
+        // The semaphore is never closed.
         let in_memory = self.room.acquire().await;
         let (data, seen) = self.source.piece(self.layout, piece).await?;
         let len_bytes = data.len() as u64;
@@ -366,7 +379,8 @@ impl Writing {
         let op = op.write_full(data).set_xattr(PIECE_XATTR, seen.read.clone());
         loop {
             if let Found::Same(_) = found {
-                // Another version is out of reach for what others have under way, who lost the lock.
+                // Bump the version so that in-flight writes by former lock holders fail their
+                // guard.
                 if self.was_begun {
                     let begun = self.begins.begun().await?;
                     self.check(piece, found, &begun).await?;
@@ -391,7 +405,7 @@ impl Writing {
         if self.check {
             let stored = digest_beside(pool, &object).await?;
             if stored != seen.read {
-                // It may be what others wrote.
+                // The stored data may be another run's.
                 self.begins.watch.check_begun(&self.begins.begun().await?).await?;
                 let message = "what is stored is not what was read; copy it again";
                 return Err(Error::new(ErrorKind::Corrupt, message)
@@ -403,8 +417,9 @@ impl Writing {
         Ok((seen, false))
     }
 
-    /// Fails if what was found may be what others wrote. Where nothing was, what they write is not replaced, and the first piece
-    /// has the note as its own condition.
+    /// Fails if the found piece may be another run's. A missing piece and the first piece need only
+    /// the check of the lock: the write of a missing piece creates the object exclusively, and the
+    /// guard of the first piece is the note.
     async fn check(&self, piece: u64, found: Found, begun: &Bytes) -> Result<()> {
         match found {
             Found::Same(_) | Found::Other(_) if piece > 0 => self.begins.watch.check_begun(begun).await,
@@ -413,20 +428,21 @@ impl Writing {
     }
 }
 
-/// What has the name of a piece.
+/// The object found under a piece's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
-    /// Nothing.
+    /// No object exists.
     Nothing,
-    /// What is to be written, already, of this version.
+    /// The object has the data to be written, at this version.
     Same(u64),
-    /// Something else, of this version.
+    /// The object has other data, at this version.
     Other(u64),
 }
 
-/// On condition that the piece is what was found, and [checked](Writing::check): what was under way when the lock was lost does
-/// not replace what others wrote since. The first piece has another version after each renewal of the lock, but the note of what
-/// is begun.
+/// Adds guards so that the operation applies only to the piece that was found and
+/// [checked](Writing::check). An in-flight write of a run that lost the lock then cannot replace
+/// newer data of another run. The guard of the first piece is the note `benthic.begun`, because
+/// every renewal of the lock changes that piece's version.
 fn guarded(mut op: WriteOp, piece: u64, found: Found, begun: Bytes) -> WriteOp {
     match found {
         _ if piece == 0 => op.cmp_xattr(BEGUN_XATTR, Compare::Eq, begun),
@@ -446,8 +462,9 @@ fn written_by_others(error: Error) -> Error {
     Error::new(ErrorKind::Conflict, message).with_source(error)
 }
 
-/// Whether a piece is there already: by its length, the digest that was kept with it, and the one computed beside it, because
-/// other programs write to a piece and leave its attribute.
+/// Finds out whether a piece is already there: its length, its stored digest and a digest computed
+/// from the data must match. The stored digest alone is not enough, because other programs change a
+/// piece and leave the attribute in place.
 async fn find(pool: &dyn Pool, object: &ObjectId, len_bytes: u64, digest: &str) -> Result<Found> {
     let found = pool.fetch(object, Fetch::stat().and(Fetch::list_xattrs())).await;
     let ((stat, xattrs), version) = match found {

@@ -1,4 +1,4 @@
-//! `benthic completions`.
+//! `benthic completions`: prints a completion script for a shell.
 
 use crate::args::Cli;
 use benthic_program::exit::Outcome;

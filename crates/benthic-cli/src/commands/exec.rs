@@ -1,4 +1,6 @@
-//! `benthic exec`.
+//! `benthic exec`: runs a class method beside one object or, with `--all`, beside every object of a
+//! pool. If the method stores its result in an attribute, the command reads that attribute and
+//! prints it.
 
 use crate::commands::{self, class};
 use crate::jobs::{self, Failures};
@@ -48,7 +50,7 @@ pub struct ExecArgs {
     input: String,
 }
 
-/// Beside what a method runs.
+/// The object, or all objects of a pool, that a method runs beside.
 enum Target {
     One(ObjectAddress),
     All(PoolAddress),
@@ -74,7 +76,7 @@ impl Target {
         }
     }
 
-    /// The pool, and the object if it is one.
+    /// The pool, and the object if there is only one.
     fn place(&self) -> (&str, Option<&ObjectId>) {
         match self {
             Target::One(address) => (&address.pool, Some(&address.object)),
@@ -83,7 +85,7 @@ impl Target {
     }
 }
 
-/// A call, and where its result is.
+/// A call, and the attribute that holds its result if the method writes it there.
 #[derive(Clone)]
 struct Request {
     call: ClassCall,
@@ -106,7 +108,7 @@ pub async fn run(args: ExecArgs, session: &Session) -> Outcome {
     let (pool, object) = target.place();
     let classes = class::known(session, pool, object, &args.class).await?;
     let call = ClassCall { class: args.class, method: args.method, input };
-    // A class that is not listed may still be there: Ceph has its own.
+    // The class may exist even if it is not listed: Ceph has classes of its own.
     let method = class::find_method(&classes, &call).ok();
     if method.is_some_and(|method| method.writes) {
         commands::check_writable(target.namespace())?;
@@ -159,7 +161,7 @@ async fn run_all(
         progress.advance(1);
         match result {
             Ok(result) => progress.suspend(|| tell(session, &address.pool, &object, &result)),
-            // No other object will have the class or method.
+            // Stop: no other object has the class or method either.
             Err(error) if error.kind() == ErrorKind::Unsupported => Err(Failure::Error(error)),
             Err(error) => {
                 failures.push(ObjectAddress { pool: address.pool.clone(), object }.to_string(), error);

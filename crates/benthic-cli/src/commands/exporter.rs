@@ -1,4 +1,5 @@
-//! `benthic exporter`.
+//! `benthic exporter`: serves the health of a Ceph cluster to Prometheus. It polls the cluster at a
+//! fixed interval. Requests get the result of the last poll, so they put no load on the cluster.
 
 use crate::commands::health::LookArgs;
 use crate::commands::health::watcher::Watcher;
@@ -36,7 +37,7 @@ pub struct ExporterArgs {
     look: LookArgs,
 }
 
-/// What was seen last.
+/// The metrics of the last poll.
 struct Seen {
     text: Mutex<Bytes>,
     freshness: Freshness,
@@ -45,7 +46,7 @@ struct Seen {
 pub async fn run(args: ExporterArgs, session: &Session) -> Outcome {
     tokio::select! {
         ended = export(args, session) => ended,
-        // A look may wait for what does not answer.
+        // A poll may wait for a daemon that does not answer.
         () = interrupt::wait() => Err(Failure::Interrupted),
     }
 }
@@ -54,7 +55,8 @@ async fn export(args: ExporterArgs, session: &Session) -> Outcome {
     let (listener, address) = serving::listen(args.listen).await?;
     let mut watcher = Watcher::new(args.look, session).with_pools().with_calls();
     let seen = Arc::new(Seen { text: Mutex::default(), freshness: Freshness::new(args.interval) });
-    // What is wrong with the arguments or the caps is told before anybody asks, if a monitor answers.
+    // Poll once before serving, so that invalid arguments or caps are reported at the start, if a
+    // monitor answers.
     seen.look(&mut watcher).await?;
     let url = format!("http://{address}/metrics");
     session.out.result(format_args!("serving {url}"), || json!({ "url": url }))?;
@@ -66,7 +68,7 @@ async fn export(args: ExporterArgs, session: &Session) -> Outcome {
     loop {
         tokio::time::sleep(Duration::from_secs(args.interval)).await;
         if let Err(error) = seen.look(&mut watcher).await {
-            // The last look grows old, which /-/health and the metrics tell.
+            // The data of the last poll become stale. `/-/health` and the metrics show that.
             session.out.warning(&error);
         }
     }

@@ -1,4 +1,5 @@
-//! `benthic fsck`.
+//! `benthic fsck`: checks the store's own structures. With `--repair`, copies the intact objects of
+//! a damaged store into a new one.
 
 use benthic_core::{Error, ErrorKind, Finding};
 use benthic_program::exit::Outcome;

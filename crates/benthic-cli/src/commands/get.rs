@@ -1,4 +1,4 @@
-//! `benthic get`.
+//! `benthic get`: fetches one version of an object into a file or to stdout.
 
 use crate::commands;
 use benthic_core::{ErrorKind, ObjectAddress, Pool};
@@ -14,7 +14,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// How often a read starts over because somebody wrote to the object.
+/// Attempts to read an object that another client writes during the read.
 const ATTEMPTS: usize = 5;
 
 /// Arguments of `benthic get`.
@@ -36,7 +36,8 @@ pub async fn run(args: GetArgs, session: &Session) -> Outcome {
     if args.file.as_os_str() == "-" {
         return print(&*pool, &address, session).await;
     }
-    // Asked before the file is begun: a missing object is the likelier mistake.
+    // Check the object before creating the file, because a missing object is the more likely
+    // mistake.
     if let Err(error) = pool.stat(&address.object).await {
         return Err(explain(error, pool, &address.object, "cp").await.into());
     }

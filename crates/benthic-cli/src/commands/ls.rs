@@ -1,4 +1,4 @@
-//! `benthic ls`.
+//! `benthic ls`: lists the objects of a pool or, with `--stripe`, its striped objects.
 
 use crate::{commands, jobs};
 use benthic_core::names::is_reserved_namespace;
@@ -13,7 +13,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Requests for sizes and times that are under way at once.
+/// Concurrent requests for sizes and times.
 const STATS_AT_ONCE: usize = 32;
 
 /// Arguments of `benthic ls`.
@@ -63,7 +63,7 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
     let mut rows = shown.map(look).buffered(if args.long { STATS_AT_ONCE } else { 1 });
     while let Some(row) = rows.next().await {
         interrupt::check()?;
-        // Removed since it was listed.
+        // The object was removed after it was listed.
         let Some((object, found)) = row? else { continue };
         let shown = if args.all_namespaces {
             units::one_line(&ObjectAddress { pool: name.clone(), object: object.clone() }.to_string())
@@ -103,19 +103,18 @@ fn address(text: &str) -> Result<PoolAddress> {
         .with("got", text))
 }
 
-/// What is shown of an object beside its name.
+/// The information about an object that is shown beside its name.
 #[derive(Clone, Copy)]
 enum Found {
-    /// Nothing.
+    /// Nothing besides the name.
     Name,
-    /// Size and time.
     Stat(Stat),
-    /// Why a striped object has neither.
+    /// The reason why a striped object has neither size nor time.
     Without(&'static str),
 }
 
-/// An object, and size and time if `long`; those of a striped object if it is one. Nothing if it
-/// is gone.
+/// Looks up an object's size and time if `long`; for a striped object, those of its file. Returns
+/// `None` if the object no longer exists.
 async fn look(
     session: &Session,
     pool: Arc<dyn Pool>,
@@ -136,7 +135,8 @@ async fn look(
                 Some(head) => match (head.stat_of_file(), head.state) {
                     (Some(stat), _) => Found::Stat(stat),
                     (None, StripedState::Begun(_)) => Found::Without("incomplete"),
-                    // Not yet or no longer a striped object of another program, or none at all.
+                    // Another program is still writing or removing this striped object, or it is
+                    // none.
                     (None, _) => Found::Without("no_size"),
                 },
             },

@@ -1,4 +1,4 @@
-//! The commands, a noun or verb a file.
+//! The commands, one file per noun or verb.
 
 pub mod bench;
 pub mod class;
@@ -70,20 +70,21 @@ pub async fn run(command: Command, session: &Session) -> Outcome {
     }
 }
 
-/// Opens the pool of an address.
+/// Parses the address of an object and opens its pool.
 async fn locate(session: &Session, text: &str) -> Outcome<(Arc<dyn Pool>, ObjectAddress)> {
     let address = object_address(text, &format!("`benthic ls {text}` lists a pool"))?;
     let pool = session.pool(&address.pool).await?;
     Ok((pool, address))
 }
 
-/// A striped object of a session's store.
+/// A handle for a striped object in the session's store.
 async fn striped(session: &Session, pool: Arc<dyn Pool>, object: ObjectId) -> Result<Striped> {
     let locks = Locks::of(&*session.store().await?);
     Ok(Striped { pool, object, locks, clock: Arc::new(SystemClock), is_interrupted: interrupt::is_set })
 }
 
-/// Parses the address of an object; `instead` is for whoever named only a pool.
+/// Parses the address of an object. If the text names only a pool, the error ends with the hint
+/// `instead`.
 fn object_address(text: &str, instead: &str) -> Result<ObjectAddress> {
     if text.contains('/') || text.parse::<PoolAddress>().is_err() {
         return text.parse();
@@ -92,8 +93,8 @@ fn object_address(text: &str, instead: &str) -> Result<ObjectAddress> {
     Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text))
 }
 
-/// Refuses to write to objects that others are made of, such as those of tables: one of them changed or gone is a table that
-/// is damaged.
+/// Refuses writes to objects that are parts of something larger, such as a table. Changing or
+/// removing one would damage the table.
 fn check_writable(namespace: &str) -> Result<()> {
     if !is_reserved_namespace(namespace) {
         return Ok(());
@@ -103,12 +104,13 @@ fn check_writable(namespace: &str) -> Result<()> {
     Err(Error::new(ErrorKind::PermissionDenied, message).with("namespace", namespace))
 }
 
-/// Fields that name an object in JSON.
+/// The JSON fields that identify an object.
 fn address_fields(address: &ObjectAddress) -> Map<String, Value> {
     output::object_fields(&address.pool, &address.object)
 }
 
-/// A value or method input as it is given on the command line: text, `-` for stdin, and `@FILE` if `files`.
+/// Reads a value or method input from its command-line form: text, `-` for stdin, or `@FILE` if
+/// `files` allows it.
 async fn given(text: &str, files: bool) -> Outcome<Bytes> {
     match text.strip_prefix('@') {
         Some(path) if files => {

@@ -1,4 +1,4 @@
-//! `benthic omap get|set|rm|ls`.
+//! `benthic omap get|set|rm|ls`: reads and changes the omap of an object.
 
 use crate::commands::{self, xattr};
 use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp, limits};

@@ -1,5 +1,5 @@
-//! `benthic sql`, `benthic table` and `benthic s3`: verbs of other programs, because a query engine takes long to build and most
-//! work needs neither that nor a gateway.
+//! `benthic sql`, `benthic table` and `benthic s3`. These verbs run separate programs, because a
+//! query engine takes long to build, and most work needs neither it nor a gateway.
 
 use benthic_core::{Action, Error, ErrorKind};
 use benthic_program::exit::Outcome;
@@ -9,21 +9,21 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Examples of `benthic sql`.
+/// Examples in the help of `benthic sql`.
 pub const SQL_EXAMPLES: &str = "`benthic sql --help` lists the options.\n\nExamples:\n  \
     benthic sql 'SELECT count(*) FROM lake.trips WHERE distance > 30'\n  \
     benthic sql --object lake/trips.parquet 'SELECT count(*) FROM object WHERE distance > 30'";
-/// Examples of `benthic table`.
+/// Examples in the help of `benthic table`.
 pub const TABLE_EXAMPLES: &str = "`benthic table --help` lists the verbs.\n\nExamples:\n  \
     benthic table create lake/trips trips-*.parquet\n  \
     benthic table ls lake";
 
-/// Examples of `benthic s3`.
+/// Examples in the help of `benthic s3`.
 pub const S3_EXAMPLES: &str = "`benthic s3 --help` lists the verbs.\n\nExamples:\n  \
     benthic s3 serve\n  \
     benthic s3 usage";
 
-/// A program that lies beside this one.
+/// A program in the same directory as this one.
 pub struct Other {
     name: &'static str,
     missing: &'static str,
@@ -47,7 +47,7 @@ pub struct HandedOver {
     args: Vec<OsString>,
 }
 
-/// Becomes the other program; returns only if that fails.
+/// Replaces this process with the other program. Returns only on failure.
 pub fn run(other: &Other, verb: &str, given: HandedOver, session: &Session) -> Outcome {
     let here = std::env::current_exe()
         .map_err(|error| Error::io(Action::Admin, "cannot find the directory of this program", error))?;

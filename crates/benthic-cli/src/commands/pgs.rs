@@ -1,4 +1,4 @@
-//! `benthic pgs check|suggest`.
+//! `benthic pgs check|suggest`: checks and suggests the number of placement groups of pools.
 
 use crate::commands::placement::cluster;
 use benthic_ceph::pgs::{Group, PoolShare, REPLICAS_PER_OSD, Report, SizingInput, judge};
@@ -139,14 +139,15 @@ async fn suggest(args: SuggestArgs, session: &Session) -> Outcome {
     Ok(())
 }
 
-/// A line that a shell can run.
+/// Formats a suggestion as a line that a shell can run.
 fn suggestion(pool: &PoolShare) -> String {
     let share = format!("{:.1}% of the data", pool.data_share * 100.0);
     let name = units::one_line(&pool.pool);
     if pool.suggested == pool.pg_num {
         return format!("# {name}: {} placement groups are right for {share}", pool.pg_num);
     }
-    // A name that does not keep to its line is for a person to type.
+    // Comment the line out if the name contains control characters, because the shell would get the
+    // escaped name.
     let comment = if name == pool.pool { "" } else { "# " };
     format!(
         "{comment}ceph osd pool set {} pg_num {}   # {} now, {share}",

@@ -1,4 +1,4 @@
-//! `benthic pool create|ls|rm`.
+//! `benthic pool create|ls|rm`: creates, lists and removes pools.
 
 use benthic_core::names;
 use benthic_program::exit::Outcome;
@@ -32,7 +32,8 @@ pub enum PoolCommand {
 pub async fn run(command: PoolCommand, session: &Session) -> Outcome {
     match command {
         PoolCommand::Create { pool } => {
-            // Before the store is opened: a bad name makes no store.
+            // Check the name before opening the store, so that an invalid name does not create a
+            // store.
             names::check_pool_name(&pool)?;
             session.store_or_create().await?.create_pool(&pool).await?;
             session.out.result(format_args!("created pool {pool}"), || json!({ "pool": pool }))
@@ -45,7 +46,7 @@ pub async fn run(command: PoolCommand, session: &Session) -> Outcome {
         }
         PoolCommand::Rm { pool } => {
             names::check_pool_name(&pool)?;
-            // Opened first for the error that says which pool may be meant.
+            // Open the pool first: its error suggests a similar name.
             session.pool(&pool).await?;
             session.store().await?.remove_pool(&pool).await?;
             session.out.result(format_args!("removed pool {pool}"), || json!({ "pool": pool }))

@@ -1,4 +1,4 @@
-//! `benthic put`.
+//! `benthic put`: stores a file or standard input as an object.
 
 use crate::commands;
 use benthic_program::exit::Outcome;

@@ -1,4 +1,4 @@
-//! `benthic rm`.
+//! `benthic rm`: removes objects or, with `--stripe`, striped objects with all their pieces.
 
 use crate::jobs::Failures;
 use crate::{commands, jobs};
@@ -32,7 +32,7 @@ pub struct RmArgs {
 }
 
 pub async fn run(args: RmArgs, session: &Session) -> Outcome {
-    // A typing error in one address removes nothing.
+    // Parse all addresses first, so that an invalid one removes nothing.
     let addresses: Vec<ObjectAddress> =
         args.objects.iter().map(|text| address(text)).collect::<Result<_>>()?;
     if let [address] = addresses.as_slice() {

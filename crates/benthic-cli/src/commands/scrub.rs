@@ -1,4 +1,4 @@
-//! `benthic scrub`.
+//! `benthic scrub`: verifies the data, attributes and keys of all objects, and lists damage.
 
 use benthic_core::{Damage, Error, ErrorKind, ObjectAddress, ObjectId, ScrubPage};
 use benthic_program::exit::Outcome;

@@ -1,4 +1,5 @@
-//! A small HTTP server for what a command sees again and again: one request a connection, reads only, everything bounded.
+//! A small HTTP server for commands that poll a cluster periodically. It serves one request per
+//! connection, accepts only GET and HEAD, and limits connections, time and header size.
 
 use benthic_core::{Action, Clock, Error, Result, SystemClock};
 use bytes::Bytes;
@@ -16,18 +17,18 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-/// Connections at once; more wait.
+/// Limit on concurrent connections; further ones wait.
 const CONNECTIONS_MAX: usize = 32;
-/// How long one may last: each is for one request.
+/// Time limit of a connection, which serves one request.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(30);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// What one look may take longer than the interval, before whoever looks counts as stuck.
+/// Delay beyond the interval after which polling counts as stuck.
 const LATE_MS: u64 = 60_000;
 
-/// What is answered.
+/// An HTTP response.
 pub type Answer = Response<Full<Bytes>>;
 
-/// An answer with a body of this media type.
+/// Builds a response. `kind` is the media type of the body.
 pub fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
@@ -35,15 +36,15 @@ pub fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) ->
     answer
 }
 
-/// An answer in a line of text.
+/// Builds a response with one line of plain text.
 pub fn line(status: StatusCode, text: &'static str) -> Answer {
     answer(status, "text/plain; charset=utf-8", text)
 }
 
-/// Listens, and tells on which address: port 0 takes a free one.
+/// Listens on an address and returns the actual one. Port 0 selects a free port.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the operating system.
 pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Error::io(Action::Admin, "cannot listen here; --listen names another address", error)
@@ -55,7 +56,7 @@ pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-/// Whether the cluster was looked at lately.
+/// The age of the last poll of the cluster.
 pub struct Freshness {
     clock: SystemClock,
     at_ms: Mutex<u64>,
@@ -63,19 +64,19 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// It is looked at every so many seconds, from now on.
+    /// Starts now, and expects a poll every `interval_s` seconds.
     pub fn new(interval_s: u64) -> Freshness {
         let clock = SystemClock;
         let at_ms = Mutex::new(clock.monotonic_ms());
         Freshness { clock, at_ms, interval_ms: interval_s * 1_000 }
     }
 
-    /// It was looked at now.
+    /// Records a successful poll.
     pub fn renew(&self) {
         *self.at_ms.lock().unwrap_or_else(PoisonError::into_inner) = self.clock.monotonic_ms();
     }
 
-    /// The answer at `/-/health`.
+    /// The response to `/-/health`.
     pub fn answer(&self) -> Answer {
         let at_ms = *self.at_ms.lock().unwrap_or_else(PoisonError::into_inner);
         if self.clock.monotonic_ms().saturating_sub(at_ms) > self.interval_ms + LATE_MS {
@@ -85,12 +86,12 @@ impl Freshness {
     }
 }
 
-/// Answers what is a read, and refuses the rest.
+/// Answers GET and HEAD requests, and refuses others.
 pub fn reads_only<T>(request: &Request<T>, answer: impl FnOnce() -> Answer) -> Answer {
     if [Method::GET, Method::HEAD].contains(request.method()) { answer() } else { refused() }
 }
 
-/// Answers requests of all methods until the task is dropped.
+/// Serves requests of all methods until the task is dropped.
 pub async fn serve(
     listener: TcpListener,
     answer: impl Fn(&Request<Incoming>) -> Answer + Send + Sync + 'static,
@@ -99,7 +100,8 @@ pub async fn serve(
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of file descriptors, most likely: others end meanwhile.
+            // Most likely the process has no free file descriptor. Wait until other connections
+            // end.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };

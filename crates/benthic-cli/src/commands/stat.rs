@@ -1,4 +1,4 @@
-//! `benthic stat`.
+//! `benthic stat`: shows the size, time and version of an object.
 
 use crate::commands;
 use benthic_core::ObjectAddress;

@@ -1,4 +1,4 @@
-//! `benthic xattr get|set|rm|ls`.
+//! `benthic xattr get|set|rm|ls`: reads and changes the attributes of an object.
 
 use crate::commands;
 use benthic_core::{Fetch, WriteOp};
@@ -81,7 +81,7 @@ pub async fn run(command: XattrCommand, session: &Session) -> Outcome {
     }
 }
 
-/// Runs a write operation on the object with this address.
+/// Runs a write operation on the object at this address.
 pub async fn write(session: &Session, object: &str, op: WriteOp) -> Outcome {
     op.check()?;
     let (pool, address) = commands::locate(session, object).await?;

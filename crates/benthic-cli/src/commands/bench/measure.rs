@@ -1,4 +1,4 @@
-//! Repeats one operation, keeps a fixed number in flight, and measures each.
+//! Repeats one operation with a fixed number in flight, and measures each.
 
 use crate::places::Places;
 use benthic_core::{Error, Result};
@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 use std::time::Duration;
 
-/// A store that fails this often is not measured any further.
+/// Number of errors after which the measurement stops.
 const ERRORS_MAX: u64 = 100;
 
 /// What is asked of the store, and for how long.
@@ -39,7 +39,7 @@ pub struct Load {
     pub places: Places,
 }
 
-/// Names of objects are taken apart at their hyphens.
+/// Checks a label. Object names are split at hyphens, so a label cannot contain one.
 fn label(text: &str) -> std::result::Result<String, String> {
     if text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         Ok(text.to_owned())
@@ -49,12 +49,12 @@ fn label(text: &str) -> std::result::Result<String, String> {
 }
 
 impl Load {
-    /// Operations at once.
+    /// Number of operations in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight.into()
     }
 
-    /// The arguments that ask for the same of one place.
+    /// The arguments that run the same load at one place.
     pub fn args(&self, label: &str) -> Vec<String> {
         let (how, much) = match self.count {
             Some(count) => ("--count", count.to_string()),
@@ -65,25 +65,24 @@ impl Load {
     }
 }
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Default)]
 pub struct Measured {
-    /// Those of the operations that succeeded.
+    /// Latencies of the operations that succeeded.
     pub latencies: Latencies,
-    /// Bytes that they moved.
+    /// Bytes that the operations moved.
     pub bytes: u64,
-    /// Operations that were started, failed ones included.
+    /// Number of operations started, including failed ones.
     pub started: u64,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub errors: u64,
-    /// The first failure.
     pub first_error: Option<Error>,
-    /// From the first start to the last end, what `finish` did included.
+    /// Time from the first start to the last end, including `finish`.
     pub seconds: f64,
 }
 
-/// Runs `op` with 0, 1, 2, … until the time or the count is reached. `op` returns how many bytes it moved; nothing if there is
-/// no operation with this number.
+/// Runs `op` with 0, 1, 2, … until the time or count is reached. `op` returns the number of bytes
+/// moved, or `None` if it has no operation with this number.
 pub async fn measure(
     what: &'static str,
     load: &Load,

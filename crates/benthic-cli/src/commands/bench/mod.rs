@@ -1,4 +1,5 @@
-//! `benthic bench write|seq|rand|exec`.
+//! `benthic bench write|seq|rand|exec`: measures the throughput and latency of writes, reads and
+//! method calls.
 
 mod measure;
 mod together;
@@ -20,9 +21,9 @@ use std::sync::Arc;
 pub const EXAMPLES: &str = "Examples:\n  benthic bench write scratch --size 64KiB --seconds 5 --keep\n  \
     benthic bench rand scratch --in-flight 32\n  benthic bench write scratch --from um,msu,wsu --store ceph:\n  benthic bench exec scratch --class digest --method md5";
 
-/// Where the objects of benchmarks are.
+/// Namespace of the benchmarks' objects.
 const NAMESPACE: &str = "benthic-bench";
-/// Objects differ in where they begin in the payload.
+/// Number of offsets into the payload at which objects begin, so that their contents differ.
 const PAYLOAD_SHIFTS: u64 = 4096;
 
 /// The benchmarks.
@@ -179,7 +180,7 @@ async fn exec(args: ExecArgs, session: &Session) -> Outcome {
         let at = usize::try_from(index % objects.len() as u64).unwrap_or(0);
         pool.exec(&objects[at], call.clone()).await.map(|_| Some(args.size))
     };
-    // Tried once first: what cannot run at all is an error, not a measurement.
+    // Run the method once first: a method that cannot run at all is an error, not a measurement.
     let measured = match pool.exec(&objects[0], call.clone()).await {
         Ok(_) => measure("exec", &args.load, op, async || Ok(())).await,
         Err(error) => Err(class::explain(error, &classes, &call).into()),
@@ -191,7 +192,7 @@ async fn exec(args: ExecArgs, session: &Session) -> Outcome {
     tell("exec", &args.load, &measured, session, args.size, false)
 }
 
-/// Removes what a write benchmark wrote and need not keep, also after a signal.
+/// Removes the objects of a write benchmark that need not be kept, also after a signal.
 async fn clear(pool: &dyn Pool, size_bytes: u64, label: &str, count: u64) -> Result<()> {
     let removals = stream::iter(0..count)
         .map(async |index| gone(pool.remove(&object(size_bytes, "temp", label, index)?).await));
@@ -205,14 +206,15 @@ fn gone(removed: Result<()>) -> Result<()> {
     }
 }
 
-/// The name tells the size, so that a read can check its length, and the purpose (kept, temp or exec), so that no
-/// benchmark removes what another kept; and whose it is, if somebody said that.
+/// Builds an object name. It contains the size, so that a read can check the length; the purpose
+/// (kept, temp or exec), so that no benchmark removes objects that another one kept; and the label,
+/// if the user gave one.
 fn object(size_bytes: u64, purpose: &str, label: &str, index: u64) -> Result<ObjectId> {
     let label = if label.is_empty() { String::new() } else { format!("{label}-") };
     ObjectId::in_namespace(NAMESPACE, format!("{size_bytes}-{purpose}-{label}{index:010}"))
 }
 
-/// Whether an object's label begins with this.
+/// Returns true if an object's label begins with `label`.
 fn is_labelled(object: &ObjectId, label: &str) -> bool {
     label.is_empty()
         || object
@@ -222,7 +224,7 @@ fn is_labelled(object: &ObjectId, label: &str) -> bool {
             .is_some_and(|rest| rest.contains('-') && rest.starts_with(label))
 }
 
-/// Removes all objects whose labels begin with this.
+/// Removes all objects whose labels begin with `label`.
 pub async fn remove(pool: &Arc<dyn Pool>, label: &str) -> Result<()> {
     let listed = jobs::objects(Arc::clone(pool), Namespaces::One(NAMESPACE.to_owned()), String::new());
     let labelled = listed.try_filter(|object| std::future::ready(is_labelled(object, label)));
@@ -253,7 +255,7 @@ fn payload(size_bytes: u64) -> Result<Bytes> {
 
 fn piece(payload: &Bytes, index: u64, size_bytes: u64) -> Bytes {
     let start = index % PAYLOAD_SHIFTS;
-    // Both fit: the payload is that long and in memory.
+    // Neither cast truncates: the payload is at least that long and in memory.
     payload.slice(start as usize..(start + size_bytes) as usize)
 }
 

@@ -1,4 +1,4 @@
-//! A benchmark from several places at once.
+//! Runs a benchmark at several places at once.
 
 use super::BenchCommand;
 use benthic_program::exit::Outcome;
@@ -10,7 +10,8 @@ use std::fmt::Write;
 pub async fn run(command: &BenchCommand, session: &Session) -> Outcome {
     let places = &command.load().places;
     places.check()?;
-    // What is wrong for all places is told once. Nothing is written yet.
+    // Check the pool once here, so that an error common to all places is reported once, before
+    // anything is written.
     session.pool(&command.load().pool).await?;
     let found = places.run_all(session, |place| args(command, place)).await?;
     let rows: Vec<(&String, &Value)> = places.from.iter().zip(&found).collect();
@@ -46,7 +47,7 @@ pub async fn run(command: &BenchCommand, session: &Session) -> Outcome {
     })
 }
 
-/// What each place is asked: the same, with names of its own for what it writes.
+/// The arguments for one place: the same load, with a label of its own for the objects it writes.
 fn args(command: &BenchCommand, place: &str) -> Vec<String> {
     let load = command.load();
     let own = || format!("{}{}", load.label, place.replace(|c: char| !c.is_ascii_alphanumeric(), ""));

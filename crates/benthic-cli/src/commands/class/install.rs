@@ -1,4 +1,5 @@
-//! `benthic class install`.
+//! `benthic class install`: puts a class library into the directory from which OSDs load libraries,
+//! or prints the instructions for doing so.
 
 use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::local::Cluster;
@@ -13,7 +14,7 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where `make` in a class's project puts the library.
+/// Directory in which `make` builds the library of a class project.
 const BUILD_DIR: &str = "target/release";
 
 /// Arguments of `benthic class install`.
@@ -81,7 +82,7 @@ pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
     Ok(())
 }
 
-/// The library of the project in this directory, if it is built.
+/// The library of the project in the current directory, if it is built.
 fn built_here() -> Result<PathBuf> {
     let missing = |message: &str| Err(Error::new(ErrorKind::NotFound, message).with("dir", "."));
     let manifest = fs::read_to_string("Cargo.toml").unwrap_or_default();
@@ -94,14 +95,14 @@ fn built_here() -> Result<PathBuf> {
     if library.exists() { Ok(library) } else { missing("the library is not built yet; run `make`") }
 }
 
-/// `cls_NAME`, as a manifest names its library.
+/// The library name in a manifest, `cls_NAME`.
 fn library_of(manifest: &str) -> Option<&str> {
     let section = manifest.split("\n[").find(|section| section.starts_with("lib]"))?;
     let value = section.lines().find_map(|line| line.strip_prefix("name = \""))?;
     value.split('"').next().filter(|name| name.starts_with("cls_"))
 }
 
-/// `mydigest_2` for `mydigest_1`.
+/// Increments the wire version of a library name: `mydigest_1` becomes `mydigest_2`.
 fn next_version(name: &str) -> String {
     match name.rsplit_once('_').map(|(stem, version)| (stem, version.parse::<u32>())) {
         Some((stem, Ok(version))) => format!("{stem}_{}", version.saturating_add(1)),
@@ -146,7 +147,7 @@ fn instructions(library: &Path, name: &str, class_dir: &Path, commands: &[String
     let installed = shell_word(&class_dir.join(&file_name).display().to_string());
     let temporary = shell_word(&class_dir.join(format!(".{file_name}.new")).display().to_string());
     let library = shell_word(&library.display().to_string());
-    // Two shells read it, here and there.
+    // Both the local and the remote shell parse this command, so quote it twice.
     let rename = shell_word(&format!("mv {temporary} {installed}"));
     let copy = format!(
         "On every host with OSDs, copy the library into their osd_class_dir under another name, then rename it:\n\n  \
@@ -172,7 +173,7 @@ fn instructions(library: &Path, name: &str, class_dir: &Path, commands: &[String
     )
 }
 
-/// The settings of the cluster that is named here or by the store.
+/// The settings of the cluster that `--cluster` or the store's URI names.
 async fn present(cluster: Option<PathBuf>, session: &Session) -> Result<Settings> {
     let (conf, id) = match cluster {
         Some(dir) => (Some(blocking(move || Ok(Cluster::open(&dir)?.conf())).await?), None),
@@ -189,7 +190,7 @@ async fn present(cluster: Option<PathBuf>, session: &Session) -> Result<Settings
     blocking(move || Settings::ask(conf.as_deref(), id.as_deref())).await
 }
 
-/// A list with the libraries in it; `None` if it allows the first already.
+/// Appends library names to a list; `None` if the list already allows the first.
 fn with_names(list: &str, names: &[&str]) -> Option<String> {
     let has = |name: &str| list.split_whitespace().any(|word| word == "*" || word == name);
     if names.first().is_none_or(|name| has(name)) {

@@ -1,4 +1,5 @@
-//! `benthic class ls`.
+//! `benthic class ls`: lists the classes of the store. In a Ceph cluster, it asks every OSD which
+//! libraries it has, and warns about OSDs that do not answer or that run another build.
 
 use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::osds::{OsdTarget, library_on, osds};
@@ -16,7 +17,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long one OSD may take to describe one library.
+/// Time limit for one OSD to describe one library.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const QUESTIONS_AT_ONCE: usize = 64;
 
@@ -53,7 +54,7 @@ fn summary(class: &ClassInfo) -> Value {
     json!({ "class": class.name, "version": class.version, "build": class.build, "summary": class.summary })
 }
 
-/// What every OSD answered about one library, by the number of the OSD.
+/// Every OSD's description of one library, with the number of the OSD.
 pub type Answers = Vec<(i64, Result<Option<LibraryInfo>>)>;
 
 async fn in_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome {
@@ -65,7 +66,7 @@ async fn in_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome
         let answers = ask_osds(rados, &osds, &library).await;
         let nobody_has_it = answers.iter().all(|(_, answer)| matches!(answer, Ok(None)));
         if nobody_has_it && !named && library != CLASS_LIBRARY {
-            // It is there for an OSD to load, but it is not one of ours.
+            // An OSD could load this library, but it is not a Benthic class library.
             continue;
         }
         list(&library, &answers, osds.len(), session)?;
@@ -74,11 +75,12 @@ async fn in_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome
     Ok(())
 }
 
-/// Our own library, and what is beside it where an OSD on this machine would look.
+/// Benthic's own library, and the other libraries in the directory from which OSDs on this machine
+/// load theirs.
 async fn installed_here(uri: &str) -> Vec<String> {
     let mut libraries = vec![CLASS_LIBRARY.to_owned()];
     let Ok(StoreUri::Ceph { conf, id, .. }) = uri.parse() else { return libraries };
-    // Without an answer, or on another machine, there is nothing to find.
+    // If no monitor answers, or the OSDs run on another machine, there is nothing to find.
     let class_dir =
         blocking(move || Settings::ask(conf.as_deref(), id.as_deref()).map(|settings| settings.class_dir));
     let Ok(class_dir) = class_dir.await else { return libraries };
@@ -92,7 +94,7 @@ async fn installed_here(uri: &str) -> Vec<String> {
     libraries
 }
 
-/// Asks each of these OSDs for a library. Takes 5 s for every 64 that do not answer.
+/// Asks each of these OSDs to describe a library. OSDs that do not answer cost 5 s per 64 of them.
 pub async fn ask_osds(rados: &RadosStore, osds: &[OsdTarget], library: &str) -> Answers {
     let questions = osds.iter().map(|osd| async move {
         let answer = tokio::time::timeout(ANSWER_LIMIT, library_on(rados, osd, library)).await;
@@ -102,7 +104,7 @@ pub async fn ask_osds(rados: &RadosStore, osds: &[OsdTarget], library: &str) -> 
     stream::iter(questions).buffered(QUESTIONS_AT_ONCE).collect().await
 }
 
-/// A line for each class as some of the OSDs run it.
+/// Prints a line for each class in each version and build that OSDs run.
 fn list(library: &str, answers: &Answers, osds: usize, session: &Session) -> Outcome {
     let mut found: BTreeMap<(&str, u32, &str), (&ClassInfo, Vec<i64>)> = BTreeMap::new();
     for (osd, answer) in answers {

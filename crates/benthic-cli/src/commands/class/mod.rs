@@ -1,4 +1,5 @@
-//! `benthic class ls|show|new|install`.
+//! `benthic class ls|show|new|install`: shows classes, creates a project for one, and installs
+//! class libraries.
 
 mod install;
 mod ls;
@@ -17,7 +18,7 @@ use serde_json::json;
 pub const EXAMPLES: &str = "Examples:\n  benthic class ls\n  benthic class show digest\n  \
     benthic class new mydigest\n  benthic class install --cluster";
 
-/// The object name that stands for any, where no object is meant.
+/// A placeholder object name for calls that do not depend on an object.
 const ANY_OBJECT: &str = "benthic.describe";
 
 /// The commands on classes.
@@ -58,11 +59,11 @@ async fn show(name: &str, session: &Session) -> Outcome {
     session.out.result(page(class), || json!(class))
 }
 
-/// The classes that a call may be for: those of the store, and the one of somebody's library that it names. Without an object
-/// any OSD of the pool is asked for that.
+/// The classes that a call may refer to: those of the store, and the named class if an external
+/// library provides it. Without an object, it asks any OSD of the pool about the named class.
 ///
 /// # Errors
-/// As those of the store; `Unavailable` if the OSD of the object does not answer.
+/// Those of the store; `Unavailable` if the object's OSD does not answer.
 pub async fn known(
     session: &Session,
     pool: &str,
@@ -73,7 +74,7 @@ pub async fn known(
     if let Some(rados) = session.rados().await? {
         let any = ObjectId::new(ANY_OBJECT)?;
         let found = rados.class(pool, object.unwrap_or(&any), class).await;
-        // A missing pool is told with the name that may be meant, when it is opened.
+        // Ignore a missing pool here: opening it later fails with a similar name as a hint.
         match found {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             found => classes.extend(found.ok().flatten()),
@@ -93,10 +94,10 @@ fn find_class<'a>(classes: &'a [ClassInfo], name: &str) -> Result<&'a ClassInfo>
     })
 }
 
-/// The method that a call is for.
+/// Finds the method that a call names.
 ///
 /// # Errors
-/// `Unsupported` if none of these classes has it, with what may be meant.
+/// `Unsupported` if none of these classes has it, with a similar name as a hint.
 pub fn find_method<'a>(classes: &'a [ClassInfo], call: &ClassCall) -> Result<&'a MethodInfo> {
     let class = find_class(classes, &call.class)?;
     class.methods.iter().find(|method| method.name == call.method).ok_or_else(|| {
@@ -110,7 +111,8 @@ pub fn find_method<'a>(classes: &'a [ClassInfo], call: &ClassCall) -> Result<&'a
     })
 }
 
-/// The error of a call: if the store refused it for want of class or method, what may be meant.
+/// Explains the error of a call. If the store refused it because the class or method is unknown,
+/// the new error suggests a similar name.
 pub fn explain(error: Error, classes: &[ClassInfo], call: &ClassCall) -> Error {
     match find_method(classes, call) {
         Err(unknown) if error.kind() == ErrorKind::Unsupported => unknown,

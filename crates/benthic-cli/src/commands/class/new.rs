@@ -1,4 +1,4 @@
-//! `benthic class new`.
+//! `benthic class new`: creates a project for a class from templates.
 
 use benthic_class_names::{CEPH_CLASSES, is_library_name};
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -10,11 +10,12 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The source tree that this program was built from: a new class depends on its crates.
+/// The source tree that this program was built from. A new class depends on crates in it.
 const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The files of a new project, and where they go. In them, `{name}` and `{tree}` are replaced. The name is
-/// in strings, paths and comments alone: as the name of an item it could be one that the code has, or a word of Rust's.
+/// The files of a new project: their paths and templates. `{name}` and `{tree}` are replaced.
+/// Templates use the name only in strings, paths and comments: as an identifier it could clash with
+/// the code or be a Rust keyword.
 const FILES: [(&str, &str); 6] = [
     ("Cargo.toml", include_str!("template/manifest.toml")),
     ("Makefile", include_str!("template/Makefile")),
@@ -98,7 +99,7 @@ fn make(name: &str, tree: Option<&Path>) -> Result<PathBuf> {
         let text = template.replace("{name}", name).replace("{tree}", &tree.display().to_string());
         fs::write(&path, text).map_err(|error| cannot("a file cannot be written", &path, error))?;
     }
-    // The same versions of the same crates, which this machine has already.
+    // Use the same versions of the same crates, which this machine already has.
     let lock = dir.join("Cargo.lock");
     fs::copy(tree.join("Cargo.lock"), &lock)
         .map_err(|error| cannot("a file cannot be written", &lock, error))?;

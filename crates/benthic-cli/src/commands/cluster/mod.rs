@@ -157,7 +157,8 @@ async fn watched<T: Send + 'static>(
     blocking(move || work(&Cluster::open(&place.dir)?, &mut watch())).await
 }
 
-/// Shows what is being waited for, on a terminal only, and ends the wait after Ctrl-C.
+/// Returns a callback that shows the current wait on a terminal, and fails after Ctrl-C to end the
+/// wait.
 fn watch() -> impl FnMut(&str) -> Result<()> {
     let spinner = ProgressBar::new_spinner();
     if !spinner.is_hidden() {

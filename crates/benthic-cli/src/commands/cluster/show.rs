@@ -1,4 +1,5 @@
-//! `benthic cluster status|logs|env`.
+//! `benthic cluster status|logs|env`: shows the state, logs and environment variables of a local
+//! cluster.
 
 use super::ClusterDir;
 use benthic_ceph::local::{Cluster, Daemon, DaemonStatus, SiteStatus, Status};
@@ -66,14 +67,14 @@ pub async fn logs(daemon: Option<Daemon>, lines: usize, place: ClusterDir, sessi
 pub async fn env(place: ClusterDir, session: &Session) -> Outcome {
     let conf = blocking(move || Ok(Cluster::open(&place.dir)?.conf())).await?;
     let store = store_uri(&conf);
-    // The path holds no quote: a cluster's directory is refused otherwise.
+    // The path contains no quote, because a cluster refuses such a directory.
     session.out.result(
         format_args!("export CEPH_CONF='{}'\nexport BENTHIC_STORE='{store}'", conf.display()),
         || json!({ "CEPH_CONF": conf, "BENTHIC_STORE": store }),
     )
 }
 
-/// The store of clients with this configuration.
+/// The store URI for clients with this configuration.
 pub fn store_uri(conf: &Path) -> String {
     StoreUri::Ceph { conf: Some(conf.to_owned()), id: None, read_near: false }.to_string()
 }

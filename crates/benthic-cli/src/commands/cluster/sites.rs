@@ -1,4 +1,4 @@
-//! `benthic cluster cut|heal|at`, and what `cluster up` starts to connect the sites.
+//! `benthic cluster cut|heal|at`, and the process that `cluster up` starts to connect the sites.
 
 use super::{ClusterDir, show, watched};
 use benthic_ceph::local::{Cluster, wan};
@@ -37,7 +37,8 @@ pub async fn heal(site: String, place: ClusterDir, session: &Session) -> Outcome
         .result(format_args!("{site} {text}"), || json!({ "site": site, "cut": false, "changed": changed }))
 }
 
-/// Becomes the command: its input, output, signals and status are those of this process.
+/// Replaces this process with the command, which so inherits its input, output, signals and exit
+/// status.
 pub async fn at(site: String, place: ClusterDir, command: Vec<OsString>) -> Outcome {
     blocking(move || Err(become_command(&site, &place, &command)?)).await?
 }
@@ -57,7 +58,7 @@ fn become_command(site: &str, place: &ClusterDir, command: &[OsString]) -> Resul
     Ok(Error::io(Action::Admin, "cannot run the command", error).with("command", format_args!("{program:?}")))
 }
 
-/// Connects the sites until it fails or is told to end.
+/// Connects the sites until a failure or a signal.
 pub async fn wan(place: ClusterDir) -> Outcome {
     let dir = fs::canonicalize(&place.dir).map_err(|error| {
         Error::io(Action::Admin, "no such directory", error).with("dir", place.dir.display())

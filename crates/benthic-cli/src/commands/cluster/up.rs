@@ -1,4 +1,4 @@
-//! `benthic cluster up`.
+//! `benthic cluster up`: creates a local cluster or starts a stopped one.
 
 use super::{ClusterDir, watch};
 use benthic_ceph::local::{Cluster, Daemon, MBIT_PER_S_MAX, OSDS_MAX, Plan, RTT_MS_MAX, Started};
@@ -20,7 +20,7 @@ pub const EXAMPLES: &str = "The cluster is for development and tests: nothing pr
 
 /// The library with the classes of this build.
 const LIBRARY: &str = "libcls_benthic_1.so";
-/// The library with the class that runs queries, which takes longer to build.
+/// The library with the class that runs queries. It is separate because it takes longer to build.
 const LIBRARY_OF_TABLES: &str = "libcls_table_1.so";
 
 #[derive(Args)]
@@ -110,7 +110,7 @@ fn say_classes(libraries: &[PathBuf], older: &[String], session: &Session) -> Ou
     Ok::<(), Failure>(())
 }
 
-/// A library where cargo puts it, or where it was put beside the program.
+/// The path of a library in this program's directory, or in cargo's `deps` below it.
 fn beside_this_program(library: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let dir = program.parent()?;

@@ -1,4 +1,4 @@
-//! Objects to files.
+//! Copies objects to files.
 
 use super::plan::{self, Target};
 use super::{Copied, Options, Tally};
@@ -18,13 +18,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How often a copy starts over because somebody wrote to the object.
+/// Attempts to copy an object that another client writes during the copy.
 const ATTEMPTS: usize = 5;
 
-/// An object, and the file that it goes to, if it can.
+/// An object and its target file, or the reason why it has none.
 type Wanted = (ObjectId, Result<PathBuf>);
 
-/// Copies objects and tells it.
+/// Copies objects to files and reports the result.
 pub async fn run(
     sources: Vec<Target>,
     destination: &str,
@@ -176,7 +176,7 @@ async fn copy_once(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Opt
     Ok(Copied { unchanged: false, size_bytes })
 }
 
-/// Whether the file is there already.
+/// Returns whether the file is already a copy of the object.
 async fn is_there(
     pool: &dyn Pool,
     object: &ObjectId,
@@ -202,9 +202,9 @@ async fn is_there(
         || i64::try_from(known.stat.modified_unix_ns) == Ok(modified))
 }
 
-/// Whether the object still is what it was made from; what was read is then known to be right. If not,
-/// somebody may have changed the object and left the note: what was read is then compared with what is
-/// stored.
+/// Returns whether the data read match the recorded source file; then the copy is verified. If they
+/// do not match, another client may have changed the object and left the record in place. The
+/// function then compares the data with what is stored.
 async fn is_source(pool: &dyn Pool, object: &ObjectId, known: &StoredObject, read: String) -> Result<bool> {
     match &known.source {
         None => Ok(false),

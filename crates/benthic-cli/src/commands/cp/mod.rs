@@ -1,4 +1,5 @@
-//! `benthic cp`: what is copied is planned in [`plan`], and moved by [`upload`] and [`download`], or by [`stripe`].
+//! `benthic cp`: [`plan`] decides what to copy, and [`upload`], [`download`] or [`stripe`] copies
+//! it.
 
 pub mod download;
 pub mod plan;
@@ -76,26 +77,25 @@ pub struct CpArgs {
     destination: String,
 }
 
-/// How files are compared and checked.
+/// Options of a copy.
 #[derive(Clone, Copy)]
 pub struct Options {
-    /// Copies at once.
+    /// Number of concurrent copies.
     pub jobs: usize,
-    /// Whether contents decide what is copied already.
+    /// Compare contents instead of size and time to find files that are already copied.
     pub checksum: bool,
-    /// Whether what was copied is read again and compared.
+    /// Verify the stored data by its digest.
     pub check: bool,
 }
 
-/// A file that is where it should be.
+/// A successful copy.
 pub struct Copied {
-    /// Whether it was there before.
+    /// True if the target already had the content.
     pub unchanged: bool,
-    /// Size.
     pub size_bytes: u64,
 }
 
-/// Counts what was done and tells it, as the command goes on.
+/// Counts the copies and reports each one.
 struct Tally<'a> {
     session: &'a Session,
     pool: String,
@@ -132,7 +132,7 @@ impl<'a> Tally<'a> {
         fields.insert("size_bytes".to_owned(), json!(copied.size_bytes));
         fields.insert("status".to_owned(), json!(if copied.unchanged { "unchanged" } else { "copied" }));
         self.session.out.json_line(&Value::Object(fields))?;
-        // Whoever reads this line may rely on the copy.
+        // A reader of this line may rely on the copy being durable.
         self.session.out.flush()
     }
 

@@ -1,4 +1,5 @@
-//! What `cp` copies where: telling paths from addresses, walking directories, making names.
+//! Decides what `cp` copies and where: distinguishes paths from addresses, walks directories and
+//! derives names.
 
 use benthic_core::{Error, ErrorKind, ObjectId, PoolAddress, Result};
 use benthic_program::exit::Failure;
@@ -13,14 +14,13 @@ use std::path::{Component, Path, PathBuf};
 const LINK: &str = "a symbolic link to a directory";
 const SPECIAL: &str = "what is neither file nor directory";
 
-/// A pool, a namespace in it, and the beginning of names.
+/// A pool, a namespace in it, and a name or prefix of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The pool.
     pub pool: String,
-    /// The namespace; empty for the default one.
+    /// The namespace; empty for the default namespace.
     pub namespace: String,
-    /// A name, or a prefix of names.
+    /// An object name or a prefix of names.
     pub prefix: String,
 }
 
@@ -31,40 +31,39 @@ impl Target {
         Ok(Target { pool, namespace, prefix: prefix.to_owned() })
     }
 
-    /// Whether several objects can go there.
+    /// Returns true if several objects fit under this target.
     pub fn is_directory(&self) -> bool {
         self.prefix.is_empty() || self.prefix.ends_with('/')
     }
 
-    /// The prefix of what lies below this name.
+    /// The prefix of the names below this target.
     pub fn below(&self) -> String {
         if self.is_directory() { self.prefix.clone() } else { format!("{}/", self.prefix) }
     }
 }
 
-/// What the sources are: all of one kind.
+/// The kind of the sources, which all have the same kind.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Local files and directories.
     Paths(Vec<PathBuf>),
-    /// Objects, or prefixes of objects.
+    /// Objects or prefixes of object names.
     Objects(Vec<Target>),
 }
 
-/// Whether the text can only be a path.
+/// Returns true if the text can only be a path.
 pub(super) fn is_path(text: &str) -> bool {
     matches!(text, "." | "..") || ["/", "./", "../"].iter().any(|start| text.starts_with(start))
 }
 
-/// Whether the text can only be an address: a pool ends at the first `:`.
+/// Returns true if the text can only be an address, in which a pool ends at the first `:`.
 pub(super) fn is_address(text: &str) -> bool {
     !is_path(text) && text.split('/').next().is_some_and(|pool| pool.contains(':'))
 }
 
-/// Tells what the sources are.
+/// Determines the kind of the sources.
 ///
 /// # Errors
-/// A usage error if some are paths and some are addresses.
+/// A usage error if some are paths and others are addresses.
 pub fn side(sources: &[String]) -> Result<Side, Failure> {
     let (addresses, paths): (Vec<&String>, Vec<&String>) = sources
         .iter()
@@ -84,7 +83,7 @@ pub fn side(sources: &[String]) -> Result<Side, Failure> {
     }
 }
 
-/// The destination of files.
+/// Parses the destination of files.
 ///
 /// # Errors
 /// A usage error if it can only be a path.
@@ -98,10 +97,11 @@ pub fn target(source: &str, text: &str) -> Result<Target, Failure> {
     Ok(Target::parse(text)?)
 }
 
-/// Checks that the destination of objects is a path and cannot be meant for an object.
+/// Checks that the destination of objects is a path and not ambiguous.
 ///
 /// # Errors
-/// A usage error if it is an address, or begins with the name of a pool and does not say that it is a path.
+/// A usage error if it is an address, or if it begins with the name of a pool without being marked
+/// as a path.
 pub fn check_path(source: &str, text: &str, pools: &[String]) -> Result<(), Failure> {
     let pool = text.split('/').next().unwrap_or(text);
     if is_path(text) || !(is_address(text) || pools.iter().any(|name| name == pool)) {
@@ -114,7 +114,7 @@ pub fn check_path(source: &str, text: &str, pools: &[String]) -> Result<(), Fail
     )))
 }
 
-/// How to say what is meant.
+/// A hint on how to write the intended path or address.
 fn ways_out(text: &str) -> String {
     match text.split_once('/') {
         _ if is_path(text) || is_address(text) => {
@@ -125,7 +125,8 @@ fn ways_out(text: &str) -> String {
     }
 }
 
-/// A missing pool may mean that a source was taken for a file, but an object was meant.
+/// If the pool is missing, adds a hint that a source was treated as a file although the user may
+/// have meant an object.
 pub fn explain_missing_pool(error: Error, sources: &[String]) -> Error {
     let guessed = sources.iter().find(|text| !is_path(text) && text.contains('/'));
     match guessed {
@@ -139,22 +140,19 @@ pub fn explain_missing_pool(error: Error, sources: &[String]) -> Error {
 /// A file to copy to an object.
 #[derive(Clone, Debug)]
 pub struct Upload {
-    /// The file.
     pub path: PathBuf,
-    /// The object.
     pub object: ObjectId,
     /// Size of the file when the plan was made.
     pub size_bytes: u64,
-    /// Its modification time, in nanoseconds since 1970.
+    /// Modification time of the file when the plan was made, in nanoseconds since 1970 (UTC).
     pub modified_unix_ns: i64,
 }
 
-/// A path that is passed over.
+/// A path that is skipped.
 #[derive(Clone, Debug)]
 pub struct Skipped {
-    /// Why: what it is.
+    /// The kind of file, which is the reason to skip it.
     pub what: &'static str,
-    /// The path.
     pub path: PathBuf,
 }
 
@@ -164,7 +162,7 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// Warns of what is passed over: the first of a kind by its path, the others by their number.
+/// Warns about skipped paths: prints the first of each kind, and the number of the others.
 pub fn warn_of_skipped(skipped: &[Skipped], out: &Output) {
     for kind in [LINK, SPECIAL] {
         let mut of_kind = skipped.iter().filter(|skipped| skipped.what == kind);
@@ -181,26 +179,24 @@ pub fn warn_of_skipped(skipped: &[Skipped], out: &Output) {
     }
 }
 
-/// What to copy, what not, and why.
+/// The files to copy, and those that are refused or skipped, with the reason.
 #[derive(Default)]
 pub struct Plan {
-    /// Files to copy.
     pub uploads: Vec<Upload>,
-    /// What cannot be copied.
+    /// Paths that cannot be copied, with the error of each.
     pub refused: Vec<(String, Error)>,
-    /// What is passed over.
     pub skipped: Vec<Skipped>,
     names: HashSet<ObjectId>,
     left_out: HashSet<PathBuf>,
 }
 
 impl Plan {
-    /// Bytes to copy.
+    /// The total size of the files to copy.
     pub fn total_bytes(&self) -> u64 {
         self.uploads.iter().map(|upload| upload.size_bytes).sum()
     }
 
-    /// Passes over these files and directories without a word.
+    /// Excludes these files and directories without a report.
     pub fn leave_out(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         self.left_out.extend(paths);
     }
@@ -238,7 +234,7 @@ impl Plan {
         self.skipped.push(Skipped { what, path });
     }
 
-    /// Adds all files below a directory. `relative` is where it is below the source.
+    /// Adds all files below a directory. `relative` is the directory's path relative to the source.
     fn walk(&mut self, directory: &Path, relative: &Path, target: &Target) {
         let listed = fs::read_dir(directory).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
         let mut entries = match listed {
@@ -270,7 +266,7 @@ fn unreadable(error: std::io::Error) -> Error {
     Error::io(benthic_core::Action::Admin, "cannot read this", error)
 }
 
-/// Plans the copy of files and, if `recursive`, directories. Blocks.
+/// Plans the copy of files and, if `recursive`, of directories. Blocks.
 pub fn files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
     let mut plan = Plan::default();
     for path in paths {
@@ -302,7 +298,7 @@ pub fn files(paths: &[PathBuf], target: &Target, recursive: bool) -> Plan {
     plan
 }
 
-/// The parts of a relative path with `/` between them.
+/// Joins the components of a relative path with `/`.
 fn utf8_name(relative: &Path) -> Result<String> {
     let parts: Option<Vec<&str>> = relative
         .components()
@@ -319,10 +315,11 @@ fn utf8_name(relative: &Path) -> Result<String> {
     })
 }
 
-/// Where an object goes below a directory.
+/// The local path of an object below a directory.
 ///
 /// # Errors
-/// `InvalidArgument` for a name that would leave the directory or has no place in one.
+/// `InvalidArgument` for a name that would lead outside the directory or is not a valid relative
+/// path.
 pub fn local_path(directory: &Path, name: &str) -> Result<PathBuf> {
     if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return Err(Error::new(

@@ -1,4 +1,4 @@
-//! `benthic cp --stripe`: one file and many objects.
+//! `benthic cp --stripe`: copies one file to or from many objects.
 
 use super::CpArgs;
 use super::plan::{self, Side, Target};
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pieces under way if the user does not say: as many as `rados bench` has.
+/// Default number of pieces in flight; the same as in `rados bench`.
 const JOBS_DEFAULT: usize = 16;
 
 /// Options of `benthic cp` for striped objects.
@@ -53,7 +53,7 @@ impl StripeArgs {
     }
 }
 
-/// Where an argument leads.
+/// The parsed destination argument.
 enum Destination {
     Path(PathBuf),
     Object(Target),
@@ -99,7 +99,7 @@ pub async fn run(args: CpArgs, session: &Session) -> Outcome {
     }
 }
 
-/// A bar on the terminal.
+/// Starts a progress bar.
 fn progress(total_bytes: u64) -> Box<dyn Fn(u64)> {
     let bar = Progress::bytes("copying", total_bytes);
     Box::new(move |bytes| bar.advance(bytes))
@@ -143,7 +143,7 @@ async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, sess
     tell(session, &to, ("path", path.to_string_lossy().into_owned()), &stored)
 }
 
-/// Stores, and says what is left if that fails.
+/// Stores the source. If that leaves an incomplete striped object, warns about it.
 async fn store(
     source: Source,
     to: &Striped,
@@ -152,11 +152,11 @@ async fn store(
     session: &Session,
 ) -> Result<Copied> {
     let stored = write::store(source, to, layout, options).await;
-    // Refused before anything was done.
+    // The copy was refused before it changed anything.
     let refused = |error: &Error| error.kind() == ErrorKind::InvalidArgument;
     let begun = |head: &Head| match head.state {
         StripedState::Begun(_) => true,
-        // An empty one is what taking the lock made.
+        // Taking the lock creates an empty first object.
         StripedState::Bare => head.is_marked || head.stat.size_bytes == 0,
         StripedState::Whole { .. } => false,
     };
@@ -229,7 +229,7 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
     tell(session, &to, ("from", address(&from)), &copied)
 }
 
-/// Whether pieces of this layout can be written.
+/// Checks that Benthic can write pieces of this layout.
 fn check_layout(reading: &Reading) -> Result<Layout> {
     if reading.layout.object_size <= PIECE_BYTES_MAX {
         return Ok(reading.layout);
@@ -239,7 +239,7 @@ fn check_layout(reading: &Reading) -> Result<Layout> {
     Err(Error::new(ErrorKind::Unsupported, message).with("layout", reading.layout))
 }
 
-/// The object that a target means; `name` is for one that names only where.
+/// The object that a target names. If the target is a prefix, `name` is appended.
 fn named(target: &Target, name: Option<&str>) -> Outcome<ObjectId> {
     let name = match name {
         Some(name) if target.is_directory() => target.prefix.clone() + name,

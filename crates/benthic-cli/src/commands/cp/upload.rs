@@ -1,4 +1,4 @@
-//! Files to objects.
+//! Copies files to objects.
 
 use super::plan::{self, Plan, Upload};
 use super::{Copied, Options, Tally};
@@ -17,10 +17,10 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Files are read whole, so memory bounds how many are under way: four of the largest.
+/// Memory limit in KiB. Each copy holds a whole file, so this allows four files of maximum size.
 const MEMORY_KIB: u32 = 4 * 128 * 1024;
 
-/// Copies what was planned and tells it.
+/// Copies the files of a plan and reports the result.
 pub async fn run(pool: Arc<dyn Pool>, plan: Plan, options: Options, session: &Session) -> Outcome {
     plan::warn_of_skipped(&plan.skipped, &session.out);
     let skipped = plan.skipped.len() as u64;
@@ -45,7 +45,7 @@ pub async fn run(pool: Arc<dyn Pool>, plan: Plan, options: Options, session: &Se
     tally.finish(skipped, ended)
 }
 
-/// Copies files to objects, `options.jobs` at a time; `done` hears of each.
+/// Copies files to objects, `options.jobs` at a time. Calls `done` with the result of each.
 pub async fn copy_all(
     pool: Arc<dyn Pool>,
     uploads: Vec<Upload>,
@@ -105,8 +105,8 @@ fn read(path: &Path) -> Result<(Bytes, Source)> {
     Ok((data, source))
 }
 
-/// Compares what is stored with what was read. If that fails, the object loses its note of the source, so
-/// that the next run copies it again.
+/// Compares the stored data with the data read. If that fails, it removes the record of the source,
+/// so that the next run copies the file again.
 async fn check(pool: &dyn Pool, object: &ObjectId, version: u64, source: &Source) -> Result<()> {
     let error = match transfer::xxh3_beside(pool, object, version).await {
         Ok(stored) if stored == source.xxh3 => return Ok(()),

@@ -1,4 +1,5 @@
-//! The files of the demo: a person's directory, or generated ones and those of the clone. All of it blocks.
+//! The files of the demo: a directory of the user, or generated files together with those of a
+//! clone. All functions block.
 
 use crate::commands::cp::plan::{Plan, Skipped, Target, Upload};
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -13,39 +14,39 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 /// Largest generated file.
 const GENERATED_BYTES_MAX: u64 = 64 * MIB;
-/// Files that a build, a tool or a running cluster made are no part of a clone.
+/// Directories that builds, tools or a running cluster create. They do not belong to a clone.
 const NOT_OF_THE_CLONE: [&str; 4] = [".git", ".venv", "target", "benthic-cluster"];
-/// Where systems cut data into blocks, mistakes are likely: each gets a file below, at and above it.
+/// Block sizes of storage systems, where mistakes are likely. Each gets a file just below, at and
+/// just above it.
 const EDGES: [u64; 4] = [4 * KIB, 64 * KIB, MIB, 8 * MIB];
-/// Sizes that occur once, and that mean something: empty, a byte, odd.
+/// Special sizes: empty, one byte, odd numbers.
 const ODD_SIZES: [u64; 6] = [0, 0, 1, 7, 333, 100_003];
 const UNICODE_NAMES: [&str; 6] =
     ["Größe.txt", "日本語.dat", "emoji 🐟.bin", "e\u{301} decomposed", "space and 'quotes'", "back\\slash"];
 
-/// Files, and the objects that they become.
+/// Files, and the objects to store them in.
 pub struct Dataset {
-    /// The files.
     pub uploads: Vec<Upload>,
-    /// Their bytes.
     pub total_bytes: u64,
-    /// What is passed over.
+    /// Paths that are skipped.
     pub skipped: Vec<Skipped>,
-    /// What cannot be read or stored.
+    /// Paths that cannot be read or stored, with the error of each.
     pub refused: Vec<(String, Error)>,
-    /// Where the files are from.
+    /// The origin of the files.
     pub description: String,
-    /// Generated files live as long as this.
+    /// The directory of the generated files. Dropping it removes them.
     _generated: Option<TempDir>,
 }
 
 impl Dataset {
-    /// All files below a directory, without the store if it is there.
+    /// All files below a directory, except the store if it is inside.
     pub fn of_directory(directory: &Path, store: Option<&Path>) -> Result<Dataset> {
         let plan = plan(&[("", directory)], &[], store);
         Dataset::new(plan, units::one_line_path(directory), None)
     }
 
-    /// Generated files of about `total_bytes`, and the files of the clone that the user is in.
+    /// Generated files of about `total_bytes`, and the files of the clone that contains the current
+    /// directory.
     pub fn generated(total_bytes: u64, store: Option<&Path>) -> Result<Dataset> {
         let failed = |error| Error::io(Action::Admin, "cannot generate files", error);
         let generated = tempfile::Builder::new().prefix("benthic-demo-").tempdir().map_err(failed)?;
@@ -73,7 +74,7 @@ impl Dataset {
         Dataset::new(plan, description, Some(generated))
     }
 
-    /// What is left out, and why.
+    /// The paths that are skipped or refused, with the reason.
     pub fn left_out(&self) -> Vec<String> {
         let refused = self.refused.iter().map(|(path, error)| format!("skipped {path}: {error}"));
         self.skipped
@@ -112,20 +113,20 @@ fn plan(roots: &[(&str, &Path)], left_out: &[&str], store: Option<&Path>) -> Pla
     plan
 }
 
-/// The path of the store as it is met below `root`.
+/// The path of the store below `root`, if it is there.
 fn below(store: &Path, root: &Path) -> Option<PathBuf> {
     let (store, real_root) = (fs::canonicalize(store).ok()?, fs::canonicalize(root).ok()?);
     store.strip_prefix(real_root).ok().map(|relative| root.join(relative))
 }
 
-/// The clone of a repository that the current directory is in.
+/// The root of the clone that contains the current directory.
 fn clone_root() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     here.ancestors().find(|directory| directory.join(".git").exists()).map(Path::to_owned)
 }
 
-/// Names and sizes: the telling ones, then half of the bytes in large files, most of the others in middle
-/// ones.
+/// The names and sizes of the generated files: the special sizes first, then half of the remaining
+/// bytes in large files, a quarter in medium and a quarter in small ones.
 fn generated_files(total_bytes: u64) -> Vec<(String, u64)> {
     let edges = EDGES.iter().flat_map(|edge| [edge - 1, *edge, edge + 1]);
     let telling = ODD_SIZES.into_iter().chain(edges).filter(|size_bytes| *size_bytes <= total_bytes / 8);

@@ -1,5 +1,6 @@
-//! `benthic demo`: the active-storage experiment. Load files, digest every object beside the object, digest
-//! the same at the client, compare both with `md5sum`, and show what each cost.
+//! `benthic demo`: the active-storage experiment. It loads files, computes the digest of every
+//! object beside the object and again at the client, compares both with `md5sum`, and shows the
+//! cost of each.
 
 mod dataset;
 mod phases;
@@ -27,10 +28,11 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where the demo keeps what is not a file of the data: its mark, and the object of the published form.
+/// Namespace of the objects that are not user data: the demo's mark, and the object of the
+/// published form.
 const NAMESPACE: &str = "benthic-demo";
 
-/// How often a round trip is measured.
+/// Number of round trips to measure.
 const ROUND_TRIPS: usize = 21;
 
 /// Arguments of `benthic demo`.
@@ -69,7 +71,7 @@ pub struct DemoArgs {
     object_size: Vec<u64>,
 }
 
-/// An object whose digests are not all the same.
+/// An object whose digests differ.
 #[derive(Serialize)]
 struct Mismatch {
     object: String,
@@ -78,11 +80,11 @@ struct Mismatch {
     expected: String,
 }
 
-/// All that the demo found out.
+/// All results of the demo.
 struct Findings {
     store: String,
     ceph: bool,
-    /// The median of a few `stat`s.
+    /// Median latency of [`ROUND_TRIPS`] calls of `stat`.
     round_trip_ms: f64,
     pool: String,
     jobs: usize,
@@ -103,7 +105,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
             .into());
     }
     let report_path = args.report.clone();
-    // Tried first: nobody should wait for minutes to hear that the report has no place.
+    // Check first that the report can be written, so that a bad path fails before minutes of work.
     let report_path = blocking(move || NewFile::create(&report_path).map(|_| report_path)).await?;
     let (ceph, store_directory) = match session.uri().parse()? {
         StoreUri::File(directory) => (false, Some(directory)),
@@ -205,8 +207,8 @@ fn tell(findings: &Findings, report: &str, session: &Session) -> Outcome {
     Err(Error::new(ErrorKind::Corrupt, message).with("objects", findings.mismatches.len()).into())
 }
 
-/// Makes the demo's pool anew. A pool that does not have the demo's mark and is not empty belongs to somebody
-/// else.
+/// Removes and recreates the demo's pool. It refuses a pool that is not empty and lacks the demo's
+/// mark, because somebody else made that pool.
 async fn own_pool(session: &Session, name: &str) -> Outcome<Arc<dyn Pool>> {
     let store = session.store_or_create().await?;
     let mark = mark()?;
@@ -240,7 +242,8 @@ fn mark() -> Result<ObjectId> {
     ObjectId::in_namespace(NAMESPACE, "made-by-benthic-demo")
 }
 
-/// Finds out that the store has the class, before anything is loaded, and how long a round trip takes, in ms.
+/// Checks that the store has the class `digest` before anything is loaded. Returns the median
+/// round-trip time in milliseconds.
 async fn check_store(pool: &dyn Pool) -> Result<f64> {
     let mark = mark()?;
     client::compute(pool, &mark, Algorithm::Md5, 1).await.map_err(|error| match error.kind() {

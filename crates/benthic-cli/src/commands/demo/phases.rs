@@ -1,4 +1,4 @@
-//! The four phases: load, digest in storage, digest at the client, and the system's `md5sum` as the judge.
+//! The four phases: load, digest in storage, digest at the client, and `md5sum` as the reference.
 
 use super::dataset::Dataset;
 use crate::commands::cp::plan::Upload;
@@ -18,35 +18,31 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// Files that one run of `md5sum` gets, and bytes of their paths; well below what a system takes.
+/// Number of files per run of `md5sum`. Their paths stay well below the system's limit for
+/// arguments.
 const FILES_A_RUN: usize = 256;
 
-/// A digest by object.
+/// The digest of each object.
 pub type Digests = HashMap<ObjectId, String>;
 
-/// How much a phase worked on.
+/// The amount of work of a phase.
 #[derive(Clone, Copy, Serialize)]
 pub struct Sizes {
-    /// Objects or files.
     pub objects: u64,
-    /// Their bytes.
     pub bytes: u64,
 }
 
-/// What one phase did and cost.
+/// The cost of one phase.
 #[derive(Serialize)]
 pub struct Phase {
-    /// What it is.
     #[serde(rename = "phase")]
     pub name: &'static str,
-    /// How much it worked on.
     #[serde(flatten)]
     pub sizes: Sizes,
-    /// How long it took.
     pub seconds: f64,
-    /// Payload that went to the engine; nothing if the engine had no part in it.
+    /// Payload sent to the engine; `None` for phases without the engine.
     pub sent_bytes: Option<u64>,
-    /// Payload that came back.
+    /// Payload received from the engine.
     pub received_bytes: Option<u64>,
 }
 
@@ -56,13 +52,14 @@ impl Phase {
         Phase { name, sizes, seconds: seconds(stopwatch), sent_bytes, received_bytes }
     }
 
-    /// Payload that crossed the boundary of the engine, both ways.
+    /// Payload that crossed the engine's boundary in both directions.
     pub fn crossed_both_ways(&self) -> Option<u64> {
         Some(self.sent_bytes? + self.received_bytes?)
     }
 }
 
-/// Copies the files to objects as `cp` does, without its check: the digests check more.
+/// Copies the files to objects as `cp` does, but without verification, because the digests verify
+/// more.
 pub async fn load(pool: &Arc<dyn Pool>, dataset: &Dataset, jobs: usize, session: &Session) -> Outcome<Phase> {
     let meter = Arc::new(Meter::default());
     let progress = Progress::bytes("loading", dataset.total_bytes);
@@ -84,7 +81,7 @@ pub async fn load(pool: &Arc<dyn Pool>, dataset: &Dataset, jobs: usize, session:
     Ok(Phase::new("load", sizes, stopwatch, Some(&meter)))
 }
 
-/// Digests every object in this way.
+/// Computes the digest of every object with the function `digest`.
 pub async fn digest_all<F>(
     name: &'static str,
     pool: &Arc<dyn Pool>,
@@ -119,7 +116,7 @@ where
     Ok((Phase::new(name, sizes, stopwatch, Some(&meter)), digests))
 }
 
-/// Lets `md5sum` digest the files.
+/// Computes the digests of the files with `md5sum`.
 pub async fn md5sum(uploads: &[Upload], sizes: Sizes) -> Outcome<(Phase, Digests)> {
     let progress = Progress::objects("md5sum");
     let stopwatch = start();
@@ -134,7 +131,8 @@ pub async fn md5sum(uploads: &[Upload], sizes: Sizes) -> Outcome<(Phase, Digests
     Ok((Phase::new("md5sum of the files", sizes, stopwatch, None), digests))
 }
 
-/// One run. With `-z` lines end with NUL and no name is escaped, so that any name can be in them.
+/// Runs `md5sum` once. With `-z`, lines end with NUL and names are not escaped, so any name is
+/// safe.
 fn md5sum_of(paths: &[PathBuf]) -> Result<Vec<String>> {
     let run = Command::new("md5sum").args(["-z", "--"]).args(paths).stdin(Stdio::null()).output();
     let run = run.map_err(|error| {

@@ -1,4 +1,5 @@
-//! The experiment in its published form: one object; stat, read, MD5, set attribute; a thousand times.
+//! The experiment in its published form: stat, read, MD5 and set attribute on one object, a
+//! thousand times.
 
 use super::{Mismatch, NAMESPACE};
 use benthic_classes::digest::{Algorithm, Hasher, client};
@@ -13,36 +14,35 @@ use bytes::Bytes;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// What one call may hash: it must end well before a method's deadline, on a slow machine, too.
+/// Bytes that one call may hash, so that it ends well before a method's deadline on slow machines,
+/// too.
 const CALL_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Repetitions of one call.
+/// Largest number of repetitions in one call.
 const CALL_REPEAT_MAX: u64 = 10_000;
 
-/// One object size, three ways to do it.
+/// The three measurements for one object size.
 #[derive(Serialize)]
 pub struct Published {
-    /// Size of the object.
     pub size_bytes: u64,
     /// All repetitions beside the object.
     pub in_storage: Run,
-    /// Calls that this took; each commits its attribute once.
+    /// Number of calls that this took. Each call commits its attribute once.
     #[serde(rename = "calls_in_storage")]
     pub calls: u64,
-    /// All repetitions at the client, every attribute durable before the next repetition.
+    /// All repetitions at the client. Every attribute is durable before the next repetition.
     #[serde(rename = "client_durable")]
     pub durable: Run,
-    /// All repetitions at the client, attributes buffered, one flush at the end. Not on Ceph, where every write is
-    /// durable.
+    /// All repetitions at the client, with buffered attributes and one flush at the end. `None` on
+    /// Ceph, where every write is durable.
     #[serde(rename = "client_buffered")]
     pub buffered: Option<Run>,
 }
 
-/// One way to do all repetitions.
+/// The cost of all repetitions.
 #[derive(Serialize)]
 pub struct Run {
-    /// How long it took.
     pub seconds: f64,
-    /// Payload that crossed the engine's boundary, both ways.
+    /// Payload that crossed the engine's boundary in both directions.
     pub crossed_bytes: u64,
 }
 
@@ -53,7 +53,7 @@ impl Run {
 }
 
 impl Published {
-    /// The runs at the client, with what they are called.
+    /// The runs at the client, with their labels.
     pub fn at_client(&self) -> impl Iterator<Item = (&'static str, &Run)> {
         let durable = if self.buffered.is_some() { "client, durable" } else { "client" };
         let buffered = self.buffered.as_ref().map(|run| ("client, buffered", run));
@@ -72,8 +72,8 @@ pub fn check_sizes(sizes: &[u64]) -> Result<()> {
     }
 }
 
-/// Runs it for one object size, with attributes buffered, too, if asked. A digest that is not the right one is a
-/// mismatch.
+/// Runs the experiment for one object size; with `buffered`, also with buffered attributes. Adds
+/// wrong digests to `mismatches`.
 pub async fn run(
     store: &dyn Store,
     pool: &Arc<dyn Pool>,
@@ -119,7 +119,7 @@ pub async fn run(
     Ok(Published { size_bytes, in_storage: storage_run, calls, durable, buffered })
 }
 
-/// All repetitions at the client, and the digest, which is the same each time unless something is wrong.
+/// Runs all repetitions at the client. Returns the cost and the digest of the repetitions.
 async fn at_client(
     store: &dyn Store,
     pool: &Arc<dyn Pool>,
@@ -145,7 +145,7 @@ async fn at_client(
     Ok((Run::new(stopwatch, &meter), digest))
 }
 
-/// One repetition at the client.
+/// Runs one repetition at the client.
 async fn once(pool: &dyn Pool, object: &ObjectId, buffered: bool) -> Result<String> {
     let (stat, _) = pool.stat(object).await?;
     let digest = md5(&pool.read_range(object, 0, stat.size_bytes).await?);

@@ -1,4 +1,4 @@
-//! The findings as one HTML file.
+//! The results as one HTML file.
 
 use super::phases::Phase;
 use super::published::Published;

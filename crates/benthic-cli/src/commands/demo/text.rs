@@ -1,4 +1,5 @@
-//! The findings as text: the tables on the terminal, and the sentences that the report has, too.
+//! The results as text: the tables on the terminal, and the sentences that the HTML report also
+//! has.
 
 use super::Findings;
 use super::phases::Phase;
@@ -6,11 +7,11 @@ use super::published::Published;
 use benthic_program::units;
 use std::fmt::Display;
 
-/// Heads of the table of phases.
+/// Column heads of the table of phases.
 pub const PHASE_HEADS: [&str; 8] =
     ["", "objects", "bytes", "time", "objects/s", "MiB/s", "to the store", "from the store"];
 
-/// Where it ran.
+/// The environment of the demo.
 pub fn setting(findings: &Findings) -> String {
     format!(
         "store {}, pool {}, {} jobs, one round trip to the store {:.2} ms",
@@ -18,7 +19,7 @@ pub fn setting(findings: &Findings) -> String {
     )
 }
 
-/// What the phases show on this engine.
+/// Explains the results of the phases on this engine.
 pub fn what_it_means(findings: &Findings) -> String {
     if !findings.ceph {
         return "On the embedded engine code and data share one process, so digesting in storage saves no network: \
@@ -41,7 +42,7 @@ pub fn what_it_means(findings: &Findings) -> String {
     )
 }
 
-/// What the published form measures on this engine.
+/// Explains the measurements of the published form on this engine.
 pub fn what_is_repeated(findings: &Findings) -> String {
     const WHAT: &str = "Every repetition is one stat, one read of the whole object, one MD5, one attribute set. In \
         storage the repetitions of a call are one operation, so the attribute is committed once a call.";
@@ -59,7 +60,7 @@ pub fn what_is_repeated(findings: &Findings) -> String {
     )
 }
 
-/// The findings in about thirty lines.
+/// A summary in about thirty lines.
 pub fn summary(findings: &Findings) -> String {
     let mut lines = vec![setting(findings), String::new(), line(&PHASE_HEADS)];
     lines.extend(findings.phases.iter().map(|phase| line(&phase_cells(phase))));
@@ -75,7 +76,7 @@ pub fn summary(findings: &Findings) -> String {
     lines.join("\n")
 }
 
-/// Whether all digests agree; if not, which do not.
+/// States whether all digests agree, and which objects differ.
 pub fn verdict(findings: &Findings) -> String {
     if findings.mismatches.is_empty() {
         let objects = findings.phases.first().map_or(0, |load| load.sizes.objects);
@@ -101,12 +102,12 @@ pub fn verdict(findings: &Findings) -> String {
     lines.join("\n")
 }
 
-/// How many times faster.
+/// The speed-up as a factor.
 pub fn gain(client_seconds: f64, storage_seconds: f64) -> String {
     format!("{:.1}x", client_seconds / storage_seconds.max(1e-9))
 }
 
-/// A phase in the columns of [`PHASE_HEADS`].
+/// The cells of a phase, in the columns of [`PHASE_HEADS`].
 pub fn phase_cells(phase: &Phase) -> [String; 8] {
     let crossed = |bytes: Option<u64>| bytes.map_or("-".to_owned(), units::size);
     [

@@ -1,4 +1,4 @@
-//! Asking the OSDs again and again how often the methods of their classes were called.
+//! Polls the OSDs for the number of calls of their classes' methods.
 
 use benthic_ceph::RadosStore;
 use benthic_ceph::health::calls::{Answers, LibrarySums, Tally};
@@ -7,45 +7,50 @@ use benthic_core::{Clock, SystemClock};
 use futures::{StreamExt, stream};
 use std::time::Duration;
 
-/// A question costs its OSD an entry in the log of a placement group, as a small write does, so they are asked at every fourth look,
-/// and sooner only if some have not told.
+/// Number of cluster polls per poll of the OSDs. A request costs an OSD an entry in the log of a
+/// placement group, like a small write. So the OSDs are polled at every fourth cluster poll, and
+/// sooner only if some have not answered.
 const LOOKS_APART: u32 = 4;
-/// How long all of them may take together at one look. What is not told then is told at the next.
+/// Time limit for all OSDs together in one poll. OSDs that have not answered by then are asked
+/// again at the next poll.
 const ANSWERS_LIMIT: Duration = Duration::from_secs(5);
 const QUESTIONS_AT_ONCE: usize = 64;
-/// An OSD that hangs, and those that wait for it, are noticed by the monitors sooner.
+/// Seconds without an answer after which an OSD counts as lost. The monitors notice a hanging OSD,
+/// and OSDs that wait for it, sooner than that.
 const LOST_S: u64 = 60;
 
-/// Where an OSD is asked, and for a library that it has.
+/// An OSD that has a library, and the object through which to reach it.
 pub struct Holder {
     pool: String,
     object: String,
     library: &'static str,
-    /// Whether the library counts; not known before it answered. One that does not is not asked again.
+    /// Whether the library counts calls; `None` until the OSD has answered. A library that does not
+    /// count is not asked again.
     counts: Option<bool>,
 }
 
 impl Holder {
-    /// An OSD that described this library; `None` for one without an object to ask through.
+    /// Creates a holder for an OSD that described this library; `None` if the OSD has no object to
+    /// reach it through.
     pub fn new(osd: &OsdTarget, library: &'static str) -> Option<Holder> {
         let (pool, object) = osd.object.clone()?;
         Some(Holder { pool, object, library, counts: None })
     }
 }
 
-/// What was counted so far.
+/// The calls counted so far.
 #[derive(Default)]
 pub struct Calls {
     clock: SystemClock,
     tally: Tally,
-    /// Looks until they are asked again.
+    /// Cluster polls left until the OSDs are polled again.
     looks_left: u32,
-    /// Since when some OSD did not answer.
+    /// Start of the time in which some OSD has not answered.
     lost_since_unix_s: Option<u64>,
 }
 
 impl Calls {
-    /// Asks each of these OSDs, at the place that was found for it, if it is time.
+    /// Polls each of these OSDs through its object, if a poll is due.
     pub async fn look(&mut self, store: &RadosStore, now_unix_s: u64, holders: &mut [Holder]) {
         if self.looks_left > 0 && self.tally.is_whole() {
             self.looks_left -= 1;
@@ -62,7 +67,7 @@ impl Calls {
                 libraries.len() - 1
             });
             if holder.counts != Some(false) {
-                // It becomes one of the others when it answers.
+                // Count it as not seen until it answers.
                 libraries[index].osds_not_seen += 1;
                 asked.push((index, holder));
             } else {
@@ -72,7 +77,8 @@ impl Calls {
         let questions = asked.into_iter().map(|(index, holder)| async move {
             let answer = store.calls_at(&holder.pool, &holder.object, holder.library).await;
             let counts = answer.as_ref().ok().map(Option::is_some);
-            // One that counted does not stop: by now another OSD answers at its place.
+            // A library that counts does not stop counting. If it seems to, another OSD now answers
+            // for its object.
             holder.counts = holder.counts.or(counts);
             (index, answer, holder.counts)
         });
@@ -92,17 +98,18 @@ impl Calls {
         self.lost_since_unix_s = (!self.tally.is_whole()).then_some(since);
     }
 
-    /// Whether some OSD has not answered at its place for long, so that another place is to be found.
+    /// Returns true if some OSD has not answered for long, so that the caller must find another
+    /// object to reach it.
     pub fn is_lost(&self, now_unix_s: u64) -> bool {
         self.lost_since_unix_s.is_some_and(|since| now_unix_s.saturating_sub(since) >= LOST_S)
     }
 
-    /// The sums for the page.
+    /// The sums for the status page.
     pub fn sums(&self) -> Vec<LibrarySums> {
         self.tally.sums()
     }
 
-    /// The sums for Prometheus.
+    /// The sums in Prometheus text format.
     pub fn text(&self) -> String {
         self.tally.text()
     }

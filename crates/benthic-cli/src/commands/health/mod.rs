@@ -1,4 +1,5 @@
-//! `benthic health`.
+//! `benthic health`: reports the verdict on a Ceph cluster's health and the findings behind it,
+//! once or periodically.
 
 mod calls;
 mod probe;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use watcher::Watcher;
 
-/// Clears a terminal and goes to its first line.
+/// Terminal control sequence: clear the screen and move to the first line.
 const CLEAR: &[u8] = b"\x1b[2J\x1b[H";
 
 /// Arguments of `benthic health`.
@@ -65,14 +66,14 @@ pub struct LookArgs {
 pub async fn run(args: HealthArgs, session: &Session) -> Outcome {
     tokio::select! {
         ended = watch(args, session) => ended,
-        // A look may wait for what does not answer.
+        // A poll may wait for a daemon that does not answer.
         () = interrupt::wait() => Err(Failure::Interrupted),
     }
 }
 
 async fn watch(args: HealthArgs, session: &Session) -> Outcome {
     if !args.watch {
-        // To look once at nothing is an error.
+        // Without `--watch` a store that is not a reachable cluster is an error.
         cluster(session).await?;
     }
     let mut watcher = Watcher::new(args.look, session);
@@ -96,7 +97,7 @@ async fn watch(args: HealthArgs, session: &Session) -> Outcome {
 fn show(report: &Report, apart: bool, session: &Session) -> Outcome {
     let gap = if apart { "\n" } else { "" };
     session.out.result(format_args!("{}{gap}", text::page(report)), || json!(report))?;
-    // Whoever reads a pipe wants each look when it is there.
+    // A reader of a pipe wants each report immediately.
     session.out.flush()
 }
 
@@ -110,7 +111,7 @@ fn ended(verdict: Verdict, exit_status: bool) -> Outcome {
     }
 }
 
-/// The cluster that the store is in.
+/// The Ceph cluster behind the session's store.
 pub async fn cluster(session: &Session) -> Result<Arc<RadosStore>> {
     session.rados().await?.ok_or_else(|| {
         let message = "this tells how a Ceph cluster is; name one with --store ceph:, and check a store in a directory with \

@@ -1,4 +1,5 @@
-//! A small object that is written, read and removed: what a client feels.
+//! Probes a pool: writes, reads and removes a small object, as a client would, and measures the
+//! latencies.
 
 use benthic_ceph::health::snapshot::{Probe, ProbeError};
 use benthic_core::{Clock, Error, ErrorKind, ObjectId, Pool, Result, Stopwatch, SystemClock};
@@ -6,29 +7,32 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Hidden from listings, and no part of anything else. What `rados ls --all` shows in it is left of a probe that was killed.
+/// Namespace of probe objects. Listings hide it, and nothing else uses it. Objects that `rados ls
+/// --all` shows in it are left over from probes that were killed.
 const NAMESPACE: &str = "benthic.health";
 const SIZE_BYTES: usize = 4 * 1024;
-/// How long each step may take.
+/// Time limit of each step.
 const STEP_LIMIT: Duration = Duration::from_secs(10);
 
-/// How often a probe is repeated that another of this host came between.
+/// Attempts of a probe that another probe on this host interferes with.
 const ATTEMPTS: u32 = 3;
 
 /// Probes one pool.
 pub struct Prober {
     pool: Arc<dyn Pool>,
     object: ObjectId,
-    /// What all bytes of this one begin with, and no others: two hosts may have one name, and processes in containers one number.
+    /// Prefix of all payloads of this prober, and of no other's. A host name and a process ID are
+    /// not enough: two hosts may have the same name, and processes in containers the same ID.
     mark: String,
     probes: u64,
 }
 
 impl Prober {
-    /// Probes this pool, with one object for all of this host: what a probe leaves that is killed the next one removes.
+    /// Creates a prober for this pool. All probes on this host use the same object, so a probe
+    /// removes what an earlier one left when it was killed.
     ///
     /// # Errors
-    /// `InvalidArgument` if the host's name cannot be in an object's.
+    /// `InvalidArgument` if the host name is not valid in an object name.
     pub fn new(pool: Arc<dyn Pool>) -> Result<Prober> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let name = format!("benthic-health-probe.{}", host.trim());
@@ -36,8 +40,8 @@ impl Prober {
         Ok(Prober { pool, object: ObjectId::in_namespace(NAMESPACE, name)?, mark, probes: 0 })
     }
 
-    /// Probes once. What goes wrong is part of the answer. An object that is left because the cluster did not answer is the
-    /// next probe's.
+    /// Probes once. The result contains the error if a step fails. If the object could not be
+    /// removed because the cluster did not answer, the next probe removes it.
     pub async fn probe(&mut self) -> Probe {
         self.probes += 1;
         let mut probe =
@@ -81,26 +85,28 @@ impl Prober {
         let removed = limited(self.pool.remove(&self.object)).await;
         read.map_err(|error| ("read", error))?;
         match removed {
-            // By another probe of this host.
+            // Another probe on this host removed it.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(|error| ("remove", error)),
         }
     }
 
-    /// No two probes write the same, so that an old one is not taken for the new.
+    /// The payload of the current probe. Every probe writes another one, so that old data cannot
+    /// pass for new data.
     fn payload(&self) -> Bytes {
         filled(format!("{}{};", self.mark, self.probes).as_bytes())
     }
 }
 
-/// What is told where the pool could not be opened.
+/// The result for a pool that could not be opened.
 pub fn not_opened(pool: &str, error: &Error) -> Probe {
     let of_cluster = is_of_cluster(error.kind());
     let error = ProbeError { step: "open".to_owned(), message: error.message().to_owned(), of_cluster };
     Probe { pool: pool.to_owned(), write_ms: None, read_ms: None, error: Some(error) }
 }
 
-/// Whether it tells of the cluster, and not of what the client may do or of other probes.
+/// Returns true if an error is a symptom of the cluster's health. Missing permissions, a missing
+/// pool and interference by other probes are not.
 fn is_of_cluster(error: ErrorKind) -> bool {
     let others = [ErrorKind::PermissionDenied, ErrorKind::NotFound, ErrorKind::Unsupported, ErrorKind::Busy];
     !others.contains(&error)
@@ -110,7 +116,7 @@ fn filled(mark: &[u8]) -> Bytes {
     mark.iter().copied().cycle().take(SIZE_BYTES).collect()
 }
 
-/// Whether it is what a probe of another mark writes, whole.
+/// Returns true if the data are a complete payload of another prober.
 fn is_of_another(read: &[u8], own_mark: &str) -> bool {
     let mark = read.iter().position(|byte| *byte == b';').map(|end| &read[..=end]);
     mark.is_some_and(|mark| !mark.starts_with(own_mark.as_bytes()) && filled(mark) == *read)
@@ -142,7 +148,7 @@ mod tests {
         store.create_pool("p").await.unwrap();
         let pool = store.open_pool("p").await.unwrap();
         let mut prober = Prober::new(pool.clone()).unwrap();
-        // As a probe leaves it that is killed between its steps.
+        // As after a probe that was killed between its steps.
         pool.write_full(&prober.object, Bytes::from_static(b"left")).await.unwrap();
         assert!(prober.object.name().starts_with("benthic-health-probe."));
         for _ in 0..2 {
@@ -165,7 +171,7 @@ mod tests {
         prober.probes += 1;
         assert!(own != prober.payload(), "no two probes write the same");
         assert!(!is_of_another(&own, &prober.mark), "an older one of its own is a write that was lost");
-        // The first process of a container has the same number everywhere.
+        // The first process of every container has the same ID.
         let pid = std::process::id();
         assert!(prober.mark.ends_with(&format!(".{pid}.")));
         let other = filled(format!("17.{pid}.1;").as_bytes());

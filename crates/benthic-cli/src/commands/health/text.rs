@@ -1,14 +1,14 @@
-//! A report for people.
+//! Formats a health report as text.
 
 use benthic_ceph::health::report::{Finding, Numbers, Report, Severity};
 use benthic_ceph::health::snapshot::Library;
 use benthic_program::units;
 use std::fmt::Write;
 
-/// Of what a finding names, so many are shown.
+/// Number of items of a finding to show.
 const WHICH_SHOWN: usize = 8;
 
-/// The verdict, the numbers in a line each, and the findings.
+/// The report as text: the verdict, one line per number, and the findings.
 pub fn page(report: &Report) -> String {
     let mut page = String::new();
     let mut line = |name: &str, text: String| {

@@ -1,4 +1,5 @@
-//! Looking at a cluster, once or again and again: what its monitors and its manager say, what runs in its OSDs, a probe.
+//! Polls a cluster, once or periodically: its monitors and manager, the class libraries in its
+//! OSDs, and a probe.
 
 use super::calls::{Calls, Holder};
 use super::probe::{self, Prober};
@@ -23,32 +24,35 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-/// Libraries of Benthic's: those that no OSD has are not told of.
+/// Benthic's class libraries. A library that no OSD has is not reported.
 const LIBRARIES: [&str; 2] = [CLASS_LIBRARY, "table_1"];
-/// An OSD loads a library when it starts, or when a class is first called: that need not be asked at every look, for finding an object
-/// in each OSD takes the monitors much.
+/// How long the OSDs' libraries are cached. An OSD loads a library when it starts or when a class
+/// is first called, so polling every time is not necessary; and finding an object in each OSD is
+/// expensive for the monitors.
 const LIBRARIES_HOLD_S: u64 = 3_600;
-/// Where some OSD could not be asked they are asked again, soon after something changed and then ever less often.
+/// Initial retry delay if some OSDs could not be asked. It doubles at each retry, up to
+/// [`RETRY_S_MAX`], and restarts when an OSD goes up or down.
 const RETRY_S: u64 = 30;
 const RETRY_S_MAX: u64 = 600;
-/// The same where none of them answers.
+/// Maximum retry delay if no OSD answers.
 const RETRY_S_MAX_HURT: u64 = 60;
 
-/// Looks at one cluster, also while it cannot be connected to.
+/// Polls one cluster, also while it is unreachable.
 pub struct Watcher<'a> {
     session: &'a Session,
-    /// A connection in the making.
+    /// A connection attempt in progress.
     attempt: Option<Attempt<'a>>,
     has_looked: bool,
     gatherer: Gatherer,
     clock: SystemClock,
     probe_pool: Option<String>,
-    /// Once its pool was opened.
+    /// `None` until the pool of the probe is open.
     prober: Option<Prober>,
     libraries: Option<Libraries>,
     /// `None` unless calls are counted.
     calls: Option<Calls>,
-    /// Readings of the fullest OSD: of the file if there is one, else of this run.
+    /// Readings of the fullest OSD: those of the history file if there is one, otherwise those of
+    /// this run.
     history: Vec<Reading>,
     file: Option<PathBuf>,
     file_is_read: bool,
@@ -57,23 +61,23 @@ pub struct Watcher<'a> {
 
 type Attempt<'a> = Pin<Box<dyn Future<Output = Result<Arc<RadosStore>>> + 'a>>;
 
-/// What runs in the OSDs, and when that was asked.
+/// The cached class libraries of the OSDs, and the time of the poll.
 struct Libraries {
     unix_s: u64,
-    /// When an OSD came or went last, as the monitors tell.
+    /// Time of the last change of an OSD's up state, as the monitors report it.
     change: String,
     found: Vec<Library>,
-    /// Each of them, as one OSD describes it.
+    /// The description of each library by one OSD.
     described: Vec<LibraryInfo>,
     missing: Option<Missing>,
-    /// The OSDs that have each of them, and where they were found.
+    /// The OSDs that have each library, and the objects through which to reach them.
     holders: Vec<Holder>,
-    /// How often they were asked again because some did not tell.
+    /// Number of retries because some OSDs did not answer.
     retries: u32,
 }
 
 impl Libraries {
-    /// For how long they are not asked again.
+    /// The time in seconds for which the cache entry is valid.
     fn hold_s(&self, is_lost: bool) -> u64 {
         let retry_s = RETRY_S << self.retries.min(10);
         match &self.missing {
@@ -85,7 +89,7 @@ impl Libraries {
 }
 
 impl<'a> Watcher<'a> {
-    /// Looks at the cluster of this session. Nothing is asked yet.
+    /// Creates a watcher for the cluster of this session. It does not connect yet.
     pub fn new(args: LookArgs, session: &'a Session) -> Watcher<'a> {
         Watcher {
             session,
@@ -104,40 +108,41 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Looks once.
+    /// Polls the cluster once.
     ///
     /// # Errors
-    /// Those of connecting, and as [`Gatherer::read`]; that no monitor answers is none, it is how the cluster is. At the first look
-    /// also those of opening the pool of the probe and of reading the history; later the one is part of the report and the other a
-    /// warning.
+    /// Those of connecting, and as [`Gatherer::read`]. Monitors that do not answer are no error but
+    /// part of the report. The first poll also fails if the pool of the probe cannot be opened or
+    /// the history cannot be read. In later polls the former is part of the report, and the latter
+    /// a warning.
     pub async fn look(&mut self) -> Result<Report> {
         let (snapshot, report) = self.see().await?;
         self.keep_reading(snapshot).await;
         Ok(report)
     }
 
-    /// Asks too what pools hold and what clients do with them.
+    /// Also polls the usage and client load of pools.
     #[must_use]
     pub fn with_pools(mut self) -> Watcher<'a> {
         self.gatherer = self.gatherer.with_pools();
         self
     }
 
-    /// Looks for long: one reading an hour is enough.
+    /// Keeps at most one reading an hour, for a long-running process.
     #[must_use]
     pub fn hourly(mut self) -> Watcher<'a> {
         self.is_hourly = true;
         self
     }
 
-    /// Asks the OSDs again and again how often methods of classes were called.
+    /// Also polls the OSDs for the number of calls of classes' methods.
     #[must_use]
     pub fn with_calls(mut self) -> Watcher<'a> {
         self.calls = Some(Calls::default());
         self
     }
 
-    /// Looks once, and tells what is shown beside the report.
+    /// Polls the cluster once, and returns the report and an overview to show beside it.
     ///
     /// # Errors
     /// As [`look`](Watcher::look).
@@ -148,17 +153,17 @@ impl<'a> Watcher<'a> {
         Ok((report, overview))
     }
 
-    /// Libraries of classes, each as one of the OSDs that have it describes it.
+    /// The class libraries, each as described by one of the OSDs that have it.
     pub fn described(&self) -> &[LibraryInfo] {
         self.libraries.as_ref().map_or(&[], |libraries| &libraries.described)
     }
 
-    /// The calls of classes since the first look; nothing if they are not counted.
+    /// The calls of classes since the first poll; empty if calls are not counted.
     pub fn calls(&self) -> Vec<LibrarySums> {
         self.calls.as_ref().map(Calls::sums).unwrap_or_default()
     }
 
-    /// The same for Prometheus.
+    /// The calls in Prometheus text format; empty if calls are not counted.
     pub fn calls_text(&self) -> String {
         self.calls.as_ref().map(Calls::text).unwrap_or_default()
     }
@@ -168,7 +173,7 @@ impl<'a> Watcher<'a> {
         &self.history
     }
 
-    /// Goes on with readings of an earlier run.
+    /// Prepends readings of an earlier run.
     pub fn go_on_from(&mut self, mut readings: Vec<Reading>) {
         readings.append(&mut self.history);
         readings.into_iter().for_each(|reading| growth::keep(&mut self.history, reading));
@@ -193,7 +198,8 @@ impl<'a> Watcher<'a> {
         Ok((snapshot, report))
     }
 
-    /// The cluster. A connection that takes long is waited for by the next look too.
+    /// Connects to the cluster. If an attempt takes longer than the time limit, the next poll
+    /// continues to wait for it.
     async fn connect(&mut self) -> Result<Arc<RadosStore>> {
         match timeout(ANSWER_LIMIT, self.connected()).await {
             Ok(connected) => connected,
@@ -211,7 +217,8 @@ impl<'a> Watcher<'a> {
             let connected = attempt.await;
             self.attempt = None;
             match connected {
-                // It failed since the last look, and the monitors may have come since.
+                // The attempt began in an earlier poll and failed. The monitors may be back since,
+                // so try again.
                 Err(error) if error.kind() == ErrorKind::Unavailable && !is_new => {}
                 connected => return connected,
             }
@@ -272,7 +279,7 @@ impl<'a> Watcher<'a> {
             match blocking(move || growth::read(&file, &fsid)).await {
                 Ok(history) => self.history = history,
                 Err(error) if self.has_looked => {
-                    // The first look saw no monitor. What is in the file is left as it is.
+                    // The first poll reached no monitor. Leave the file unchanged.
                     self.file = None;
                     let out = &self.session.out;
                     out.warning(format_args!("{error}; nothing is kept there until the next start"));
@@ -303,7 +310,7 @@ impl<'a> Watcher<'a> {
         match blocking(move || growth::write(&file, &fsid, &history, reading)).await {
             Ok(true) => growth::keep(&mut self.history, reading),
             Ok(false) => {}
-            // What was seen is told all the same.
+            // A failed write does not prevent the report.
             Err(error) => self.session.out.warning(&error),
         }
     }
@@ -322,16 +329,18 @@ async fn libraries(store: &RadosStore, unix_s: u64, change: String, retries: u32
             return libraries;
         }
     };
-    // Those that are down are told of already.
+    // The report already lists the OSDs that are down.
     let up: Vec<_> = osds.into_iter().filter(|osd| osd.up).collect();
     for name in LIBRARIES {
         let answers = ask_osds(store, &up, name).await;
         let library = library(name, &answers);
-        // Without any placement group there is nothing to ask through, and nothing to call.
+        // Without any placement group, there is no object to reach an OSD through, and no method to
+        // call.
         if !library.silent.is_empty() && up.iter().any(|osd| osd.object.is_some()) {
             let error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
             let why = error.map(|error| error.message().to_owned()).unwrap_or_default();
-            // Where none of them answers they may all be dead: the monitors hear of that after a quarter of an hour.
+            // If no OSD answers, all of them may be dead. The monitors notice that only after a
+            // quarter of an hour.
             let is_dead = |answer: &Result<_>| {
                 answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
             };

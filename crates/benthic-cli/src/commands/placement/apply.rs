@@ -1,4 +1,4 @@
-//! `benthic placement apply|undo`.
+//! `benthic placement apply|undo`: applies or reverts a plan, and waits until the data have moved.
 
 use super::{cluster, plan};
 use benthic_ceph::RadosStore;
@@ -17,9 +17,9 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often it is asked how far the data are.
+/// Interval between polls of the data movement.
 const TICK: Duration = Duration::from_secs(2);
-/// How long placement groups may take no reads and writes while they agree on who has what.
+/// Time that placement groups may refuse reads and writes while they peer.
 const INACTIVE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Arguments of `benthic placement apply`.
@@ -95,8 +95,9 @@ fn tell(what: &str, plan: &Plan, seconds: f64, session: &Session) -> Outcome {
     )
 }
 
-/// Waits until all placement groups have arrived. It may take days, so it has no limit but Ctrl-C; only placement groups that take
-/// no reads and writes end it.
+/// Waits until all placement groups have reached their new OSDs, and returns the seconds. This may
+/// take days, so it has no time limit. It ends early only after Ctrl-C, or when placement groups
+/// refuse reads and writes for too long.
 async fn arrive(store: &RadosStore, plan: &Plan, session: &Session) -> Outcome<f64> {
     let began = Stopwatch::start(&SystemClock);
     let bar = Progress::steps("placement groups", plan.pgs.into());

@@ -1,4 +1,5 @@
-//! `benthic placement lint`.
+//! `benthic placement lint`: finds faulty CRUSH rules and placements, also in clusters that report
+//! themselves healthy.
 
 use super::cluster;
 use benthic_ceph::placement::lint::{Finding, lint};

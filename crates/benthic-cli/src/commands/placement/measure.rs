@@ -1,4 +1,5 @@
-//! `benthic placement measure`.
+//! `benthic placement measure`: measures reads and writes of a pool from several places, one place
+//! after the other.
 
 use super::cluster;
 use crate::commands::bench;
@@ -12,10 +13,10 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The sizes: one for latency, one for throughput.
+/// The object sizes: a small one to measure latency, and a large one to measure throughput.
 const SMALL: &str = "4KiB";
 const LARGE: &str = "4MiB";
-/// Objects that are read, of each size.
+/// Number of objects of each size to read.
 const SMALL_COUNT: u32 = 256;
 const LARGE_COUNT: u32 = 16;
 
@@ -38,7 +39,7 @@ pub struct MeasureArgs {
     seconds: u32,
 }
 
-/// What a place sees.
+/// The results of one place.
 struct Seen {
     place: String,
     small_read_ms: f64,
@@ -53,7 +54,7 @@ pub async fn run(args: MeasureArgs, session: &Session) -> Outcome {
         let message = "--from names the places to measure from, such as --from um,msu";
         return Err(Error::new(ErrorKind::InvalidArgument, message).into());
     }
-    // Of a Ceph cluster, and a pool that exists: tried before anything is started.
+    // Check first that the store is a Ceph cluster and the pool exists.
     cluster(session).await?;
     let pool = session.pool(&args.pool).await?;
     let label = format!("measure{}x", std::process::id());
@@ -78,7 +79,7 @@ pub async fn run(args: MeasureArgs, session: &Session) -> Outcome {
 async fn measure(args: &MeasureArgs, label: &str, session: &Session) -> Result<Vec<Seen>> {
     let (pool, seconds) = (args.pool.as_str(), args.seconds.to_string());
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
-    // Any place can leave what all read.
+    // All places read the same objects, so any place can write them.
     for (size, count) in [(SMALL, SMALL_COUNT), (LARGE, LARGE_COUNT)] {
         let (label, count) = (format!("{label}{size}"), count.to_string());
         let write = ["bench", "write", pool, "--size", size, "--count", &count, "--keep", "--label", &label];

@@ -1,4 +1,5 @@
-//! `benthic placement show|lint|plan|apply|undo|measure|simulate`.
+//! `benthic placement show|lint|plan|apply|undo|measure|simulate`: where a Ceph cluster keeps the
+//! primaries and replicas of its pools, and how to change that.
 
 mod apply;
 mod lint;
@@ -52,7 +53,7 @@ pub async fn run(command: PlacementCommand, session: &Session) -> Outcome {
     }
 }
 
-/// The cluster that the store is in.
+/// The Ceph cluster behind the session's store.
 pub(super) async fn cluster(session: &Session) -> Result<Arc<RadosStore>> {
     session.rados().await?.ok_or_else(|| {
         let message = "only a Ceph cluster has placement groups; name one with --store ceph:";

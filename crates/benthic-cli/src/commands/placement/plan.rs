@@ -1,4 +1,5 @@
-//! `benthic placement plan`.
+//! `benthic placement plan`: plans a move of a pool's primaries to a site or a new number of
+//! replicas, and writes the plan to a file. It changes nothing in the cluster.
 
 use super::{cluster, show};
 use benthic_ceph::placement::latency::Latency;
@@ -62,7 +63,7 @@ pub async fn run(args: PlanArgs, session: &Session) -> Outcome {
         .result(format_args!("{}\n\n{next}", describe(&plan)), || json!({ "file": file, "plan": plan }))
 }
 
-/// Never in place of another plan: somebody may need that one to undo it.
+/// Writes a new file. It never replaces an existing plan, because undoing that plan needs its file.
 fn write_new(file: &Path, content: &str) -> Result<()> {
     let written = File::create_new(file).and_then(|mut file| {
         file.write_all(content.as_bytes())?;
@@ -79,7 +80,7 @@ fn write_new(file: &Path, content: &str) -> Result<()> {
         .map_err(|error| error.with("file", file.display()))
 }
 
-/// What a plan does.
+/// Describes the effect of a plan.
 pub fn describe(plan: &Plan) -> String {
     let effect = &plan.effect;
     let replicas = plan.pgs as usize * plan.new_replicas();
@@ -121,7 +122,7 @@ pub fn describe(plan: &Plan) -> String {
     text
 }
 
-/// What another number of replicas does.
+/// Describes the effect of a new number of replicas.
 fn resized(plan: &Plan, resize: &Resize) -> String {
     let (old, new) = (plan.replicas as u64, resize.replicas as u64);
     let min_size = if resize.min_size == resize.old_min_size {

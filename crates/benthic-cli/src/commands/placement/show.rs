@@ -1,4 +1,4 @@
-//! `benthic placement show`.
+//! `benthic placement show`: shows how the primaries and replicas of pools are spread over sites.
 
 use super::cluster;
 use benthic_ceph::placement::snapshot::Snapshot;
@@ -63,7 +63,7 @@ fn describe(spread: &Spread) -> String {
     text
 }
 
-/// A line for each site: what it has of the primaries and the replicas.
+/// Formats a table with each site's share of the primaries and the replicas.
 pub fn table(domain: &str, sites: &[SiteShare]) -> String {
     let sum = |of: fn(&SiteShare) -> usize| sites.iter().map(of).sum::<usize>();
     let (primaries, replicas) = (sum(|site| site.primaries), sum(|site| site.replicas));

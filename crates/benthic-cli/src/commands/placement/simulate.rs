@@ -1,4 +1,6 @@
-//! `benthic placement simulate`.
+//! `benthic placement simulate`: predicts how a hypothetical cluster spreads its data, how much
+//! data a change moves, and how much data failing disks lose. Ceph's crushtool computes the
+//! placement from a generated CRUSH map.
 
 use benthic_ceph::placement::simulate::{
     Change, Distribution, FULL_RATIO, Level, Load, Loss, Movement, Shape, Simulation,
@@ -84,7 +86,7 @@ enum Lost {
     Room,
 }
 
-/// Everything that is found.
+/// All results of a simulation.
 struct Findings {
     shape: Shape,
     load: Load,
@@ -96,7 +98,8 @@ struct Findings {
 pub async fn run(args: SimulateArgs, session: &Session) -> Outcome {
     let report = args.report.clone();
     let findings = blocking(move || {
-        // Tried first: nobody should wait to hear that the report has no place.
+        // Check first that the report can be written, so that a bad path fails before the long
+        // computation.
         args.report.as_ref().map(|path| NewFile::create(path)).transpose()?;
         simulate(&args)
     })
@@ -146,7 +149,7 @@ fn simulate(args: &SimulateArgs) -> Result<Findings> {
         changes.push((what.to_owned(), simulation.change(Change::Lose(level))?));
     }
     let mut losses = simulation.losses(args.failures);
-    // Fewer disks than replicas take nothing.
+    // Fewer failed disks than replicas cannot lose data.
     losses.retain(|loss| loss.failed_osds >= u32::from(args.replicas));
     Ok(Findings { distribution: simulation.distribution(), shape, load, changes, losses })
 }
@@ -271,7 +274,7 @@ fn duration(hours: f64) -> String {
     }
 }
 
-/// OSDs by how many replicas they have, in about fifteen steps.
+/// A histogram of OSDs by their number of replicas, with about fifteen bins.
 fn bins(found: &Distribution) -> Vec<(String, u32)> {
     const STEPS: u32 = 15;
     let width = (found.most - found.least) / STEPS + 1;

@@ -1,16 +1,18 @@
-//! By which names the page may be asked for. A page of somebody else's can give its own name our address (DNS rebinding), and
-//! would then be allowed to read what we answer; the name that the browser sends gives it away.
+//! Checks the Host header of requests as a defence against DNS rebinding. A malicious page can make
+//! its own host name resolve to our address, and would then be allowed to read our responses. The
+//! Host header that the browser sends reveals that name.
 
 use benthic_core::{Error, ErrorKind, Result};
 use hyper::Request;
 use hyper::header::HOST;
 use std::net::{IpAddr, SocketAddr};
 
-/// The names; `None` for any.
+/// The accepted host names; `None` accepts any.
 pub struct Hosts(Option<Vec<String>>);
 
 impl Hosts {
-    /// Those that are named and, on loopback, localhost and the addresses. Elsewhere any name is answered unless some are named.
+    /// Accepts the given names. On loopback it also accepts localhost and the addresses. On other
+    /// addresses it accepts any name if none is given.
     ///
     /// # Errors
     /// `InvalidArgument` for a name that no browser would send.
@@ -33,7 +35,8 @@ impl Hosts {
         Ok(Hosts(Some(own.chain(named.iter().map(|name| name.to_ascii_lowercase())).collect())))
     }
 
-    /// Whether a request names one of them, and no other.
+    /// Returns true if the request has a Host header, and every host that the request names is
+    /// accepted.
     pub fn allow<T>(&self, request: &Request<T>) -> bool {
         let Some(names) = &self.0 else { return true };
         let is_one = |host: &str| {
@@ -48,7 +51,7 @@ impl Hosts {
 
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
-        // An IPv6 address has colons of its own, in brackets.
+        // An IPv6 address contains colons, in brackets.
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
         _ => host,
     }

@@ -1,4 +1,5 @@
-//! `benthic status serve`.
+//! `benthic status serve`: serves a status page of a Ceph cluster. It polls the cluster at a fixed
+//! interval. Requests get the result of the last poll, so they put no load on the cluster.
 
 mod hosts;
 mod page;
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 pub const EXAMPLES: &str = "Example:\n  benthic status serve --store ceph:";
 
-/// The history is written at most so often, and at the end.
+/// Minimum interval between writes of the history. It is also written at the end.
 const SAVE_MS: u64 = 60_000;
 
 /// The commands on the status page.
@@ -79,7 +80,8 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
         saved_at_ms: 0,
         last: Value::Null,
     };
-    // What is wrong with the arguments, the caps or the file is told before anybody asks, if a monitor answers.
+    // Poll once before serving, so that invalid arguments, caps or files are reported at the start,
+    // if a monitor answers.
     tokio::select! {
         looked = board.look(&page, session) => looked?,
         () = interrupt::wait() => return Err(Failure::Interrupted),
@@ -103,7 +105,7 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
             board.missed(&page, error.message());
         }
         if let Err(error) = board.save(SAVE_MS).await {
-            // What was seen is shown all the same.
+            // A failed write does not affect the page.
             session.out.warning(&error);
         }
     }
@@ -112,17 +114,17 @@ pub async fn run(command: StatusCommand, session: &Session) -> Outcome {
     Err(Failure::Interrupted)
 }
 
-/// What is shown, and what it is made of.
+/// The state behind the page.
 struct Board<'a> {
     watcher: Watcher<'a>,
     history: History,
     file: Option<PathBuf>,
-    /// The cluster whose history it is; empty until a monitor answered.
+    /// The cluster that the history belongs to; empty until a monitor has answered.
     fsid: String,
     interval_s: u64,
     clock: SystemClock,
     saved_at_ms: u64,
-    /// What was seen last.
+    /// The JSON of the last poll.
     last: Value,
 }
 
@@ -134,11 +136,12 @@ impl Board<'_> {
                 if self.last.is_null() {
                     return Err(error);
                 }
-                // The first look saw no monitor. What is in the file is left as it is.
+                // The first poll reached no monitor. Leave the file unchanged.
                 self.file = None;
                 session.out.warning(format_args!("{error}; nothing is kept there until the next start"));
             }
-            // Not before: what was not read is not written over.
+            // Set this only after reading the file, so that a file that was not read is never
+            // overwritten.
             self.fsid.clone_from(&report.fsid);
         }
         self.history.add(&Sample::of(&report, overview.io), self.interval_s);
@@ -161,7 +164,7 @@ impl Board<'_> {
         Ok(())
     }
 
-    /// Goes on with what the file has of this cluster.
+    /// Continues the history that the file has of this cluster.
     async fn go_on(&mut self, fsid: &str) -> Result<()> {
         if let Some(file) = self.file.clone() {
             let fsid = fsid.to_owned();
@@ -188,21 +191,21 @@ impl Board<'_> {
         classes.map(shown).collect()
     }
 
-    /// Says on the page that the look failed: what it shows grows old.
+    /// Shows on the page that the poll failed, so that its data are stale.
     fn missed(&mut self, page: &Page, why: &str) {
         self.history.missed();
         self.last["error"] = json!(why);
         page.tell(self.last.to_string());
     }
 
-    /// Writes the history unless that was done less than so long ago.
+    /// Writes the history unless the last attempt was less than `apart_ms` ago.
     async fn save(&mut self, apart_ms: u64) -> Result<()> {
         let now_ms = self.clock.monotonic_ms();
         let is_soon = now_ms.saturating_sub(self.saved_at_ms) < apart_ms;
         let Some(file) = self.file.clone().filter(|_| !is_soon && !self.fsid.is_empty()) else {
             return Ok(());
         };
-        // A disk that is full is not asked again at once either.
+        // Count failed attempts too, so that a full disk is not retried at once.
         self.saved_at_ms = now_ms;
         let (fsid, history) = (self.fsid.clone(), self.history.clone());
         let readings = self.watcher.readings().to_vec();

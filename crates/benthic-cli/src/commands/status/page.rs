@@ -1,4 +1,5 @@
-//! What is served: the page, its style and its script, which come with the program, and what was seen last.
+//! The HTTP responses of the status page: its HTML, style and script, which are part of the
+//! program, and the JSON of the last poll.
 
 use super::hosts::Hosts;
 use crate::commands::serving::{self, Answer, Freshness};
@@ -11,7 +12,8 @@ const HTML: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Only what is served here runs and is asked, and a script cannot make HTML of text.
+/// Content security policy: the browser loads and contacts only this server, and a script cannot
+/// turn text into HTML.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
@@ -24,7 +26,7 @@ const HEADERS: [(&str, &str); 6] = [
     ("x-frame-options", "DENY"),
 ];
 
-/// What is served.
+/// The status page and its data.
 pub struct Page {
     json: Mutex<Bytes>,
     freshness: Freshness,
@@ -32,23 +34,23 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page whose cluster is looked at every so many seconds.
+    /// Creates a page for a cluster that is polled every `interval_s` seconds.
     pub fn new(interval_s: u64, hosts: Hosts) -> Page {
         Page { json: Mutex::default(), freshness: Freshness::new(interval_s), hosts }
     }
 
-    /// Shows what was just seen.
+    /// Shows the result of a new poll.
     pub fn show(&self, json: String) {
         self.tell(json);
         self.freshness.renew();
     }
 
-    /// Shows that nothing new was seen.
+    /// Replaces the data without marking them as fresh, for a poll that failed.
     pub fn tell(&self, json: String) {
         *self.json.lock().unwrap_or_else(PoisonError::into_inner) = json.into();
     }
 
-    /// Answers a request, each with the headers that guard the page.
+    /// Answers a request. Every response has the security headers.
     pub fn answer<T>(&self, request: &Request<T>) -> Answer {
         let mut answer = if self.hosts.allow(request) {
             serving::reads_only(request, || self.at(request.uri().path()))
@@ -86,7 +88,7 @@ mod tests {
     #[test]
     fn nothing_of_the_page_is_elsewhere() {
         for text in [HTML, STYLE, SCRIPT] {
-            // The name of SVG is no address.
+            // The SVG namespace is a name, not an address to load from.
             let text = text.replace("http://www.w3.org/2000/svg", "");
             for outside in ["http:", "https:", "//cdn", "url(", "@import"] {
                 assert!(!text.contains(outside), "{outside}");
