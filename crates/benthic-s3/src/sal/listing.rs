@@ -53,7 +53,8 @@ pub enum Within {
 /// One page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Entries in key order.
+    /// After the key. Neither the key nor a common prefix that contains it has appeared in the
+    /// listing.
     pub entries: Vec<Entry>,
     /// Where to continue; absent at the end of the listing. A page may be empty without being the
     /// last.
