@@ -19,8 +19,8 @@ pub(super) enum Subject {
     Upload,
 }
 
-/// The error that the client gets. It contains the message only if the client can correct the
-/// request; other errors are logged.
+/// The error that the client gets. It contains the message of `error` only if the client can
+/// correct the request; other errors are logged.
 pub(super) fn s3_error(error: Error, subject: Subject) -> S3Error {
     let code = code(&error, subject);
     let is_clients_fault = is_clients_fault(&code);

@@ -6,8 +6,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Maximum size of the data, and the size of their data objects. A few large objects are the
-/// fastest to read and write, but each one that is being written takes memory.
+/// Pairs of the maximum size of the data and the size of their data objects, in bytes. A few large
+/// objects are the fastest to read and write, but each one that is being written takes memory.
 const LAYOUT: [(u64, u32); 3] = [(64 * MIB, 4 << 20), (1024 * MIB, 8 << 20), (u64::MAX, 16 << 20)];
 
 /// Assumed size of an object if the client does not declare one.

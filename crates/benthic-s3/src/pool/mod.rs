@@ -42,7 +42,7 @@ pub struct Options {
     pub grace_ms: u64,
     /// How long the outcome of a write is kept for a retry.
     pub outcome_ms: u64,
-    /// Number of index shards of a bucket that is created without one.
+    /// Default number of index shards of a new bucket.
     pub shards: u32,
     /// Data objects that one writer writes concurrently. It holds one more in memory.
     pub writes_in_flight: usize,

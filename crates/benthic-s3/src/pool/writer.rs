@@ -13,8 +13,8 @@ use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::sync::Arc;
 
-/// Maximum number of data objects that the first intent announces if the size is unknown. It
-/// doubles when it does not suffice.
+/// Number of data objects that the first intent covers if the size is unknown. The number doubles
+/// when it does not suffice.
 const CHUNKS_FIRST: u32 = 16;
 
 pub(super) struct PoolWriter {
@@ -26,8 +26,7 @@ pub(super) struct PoolWriter {
     write: Id,
     chunk_bytes: u32,
     size_bytes_known: Option<u64>,
-    /// Limits of the stored intent: time and number of data objects. `None` before the intent is
-    /// stored.
+    /// Expiry and number of data objects of the stored intent. `None` before the intent is stored.
     lease: Option<Lease>,
     gathered: BytesMut,
     chunks: u32,
