@@ -1,10 +1,12 @@
-//! The S3 gateway: what buckets, objects, versions and uploads mean, how they are kept, and the protocol above.
+//! The S3 gateway: buckets, objects, versions and uploads, their storage in pools, and the S3
+//! protocol.
 //!
-//! - [`sal`]: the storage abstraction layer, the traits that a gateway stands on;
-//! - [`pool`]: its driver on [`Pool`](benthic_core::Pool), and so on every engine;
-//! - `gateway`: S3 over HTTP, and the program `benthic-s3`; with the feature `gateway`.
+//! - [`sal`]: the storage abstraction layer, the traits that the protocol layer uses.
+//! - [`pool`]: the driver that implements these traits on [`Pool`](benthic_core::Pool), and so on
+//!   every engine.
+//! - `gateway`: S3 over HTTP, and the program `benthic-s3`; both need the feature `gateway`.
 //!
-//! One suite of tests, `tests/sal/`, defines what a driver does.
+//! The test suite `tests/sal/` defines what a driver does.
 
 #[cfg(feature = "gateway")]
 pub mod gateway;

@@ -1,4 +1,4 @@
-//! `benthic-s3`: the verb `s3` of `benthic`, in a program of its own.
+//! `benthic-s3`: the verb `s3` of `benthic`, as a separate program.
 
 mod commands;
 

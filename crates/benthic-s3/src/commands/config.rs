@@ -1,4 +1,5 @@
-//! `benthic s3 serve --config FILE`: options from a TOML file, by the names that they have on the command line, where they win.
+//! `benthic s3 serve --config FILE`: reads options from a TOML file. They have the same names as on
+//! the command line, and the command line takes precedence.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -9,13 +10,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-/// Most bytes of a file of options.
+/// Maximum size of the file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What is said on the command line, and in the file that it names.
+/// Parses the command line, together with the file that it names.
 ///
 /// # Errors
-/// What clap refuses; a file that cannot be read or has what is no option.
+/// Those of clap; a file that cannot be read or contains an unknown option.
 pub fn parse<C: Parser>(mut args: Vec<OsString>) -> Result<C, clap::Error> {
     let mut command = C::command();
     let matches = command.try_get_matches_from_mut(&args)?;
@@ -33,7 +34,7 @@ pub fn parse<C: Parser>(mut args: Vec<OsString>) -> Result<C, clap::Error> {
     C::try_parse_from(args)
 }
 
-/// The arguments that a file stands for, without those that were given already.
+/// Converts the options in a file to arguments, except those that are already given.
 fn more(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<OsString>, String> {
     let options = options(command);
     let mut args = Vec::new();

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 pub const EXAMPLES: &str = "Examples:\n  benthic s3 gc status\n  benthic s3 gc run";
 
-/// Most collections of one command. What a copy of a copy refers to is free two collections after its last reference.
+/// Maximum number of collections per command. The data that a copy of a copy refers to become free
+/// two collections after its last reference.
 const COLLECTIONS_MAX: usize = 8;
 
 /// The verbs of `benthic s3 gc`.
@@ -33,7 +34,7 @@ pub enum GcCommand {
     },
 }
 
-/// The clock of a later time, at which all that waits now is due.
+/// A clock that is ahead, so that everything that waits is due.
 struct Later {
     clock: SystemClock,
     by_ms: u64,
@@ -49,7 +50,7 @@ impl Clock for Later {
     }
 }
 
-/// A driver that waits for nobody.
+/// Options of a driver without a grace period, whose clock is ahead by all retention times.
 fn impatient() -> Options {
     let options = Options::default();
     let by_ms = options.lease_ms + options.grace_ms + options.outcome_ms;
@@ -57,7 +58,7 @@ fn impatient() -> Options {
     Options { grace_ms: 0, environment: Environment { clock, ..options.environment }, ..options }
 }
 
-/// Collects until nothing is left that this driver may collect.
+/// Repeats the collection until there is nothing left to do, at most [`COLLECTIONS_MAX`] times.
 async fn collect_all(sal: &PoolSal) -> Result<Collected> {
     let mut done = Collected::default();
     for _ in 0..COLLECTIONS_MAX {

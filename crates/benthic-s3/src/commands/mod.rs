@@ -1,4 +1,4 @@
-//! The verbs of `benthic s3`, a noun a file.
+//! The verbs of `benthic s3`: one file per noun.
 
 mod account;
 mod bucket;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub const EXAMPLES: &str =
     "Examples:\n  benthic s3 serve\n  benthic s3 account create lab\n  benthic s3 usage";
 
-/// Buckets that are listed at once.
+/// Buckets per page that is read from the store.
 const PAGE: usize = 1_000;
 
 /// Arguments of `benthic s3`.
@@ -79,7 +79,7 @@ pub enum S3Command {
     Gc(gc::GcCommand),
 }
 
-/// Runs a verb.
+/// Runs the command.
 pub async fn run(args: S3Args, session: &Session) -> Outcome {
     let place = args.place;
     match args.command {
@@ -95,7 +95,7 @@ pub async fn run(args: S3Args, session: &Session) -> Outcome {
 }
 
 impl GatewayPools {
-    /// Opens what is there; makes the pools if `create`.
+    /// Opens the driver. With `create`, creates missing pools.
     async fn open(&self, session: &Session, create: bool) -> Result<PoolSal> {
         self.open_with(session, create, Options::default()).await
     }
@@ -109,12 +109,12 @@ impl GatewayPools {
         PoolSal::open(index, data, options).await
     }
 
-    /// The accounts, users and keys, without secrets.
+    /// The accounts, users and keys, without access to secrets.
     fn identities(&self, sal: &PoolSal) -> Identities {
         Identities::new(Arc::new(sal.clone()) as Arc<dyn Sal>, None, Environment::default())
     }
 
-    /// The same with secrets; with `create` the sealing key is made if there is none.
+    /// The same with access to secrets. With `create`, creates a missing sealing key.
     fn identities_with_secrets(&self, sal: &PoolSal, create: bool) -> Result<Identities> {
         let path = match &self.sealing_key {
             Some(path) => path.clone(),
@@ -135,13 +135,13 @@ fn default_sealing_key() -> Result<PathBuf> {
     Ok(config.join("benthic/s3-sealing.key"))
 }
 
-/// ACCOUNT/USER.
+/// Splits `ACCOUNT/USER`.
 fn account_and_user(text: &str) -> Result<(&str, &str)> {
     text.split_once('/')
         .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a user is ACCOUNT/USER").with("got", text))
 }
 
-/// All buckets, of one account or of all.
+/// All buckets of one account, or of all accounts.
 async fn all_buckets(sal: &PoolSal, identities: &Identities, account: Option<&str>) -> Result<Vec<Bucket>> {
     let owners = match account {
         Some(account) => {

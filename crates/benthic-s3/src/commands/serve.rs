@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// What the first start makes.
+/// The account and user that the first start creates.
 const FIRST_ACCOUNT: &str = "main";
 const FIRST_USER: &str = "admin";
 
@@ -105,19 +105,19 @@ pub async fn run(args: ServeArgs, place: &GatewayPools, session: &Session) -> Ou
     let collector = tokio::spawn(collector);
     let served = Arc::new(server).serve(listener, tls, interrupt::wait()).await;
     collector.abort();
-    // Whatever of it still runs must be over before the store is handed over.
+    // Wait until the collection has stopped before the session releases the store.
     let _ = collector.await;
     served?;
     if interrupt::is_set() { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
-/// The key of a store that had no account.
+/// Creates an account, a user and a key if the store has no account.
 async fn first_key(identities: &Identities) -> Result<Option<NewKey>> {
     if !identities.accounts().await?.is_empty() {
         return Ok(None);
     }
     match identities.create_account(FIRST_ACCOUNT).await {
-        // Another gateway starts at the same time.
+        // Another gateway is starting at the same time.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
         made => made?,
     };
@@ -159,7 +159,7 @@ fn tell(session: &Session, place: &GatewayPools, url: &str, region: &str, first:
     session.out.flush()
 }
 
-/// Collects garbage now and then, as every gateway does.
+/// Collects garbage periodically, as every gateway does.
 async fn collect(sal: PoolSal, metrics: Arc<Metrics>, every_seconds: u64) {
     if every_seconds == 0 {
         return;

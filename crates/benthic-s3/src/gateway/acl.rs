@@ -1,4 +1,4 @@
-//! Access control lists, of which there are two: `private`, and `public-read`.
+//! Access control lists. Only two are supported: `private` and `public-read`.
 
 use super::auth::{PUBLIC_READ, Wants, is_public};
 use super::{Gateway, UPDATES_MAX, error, names};
@@ -14,7 +14,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
 
-/// Puts a canned ACL among the attributes of a bucket or object.
+/// Stores a canned ACL among the attributes of a bucket or an object.
 pub(super) fn set(attributes: &mut Attributes, canned: Option<&str>) -> S3Result<()> {
     match canned {
         None | Some("private" | "bucket-owner-read" | "bucket-owner-full-control") => {
@@ -42,7 +42,7 @@ pub(super) fn refuse_grants<const N: usize>(grants: [&Option<String>; N]) -> S3R
     Ok(())
 }
 
-/// The canned ACL that a list of grants is.
+/// The canned ACL that is equivalent to a list of grants.
 fn canned(policy: &AccessControlPolicy, owner: &str) -> S3Result<&'static str> {
     if policy.owner.as_ref().is_some_and(|named| named.id.as_deref().is_some_and(|id| id != owner)) {
         return Err(s3_error!(AccessDenied));
@@ -61,7 +61,7 @@ fn canned(policy: &AccessControlPolicy, owner: &str) -> S3Result<&'static str> {
     Ok(canned)
 }
 
-/// The ACL that is asked for, as a name or as a list.
+/// The requested ACL, which the client gives as a name or as a list of grants.
 fn wanted<'a>(
     canned_name: Option<&'a str>,
     policy: Option<&AccessControlPolicy>,

@@ -1,7 +1,8 @@
-//! Who may do what.
+//! Authentication and authorization.
 //!
-//! A request is signed with a key, or anonymous. A bucket is its owner's: users of its account may do everything, others
-//! nothing, but for what a canned ACL opens: `public-read` on a bucket lets everybody list it, on an object read it.
+//! A request is signed with a key, or anonymous. Users of the account that owns a bucket may do
+//! everything with it. Other callers may do only what a canned ACL allows: `public-read` on a
+//! bucket lets everybody list it; on an object, it lets everybody read it.
 
 use super::identity::{Caller, Identities};
 use super::metrics::Metrics;
@@ -13,14 +14,15 @@ use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3Request, S3Result, s3_error};
 use std::sync::Arc;
 
-/// What somebody without a name may try; the bucket and the object say whether it is allowed.
+/// Operations that an anonymous caller may attempt. The bucket and the object decide whether they
+/// are allowed.
 const OPEN_OPERATIONS: [&str; 6] =
     ["GetObject", "HeadObject", "ListObjects", "ListObjectsV2", "HeadBucket", "GetObjectAttributes"];
 
-/// Looks keys up.
+/// Looks up the secrets of keys for `s3s`.
 pub(super) struct Auth(pub Arc<Identities>);
 
-/// Says who is asking.
+/// Determines the caller of each request.
 pub(super) struct Access {
     pub identities: Arc<Identities>,
     pub metrics: Arc<Metrics>,
@@ -55,35 +57,34 @@ impl S3Access for Access {
     }
 }
 
-/// The store failed, or the sealing key is wrong: not the client's doing.
+/// The lookup failed because of the store or the sealing key. That is not the client's fault.
 fn unknown(error: benthic_core::Error) -> s3s::S3Error {
     error::bucket(error.with_kind(benthic_core::ErrorKind::Internal))
 }
 
-/// Who makes a request.
+/// The caller of a request.
 pub(super) fn caller<T>(request: &S3Request<T>) -> Caller {
     request.extensions.get().cloned().unwrap_or(Caller::Anonymous)
 }
 
-/// What a request wants to do with a bucket.
+/// The permission that a request needs on a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wants {
-    /// List it.
     List,
-    /// Read an object, which may be open to all although the bucket is not.
+    /// Read an object, which may be public even if the bucket is not.
     Read,
-    /// Anything else.
+    /// Any other operation.
     All,
 }
 
-/// A bucket that the caller may use as it wants to, and the caller.
+/// A caller, and a bucket that it may use as requested.
 pub(super) struct Authorized {
     pub bucket: Bucket,
     pub caller: Caller,
 }
 
 impl Gateway {
-    /// The bucket of a request, if the caller may.
+    /// Returns the bucket of a request if the caller has the permission.
     pub(super) async fn authorize<T>(
         &self,
         request: &S3Request<T>,
@@ -105,11 +106,13 @@ impl Gateway {
         }
     }
 
-    /// A bucket, and an object in it that the caller may read. Only callers that may list the
-    /// bucket get NoSuchKey; others get AccessDenied.
+    /// Returns a bucket, and an object in it that the caller may read. Only callers that may list
+    /// the bucket get NoSuchKey; others get AccessDenied.
     ///
-    /// The object is looked up while the bucket is, in the bucket as it was last seen: that is the same bucket nearly always. If it
-    /// will be read from its first byte on, and the caller may do everything in the bucket, the first of it may be on its way too.
+    /// To save a round trip, the object lookup runs at the same time as the bucket lookup, with the
+    /// last known state of the bucket; it is repeated if the bucket has changed. With `reads`, the
+    /// caller will read the object from its first byte. If the caller owns the bucket, the lookup
+    /// then also prefetches the first data.
     pub(super) async fn authorize_read<T>(
         &self,
         request: &S3Request<T>,
@@ -149,7 +152,13 @@ impl Gateway {
     }
 }
 
-/// The canned ACL that lets everybody read.
+/// Returns a bucket, and an object in it that the caller may read. Only callers that may list the
+/// bucket get NoSuchKey; others get AccessDenied.
+///
+/// To save a round trip, the object lookup runs at the same time as the bucket lookup, with the
+/// last known state of the bucket. It is repeated if the name refers to another bucket now. With
+/// `reads`, the caller will read the object from its first byte. If the caller owns the bucket, the
+/// lookup then also prefetches the first data.
 pub(super) const PUBLIC_READ: &str = "public-read";
 
 /// Whether everybody may read a bucket or an object with these attributes.
@@ -157,7 +166,7 @@ pub(super) fn is_public(attributes: &Attributes) -> bool {
     attributes.get(names::ACL).is_some_and(|acl| acl == PUBLIC_READ)
 }
 
-/// Whether a bucket is of the caller's account.
+/// Whether the caller's account owns the bucket.
 fn owns(caller: &Caller, bucket: &Bucket) -> bool {
     caller.account() == Some(bucket.owner.as_str())
 }

@@ -1,4 +1,5 @@
-//! CreateBucket, HeadBucket, DeleteBucket, ListBuckets, GetBucketLocation, and the versioning of a bucket.
+//! CreateBucket, HeadBucket, DeleteBucket, ListBuckets, GetBucketLocation, and the versioning of a
+//! bucket.
 
 use super::auth::{Wants, caller};
 use super::{Gateway, acl, error, refuse, tags, timestamp};
@@ -12,11 +13,11 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-/// Buckets of a page, if the client names no number, and the most that it may name.
+/// Default and maximum number of buckets in a page.
 const BUCKETS_MAX: i32 = 10_000;
-/// Buckets that are read from the store at once.
+/// Buckets per page that is read from the store.
 const PAGE: usize = 1_000;
-/// The region that has no name where locations are told.
+/// The region for which GetBucketLocation returns no name.
 const CLASSIC_REGION: &str = "us-east-1";
 
 impl Gateway {

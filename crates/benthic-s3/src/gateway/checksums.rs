@@ -1,4 +1,5 @@
-//! Checksums of objects and parts: computed while the data come in, compared with what the client says, kept, and told.
+//! Checksums of objects and parts: computed while the data arrive, compared with the client's,
+//! stored as attributes, and returned with the object.
 
 use super::names;
 use super::seal::hex;
@@ -10,7 +11,7 @@ use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
 use s3s::dto::{ChecksumAlgorithm, ChecksumType};
 use s3s::{S3Result, TrailingHeaders, s3_error};
 
-/// The algorithms of checksums that are kept.
+/// The supported checksum algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Crc32,
@@ -20,24 +21,25 @@ pub(super) enum Algorithm {
     Sha256,
 }
 
-/// Whether a checksum is one of all the data, or of the parts' checksums.
+/// Whether a checksum covers all data of an object, or the checksums of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     FullObject,
     Composite,
 }
 
-/// A checksum as it is kept.
+/// A stored checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     pub algorithm: Algorithm,
     pub kind: Kind,
-    /// In base64; of a composite one with the number of parts behind it.
+    /// In base64. The value of a composite checksum ends in a dash and the number of parts.
     pub value: String,
 }
 
-/// Most bytes of the checksums of an object's parts that are kept: of 10,000 parts those of four bytes. With them and all that a client
-/// may add, attributes are below their limit.
+/// Maximum total size of the stored checksums of an object's parts: enough for 10,000 checksums of
+/// four bytes. With them and everything that a client may add, the attributes stay below their
+/// limit.
 const PART_CHECKSUMS_BYTES_MAX: usize = 40_000;
 
 pub(super) const ALGORITHMS: [Algorithm; 5] =
@@ -64,7 +66,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of this name.
+    /// The algorithm with this name.
     pub fn parse(name: &str) -> S3Result<Algorithm> {
         let found = ALGORITHMS.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name));
         found.ok_or_else(|| match name {
@@ -80,7 +82,7 @@ impl Algorithm {
         named.map(|named| Algorithm::parse(named.as_str())).transpose()
     }
 
-    /// The kinds of checksum of an object in parts, the usual one first.
+    /// The kinds of checksum that a multipart object may have, the default first.
     pub fn kinds(self) -> &'static [Kind] {
         match self {
             Algorithm::Crc32 | Algorithm::Crc32c => &[Kind::Composite, Kind::FullObject],
@@ -124,13 +126,13 @@ impl Kept {
         ChecksumType::from_static(self.kind.name())
     }
 
-    /// The value, if it is of this algorithm.
+    /// The value, if the checksum has this algorithm.
     pub fn value_of(&self, algorithm: Algorithm) -> Option<String> {
         (self.algorithm == algorithm).then(|| self.value.clone())
     }
 }
 
-/// Puts the value of a checksum into the fields of an output.
+/// Sets the checksum fields of an output.
 macro_rules! set_checksum {
     ($output:expr, $kept:expr) => {{
         let kept: Option<&$crate::gateway::checksums::Kept> = $kept;
@@ -146,7 +148,7 @@ macro_rules! set_checksum {
 }
 pub(super) use set_checksum;
 
-/// The checksums that an input has in its fields, of which one is allowed.
+/// The checksum in the fields of an input, which may have at most one.
 macro_rules! declared {
     ($input:expr) => {{
         use $crate::gateway::checksums::Algorithm;
@@ -168,7 +170,7 @@ macro_rules! declared {
 }
 pub(super) use declared;
 
-/// The only one that is there.
+/// The only checksum of a request, if it has one.
 pub(super) fn one(given: [(Algorithm, Option<String>); 5]) -> S3Result<Option<(Algorithm, String)>> {
     let mut given = given.into_iter().filter_map(|(algorithm, value)| Some((algorithm, value?)));
     let first = given.next();
@@ -178,19 +180,20 @@ pub(super) fn one(given: [(Algorithm, Option<String>); 5]) -> S3Result<Option<(A
     Ok(first)
 }
 
-/// What the client says about the data that it sends.
+/// The length and checksums that the client declares for the data that it sends.
 #[derive(Default)]
 pub(super) struct Declared {
     pub content_md5: Option<String>,
-    /// The checksum in the head.
+    /// The checksum in the request headers.
     pub checksum: Option<(Algorithm, String)>,
-    /// The algorithm, if the head names one only.
+    /// The algorithm, if the headers name one without a value.
     pub algorithm: Option<Algorithm>,
     pub trailers: Option<TrailingHeaders>,
     pub len_bytes: Option<i64>,
 }
 
-/// Computes what is kept of data, and what the client said of them.
+/// Computes the MD5 and the checksum of data, and compares them with those that the client
+/// declared.
 pub(super) struct Verifier {
     md5: Md5,
     algorithm: Algorithm,
@@ -198,12 +201,12 @@ pub(super) struct Verifier {
     len_bytes: u64,
     declared: Declared,
     md5_wanted: Option<[u8; 16]>,
-    /// Whether the checksum is to stand behind the data.
+    /// Whether the client announced that the checksum follows the data.
     in_trailer: bool,
 }
 
-/// Verifies a document by what its head says of it. The crate of the protocol looks at one checksum of these, and calls it our failure
-/// if that is another.
+/// Verifies an XML document against the checksums in the request headers. `s3s` verifies only one
+/// of them, and reports a mismatch as a server error.
 pub(super) struct Document {
     verifier: Verifier,
     sha256: Sha256,
@@ -211,7 +214,8 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Nothing for a request that has none. In pieces it has its checksums in them.
+    /// `None` for a request without a document, and for a document in a chunked stream, which
+    /// carries its own checksums.
     ///
     /// # Errors
     /// As [`Verifier::new`].
@@ -235,7 +239,7 @@ impl Document {
         if !is_document || sha256.as_ref().is_some_and(|sha256| sha256.starts_with("STREAMING-")) {
             return None;
         }
-        // Beside a list of parts the checksum is that of the object.
+        // For a list of parts, the checksum headers describe the object and not the document.
         let said = |algorithm: Algorithm| value(algorithm.header()).filter(|_| !is_list);
         let checksum = one(ALGORITHMS.map(|algorithm| (algorithm, said(algorithm))));
         let verifier = checksum.and_then(|checksum| {
@@ -252,8 +256,10 @@ impl Document {
         self.sha256.update(data);
     }
 
+    /// Compares the checksums after the last byte.
+    ///
     /// # Errors
-    /// `BadDigest`, or that the checksum that was signed is another.
+    /// `BadDigest`, or `XAmzContentSHA256Mismatch` if the document differs from the signed one.
     pub fn finish(self) -> S3Result<()> {
         let sha256 = hex(&self.sha256.finalize());
         if self.sha256_wanted.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&sha256)) {
@@ -263,7 +269,7 @@ impl Document {
     }
 }
 
-/// What was computed.
+/// The results of a verification.
 pub(super) struct Verified {
     /// Of the data.
     pub md5: [u8; 16],
@@ -271,8 +277,10 @@ pub(super) struct Verified {
 }
 
 impl Verifier {
+    /// Prepares the verification of data; `wanted` is the algorithm that an upload was begun with.
+    ///
     /// # Errors
-    /// `InvalidDigest`, `InvalidRequest` for what no data could have.
+    /// `InvalidDigest` or `InvalidRequest` for a value that is not a checksum.
     pub fn new(declared: Declared, wanted: Option<Algorithm>, headers: &HeaderMap) -> S3Result<Verifier> {
         let md5_wanted = declared.content_md5.as_deref().map(parse_md5).transpose()?;
         let in_trailer = trailer_algorithm(headers);
@@ -308,8 +316,10 @@ impl Verifier {
         self.len_bytes += data.len() as u64;
     }
 
+    /// Compares length and checksums after the last byte.
+    ///
     /// # Errors
-    /// `IncompleteBody`, `BadDigest` if the client said otherwise.
+    /// `IncompleteBody`; `BadDigest` if the data differ from the declaration.
     pub fn finish(self) -> S3Result<Verified> {
         if self.declared.len_bytes.is_some_and(|len| u64::try_from(len) != Ok(self.len_bytes)) {
             return Err(s3_error!(IncompleteBody));
@@ -343,7 +353,7 @@ impl Verifier {
     }
 }
 
-/// The algorithm of the checksum that is announced to stand behind the data.
+/// The algorithm of the checksum that the headers announce as a trailer.
 fn trailer_algorithm(headers: &HeaderMap) -> Option<Algorithm> {
     let announced = headers.get("x-amz-trailer")?.to_str().ok()?;
     let mut names = announced.split(',').map(str::trim);
@@ -352,7 +362,7 @@ fn trailer_algorithm(headers: &HeaderMap) -> Option<Algorithm> {
     })
 }
 
-/// The entity tag of data that were written at once.
+/// The entity tag of an object that was written in one request.
 pub(super) fn etag(md5: &[u8; 16]) -> String {
     hex(md5)
 }
@@ -370,10 +380,11 @@ fn len_bytes(algorithm: Algorithm) -> usize {
     }
 }
 
-/// The checksum of an object from those of its parts, which stand in order with their sizes.
+/// The checksum of an object, computed from those of its parts. `parts` has the checksum and the
+/// size of each part, in order.
 ///
 /// # Errors
-/// `InvalidRequest` if a part has none of this algorithm.
+/// `InvalidRequest` if a part has no checksum of this algorithm.
 pub(super) fn of_parts(algorithm: Algorithm, kind: Kind, parts: &[(Option<Kept>, u64)]) -> S3Result<Kept> {
     let values = parts.iter().map(|(kept, len)| {
         let kept = kept.as_ref().filter(|kept| kept.algorithm == algorithm);
@@ -400,7 +411,7 @@ pub(super) fn of_parts(algorithm: Algorithm, kind: Kind, parts: &[(Option<Kept>,
     Ok(Kept { algorithm, kind, value })
 }
 
-/// Keeps the checksums of parts beside that of the whole, if they are not too many.
+/// Stores the checksums of the parts together with that of the object, if they fit into the limit.
 pub(super) fn put_of_parts(attributes: &mut Attributes, whole: &Kept, parts: &[(u16, Part)]) {
     let value = |part: &Part| unbase64(&Kept::of(&part.attributes)?.value_of(whole.algorithm)?);
     let values: Option<Vec<Vec<u8>>> = parts.iter().map(|(_, part)| value(part)).collect();
@@ -411,7 +422,7 @@ pub(super) fn put_of_parts(attributes: &mut Attributes, whole: &Kept, parts: &[(
     }
 }
 
-/// The checksum of one of an object's parts, which are counted from 0.
+/// The checksum of one part of an object. `index` counts from 0.
 pub(super) fn of_part(attributes: &Attributes, index: usize, count: usize) -> Option<Kept> {
     let whole = Kept::of(attributes)?;
     let len = len_bytes(whole.algorithm);
@@ -433,13 +444,14 @@ fn combined(algorithm: Algorithm, values: &[(Vec<u8>, u64)]) -> S3Result<String>
     let mut values = values.iter().map(|(value, len)| (number(value), *len));
     let (first, _) = values.next().ok_or_else(|| s3_error!(InternalError))?;
     let all = values.fold(first, |all, (value, len)| {
-        // Nothing follows: combining would not be defined for a length of zero.
+        // An empty part changes nothing, and combining is not defined for a length of zero.
         if len == 0 { all } else { crc_fast::checksum_combine(crc, all, value, len) }
     });
     Ok(base64(&all.to_be_bytes()[8 - len_bytes(algorithm)..]))
 }
 
-/// The entity tag of an object in parts: the MD5 of the parts' MD5s, and their number.
+/// The entity tag of a multipart object: the MD5 of the parts' MD5s, a dash and the number of
+/// parts.
 pub(super) fn etag_of_parts<'a>(etags: impl ExactSizeIterator<Item = &'a str>) -> S3Result<String> {
     let count = etags.len();
     let mut md5 = Md5::new();
@@ -454,7 +466,7 @@ pub(super) fn base64(bytes: &[u8]) -> String {
     base64_simd::STANDARD.encode_to_string(bytes)
 }
 
-/// The bytes of base64 with padding.
+/// Decodes base64 with padding.
 pub(super) fn unbase64(text: &str) -> Option<Vec<u8>> {
     base64_simd::STANDARD.decode_to_vec(text).ok()
 }

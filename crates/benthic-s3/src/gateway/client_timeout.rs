@@ -1,5 +1,5 @@
-//! Time-outs of clients: a client that sends nothing of a body for too long gets an error; a client
-//! that takes nothing of an answer for too long loses its connection.
+//! Time-outs of clients. A client that stops sending a body gets an error. A client that stops
+//! accepting an answer loses its connection.
 
 use super::checksums::Document;
 use super::error::ClientTimeout;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Measures how long a client keeps the gateway waiting without a break.
+/// Measures how long the gateway waits for a client without interruption.
 struct WaitTimer {
     limit: Duration,
     sleep: Pin<Box<Sleep>>,
@@ -28,7 +28,8 @@ impl WaitTimer {
         WaitTimer { limit, sleep: Box::pin(sleep(limit)), is_waiting: false }
     }
 
-    /// Passes on the result of a poll; `None` if the polls were pending for too long.
+    /// Passes on the result of a poll. Returns `None` if the polls have been pending for longer
+    /// than the limit.
     fn watch<T>(&mut self, polled: Poll<T>, context: &mut Context<'_>) -> Poll<Option<T>> {
         if let Poll::Ready(value) = polled {
             self.is_waiting = false;
@@ -42,7 +43,7 @@ impl WaitTimer {
     }
 }
 
-/// A connection with a limit on the time for which the client takes no data.
+/// A connection with a limit on the time during which the client accepts no data.
 pub(super) struct TimedStream {
     stream: TcpStream,
     watch: WaitTimer,
@@ -104,7 +105,7 @@ impl AsyncWrite for TimedStream {
     }
 }
 
-/// How far a request's body was read, and why it could not be read to its end.
+/// Whether a request's body was read, and why reading it failed.
 #[derive(Default)]
 pub(super) struct BodyFate {
     was_polled: AtomicBool,
@@ -112,13 +113,13 @@ pub(super) struct BodyFate {
 }
 
 impl BodyFate {
-    /// Whether there is a body and the service began to read it; then a client that waits for
+    /// Whether there is a body and the service began to read it. If so, a client that waits for
     /// `100 Continue` got it.
     pub fn was_polled(&self) -> bool {
         self.was_polled.load(Relaxed)
     }
 
-    /// Takes the reason why the body could not be read to its end.
+    /// Takes the error that ended the body early.
     pub fn take_failure(&self) -> Option<S3Error> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -129,8 +130,8 @@ impl BodyFate {
     }
 }
 
-/// A body with a limit on the time between two of its pieces. A document whose checksum is wrong
-/// ends with an error.
+/// A body with a limit on the time between two chunks. A document with a wrong checksum ends in an
+/// error.
 pub(super) struct TimedBody {
     body: Incoming,
     watch: WaitTimer,
@@ -148,7 +149,7 @@ impl TimedBody {
         TimedBody { body, watch: WaitTimer::new(limit), document, fate }
     }
 
-    /// Adds a piece to the checksums of a document; verifies them behind the last one.
+    /// Adds a chunk to the checksums of a document, and verifies them after the last one.
     fn verify(&mut self, data: Option<&Bytes>) -> Result<(), StdError> {
         let Some(mut document) = self.document.take() else { return Ok(()) };
         if let (Ok(document), Some(data)) = (&mut document, data) {

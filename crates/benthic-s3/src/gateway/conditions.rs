@@ -7,7 +7,7 @@ use hyper::header::{ETAG, HeaderMap, HeaderValue, LAST_MODIFIED};
 use s3s::dto::{ETagCondition, Timestamp, TimestampFormat};
 use s3s::{S3Error, S3Result, s3_error};
 
-/// The condition of a write.
+/// Converts If-Match and If-None-Match to the condition of a write.
 pub(super) fn condition(
     if_match: Option<&ETagCondition>,
     if_none_match: Option<&ETagCondition>,
@@ -24,7 +24,7 @@ pub(super) fn condition(
     }
 }
 
-/// Conditions of a read, or of the source of a copy.
+/// The conditions of a read, or of the source of a copy.
 pub(super) struct Preconditions<'a> {
     pub if_match: Option<&'a ETagCondition>,
     pub if_none_match: Option<&'a ETagCondition>,
@@ -33,14 +33,16 @@ pub(super) struct Preconditions<'a> {
 }
 
 impl Preconditions<'_> {
+    /// Checks the conditions of a read.
+    ///
     /// # Errors
-    /// `PreconditionFailed`; `NotModified` where a reader has the object already.
+    /// `PreconditionFailed`; `NotModified` if the client already has the object.
     pub fn check(&self, object: &Object) -> S3Result<()> {
         let is = |condition: &ETagCondition| match condition {
             ETagCondition::Any => true,
             ETagCondition::ETag(etag) => etag.value() == object.etag,
         };
-        // Headers tell whole seconds.
+        // The headers have a resolution of one second.
         let modified = super::timestamp(object.modified_ms / 1_000 * 1_000);
         match (self.if_match, self.if_unmodified_since) {
             (Some(condition), _) if !is(condition) => return Err(s3_error!(PreconditionFailed)),
@@ -54,7 +56,8 @@ impl Preconditions<'_> {
         }
     }
 
-    /// The same for the source of a copy, of which nobody has anything already.
+    /// Checks the conditions of the source of a copy, which fail with `PreconditionFailed` where a
+    /// read answers `NotModified`.
     pub fn check_source(&self, object: &Object) -> S3Result<()> {
         self.check(object).map_err(|_| s3_error!(PreconditionFailed))
     }

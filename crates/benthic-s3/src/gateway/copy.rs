@@ -1,4 +1,4 @@
-//! CopyObject, whose data are shared and not moved; and UploadPartCopy, which reads and writes
+//! CopyObject, which shares the data of the source, and UploadPartCopy, which reads and writes
 //! them.
 
 use super::auth::{Authorized, Wants};
@@ -20,12 +20,12 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use std::ops::Range;
 use std::pin::pin;
 
-/// Largest object that one request copies.
+/// Maximum size of an object that one request copies, in bytes.
 const SIZE_BYTES_MAX: u64 = 5 << 30;
-/// Largest part.
+/// Maximum size of a part, in bytes.
 const PART_BYTES_MAX: u64 = 5 << 30;
 
-/// Where a copy comes from, and what must hold of it.
+/// The source of a copy and its conditions.
 struct Source<'a> {
     pub source: &'a CopySource,
     pub expected_owner: Option<&'a str>,
@@ -53,7 +53,7 @@ macro_rules! source {
 }
 
 impl Gateway {
-    /// The source of a copy, if the caller may read it and its conditions hold.
+    /// Finds the source of a copy, and checks permissions and conditions.
     async fn source<T>(&self, request: &S3Request<T>, wanted: Source<'_>) -> S3Result<(Authorized, Object)> {
         let CopySource::Bucket { bucket, key, version_id } = wanted.source else {
             return Err(s3_error!(NotImplemented, "access points are not implemented"));
@@ -201,7 +201,7 @@ impl Gateway {
         }))
     }
 
-    /// The checksum of an object's data, which are read for it.
+    /// Computes the checksum of an object by reading its data.
     async fn sum(&self, access: &Authorized, object: &Object, algorithm: Algorithm) -> S3Result<Kept> {
         let len_bytes = i64::try_from(object.size_bytes).ok();
         let declared = Declared { algorithm: Some(algorithm), len_bytes, ..Declared::default() };
@@ -216,7 +216,7 @@ impl Gateway {
     }
 }
 
-/// The attributes of a copy. Who may read it is not copied.
+/// The attributes of a copy. The ACL is not copied.
 fn attributes(source: &Attributes, mut given: Attributes, replaces: bool, replaces_tags: bool) -> Attributes {
     let tags = given.remove(names::TAGS);
     let mut attributes = if replaces {
@@ -235,7 +235,8 @@ fn attributes(source: &Attributes, mut given: Attributes, replaces: bool, replac
     attributes
 }
 
-/// What of the source becomes the part. The header has both ends, within the object.
+/// The byte range of the source that becomes the part. The header must give both ends, inside the
+/// object.
 fn source_range(source: &Object, header: Option<&str>) -> S3Result<Range<u64>> {
     let Some(header) = header else { return Ok(source.all()) };
     let parsed = s3s::dto::Range::parse(header);

@@ -1,4 +1,4 @@
-//! Cross-origin resource sharing: the rules of a bucket, and what they allow a browser.
+//! Cross-origin resource sharing (CORS): the rules of a bucket, and the answers to browsers.
 
 use super::auth::Wants;
 use super::{Gateway, names};
@@ -48,7 +48,7 @@ fn check(rules: &[CORSRule]) -> S3Result<()> {
     Ok(())
 }
 
-/// Whether a text fits a pattern with one `*` at most.
+/// Whether a text matches a pattern with at most one `*`.
 fn fits(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -58,7 +58,7 @@ fn fits(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// The headers that let a browser of another origin see an answer; nothing if no rule allows it.
+/// The headers that let a browser use an answer from another origin; `None` if no rule allows it.
 pub(super) fn allowed(
     rules: &[CORSRule],
     origin: &str,
@@ -99,7 +99,7 @@ pub(super) fn allowed(
     Some(answer)
 }
 
-/// What a browser asks before or with a request.
+/// A cross-origin request, or the preflight of one.
 pub(super) struct Question {
     origin: String,
     method: String,
@@ -107,7 +107,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// The question of a request that another origin makes.
+    /// The origin, method and headers of a request; `None` if the request is not cross-origin.
     pub fn of(method: &hyper::Method, headers: &HeaderMap) -> Option<Question> {
         let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::to_owned);
         let origin = text(ORIGIN)?;
@@ -123,7 +123,7 @@ impl Question {
         })
     }
 
-    /// What the bucket's rules answer.
+    /// The headers that the bucket's rules allow.
     pub async fn answer(&self, sal: &dyn Sal, bucket: &str) -> Option<HeaderMap> {
         let bucket = sal.bucket(bucket).await.ok()?;
         allowed(&rules(&bucket.attributes), &self.origin, &self.method, &self.headers)

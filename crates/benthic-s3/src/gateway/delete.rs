@@ -11,7 +11,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-/// Most objects of one request.
+/// Maximum number of objects in one request.
 const OBJECTS_MAX: usize = 1_000;
 
 impl Gateway {

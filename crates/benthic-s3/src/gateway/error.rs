@@ -1,16 +1,16 @@
-//! What an error of the SAL is in S3.
+//! Maps errors of the SAL to S3 errors.
 
 use benthic_core::{Error, ErrorKind, Reason};
 use hyper::StatusCode;
 use s3s::{S3Error, S3ErrorCode, StdError};
 use std::fmt;
 
-/// Codes of S3 that the protocol's crate has no name for.
+/// S3 error codes that `s3s` does not define.
 const QUOTA_EXCEEDED: &str = "QuotaExceeded";
 const STORE_FULL: &str = "InsufficientStorage";
 const PAYLOAD_HASH_MISMATCH: &str = "XAmzContentSHA256Mismatch";
 
-/// Of what the SAL speaks when it says that something is not there.
+/// The kind of thing that is missing if the SAL reports `NotFound`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     Bucket,
@@ -19,7 +19,8 @@ pub(super) enum Subject {
     Upload,
 }
 
-/// The error that a client gets. Messages of what the client cannot mend stay here.
+/// The error that the client gets. It contains the message of `error` only if the client can
+/// correct the request; other errors are logged.
 pub(super) fn s3_error(error: Error, subject: Subject) -> S3Error {
     let code = code(&error, subject);
     let is_clients_fault = is_clients_fault(&code);
@@ -48,7 +49,7 @@ pub(super) fn upload(error: Error) -> S3Error {
     s3_error(error, Subject::Upload)
 }
 
-/// An error with this code and the status that belongs to it.
+/// An error with this code and its HTTP status.
 fn coded(code: S3ErrorCode) -> S3Error {
     let status = match &code {
         S3ErrorCode::Custom(name) if *name == QUOTA_EXCEEDED => Some(StatusCode::FORBIDDEN),
@@ -63,8 +64,8 @@ fn coded(code: S3ErrorCode) -> S3Error {
     error
 }
 
-/// The code of an error: that of core's error table, unless its reason or its subject has a better
-/// one.
+/// The S3 code of an error: the one from the error table of benthic-core, unless the reason or the
+/// subject has a more precise one.
 fn code(error: &Error, subject: Subject) -> S3ErrorCode {
     match (error.reason(), error.kind(), subject) {
         (Some(Reason::QuotaExceeded), ..) => S3ErrorCode::Custom(QUOTA_EXCEEDED.into()),
@@ -79,12 +80,12 @@ fn code(error: &Error, subject: Subject) -> S3ErrorCode {
     }
 }
 
-/// Whether the client can mend what the code says, and so may read the message.
+/// Whether the client can correct the request, and may therefore see the message.
 fn is_clients_fault(code: &S3ErrorCode) -> bool {
     matches!(code, S3ErrorCode::InvalidArgument | S3ErrorCode::EntityTooLarge | S3ErrorCode::NotImplemented)
 }
 
-/// The client sent nothing of a body for too long.
+/// The client stopped sending a body.
 #[derive(Debug)]
 pub(super) struct ClientTimeout;
 
@@ -96,12 +97,12 @@ impl fmt::Display for ClientTimeout {
 
 impl std::error::Error for ClientTimeout {}
 
-/// The body is not the one whose checksum was signed.
+/// The error for a body whose signed checksum does not match.
 pub(super) fn other_payload() -> S3Error {
     coded(S3ErrorCode::Custom(PAYLOAD_HASH_MISMATCH.into()))
 }
 
-/// What went wrong with the body of a request while it was read.
+/// Maps an error from reading the body of a request.
 pub(super) fn body(error: StdError) -> S3Error {
     use s3s::stream::aws_chunked_stream::AwsChunkedStreamError as Chunked;
     use s3s::stream::upload_stream::UploadStreamError as Upload;

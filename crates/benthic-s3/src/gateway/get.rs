@@ -20,20 +20,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Most parts of a page of GetObjectAttributes.
+/// Maximum number of parts in a page of GetObjectAttributes.
 const PARTS_MAX: usize = 1_000;
 
-/// What of an object is asked for.
+/// The requested piece of an object.
 struct Wanted {
     range: Range<u64>,
-    /// As the header has it, if it is not all.
+    /// Value of the Content-Range header; absent if the whole object is requested.
     content_range: Option<String>,
-    /// Of an object in parts, if a part is asked for: which, from 0, and of how many.
+    /// The index (from 0) and the number of parts, if a part of a multipart object is requested.
     part: Option<(usize, usize)>,
 }
 
 impl Wanted {
-    /// The checksum that is told: of the whole, or of a part.
+    /// The checksum to return: that of the whole object or of the requested part.
     fn checksum(&self, object: &Object) -> Option<Kept> {
         match self.part {
             Some((index, count)) => of_part(&object.attributes, index, count),
@@ -70,7 +70,7 @@ fn is_multipart(object: &Object) -> bool {
     object.etag.contains('-')
 }
 
-/// Where the parts of an object are: an object that was written at once has one.
+/// The byte ranges of an object's parts. An object that was written in one request has one part.
 fn parts(object: &Object) -> Vec<Range<u64>> {
     if !is_multipart(object) || object.part_bytes.is_empty() {
         return vec![object.all()];
@@ -84,7 +84,7 @@ fn parts(object: &Object) -> Vec<Range<u64>> {
     object.part_bytes.iter().map(part).collect()
 }
 
-/// The fields that GetObject and HeadObject have in common.
+/// Builds the fields that the outputs of GetObject and HeadObject share.
 macro_rules! object_output {
     ($output:ident, $object:expr, $wanted:expr, $mode:expr, $with_checksum:expr) => {{
         let (object, wanted, attributes) = (&$object, &$wanted, &$object.attributes);
@@ -115,7 +115,7 @@ macro_rules! object_output {
     }};
 }
 
-/// Puts what the query says in the place of what the object has.
+/// Replaces headers of the answer with those that the query requests.
 macro_rules! override_headers {
     ($output:expr, $input:expr) => {{
         for (field, given) in [
@@ -132,7 +132,8 @@ macro_rules! override_headers {
     }};
 }
 
-/// What GetObject and HeadObject do alike: the object if the caller may have it and its conditions hold, and what of it is wanted.
+/// The common steps of GetObject and HeadObject: finds an object that the caller may read, checks
+/// the conditions, and determines the requested range.
 macro_rules! find_object {
     ($self:expr, $request:expr, $reads:expr) => {{
         let input = &$request.input;
@@ -214,13 +215,13 @@ impl Gateway {
         let object = (input.key.as_str(), input.version_id.as_deref());
         let (access, object, _) = self.authorize_read(&request, bucket, object, false).await?;
         refuse_marker(&object, input.version_id.is_some())?;
-        // One header may name several.
+        // One header may name several attributes.
         let names = || input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
         let asks = |name: &str| names().any(|asked| asked.trim() == name);
         let kept = Kept::of(&object.attributes).filter(|_| asks(ObjectAttributes::CHECKSUM));
         let checksum = kept.map(|kept| {
             let mut checksum = Checksum { checksum_type: Some(kept.put_type()), ..Checksum::default() };
-            // The number of parts is told elsewhere.
+            // The number of parts has its own field.
             let value = kept.value.split('-').next().unwrap_or_default().to_owned();
             set_checksum!(checksum, Some(&Kept { value, ..kept }));
             checksum
@@ -242,7 +243,7 @@ impl Gateway {
         Ok(S3Response::new(output))
     }
 
-    /// The data of a reader as the body of an answer.
+    /// Wraps a reader as the body of an answer, and counts the bytes.
     fn body(&self, reader: Box<dyn Reader>) -> StreamingBlob {
         let metrics = Arc::clone(&self.metrics);
         let counted = pieces(reader).inspect_ok(move |data| {
@@ -252,7 +253,7 @@ impl Gateway {
     }
 }
 
-/// The pieces of a reader.
+/// The pieces of a reader as a stream.
 pub(super) fn pieces(
     reader: Box<dyn Reader>,
 ) -> impl Stream<Item = Result<Bytes, benthic_core::Error>> + Send + 'static {
@@ -288,7 +289,7 @@ fn page_of_parts(object: &Object, max: Option<i32>, marker: Option<i32>) -> GetO
         max_parts: i32::try_from(max).ok(),
         next_part_number_marker: i32::try_from(end).ok(),
         part_number_marker: i32::try_from(marker).ok(),
-        // Only the parts of an object that was to have a checksum are told one by one.
+        // List the parts only if the upload of the object requested a checksum.
         parts: (composite || object.attributes.contains_key(names::PART_CHECKSUMS)).then_some(page),
         total_parts_count: i32::try_from(all.len()).ok(),
     }

@@ -1,4 +1,5 @@
-//! Connections: how many, how long; what is answered before S3 is asked; and S3.
+//! The HTTP server: limits on connections and time, the health and metrics endpoints, CORS
+//! preflights, and the S3 service for everything else.
 
 use super::Gateway;
 use super::auth::{Access, Auth};
@@ -31,27 +32,29 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-/// Most bytes of a request's head.
+/// Maximum size of the head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Most headers of a request.
+/// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 128;
-/// Most bytes of a document that a client sends: 1,000 keys of 1,024 bytes, each escaped, are below it.
+/// Maximum size of an XML document from a client, in bytes. The largest legitimate one lists 1,000
+/// keys of 1,024 escaped bytes and is smaller.
 const XML_BYTES_MAX: usize = 8 << 20;
-/// Most bytes of one signed piece of a body, which is in memory until it is verified.
+/// Maximum size of one signed chunk of a body, in bytes. The chunk stays in memory until its
+/// signature is verified.
 const SIGNED_PIECE_BYTES_MAX: usize = 16 << 20;
-/// Largest object that is written at once, and largest part.
+/// Maximum size of an object in one request, and of a part, in bytes.
 const OBJECT_BYTES_MAX: u64 = 5 << 30;
-/// How long requests may go on when the gateway stops.
+/// How long a stopping gateway waits for running requests.
 const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Limits on clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once; more wait to be accepted.
+    /// Concurrent connections; further ones wait to be accepted.
     pub connections_max: usize,
-    /// How long a connection may be idle, and a request's head take.
+    /// How long a connection may be idle, and how long the head of a request may take.
     pub idle_timeout: Duration,
-    /// How long a client that sends a body may send nothing, and one that gets an answer take nothing.
+    /// How long a client may send nothing of a body, or accept nothing of an answer.
     pub body_timeout: Duration,
 }
 
@@ -62,7 +65,7 @@ impl Default for Limits {
     }
 }
 
-/// A gateway's front.
+/// The HTTP server of a gateway.
 pub struct Server {
     service: S3Service,
     sal: Arc<dyn Sal>,
@@ -73,10 +76,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server for this store. In requests to these domains the bucket may be in front of the domain.
+    /// Creates a server for this store. In requests to one of `domains`, the bucket name may
+    /// precede the domain.
     ///
     /// # Errors
-    /// `InvalidArgument` for a domain that is none.
+    /// `InvalidArgument` for an invalid domain.
     pub fn new(
         sal: Arc<dyn Sal>,
         identities: Arc<Identities>,
@@ -88,7 +92,7 @@ impl Server {
         let metrics = Arc::new(Metrics::default());
         let gateway = Gateway::new(Arc::clone(&sal), Arc::clone(&metrics), environment.clone(), region);
         let mut builder = S3ServiceBuilder::new(gateway);
-        // Without it nothing would be checked at all.
+        // Without an auth provider, `s3s` would check nothing.
         builder.set_auth(Auth(Arc::clone(&identities)));
         builder.set_access(Access { identities, metrics: Arc::clone(&metrics) });
         let mut config = S3Config::default();
@@ -107,15 +111,16 @@ impl Server {
         Ok(Server { service: builder.build(), sal, metrics, environment, hosts, limits })
     }
 
-    /// What is counted.
+    /// The server's counters.
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }
 
-    /// Serves until `stop` is done; requests that run then may end.
+    /// Serves requests until `stop` completes, then gives running requests at most 8 seconds to
+    /// end.
     ///
     /// # Errors
-    /// None that concern one connection.
+    /// Errors of single connections are logged and not returned.
     pub async fn serve(
         self: Arc<Server>,
         listener: TcpListener,
@@ -137,7 +142,7 @@ impl Server {
                     Ok(accepted) => accepted,
                     Err(error) => {
                         tracing::warn!(%error, "a connection could not be accepted");
-                        // Out of file descriptors, most likely: others end meanwhile.
+                        // Probably out of file descriptors. Wait for other connections to end.
                         tokio::time::sleep(Duration::from_millis(50)).await;
                         continue;
                     }
@@ -186,7 +191,7 @@ impl Server {
         let server = Arc::clone(self);
         let service = service_fn(move |request| {
             let server = Arc::clone(&server);
-            // In a box: a connection that waits for its next request has no room for one.
+            // Boxed, so that an idle connection does not reserve memory for a request.
             Box::pin(async move { server.answer(request).await })
         });
         let mut http = http1::Builder::new();
@@ -236,7 +241,7 @@ impl Server {
             Body::http_body_unsync(TimedBody::new(body, body_timeout, document, Arc::clone(&fate)))
         });
         let mut answer = self.service.call(request).await?;
-        // To the crate of the protocol a document that cannot be read is our failure.
+        // `s3s` reports a document that cannot be read as a server error. Return the actual cause.
         if answer.status().is_server_error()
             && let Some(failure) = fate.take_failure()
             && let Ok(failed) = failure.to_http_response()
@@ -246,7 +251,8 @@ impl Server {
         if is_form {
             answer = post_form::fix_answer(answer).await;
         }
-        // Nobody told this client to go on. Some take what they did not wait for as part of the next answer.
+        // The client waits for `100 Continue` and never got it. Close the connection, because some
+        // clients (botocore) take the next answer on such a connection for a part of this one.
         if expects && !fate.was_polled() {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -258,7 +264,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// Whether the store answers.
+    /// Checks whether the store answers within five seconds.
     async fn health(&self) -> Response<Body> {
         let listed = self.sal.list_records(crate::sal::RecordKind::Account, "", None, 1);
         let (status, text) = match tokio::time::timeout(Duration::from_secs(5), listed).await {
@@ -287,13 +293,13 @@ impl Server {
         answer
     }
 
-    /// The bucket that a request is about, before its domain or first in its path.
+    /// The bucket of a request: in front of the domain, or first in the path.
     fn bucket_of(&self, request: &Request<Incoming>) -> Option<String> {
         let first = || request.uri().path().split('/').nth(1).filter(|bucket| !bucket.is_empty());
         self.hosts.bucket(host_of(request)).or_else(|| first().map(str::to_owned))
     }
 
-    /// Whether a request is about a bucket and no key.
+    /// Whether a request addresses a bucket without a key.
     fn is_bucket(&self, request: &Request<Incoming>) -> bool {
         let path = request.uri().path().trim_start_matches('/').trim_end_matches('/');
         path.is_empty() || (!path.contains('/') && self.hosts.bucket(host_of(request)).is_none())
@@ -304,7 +310,7 @@ fn host_of(request: &Request<Incoming>) -> &str {
     request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
 }
 
-/// Counts while it lives.
+/// Increments a gauge during its lifetime.
 struct Counted<'a>(&'a AtomicU64);
 
 impl<'a> Counted<'a> {
@@ -320,7 +326,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// What TLS takes: the certificates and the key, from PEM files.
+/// Reads the certificates and the private key of the server from PEM files.
 ///
 /// # Errors
 /// `NotFound`, `InvalidArgument`.

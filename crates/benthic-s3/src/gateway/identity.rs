@@ -1,7 +1,7 @@
-//! Accounts, users and keys: who they are, kept as records of the [SAL](crate::sal::Records).
+//! Accounts, users and access keys, stored as records of the [SAL](crate::sal::Records).
 //!
-//! An account owns buckets. A user acts for an account, with all its rights: there are no policies yet. A key is a user's; its
-//! secret is sealed.
+//! An account owns buckets. A user acts for an account, with all of its rights: there are no
+//! policies yet. A key belongs to a user, and its secret is sealed.
 
 use super::seal::Sealer;
 use crate::sal::{RecordChange, RecordKind, Sal};
@@ -13,87 +13,78 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Longest name of an account or a user.
+/// Maximum length of the name of an account or a user, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
-/// How long a key may be used after somebody removed or suspended it.
+/// Lifetime of a cached key, in milliseconds: a gateway may accept a key for this long after the
+/// key was removed or suspended.
 pub const KNOWN_MS: u64 = 10_000;
-/// Keys that are remembered.
+/// Maximum number of cached keys.
 const KNOWN_MAX: usize = 10_000;
-/// Records of one page.
+/// Records per page.
 const PAGE: usize = 1_000;
 const ACCESS_KEY_LEN: usize = 20;
 const SECRET_LEN: usize = 40;
 
-/// Somebody who owns buckets.
+/// An owner of buckets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// Version of this form.
+    /// Version of the record's format.
     pub form: u32,
-    /// When it was made, in milliseconds since 1970 (UTC).
+    /// Milliseconds since 1970 (UTC).
     pub created_ms: u64,
-    /// Whether its keys are refused.
+    /// Whether the keys of the account are refused.
     pub suspended: bool,
 }
 
-/// Somebody who acts for an account.
+/// A user, who acts for an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// Version of this form.
+    /// Version of the record's format.
     pub form: u32,
-    /// When it was made, in milliseconds since 1970 (UTC).
+    /// Milliseconds since 1970 (UTC).
     pub created_ms: u64,
 }
 
 /// An access key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
-    /// Version of this form.
+    /// Version of the record's format.
     pub form: u32,
-    /// When it was made, in milliseconds since 1970 (UTC).
+    /// Milliseconds since 1970 (UTC).
     pub created_ms: u64,
-    /// Of which account.
     pub account: String,
-    /// Of which of its users.
     pub user: String,
-    /// Whether it is refused.
+    /// Whether the key is refused.
     pub suspended: bool,
     /// The secret, [sealed](Sealer::seal).
     pub sealed: String,
 }
 
-/// A key and its secret, which nobody can be shown again.
+/// A new key and its secret, which cannot be shown again.
 pub struct NewKey {
-    /// The key.
     pub access_key: String,
-    /// Its secret.
     pub secret: String,
 }
 
-/// A key that may be used, and its secret.
+/// A usable key and its secret.
 #[derive(Clone)]
 pub struct KnownKey {
-    /// Whose it is.
+    /// The user that the key belongs to.
     pub caller: Caller,
-    /// The secret.
     pub secret: s3s::auth::SecretKey,
 }
 
-/// Who makes a request.
+/// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// A user of an account.
-    User {
-        /// The account.
-        account: String,
-        /// The user.
-        user: String,
-    },
-    /// Nobody who says a name.
+    User { account: String, user: String },
+    /// The request is not signed.
     Anonymous,
 }
 
 impl Caller {
-    /// The account, if it has one.
+    /// The caller's account; `None` for an anonymous caller.
     pub fn account(&self) -> Option<&str> {
         match self {
             Caller::User { account, .. } => Some(account),
@@ -107,15 +98,16 @@ pub struct Identities {
     sal: Arc<dyn Sal>,
     sealer: Option<Sealer>,
     environment: Environment,
-    /// Keys and when they were looked up.
+    /// Cached keys and the time of their lookup. `None` stands for a key that must be refused.
     known: Mutex<HashMap<String, (u64, Option<KnownKey>)>>,
 }
 
-/// Version of the records' form.
+/// Current version of the records' format.
 const FORM: u32 = 1;
 
 impl Identities {
-    /// Those of this store. Without a sealer there is all but secrets.
+    /// Gives access to the accounts, users and keys of a store. Without a sealer, operations that
+    /// need a secret fail.
     pub fn new(sal: Arc<dyn Sal>, sealer: Option<Sealer>, environment: Environment) -> Identities {
         Identities { sal, sealer, environment, known: Mutex::new(HashMap::new()) }
     }
@@ -124,7 +116,7 @@ impl Identities {
         self.sealer.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "secrets take a sealing key"))
     }
 
-    /// Makes an account.
+    /// Creates an account.
     ///
     /// # Errors
     /// `InvalidArgument`, `AlreadyExists`.
@@ -136,7 +128,7 @@ impl Identities {
         Ok(account)
     }
 
-    /// Makes a user of an account.
+    /// Creates a user of an account.
     ///
     /// # Errors
     /// `InvalidArgument`, `NotFound`, `AlreadyExists`.
@@ -145,7 +137,7 @@ impl Identities {
         let found = self.account(account).await?;
         let user = User { form: FORM, created_ms: self.environment.unix_ms() };
         let changes = [
-            // With the account as it is: nobody removes it meanwhile.
+            // Compare the account in the same swap, so that it cannot be removed meanwhile.
             change(RecordKind::Account, account, Some(&found), Some(&found))?,
             change(RecordKind::User, &user_name(account, name), None, Some(&user))?,
         ];
@@ -153,7 +145,7 @@ impl Identities {
         Ok(user)
     }
 
-    /// Makes a key of a user. Its secret is shown here and never again.
+    /// Creates a key of a user. This is the only call that returns its secret.
     ///
     /// # Errors
     /// `NotFound`, `Unavailable` if there are no random numbers.
@@ -178,7 +170,7 @@ impl Identities {
         Ok(NewKey { access_key, secret })
     }
 
-    /// An account.
+    /// Reads an account.
     ///
     /// # Errors
     /// `NotFound`.
@@ -186,7 +178,7 @@ impl Identities {
         self.get(RecordKind::Account, name, "no such account").await
     }
 
-    /// A user.
+    /// Reads a user.
     ///
     /// # Errors
     /// `NotFound`.
@@ -194,7 +186,7 @@ impl Identities {
         self.get(RecordKind::User, &user_name(account, name), "no such user").await
     }
 
-    /// A key; its secret stays sealed.
+    /// Reads a key; its secret stays sealed.
     ///
     /// # Errors
     /// `NotFound`.
@@ -205,33 +197,33 @@ impl Identities {
     /// All accounts, in the order of their names.
     ///
     /// # Errors
-    /// As the store.
+    /// Those of the store.
     pub async fn accounts(&self) -> Result<Vec<(String, Account)>> {
         self.all(RecordKind::Account, "").await
     }
 
-    /// The users of an account.
+    /// The users of an account, in the order of their names.
     ///
     /// # Errors
-    /// As the store.
+    /// Those of the store.
     pub async fn users(&self, account: &str) -> Result<Vec<(String, User)>> {
         let prefix = user_name(account, "");
         let users = self.all(RecordKind::User, &prefix).await?;
         Ok(users.into_iter().map(|(name, user)| (name[prefix.len()..].to_owned(), user)).collect())
     }
 
-    /// All keys.
+    /// All keys, in the order of their names.
     ///
     /// # Errors
-    /// As the store.
+    /// Those of the store.
     pub async fn keys(&self) -> Result<Vec<(String, Key)>> {
         self.all(RecordKind::Key, "").await
     }
 
-    /// Removes an account that has no user and no bucket.
+    /// Removes an account that has no users and no buckets.
     ///
     /// # Errors
-    /// `NotFound`, `Conflict` if it has any.
+    /// `NotFound`, `Conflict` if it has users or buckets.
     pub async fn remove_account(&self, name: &str) -> Result<()> {
         let found = self.account(name).await?;
         let in_use = |what| {
@@ -247,10 +239,10 @@ impl Identities {
         self.replace(RecordKind::Account, name, &found, None::<&Account>).await
     }
 
-    /// Removes a user that has no key.
+    /// Removes a user that has no keys.
     ///
     /// # Errors
-    /// `NotFound`, `Conflict` if it has one.
+    /// `NotFound`, `Conflict` if it has a key.
     pub async fn remove_user(&self, account: &str, name: &str) -> Result<()> {
         let found = self.user(account, name).await?;
         if self.keys().await?.iter().any(|(_, key)| key.account == account && key.user == name) {
@@ -260,7 +252,7 @@ impl Identities {
         self.replace(RecordKind::User, &user_name(account, name), &found, None::<&User>).await
     }
 
-    /// Removes a key. Gateways that run may take it for [`KNOWN_MS`] more.
+    /// Removes a key. Running gateways may accept it for another [`KNOWN_MS`].
     ///
     /// # Errors
     /// `NotFound`.
@@ -269,7 +261,7 @@ impl Identities {
         self.replace(RecordKind::Key, access_key, &found, None::<&Key>).await
     }
 
-    /// Suspends an account, or ends that. Gateways that run notice within [`KNOWN_MS`].
+    /// Suspends an account, or ends the suspension. Running gateways notice within [`KNOWN_MS`].
     ///
     /// # Errors
     /// `NotFound`, `Conflict`.
@@ -279,7 +271,7 @@ impl Identities {
         self.replace(RecordKind::Account, name, &found, Some(&new)).await
     }
 
-    /// Suspends a key, or ends that. Gateways that run notice within [`KNOWN_MS`].
+    /// Suspends a key, or ends the suspension. Running gateways notice within [`KNOWN_MS`].
     ///
     /// # Errors
     /// `NotFound`, `Conflict`.
@@ -289,7 +281,8 @@ impl Identities {
         self.replace(RecordKind::Key, access_key, &found, Some(&new)).await
     }
 
-    /// Checks that the sealing key is the one of this store, if the store has a key to try it on.
+    /// Checks that the sealing key opens the secret of the store's first key. Succeeds if the store
+    /// has no keys.
     ///
     /// # Errors
     /// `PermissionDenied`.
@@ -300,11 +293,11 @@ impl Identities {
         self.sealer()?.open_secret(access_key, &key.sealed).map(drop)
     }
 
-    /// A key that may be used now; nothing if there is none, or it or its account is suspended. What is told is at most
-    /// [`KNOWN_MS`] old.
+    /// Looks up a usable key; `None` if the key does not exist or if it or its account is
+    /// suspended. The answer comes from the cache if it is younger than [`KNOWN_MS`].
     ///
     /// # Errors
-    /// As the store; `PermissionDenied` if it was sealed with another key.
+    /// Those of the store; `PermissionDenied` if the secret was sealed with another key.
     pub async fn known_key(&self, access_key: &str) -> Result<Option<KnownKey>> {
         if access_key.len() != ACCESS_KEY_LEN {
             return Ok(None);
@@ -343,7 +336,7 @@ impl Identities {
 
     fn draw(&self, prefix: &str, len: usize, letters: &[u8]) -> Result<String> {
         let mut drawn = prefix.to_owned();
-        // Only numbers of which each letter has as many.
+        // Reject larger numbers, so that every letter has the same probability.
         let fair = 256 - 256 % letters.len();
         while drawn.len() < len {
             let mut bytes = [0; 64];

@@ -16,14 +16,14 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-/// Most entries of a page.
+/// Maximum number of entries in a page.
 const ENTRIES_MAX: i32 = 1_000;
-/// Most parts of a page.
+/// Maximum number of parts in a page.
 const PARTS_MAX: i32 = 1_000;
-/// Pages of the SAL that are asked for before a client is told to come again.
+/// Maximum number of SAL pages per request, after which the client gets a shorter page.
 const PAGES_MAX: usize = 100;
 
-/// The page that a client wants.
+/// The parameters of a page.
 struct PageRequest<'a> {
     what: What,
     prefix: Option<&'a str>,
@@ -33,7 +33,7 @@ struct PageRequest<'a> {
     encoding: Option<&'a EncodingType>,
 }
 
-/// A page.
+/// A page of a listing.
 struct Page {
     entries: Vec<Entry>,
     next: Option<After>,
@@ -84,7 +84,7 @@ impl Page {
     }
 }
 
-/// Percent-encoding as S3 does it in listings: XML cannot carry every key.
+/// Percent-encodes a key as S3 does in listings, because XML cannot represent every key.
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -128,7 +128,8 @@ impl Gateway {
             let listed = self.sal.list(&access.bucket, &list).await.map_err(error::bucket)?;
             page.entries.extend(listed.entries);
             page.next = listed.next;
-            // Where only a key says where to go on, an empty page could not.
+            // An empty page cannot say where to continue if the position is derived from its last
+            // key.
             let may_end = pages >= PAGES_MAX && !page.entries.is_empty();
             if page.next.is_none() || page.entries.len() >= page_entries as usize || may_end {
                 break;
@@ -262,7 +263,7 @@ impl Gateway {
                 });
             }
         }
-        // Not `next`: what is between entries has no name in this listing.
+        // Not `next`: this listing cannot express a position between entries.
         let last = page.entries.last().filter(|_| page.next.is_some());
         let place = last.map(|entry| entry.place(What::Versions));
         let next_version = place.as_ref().and_then(|place| match place.within {
@@ -297,7 +298,7 @@ impl Gateway {
             .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
             .await?;
         let key_marker = named(input.key_marker.as_deref());
-        // Without a key the upload is ignored.
+        // S3 ignores upload-id-marker without key-marker.
         let within =
             named(input.upload_id_marker.as_deref()).filter(|_| key_marker.is_some()).map(|marker| {
                 let id: Result<Id, _> = marker.parse();
@@ -424,8 +425,8 @@ fn behind_within(key: Option<&str>, within: Option<Within>) -> S3Result<Option<A
     }
 }
 
-/// The continuation token for a place: in hexadecimal the key with its length (u32, little-endian)
-/// before it, and the place in it.
+/// The continuation token of a position, in hexadecimal: the length of the key (u32,
+/// little-endian), the key, and the position inside the key.
 fn token(after: &After) -> String {
     let mut bytes = u32::try_from(after.key.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
     bytes.extend_from_slice(after.key.as_bytes());

@@ -1,4 +1,5 @@
-//! What the gateway counts, as Prometheus reads it. Names of buckets and objects are never labels.
+//! The gateway's counters, in the text format of Prometheus. Names of buckets and objects are never
+//! labels.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,32 +7,33 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Upper bounds of the buckets of the histogram, in milliseconds.
+/// Upper bounds of the histogram's buckets, in milliseconds.
 const BOUNDS_MS: [u64; 10] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000];
 
-/// Counters since the start.
+/// Counters since the start of the gateway.
 #[derive(Default)]
 pub struct Metrics {
     operations: Mutex<BTreeMap<String, u64>>,
     answers: Mutex<BTreeMap<u16, u64>>,
-    /// Connections that are open.
+    /// Open connections.
     pub connections: AtomicU64,
     /// Requests that are not answered yet.
     pub in_flight: AtomicU64,
-    /// Bytes of objects that came in.
+    /// Object bytes received from clients.
     pub received_bytes: AtomicU64,
-    /// Bytes of objects that went out.
+    /// Object bytes sent to clients.
     pub sent_bytes: AtomicU64,
     durations: [AtomicU64; BOUNDS_MS.len() + 1],
     duration_us_sum: AtomicU64,
-    /// Data objects that were collected.
+    /// Data objects that garbage collection has removed.
     pub collected: AtomicU64,
-    /// Collections that failed.
+    /// Failed garbage collections.
     pub failed_collections: AtomicU64,
 }
 
 impl Metrics {
-    /// Counts an operation, whose name is one of those that the protocol has, and not the client's.
+    /// Counts an operation. The name comes from the protocol and never from the client, which
+    /// limits the number of labels.
     pub fn operation(&self, name: &str) {
         let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
         match operations.get_mut(name) {
@@ -40,7 +42,7 @@ impl Metrics {
         }
     }
 
-    /// Counts an answer, and the time to its first byte.
+    /// Counts an answer and the time to its first byte.
     pub fn answer(&self, status: u16, took: Duration) {
         *self.answers.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += 1;
         let took_ms = took.as_millis();
@@ -50,7 +52,7 @@ impl Metrics {
         self.duration_us_sum.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// All of it, in the text format.
+    /// All counters in the text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
         head(&mut text, "operations_total", "counter", "Operations of S3 that were begun");

@@ -1,8 +1,9 @@
-//! The gateway: S3 over a [SAL](crate::sal).
+//! The gateway: the S3 protocol over a [SAL](crate::sal).
 //!
-//! [`http`] takes connections and answers what is not S3; `s3s` checks signatures and reads requests; [`auth`] says who asks and
-//! what they may; each file of operations does its part on the SAL. The gateway keeps nothing but keys that it looked up, for ten
-//! seconds: several gateways on one store agree.
+//! [`http`] accepts connections and answers requests that are not S3. `s3s` checks signatures and
+//! parses requests. [`auth`] identifies the caller and checks its permissions. Each file with
+//! operations implements them on the SAL. The gateway caches nothing except keys, for ten seconds,
+//! so that several gateways on one store agree.
 
 mod acl;
 mod auth;
@@ -40,24 +41,26 @@ use s3s::{S3Result, s3_error};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// How often a change is tried that others are in the way of.
+/// Attempts of a compare-and-swap that concurrent changes interrupt.
 const UPDATES_MAX: usize = 10;
 
 /// Names of the attributes that the gateway gives to objects, uploads, parts and buckets.
 mod names {
     /// A canned ACL other than `private`.
     pub const ACL: &str = "acl";
-    /// Tags, as JSON: a list of pairs.
+    /// Tags, as a JSON list of pairs.
     pub const TAGS: &str = "tags";
-    /// Rules for other origins, as JSON.
+    /// CORS rules, as JSON.
     pub const CORS: &str = "cors";
-    /// Of an object: algorithm, kind and value of its checksum. Of an upload: algorithm and kind. Of a part: as an object.
+    /// Of an object or a part: algorithm, kind and value of its checksum. Of an upload: algorithm
+    /// and kind.
     pub const CHECKSUM: &str = "checksum";
-    /// Of an object whose upload was begun with a checksum: those of its parts, as bytes, one behind the other.
+    /// Of an object whose upload was begun with a checksum: the concatenated checksums of its
+    /// parts, as bytes.
     pub const PART_CHECKSUMS: &str = "checksums-of-parts";
-    /// Before the names of a user's metadata.
+    /// Prefix of the names of user metadata.
     pub const METADATA: &str = "meta:";
-    /// Headers that an object is given and answered with.
+    /// Headers that the client sets on an object and gets with it.
     pub const CONTENT_TYPE: &str = "content-type";
     pub const CACHE_CONTROL: &str = "cache-control";
     pub const CONTENT_DISPOSITION: &str = "content-disposition";
@@ -67,7 +70,7 @@ mod names {
     pub const WEBSITE_REDIRECT: &str = "website-redirect-location";
 }
 
-/// The operations of S3.
+/// The implementation of the S3 operations.
 pub struct Gateway {
     sal: Arc<dyn Sal>,
     bucket_reads: Arc<single_flight::SingleFlight<Bucket>>,
@@ -77,7 +80,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway to a store, which calls itself by this region.
+    /// Creates a gateway to a store, with this region name.
     pub fn new(
         sal: Arc<dyn Sal>,
         metrics: Arc<metrics::Metrics>,
@@ -94,7 +97,7 @@ impl Gateway {
         Gateway { sal, bucket_reads, metrics, environment, region }
     }
 
-    /// Changes a bucket's record, again if somebody else does so at the same time.
+    /// Changes a bucket's record, and retries if another process changes it at the same time.
     async fn change_bucket(
         &self,
         mut bucket: Bucket,
@@ -122,7 +125,8 @@ fn timestamp(unix_ms: u64) -> Timestamp {
     Timestamp::from(UNIX_EPOCH + Duration::from_millis(unix_ms))
 }
 
-/// Refuses what an input asks for and the gateway does not do: better no than a promise that is not kept.
+/// Refuses the first wanted feature, because the gateway does not implement it. Executing the
+/// request without the feature would break a promise.
 fn refuse<const N: usize>(wanted: [(&str, bool); N]) -> S3Result<()> {
     match wanted.iter().find(|(_, wanted)| *wanted) {
         None => Ok(()),

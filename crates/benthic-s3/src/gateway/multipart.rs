@@ -21,12 +21,12 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use std::collections::BTreeMap;
 
-/// Least size of a part that is not the last.
+/// Minimum size of every part except the last, in bytes.
 const PART_BYTES_MIN: u64 = 5 << 20;
-/// Parts that are read from the store at once.
+/// Parts per page that is read from the store.
 const PAGE: usize = 1_000;
 
-/// The checksum that an upload was begun with.
+/// The checksum that was requested when the upload began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WantedChecksum {
     pub algorithm: Algorithm,
@@ -42,7 +42,7 @@ pub(super) fn upload_id(text: &str) -> S3Result<Id> {
     text.parse().map_err(|_| s3_error!(NoSuchUpload))
 }
 
-/// The number of a part as a request has it.
+/// Checks the part number of a request.
 pub(super) fn part_number(number: i32) -> S3Result<u16> {
     let max = PART_NUMBER_MAX;
     let number = u16::try_from(number).ok().filter(|number| (1..=max).contains(number));
@@ -51,7 +51,7 @@ pub(super) fn part_number(number: i32) -> S3Result<u16> {
     })
 }
 
-/// Makes what was written and verified a part, and gives its entity tag.
+/// Completes the write of a verified part and returns its entity tag.
 pub(super) async fn finish_part(writer: Box<dyn Writer>, verified: &Verified) -> S3Result<ETag> {
     let mut attributes = Attributes::new();
     verified.checksum.put(&mut attributes);
@@ -204,16 +204,16 @@ impl Gateway {
         let finish = Finish { etag: etag.clone(), attributes, condition };
         let completed = self.sal.complete_upload(&access.bucket, &input.key, id, &refs, finish).await;
         let version = completed.map_err(|failure| match failure.kind() {
-            // A part was replaced since it was looked up.
+            // A part was replaced after the lookup.
             ErrorKind::InvalidArgument => s3_error!(InvalidPart),
-            // Of an object that must be there the condition says so, not the upload.
+            // With If-Match, NotFound means that the object is missing, not the upload.
             ErrorKind::NotFound if input.if_match.is_some() => error::object(failure),
             _ => error::upload(failure),
         })?;
         Ok(S3Response::new(complete_output(&access, input, version, &etag, checksum.as_ref())))
     }
 
-    /// What a repetition of what succeeded is answered.
+    /// Answers a retry of a completion that has already succeeded.
     async fn completed_before(
         &self,
         access: &Authorized,
@@ -271,9 +271,9 @@ fn complete_output(
     output
 }
 
-/// The parts that are named, in the order of their numbers.
+/// The parts that the client names, in the order of their numbers.
 fn chosen(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u16, Part)>> {
-    // Before anything is said about single parts.
+    // Check the order before any error about a single part.
     if !named.is_sorted_by(|one, next| one.part_number < next.part_number) {
         return Err(s3_error!(InvalidPartOrder));
     }
@@ -300,7 +300,7 @@ fn chosen(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u
     Ok(parts)
 }
 
-/// The checksum of the whole, compared with what the client says.
+/// The checksum of the whole object, compared with the one that the client declares.
 fn checksum(
     upload: &Upload,
     parts: &[(u16, Part)],
@@ -317,7 +317,8 @@ fn checksum(
             }
             Some(of_parts(algorithm, begun, &kept)?)
         }
-        // Nobody asked for one: it is told if the parts have one of which that of the whole follows.
+        // The client requested no checksum. Return one if all parts have checksums from which that
+        // of the whole object follows.
         None => {
             let same = |algorithm: Algorithm| {
                 kept.iter().all(|(kept, _)| kept.as_ref().is_some_and(|kept| kept.algorithm == algorithm))
@@ -329,7 +330,7 @@ fn checksum(
     };
     if let Some((algorithm, said)) = declared!(input) {
         let found = computed.as_ref().and_then(|computed| computed.value_of(algorithm));
-        // The number of parts behind a composite one may be left out.
+        // The client may omit the number of parts at the end of a composite checksum.
         let same = found.is_some_and(|found| found == said || found.split('-').next() == Some(said.as_str()));
         if !same {
             return Err(s3_error!(BadDigest, "the checksum is not that of the object"));

@@ -1,5 +1,5 @@
-//! Headers with which PutObject, CopyObject and CreateMultipartUpload describe an object, and the
-//! attributes that keep them.
+//! The headers by which PutObject, CopyObject and CreateMultipartUpload describe an object, and
+//! their storage as attributes.
 
 use super::{acl, names, refuse, tags};
 use crate::sal::Attributes;
@@ -7,21 +7,21 @@ use bytes::Bytes;
 use s3s::dto::Metadata;
 use s3s::{S3Result, s3_error};
 
-/// Most bytes of names and values of a user's metadata.
+/// Maximum total size of the names and values of user metadata, in bytes.
 const METADATA_BYTES_MAX: usize = 2 * 1024;
 
-/// What an object is given besides its data.
+/// The description of an object: headers, metadata, tags, ACL.
 #[derive(Default)]
 pub(super) struct ObjectHeaders<'a> {
     pub headers: [(&'static str, Option<&'a str>); 7],
     pub metadata: Option<&'a Metadata>,
-    /// As in the header `x-amz-tagging`.
+    /// In the format of the header `x-amz-tagging`.
     pub tagging: Option<&'a str>,
     pub acl: Option<&'a str>,
 }
 
 impl ObjectHeaders<'_> {
-    /// The attributes that the object gets.
+    /// Checks the description and converts it to attributes.
     ///
     /// # Errors
     /// `MetadataTooLarge`, `InvalidTag`, `NotImplemented`.
@@ -49,7 +49,8 @@ impl ObjectHeaders<'_> {
     }
 }
 
-/// What the inputs of PutObject, CopyObject and CreateMultipartUpload give to an object.
+/// Collects the description from an input of PutObject, CopyObject or CreateMultipartUpload, and
+/// refuses features that are not implemented.
 macro_rules! object_headers {
     ($input:expr) => {{
         use $crate::gateway::names;
@@ -90,7 +91,7 @@ macro_rules! object_headers {
 }
 pub(super) use object_headers;
 
-/// There is one class.
+/// Refuses every storage class except STANDARD.
 pub(super) fn check_storage_class(class: Option<&str>) -> S3Result<()> {
     match class {
         None | Some("STANDARD") => Ok(()),
@@ -98,12 +99,12 @@ pub(super) fn check_storage_class(class: Option<&str>) -> S3Result<()> {
     }
 }
 
-/// A text among the attributes.
+/// An attribute as text.
 pub(super) fn text(attributes: &Attributes, name: &str) -> Option<String> {
     attributes.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
-/// The metadata that a user gave.
+/// The user metadata among the attributes.
 pub(super) fn metadata(attributes: &Attributes) -> Option<Metadata> {
     let pairs = attributes.iter().filter_map(|(name, value)| {
         Some((name.strip_prefix(names::METADATA)?.to_owned(), String::from_utf8_lossy(value).into_owned()))
@@ -112,7 +113,7 @@ pub(super) fn metadata(attributes: &Attributes) -> Option<Metadata> {
     (!metadata.is_empty()).then_some(metadata)
 }
 
-/// Refuses what no request here can mean.
+/// Refuses encryption with a key of the client, which is not implemented.
 pub(super) fn refuse_customer_keys(algorithm: bool, key: bool) -> S3Result<()> {
     refuse([("encryption", algorithm || key)])
 }

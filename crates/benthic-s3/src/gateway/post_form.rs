@@ -1,4 +1,4 @@
-//! PostObject, a form of a browser: corrects the answers in which `s3s` differs from S3.
+//! PostObject, an upload by an HTML form: corrects the answers in which `s3s` differs from S3.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -12,14 +12,14 @@ pub(super) fn is_form(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::POST && kind.starts_with(b"multipart/form-data")
 }
 
-/// The answer of S3 to a form. S3 answers AccessDenied if the policy does not allow the form; `s3s`
-/// answers InvalidPolicyDocument.
+/// Corrects the answer to a form. If the policy does not allow the form, S3 answers AccessDenied,
+/// but `s3s` answers InvalidPolicyDocument.
 pub(super) async fn fix_answer(answer: Response<Body>) -> Response<Body> {
     if answer.status() != StatusCode::BAD_REQUEST {
         return answer;
     }
     let (mut parts, body) = answer.into_parts();
-    // `s3s` made this document, so it is whole and small.
+    // `s3s` created this document, so it is complete and small.
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let text = String::from_utf8_lossy(&body);
     let code = "<Code>InvalidPolicyDocument</Code>";

@@ -54,7 +54,7 @@ impl Gateway {
         Ok(S3Response::new(output))
     }
 
-    /// Writes a body to its end, and verifies it.
+    /// Writes a body to its end and verifies its checksums.
     pub(super) async fn receive(
         &self,
         body: Option<StreamingBlob>,
@@ -73,7 +73,7 @@ impl Gateway {
     }
 }
 
-/// Gives a write up, after this.
+/// Abandons a write and returns the error that caused this.
 pub(super) async fn abort_write(writer: Box<dyn Writer>, failure: s3s::S3Error) -> s3s::S3Error {
     if let Err(error) = writer.abort().await {
         tracing::debug!(%error, "a write that failed could not be given up; it will be collected");

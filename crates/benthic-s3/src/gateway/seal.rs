@@ -1,4 +1,5 @@
-//! Sealing of secrets: XChaCha20-Poly1305 under a key that is in a file outside of the store. Who has the store alone has no secrets.
+//! Encryption of secrets: XChaCha20-Poly1305 under a key that is in a file outside the store. A
+//! copy of the store alone reveals no secrets.
 
 use benthic_core::Environment;
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -11,22 +12,24 @@ use std::path::Path;
 
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
-/// The file of a key, with some room for blanks.
+/// Maximum size of a key file, with some room for blanks.
 const FILE_BYTES_MAX: u64 = 256;
-/// Permissions of a file that others than its owner can read.
+/// Permission bits of a file's group and of others.
 const OF_OTHERS: u32 = 0o077;
 
-/// Seals secrets and opens them.
+/// Encrypts and decrypts ("seals" and "opens") secrets.
 pub struct Sealer {
     cipher: XChaCha20Poly1305,
     environment: Environment,
 }
 
 impl Sealer {
-    /// The key in this file. With `create` the file is made, readable by its owner only, if it is not there.
+    /// Reads the key from this file. If the file does not exist and `create` is set, creates it,
+    /// readable only by its owner.
     ///
     /// # Errors
-    /// `NotFound`, `PermissionDenied` if others can read the file, `InvalidArgument` if it has no key.
+    /// `NotFound`, `PermissionDenied` if others can read the file, `InvalidArgument` if it contains
+    /// no key.
     pub fn open(path: &Path, create: bool, environment: Environment) -> Result<Sealer> {
         if create && !path.exists() {
             make(path, &environment).map_err(|error| error.with("path", path.display()))?;
@@ -35,7 +38,8 @@ impl Sealer {
         Ok(Sealer { cipher: XChaCha20Poly1305::new(&key.into()), environment })
     }
 
-    /// Seals a secret for one name: it opens for no other. In hexadecimal: the nonce and what is sealed.
+    /// Seals a secret under a name; it cannot be opened under another name. Returns the nonce and
+    /// the ciphertext in hexadecimal.
     ///
     /// # Errors
     /// `Unavailable` if there are no random numbers.
@@ -50,10 +54,10 @@ impl Sealer {
         Ok(format!("{}{}", hex(&nonce), hex(&sealed)))
     }
 
-    /// Opens what was sealed for this name.
+    /// Opens a secret that was sealed under this name.
     ///
     /// # Errors
-    /// `PermissionDenied` if it was sealed with another key, or damaged.
+    /// `PermissionDenied` if the secret was sealed with another key or is damaged.
     pub fn open_secret(&self, name: &str, sealed: &str) -> Result<String> {
         let wrong = || {
             Error::new(
@@ -76,7 +80,8 @@ fn make(path: &Path, environment: &Environment) -> Result<()> {
     fs::create_dir_all(dir).map_err(io("cannot make the directory of the sealing key"))?;
     let mut key = [0; KEY_BYTES];
     environment.random.fill(&mut key)?;
-    // Written aside and linked, so that two who start at once have one key, whole.
+    // Write a temporary file and link it, so that two gateways that start at the same time use the
+    // same complete key.
     let mut draft = tempfile::Builder::new()
         .permissions(fs::Permissions::from_mode(0o600))
         .tempfile_in(dir)
@@ -118,12 +123,12 @@ fn no_key() -> Error {
     Error::new(ErrorKind::InvalidArgument, "this file has no sealing key, which is 64 hexadecimal digits")
 }
 
-/// Lower-case hexadecimal.
+/// Encodes bytes in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of hexadecimal digits.
+/// Decodes hexadecimal digits.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     if !text.is_ascii() || !text.len().is_multiple_of(2) {
         return None;

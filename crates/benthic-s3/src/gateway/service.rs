@@ -1,9 +1,9 @@
-//! The operations of S3 that are implemented, each by its own name. What is not here answers NotImplemented.
+//! The table of the implemented S3 operations. All others answer NotImplemented.
 
 use super::Gateway;
 use s3s::{S3, S3Request, S3Response, S3Result, dto};
 
-/// Hands each operation to its method.
+/// Implements each operation by calling a method of [`Gateway`].
 macro_rules! operations {
     ($($name:ident: $input:ident -> $output:ident = $method:ident;)*) => {
         #[async_trait::async_trait]

@@ -1,8 +1,8 @@
-//! One read of a record for all requests that wait for it at the same time.
+//! Shares one read of a record among concurrent requests.
 //!
-//! A request must see what was acknowledged before the request came, so it cannot share a read that
-//! began earlier. It can share the next one: requests that come while a read runs wait for the next
-//! read, which begins when the running one ends.
+//! A request must see every change that was acknowledged before the request arrived, so it cannot
+//! share a read that is already running. It can share the next one: all requests that arrive during
+//! a read wait for a second read, which starts when the first one ends.
 
 use benthic_core::{Error, ErrorKind, Result};
 use futures::FutureExt;
@@ -15,24 +15,24 @@ type Read<T> = Box<dyn Fn(String) -> BoxFuture<'static, Result<T>> + Send + Sync
 type Found<T> = Result<T, Arc<Error>>;
 type SharedRead<T> = Shared<BoxFuture<'static, Found<T>>>;
 
-/// Reads that run or wait, by the name of the record.
+/// Running and waiting reads, by the name of the record.
 pub struct SingleFlight<T> {
     read: Read<T>,
     by_name: Mutex<HashMap<String, Flight<T>>>,
     seen: Mutex<HashMap<String, T>>,
 }
 
-/// Most records of which the last value is kept.
+/// Maximum number of remembered values.
 const SEEN_MAX: usize = 10_000;
 
 struct Flight<T> {
     running: SharedRead<T>,
-    /// Begins when the running read ends.
+    /// Starts when the running read ends.
     next: Option<SharedRead<T>>,
 }
 
 impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
-    /// A single flight over `read`, which reads one record.
+    /// Creates a single flight over `read`, which reads one record.
     pub fn new<F>(read: impl Fn(String) -> F + Send + Sync + 'static) -> Arc<SingleFlight<T>>
     where
         F: Future<Output = Result<T>> + Send + 'static,
@@ -44,26 +44,26 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         })
     }
 
-    /// Whether no read runs.
+    /// Whether no read is running.
     pub fn is_idle(&self) -> bool {
         self.by_name.lock().is_empty()
     }
 
-    /// The last value that was read, which may be stale.
+    /// The value that was read last, which may be stale.
     pub fn seen(&self, name: &str) -> Option<T> {
         self.seen.lock().get(name).cloned()
     }
 
-    /// The record as a read finds it that begins now or later.
+    /// Returns the record from a read that starts now or later.
     ///
     /// # Errors
-    /// As `read`.
+    /// Those of `read`.
     pub async fn get(self: &Arc<SingleFlight<T>>, name: &str) -> Result<T> {
         let found = self.join(name).await;
         found.map_err(|error| Error::new(error.kind(), error.message().to_owned()).with_source(error))
     }
 
-    /// The read that begins next.
+    /// The next read to start.
     fn join(self: &Arc<SingleFlight<T>>, name: &str) -> SharedRead<T> {
         let mut by_name = self.by_name.lock();
         let Some(flight) = by_name.get_mut(name) else {
@@ -83,7 +83,7 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         next.clone()
     }
 
-    /// Makes the next read the running one: later requests cannot share it.
+    /// Makes the waiting read the running one, so that later requests no longer share it.
     fn begin(&self, name: &str) {
         if let Some(flight) = self.by_name.lock().get_mut(name)
             && let Some(next) = flight.next.take()
@@ -116,7 +116,7 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
     }
 }
 
-/// Runs a read in a task of its own, so that it ends even if no request waits for it any longer.
+/// Runs a read in its own task, so that it completes even if all waiting requests are cancelled.
 fn spawn<T: Clone + Send + 'static>(read: impl Future<Output = Found<T>> + Send + 'static) -> SharedRead<T> {
     let task = tokio::spawn(read);
     let ended = |error| Arc::new(Error::new(ErrorKind::Internal, "a lookup ended early").with_source(error));

@@ -13,25 +13,25 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-/// Most tags of an object.
+/// Maximum number of tags of an object.
 const OBJECT_TAGS_MAX: usize = 10;
-/// Most tags of a bucket.
+/// Maximum number of tags of a bucket.
 const BUCKET_TAGS_MAX: usize = 50;
-/// Longest key of a tag, in characters.
+/// Maximum length of a tag's key, in characters.
 const KEY_CHARS_MAX: usize = 128;
-/// Longest value of a tag, in characters.
+/// Maximum length of a tag's value, in characters.
 const VALUE_CHARS_MAX: usize = 256;
 
 type Pairs = Vec<(String, String)>;
 
-/// Tags as the header `x-amz-tagging` has them.
+/// Parses tags from the header `x-amz-tagging`.
 pub(super) fn parse(header: &str) -> S3Result<Pairs> {
     let pairs = url::form_urlencoded::parse(header.as_bytes());
     let pairs = pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect();
     checked(pairs, OBJECT_TAGS_MAX)
 }
 
-/// Tags as XML has them.
+/// Checks the tags of a bucket from an XML document.
 pub(super) fn pairs(tags: &[Tag]) -> S3Result<Pairs> {
     checked(unchecked(tags), BUCKET_TAGS_MAX)
 }
@@ -59,7 +59,7 @@ fn checked(pairs: Pairs, max: usize) -> S3Result<Pairs> {
     Ok(pairs)
 }
 
-/// Puts tags among attributes; none of them removes what is there.
+/// Stores tags among attributes. An empty list removes the existing tags.
 pub(super) fn set(attributes: &mut Attributes, pairs: &Pairs) -> S3Result<()> {
     if pairs.is_empty() {
         attributes.remove(names::TAGS);
@@ -80,7 +80,7 @@ fn tag_set(attributes: &Attributes) -> S3Result<Vec<Tag>> {
     Ok(get(attributes)?.into_iter().map(tag).collect())
 }
 
-/// How many tags there are, if there are any.
+/// The number of tags; `None` if there are none.
 pub(super) fn count(attributes: &Attributes) -> Option<i32> {
     let count = get(attributes).ok()?.len();
     i32::try_from(count).ok().filter(|count| *count > 0)

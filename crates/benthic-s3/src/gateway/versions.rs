@@ -1,4 +1,4 @@
-//! Versions and entity tags of objects: how a client names them, and how an answer tells them.
+//! Versions and entity tags of objects in requests and answers.
 
 use super::auth::Authorized;
 use super::{Gateway, error};
@@ -7,12 +7,12 @@ use hyper::header::{HeaderMap, HeaderValue};
 use s3s::dto::ETag;
 use s3s::{S3Result, s3_error};
 
-/// A version as a client names it.
+/// Parses the version in a request.
 pub(super) fn version(text: &str) -> S3Result<VersionId> {
     text.parse().map_err(|_| s3_error!(InvalidArgument, "Invalid version id specified"))
 }
 
-/// How a version is told; not at all in a bucket that never had versions.
+/// The version in an answer; absent for a bucket that never had versions.
 pub(super) fn version_field(mode: Versioning, version: VersionId) -> Option<String> {
     (mode != Versioning::Off || version != VersionId::Null).then(|| version.to_string())
 }
@@ -22,7 +22,7 @@ pub(super) fn strong_etag(etag: &str) -> ETag {
 }
 
 impl Gateway {
-    /// An object, for the bucket's owner; a delete marker is none.
+    /// Finds an object for the owner of the bucket. A delete marker is an error.
     pub(super) async fn visible(
         &self,
         access: &Authorized,
@@ -38,7 +38,7 @@ impl Gateway {
     }
 }
 
-/// A delete marker is not there, or no object, depending on how it was asked for.
+/// Refuses a delete marker: MethodNotAllowed if the request names its version, else NoSuchKey.
 pub(super) fn refuse_marker(object: &Object, named: bool) -> S3Result<()> {
     if !object.marker {
         return Ok(());

@@ -1,18 +1,20 @@
-//! Virtual hosts: a bucket in front of a domain, as in `photos.s3.example.org`.
+//! Virtual hosts: host names with the bucket in front of a domain, as in `photos.s3.example.org`.
 
 use benthic_core::{Error, ErrorKind, Result};
 use s3s::S3Result;
 use s3s::host::{MultiDomain, S3Host, VirtualHost};
 
-/// The domains of a gateway. A request to any other host has its bucket in the path.
+/// The domains of a gateway. In requests to other hosts, the bucket is in the path.
 #[derive(Clone)]
 pub(super) struct VirtualHosts {
     domains: Vec<String>,
 }
 
 impl VirtualHosts {
+    /// Checks the domains.
+    ///
     /// # Errors
-    /// `InvalidArgument` for what is no domain, and for one below another.
+    /// `InvalidArgument` for an invalid domain, and for one that is below another.
     pub fn new(domains: &[String]) -> Result<VirtualHosts> {
         if !domains.is_empty() {
             MultiDomain::new(domains).map_err(|error| {
@@ -22,7 +24,7 @@ impl VirtualHosts {
         Ok(VirtualHosts { domains: domains.iter().map(|domain| name(domain)).collect() })
     }
 
-    /// What is before one of the domains in the header `Host`.
+    /// The bucket in front of one of the domains in a `Host` header.
     pub fn bucket(&self, host: &str) -> Option<String> {
         let host = name(host);
         let before = |domain: &String| host.strip_suffix(domain.as_str())?.strip_suffix('.');
@@ -30,7 +32,7 @@ impl VirtualHosts {
     }
 }
 
-/// A host without its port. Names of hosts do not differ by case.
+/// The host without its port, in lower case: host names are not case-sensitive.
 fn name(host: &str) -> String {
     host.rsplit_once(':').map_or(host, |(name, _)| name).to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! Buckets: made, changed, deleted.
+//! Buckets: creation, changes, deletion, listing.
 
 use super::PoolSal;
 use super::directory::{
@@ -24,7 +24,7 @@ fn form(bucket: &Bucket) -> Option<Bytes> {
 }
 
 impl PoolSal {
-    /// Replaces a bucket's record, with the next revision.
+    /// Replaces a bucket's record and increments the revision.
     async fn swap_bucket(&self, old: &Bucket, mut new: Bucket) -> Result<Bucket> {
         new.revision = old.revision + 1;
         let swap = Swap { key: bucket_key(&old.name), expected: form(old), new: form(&new) };
@@ -38,17 +38,18 @@ impl PoolSal {
         all(shards.iter().map(|shard| self.call(shard, "gate", &gate)).collect()).await.map(|_| ())
     }
 
-    /// Deletes a bucket whose record is known; also one whose deletion somebody began and did not finish.
+    /// Deletes a bucket, or continues a deletion that another process left unfinished.
     pub(super) async fn finish_deletion(&self, bucket: Bucket) -> Result<()> {
         let now_ms = self.now_ms();
-        // With a revision of its own: only one who deletes can finish, and shards that others closed or opened before
-        // are closed for this one.
+        // Each deletion has its own revision. So only the process that wrote this record can finish
+        // the deletion, and the shards close at this revision even if another process closed or
+        // opened them before.
         let deleting = Bucket { deleting_ms: Some(now_ms), ..bucket.clone() };
         let deleting = self.swap_bucket(&bucket, deleting).await.map_err(busy)?;
         if let Err(error) = self.gate_all(&deleting, true).await {
             let kept = self.swap_bucket(&deleting, Bucket { deleting_ms: None, ..deleting.clone() }).await;
             if let Ok(kept) = kept {
-                // Whoever meets a shard that stays closed opens it.
+                // If a shard stays closed, the next writer that needs it opens it.
                 let _ = self.gate_all(&kept, false).await;
             }
             return Err(error.with("bucket", &bucket.name));
@@ -63,10 +64,12 @@ impl PoolSal {
     }
 }
 
-/// That a bucket is its owner's. Not empty: an empty value cannot be told from none.
+/// The value of an owner entry. It is not empty because a comparison cannot tell an empty value
+/// from a missing one.
 const OWNED: Bytes = Bytes::from_static(&[1]);
 
-/// Records that one operation reads: with all attributes that they may have they are well below what it carries.
+/// Bucket records per read operation. Even with the largest attributes they stay well below the
+/// size limit of an operation.
 const RECORDS_TOGETHER: usize = 64;
 
 fn busy(error: Error) -> Error {
@@ -185,7 +188,8 @@ impl Buckets for PoolSal {
                 buckets.push(decode_bucket(&key, &value)?);
             }
         }
-        // One that was deleted and made again meanwhile may be another's now.
+        // A bucket that was deleted and created again during the listing may belong to another
+        // owner now.
         buckets.retain(|bucket| bucket.owner == owner);
         Ok((buckets, more))
     }

@@ -1,4 +1,4 @@
-//! The check of a bucket: all that its index says, against itself and against the data.
+//! The check of a bucket: compares all index entries with each other and with the data objects.
 
 use super::PoolSal;
 use super::shard_call::{all, omap_range};
@@ -12,7 +12,7 @@ use benthic_core::{ErrorKind, ListRequest, Namespaces, ObjectId, Result};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A shard, all of it but its bodies.
+/// All entries of a shard; of the bodies only the sequence numbers.
 #[derive(Default)]
 struct Contents {
     current: BTreeMap<String, Current>,
@@ -25,12 +25,12 @@ struct Contents {
     may_be_there: Vec<Chunks>,
 }
 
-/// What a check found so far.
+/// Findings and sums so far.
 #[derive(Default)]
 struct Found {
     findings: Vec<String>,
     usage: Usage,
-    /// Data objects of this bucket that the index knows, by their write: so many.
+    /// Data objects of this bucket that the index names: their number per write.
     known: BTreeMap<Id, u32>,
 }
 
@@ -48,7 +48,8 @@ impl Found {
 impl PoolSal {
     pub(super) async fn check(&self, bucket: &Bucket) -> Result<BucketCheck> {
         let mut found = Found::default();
-        // Listed before the index is read: what a writer adds in between is no orphan.
+        // List the data objects before reading the index, so that objects of concurrent writers do
+        // not look like orphans.
         let there = self.data_objects(bucket).await?;
         let data_objects = there.len() as u64;
         for shard in self.shards(bucket.id, bucket.shards)? {
@@ -191,7 +192,7 @@ impl PoolSal {
         self.check_data(home, &segments, &whose, found).await
     }
 
-    /// That data objects are there and as long as they must be.
+    /// Checks that data objects exist and have the right length.
     async fn check_data(&self, home: Id, segments: &[Segment], whose: &str, found: &mut Found) -> Result<()> {
         let mut checks = Vec::new();
         for segment in segments {
@@ -239,7 +240,7 @@ impl PoolSal {
 }
 
 impl Contents {
-    /// Sorts an entry in; nothing if its key is none.
+    /// Adds an index entry. Returns `None` if its key is malformed.
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<Option<()>> {
         let Some((space, rest)) = key.split_first() else { return Ok(None) };
         let id = |at: usize| rest.get(at..at + 16).and_then(|id| id.try_into().ok()).map(Id);

@@ -1,9 +1,9 @@
-//! Types of the SAL in the form that the class `bucket` takes, and back.
+//! Conversions between the types of the SAL and those of the class `bucket`.
 
 use crate::sal::{self, limits};
 use benthic_classes::bucket::{codec, state, wire};
 
-// The class enforces the limits of the SAL.
+// The class enforces the limits of the SAL, so both must be equal.
 const _: () = assert!(
     limits::KEY_BYTES_MAX == wire::KEY_BYTES_MAX
         && limits::ETAG_BYTES_MAX == wire::ETAG_BYTES_MAX

@@ -1,12 +1,13 @@
-//! The directory: one object whose omap has the records, the buckets, and those that are being made or were deleted. One
-//! operation changes several of them, so it needs no class.
+//! The directory: one object whose omap holds the records, the buckets, and the *limbo* entries of
+//! buckets that are being created or were deleted. One operation changes several entries
+//! atomically, so the directory needs no class.
 //!
 //! | key | value |
 //! | --- | --- |
 //! | `a`, `u`, `k` and a name | a record of an account, user, key |
 //! | `b` and a name | a bucket's [record](Record) |
-//! | `o`, an owner, NUL, a name | empty: the bucket is the owner's |
-//! | `l` and an id | [Limbo]: shards that no bucket has, or not yet |
+//! | `o`, an owner, NUL, a name | one byte: the owner owns this bucket |
+//! | `l` and an id | [Limbo]: shards without a bucket name |
 
 use super::PoolSal;
 use super::shard_call::omap_range;
@@ -24,41 +25,30 @@ pub(super) const OWNER: u8 = b'o';
 pub(super) const LIMBO: u8 = b'l';
 
 benthic_classes::wire! {
-    /// A bucket, under its name.
+    /// A bucket's record, stored under the bucket's name.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Record {
-        /// Of this form.
         pub version: Version,
-        /// As [`Bucket::id`].
         pub id: codec::Id,
-        /// As [`Bucket::owner`].
         pub owner: String,
-        /// As [`Bucket::created_ms`].
         pub created_ms: u64,
-        /// As [`Bucket::shards`].
         pub shards: u32,
-        /// As [`Bucket::revision`].
         pub revision: u64,
-        /// As [`Bucket::deleting_ms`].
         pub deleting_ms: Option<u64>,
-        /// As [`Bucket::versioning`].
         pub versioning: Mode,
-        /// As [`Quota::objects_max`].
         pub objects_max: Option<u64>,
-        /// As [`Quota::bytes_max`].
         pub bytes_max: Option<u64>,
-        /// As [`Bucket::attributes`].
         pub attributes: Attributes,
     }
 
-    /// Shards without a bucket.
+    /// Shards that no bucket name refers to.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Limbo {
-        /// Of this form.
         pub version: Version,
-        /// How many there may be.
+        /// Number of shards that may exist.
         pub shards: u32,
-        /// When they may be removed, in milliseconds since 1970 (UTC): until then their bucket may be in the making.
+        /// When collection may remove them, in milliseconds since 1970 (UTC). Before that time the
+        /// bucket may still be under creation.
         pub free_at_ms: u64,
     }
 }
@@ -96,7 +86,7 @@ impl Record {
     }
 }
 
-/// A change of one entry, if it is as expected.
+/// A compare-and-swap of one entry. `None` stands for a missing entry.
 pub(super) struct Swap {
     pub key: Bytes,
     pub expected: Option<Bytes>,
@@ -128,7 +118,7 @@ fn key(space: u8, name: &[u8]) -> Bytes {
     [&[space], name].concat().into()
 }
 
-/// Checks a name of the directory.
+/// Checks a name: not empty, without NUL, and not too long.
 pub(super) fn check_name(name: &str, len_bytes_max: usize) -> Result<()> {
     if name.is_empty() || name.contains('\0') {
         return Err(Error::new(ErrorKind::InvalidArgument, "a name is not empty and has no NUL"));
@@ -144,16 +134,16 @@ pub(super) fn check_most(message: &'static str, found: usize, max: usize) -> Res
 }
 
 impl PoolSal {
-    /// Entries of the directory by their keys; those that are there.
+    /// Reads entries by their keys. The result contains only those that exist.
     pub(super) async fn directory_get(&self, keys: Vec<Bytes>) -> Result<Vec<(Bytes, Bytes)>> {
         let (page, _) = self.index.fetch(&self.names.directory()?, Fetch::omap_get(keys)).await?;
         Ok(page.entries)
     }
 
-    /// Changes entries, all or none.
+    /// Changes all of the entries, or none.
     ///
     /// # Errors
-    /// `Conflict` if one is not as expected.
+    /// `Conflict` if an entry does not have its expected value.
     pub(super) async fn directory_swap(&self, swaps: &[Swap]) -> Result<()> {
         let mut op = WriteOp::new();
         let mut removed = Vec::new();
@@ -173,7 +163,8 @@ impl PoolSal {
         }
         match self.index.write(&self.names.directory()?, op).await {
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
-                // What was meant to be there and is, is done: every change has an id or a revision that no other has.
+                // Every change contains an id or a revision that no other change has. So if all new
+                // values are there, this operation has succeeded.
                 let keys = swaps.iter().map(|swap| swap.key.clone()).collect();
                 let there = self.directory_get(keys).await?;
                 let is_new = |swap: &Swap| {
@@ -186,7 +177,7 @@ impl PoolSal {
         }
     }
 
-    /// A page of entries of one kind.
+    /// Reads a page of the entries with this prefix.
     pub(super) async fn directory_page(
         &self,
         after: Option<Bytes>,
@@ -240,7 +231,7 @@ impl Records for PoolSal {
     }
 }
 
-/// The name in a key of the directory.
+/// The name that a directory key contains from this position on.
 pub(super) fn name_in(key: &[u8], from: usize) -> Result<String> {
     let name = key.get(from..).and_then(|name| std::str::from_utf8(name).ok());
     let name = name.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a key of the directory is no name"))?;

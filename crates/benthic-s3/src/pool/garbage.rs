@@ -1,6 +1,8 @@
-//! Collection: gives up what expired, removes what nobody refers to, and finishes what somebody began.
+//! Garbage collection: removes expired intents and outcomes, removes data that nothing refers to,
+//! and completes unfinished creations and deletions of buckets.
 //!
-//! Every step can be repeated and done by several at once: ids are never used again, so what was removed stays so.
+//! Every step is idempotent, and several gateways may run it at the same time: ids are never
+//! reused, so a removed object does not come back.
 
 use super::PoolSal;
 use super::directory::{BUCKET, LIMBO, Limbo, Swap, decode_bucket, limbo_key};
@@ -14,10 +16,10 @@ use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Fetch, ObjectId, Result, WriteOp};
 use bytes::Bytes;
 
-/// Data objects that are removed together.
+/// Data objects that are removed in one batch.
 const REMOVALS_MAX: u32 = 256;
 
-/// Who works on a page of a shard's omap.
+/// Whether more pages of a shard's omap follow, and after which key.
 enum Page {
     More(Bytes),
     Last,
@@ -33,7 +35,7 @@ impl PoolSal {
         Ok(())
     }
 
-    /// Gives up intents and forgets outcomes.
+    /// Turns expired intents into garbage, and removes expired outcomes.
     async fn expire(&self, shard: &ObjectId, collected: &mut Collected) -> Result<()> {
         let now_ms = self.now_ms();
         let mut after = None;
@@ -61,7 +63,7 @@ impl PoolSal {
         }
     }
 
-    /// Collects a page of garbage.
+    /// Collects one page of garbage entries.
     async fn collect_page(
         &self,
         bucket: Id,
@@ -73,7 +75,7 @@ impl PoolSal {
         let page = omap_range(self.index.as_ref(), shard, after, &[keys::GARBAGE]).await?;
         let mut done = Vec::new();
         for (key, value) in &page.entries {
-            // In the order of time: behind the first that is not due none is.
+            // The entries are in the order of time. If one is not due, none of the following is.
             if keys::garbage_free_at_ms(key).ok_or_else(odd_key)? > now_ms {
                 break;
             }
@@ -94,7 +96,7 @@ impl PoolSal {
         Ok(next.map_or(Page::Last, Page::More))
     }
 
-    /// Removes data objects, those that are there. Gives how many.
+    /// Removes data objects that exist, and returns their number.
     pub(super) async fn remove_data(&self, bucket: Id, data: &[Chunks]) -> Result<u64> {
         let mut removed = 0;
         for chunks in data {
@@ -116,7 +118,7 @@ impl PoolSal {
     async fn collect_bucket(&self, bucket: Bucket, collected: &mut Collected) -> Result<()> {
         for shard in self.shards(bucket.id, bucket.shards)? {
             match self.collect_shard(bucket.id, &shard, collected).await {
-                // Its bucket was deleted meanwhile.
+                // The bucket was deleted during the collection.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 result => result?,
             }
@@ -126,15 +128,15 @@ impl PoolSal {
             return Ok(());
         }
         match self.finish_deletion(bucket).await {
-            // It is not empty and goes on, or somebody else deletes it.
+            // The bucket is not empty and stays, or another process is deleting it.
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Busy) => Ok(()),
             result => result,
         }
     }
 
-    /// Collects what shards have that no bucket has, and the shards when nothing is left.
+    /// Collects the shards of a bucket in limbo, and removes the shards that are empty.
     async fn collect_limbo(&self, id: Id, limbo: Limbo, collected: &mut Collected) -> Result<()> {
-        // From here on whoever is making the bucket cannot finish.
+        // After this swap, a creator of the bucket that is still running cannot finish.
         let taken = Limbo { free_at_ms: 0, ..limbo };
         if !self.swap_limbo(id, limbo, Some(taken)).await? {
             return Ok(());
@@ -151,7 +153,7 @@ impl PoolSal {
         Ok(())
     }
 
-    /// Gives whether it was as expected.
+    /// Returns whether the entry had the expected value.
     async fn swap_limbo(&self, id: Id, expected: Limbo, new: Option<Limbo>) -> Result<bool> {
         let (expected, new) = (Some(expected.encode()), new.map(|new| new.encode()));
         match self.directory_swap(&[Swap { key: limbo_key(id), expected, new }]).await {
@@ -177,7 +179,7 @@ impl PoolSal {
         }
     }
 
-    /// Removes a shard that knows nothing any longer but what writes did. Gives whether it is gone.
+    /// Removes a shard that has no entries except outcomes. Returns whether the shard is gone.
     async fn remove_empty_shard(&self, shard: &ObjectId) -> Result<bool> {
         let kinds =
             [keys::CURRENT, keys::OLDER, keys::UPLOAD, keys::PART, keys::GROUP, keys::TAG, keys::GARBAGE];
@@ -189,7 +191,8 @@ impl PoolSal {
         if pages.iter().any(|page| !page.entries.is_empty()) || self.has_intents(shard).await? {
             return Ok(false);
         }
-        // Whoever changed it in between has left something.
+        // If another process changed the shard since the read, the version differs and the shard
+        // stays.
         match self.index.write(shard, WriteOp::new().assert_version(version).remove()).await {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
@@ -238,7 +241,6 @@ impl PoolSal {
         }
     }
 
-    /// All buckets.
     async fn all_buckets(&self) -> Result<Vec<Bucket>> {
         let mut buckets = Vec::new();
         for (key, value) in self.all_entries(BUCKET).await? {
@@ -247,7 +249,7 @@ impl PoolSal {
         Ok(buckets)
     }
 
-    /// All shards that no bucket has.
+    /// All limbo entries.
     async fn all_limbo(&self) -> Result<Vec<(Id, Limbo)>> {
         let entries = self.all_entries(LIMBO).await?;
         let decoded = entries.iter().map(|(key, value)| {
@@ -277,7 +279,7 @@ fn odd_key() -> Error {
 impl Garbage for PoolSal {
     async fn collect(&self) -> Result<Collected> {
         let mut collected = Collected::default();
-        // What cannot be collected does not keep the rest.
+        // An error in one bucket does not stop the collection of the others.
         let mut failed = None;
         for bucket in self.all_buckets().await? {
             let id = bucket.id;

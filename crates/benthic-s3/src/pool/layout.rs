@@ -1,4 +1,4 @@
-//! Where things are: shards, and the objects that data are in.
+//! Object names and sizes: the shard of a key, and the data objects of a write.
 
 use crate::sal::Id;
 use benthic_core::{ObjectId, Result};
@@ -6,29 +6,30 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Data of up to so many bytes are in objects of that size. Few and large ones are read and written fastest; but each that is
-/// being written is in memory.
+/// Pairs of the maximum size of the data and the size of their data objects, in bytes. A few large
+/// objects are the fastest to read and write, but each one that is being written takes memory.
 const LAYOUT: [(u64, u32); 3] = [(64 * MIB, 4 << 20), (1024 * MIB, 8 << 20), (u64::MAX, 16 << 20)];
 
-/// What an object is expected to be if nobody says.
+/// Assumed size of an object if the client does not declare one.
 const SIZE_BYTES_DEFAULT: u64 = 64 * MIB;
 
-/// The size of the objects that data of such a size are in.
+/// The size of the data objects for data of this size, in bytes.
 pub fn chunk_bytes(size_bytes: Option<u64>) -> u32 {
     let size_bytes = size_bytes.unwrap_or(SIZE_BYTES_DEFAULT);
     LAYOUT.iter().find(|(max, _)| size_bytes <= *max).map_or(16 << 20, |(_, chunk_bytes)| *chunk_bytes)
 }
 
-/// The shard that has a key.
+/// The index shard that holds a key.
 pub fn shard_of(key: &str, shards: u32) -> u32 {
-    // Less than `shards`, which is a u32.
+    // The remainder is less than `shards`, so it fits into a u32.
     (xxh3_64(key.as_bytes()) % u64::from(shards.max(1))) as u32
 }
 
-/// The names of objects in the pools.
+/// Names of objects in the pools.
 #[derive(Clone)]
 pub struct Names {
-    /// Of the index; the data of a bucket are in one of their own, with its id behind this and a dot.
+    /// Namespace of the index. The data of each bucket have their own namespace: this name, a dot
+    /// and the bucket's id.
     pub namespace: String,
 }
 
@@ -37,22 +38,22 @@ impl Names {
         ObjectId::in_namespace(self.namespace.clone(), name)
     }
 
-    /// The directory.
+    /// The directory object.
     pub fn directory(&self) -> Result<ObjectId> {
         self.index("directory".to_owned())
     }
 
-    /// A shard.
+    /// The index object of a shard.
     pub fn shard(&self, bucket: impl Into<Id>, shard: u32) -> Result<ObjectId> {
         self.index(format!("index.{}.{shard}", bucket.into()))
     }
 
-    /// The namespace of a bucket's data.
+    /// The namespace of a bucket's data objects.
     pub fn data_namespace(&self, bucket: Id) -> String {
         format!("{}.{bucket}", self.namespace)
     }
 
-    /// An object of data.
+    /// A data object.
     pub fn chunk(&self, bucket: Id, write: impl Into<Id>, number: u32) -> Result<ObjectId> {
         ObjectId::in_namespace(self.data_namespace(bucket), format!("{}.{number}", write.into()))
     }

@@ -1,4 +1,4 @@
-//! Listings: pages of all shards, merged.
+//! Listings: reads a page from every shard and merges the pages in key order.
 
 use super::PoolSal;
 use crate::sal::{After, Bucket, Entry, List, Listed};
@@ -7,14 +7,14 @@ use benthic_core::{ObjectId, Result};
 use futures::future::try_join_all;
 use std::collections::VecDeque;
 
-/// How often shards are asked without an entry to show for it, before a page ends as it is.
+/// Rounds of shard calls without a new entry before a page ends early.
 const EMPTY_ROUNDS_MAX: usize = 8;
 
-/// One shard's part of a listing.
+/// The state of one shard in a listing.
 struct Cursor {
     shard: ObjectId,
     entries: VecDeque<Entry>,
-    /// Where the shard goes on.
+    /// Where the shard's listing continues.
     after: Option<After>,
     at_end: bool,
     page_entries: u32,
@@ -24,7 +24,8 @@ impl PoolSal {
     pub(super) async fn list_shards(&self, bucket: &Bucket, list: &List) -> Result<Listed> {
         wire::List::from(list).check()?;
         let entries_max = list.entries_max as usize;
-        // A shard's share and some more; one that has more of what is asked for is asked again, for twice as much.
+        // Request an equal share from each shard and some more. A shard that runs out is asked
+        // again for twice as many entries.
         let share = list.entries_max / bucket.shards.max(1);
         let page_entries = (share + share / 4 + 8).min(list.entries_max);
         let mut cursors = Vec::new();
@@ -67,7 +68,7 @@ impl PoolSal {
     }
 }
 
-/// Moves entries in order, for as long as every shard has said what comes next.
+/// Moves entries to `out` in key order while the next entry of every shard is known.
 fn merge(cursors: &mut [Cursor], out: &mut Vec<Entry>, entries_max: usize) {
     while out.len() < entries_max
         && cursors.iter().all(|cursor| cursor.at_end || !cursor.entries.is_empty())
@@ -75,7 +76,8 @@ fn merge(cursors: &mut [Cursor], out: &mut Vec<Entry>, entries_max: usize) {
     {}
 }
 
-/// Moves the least entry. Several shards may have the same prefix.
+/// Moves the smallest entry to `out`. Several shards may return the same prefix; `out` gets it
+/// once.
 fn pop_least(cursors: &mut [Cursor], out: &mut Vec<Entry>) -> bool {
     fn first(cursor: &Cursor) -> Option<&str> {
         cursor.entries.front().map(Entry::key)
@@ -90,7 +92,8 @@ fn pop_least(cursors: &mut [Cursor], out: &mut Vec<Entry>) -> bool {
     true
 }
 
-/// Ends a page although shards have not said what comes next: at the least place up to which all of them were looked at.
+/// Ends a page although the next entry of some shards is unknown. The page ends at the smallest of
+/// the positions that these shards have reached.
 fn end_early(cursors: &mut [Cursor], out: &mut Vec<Entry>, entries_max: usize, list: &List) -> Option<After> {
     let starved = cursors.iter().filter(|cursor| cursor.entries.is_empty() && !cursor.at_end);
     let reached = starved.filter_map(|cursor| cursor.after.clone()).min_by(|a, b| a.key.cmp(&b.key))?;
@@ -101,7 +104,8 @@ fn end_early(cursors: &mut [Cursor], out: &mut Vec<Entry>, entries_max: usize, l
     while out.len() < entries_max && before(cursors) && pop_least(cursors, out) {}
     match out.last() {
         Some(last) if out.len() >= entries_max => Some(last.place(list.what)),
-        // One shard was still looking for something to show in it.
+        // That shard was still looking for an entry with this prefix, which the page contains
+        // already.
         Some(Entry::Prefix(prefix)) if reached.key.starts_with(prefix.as_str()) => {
             Some(After { key: prefix.clone(), within: None })
         }

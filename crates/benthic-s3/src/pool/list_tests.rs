@@ -23,12 +23,13 @@ fn a_page_that_ends_early_shows_a_prefix_once() {
     };
     let hidden = |key: &str| Some(After { key: key.into(), within: Some(Within::Hidden) });
     let behind = |prefix: &str| Some(After { key: prefix.into(), within: None });
-    // One shard still looks into a prefix that another has: it needs not.
+    // One shard still searches inside a prefix that another shard has returned: the search can
+    // stop.
     let mut cursors = [cursor(&["a/", "b/"], None), cursor(&[], hidden("a/5"))];
     let mut out = Vec::new();
     assert_eq!(end_early(&mut cursors, &mut out, 10, &list), behind("a/"));
     assert_eq!(out, [Entry::Prefix("a/".into())]);
-    // Nobody has that prefix: the listing goes on within it, and what is behind waits.
+    // No shard has returned that prefix: the listing continues inside it, and later entries wait.
     let mut cursors = [cursor(&["b/"], None), cursor(&[], hidden("a/5")), cursor(&[], hidden("a/7"))];
     let mut out = Vec::new();
     assert_eq!(end_early(&mut cursors, &mut out, 10, &list), hidden("a/5"));

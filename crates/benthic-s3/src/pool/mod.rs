@@ -1,9 +1,10 @@
-//! The driver on pools: an index in one pool, data in another or the same.
+//! The driver on pools: the index in one pool, the data in the same or another one.
 //!
-//! The index is one object with the records and the list of buckets ([`directory`]), and a number of shards for each bucket,
-//! which the class [`bucket`](benthic_classes::bucket) changes. Data are objects that are written once, whole, under a fresh id,
-//! and removed whole; so the pool of data may be erasure-coded. No operation here changes two objects at once:
-//! docs/design/0006 has the order of the writes and the repair of each.
+//! The index consists of one object with the records and the list of buckets ([`directory`]), and a
+//! number of shards per bucket, which the class [`bucket`](benthic_classes::bucket) changes. Data
+//! objects are written once and whole under a new id, and removed whole, so the data pool may be
+//! erasure-coded. No operation changes two objects at once: docs/design/0006 describes the order of
+//! the writes and the repair after each.
 
 mod buckets;
 mod check;
@@ -26,27 +27,28 @@ use prefetch::Guesses;
 use reserved_intents::Reserved;
 use std::sync::Arc;
 
-/// The namespace of the index, if nobody says another.
+/// Default namespace of the index.
 pub const NAMESPACE: &str = "benthic.s3";
 
-/// What a driver is told.
+/// Settings of the driver.
 #[derive(Clone)]
 pub struct Options {
-    /// The namespace of the index. The data of a bucket are in one of their own, with its id behind this and a dot.
+    /// Namespace of the index. The data of each bucket have their own namespace: this name, a dot
+    /// and the bucket's id.
     pub namespace: String,
-    /// How long a writer may be away: one that makes no call for so long is given up.
+    /// Lease of a writer: a write without any call for this long is abandoned.
     pub lease_ms: u64,
-    /// How long what was replaced may still be read.
+    /// How long replaced and deleted data stay readable.
     pub grace_ms: u64,
-    /// How long what a write did is kept, for its repetition.
+    /// How long the outcome of a write is kept for a retry.
     pub outcome_ms: u64,
-    /// Shards of a bucket for which nobody says a number.
+    /// Default number of index shards of a new bucket.
     pub shards: u32,
-    /// Data objects that one writer writes at once. It holds one more in memory.
+    /// Data objects that one writer writes concurrently. It holds one more in memory.
     pub writes_in_flight: usize,
-    /// Pieces that one reader reads ahead.
+    /// Pieces that one reader prefetches.
     pub reads_ahead: usize,
-    /// Time and random numbers.
+    /// The clock and the source of randomness.
     pub environment: Environment,
 }
 
@@ -65,7 +67,7 @@ impl Default for Options {
     }
 }
 
-/// The driver. A clone is the same driver.
+/// The driver on pools. Clones share their state.
 #[derive(Clone)]
 pub struct PoolSal {
     index: Arc<dyn Pool>,
@@ -77,11 +79,11 @@ pub struct PoolSal {
 }
 
 impl PoolSal {
-    /// Opens the store in these pools, and makes it where there is none. The pool of the index must have omap and run the class
-    /// `bucket`.
+    /// Opens the store in these pools, and creates it if there is none. The index pool must support
+    /// omap and run the class `bucket`.
     ///
     /// # Errors
-    /// As the pool.
+    /// Those of the pool.
     pub async fn open(index: Arc<dyn Pool>, data: Arc<dyn Pool>, options: Options) -> Result<PoolSal> {
         let names = Names { namespace: options.namespace.clone() };
         index.write(&names.directory()?, WriteOp::new().create(false)).await?;
@@ -92,7 +94,7 @@ impl PoolSal {
         self.options.environment.unix_ms()
     }
 
-    /// By the clock that never goes back.
+    /// Time in milliseconds by the monotonic clock.
     fn monotonic_ms(&self) -> u64 {
         self.options.environment.clock.monotonic_ms()
     }

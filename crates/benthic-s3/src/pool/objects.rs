@@ -1,4 +1,4 @@
-//! Objects: looked up, copied, deleted.
+//! Objects: lookup, write, copy, deletion, attributes, and the quota check.
 
 use super::reader::{PoolReader, home, manifest};
 use super::reserved_intents::Intent;
@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl PoolSal {
-    /// Makes a write visible as an object.
+    /// Makes the data of a write visible as an object.
     pub(super) async fn put(
         &self,
         bucket: &Bucket,
@@ -59,7 +59,7 @@ impl PoolSal {
         Ok(Written { version, size_bytes, write })
     }
 
-    /// The version that a write made.
+    /// The version that a write created.
     pub(super) async fn written_version(
         &self,
         bucket: &Bucket,
@@ -76,7 +76,8 @@ impl PoolSal {
         Ok(VersionId::from(&outcome))
     }
 
-    /// A conflict of a write with an intent can mean a condition, or a lease that ended.
+    /// Refines the error of a write that requires an intent: a conflict means that the condition
+    /// does not hold, or that the lease expired and the intent was swept.
     pub(super) async fn explain(&self, shard: &ObjectId, write: Id, failure: CallFailure) -> Error {
         let was_retried = failure.was_retried;
         let error = failure.into_error();
@@ -84,15 +85,16 @@ impl PoolSal {
             return error;
         }
         match self.known_write(shard, write).await {
-            // The attempt whose answer was lost may have done it, and the outcome may be forgotten
-            // since.
+            // The attempt whose answer was lost may have succeeded, and its outcome may have been
+            // swept since.
             Ok(None) if was_retried => error.with_kind(ErrorKind::OutcomeUnknown),
             Ok(None) => error.with_kind(ErrorKind::Unavailable),
             _ => error,
         }
     }
 
-    /// Gives up a write that is not visible. What fails here is done when the lease ends.
+    /// Abandons a write that is not visible. If this fails, garbage collection abandons the write
+    /// after its lease.
     pub(super) async fn give_up(&self, shard: &ObjectId, write: Id) {
         let sweep = Sweep { now_ms: self.now_ms(), writes: vec![write.into()], given_up: true };
         if let Err(error) = self.call(shard, "sweep", &sweep).await {
@@ -100,8 +102,10 @@ impl PoolSal {
         }
     }
 
+    /// Checks that this many more objects and bytes fit into the bucket's quota.
+    ///
     /// # Errors
-    /// `LimitExceeded` if so much more would be over the bucket's quota.
+    /// `LimitExceeded` if they do not.
     pub(super) async fn check_quota(&self, bucket: &Bucket, objects: u64, bytes: u64) -> Result<()> {
         let quota = bucket.quota;
         if quota.objects_max.is_none() && quota.bytes_max.is_none() {
@@ -120,7 +124,7 @@ impl PoolSal {
         Ok(())
     }
 
-    /// Makes a write refer to the data of an object.
+    /// Adds a reference of a write to the data of an object.
     async fn share(&self, group: Group, write: Id, object: &Object) -> Result<()> {
         let share = Share {
             group: group.write,
@@ -131,13 +135,13 @@ impl PoolSal {
         self.call(&self.names.shard(group.bucket, group.shard)?, "share", &share).await
     }
 
-    /// Takes a write's reference away.
+    /// Removes a reference.
     pub(super) async fn release(&self, release: &Release) -> Result<()> {
         let Release { group, tag } = *release;
         let free_at_ms = self.now_ms().saturating_add(self.options.grace_ms);
         let unshare = Unshare { group: group.write, tag, free_at_ms };
         match self.call(&self.names.shard(group.bucket, group.shard)?, "release", &unshare).await {
-            // The shard is gone, and all that it knew.
+            // The shard and all of its entries are gone.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             result => result,
         }
@@ -237,7 +241,8 @@ impl Objects for PoolSal {
         };
         if result.as_ref().is_err_and(|error| error.kind() != ErrorKind::OutcomeUnknown) {
             self.give_up(&shard, write).await;
-            // If the lease ended before the reference was made, what it left was collected before too.
+            // If the lease expired before `share` stored the reference, collection has processed
+            // the release already, so the reference must be removed here.
             if let Err(error) = self.release(&Release { group, tag: write.into() }).await {
                 tracing::warn!(%error, %write, "a reference of a copy that failed could not be taken away");
             }
@@ -256,8 +261,8 @@ impl Objects for PoolSal {
         let shard = self.shard_of(bucket, &object.key)?;
         self.call_open(bucket, &shard, "set_attributes", &input).await.map_err(|failure| {
             let was_retried = failure.was_retried;
-            // The first attempt may have succeeded, and another gateway may have changed them
-            // again.
+            // The first attempt may have succeeded, and another gateway may have changed the
+            // attributes since.
             let error = failure.into_error();
             if was_retried { done_anyway(error) } else { error }
         })

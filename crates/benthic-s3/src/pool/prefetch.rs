@@ -1,6 +1,9 @@
-//! Prefetch of the first piece of an object's data while the object is looked up. Its data are
-//! where this gateway saw them last, unless it was replaced since. A data object never changes, so
-//! prefetched data are right if the index says that they are there.
+//! Prefetch: fetches the first piece of an object's data while the index lookup runs, which saves a
+//! round trip.
+//!
+//! The driver remembers where it last saw the data of an object. A data object never changes, so
+//! the prefetched data are right if the index still refers to that data object. If another gateway
+//! has replaced the object, the prefetch was a wasted read (docs/design/0006).
 
 use super::PoolSal;
 use super::reader::{Piece, home, manifest, pieces, read_piece};
@@ -13,10 +16,10 @@ use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// Most guesses that are kept. Beyond that each new one replaces any other.
+/// Maximum number of remembered objects. Beyond it, a new one replaces an arbitrary one.
 const GUESSES_MAX: usize = 10_000;
 
-/// Where the data of objects were seen last, by bucket and key.
+/// The last known data location of objects, by bucket and key.
 #[derive(Default)]
 pub(super) struct Guesses {
     by_key: Mutex<HashMap<(Id, String), Guess>>,
@@ -24,7 +27,7 @@ pub(super) struct Guesses {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Guess {
-    /// The bucket that the data were written to.
+    /// The bucket under which the data were written.
     home: Id,
     piece: Piece,
 }
@@ -34,7 +37,7 @@ impl Guesses {
         self.by_key.lock().get(&(bucket, key.to_owned())).copied()
     }
 
-    /// Forgets the place of an object that changes.
+    /// Forgets an object that is about to change.
     pub fn forget(&self, bucket: Id, key: &str) {
         self.note(bucket, key, None);
     }

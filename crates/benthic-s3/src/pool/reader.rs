@@ -1,4 +1,4 @@
-//! Reading: pieces of data objects, a few ahead of the one that is asked for.
+//! Reading: fetches pieces of data objects, a few pieces ahead of the caller.
 
 use super::Options;
 use super::layout::Names;
@@ -12,7 +12,8 @@ use futures::stream::{FuturesOrdered, StreamExt};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The first piece is small, so that the first byte comes soon; each is twice as large as the one before.
+/// The first piece is small, so that the first byte arrives soon. Each piece is twice as large as
+/// the previous one, up to the maximum.
 const PIECE_BYTES_FIRST: u64 = 256 * 1024;
 const PIECE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
@@ -21,7 +22,7 @@ pub(super) struct PoolReader {
     names: Names,
     bucket: Id,
     pieces: Pieces,
-    /// May be of the first piece.
+    /// A prefetch of the first piece, if there is one.
     prefetch: Option<Prefetch>,
     ahead: FuturesOrdered<BoxFuture<'static, Result<Bytes>>>,
     reads_ahead: usize,
@@ -30,7 +31,7 @@ pub(super) struct PoolReader {
     grace_ms: u64,
 }
 
-/// A piece of a data object.
+/// A byte range of a data object, which one read fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub write: Id,
@@ -40,22 +41,22 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Whether a prefetch is of this piece.
+    /// Whether a prefetch covers exactly this piece.
     fn is_prefetched(&self, prefetch: &Prefetch) -> bool {
         let first = (prefetch.write, 0, 0, prefetch.len_bytes);
         (self.write, self.chunk, self.offset_bytes, self.len_bytes) == first
     }
 }
 
-/// Iterates over the pieces in which a range is read.
+/// Iterates over the pieces of a byte range.
 pub(super) struct Pieces {
     segments: std::vec::IntoIter<Segment>,
-    /// The segment, and what of it.
+    /// The current segment and its remaining range.
     now: Option<(Segment, Range<u64>)>,
-    /// Bytes before what is wanted, from the next segment on.
+    /// Bytes to skip before the wanted range, counted from the next segment.
     skip_bytes: u64,
     left_bytes: u64,
-    /// Of the next piece, at most.
+    /// Maximum length of the next piece.
     piece_bytes: u64,
 }
 
@@ -89,16 +90,16 @@ impl Iterator for Pieces {
     }
 }
 
-/// Where the data of an object are.
+/// The manifest of an object: where its data are.
 ///
 /// # Errors
-/// `InvalidArgument` if another driver gave the object.
+/// `InvalidArgument` if the object comes from another driver.
 pub(super) fn manifest(object: &Object) -> Result<&Manifest> {
     let manifest = object.location.downcast_ref();
     manifest.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the object is of another driver"))
 }
 
-/// The bucket that the data of an object of `bucket` were written to.
+/// The bucket under which the data of an object in `bucket` were written.
 pub(super) fn home(bucket: &Bucket, manifest: &Manifest) -> Id {
     manifest.shared.map_or(bucket.id, |group| group.bucket.into())
 }
@@ -139,7 +140,8 @@ impl PoolReader {
         }
     }
 
-    /// Data objects are only removed when nobody may read them any longer: before that it is damage.
+    /// Collection removes data objects only after the grace period. So a data object that is
+    /// missing earlier means damage.
     fn explain(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;

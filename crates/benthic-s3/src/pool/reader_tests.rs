@@ -10,7 +10,7 @@ fn segment(number: u8, len_bytes: u64, chunk_bytes: u32) -> Segment {
 fn pieces_are_those_bytes_and_no_others() {
     let manifest =
         Manifest { shared: None, segments: vec![segment(1, 10, 4), segment(2, 3, 8), segment(3, 9, 3)] };
-    // Every byte of the object has a place; a range is the places of its bytes.
+    // Compute the location of every byte. A range must return the locations of its bytes.
     let places: Vec<(Id, u32, u64)> = manifest
         .segments
         .iter()

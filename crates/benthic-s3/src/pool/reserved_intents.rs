@@ -1,19 +1,20 @@
-//! Intents that are stored before anybody needs them: a `put` notes one for the next write to its shard, which so saves the call
-//! that would note it. What nobody takes expires, as the intent of a gateway that died.
+//! Intents that are stored ahead of need. A write usually takes a call that stores its intent. To
+//! save that call, a `put` also stores an intent for the next write to its shard (docs/design/0006,
+//! "Intents ahead of need"). Unused intents expire like those of a crashed gateway.
 
 use crate::sal::Id;
 use benthic_core::ObjectId;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// A shard that was written no longer ago than this will probably be written again soon.
+/// If the previous write to a shard is at most this old, the next one will probably follow soon.
 const SOON_MS: u64 = 10_000;
-/// Intents kept for a shard: about as many as writes to it are under way at once.
+/// Maximum number of intents per shard: about the number of concurrent writes to it.
 const INTENTS_MAX: usize = 64;
-/// Shards that are remembered.
+/// Maximum number of remembered shards.
 const SHARDS_MAX: usize = 4_096;
 
-/// The intents that this gateway keeps.
+/// The reserved intents of this gateway.
 #[derive(Default)]
 pub(super) struct Reserved {
     shards: Mutex<HashMap<ObjectId, OfShard>>,
@@ -21,21 +22,21 @@ pub(super) struct Reserved {
 
 #[derive(Default)]
 struct OfShard {
-    /// When it was last written. All times are of the clock that never goes back.
+    /// Time of the last write. All times here are those of the monotonic clock.
     written_ms: u64,
     intents: Vec<Intent>,
 }
 
-/// A stored intent of a write of one data object.
+/// A stored intent for a write of one data object.
 #[derive(Clone, Copy)]
 pub(super) struct Intent {
     pub write: Id,
-    /// Since when its lease runs.
+    /// Start of the lease.
     pub begun_ms: u64,
 }
 
 impl Reserved {
-    /// Whether a `put` at this time should note one more.
+    /// Whether a `put` at this time should store one more intent. Records the write.
     pub fn is_wanted(&self, shard: &ObjectId, now_ms: u64) -> bool {
         let mut shards = self.shards.lock();
         if shards.len() >= SHARDS_MAX && !shards.contains_key(shard) {
@@ -58,7 +59,7 @@ impl Reserved {
         }
     }
 
-    /// An intent that is not older than that.
+    /// Takes an intent that is younger than `age_max_ms`.
     pub fn take(&self, shard: &ObjectId, now_ms: u64, age_max_ms: u64) -> Option<Intent> {
         let mut shards = self.shards.lock();
         let intents = &mut shards.get_mut(shard)?.intents;
@@ -66,7 +67,8 @@ impl Reserved {
         intents.pop()
     }
 
-    /// Forgets a shard's: one of them was given up, and then the others were probably too.
+    /// Forgets all intents of a shard. The caller found that one was swept, so the others probably
+    /// were too.
     pub fn forget(&self, shard: &ObjectId) {
         self.shards.lock().remove(shard);
     }

@@ -1,4 +1,4 @@
-//! Calls of shards.
+//! Method calls on shards, with retries.
 
 use super::{PoolSal, layout};
 use crate::sal::{Bucket, Buckets, Id};
@@ -10,16 +10,16 @@ use benthic_core::{Error, ErrorKind, Fetch, ObjectId, OmapPage, Pool, Result, Wr
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 
-/// How often a call is retried whose answer was lost. Methods find out that they ran already.
+/// Retries of a call whose answer was lost. The methods detect that they have already run.
 const RETRIES: usize = 2;
 
-/// Calls that are made at once.
+/// Concurrent calls.
 const CALLS_IN_FLIGHT: usize = 16;
 
-/// The failure of a call of a method that writes.
+/// A failed call of a write method.
 pub(super) struct CallFailure {
     pub error: Error,
-    /// Whether the call was retried because an answer was lost, so that an earlier attempt may have
+    /// Whether the call was retried after a lost answer, so that an earlier attempt may have
     /// succeeded.
     pub was_retried: bool,
 }
@@ -46,13 +46,13 @@ impl PoolSal {
         self.names.shard(bucket.id, layout::shard_of(key, bucket.shards))
     }
 
-    /// As [`PoolSal::call_with_retries`], for callers to which it does not matter whether the call
-    /// was retried.
+    /// Like [`PoolSal::call_with_retries`], for callers that need not know whether the call was
+    /// retried.
     pub(super) async fn call(&self, shard: &ObjectId, method: &str, input: &impl Wire) -> Result<()> {
         self.call_with_retries(shard, method, input).await.map_err(CallFailure::into_error)
     }
 
-    /// Calls a method that writes, and retries if the answer was lost.
+    /// Calls a write method, and retries if the answer was lost.
     pub(super) async fn call_with_retries(
         &self,
         shard: &ObjectId,
@@ -74,8 +74,8 @@ impl PoolSal {
         }
     }
 
-    /// As [`PoolSal::call_with_retries`], for a bucket: opens a shard again that a deletion closed
-    /// and that was not deleted.
+    /// Like [`PoolSal::call_with_retries`], but reopens a shard that an abandoned deletion has
+    /// closed.
     pub(super) async fn call_open(
         &self,
         bucket: &Bucket,
@@ -96,13 +96,14 @@ impl PoolSal {
         if let Some((kind, message)) = refused {
             return Err(Error::new(kind, message).with("bucket", &bucket.name).into());
         }
-        // The record says since this revision that nobody deletes the bucket, so a shard that was closed before may open.
+        // The record says at this revision that nothing is deleting the bucket. The revision is
+        // greater than the one that closed the shard, so the shard may open.
         let open = Gate { revision: current.revision, close: false };
         self.call_with_retries(shard, "gate", &open).await?;
         self.call_with_retries(shard, method, input).await
     }
 
-    /// Calls a method that reads.
+    /// Calls a read method.
     pub(super) async fn ask<T: Wire>(&self, shard: &ObjectId, method: &str, input: &impl Wire) -> Result<T> {
         let output = self.index.exec(shard, wire::call(method, input)).await?;
         T::decode(&output).map_err(|_| {
@@ -110,7 +111,7 @@ impl PoolSal {
         })
     }
 
-    /// An omap value of a shard.
+    /// Reads and decodes one omap value of a shard.
     pub(super) async fn shard_value<T: Wire>(&self, shard: &ObjectId, key: Bytes) -> Result<Option<T>> {
         let (page, _) = self.index.fetch(shard, Fetch::omap_get([key])).await?;
         page.entries.first().map(|(_, value)| T::from_stored(value)).transpose()
@@ -121,12 +122,12 @@ impl PoolSal {
         header.ok_or_else(|| Error::new(ErrorKind::NotFound, "this is no shard of a bucket"))
     }
 
-    /// What is known of a write.
+    /// The stored intent or outcome of a write, if there is one.
     pub(super) async fn known_write(&self, shard: &ObjectId, write: Id) -> Result<Option<Write>> {
         self.shard_value(shard, keys::write(write.into())).await
     }
 
-    /// What a write did that was just acknowledged.
+    /// The outcome of a write that was just acknowledged.
     pub(super) async fn outcome(&self, shard: &ObjectId, write: Id) -> Result<Option<Outcome>> {
         let known = self.known_write(shard, write).await?;
         Ok(known.and_then(|known| match known {
@@ -135,24 +136,24 @@ impl PoolSal {
         }))
     }
 
-    /// All shards of a bucket.
+    /// The index objects of all shards of a bucket.
     pub(super) fn shards(&self, bucket: Id, shards: u32) -> Result<Vec<ObjectId>> {
         (0..shards).map(|shard| self.names.shard(bucket, shard)).collect()
     }
 }
 
-/// Whether a retry that failed so tells the outcome: the method looked first whether it had run
-/// before.
+/// Whether the outcome is certain after a retry failed with this kind: the method first checks
+/// whether it has already run.
 fn tells_the_outcome(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Busy | ErrorKind::InvalidArgument)
 }
 
-/// Of what failed behind a call that was acknowledged: that is done.
+/// Marks an error after an acknowledged call as an unknown outcome: the write itself has succeeded.
 pub(super) fn done_anyway(error: Error) -> Error {
     error.with_kind(ErrorKind::OutcomeUnknown)
 }
 
-/// Writes what can be written again: the answer to it may get lost.
+/// Performs an idempotent write, and retries if the answer was lost.
 pub(super) async fn write_again(pool: &dyn Pool, object: &ObjectId, op: WriteOp) -> Result<()> {
     let mut retries = RETRIES;
     loop {
@@ -163,7 +164,7 @@ pub(super) async fn write_again(pool: &dyn Pool, object: &ObjectId, op: WriteOp)
     }
 }
 
-/// Removes an object that may be gone already. Gives whether it was there, as far as is known.
+/// Removes an object that may be gone already. Returns whether it existed, as far as known.
 pub(super) async fn remove_if_there(pool: &dyn Pool, object: &ObjectId) -> Result<bool> {
     match write_again(pool, object, WriteOp::new().remove()).await {
         Ok(()) => Ok(true),
@@ -172,12 +173,12 @@ pub(super) async fn remove_if_there(pool: &dyn Pool, object: &ObjectId) -> Resul
     }
 }
 
-/// Waits for all, of which so many run at once; the answers in order.
+/// Runs the calls with limited concurrency. The results are in the order of the calls.
 pub(super) async fn all<T>(calls: Vec<impl Future<Output = Result<T>> + Send>) -> Result<Vec<T>> {
     futures::stream::iter(calls).buffered(CALLS_IN_FLIGHT).try_collect().await
 }
 
-/// Entries of an object's omap with a prefix, a page; none if the object is missing.
+/// Reads a page of omap entries with a prefix; an empty page if the object does not exist.
 pub(super) async fn omap_range(
     pool: &dyn Pool,
     object: &ObjectId,

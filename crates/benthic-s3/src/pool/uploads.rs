@@ -1,4 +1,4 @@
-//! Uploads.
+//! Multipart uploads.
 
 use super::PoolSal;
 use super::shard_call::{CallFailure, done_anyway, omap_range};
@@ -25,7 +25,7 @@ impl PoolSal {
         }
     }
 
-    /// The object that a completed upload became; its version if it can still be told.
+    /// The version that a completed upload created, if it can still be determined.
     async fn completed(&self, bucket: &Bucket, key: &str, shard: &ObjectId, upload: Id) -> Result<VersionId> {
         if bucket.versioning != Versioning::Enabled {
             return Ok(VersionId::Null);
@@ -33,7 +33,8 @@ impl PoolSal {
         if let Some(outcome) = self.outcome(shard, upload).await? {
             return Ok(VersionId::from(&outcome));
         }
-        // Completed long ago: then it is the current version, or the class had refused.
+        // The outcome is gone, so the class accepted this call because the object was the current
+        // version. Another write may have replaced it since.
         let head: Head = self.ask(shard, "get", &Get { key: key.to_owned(), version: None }).await?;
         if Id::from(head.write) == upload {
             Ok(head.version_ref().into())

@@ -1,4 +1,5 @@
-//! Writing: an intent, then data under an id of its own, then one call that makes them visible.
+//! Writing: stores an intent, then writes data objects under a unique id, then makes them visible
+//! in one call.
 
 use super::shard_call::{CallFailure, write_again};
 use super::{PoolSal, layout};
@@ -12,7 +13,8 @@ use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::sync::Arc;
 
-/// Data objects that an intent speaks of if the size is not known; doubled when they do not suffice.
+/// Number of data objects that the first intent covers if the size is unknown. The number doubles
+/// when it does not suffice.
 const CHUNKS_FIRST: u32 = 16;
 
 pub(super) struct PoolWriter {
@@ -24,7 +26,7 @@ pub(super) struct PoolWriter {
     write: Id,
     chunk_bytes: u32,
     size_bytes_known: Option<u64>,
-    /// Until when this writer may write, and how many objects. None before the intent is stored.
+    /// Expiry and number of data objects of the stored intent. `None` before the intent is stored.
     lease: Option<Lease>,
     gathered: BytesMut,
     chunks: u32,
@@ -33,7 +35,7 @@ pub(super) struct PoolWriter {
 }
 
 struct Lease {
-    /// By the clock that never goes back.
+    /// By the monotonic clock.
     begun_ms: u64,
     chunks: u32,
 }
@@ -63,7 +65,8 @@ impl PoolWriter {
         })
     }
 
-    /// Sees to it that the intent is stored, speaks of so many data objects, and lives on.
+    /// Makes sure that the intent is stored, covers this many data objects, and does not expire
+    /// soon.
     async fn hold_lease(&mut self, chunks: u32) -> Result<()> {
         let now_ms = self.sal.monotonic_ms();
         let lease_ms = self.sal.options.lease_ms;
@@ -123,14 +126,14 @@ impl PoolWriter {
         let object = self.sal.names.chunk(self.bucket.id, self.write, self.chunks)?;
         self.chunks += 1;
         self.in_flight.push(Box::pin(write_chunk(Arc::clone(&self.sal.data), object, data)));
-        // Starts it; engines go on with what was started.
+        // Poll once to start the write; the engine continues without further polls.
         if let Some(Some(result)) = futures::FutureExt::now_or_never(self.in_flight.next()) {
             result?;
         }
         Ok(())
     }
 
-    /// The size of the data object that is gathered next; nothing if that is not known.
+    /// Expected size of the next data object, to reserve memory; 0 if it is unknown.
     fn next_bytes(&self) -> usize {
         let left = self.size_bytes_known.map(|known| known.saturating_sub(self.size_bytes));
         let chunk_bytes = u64::from(self.chunk_bytes);
@@ -181,7 +184,7 @@ impl PoolWriter {
         }
     }
 
-    /// Waits for what is on its way and gives the write up.
+    /// Waits for the writes in flight and abandons the write.
     async fn give_up(&mut self) {
         while self.in_flight.next().await.is_some() {}
         if self.lease.is_some() {
@@ -189,7 +192,8 @@ impl PoolWriter {
         }
     }
 
-    /// Removes what was written after the write had been given up, and perhaps collected: nobody else knows of it.
+    /// Removes data objects that were written after the intent was swept, and perhaps after its
+    /// data were collected. Nothing in the index refers to them.
     async fn remove_chunks(&mut self) {
         let chunks = [Chunks { write: self.write.into(), count: self.chunks }];
         if let Err(error) = self.sal.remove_data(self.bucket.id, &chunks).await {
@@ -198,7 +202,8 @@ impl PoolWriter {
     }
 }
 
-/// Nobody else writes this object, and this writer always the same.
+/// Writes a data object. Only this writer writes it, and always with the same data, so retries are
+/// safe.
 async fn write_chunk(pool: Arc<dyn Pool>, object: ObjectId, data: Bytes) -> Result<()> {
     write_again(pool.as_ref(), &object, WriteOp::new().write_full(data)).await
 }
@@ -206,7 +211,7 @@ async fn write_chunk(pool: Arc<dyn Pool>, object: ObjectId, data: Bytes) -> Resu
 #[async_trait]
 impl Writer for PoolWriter {
     async fn write(&mut self, mut data: Bytes) -> Result<()> {
-        // Also if these data are only gathered: who makes calls is not away.
+        // Renew the lease even if the data are only buffered: a writer that makes calls is alive.
         if self.lease.is_some() {
             self.hold_lease(self.chunks).await?;
         }

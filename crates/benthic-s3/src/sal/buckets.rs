@@ -1,43 +1,42 @@
-//! Buckets.
+//! Buckets: their records, usage and quotas, and the operations on them.
 
 use super::{Attributes, Id};
 use async_trait::async_trait;
 use benthic_core::Result;
 
-/// A bucket as its record says. A gateway may keep one for a bounded time: what changes in it holds for others later.
+/// A bucket, as its record in the store describes it. A gateway may cache a record for a bounded
+/// time, so it may notice a change late.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its name.
     pub name: String,
-    /// Its id: a bucket that is made anew under the same name has another.
+    /// A bucket that is deleted and created again under the same name gets a new id.
     pub id: Id,
-    /// Who owns it.
     pub owner: String,
-    /// When it was made, in milliseconds since 1970 (UTC).
+    /// Milliseconds since 1970 (UTC).
     pub created_ms: u64,
-    /// Into how many parts its index is divided.
+    /// Number of index shards.
     pub shards: u32,
     /// Grows with every change of the record.
     pub revision: u64,
-    /// When its deletion began, in milliseconds since 1970 (UTC). It goes on or is taken back.
+    /// Start of the deletion, in milliseconds since 1970 (UTC), while the bucket is being deleted.
+    /// The deletion either finishes or is reverted.
     pub deleting_ms: Option<u64>,
-    /// What becomes of versions that are replaced.
     pub versioning: Versioning,
-    /// How much may be in it.
     pub quota: Quota,
-    /// What the gateway keeps with it: access control, CORS, tags.
+    /// Data that only the gateway interprets: access control, CORS, tags.
     pub attributes: Attributes,
 }
 
-/// The fate of the current version of a key when a new version comes.
+/// What happens to the current version of a key when a new version is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Versioning {
-    /// The bucket never had versions: the current version is removed.
+    /// The bucket never had versions. The current version is removed.
     #[default]
     Off,
-    /// It is kept.
+    /// The current version is kept.
     Enabled,
-    /// It is kept unless it is the null version: the new version is the null version.
+    /// The new version becomes the null version. The current version is kept, unless it is the null
+    /// version itself.
     Suspended,
 }
 
@@ -46,91 +45,88 @@ pub enum Versioning {
 pub struct Usage {
     /// Keys whose current version is an object.
     pub objects: u64,
-    /// Versions that are objects, the current ones among them.
+    /// Versions that are objects, including current ones.
     pub versions: u64,
-    /// Versions that are delete markers.
+    /// Delete markers.
     pub markers: u64,
-    /// Bytes of all versions. Data that several versions share count for each.
+    /// Bytes of all versions. Data that several versions share count once per version.
     pub bytes: u64,
-    /// Uploads that are neither complete nor aborted.
+    /// Uploads that are neither completed nor aborted.
     pub uploads: u64,
     /// Parts of these uploads.
     pub parts: u64,
-    /// Bytes of these parts.
     pub part_bytes: u64,
 }
 
-/// How much may be in a bucket. It is checked before a write and not while it becomes visible: writers at the same time may
-/// together exceed it.
+/// Limits on the content of a bucket. The driver checks them before a write and not when the write
+/// becomes visible, so concurrent writers may together exceed them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// Most versions that are objects.
+    /// Limit on the versions that are objects.
     pub objects_max: Option<u64>,
-    /// Most bytes in them and in the parts of uploads.
+    /// Limit on the bytes of these versions and of the parts of uploads.
     pub bytes_max: Option<u64>,
 }
 
-/// A bucket to make.
+/// The parameters of a bucket to create.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewBucket {
-    /// Its name.
     pub name: String,
-    /// Who owns it.
     pub owner: String,
-    /// What becomes of versions that are replaced.
     pub versioning: Versioning,
-    /// Into how many parts its index is divided, for good: one for every 100,000 keys that are in mind. The driver's
-    /// default if absent.
+    /// Number of index shards, which cannot change later. Plan one shard per 100,000 expected keys.
+    /// If absent, the driver's default applies.
     pub shards: Option<u32>,
-    /// How much may be in it.
     pub quota: Quota,
-    /// Attributes.
     pub attributes: Attributes,
 }
 
-/// What a check of a bucket found.
+/// The result of [`Buckets::check_bucket`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketCheck {
-    /// The sums, counted anew.
+    /// The recounted sums.
     pub usage: Usage,
-    /// Data objects that were looked at.
+    /// Number of data objects that were checked.
     pub data_objects: u64,
-    /// What is wrong; empty if all is well.
+    /// Inconsistencies; empty if the bucket is sound.
     pub findings: Vec<String>,
 }
 
-/// Buckets.
+/// Operations on buckets.
 #[async_trait]
 pub trait Buckets: Send + Sync {
-    /// Makes a bucket.
+    /// Creates a bucket.
     ///
     /// # Errors
     /// `AlreadyExists`, `InvalidArgument`, `LimitExceeded`.
     async fn create_bucket(&self, new: NewBucket) -> Result<Bucket>;
 
-    /// A bucket.
+    /// Reads a bucket's record.
     ///
     /// # Errors
     /// `NotFound`.
     async fn bucket(&self, name: &str) -> Result<Bucket>;
 
-    /// Replaces versioning, quota and attributes of a bucket by those of `new`, if its record still is `old`.
+    /// Replaces a bucket's versioning, quota and attributes with those of `new`, if its record
+    /// still equals `old`.
     ///
     /// # Errors
-    /// `Conflict` if the record was changed, `InvalidArgument` for turning versioning off, `LimitExceeded`.
+    /// `Conflict` if the record has changed, `InvalidArgument` if `new` turns versioning off,
+    /// `LimitExceeded`.
     async fn update_bucket(&self, old: &Bucket, new: &Bucket) -> Result<Bucket>;
 
-    /// Deletes a bucket that has no versions. Its uploads are aborted.
+    /// Deletes a bucket that has no versions, and aborts its uploads.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` if it is not empty, `Busy` if somebody else changes it.
+    /// `NotFound`; `Conflict` if the bucket is not empty; `Busy` if another caller is changing it.
     async fn delete_bucket(&self, name: &str) -> Result<()>;
 
-    /// Buckets of an owner in the order of their names: those behind `after`, at most `buckets_max`, and whether there
-    /// are more. A bucket that is made or deleted meanwhile may or may not be among them.
+    /// Lists at most `buckets_max` buckets of an owner in name order, starting after `after`. The
+    /// flag says whether there are more. A bucket that is created or deleted during the call may or
+    /// may not be listed.
     ///
     /// # Errors
-    /// As the store.
+    /// Those of the store.
     async fn list_buckets(
         &self,
         owner: &str,
@@ -138,14 +134,14 @@ pub trait Buckets: Send + Sync {
         buckets_max: usize,
     ) -> Result<(Vec<Bucket>, bool)>;
 
-    /// What is in a bucket. Exact when nobody writes.
+    /// Returns a bucket's sums. They are exact while there are no concurrent writes.
     ///
     /// # Errors
     /// `NotFound`.
     async fn usage(&self, bucket: &Bucket) -> Result<Usage>;
 
-    /// Compares all that the index of a bucket says with itself and with the data. Changes nothing. Writes that happen
-    /// meanwhile may be reported.
+    /// Compares all entries of a bucket's index with each other and with the data objects. Changes
+    /// nothing. The findings may include writes that were in progress during the check.
     ///
     /// # Errors
     /// `NotFound`.

@@ -1,4 +1,4 @@
-//! What was replaced, deleted or given up, and is to be collected.
+//! Garbage collection: removal of data that were replaced, deleted or abandoned.
 
 use async_trait::async_trait;
 use benthic_core::Result;
@@ -6,45 +6,46 @@ use benthic_core::Result;
 /// What a collection did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// Writes that were given up because their leases had ended.
+    /// Writes that were abandoned because their leases had expired.
     pub expired_writes: u64,
-    /// Outcomes that were forgotten.
+    /// Outcomes of writes that were removed because their retention time had passed.
     pub forgotten_outcomes: u64,
-    /// Entries of garbage that are done.
+    /// Garbage entries that were processed.
     pub entries: u64,
     /// Data objects that were removed.
     pub data_objects: u64,
-    /// Buckets that were deleted, or whose making was given up, and of which nothing is left now.
+    /// Deleted or half-created buckets whose last remains were removed.
     pub buckets: u64,
 }
 
-/// What waits to be collected.
+/// What waits for collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
-    /// Writes that are not visible yet, whether somebody still works on them or not.
+    /// Writes that are not visible yet, whether they are in progress or abandoned.
     pub writes: u64,
-    /// Outcomes that are kept for repetitions.
+    /// Outcomes that are kept so that a retried write can find them.
     pub outcomes: u64,
-    /// Entries of garbage.
+    /// Garbage entries.
     pub entries: u64,
-    /// Those of them that may be collected now.
+    /// Garbage entries that may be collected now.
     pub due_entries: u64,
-    /// Buckets that were deleted, or whose making is not finished.
+    /// Deleted or half-created buckets that still have remains.
     pub buckets: u64,
 }
 
-/// Collection of garbage. Several gateways may collect at the same time, and any may die.
+/// Garbage collection. Several gateways may collect at the same time, and any of them may crash.
 #[async_trait]
 pub trait Garbage: Send + Sync {
-    /// Collects what may be collected now, and finishes what somebody began and did not finish.
+    /// Collects everything that is due, and completes operations that a crashed gateway left
+    /// unfinished.
     ///
     /// # Errors
-    /// As the store; a later collection goes on.
+    /// Those of the store; a later collection continues.
     async fn collect(&self) -> Result<Collected>;
 
-    /// What there is to collect.
+    /// Counts what waits for collection.
     ///
     /// # Errors
-    /// As the store.
+    /// Those of the store.
     async fn pending(&self) -> Result<Pending>;
 }

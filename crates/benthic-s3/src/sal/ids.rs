@@ -1,4 +1,4 @@
-//! Names that a store gives: ids of buckets, writes and uploads; versions of objects.
+//! Identifiers that the store assigns: ids of buckets, writes and uploads; versions of objects.
 
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use std::fmt;
@@ -40,9 +40,9 @@ impl FromStr for Id {
 /// A version of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VersionId {
-    /// The key's null version.
+    /// The key's only null version.
     Null,
-    /// The version with this number, unless it is the null version.
+    /// The version with this sequence number, if it is not the null version.
     Seq(u64),
 }
 
@@ -65,7 +65,7 @@ impl FromStr for VersionId {
     }
 }
 
-/// Accepts only the one spelling that `Display` writes: no sign, no capitals, no fewer digits.
+/// Accepts only the spelling that `Display` writes: no sign, no capitals, no missing digits.
 fn parse<T: fmt::Display>(text: &str, parsed: Option<T>) -> Result<T> {
     parsed
         .filter(|id| id.to_string() == text)

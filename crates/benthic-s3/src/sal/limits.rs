@@ -1,28 +1,29 @@
-//! Limits of every driver.
+//! Limits that every driver enforces.
 
-/// Longest key of an object, in bytes of UTF-8. A key has at least one byte.
+/// Maximum length of an object key, in bytes of UTF-8. A key has at least one byte.
 pub const KEY_BYTES_MAX: usize = 1_024;
-/// Longest entity tag.
+/// Maximum length of an entity tag, in bytes.
 pub const ETAG_BYTES_MAX: usize = 128;
-/// Most attributes of a version, an upload or a part.
+/// Maximum number of attributes of a version, an upload or a part.
 pub const ATTRIBUTES_MAX: usize = 256;
-/// Most bytes of names and values of attributes.
+/// Maximum total size of the names and values of these attributes, in bytes.
 pub const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes of names and values of the attributes of a part.
+/// Maximum total size of the names and values of a part's attributes, in bytes.
 pub const PART_ATTRIBUTES_BYTES_MAX: usize = 1_024;
-/// Largest number of a part; the least is 1.
+/// Largest part number; the smallest is 1.
 pub const PART_NUMBER_MAX: u16 = 10_000;
-/// Most entries of a page of a listing.
+/// Maximum number of entries in a page of a listing.
 pub const LIST_ENTRIES_MAX: u32 = 1_000;
-/// Longest name of a record, in bytes of UTF-8.
+/// Maximum length of a record's name, in bytes of UTF-8.
 pub const RECORD_NAME_BYTES_MAX: usize = 512;
-/// Largest record.
+/// Maximum size of a record, in bytes.
 pub const RECORD_BYTES_MAX: usize = 64 * 1024;
-/// Most records that change together.
+/// Maximum number of records in one atomic change.
 pub const RECORD_CHANGES_MAX: usize = 16;
-/// Longest name of a bucket or of its owner, in bytes of UTF-8. What names S3 allows is the gateway's to know.
+/// Maximum length of the name of a bucket or of its owner, in bytes of UTF-8. The gateway enforces
+/// the stricter rules of S3.
 pub const BUCKET_NAME_BYTES_MAX: usize = 255;
-/// Largest attributes of a bucket, all names and values together.
+/// Maximum total size of the names and values of a bucket's attributes, in bytes.
 pub const BUCKET_ATTRIBUTES_BYTES_MAX: usize = 256 * 1024;
-/// Most shards of a bucket.
+/// Maximum number of index shards of a bucket.
 pub const SHARDS_MAX: u32 = 256;

@@ -1,24 +1,23 @@
-//! Pages of listings, of objects, versions or uploads.
+//! Pages of listings: of objects, versions or uploads.
 
 use super::{Id, VersionId};
 
-/// A page to list.
+/// A request for one page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List {
-    /// What to list.
     pub what: What,
-    /// Only keys that begin so.
+    /// Only keys with this prefix are listed.
     pub prefix: String,
-    /// Keys that are equal up to this, behind the prefix, are one entry; no such entries if it is
-    /// empty.
+    /// Keys that are equal from the end of the prefix up to the first delimiter are listed as one
+    /// entry. An empty delimiter lists every key on its own.
     pub delimiter: String,
-    /// Where to go on.
+    /// Where to continue; the start of the listing if absent.
     pub after: Option<After>,
-    /// At most so many entries, 1 to [`LIST_ENTRIES_MAX`](super::limits::LIST_ENTRIES_MAX).
+    /// Entry limit, 1 to [`LIST_ENTRIES_MAX`](super::limits::LIST_ENTRIES_MAX).
     pub entries_max: u32,
 }
 
-/// What to list.
+/// The kind of entries to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// Keys whose current version is an object.
@@ -29,64 +28,61 @@ pub enum What {
     Uploads,
 }
 
-/// Where a listing goes on: behind this key, or within it behind a version or an upload.
+/// The position after which a listing continues: after a key, or after one version or upload of a
+/// key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct After {
-    /// The key. If it has the delimiter, the listing goes on behind all keys that are one entry
-    /// with it, unless it is [`Within::Hidden`].
+    /// If the key contains the delimiter, the listing skips all keys with the same common prefix,
+    /// unless `within` is [`Within::Hidden`].
     pub key: String,
-    /// The last entry of the key that was listed; all of them if absent.
+    /// The last version or upload of the key that was listed; if absent, the whole key is skipped.
     pub within: Option<Within>,
 }
 
-/// The last entry of a key that was listed.
+/// A position inside a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Within {
-    /// The version with this number, also if it is the null version.
+    /// After the version with this sequence number, even if it is the null version.
     Version(u64),
-    /// The upload.
     Upload(Id),
-    /// None: the key is not shown, and neither was the prefix that it has in common with other
-    /// keys.
+    /// After the key, whose entries did not appear in the listing, and neither did the prefix that
+    /// it shares with other keys.
     Hidden,
 }
 
-/// A page.
+/// One page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Entries in order.
+    /// After the key. Neither the key nor a common prefix that contains it has appeared in the
+    /// listing.
     pub entries: Vec<Entry>,
-    /// Where to go on; absent at the end. A page may be empty and not the last.
+    /// Where to continue; absent at the end of the listing. A page may be empty without being the
+    /// last.
     pub next: Option<After>,
 }
 
 /// An entry of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// All keys that begin so.
+    /// All keys with this common prefix.
     Prefix(String),
-    /// A version.
     Version(ListedVersion),
-    /// An upload.
     Upload(ListedUpload),
 }
 
 /// A version in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedVersion {
-    /// The key.
     pub key: String,
-    /// Whether it is the current version.
+    /// Whether this is the current version of its key.
     pub current: bool,
-    /// The version.
     pub version: VersionId,
-    /// Its number, also if it is the null version.
+    /// The sequence number, which the null version has too.
     pub seq: u64,
-    /// Whether it is a delete marker.
+    /// Whether this is a delete marker.
     pub marker: bool,
-    /// Size of the data.
     pub size_bytes: u64,
-    /// When it was made, in milliseconds since 1970 (UTC).
+    /// Creation time in milliseconds since 1970 (UTC).
     pub modified_ms: u64,
     /// Entity tag, without quotes.
     pub etag: String,
@@ -95,16 +91,14 @@ pub struct ListedVersion {
 /// An upload in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedUpload {
-    /// The key.
     pub key: String,
-    /// The upload.
     pub upload: Id,
-    /// When it was begun, in milliseconds since 1970 (UTC).
+    /// Milliseconds since 1970 (UTC).
     pub begun_ms: u64,
 }
 
 impl Entry {
-    /// The key or prefix, by which entries are ordered and equal prefixes merged.
+    /// The key or prefix. Entries are ordered by it, and equal prefixes are merged.
     pub fn key(&self) -> &str {
         match self {
             Entry::Prefix(key) => key,
@@ -113,7 +107,7 @@ impl Entry {
         }
     }
 
-    /// Where a listing goes on behind the entry.
+    /// The position at which a listing continues after this entry.
     pub fn place(&self, what: What) -> After {
         let within = match self {
             Entry::Version(version) if what == What::Versions => Some(Within::Version(version.seq)),

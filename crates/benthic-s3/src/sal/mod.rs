@@ -1,21 +1,23 @@
-//! The storage abstraction layer: what a gateway asks of whatever keeps its objects.
+//! The storage abstraction layer (SAL): the interface between the S3 protocol and the store.
 //!
-//! Why not [`Pool`](benthic_core::Pool) itself? A pool promises atomic operations on one object. S3 promises more: a bucket lists
-//! its keys in order, a key has versions, an object of terabytes appears at once, a condition is checked where the
-//! object becomes visible. The driver makes these of what its store has.
+//! Why not use [`Pool`](benthic_core::Pool) directly? A pool promises atomic operations on one
+//! object. S3 promises more: a bucket lists its keys in order, a key has versions, an object of
+//! terabytes appears at once, and a condition is checked when the object becomes visible. A driver
+//! builds these guarantees from what its store offers.
 //!
-//! What every driver promises, and `tests/sal/` proves:
+//! Every driver makes these promises, and `tests/sal/` proves them:
 //!
-//! - A write becomes visible whole, at one moment, when it is acknowledged at the latest; last writer wins, never a mix. What
-//!   was acknowledged is durable.
-//! - A reader reads one version to its end, also if that is replaced meanwhile.
-//! - A listing shows every object that was there all the time, once, in the order of the bytes of the keys.
+//! - A write becomes visible whole, at one moment, no later than its acknowledgement. The last
+//!   writer wins; versions never mix. An acknowledged write is durable.
+//! - A reader reads one version to its end, even if that version is replaced meanwhile.
+//! - A listing shows every object that existed during the whole listing exactly once, in the byte
+//!   order of the keys.
 //! - Keys are data: any UTF-8 of 1 to 1,024 bytes, never a path.
 //! - [`Usage`] is exact.
-//! - A call that fails changed nothing, but for `OutcomeUnknown`.
+//! - A failed call changed nothing, except with `OutcomeUnknown`.
 //!
-//! Later features (locks on objects, lifecycle, policies, encryption) find room in [`Attributes`],
-//! which a driver keeps without reading them.
+//! Later features (object lock, lifecycle, policies, encryption) can use [`Attributes`], which a
+//! driver stores without interpreting them.
 
 mod buckets;
 mod garbage;
@@ -39,11 +41,11 @@ pub use uploads::{Part, PartRef, Upload, Uploads};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Named values that a gateway gives to buckets, objects, uploads and parts, and a driver only
-/// keeps.
+/// Named values that the gateway attaches to buckets, objects, uploads and parts. A driver stores
+/// them without interpreting them.
 pub type Attributes = BTreeMap<String, Bytes>;
 
-/// All traits of the storage abstraction layer. Every driver does all that they promise.
+/// All traits of the storage abstraction layer. Every driver implements all of them.
 pub trait Sal: Records + Buckets + Objects + Uploads + Garbage {}
 
 impl<T: Records + Buckets + Objects + Uploads + Garbage> Sal for T {}

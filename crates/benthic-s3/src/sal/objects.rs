@@ -10,162 +10,159 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many deletions of [`Objects::delete_many`] run at once.
+/// Concurrent deletions of [`Objects::delete_many`].
 const DELETES_IN_FLIGHT: usize = 16;
 
-/// A version of an object, with all that is known of it but its data.
+/// A version of an object: everything except its data.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// Its key.
     pub key: String,
-    /// Which version.
     pub version: VersionId,
-    /// Whether it is a delete marker, which has no data.
+    /// Whether this is a delete marker, which has no data.
     pub marker: bool,
-    /// Size of the data.
     pub size_bytes: u64,
-    /// When it was made, in milliseconds since 1970 (UTC).
+    /// Creation time in milliseconds since 1970 (UTC).
     pub modified_ms: u64,
     /// Entity tag, without quotes.
     pub etag: String,
-    /// What was given to it: metadata, tags, access control, checksums.
+    /// Metadata, tags, access control and checksums.
     pub attributes: Attributes,
-    /// How often the attributes were changed.
+    /// Number of times the attributes were changed.
     pub revision: u32,
-    /// The write that made it.
+    /// The write that created this version.
     pub write: Id,
-    /// Sizes of the pieces in which its data were written: the parts of an upload that are not
-    /// empty, or all data at once.
+    /// Sizes of the pieces in which the data were written: the non-empty parts of an upload, or a
+    /// single piece.
     pub part_bytes: Vec<u64>,
-    /// Where its data are, in a form that only its driver reads.
+    /// Where the data are stored, in a form that only the driver interprets.
     pub location: Arc<dyn Any + Send + Sync>,
 }
 
-/// A prefetch of the first data of an object, which began while the object was looked up.
+/// A prefetch of the beginning of an object's data, started while the object was looked up.
 pub struct Prefetch {
-    /// The write that made the data.
+    /// The write that stored the data.
     pub write: Id,
-    /// How many bytes, from the first byte of the object on.
+    /// Number of bytes, from the start of the object.
     pub len_bytes: u64,
-    /// The data, when they have arrived.
+    /// Completes when the data have arrived.
     pub data: BoxFuture<'static, Result<Bytes>>,
 }
 
 /// A condition of a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// None.
     #[default]
     Always,
-    /// The object is there.
+    /// The object exists.
     Exists,
-    /// It is not there.
+    /// The object does not exist.
     Absent,
-    /// It is there and has this entity tag.
+    /// The object exists and has this entity tag.
     Matches(String),
-    /// It is not there or has another entity tag.
+    /// The object does not exist, or has another entity tag.
     Differs(String),
 }
 
-/// What a written object is to be, as far as that is known only at its end.
+/// The properties of a written object that are known only at the end of the write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finish {
     /// Entity tag, without quotes, at most 128 bytes.
     pub etag: String,
-    /// At most 256, of 64 KiB.
+    /// At most 256 attributes of together at most 64 KiB.
     pub attributes: Attributes,
-    /// What must hold at the moment when it becomes visible. Of a part nothing.
+    /// Checked at the moment when the object becomes visible. A part takes no condition.
     pub condition: Condition,
 }
 
-/// What was written.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The version; of a part the null version.
+    /// The null version if a part was written.
     pub version: VersionId,
-    /// Size of the data.
     pub size_bytes: u64,
-    /// The write.
     pub write: Id,
 }
 
 /// The upload and the number of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartOf {
-    /// The upload.
     pub upload: Id,
-    /// 1 to 10,000. A part that has it already is replaced.
+    /// 1 to 10,000. A new part replaces an existing part with the same number.
     pub number: u16,
 }
 
 /// A deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delete {
-    /// The object.
     pub key: String,
-    /// The version to remove for good; absent: the object is deleted as its bucket's versioning says.
+    /// The version to remove permanently. If absent, the bucket's versioning decides how the object
+    /// is deleted.
     pub version: Option<VersionId>,
-    /// What must hold of the version, or else of the object.
+    /// Applies to the named version, else to the object.
     pub condition: Condition,
 }
 
-/// What was deleted.
+/// The result of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deleted {
-    /// The version that was removed, or the delete marker that was made. Absent if there was nothing to delete, and in
-    /// a bucket without versions.
+    /// The removed version, or the delete marker that was created. Absent if there was nothing to
+    /// delete, and in a bucket without versions.
     pub version: Option<VersionId>,
-    /// Whether that is a delete marker.
+    /// Whether `version` is a delete marker.
     pub marker: bool,
 }
 
-/// An object or a part that is being written. One that is dropped is given up, and collected when its lease has ended.
+/// A writer of one object or part. If the writer is dropped, its write is abandoned, and garbage
+/// collection removes the data after the lease has expired.
 #[async_trait]
 pub trait Writer: Send {
-    /// Takes more data. Returns when there is room for it; memory is bounded.
+    /// Accepts more data. Returns when there is room for them, so memory is bounded.
     ///
     /// # Errors
-    /// As the store; `Unavailable` if the writer took longer than its lease between two calls. Nothing of it will show.
+    /// Those of the store; `Unavailable` if the lease expired between two calls. In both cases none
+    /// of the write becomes visible.
     async fn write(&mut self, data: Bytes) -> Result<()>;
 
-    /// Makes all of it visible, at once.
+    /// Makes all data visible at once.
     ///
     /// # Errors
-    /// `Conflict` if the condition does not hold, `NotFound` if it demands an object and there is none, or if bucket or upload
-    /// are gone; `Unavailable` if the lease ended, `LimitExceeded` over the bucket's quota. Nothing of it shows then.
-    /// `OutcomeUnknown`.
+    /// `Conflict` if the condition does not hold; `NotFound` if the condition requires an object
+    /// and there is none, or if the bucket or the upload is gone; `Unavailable` if the lease
+    /// expired; `LimitExceeded` over the bucket's quota. In all these cases none of the write
+    /// becomes visible. `OutcomeUnknown`.
     async fn finish(self: Box<Self>, finish: Finish) -> Result<Written>;
 
-    /// Gives it up at once.
+    /// Abandons the write at once.
     ///
     /// # Errors
-    /// As the store; what was written is collected later then.
+    /// Those of the store; then garbage collection removes the data later.
     async fn abort(self: Box<Self>) -> Result<()>;
 }
 
-/// The data of one version. It reads that version to its end, also if it is replaced or deleted meanwhile.
+/// Reads the data of one version to the end, even if that version is replaced or deleted meanwhile.
 #[async_trait]
 pub trait Reader: Send {
-    /// The next piece, of at most a few MiB; nothing at the end.
+    /// The next piece, at most a few MiB; `None` at the end.
     ///
     /// # Errors
-    /// `Corrupt`, as the store; `Unavailable` if the version was removed and the reader took longer than a driver's
-    /// promised time.
+    /// `Corrupt`; those of the store; `Unavailable` if the version was removed and the reader took
+    /// longer than the driver keeps removed data readable.
     async fn next(&mut self) -> Result<Option<Bytes>>;
 }
 
-/// Objects.
+/// Operations on objects.
 #[async_trait]
 pub trait Objects: Send + Sync {
-    /// A version; the current one if none is named. It may be a delete marker.
+    /// Looks up a version of an object; the current version if none is named. The result may be a
+    /// delete marker.
     ///
     /// # Errors
     /// `NotFound`.
     async fn object(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Result<Object>;
 
-    /// The current version, for a caller that will read it from its first byte on. A driver that
-    /// can guess where its data are prefetches the first of them meanwhile. It returns a prefetch
-    /// only of data of this version, and does not wait for them.
+    /// Looks up the current version for a caller that will read it from the first byte. A driver
+    /// that can guess where the data are prefetches the beginning during the lookup. It returns a
+    /// prefetch only if it belongs to this version, and does not wait for its data.
     ///
     /// # Errors
     /// As [`Objects::object`].
@@ -185,10 +182,11 @@ pub trait Objects: Send + Sync {
         prefetch: Option<Prefetch>,
     ) -> Result<Box<dyn Reader>>;
 
-    /// Begins to write an object, or a part of an upload. With the size, if it is known, the layout is chosen well.
+    /// Begins to write an object, or a part of an upload. If the size is known, the driver chooses
+    /// a layout for it.
     ///
     /// # Errors
-    /// `InvalidArgument`, `LimitExceeded`, as the store.
+    /// `InvalidArgument`, `LimitExceeded`, those of the store.
     async fn write(
         &self,
         bucket: &Bucket,
@@ -197,10 +195,10 @@ pub trait Objects: Send + Sync {
         size_bytes: Option<u64>,
     ) -> Result<Box<dyn Writer>>;
 
-    /// Makes an object of another's data without moving them.
+    /// Creates an object that shares the data of another. No data are copied.
     ///
     /// # Errors
-    /// `NotFound` if the source is gone; as [`Writer::finish`].
+    /// `NotFound` if the source is gone; those of [`Writer::finish`].
     async fn copy(
         &self,
         source: (&Bucket, &Object),
@@ -209,26 +207,30 @@ pub trait Objects: Send + Sync {
         finish: Finish,
     ) -> Result<Written>;
 
-    /// Replaces the attributes of a version, if they are as they were when `object` was read.
+    /// Replaces the attributes of a version, if they have not changed since `object` was read.
     ///
     /// # Errors
-    /// `Conflict` if they were changed, `NotFound` if the version is gone, `LimitExceeded`.
+    /// `Conflict` if the attributes have changed, `NotFound` if the version is gone,
+    /// `LimitExceeded`.
     async fn set_attributes(&self, bucket: &Bucket, object: &Object, attributes: Attributes) -> Result<()>;
 
-    /// Deletes an object or a version. What is not there is deleted already.
+    /// Deletes an object or a version. Succeeds if there is nothing to delete.
     ///
     /// # Errors
-    /// `Conflict` if the condition does not hold, `NotFound` if it demands an object and there is none.
+    /// `Conflict` if the condition does not hold, `NotFound` if it requires an object and there is
+    /// none.
     async fn delete(&self, bucket: &Bucket, delete: &Delete) -> Result<Deleted>;
 
-    /// Deletes many, each for itself. Answers stand in the order of the deletions.
+    /// Deletes several objects or versions, each in its own operation. The results are in the order
+    /// of `deletes`.
     async fn delete_many(&self, bucket: &Bucket, deletes: &[Delete]) -> Vec<Result<Deleted>> {
         let deletions: Vec<_> = deletes.iter().map(|delete| self.delete(bucket, delete)).collect();
         futures::stream::iter(deletions).buffered(DELETES_IN_FLIGHT).collect().await
     }
 
-    /// A page of objects, versions or uploads in the order of their keys. A bounded time is spent on a page, so it may be
-    /// short, even empty, and not the last: only without `next` it is.
+    /// Lists a page of objects, versions or uploads in key order. The driver spends a bounded time
+    /// on a page, so a page may be short or even empty without being the last: only the last page
+    /// has no `next`.
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`, `NotFound` if the bucket is gone.
@@ -236,7 +238,7 @@ pub trait Objects: Send + Sync {
 }
 
 impl Object {
-    /// The whole of its data.
+    /// The range of all data.
     pub fn all(&self) -> Range<u64> {
         0..self.size_bytes
     }

@@ -1,53 +1,54 @@
-//! Accounts, users and keys: small documents that the gateway understands and the store keeps.
+//! Records of accounts, users and keys: small documents that the gateway interprets and the driver
+//! only stores.
 
 use async_trait::async_trait;
 use benthic_core::Result;
 use bytes::Bytes;
 
-/// What a record is about.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecordKind {
-    /// Somebody who owns buckets.
+    /// An owner of buckets.
     Account,
-    /// Somebody who acts for an account.
+    /// A user, who acts for an account.
     User,
-    /// An access key. Its secret is sealed before it gets here: a driver sees no secret.
+    /// An access key. The gateway seals its secret, so a driver never sees it.
     Key,
 }
 
 /// A change of one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordChange {
-    /// What it is about.
     pub kind: RecordKind,
-    /// Its name, without NUL.
+    /// Without NUL.
     pub name: String,
-    /// What it must be now; absent: it must not be there.
+    /// The required current value; `None` requires that the record does not exist.
     pub expected: Option<Bytes>,
-    /// What it is to be, not empty; absent: it is removed.
+    /// The new value, not empty; `None` removes the record.
     pub new: Option<Bytes>,
 }
 
-/// Records, changed by compare-and-swap, several at once: a user and the list of its account, a key and its user.
+/// Records, which change by compare-and-swap. One swap can change several, for example a user and
+/// its account, or a key and its user.
 #[async_trait]
 pub trait Records: Send + Sync {
-    /// A record; nothing if it is not there.
+    /// Reads a record; `None` if it does not exist.
     ///
     /// # Errors
-    /// `InvalidArgument`, as the store.
+    /// `InvalidArgument`, those of the store.
     async fn record(&self, kind: RecordKind, name: &str) -> Result<Option<Bytes>>;
 
-    /// Changes records, all or none.
+    /// Changes all of the records, or none.
     ///
     /// # Errors
-    /// `Conflict` if one is not as expected, `InvalidArgument`, `LimitExceeded`.
+    /// `Conflict` if a record does not have its expected value, `InvalidArgument`, `LimitExceeded`.
     async fn swap_records(&self, changes: &[RecordChange]) -> Result<()>;
 
-    /// Names and values of records in the order of their names: those behind `after` that begin with `prefix`, at most
-    /// `records_max`, and whether there are more.
+    /// Lists at most `records_max` records with this name prefix, in name order, starting after
+    /// `after`. The flag says whether there are more.
     ///
     /// # Errors
-    /// As the store.
+    /// Those of the store.
     async fn list_records(
         &self,
         kind: RecordKind,

@@ -1,58 +1,57 @@
-//! Uploads of objects in parts. A part is written by [`Objects::write`](super::Objects::write).
+//! Multipart uploads. [`Objects::write`](super::Objects::write) writes their parts.
 
 use super::{Attributes, Bucket, Finish, Id, VersionId};
 use async_trait::async_trait;
 use benthic_core::Result;
 
-/// An upload that is neither complete nor aborted.
+/// An upload that is neither completed nor aborted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
-    /// When it was begun, in milliseconds since 1970 (UTC).
+    /// Milliseconds since 1970 (UTC).
     pub begun_ms: u64,
-    /// Attributes for its object.
+    /// Attributes of the object that the upload will create.
     pub attributes: Attributes,
 }
 
 /// A part of an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The write that made it.
+    /// The write that created the part.
     pub write: Id,
-    /// Size of its data.
     pub size_bytes: u64,
-    /// When it was written, in milliseconds since 1970 (UTC).
+    /// Creation time in milliseconds since 1970 (UTC).
     pub modified_ms: u64,
     /// Entity tag, without quotes.
     pub etag: String,
-    /// Attributes, such as checksums.
+    /// For example checksums.
     pub attributes: Attributes,
 }
 
-/// A part that is to become a piece of the object.
+/// A reference to a part that becomes a piece of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartRef {
-    /// Its number.
     pub number: u16,
-    /// The write that made it.
+    /// The write that created the part.
     pub write: Id,
 }
 
-/// Uploads.
+/// Operations on multipart uploads.
 #[async_trait]
 pub trait Uploads: Send + Sync {
-    /// Begins an upload.
+    /// Begins an upload and returns its id.
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`, `NotFound` if the bucket is gone.
     async fn create_upload(&self, bucket: &Bucket, key: &str, attributes: Attributes) -> Result<Id>;
 
-    /// What an upload was begun with.
+    /// Looks up an upload.
     ///
     /// # Errors
     /// `NotFound`.
     async fn upload(&self, bucket: &Bucket, key: &str, upload: Id) -> Result<Upload>;
 
-    /// Parts in the order of their numbers: those behind `after`, at most `parts_max`, and whether there are more.
+    /// Lists at most `parts_max` parts in the order of their numbers, starting after `after`. The
+    /// flag says whether there are more.
     ///
     /// # Errors
     /// `NotFound`.
@@ -65,13 +64,12 @@ pub trait Uploads: Send + Sync {
         parts_max: usize,
     ) -> Result<(Vec<(u16, Part)>, bool)>;
 
-    /// Makes an object of parts and gives its version. The parts stand in the order of their numbers, one at
-    /// least. Parts that are not named are dropped.
-    /// Completing what is complete succeeds and changes nothing, for as long as its outcome is kept or the object is
-    /// the current one.
+    /// Creates an object from at least one part, given in the order of their numbers, and returns
+    /// its version. Parts that are not named are dropped. A repeated call succeeds and changes
+    /// nothing while the outcome is kept or the object is still the current version.
     ///
     /// # Errors
-    /// `NotFound`, `InvalidArgument` if a part is not there or was replaced; as
+    /// `NotFound`, `InvalidArgument` if a part is missing or was replaced; those of
     /// [`Writer::finish`](super::Writer::finish).
     async fn complete_upload(
         &self,
@@ -82,7 +80,7 @@ pub trait Uploads: Send + Sync {
         finish: Finish,
     ) -> Result<VersionId>;
 
-    /// Drops an upload and its parts. Writers of parts will fail.
+    /// Drops an upload and its parts. Writers that still write a part fail.
     ///
     /// # Errors
     /// `NotFound`.
