@@ -1,4 +1,5 @@
-//! The functions that run beside objects. All are pure, and none makes much of little.
+//! The functions that may run beside objects. All are pure, and none turns small input into large
+//! output.
 
 use super::extremes::extremes;
 use datafusion_expr::{AggregateUDF, ScalarUDF};
