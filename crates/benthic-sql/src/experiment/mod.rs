@@ -19,7 +19,7 @@ pub const WAYS: [Pushdown; 3] = [Pushdown::Always, Pushdown::Never, Pushdown::Au
 /// Percentages of the rows that the queries select.
 pub const PERCENTS: [f64; 5] = [0.001, 1.0, 10.0, 50.0, 100.0];
 
-/// Number of parts at scale 1. Line items refer to parts at random, independent of their position.
+/// Number of parts at scale 1. The line items of a part are spread over the whole table.
 const PARTS: f64 = 200_000.0;
 
 /// A query of the experiment.

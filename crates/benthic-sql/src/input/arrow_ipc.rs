@@ -21,8 +21,9 @@ const DAMAGED: &str = "this is no Arrow file or stream, or a damaged one";
 const FILE_START: [u8; 8] = *b"ARROW1\0\0";
 const ALIGNMENT_BYTES_MAX: usize = 4096;
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// Maximum size of a message's metadata, and of its body, which is in memory as a whole.
+/// Maximum size of a message's metadata.
 const HEAD_BYTES_MAX: u32 = 64 * 1024 * 1024;
+/// Maximum size of a message's body, which is in memory as a whole.
 const BODY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Decodes messages to batches.
