@@ -81,7 +81,7 @@ impl Directory {
         for word in [self.stamp, self.rows, self.distinct] {
             body.extend(word.to_le_bytes());
         }
-        // `pack` and `decode` limit both counts.
+        // Both counts are limited when an index and its pages are built.
         body.extend([self.columns.len() as u8, self.pages.len() as u8]);
         self.columns.iter().for_each(|column| push_number(u64::from(*column), &mut body));
         for page in &self.pages {

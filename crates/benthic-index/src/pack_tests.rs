@@ -92,7 +92,7 @@ fn look_ups_hold_over_many_pages() {
 fn one_value_in_all_rows_and_sorted_values_take_little() {
     let one = packed(&numbers((0..1_000_000).map(|_| Some(1))));
     assert!(one.values().map(Bytes::len).sum::<usize>() < 200);
-    // Every second row has the key, so there are no long runs. The key spans several pages.
+    // Two keys alternate, so there are no runs. A key does not fit into one page and is split.
     let scattered = packed(&numbers((0..1_000_000).map(|row| Some(row % 2))));
     assert!(directory(&scattered).pages() > 2 && scattered.values().all(|page| page.len() < 64 * 1024));
 }
@@ -126,7 +126,7 @@ fn the_check_finds_what_is_wrong() {
         check(&index(), std::slice::from_ref(column), entries).map_err(|error| error.kind())
     };
     assert!(check(&column, &entries).unwrap() > 2);
-    // Remove a page, swap two pages, and mix pages of two builds.
+    // Remove an entry, put a page in another's place, and mix pages of two builds.
     for key in entries.keys() {
         let mut missing = entries.clone();
         missing.remove(key);

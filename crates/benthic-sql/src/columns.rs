@@ -1,5 +1,6 @@
 //! Columns of objects in queries: their types, and how they map to columns of the table. An object
 //! has the schema that the table had when the object was written. Column numbers connect the two.
+//! DataFusion's own adapter matches columns by name, so we rename by number first.
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use benthic_table::{FIELD_ID_KEY, TableSchema};

@@ -1,5 +1,9 @@
 //! Fragments on the client side: finds the part of a plan that reads objects and may run beside
 //! them.
+//!
+//! The search starts at a scan of objects and adds the nodes above it while each object can process
+//! its rows independently: filters, projections, partial aggregates, limits. The nodes above combine
+//! the rows of all objects.
 
 use crate::expr::{Expr, Plan, is_dynamic};
 use crate::object::DataObject;

@@ -1,5 +1,6 @@
 //! The plan node that runs a fragment. For each object it pushes the fragment to the OSD or runs it
-//! in the client. Both ways return the same rows.
+//! in the client. Both ways return the same rows. If an OSD refuses or fails a fragment, the node
+//! runs it in the client.
 
 use crate::choice::{Choice, Pushdown, Way};
 use crate::dynamic_filter::DynamicFilter;

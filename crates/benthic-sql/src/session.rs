@@ -1,4 +1,8 @@
 //! SQL sessions: plan queries and return their rows as streams.
+//!
+//! A session opens each table once, before planning, so a query that names a table twice sees one
+//! snapshot of it. DataFusion plans the query with our additional rules. Queries only read:
+//! statements that write are refused with a hint to the `benthic` command to use.
 
 use crate::choice::Pushdown;
 use crate::errors::from_datafusion;

@@ -1,4 +1,7 @@
 //! A table for the query engine: the objects of one snapshot.
+//!
+//! [`TableRows`] prunes objects with the manifest and hands the others to DataFusion's own Parquet
+//! scan, so that all optimizer rules apply.
 
 use crate::columns::{ByNumber, same_by_name, schema_in_queries};
 use crate::errors::external;

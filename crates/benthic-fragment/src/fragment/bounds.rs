@@ -117,7 +117,8 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMet
         let bytes = column.physical_type() == Type::BYTE_ARRAY;
         let text = column.converted_type() == ConvertedType::UTF8;
         let as_wanted = match field.data_type() {
-            // The reader validates UTF-8 only in columns of this type.
+            // The reader validates UTF-8 only in columns with this annotation. An expression over
+            // other bytes would read out of bounds.
             DataType::Utf8View => bytes && text,
             DataType::BinaryView => bytes && found.field(root).data_type() == &DataType::Binary,
             wanted => plain(&column) && becomes(found.field(root).data_type(), wanted),

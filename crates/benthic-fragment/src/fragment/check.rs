@@ -1,8 +1,9 @@
 //! Checks a plan message before anything is built from it.
 //!
-//! The check is an allow list. A refused plan costs the client only a fetch of the object, so the
-//! list is short. It refuses sinks, other scans, joins, most functions, extension nodes, nested
-//! literals, regular expressions, and everything that a new version of DataFusion adds.
+//! The check is an allow list, because a plan may come from any client. A refused plan costs the
+//! client only a fetch of the object, so the list is short. It refuses sinks, other scans, joins,
+//! most functions, extension nodes, nested literals, regular expressions, and everything that a new
+//! version of DataFusion adds.
 
 use super::envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Status};
 use super::functions;

@@ -1,4 +1,4 @@
-//! The client side: encodes operators as a message.
+//! The client side: encodes operators as a message. `decode.rs` is the inverse.
 
 use arrow::datatypes::Schema;
 use benthic_core::{Error, ErrorKind};

@@ -38,10 +38,12 @@ static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(
         .collect()
 });
 
+/// The scalar function with this name, if it may run beside objects.
 pub fn scalar(name: &str) -> Option<Arc<ScalarUDF>> {
     SCALARS.get(name).cloned()
 }
 
+/// The aggregate function with this name, if it may run beside objects.
 pub fn aggregate(name: &str) -> Option<Arc<AggregateUDF>> {
     AGGREGATES.get(name).cloned()
 }

@@ -1,4 +1,7 @@
 //! Limits the size of batches between operators, and yields after each batch.
+//!
+//! A string in a dictionary may occur in every row of a batch. An expression that makes new strings
+//! from it would copy it for every row, which could exhaust the OSD's memory.
 
 use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};

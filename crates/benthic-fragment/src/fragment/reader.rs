@@ -1,4 +1,7 @@
 //! Reads of byte ranges: the plan queues them, and the thread that polls the plan serves them.
+//!
+//! The Parquet reader is asynchronous, but an OSD has no async runtime. A queued read is a one-shot
+//! channel that the polling thread completes.
 
 use super::bounds;
 use super::ranges::{Ranges, elapsed_us};
@@ -103,6 +106,7 @@ pub fn split_ranges(ranges: &[Range<u64>], merged: &[Range<u64>], data: &[Bytes]
     ranges.iter().map(part).collect()
 }
 
+/// Creates readers whose reads go to the queue.
 #[derive(Debug)]
 pub struct Readers {
     pub queue: Arc<Queue>,

@@ -1,4 +1,6 @@
 //! The environment of a plan: a bounded memory pool, one empty object store, no disk.
+//!
+//! DataFusion's defaults would spill to disk, and could open `file://` addresses in the OSD.
 
 use super::envelope::{Envelope, OBJECT_URL};
 use super::stop::Stop;
@@ -23,6 +25,7 @@ pub const POOL_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// operator here uses the number.
 static CONFIG: LazyLock<SessionConfig> = LazyLock::new(|| SessionConfig::new().with_target_partitions(1));
 
+/// The environment of one run of a fragment.
 pub struct Runtime {
     task: Arc<TaskContext>,
     pool: Arc<Pool>,
