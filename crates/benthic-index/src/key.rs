@@ -40,9 +40,9 @@ pub enum Kind {
     Date,
     Time(TimeUnit),
     Timestamp(TimeUnit),
-    /// Strings, ordered by their bytes and truncated to [`VALUE_BYTES_MAX`].
+    /// Strings, ordered by their bytes and truncated to 64 bytes.
     Text,
-    /// Binaries, truncated to [`VALUE_BYTES_MAX`].
+    /// Binaries, truncated to 64 bytes.
     Bytes,
 }
 

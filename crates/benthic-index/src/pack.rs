@@ -21,7 +21,8 @@ const PAGE_BYTES_MAX: usize = 256 * 1024;
 /// Memory: about 16 bytes a row, plus the row's key, plus the entries.
 ///
 /// # Errors
-/// `LimitExceeded` if the pages would be too large; `Unsupported` for columns that cannot be indexed.
+/// `LimitExceeded` if the pages would be too large; `Unsupported` for columns that cannot be
+/// indexed.
 pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Bytes)>> {
     let keys = Keys::of(columns)?;
     let rows = u32::try_from(keys.len()).ok().filter(|rows| i32::try_from(*rows).is_ok());

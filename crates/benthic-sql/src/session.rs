@@ -249,8 +249,8 @@ impl SqlSession {
         Ok(())
     }
 
-    /// Explains why a statement cannot be planned: `unknown`, a table name without a pool, or else the
-    /// query engine's error.
+    /// Explains why a statement cannot be planned: `unknown`, a table name without a pool, or else
+    /// the query engine's error.
     async fn explain(&self, error: &DataFusionError, unknown: Option<&TableReference>) -> Error {
         let (DataFusionError::Plan(_), Some(name)) = (error.find_root(), unknown) else {
             return from_datafusion(error);

@@ -20,7 +20,7 @@ pub struct Envelope {
     /// encoding.
     #[prost(string, tag = "1")]
     pub build: String,
-    /// A `PhysicalPlanNode` of DataFusion.
+    /// The plan, an encoded `PhysicalPlanNode` of DataFusion.
     #[prost(bytes = "bytes", tag = "2")]
     pub plan: Bytes,
     /// Maximum rows per batch in the operators.

@@ -64,7 +64,7 @@ pub fn accepts(envelope: &Envelope) -> Result<(), String> {
     }
 }
 
-/// Runs a fragment.
+/// Runs an encoded [`Envelope`] on the object.
 ///
 /// # Errors
 /// Errors of `ranges`. All other failures are the [`Status`] of the reply.

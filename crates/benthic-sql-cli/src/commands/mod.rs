@@ -1,4 +1,4 @@
-//! The verbs.
+//! The verbs of the program: `sql`, and `table` with its own verbs.
 
 mod prompt;
 mod rows;

@@ -1,4 +1,4 @@
-//! `benthic sql`.
+//! `benthic sql`: runs queries over tables, or over one Parquet object.
 
 use super::rows::{self, Format};
 use super::{one_of, prompt};

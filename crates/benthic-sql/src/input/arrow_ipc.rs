@@ -40,7 +40,7 @@ struct Message {
     bytes: Vec<u8>,
     /// Length of everything before the body.
     head_bytes: usize,
-    /// Length of the frame alone.
+    /// Length of the frame: the length field and its marker.
     frame_bytes: usize,
 }
 

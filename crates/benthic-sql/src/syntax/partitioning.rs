@@ -15,10 +15,11 @@ pub enum PartitionBy {
     Range { column: String, ranges: Ranges },
 }
 
-/// Parses `rows`, `hash(COLUMN, BUCKETS)`, `range(COLUMN, day|month|year)` or `range(COLUMN, BOUND, …)`.
+/// Parses `rows`, `hash(COLUMN, BUCKETS)`, `range(COLUMN, day|month|year)` or `range(COLUMN, BOUND,
+/// …)`.
 ///
 /// # Errors
-/// `InvalidArgument`.
+/// `InvalidArgument` for a text that does not parse.
 pub fn parse_partitioning(text: &str) -> Result<PartitionBy> {
     let mut lexer = Lexer::new(text);
     let kind = lexer.take().to_ascii_lowercase();

@@ -36,7 +36,7 @@ const PLAIN: [(&str, &[&str], DataType); 15] = [
 /// Parses the columns of a table, such as `id int64 not null, name utf8`.
 ///
 /// # Errors
-/// `InvalidArgument`.
+/// `InvalidArgument` for a text that does not parse.
 pub fn parse_columns(text: &str) -> Result<Fields> {
     let mut lexer = Lexer::new(text);
     let fields = fields(&mut lexer, 0)?;
@@ -46,7 +46,7 @@ pub fn parse_columns(text: &str) -> Result<Fields> {
 /// Parses one column, such as `name utf8`.
 ///
 /// # Errors
-/// `InvalidArgument`.
+/// `InvalidArgument` for a text that does not parse.
 pub fn parse_column(text: &str) -> Result<Field> {
     let mut lexer = Lexer::new(text);
     let name = lexer.name()?;

@@ -1,4 +1,4 @@
-//! `benthic table create`.
+//! `benthic table create`: creates a table, and loads files into it.
 
 use super::load::{self, InputArgs, Inputs};
 use super::{TableAddress, held, insert_held, line};

@@ -1,4 +1,4 @@
-//! `benthic table index`.
+//! `benthic table index`: adds, builds, rebuilds and drops indexes.
 
 use super::{TableAddress, count, grouped, line};
 use benthic_core::Result;

@@ -1,4 +1,4 @@
-//! `benthic table ls`.
+//! `benthic table ls`: lists tables.
 
 use super::{TableAddress, grouped, line, time};
 use benthic_core::{Error, PoolAddress, Result};

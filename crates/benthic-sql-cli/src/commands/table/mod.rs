@@ -1,4 +1,4 @@
-//! `benthic table`.
+//! `benthic table`: the verbs that manage tables, one file each.
 
 mod alter;
 mod append;

@@ -1,4 +1,4 @@
-//! `benthic table show`.
+//! `benthic table show`: prints the size, partitioning and columns of a snapshot.
 
 use super::{TableAddress, count, grouped, insert_held, line, time};
 use benthic_program::exit::Outcome;

@@ -1,4 +1,4 @@
-//! `benthic table vacuum`.
+//! `benthic table vacuum`: removes old snapshots and the remains of interrupted loads.
 
 use super::{TableAddress, count, line};
 use benthic_core::Environment;
