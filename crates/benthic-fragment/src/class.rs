@@ -41,8 +41,8 @@ static METHODS: [Method; 1] = [Method {
     examples: &[],
 }];
 
-/// Maximum number of fragments that run at once in one process: half of the processors, but at most
-/// 4. An OSD on a hard disk has five operation threads, so one stays free for plain reads and
+/// Maximum number of fragments that run at once in one process: half of the processors, at most
+/// four. An OSD on a hard disk has five operation threads, so one stays free for plain reads and
 /// writes.
 static RUNNING_MAX: LazyLock<usize> = LazyLock::new(|| {
     std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2).min(4))
