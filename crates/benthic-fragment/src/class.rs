@@ -1,4 +1,4 @@
-//! The class that runs fragments beside objects.
+//! The class `table`, which runs fragments in the process that stores the object.
 
 use crate::fragment::{self, Ranges, Reply, Status};
 use benthic_core::{Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result};
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The class.
+/// The class `table`.
 pub struct Table;
 
 impl Class for Table {
@@ -41,8 +41,9 @@ static METHODS: [Method; 1] = [Method {
     examples: &[],
 }];
 
-/// Fragments that run at once in one process: half of the processors, and fewer than an OSD's five threads for operations on a
-/// hard disk, so that one is left for whoever only reads and writes.
+/// Maximum number of fragments that run at once in one process: half of the processors, at most
+/// four. An OSD on a hard disk has five operation threads, so one stays free for plain reads and
+/// writes.
 static RUNNING_MAX: LazyLock<usize> = LazyLock::new(|| {
     std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2).min(4))
 });
@@ -69,7 +70,8 @@ fn scan(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let reply = match RunPermit::try_acquire() {
         None => Reply::without_rows(Status::Busy, "as many fragments run there as may at once"),
         Some(_permit) => match fragment::run(&mut MethodObject { context, size_bytes }, input) {
-            // The time or the memory of a call; whoever fetches the object has more of both.
+            // The call exceeded its time or memory. A client that fetches the object has more of
+            // both.
             Err(error) if error.kind() == ErrorKind::LimitExceeded => {
                 Reply::without_rows(Status::TooLarge, error.to_string())
             }
@@ -79,7 +81,7 @@ fn scan(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     Ok(reply.encode_to_vec())
 }
 
-/// The object as a method sees it.
+/// The object that a method runs on.
 struct MethodObject<'a, 'b> {
     context: &'a mut MethodContext<'b>,
     size_bytes: u64,

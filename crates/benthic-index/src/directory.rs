@@ -1,4 +1,5 @@
-//! The entry that says which pages an index has in an object, and the way from there to rows.
+//! The directory of an index: the omap entry that lists the pages of one object, and the lookup of
+//! rows through it.
 
 use crate::key::{COLUMNS_MAX, KEY_BYTES_MAX};
 use crate::page::{self, Reader, body, corrupt, frame, push_number};
@@ -10,48 +11,49 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// Most pages that an index has in one object: eight indexes make at most 1,000 entries, with their directories.
+/// Maximum number of pages that an index has in one object. Eight indexes then have at most 1,000
+/// entries, directories included.
 pub const PAGES_MAX: usize = 124;
-/// Most pages that one probe reads.
+/// Maximum number of pages that one probe reads.
 pub const PAGES_READ_MAX: usize = 32;
-/// Reading all rows is better than looking up more than one in so many.
+/// A full scan is faster if an index finds more than one row in this many.
 const ROWS_PER_FOUND_MIN: u64 = 5;
-/// Runs of rows that are found: what is between them is decoded too, or skipped at a price.
+/// Maximum number of row runs to find. A scan decodes the rows between two runs, or pays to skip
+/// them.
 const RUNS_MAX: usize = 64 * 1024;
 
-/// What a look-up gives.
+/// Result of a search in the pages.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     /// All rows that may match.
     Rows(Rows),
-    /// So many that all should be read.
+    /// Too many rows: a full scan is better.
     TooMany,
 }
 
-/// Which pages an index has in an object.
+/// The pages of an index in one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
-    /// The columns of the index.
     pub columns: Vec<u32>,
-    /// Rows of the object.
+    /// Number of rows of the object.
     pub rows: u32,
-    /// Different keys.
+    /// Number of distinct keys.
     pub distinct: u32,
-    /// Tells pages that were made together.
+    /// Identifies the pages that were written together.
     pub(crate) stamp: u32,
     pub(crate) pages: Vec<Page>,
 }
 
-/// What is known of a page without reading it.
+/// Page metadata in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// No key of this page is less, and none of the page before is greater.
+    /// Lower bound of this page's keys and upper bound of the previous page's keys, both inclusive.
     pub from: Vec<u8>,
     pub rows: u32,
 }
 
 impl Directory {
-    /// Reads the entry with this key.
+    /// Decodes the directory stored under this key.
     ///
     /// # Errors
     /// `Corrupt`; `Unsupported` for a format newer than this build's.
@@ -79,7 +81,7 @@ impl Directory {
         for word in [self.stamp, self.rows, self.distinct] {
             body.extend(word.to_le_bytes());
         }
-        // Both are bounded where they are made.
+        // Both counts are limited when an index and its pages are built.
         body.extend([self.columns.len() as u8, self.pages.len() as u8]);
         self.columns.iter().for_each(|column| push_number(u64::from(*column), &mut body));
         for page in &self.pages {
@@ -90,24 +92,24 @@ impl Directory {
         frame(key, &body)
     }
 
-    /// How many pages there are.
+    /// Number of pages.
     pub fn pages(&self) -> u16 {
-        // At most PAGES_MAX.
+        // At most `PAGES_MAX`.
         self.pages.len() as u16
     }
 
-    /// Whether the pages are those of an index over the columns of this one.
+    /// Whether the pages belong to an index over exactly these columns.
     pub fn is_of(&self, columns: &[u32]) -> bool {
         self.columns == columns
     }
 
-    /// The pages that a probe needs, ascending; nothing if reading them is worse than reading all rows.
+    /// The pages that a probe must read, in ascending order, or `None` if a full scan is better.
     pub fn pages_of(&self, probe: &Probe) -> Option<Vec<u16>> {
         let mut pages = BTreeSet::new();
         let mut rows_min = 0;
         for range in &probe.ranges {
             let Some(among) = self.among(&range.low, &range.high) else { continue };
-            // Those between the first and the last are wanted with all their rows.
+            // All rows of the pages between the first and the last match.
             let inner = self.pages[*among.start()..=*among.end()].iter().skip(1).rev().skip(1);
             rows_min += inner.map(|page| u64::from(page.rows)).sum::<u64>();
             if among.end() - among.start() >= PAGES_READ_MAX {
@@ -118,10 +120,10 @@ impl Directory {
         (pages.len() <= PAGES_READ_MAX && self.are_few(rows_min)).then(|| pages.into_iter().collect())
     }
 
-    /// The pages that may have keys of a range.
+    /// The pages that may contain keys of a range.
     fn among(&self, low: &[u8], high: &[u8]) -> Option<RangeInclusive<usize>> {
         let end = self.pages.partition_point(|page| is_within(&page.from, high)).checked_sub(1)?;
-        // A page may end with the key that the next begins with.
+        // The last key of a page may also be the first key of the next page.
         let start = self.pages.partition_point(|page| *page.from < *low).saturating_sub(1);
         (start <= end).then_some(start..=end)
     }
@@ -130,7 +132,7 @@ impl Directory {
         rows.saturating_mul(ROWS_PER_FOUND_MIN) <= u64::from(self.rows)
     }
 
-    /// The rows whose keys are wanted, given the pages that [`pages_of`](Directory::pages_of) named.
+    /// Finds the rows that match, in the pages that [`pages_of`](Directory::pages_of) returned.
     ///
     /// # Errors
     /// `Corrupt`; `Unsupported` for a format newer than this build's.
@@ -139,7 +141,7 @@ impl Directory {
         for (number, value) in pages {
             let key = probe.page_key(number);
             page::read(&key, &value, self.stamp, self.rows, |key, runs| {
-                // Once there are too many, the rest is only checked.
+                // Once there are too many rows, only check the rest of the page.
                 if probe.wants(key) && self.are_few(count) && found.len() <= RUNS_MAX {
                     count += runs.iter().map(|run| u64::from(run.end - run.start)).sum::<u64>();
                     found.extend_from_slice(runs);
@@ -164,10 +166,11 @@ fn page_of(reader: &mut Reader<'_>) -> Result<Page> {
 }
 
 impl Definition {
-    /// Whether an entry of an object is the directory of this index; what cannot be read is damaged.
+    /// Whether an omap entry is the directory of this index. A directory that cannot be read is an
+    /// error.
     ///
     /// # Errors
-    /// As [`Directory::decode`].
+    /// Errors of [`Directory::decode`].
     pub fn is_there(&self, entry: Option<&Bytes>) -> Result<bool> {
         match entry {
             None => Ok(false),

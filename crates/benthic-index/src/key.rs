@@ -1,4 +1,5 @@
-//! Keys: the values of a row's columns as bytes whose order is that of the values.
+//! Index keys: the values of a row's columns, encoded so that keys sort as bytes in the same order
+//! as the values.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Decimal128Array, Decimal256Array, Float64Array,
@@ -10,47 +11,43 @@ use arrow::datatypes::{
 };
 use benthic_core::{Error, ErrorKind, Result};
 
-/// Most columns of an index.
+/// Maximum number of columns of an index.
 pub const COLUMNS_MAX: usize = 4;
-/// What strings and binaries are cut to.
+/// Strings and binaries are truncated to this length in a key.
 pub const VALUE_BYTES_MAX: usize = 64;
-/// Longest key: a cut string may be all zeros, which take two bytes each.
+/// Maximum length of a key. A truncated string may consist of zeros, which take two bytes each.
 pub const KEY_BYTES_MAX: usize = COLUMNS_MAX * (1 + 2 * VALUE_BYTES_MAX + 2);
 
-/// What a null begins with, and all that there is of it.
+/// First byte of a null value, which has no other bytes.
 pub const NULL: u8 = 0;
-/// What every other value begins with.
+/// First byte of every value that is not null.
 pub const VALUE: u8 = 1;
 
-/// Values whose keys can be compared. A column that is widened keeps its kind, and its values their keys.
+/// Types whose keys can be compared with each other. A column that is widened keeps its kind, so
+/// the keys of its existing values stay the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// False before true.
     Bool,
-    /// Signed integers.
     Int,
-    /// Unsigned integers.
     UInt,
-    /// Floating-point numbers; the zeros are equal, and NaN is one value above all others.
+    /// Floating-point numbers. Zero and minus zero are equal. All NaNs are one value above all
+    /// others.
     Float,
-    /// Decimals of 128 bits with so many digits behind the point.
+    /// 128-bit decimals with this scale.
     Decimal128(i8),
-    /// Decimals of 256 bits.
+    /// 256-bit decimals with this scale.
     Decimal256(i8),
-    /// Days.
     Date,
-    /// Times of day in this unit.
     Time(TimeUnit),
-    /// Points in time in this unit.
     Timestamp(TimeUnit),
-    /// Strings, by their bytes, cut.
+    /// Strings, ordered by their bytes and truncated to 64 bytes.
     Text,
-    /// Binaries, cut.
+    /// Binaries, truncated to 64 bytes.
     Bytes,
 }
 
 impl Kind {
-    /// The kind of a type; none if it cannot be indexed.
+    /// The kind of a data type, or `None` if an index cannot contain the type.
     pub fn of(data_type: &DataType) -> Option<Kind> {
         Some(match data_type {
             DataType::Boolean => Kind::Bool,
@@ -72,7 +69,7 @@ impl Kind {
     }
 }
 
-/// The keys of rows, in one piece of memory.
+/// The keys of many rows, in one buffer.
 #[derive(Debug, Default)]
 pub struct Keys {
     bytes: Vec<u8>,
@@ -80,10 +77,11 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The keys of the rows of these columns, which are of one length.
+    /// Encodes one key per row of these columns, which must have the same length.
     ///
     /// # Errors
-    /// `Unsupported` for a type that cannot be indexed; `InvalidArgument` for columns of several lengths.
+    /// `Unsupported` for a type that cannot be indexed; `InvalidArgument` for columns of different
+    /// lengths.
     pub fn of(columns: &[ArrayRef]) -> Result<Keys> {
         let rows = columns.first().map_or(0, |column| column.len());
         if columns.iter().any(|column| column.len() != rows) {
@@ -99,38 +97,38 @@ impl Keys {
         Ok(keys)
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The key of a row.
+    /// The key of one row.
     pub fn get(&self, row: usize) -> &[u8] {
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.bytes[start..self.ends[row]]
     }
 }
 
-/// What the key of every string with this beginning starts with.
+/// The byte prefix that the keys of all strings with this prefix share.
 pub fn of_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut key = vec![VALUE];
     push_escaped(prefix, &mut key);
     key
 }
 
-/// The key of NaN, and of no other number.
+/// The key of NaN. No other number has this key.
 pub fn of_nan() -> Vec<u8> {
     let mut key = vec![VALUE];
     push_float(f64::NAN, &mut key);
     key
 }
 
-/// A column as the widest type of its kind.
+/// A column, cast to the widest type of its kind.
 enum Values {
     Bool(BooleanArray),
     Int(Int64Array),
@@ -150,7 +148,8 @@ impl Values {
         Ok(match kind {
             Kind::Bool => Values::Bool(column.as_boolean().clone()),
             Kind::Int | Kind::Date | Kind::Time(_) | Kind::Timestamp(_) => {
-                // Times of 32 bits become numbers of 32 bits first.
+                // Arrow casts 32-bit dates and times to 64-bit integers only by way of 32-bit
+                // integers.
                 let column = match column.data_type() {
                     DataType::Date32 | DataType::Time32(_) => cast(column, &DataType::Int32)?,
                     _ => ArrayRef::clone(column),
@@ -212,7 +211,7 @@ fn cast(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         .map_err(|source| Error::new(ErrorKind::Internal, "a key cannot be computed").with_source(source))
 }
 
-/// Negative numbers come before the others.
+/// Flips the sign bit so that negative numbers sort first.
 fn push_signed<const N: usize>(mut big_endian: [u8; N], key: &mut Vec<u8>) {
     big_endian[0] ^= 0x80;
     key.extend(big_endian);
@@ -226,13 +225,14 @@ fn push_float(value: f64, key: &mut Vec<u8>) {
     } else {
         value.to_bits()
     };
-    // The larger a negative number's bits are, the smaller it is.
+    // Negative floats sort in reverse order of their bits.
     let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
     key.extend(ordered.to_be_bytes());
 }
 
-/// The first bytes. A zero is followed by a byte that the end of a string, which is two zeros, does not have there; so a
-/// string comes before those that begin with it, whatever columns follow.
+/// Appends the first [`VALUE_BYTES_MAX`] bytes. A string ends with two zeros, so a zero inside it
+/// is followed by 0xff. A string therefore sorts before all longer strings that begin with it,
+/// regardless of the next columns.
 fn push_escaped(value: &[u8], key: &mut Vec<u8>) {
     for byte in &value[..value.len().min(VALUE_BYTES_MAX)] {
         key.push(*byte);

@@ -14,7 +14,7 @@ fn array<A: arrow::array::Array + 'static>(array: A) -> ArrayRef {
     Arc::new(array)
 }
 
-/// The order of the keys of a pair.
+/// The order of the two keys of a pair.
 fn order(pair: ArrayRef) -> Ordering {
     let keys = Keys::of(&[pair]).unwrap();
     keys.get(0).cmp(keys.get(1))
@@ -25,7 +25,7 @@ fn pairs<T: Clone + std::fmt::Debug + proptest::arbitrary::Arbitrary>()
     prop::collection::vec(any::<Option<T>>(), 2..=2)
 }
 
-/// Numbers near zero and far from it; without the first, equal ones would be rare.
+/// Random floats, often near zero: random bits alone would rarely give equal values.
 fn floats() -> impl Strategy<Value = f64> {
     proptest::prop_oneof![
         any::<f64>(),
@@ -44,7 +44,7 @@ proptest! {
         wide in pairs::<i128>(),
         halves in pairs::<(i128, u128)>(),
     ) {
-        // A null comes first, as in the order of options.
+        // Null sorts first, as `None` does.
         prop_assert_eq!(order(array(Int64Array::from(ints.clone()))), ints[0].cmp(&ints[1]));
         prop_assert_eq!(order(array(TimestampMicrosecondArray::from(ints.clone()))), ints[0].cmp(&ints[1]));
         prop_assert_eq!(order(array(Int16Array::from(small.clone()))), small[0].cmp(&small[1]));

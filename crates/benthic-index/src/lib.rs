@@ -1,9 +1,10 @@
-//! Indexes of tables: which rows of a data object have a key.
+//! Secondary indexes of tables: map a key to the rows of one data object that have it.
 //!
-//! An index is over one to four columns. Each data object carries its own part of it in its omap (`docs/formats.md` draws it):
-//! packed, sorted pages of keys and row numbers, and one entry that says which pages there are. A writer makes them
-//! ([`pack`]) and stores them with the object in one operation; whoever scans the object, beside it or far away, looks up a
-//! [`Probe`] with the same code, and reads only the rows that come out.
+//! An index covers one to four columns. A data object stores its own part of the index in its omap:
+//! sorted, packed pages of keys and row numbers, and one directory entry that lists the pages.
+//! `docs/formats.md` draws the format. The writer builds the entries with [`pack`] and stores them
+//! together with the object in one operation. A scan looks up a [`Probe`] and reads only the
+//! matching rows. It runs the same code in the OSD and in the client.
 //!
 //! ```
 //! use arrow::array::{ArrayRef, Int64Array};
@@ -32,11 +33,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! **What an index may do**: leave out rows that cannot match. Keys of long strings are cut, ranges include their ends, all
-//! NaN are one; so what comes out is a superset, and the filter is applied again. An object without pages, or with those
-//! of another index under the same number, is read whole.
+//! **An index only skips rows that cannot match.** Long strings are truncated, ranges include their
+//! ends, and all NaNs share one key. A lookup therefore returns a superset of the matching rows,
+//! and the scan applies the filter again. If an object has no pages, or has pages of another index
+//! with the same number, the scan reads the whole object.
 //!
-//! **Whatever the bytes are**, decoding takes memory in proportion to them and does not panic.
+//! **Input is untrusted.** Decoding never panics, and its memory is proportional to the input.
 
 mod directory;
 mod key;

@@ -1,4 +1,5 @@
-//! The lookup of a probe in an index, without I/O: the caller reads the omap entries, beside the object or over a network.
+//! Looks up a probe in an index. This module does no I/O: the caller reads the omap entries, either
+//! in the OSD or over the network.
 
 use crate::directory::{Directory, Found};
 use crate::page::corrupt;
@@ -11,27 +12,29 @@ use std::collections::HashMap;
 /// The result of a lookup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LookupResult {
-    /// The rows that may match; nothing if the object has no pages of the index, or if reading all rows is better.
+    /// The rows that may match. `None` if the object has no pages of this index, or if a full scan
+    /// is better.
     pub rows: Option<Rows>,
-    /// Pages that were read.
+    /// Number of pages that were read.
     pub pages: u64,
 }
 
-/// What the caller does next.
+/// The caller's next step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LookupStep {
-    /// Read the entries with these keys.
+    /// Read the entries with these keys, add them to [`ReadEntries`] and call [`Probe::look_up`]
+    /// again.
     Read(Vec<Bytes>),
-    /// Nothing.
+    /// The lookup is complete.
     Done(LookupResult),
 }
 
-/// The omap entries of an object that a lookup has read.
+/// The omap entries of an object that the caller has read so far.
 #[derive(Debug, Default)]
 pub struct ReadEntries(HashMap<Bytes, Option<Bytes>>);
 
 impl ReadEntries {
-    /// Adds the entries that a read of `keys` gave; other keys do not exist.
+    /// Adds the result of a read of `keys`. A key without an entry does not exist in the object.
     pub fn add(&mut self, keys: Vec<Bytes>, entries: Vec<(Bytes, Bytes)>) {
         self.0.extend(keys.into_iter().map(|key| (key, None)));
         self.0.extend(entries.into_iter().map(|(key, value)| (key, Some(value))));
@@ -39,7 +42,7 @@ impl ReadEntries {
 }
 
 impl Probe {
-    /// Goes on with a look-up, which takes two reads at most.
+    /// Takes the next step of a lookup. A lookup needs at most two reads.
     ///
     /// # Errors
     /// `Corrupt`; `Unsupported` for a format newer than this build's.

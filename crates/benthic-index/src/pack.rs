@@ -1,4 +1,4 @@
-//! Making the pages of an object, and checking them against its rows.
+//! Builds the index pages of a data object, and checks them against its rows.
 
 use crate::directory::{Directory, PAGES_MAX, Page};
 use crate::key::{Keys, NULL};
@@ -10,17 +10,19 @@ use bytes::Bytes;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What a page's size aims at, if that is not too many of them.
+/// Target size of a page, unless this would make more than [`PAGES_MAX`] pages.
 const PAGE_BYTES: usize = 16 * 1024;
-/// Larger pages are none for the memory of an OSD.
+/// Maximum size of a page: an OSD must hold it in memory.
 const PAGE_BYTES_MAX: usize = 256 * 1024;
 
-/// The omap entries of an index, of an object whose rows have these columns: the index's, in its order.
+/// Builds the omap entries of an index for one object. `columns` are the columns of the index, in
+/// the order of the index.
 ///
-/// Memory: about 16 bytes a row, its key, and the entries.
+/// Memory: about 16 bytes a row, plus the row's key, plus the entries.
 ///
 /// # Errors
-/// `LimitExceeded` if the pages would be too large; `Unsupported` for columns that cannot be indexed.
+/// `LimitExceeded` if the pages would be too large; `Unsupported` for columns that cannot be
+/// indexed.
 pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Bytes)>> {
     let keys = Keys::of(columns)?;
     let rows = u32::try_from(keys.len()).ok().filter(|rows| i32::try_from(*rows).is_ok());
@@ -33,7 +35,8 @@ pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Byte
             break packed;
         }
         let total_bytes: usize = packed.bodies.iter().map(Vec::len).sum();
-        // Where pages begin decides how much they share, so that larger ones may be more in all.
+        // A page shares key prefixes only within itself, so moving page boundaries can increase the
+        // total size. Grow pages by at least a quarter so that the loop ends.
         page_bytes = (total_bytes / (PAGES_MAX - 1) + 1).max(page_bytes + page_bytes / 4);
         if page_bytes > PAGE_BYTES_MAX {
             return Err(too_large(keys.len()));
@@ -62,15 +65,15 @@ fn too_large(rows: usize) -> Error {
     Error::new(ErrorKind::LimitExceeded, message).with("rows", rows)
 }
 
-/// The keys of all entries that an index may have in an object.
+/// The keys of all omap entries that an index can have in an object.
 pub fn entry_keys(index: u32) -> Vec<Bytes> {
     let pages = (0..PAGES_MAX as u16).map(|page| page_key(index, page));
     std::iter::once(directory_key(index)).chain(pages).collect()
 }
 
-/// The rows in the order of their keys, and of their numbers where those are equal.
+/// Sorts the row numbers by key. Rows with equal keys stay in order of their numbers.
 fn sort_rows(keys: &Keys, rows: u32) -> Vec<u32> {
-    // The first bytes of a key decide most comparisons; a null is least, whatever they are taken for.
+    // The first bytes of the keys decide most comparisons. Null sorts first, so 0 stands for it.
     let start = |row: u32| {
         let key = keys.get(row as usize);
         if key[0] == NULL {
@@ -96,11 +99,11 @@ struct Packed {
     distinct: u32,
 }
 
-/// The bodies of pages that end once they have so many bytes.
+/// Splits the rows into page bodies. A page ends once it has `page_bytes` bytes.
 fn split_into_pages(keys: &Keys, order: &[u32], page_bytes: usize) -> Packed {
     let mut packed = Packed::default();
     let (mut body, mut page) = (Vec::new(), None::<Page>);
-    // The key before, in this page and at all.
+    // The previous key in this page, and the previous key overall.
     let (mut before, mut last): (&[u8], &[u8]) = (&[], &[]);
     for rows in order.chunk_by(|one, next| keys.get(*one as usize) == keys.get(*next as usize)) {
         let key = keys.get(rows[0] as usize);
@@ -131,17 +134,18 @@ fn split_into_pages(keys: &Keys, order: &[u32], page_bytes: usize) -> Packed {
     packed
 }
 
-/// The shortest bytes that are not less than a key and not greater than the next.
+/// The shortest byte string that is at least `key` and at most `next`.
 fn separator(key: &[u8], next: &[u8]) -> Vec<u8> {
     let shared = key.iter().zip(next).take_while(|(one, other)| one == other).count();
     next[..next.len().min(shared + 1)].to_vec()
 }
 
-/// Checks that the entries of an object are an index of its rows, which have these columns: complete, in order, and nothing
-/// else. Gives how many pages they are.
+/// Checks that the entries of an object are a complete and ordered index of exactly its rows.
+/// `columns` are the columns of the index. Returns the number of pages.
 ///
 /// # Errors
-/// `Corrupt` says what is wrong; `Unsupported` for a format newer than this build's; as [`Keys::of`].
+/// `Corrupt` with the damage; `Unsupported` for a format newer than this build's; errors of
+/// [`Keys::of`].
 pub fn check(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, Bytes>) -> Result<u16> {
     let keys = Keys::of(columns)?;
     let entry = |key: &Bytes| entries.get(key).ok_or_else(|| corrupt("it is missing"));

@@ -35,7 +35,7 @@ fn directory(entries: &HashMap<Bytes, Bytes>) -> Directory {
     Directory::decode(&key, &entries[&key]).unwrap()
 }
 
-/// The rows that a range finds, or nothing if they are many.
+/// The rows that a range finds, or `None` if there are too many.
 fn found(entries: &HashMap<Bytes, Bytes>, low: i64, high: i64) -> Option<Vec<u32>> {
     let bound = |value| numbers([Some(value)]);
     let probe =
@@ -68,10 +68,10 @@ proptest! {
     }
 }
 
-/// Enough rows for many pages, so that keys lie at the ends of pages.
+/// Has enough rows for many pages, so that keys lie at the ends of pages.
 #[test]
 fn look_ups_hold_over_many_pages() {
-    // Every value 7 times, far apart; and one value in half of the rows.
+    // Half of the rows have one value. The others repeat each value about 7 times, far apart.
     let values = |row: i64| if row % 2 == 0 { 1_000_000 } else { row % 20_011 };
     let rows = 280_000_i64;
     let column = numbers((0..rows).map(|row| Some(values(row))));
@@ -92,7 +92,7 @@ fn look_ups_hold_over_many_pages() {
 fn one_value_in_all_rows_and_sorted_values_take_little() {
     let one = packed(&numbers((0..1_000_000).map(|_| Some(1))));
     assert!(one.values().map(Bytes::len).sum::<usize>() < 200);
-    // Every other row, so that there are no runs: it does not fit one page, and is cut.
+    // Two keys alternate, so there are no runs. A key does not fit into one page and is split.
     let scattered = packed(&numbers((0..1_000_000).map(|row| Some(row % 2))));
     assert!(directory(&scattered).pages() > 2 && scattered.values().all(|page| page.len() < 64 * 1024));
 }
@@ -126,7 +126,7 @@ fn the_check_finds_what_is_wrong() {
         check(&index(), std::slice::from_ref(column), entries).map_err(|error| error.kind())
     };
     assert!(check(&column, &entries).unwrap() > 2);
-    // A page that is gone, one that is another's, and one of another writing.
+    // Remove an entry, put a page in another's place, and mix pages of two builds.
     for key in entries.keys() {
         let mut missing = entries.clone();
         missing.remove(key);
@@ -139,7 +139,7 @@ fn the_check_finds_what_is_wrong() {
     let mut mixed = entries.clone();
     mixed.insert(page_key(INDEX, 1), shifted[&page_key(INDEX, 1)].clone());
     assert_eq!(check(&column, &mixed), Err(ErrorKind::Corrupt));
-    // Whole, but of other rows.
+    // A complete index, but of other rows.
     assert_eq!(check(&column, &shifted), Err(ErrorKind::Corrupt));
     assert_eq!(
         check(&numbers((0..rows - 1).map(|row| Some(row * 7 % 1_013))), &entries),
@@ -147,8 +147,9 @@ fn the_check_finds_what_is_wrong() {
     );
 }
 
-/// Groups of keys that share all but their ends, each about as long as a page: pages that begin within groups repeat what
-/// others share, and are more than their bytes tell.
+/// Each group of keys is about as long as a page, and its keys differ only at the end. A page that
+/// begins within a group must repeat the shared prefix, so a new split can need more pages than the
+/// total size suggests.
 #[test]
 fn an_index_has_no_more_pages_than_its_directory_can_name() {
     const GROUPS: usize = 126;

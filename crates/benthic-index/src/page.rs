@@ -1,6 +1,7 @@
-//! The bytes of omap entries.
+//! Binary format of the omap entries.
 //!
-//! Every value begins with a version and a checksum, which covers the entry's key too, so that no entry passes for another.
+//! Every value begins with a version and a checksum. The checksum also covers the entry's omap key,
+//! so that a value stored under a wrong key is detected.
 
 use crate::key::KEY_BYTES_MAX;
 use benthic_core::{Error, ErrorKind, Result};
@@ -10,12 +11,12 @@ use std::ops::Range;
 const VERSION: u8 = 1;
 const FRAME_BYTES: usize = 5;
 
-/// The key of the entry that says which pages an index has in an object.
+/// Omap key of an index's directory, the entry that lists its pages in this object.
 pub fn directory_key(index: u32) -> Bytes {
     Bytes::from([b"i".as_slice(), &index.to_be_bytes(), &[0]].concat())
 }
 
-/// The key of a page.
+/// Omap key of a page.
 pub fn page_key(index: u32, page: u16) -> Bytes {
     Bytes::from([b"i".as_slice(), &index.to_be_bytes(), &[1], &page.to_be_bytes()].concat())
 }
@@ -26,13 +27,13 @@ pub(crate) fn corrupt(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, message)
 }
 
-/// The value with this body: version, checksum, body. Public for tests, which forge bodies.
+/// Prefixes a body with version and checksum. Public for tests that forge bodies.
 pub fn frame(key: &[u8], body: &[u8]) -> Bytes {
     let crc = checksum(key, body).to_le_bytes();
     Bytes::from([&[VERSION], crc.as_slice(), body].concat())
 }
 
-/// The body of a value.
+/// Verifies the frame of a value and returns the body.
 pub(crate) fn body<'v>(key: &[u8], value: &'v [u8]) -> Result<&'v [u8]> {
     let (frame, body) = value.split_at_checked(FRAME_BYTES).ok_or_else(|| corrupt("it is too short"))?;
     if frame[0] != VERSION {
@@ -57,7 +58,7 @@ pub(crate) fn push_number(mut number: u64, to: &mut Vec<u8>) {
     to.push(number as u8);
 }
 
-/// What is left of a body.
+/// The unread rest of a body.
 pub(crate) struct Reader<'b>(pub &'b [u8]);
 
 impl<'b> Reader<'b> {
@@ -90,12 +91,12 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// Appends the runs of rows that have one key.
+/// Encodes the runs of consecutive rows that have one key.
 #[derive(Default)]
 pub(crate) struct Runs {
     bytes: Vec<u8>,
     count: u64,
-    /// The row behind the last run.
+    /// End of the last run, exclusive.
     end: u32,
 }
 
@@ -119,7 +120,7 @@ impl Runs {
     }
 }
 
-/// Appends a key and its rows to a page's body; `before` is the key before, empty if there is none.
+/// Appends a key and its rows to a page body. `before` is the previous key in the page, or empty.
 pub(crate) fn push_group(before: &[u8], key: &[u8], runs: &Runs, body: &mut Vec<u8>) {
     let shared = before.iter().zip(key).take_while(|(one, other)| one == other).count();
     push_number(shared as u64, body);
@@ -129,16 +130,17 @@ pub(crate) fn push_group(before: &[u8], key: &[u8], runs: &Runs, body: &mut Vec<
     body.extend(&runs.bytes);
 }
 
-/// What a page holds, in all.
+/// Totals of a page.
 pub(crate) struct Summary {
     pub first: Vec<u8>,
     pub rows: u64,
 }
 
-/// Reads a page of an object with so many rows: its keys, ascending, each with its runs of rows, ascending too.
+/// Reads a page of an object that has `rows` rows. Calls `take` for each key, in ascending order,
+/// with its ascending runs of rows.
 ///
 /// # Errors
-/// `Corrupt`; what `take` says.
+/// `Corrupt`; errors of `take`.
 pub(crate) fn read(
     key: &[u8],
     value: &[u8],
@@ -186,7 +188,7 @@ fn read_runs(reader: &mut Reader<'_>, rows: u32, runs: &mut Vec<Range<u32>>) -> 
         if (place > 0 && gap == 0) || start + len > u64::from(rows) {
             return Err(corrupt("a row that is not there, or twice"));
         }
-        // Not more than `rows`.
+        // `start + len` is at most `rows`.
         end = (start + len) as u32;
         runs.push(start as u32..end);
         total += len;

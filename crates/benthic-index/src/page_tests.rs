@@ -5,7 +5,7 @@ use proptest::{prop_assert, proptest};
 
 const STAMP: u32 = 7;
 
-/// A key and the rows that have it, each from one to before another.
+/// A key and its runs of rows, each as start and exclusive end.
 type Group<'a> = (&'a [u8], &'a [(u32, u32)]);
 
 fn page(groups: &[Group<'_>]) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! What is looked up in an index.
+//! Probes: the keys that a query looks up in an index.
 
 use crate::key::{COLUMNS_MAX, KEY_BYTES_MAX};
 use crate::page;
@@ -6,25 +6,24 @@ use crate::ranges::{RANGES_MAX, Ranges, is_within};
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 
-/// An index of a table.
+/// Definition of an index of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Its number, never given to another index of the table.
+    /// A table never reuses this number for another index.
     pub number: u32,
-    /// The numbers of its columns, 1 to [`COLUMNS_MAX`].
+    /// Column numbers, 1 to [`COLUMNS_MAX`] of them.
     pub columns: Vec<u32>,
 }
 
-/// Which keys of an index are wanted. It is the same for all objects of a table, and sent as it is.
+/// The key ranges that a query looks up in one index. The same bytes go to every object of a table.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Probe {
-    /// The index.
     #[prost(uint32, tag = "1")]
     pub index: u32,
-    /// Its columns, of which an object's pages are too.
+    /// Columns of the index. A lookup skips pages that were built for other columns.
     #[prost(uint32, repeated, tag = "2")]
     pub columns: Vec<u32>,
-    /// The keys, ascending.
+    /// Key ranges, in ascending order.
     #[prost(message, repeated, tag = "3")]
     pub ranges: Vec<KeyRange>,
 }
@@ -32,10 +31,10 @@ pub struct Probe {
 /// A range of keys.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct KeyRange {
-    /// No key is less.
+    /// Lower bound, inclusive.
     #[prost(bytes = "bytes", tag = "1")]
     pub low: Bytes,
-    /// No key is greater that does not begin with this.
+    /// Upper bound, inclusive. All keys that begin with these bytes are in the range too.
     #[prost(bytes = "bytes", tag = "2")]
     pub high: Bytes,
 }
@@ -47,10 +46,10 @@ impl KeyRange {
 }
 
 impl Probe {
-    /// Looks up what is known of the first columns of an index.
+    /// Builds a probe from the ranges of the first columns of an index.
     ///
     /// # Errors
-    /// `LimitExceeded` for too many ranges, `InvalidArgument` for more columns than the index has.
+    /// `LimitExceeded` for too many ranges; `InvalidArgument` for more columns than the index has.
     pub fn new(index: &Definition, columns: &[Ranges]) -> Result<Probe> {
         if columns.is_empty() || columns.len() > index.columns.len() {
             return Err(Error::new(ErrorKind::InvalidArgument, "the index has not so many columns")
@@ -61,10 +60,10 @@ impl Probe {
         Ok(Probe { index: index.number, columns: index.columns.clone(), ranges })
     }
 
-    /// Checks a probe that somebody else made.
+    /// Checks a probe that came over the network.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason why the probe is invalid.
     pub fn check(&self) -> std::result::Result<(), &'static str> {
         let is_long = |key: &Bytes| key.len() > KEY_BYTES_MAX;
         if self.ranges.len() > RANGES_MAX || self.columns.len() > COLUMNS_MAX {
@@ -79,17 +78,17 @@ impl Probe {
         }
     }
 
-    /// The omap key of the entry that says which pages there are.
+    /// Omap key of the index's directory.
     pub fn directory_key(&self) -> Bytes {
         page::directory_key(self.index)
     }
 
-    /// The omap key of a page.
+    /// Omap key of a page.
     pub fn page_key(&self, page: u16) -> Bytes {
         page::page_key(self.index, page)
     }
 
-    /// Whether a key is wanted.
+    /// Whether the key is in one of the ranges.
     pub fn wants(&self, key: &[u8]) -> bool {
         let after = self.ranges.partition_point(|range| *range.low <= *key);
         after > 0 && self.ranges[after - 1].has(key)

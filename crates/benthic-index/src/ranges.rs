@@ -1,43 +1,44 @@
-//! What a filter says of one column: its key is in one of some ranges.
+//! The values of one column that a filter accepts, as ranges of keys.
 
 use crate::key::{self, Keys, NULL, VALUE};
 use arrow::array::ArrayRef;
 use benthic_core::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
 
-/// Most ranges of keys that one probe asks for.
+/// Maximum number of key ranges of a probe.
 pub const RANGES_MAX: usize = 64;
 
-/// Ranges of keys of one column, ascending and apart from each other. The high end of a range is a *beginning*: all keys
-/// that start with it are in the range.
+/// Ascending, disjoint key ranges of one column. The upper end of a range is a *prefix*: all keys
+/// that begin with it are in the range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranges {
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether each is of one whole key.
+    /// Whether every range contains a single key.
     are_points: bool,
 }
 
 impl Ranges {
-    /// Null.
+    /// The range that contains only null.
     pub fn null() -> Ranges {
         Ranges { ranges: vec![(vec![NULL], vec![NULL])], are_points: true }
     }
 
-    /// The value in an array of one; no rows at all for null, which equals nothing.
+    /// The range of the value in an array of length one. Null equals nothing and gives no range.
     ///
     /// # Errors
-    /// As [`Keys::of`]; `Internal` for another array.
+    /// Errors of [`Keys::of`]; `Internal` if the array does not have length one.
     pub fn equal(value: &ArrayRef) -> Result<Ranges> {
         let key = of_one(value)?;
         let ranges = if key == [NULL] { Vec::new() } else { vec![(key.clone(), key)] };
         Ok(Ranges { ranges, are_points: true })
     }
 
-    /// Values from one, both as in [`Ranges::equal`], to another, both included; no bound is no limit. NaN is in all ranges
-    /// of floating-point numbers: what it is compared to depends on who compares.
+    /// The range between two bounds, both inclusive and both as in [`Ranges::equal`]. `None` means
+    /// unbounded. All ranges of floating-point numbers contain NaN, because query engines compare
+    /// NaN differently.
     ///
     /// # Errors
-    /// As [`Ranges::equal`].
+    /// Errors of [`Ranges::equal`].
     pub fn between(low: Option<&ArrayRef>, high: Option<&ArrayRef>) -> Result<Ranges> {
         let bound = |value: Option<&ArrayRef>| value.map_or_else(|| Ok(vec![VALUE]), of_one);
         let (low_key, high_key) = (bound(low)?, bound(high)?);
@@ -49,7 +50,7 @@ impl Ranges {
         Ok(if is_float { range.or(&Ranges::one(key::of_nan(), key::of_nan())) } else { range })
     }
 
-    /// Strings with this beginning.
+    /// The range of all strings with this prefix.
     pub fn prefix(prefix: &[u8]) -> Ranges {
         let key = key::of_prefix(prefix);
         Ranges::one(key.clone(), key)
@@ -60,7 +61,7 @@ impl Ranges {
         Ranges { ranges, are_points: false }
     }
 
-    /// What is in both.
+    /// The intersection.
     #[must_use]
     pub fn and(&self, other: &Ranges) -> Ranges {
         let mut both = Vec::new();
@@ -76,7 +77,7 @@ impl Ranges {
         Ranges { ranges: both, are_points: self.are_points || other.are_points }
     }
 
-    /// What is in one of both.
+    /// The union.
     #[must_use]
     pub fn or(&self, other: &Ranges) -> Ranges {
         let mut all: Vec<_> = self.ranges.iter().chain(&other.ranges).cloned().collect();
@@ -95,30 +96,31 @@ impl Ranges {
         Ranges { ranges: merged, are_points: self.are_points && other.are_points }
     }
 
-    /// How many.
+    /// Number of ranges.
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Whether no value is in them.
+    /// Whether the ranges contain no value.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Whether each is of one key alone, so that the next column of an index bounds it further.
+    /// Whether every range is a single key, so that the next column of the index can narrow it.
     pub fn are_points(&self) -> bool {
         self.are_points
     }
 
-    /// Whether each is bounded on both sides.
+    /// Whether every range is bounded on both sides.
     pub fn are_closed(&self) -> bool {
         self.ranges.iter().all(|(low, high)| low != &[VALUE] && high != &[VALUE])
     }
 
-    /// The ranges of keys of several columns: the first are points, the last may be more.
+    /// Combines the ranges of several columns into ranges of whole keys. All columns but the last
+    /// must be points.
     ///
     /// # Errors
-    /// `LimitExceeded` for too many.
+    /// `LimitExceeded` for more than [`RANGES_MAX`] ranges.
     pub(crate) fn join(columns: &[Ranges]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut joined: Vec<(Vec<u8>, Vec<u8>)> = vec![(Vec::new(), Vec::new())];
         for column in columns {
@@ -146,7 +148,7 @@ fn of_one(value: &ArrayRef) -> Result<Vec<u8>> {
     }
 }
 
-/// Whether a key is not behind a range with this high end.
+/// Whether a key is not above a range with this upper end.
 pub(crate) fn is_within(key: &[u8], high: &[u8]) -> bool {
     &key[..key.len().min(high.len())] <= high
 }
@@ -155,7 +157,7 @@ fn is_empty(low: &[u8], high: &[u8]) -> bool {
     !is_within(low, high)
 }
 
-/// The order of high ends: what begins with another is below it.
+/// Orders upper ends. A longer end sorts below its own prefix.
 fn compare_high(one: &[u8], other: &[u8]) -> Ordering {
     let len = one.len().min(other.len());
     one[..len].cmp(&other[..len]).then(other.len().cmp(&one.len()))

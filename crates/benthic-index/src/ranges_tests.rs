@@ -10,7 +10,7 @@ fn number(value: i64) -> ArrayRef {
     Arc::new(Int64Array::from(vec![value]))
 }
 
-/// A condition on a number: ranges, and what they mean.
+/// A filter on a number, which gives both ranges and the expected result.
 #[derive(Clone, Debug)]
 enum Condition {
     Equal(i64),

@@ -2,16 +2,16 @@
 
 use std::ops::Range;
 
-/// Rows of an object, as ranges of their numbers: ascending, with gaps between them.
+/// Row numbers of an object, as ascending ranges with gaps between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     ranges: Vec<Range<u32>>,
-    /// Rows of the object.
+    /// Number of rows of the object.
     of: u32,
 }
 
 impl Rows {
-    /// The union of ranges, of an object with so many rows.
+    /// The union of ranges, for an object that has `of` rows.
     pub fn new(mut ranges: Vec<Range<u32>>, of: u32) -> Rows {
         ranges.sort_unstable_by_key(|range| range.start);
         let mut merged: Vec<Range<u32>> = Vec::with_capacity(ranges.len());
@@ -24,22 +24,22 @@ impl Rows {
         Rows { ranges: merged, of }
     }
 
-    /// The ranges.
+    /// The ranges, in ascending order.
     pub fn ranges(&self) -> &[Range<u32>] {
         &self.ranges
     }
 
-    /// How many rows these are.
+    /// Number of rows in the set.
     pub fn count(&self) -> u64 {
         self.ranges.iter().map(|range| u64::from(range.end - range.start)).sum()
     }
 
-    /// How many rows the object has.
+    /// Number of rows of the object.
     pub fn of(&self) -> u32 {
         self.of
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

@@ -1,4 +1,4 @@
-//! `benthic-sql`: the verbs `sql` and `table` of `benthic`, in a program of their own.
+//! The program `benthic-sql`: the verbs `sql` and `table` of `benthic`, as a separate program.
 
 mod commands;
 

@@ -1,52 +1,63 @@
-//! Where a fragment runs: beside the object, or here on the bytes that it needs.
+//! Chooses for each object where its fragment runs: in the OSD (pushed), or in the client, which
+//! reads the bytes that it needs (pulled).
+//!
+//! The choice compares the time per byte of this query's earlier objects, pushed and pulled. The
+//! faster way continues, and the other one is tried again from time to time. There is no cost
+//! estimate in advance: the cost of a plan in rows says little about an OSD that others use too.
+//! The design is in `docs/design/0005-query-fragments-in-ceph-osd.md`.
 
 use benthic_core::{ClassHost, Store};
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// What the user wants.
+/// The pushdown mode that the user selects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pushdown {
-    /// What is better: on a cluster measured during the query, in a store on this machine always here.
+    /// The faster way, as measured during the query on a cluster. In an embedded store, always in
+    /// the client.
     #[default]
     Auto,
-    /// Beside the objects, wherever they take it.
+    /// Push every fragment that the objects accept.
     Always,
-    /// Here.
+    /// Pull every object.
     Never,
 }
 
-/// The way that seems slower, or was never tried, is tried once in so many objects: a busy time passes.
+/// The slower or untried way is tried once per this many objects, because an OSD may be busy for a
+/// while only.
 const TRY_AGAIN: u64 = 16;
-/// A way that was so many times slower is hardly tried again.
+/// A way that is this many times slower is tried only once per [`TRY_AGAIN`]² objects.
 const FAR_SLOWER: f64 = 8.0;
-/// A try here is given up when its first rows take so many times longer than all of them do beside the object.
+/// A trial pull is abandoned if its first rows take this many times longer than a whole pushed
+/// fragment.
 const GIVE_UP_AFTER: u32 = 2;
 /// Default wait for a busy OSD when no timings exist yet.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Wait for a busy OSD before the first try here, while no fragment ran beside an object: a try is cheap if objects are near.
+/// Wait for a busy OSD before the first trial pull. It is short because pulling a near object is
+/// cheap.
 const BUSY_TIMEOUT_NEAR: Duration = Duration::from_millis(20);
+/// The same for far objects, before any fragment has run in an OSD.
 const BUSY_TIMEOUT_FAR: Duration = Duration::from_secs(2);
-/// Between two questions whether an OSD is still busy.
+/// Limits of the time between two retries at a busy OSD.
 const WAIT_MIN: Duration = Duration::from_millis(2);
 const WAIT_MAX: Duration = Duration::from_millis(50);
-/// Questions in the time that a fragment takes.
+/// Number of retries in the time that one fragment takes.
 const QUESTIONS: u32 = 8;
 
-/// What to do about an object.
+/// The next step for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Run the fragment beside it.
+    /// Push the fragment.
     Beside,
-    /// Run it here.
+    /// Pull the object.
     Here,
-    /// Run it here, until the first rows came or [`Choice::gives_up`]: then beside the object.
+    /// Pull the object, but push it if [`Choice::gives_up`] before the first rows arrive.
     TryHere,
-    /// Ask again after this time.
+    /// Retry the push after this time.
     Wait(Duration),
 }
 
-/// The choice for the objects of one fragment.
+/// Chooses between push and pull for the objects of one fragment.
 #[derive(Debug)]
 pub struct Choice {
     pushdown: Pushdown,
@@ -63,7 +74,8 @@ struct Measurements {
     pulled: Speed,
 }
 
-/// Time by the size of the objects, whatever part of them was needed.
+/// Total time and total size of objects. The size counts whole objects, however much of them was
+/// read.
 #[derive(Debug, Default)]
 struct Speed {
     time: Duration,
@@ -76,14 +88,14 @@ impl Speed {
         self.size_bytes += size_bytes;
     }
 
-    /// What an object of this size would take; nothing if there was none yet.
+    /// Expected time for an object of this size, or `None` without a measurement.
     fn of(&self, size_bytes: u64) -> Option<Duration> {
         (self.size_bytes > 0).then(|| self.time.mul_f64(size_bytes as f64 / self.size_bytes as f64))
     }
 }
 
 impl Pushdown {
-    /// What this is in a store: in one on this machine there is nothing to move.
+    /// Resolves `Auto` for a store. An embedded store always pulls, since no bytes cross a network.
     #[must_use]
     pub fn in_store(self, store: &dyn Store) -> Pushdown {
         let is_local = store.class_host() == ClassHost::Local;
@@ -92,12 +104,13 @@ impl Pushdown {
 }
 
 impl Choice {
-    /// Nothing is measured yet. Objects are far if bytes probably take long to come.
+    /// A choice without measurements. `is_far` says that bytes of the objects probably take long to
+    /// arrive.
     pub fn new(pushdown: Pushdown, is_far: bool) -> Choice {
         Choice { pushdown, is_far, measured: Mutex::default() }
     }
 
-    /// What to do about the next object.
+    /// The next step for a new object.
     pub fn next(&self, size_bytes: u64) -> Way {
         let mut measured = self.measured.lock();
         if measured.refused || self.pushdown == Pushdown::Never {
@@ -123,7 +136,7 @@ impl Choice {
         }
     }
 
-    /// What to do about an object whose OSD is busy, after so long a time.
+    /// The next step for an object whose OSD has been busy for the time `waited`.
     pub fn busy(&self, size_bytes: u64, waited: Duration) -> Way {
         let mut measured = self.measured.lock();
         let pushed = measured.pushed.of(size_bytes);
@@ -133,7 +146,8 @@ impl Choice {
             _ if self.pushdown == Pushdown::Always => BUSY_TIMEOUT,
             Some(pulled) => pulled,
             None if measured.tries_here => BUSY_TIMEOUT,
-            // One object shows whether it is worth to wait. Often it is only the fragments of this query that make an OSD busy.
+            // One trial pull shows whether waiting is worthwhile. Often only this query's own
+            // fragments keep the OSD busy.
             None => {
                 let first = match (self.is_far, pushed) {
                     (false, _) => BUSY_TIMEOUT_NEAR,
@@ -150,24 +164,26 @@ impl Choice {
         if waited < timeout { wait } else { Way::Here }
     }
 
-    /// The objects do not take this fragment, and will not.
+    /// Stops pushing: the objects do not accept this fragment.
     pub fn stop_pushing(&self) {
         self.measured.lock().refused = true;
     }
 
-    /// The answer was too large: work that was for nothing, and the next object is probably like this one.
+    /// Records that a reply was too large. `Auto` then stops pushing: the work was wasted, and the
+    /// next object is probably similar.
     pub fn note_too_large(&self) {
         if self.pushdown == Pushdown::Auto {
             self.stop_pushing();
         }
     }
 
-    /// A fragment ran beside an object of this size.
+    /// Records a pushed fragment.
     pub fn add_pushed(&self, size_bytes: u64, time: Duration) {
         self.measured.lock().pushed.add(size_bytes, time);
     }
 
-    /// Whether a try here, which has no rows after this time, is given up. If so, it is known to be far slower.
+    /// Whether to abandon a trial pull that has no rows after `time`. If so, pulling counts as far
+    /// slower.
     pub fn gives_up(&self, size_bytes: u64, time: Duration) -> bool {
         let mut measured = self.measured.lock();
         let gives_up = measured.pushed.of(size_bytes).is_some_and(|pushed| time > GIVE_UP_AFTER * pushed);
@@ -178,12 +194,13 @@ impl Choice {
         gives_up
     }
 
-    /// A try here has its first rows: how long it takes depends on whoever takes them, too.
+    /// Ends a trial pull that has its first rows. Its further time also depends on how fast the
+    /// caller takes the rows.
     pub fn note_rows_here(&self) {
         self.measured.lock().tries_here = false;
     }
 
-    /// A fragment ran here.
+    /// Records a pulled object.
     pub fn add_pulled(&self, size_bytes: u64, time: Duration) {
         let mut measured = self.measured.lock();
         measured.pulled.add(size_bytes, time);
@@ -197,7 +214,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// How many of the next objects go this way.
+    /// Counts the next objects for which the choice matches.
     fn count(choice: &Choice, times: u64, wanted: impl Fn(Way) -> bool) -> u64 {
         (0..times).filter(|_| wanted(choice.next(1_000))).count() as u64
     }
@@ -234,7 +251,7 @@ mod tests {
     #[test]
     fn a_busy_osd_is_worth_waiting_for_as_long_as_pulling_takes() {
         let choice = Choice::new(Pushdown::Auto, false);
-        // Nothing is known: one object is tried here, the others wait meanwhile.
+        // Nothing is measured yet: one object is pulled as a trial while the others wait.
         assert_eq!(choice.busy(1_000, Duration::ZERO), Way::Wait(WAIT_MIN));
         assert_eq!(choice.busy(1_000, 20 * MS), Way::TryHere);
         assert_eq!(choice.busy(1_000, 300 * MS), Way::Wait(WAIT_MIN));

@@ -1,5 +1,6 @@
-//! Columns of objects as queries see them: their types, and which column of an object is which of the table. An object has the
-//! columns of the schema that the table had when it was written; numbers match them.
+//! Columns of objects in queries: their types, and how they map to columns of the table. An object
+//! has the schema that the table had when the object was written. Column numbers connect the two.
+//! DataFusion's own adapter matches columns by name, so we rename by number first.
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use benthic_table::{FIELD_ID_KEY, TableSchema};
@@ -12,8 +13,8 @@ use datafusion::physical_expr_adapter::{
 };
 use std::sync::Arc;
 
-/// Reads objects as having the columns of this schema: a column is the one with the same number, whatever it was called; one
-/// that came later is null.
+/// Adapts objects to this schema by column number, regardless of names. A column that is missing in
+/// an object is null.
 #[derive(Debug)]
 pub struct ByNumber(pub TableSchema);
 
@@ -26,7 +27,7 @@ impl PhysicalExprAdapterFactory for ByNumber {
 }
 
 impl ByNumber {
-    /// The field with the name that its column has now, or one that no column has.
+    /// The field under the current name of its column, or under a name that no column has.
     fn as_now(&self, field: &Field) -> Field {
         let id = field.metadata().get(FIELD_ID_KEY).and_then(|id| id.parse().ok());
         let renamed = id.map(|id: u32| match self.0.by_id(id) {
@@ -46,7 +47,7 @@ struct Adapter {
 
 impl PhysicalExprAdapter for Adapter {
     fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        // What comes after finds columns in the file by place or by name.
+        // The next steps find columns in the file by position or by name.
         let named_as_in_file = |expr: Arc<dyn PhysicalExpr>| {
             let Some(column) = expr.downcast_ref::<Column>() else {
                 return Ok(Transformed::no(expr));
@@ -58,7 +59,8 @@ impl PhysicalExprAdapter for Adapter {
     }
 }
 
-/// Whether columns of a file and those of now are the same where their names are, so that the file may be read by name.
+/// Whether equal names mean equal columns in the file's schema and the current one, so that the
+/// file can be read by name.
 pub fn same_by_name(file: &TableSchema, now: &TableSchema) -> bool {
     let same = |name: &str| match (file.by_name(name), now.by_name(name)) {
         (Ok(then), Ok(now)) => then.id == now.id,
@@ -68,9 +70,10 @@ pub fn same_by_name(file: &TableSchema, now: &TableSchema) -> bool {
     now.columns().iter().all(|column| same(&column.name) && kept_name(column.id, &column.name))
 }
 
-/// Whether values of this type are, or have in them, floating-point numbers.
+/// Whether values of this type are or contain floating-point numbers.
 ///
-/// Bounds of those say nothing of NaN, which is larger than all that is in them: no rows may be left out because of them.
+/// Bounds of floating-point columns do not cover NaN, which is greater than every bound. Rows must
+/// not be pruned with them.
 pub fn has_floats(data_type: &DataType) -> bool {
     match data_type {
         DataType::Float16 | DataType::Float32 | DataType::Float64 => true,
@@ -79,7 +82,8 @@ pub fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
-/// The schema as queries see it: strings and binaries are views, because beside objects no others are read.
+/// The schema in queries. Strings and binaries are views, because fragments read no other string
+/// types.
 pub fn schema_in_queries(schema: &Schema) -> Schema {
     let field = |field: &Arc<Field>| {
         Field::new(field.name(), type_in_queries(field.data_type()), field.is_nullable())
@@ -87,7 +91,7 @@ pub fn schema_in_queries(schema: &Schema) -> Schema {
     Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
 }
 
-/// The type that a column has in queries.
+/// The type of a column in queries.
 pub fn type_in_queries(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,

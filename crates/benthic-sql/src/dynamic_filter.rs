@@ -1,5 +1,6 @@
-//! Dynamic filters: a join that has read its build side, or a sort with a limit that has its first rows, rejects rows that it
-//! cannot use. A fragment takes the current state of such filters along to each object.
+//! Dynamic filters: after a join has read its build side, or a top-k sort has its first rows, it
+//! rejects rows that it cannot use. A fragment takes the current state of such filters to each
+//! object. The state is encoded once per generation of the filter.
 
 use crate::expr::{Expr, any_part};
 use crate::fragment::{FilteredFragment, Fragment, envelope};
@@ -14,17 +15,17 @@ use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The dynamic filter of a fragment, and the fragment with its last state.
+/// The dynamic filter of a fragment, and a cache of the fragment with the filter's last state.
 #[derive(Debug)]
 pub struct DynamicFilter {
-    /// The fragment as it is sent without a filter.
+    /// The encoded fragment without a filter.
     envelope: Bytes,
     compress: bool,
     last: Mutex<(u64, Arc<FilteredFragment>)>,
 }
 
 impl DynamicFilter {
-    /// A fragment without a filter, until there is one.
+    /// Starts with the unfiltered fragment.
     pub fn new(fragment: &Fragment, envelope: Bytes, compress: bool) -> DynamicFilter {
         let now = FilteredFragment {
             envelope: envelope.clone(),
@@ -37,7 +38,7 @@ impl DynamicFilter {
     /// The fragment with the current state of the filter.
     ///
     /// # Errors
-    /// Those of evaluating the filter's state.
+    /// Errors of evaluating the filter's state.
     pub fn current(&self, fragment: &Fragment) -> Result<Arc<FilteredFragment>> {
         let mut last = self.last.lock();
         let Some(dynamic) = &fragment.dynamic else {
@@ -76,8 +77,8 @@ impl DynamicFilter {
     }
 }
 
-/// Whether a part of a filter is more than `true`, and of nodes that can be sent and that prune: not a look-up in the hash table
-/// of a join.
+/// Whether a part of a filter can be sent and can prune. Literals are useless, and a lookup in a
+/// join's hash table cannot be sent.
 fn is_simple(part: &Expr) -> bool {
     !part.is::<Literal>()
         && !any_part(part, |expr| {

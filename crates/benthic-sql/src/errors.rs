@@ -1,10 +1,11 @@
-//! The query engine's errors as ours.
+//! Converts errors between the query engine and Benthic.
 
 use arrow::error::ArrowError;
 use benthic_core::{Error, ErrorKind};
 use datafusion::common::DataFusionError;
 
-/// An error of the query engine in our words: one of ours that it carries, or the cause that it names.
+/// Converts an error of the query engine. If it carries one of our errors, returns that one, else
+/// its root cause.
 pub fn from_datafusion(error: &DataFusionError) -> Error {
     if let Some(ours) = carried(error) {
         return plain(ours);
@@ -23,16 +24,16 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
         | DataFusionError::Execution(_) => (ErrorKind::InvalidArgument, root.message().into_owned()),
         other => (ErrorKind::Internal, other.message().into_owned()),
     };
-    // An error is one line.
+    // An error message is one line.
     Error::new(kind, message.replace('\n', "; "))
 }
 
-/// One of our errors on its way through the query engine; [`from_datafusion`] finds it again.
+/// Wraps one of our errors to pass it through the query engine. [`from_datafusion`] unwraps it.
 pub fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// An error without the operation, which nobody typed who typed SQL.
+/// The error without its operation, because the user wrote SQL and no operation.
 pub fn plain(error: &Error) -> Error {
     let plain = Error::new(error.kind(), error.message());
     let plain = error.context().fold(plain, |plain, (key, value)| plain.with(key, value));
@@ -42,7 +43,7 @@ pub fn plain(error: &Error) -> Error {
     }
 }
 
-/// What arrow complains of is the query's doing, such as a division by zero, or the file's.
+/// Arrow errors are caused either by the query, such as a division by zero, or by the file.
 fn kind_of(error: &ArrowError) -> ErrorKind {
     match error {
         ArrowError::ParquetError(_) | ArrowError::IpcError(_) | ArrowError::SchemaError(_) => {

@@ -1,4 +1,9 @@
-//! The part of a plan that reads objects and may run beside them.
+//! Fragments on the client side: finds the part of a plan that reads objects and may run beside
+//! them.
+//!
+//! The search starts at a scan of objects and adds the nodes above it while each object can process
+//! its rows independently: filters, projections, partial aggregates, limits. The nodes above combine
+//! the rows of all objects.
 
 use crate::expr::{Expr, Plan, is_dynamic};
 use crate::object::DataObject;
@@ -34,56 +39,56 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Largest answer of one fragment; a larger one is pulled.
+/// Maximum size of a fragment's reply. An object whose reply would be larger is pulled.
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// A part of a plan, for any one object: its scan has none.
+/// A part of a plan that runs on each of its objects. Its scan names no object, so one plan serves
+/// all of them.
 #[derive(Debug)]
 pub struct Fragment {
-    /// The nodes.
     pub plan: Plan,
-    /// The most rows that all its objects together are to give.
+    /// Maximum number of rows from all objects together.
     pub limit: Option<usize>,
-    /// Its objects.
     pub objects: Vec<Arc<DataObject>>,
-    /// Objects of its table that are none of these, because of what the manifest says of them.
+    /// Number of the table's objects that the manifest's statistics excluded.
     pub pruned_objects: usize,
-    /// What the nodes above fill in while they run: rows that it leaves out are not wanted. In columns of the objects.
+    /// Dynamic filter that nodes above fill in while they run. Its columns are those of the
+    /// objects.
     pub dynamic: Option<Expr>,
-    /// The columns of its objects.
+    /// Columns of the objects.
     pub schema: SchemaRef,
-    /// The predicate of its scan that does not change.
+    /// The static predicate of the scan.
     fixed: Option<Expr>,
-    /// The indexes of its table.
     indexes: Arc<Indexes>,
-    /// What is looked up in one of them.
+    /// Index lookup that selects the rows to scan.
     pub probe: Option<Arc<Probe>>,
-    /// How objects are read that have other columns.
+    /// Adapts expressions to objects with an older schema.
     adapter: Option<Arc<dyn PhysicalExprAdapterFactory>>,
-    /// Whether it gives less than it reads. Otherwise reading what it needs is better.
+    /// Whether the fragment returns less data than it reads. Otherwise reading byte ranges is
+    /// better.
     is_useful: bool,
 }
 
 /// A fragment with the current state of its dynamic filter.
 #[derive(Debug, Default)]
 pub struct FilteredFragment {
-    /// The filter, if the nodes above have filled it in.
+    /// The filter, once the nodes above have set it.
     pub filter: Option<Expr>,
-    /// The fragment's nodes with it, if it can be among them.
+    /// The plan with the filter, if the filter can be sent.
     pub plan: Option<Plan>,
-    /// What is sent.
+    /// The encoded request.
     pub envelope: Bytes,
-    /// Leaves out objects by what the manifest says of them.
+    /// Prunes objects with the manifest's statistics.
     pub prunes: Option<Arc<PruningPredicate>>,
-    /// Leaves out rows by what an index says of them.
+    /// Index lookup that includes the filter.
     pub probe: Option<Arc<Probe>>,
 }
 
 impl Fragment {
-    /// The fragment that a node and all below it are, if they are one.
+    /// Converts a node and everything below it to a fragment, if this is possible and useful.
     ///
     /// # Errors
-    /// Those of building nodes anew.
+    /// Errors of rebuilding nodes.
     pub fn of(plan: &Plan) -> Result<Option<Fragment>> {
         if !can_push_down(plan) && scan_of_objects(plan).is_none() {
             return Ok(None);
@@ -91,29 +96,29 @@ impl Fragment {
         Ok(climb(plan)?.filter(|fragment| fragment.is_useful))
     }
 
-    /// The fragment as it is sent; or why no object would take it.
+    /// The encoded request.
     ///
     /// # Errors
-    /// The reason.
+    /// The reason why no object would accept the fragment.
     pub fn envelope(&self, compress: bool) -> Result<Bytes, String> {
         envelope(&self.plan, self.probe.as_ref(), compress)
     }
 
-    /// What is looked up if a filter is known besides.
+    /// The index lookup for the static predicate combined with this filter.
     pub fn probe_with(&self, filter: &Expr) -> Option<Arc<Probe>> {
         let all = self.fixed.iter().chain([filter]).cloned();
         conjunction_opt(all).and_then(|filter| self.indexes.probe(&filter)).map(Arc::new)
     }
 
-    /// The look-up for people, if there is one.
+    /// A description of the index lookup for `EXPLAIN`.
     pub fn describe_probe(&self) -> Option<String> {
         self.probe.as_ref().map(|probe| self.indexes.describe(probe))
     }
 
-    /// The nodes, and a filter on top of the scan.
+    /// The plan with a filter directly above the scan.
     ///
     /// # Errors
-    /// Those of building nodes anew, also if the scan has not the filter's columns.
+    /// Errors of rebuilding nodes, for example if the scan lacks a column of the filter.
     pub fn with_filter(&self, filter: &Expr) -> Result<Plan> {
         let filtered = Arc::clone(&self.plan).transform_up(|plan| {
             if scan_of_objects(&plan).is_none() {
@@ -125,10 +130,10 @@ impl Fragment {
         Ok(filtered.data)
     }
 
-    /// The nodes over one object, with the current dynamic filter.
+    /// The plan over one object, with the current dynamic filter.
     ///
     /// # Errors
-    /// Those of building nodes anew.
+    /// Errors of rebuilding nodes.
     pub fn on(
         &self,
         object: &Arc<DataObject>,
@@ -162,10 +167,10 @@ impl Fragment {
     }
 }
 
-/// A plan as it is sent, for answers that are compressed or not; or why no object would take it.
+/// Encodes a plan as a request. `compress` selects compressed replies.
 ///
 /// # Errors
-/// The reason.
+/// The reason why no object would accept the plan.
 pub fn envelope(plan: &Plan, probe: Option<&Arc<Probe>>, compress: bool) -> Result<Bytes, String> {
     let plan = encode(plan).map_err(|error| error.to_string())?;
     let probe = probe.map(|probe| Probe::clone(probe));
@@ -174,7 +179,7 @@ pub fn envelope(plan: &Plan, probe: Option<&Arc<Probe>>, compress: bool) -> Resu
     Ok(envelope.to_bytes())
 }
 
-/// Nodes that a fragment may end with; what only hands rows on stays above it.
+/// Whether a fragment may end with this node. Nodes that only pass rows on stay above the fragment.
 fn can_push_down(plan: &Plan) -> bool {
     plan.is::<FilterExec>()
         || plan.is::<ProjectionExec>()
@@ -206,7 +211,7 @@ fn climb(plan: &Plan) -> Result<Option<Fragment>> {
     above(plan, fragment)
 }
 
-/// The fragment with one more node.
+/// Adds a node on top of the fragment.
 fn above(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
     let fewest = |limit: Option<usize>, fetch: Option<usize>| limit.into_iter().chain(fetch).min();
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
@@ -218,7 +223,8 @@ fn above(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
         return Ok(Some(fragment));
     }
     if plan.is::<FilterExec>() {
-        // Each object would give so many rows to the filter, where all together may.
+        // The limit counts the rows of all objects together, but below the filter each object would
+        // apply it separately.
         if fragment.limit.is_some() {
             return Ok(None);
         }
@@ -235,8 +241,9 @@ fn above(plan: &Plan, mut fragment: Fragment) -> Result<Option<Fragment>> {
     Ok(Some(fragment))
 }
 
-/// The scan of a fragment: no object, no statistics, nothing that changes while the query runs, no column that is not used, and
-/// columns as they are, with whatever is computed above it.
+/// Builds the fragment's scan from a scan of objects. The result names no object and has no
+/// statistics and no dynamic predicates. It reads only columns in use. If the scan computes
+/// expressions, a projection above it does so instead.
 fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
     let schema = scan.file_schema();
     let whole = ProjectionExprs::from_indices(&(0..schema.fields().len()).collect::<Vec<_>>(), schema);
@@ -250,7 +257,7 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
     let filtered = fixed.iter().flat_map(collect_columns).map(|column| column.index());
     let mut used: BTreeSet<usize> = read.iter().copied().chain(filtered).collect();
     if used.is_empty() {
-        // Rows without columns are still rows of something.
+        // A scan without columns still counts rows. Give it one column that can be pushed.
         used.extend(schema.fields().iter().position(|field| !field.data_type().is_nested()));
     }
     let used = Arc::new(schema.project(&Vec::from_iter(used))?);
@@ -283,7 +290,7 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
         plan = Arc::new(ProjectionExec::try_new(exprs, plan)?);
     }
     let of_table = scan.file_source().downcast_ref::<ObjectSource>();
-    // A filter below a limit would take other rows.
+    // A filter below a limit would select other rows.
     let dynamic = conjunction_opt(dynamic).filter(|_| scan.limit.is_none());
     Ok(Fragment {
         plan,
@@ -300,7 +307,7 @@ fn leaf(scan: &FileScanConfig) -> Result<Fragment> {
     })
 }
 
-/// The objects of a scan, each once, also where it reads one in several parts.
+/// The objects of a scan without duplicates. A scan may read an object in several parts.
 fn objects(scan: &FileScanConfig) -> Result<Vec<Arc<DataObject>>> {
     let mut objects: Vec<Arc<DataObject>> = Vec::new();
     let mut seen = HashSet::new();

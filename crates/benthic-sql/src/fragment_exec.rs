@@ -1,4 +1,6 @@
-//! The node that stands for a fragment: each object's part runs beside it or here, and the rows are the same.
+//! The plan node that runs a fragment. For each object it pushes the fragment to the OSD or runs it
+//! in the client. Both ways return the same rows. If an OSD refuses or fails a fragment, the node
+//! runs it in the client.
 
 use crate::choice::{Choice, Pushdown, Way};
 use crate::dynamic_filter::DynamicFilter;
@@ -35,27 +37,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Objects of one partition that are worked on at once.
+/// Number of objects that a partition processes concurrently.
 const OBJECTS_AT_ONCE: usize = 4;
-/// Between two looks at whether a try here takes too long.
+/// Interval of the checks whether a trial pull takes too long.
 const TRY_FOR: Duration = Duration::from_millis(10);
 
 type Batches = BoxStream<'static, Result<RecordBatch>>;
 
-/// How all objects of a fragment are read.
+/// Options for all objects of a fragment.
 #[derive(Clone, Debug)]
 pub struct PushdownOptions {
-    /// What the user wants.
     pub pushdown: Pushdown,
-    /// Whether the objects are far, so that their bytes probably take long to come.
+    /// Whether bytes of the objects probably take long to arrive.
     pub is_far: bool,
-    /// Whether replies are compressed.
     pub compress: bool,
-    /// Measures what [`Choice`] compares.
+    /// Clock that measures the times that [`Choice`] compares.
     pub clock: Arc<dyn Clock>,
 }
 
-/// A fragment of the plan, over its objects.
+/// Plan node of a fragment and its objects.
 #[derive(Debug)]
 pub struct FragmentExec {
     fragment: Arc<Fragment>,
@@ -68,7 +68,8 @@ pub struct FragmentExec {
 }
 
 impl FragmentExec {
-    /// A node with `groups` partitions, over which the objects are dealt out. `envelope` is the fragment as it is sent.
+    /// A node that distributes the objects over `groups` partitions. `envelope` is the encoded
+    /// fragment.
     pub fn new(fragment: Fragment, envelope: Bytes, groups: usize, options: PushdownOptions) -> FragmentExec {
         let properties = PlanProperties::new(
             fragment.plan.properties().eq_properties.clone(),
@@ -127,7 +128,7 @@ impl ExecutionPlan for FragmentExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        // A join makes its filter only if it finds it in a node below.
+        // A join creates its dynamic filter only if a node below it contains the filter.
         match &self.fragment.dynamic {
             Some(dynamic) => f(dynamic),
             None => Ok(TreeNodeRecursion::Continue),
@@ -171,7 +172,7 @@ impl ExecutionPlan for FragmentExec {
     }
 }
 
-/// The first rows.
+/// Truncates the stream after this many rows.
 fn first(batches: Batches, rows: usize) -> Batches {
     batches
         .scan(rows, |left, batch| {
@@ -187,7 +188,7 @@ fn first(batches: Batches, rows: usize) -> Batches {
         .boxed()
 }
 
-/// What EXPLAIN ANALYZE says.
+/// The metrics in `EXPLAIN ANALYZE`.
 struct Counters {
     pushed: Count,
     pulled: Count,
@@ -229,7 +230,7 @@ impl Counters {
     }
 }
 
-/// What became of a fragment beside its object.
+/// Result of pushing a fragment.
 enum Pushed {
     Rows(Vec<RecordBatch>),
     Busy,
@@ -295,7 +296,7 @@ impl Run {
         self.clock.monotonic().saturating_sub(start)
     }
 
-    /// Runs the fragment beside the object, which was asked for at `start`.
+    /// Pushes the fragment. `start` is the time of the first attempt.
     async fn push(
         &self,
         object: &DataObject,
@@ -324,7 +325,7 @@ impl Run {
                 self.choice.note_too_large();
                 return Ok(Pushed::Refused);
             }
-            // What fails there fails here too, and then says so in the words and with the kind that all other errors have.
+            // Run it in the client. It fails there too, with the usual message and error kind.
             Ok(Status::Failed) => {
                 counters.refused_failed.add(1);
                 return Ok(Pushed::Refused);
@@ -356,7 +357,7 @@ impl Run {
         Ok(Pushed::Rows(batches))
     }
 
-    /// What an error of the call means.
+    /// Decides what follows from an error of the call.
     fn on_error(&self, error: Error) -> Result<Pushed> {
         match error.kind() {
             ErrorKind::Unsupported => {
@@ -368,7 +369,7 @@ impl Run {
                 self.choice.stop_pushing();
                 Ok(Pushed::Refused)
             }
-            // Over the time or memory of a call; a class that panicked.
+            // The call exceeded its time or memory.
             ErrorKind::LimitExceeded => {
                 self.counters.refused_too_large.add(1);
                 self.choice.note_too_large();
@@ -391,7 +392,7 @@ impl Run {
         Ok(Pushed::Refused)
     }
 
-    /// Runs the fragment here, unless its first rows take too long.
+    /// Pulls the object, but returns `None` if the first rows take too long.
     async fn try_pull(
         self: Arc<Run>,
         object: &Arc<DataObject>,
@@ -414,7 +415,7 @@ impl Run {
         }
     }
 
-    /// Runs the fragment here, on what it needs of the object.
+    /// Pulls the object: runs the fragment in the client, which reads only the bytes that it needs.
     fn pull(self: Arc<Run>, object: &Arc<DataObject>, filtered: &FilteredFragment) -> Result<Batches> {
         let start = self.clock.monotonic();
         let size_bytes = object.size_bytes();
@@ -433,7 +434,7 @@ impl Run {
     }
 }
 
-/// The rows of a reply; nothing if they are not of this schema.
+/// The rows of a reply, or `None` if they have another schema.
 fn batches(reply: &Reply, schema: &SchemaRef) -> Result<Option<Vec<RecordBatch>>> {
     let reader = StreamReader::try_new(Cursor::new(&reply.ipc), None)?;
     let sent = reader.schema();

@@ -1,15 +1,20 @@
-//! SQL over tables and Parquet objects, whose work runs beside the objects where that is better.
+//! SQL over tables and Parquet objects. Parts of a query run in the OSDs that store the objects if
+//! that is faster.
 //!
-//! [`session`] plans with DataFusion. A table is [`table::TableRows`] over the objects that the [`manifest`] leaves; one object
-//! that somebody named is [`objects::Objects`]. The scan of both is DataFusion's own ([`scan`]), whose reader ([`reader`]) reads
-//! byte ranges of objects and finds columns by number ([`columns`]). The last rules ([`rule`]) cut out what can run beside
-//! objects ([`fragment`]) and put [`fragment_exec::FragmentExec`] there, which decides for each object ([`choice`]) where its part
-//! runs, with the dynamic filters of the nodes above ([`dynamic_filter`]).
+//! [`session`] plans queries with DataFusion. [`table::TableRows`] is a table: the objects that
+//! remain after pruning with the file lists ([`manifest`]). [`objects::Objects`] is a single
+//! Parquet object as a table. Both use DataFusion's own Parquet scan ([`scan`]). Its reader
+//! ([`reader`]) reads byte ranges of objects, and [`columns`] matches columns by number. The last
+//! optimizer rules ([`rule`]) replace the parts of a plan that can run beside objects
+//! ([`fragment`]) with [`fragment_exec::FragmentExec`]. This node decides for each object where its
+//! part runs ([`choice`]), and adds the dynamic filters of the nodes above it ([`dynamic_filter`]).
 //!
-//! [`literals`] keeps what is written in a query. [`probe`] is what the indexes of a table say about a filter: a scan, beside objects or here, reads only the rows that come out.
-//! [`work`] is what a query has done so far, and [`experiment`] shows what running beside objects is worth.
+//! [`literals`] preserves the exact values of literals. [`probe`] derives index lookups from a
+//! filter, so that a scan reads only the rows that an index selects. [`work`] counts the progress
+//! of a query. [`experiment`] measures how much pushdown gains.
 //!
-//! [`input`] reads the files that tables are loaded from, and [`syntax`] parses and prints types and partitionings.
+//! [`input`] reads the files that tables are loaded from. [`syntax`] parses and prints column types
+//! and partitionings.
 
 pub mod choice;
 pub mod columns;
@@ -37,7 +42,7 @@ pub mod work;
 
 use benthic_core::ClassRegistry;
 
-/// The classes of a store in this process: the built-in ones, and the one that runs fragments.
+/// The classes of an embedded store: the built-in classes and the class that runs fragments.
 pub fn classes() -> ClassRegistry {
     benthic_classes::registry().with(benthic_fragment::Table)
 }

@@ -1,4 +1,5 @@
-//! Literals mean what is written: two rules for what the query engine makes of them otherwise.
+//! Preserves the written value of literals, with two rules that correct DataFusion's treatment of
+//! them.
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -13,17 +14,18 @@ use std::sync::Arc;
 
 const DECIMAL_DIGITS_MAX: usize = 38;
 
-/// Adds the rules to a state of the query engine that has its own.
+/// Adds the rules to a session state that already has DataFusion's own.
 pub fn with_rules(state: SessionStateBuilder) -> SessionStateBuilder {
     let mut first = Analyzer::new().rules;
-    // What is compared still has the types that were written.
+    // This rule runs first, while expressions still have the types that the user wrote.
     first.insert(0, Arc::new(ExactDecimals));
-    // At the end, when constants are literals.
+    // This rule runs last, after constants were folded into literals.
     state.with_analyzer_rules(first).with_optimizer_rule(Arc::new(BothZeros))
 }
 
-/// A number with a point is a floating-point number, and a decimal meets the nearest of these, which is another number than
-/// the one that was written, if that is long. This makes a decimal of it.
+/// DataFusion parses a number with a decimal point as a float, so comparing it with a decimal uses
+/// the nearest float. For long numbers that is another value. This rule turns such literals into
+/// decimals.
 #[derive(Debug)]
 struct ExactDecimals;
 
@@ -44,10 +46,10 @@ impl AnalyzerRule for ExactDecimals {
     }
 }
 
-/// Functions whose arguments are all brought to one type.
+/// Functions that coerce all their arguments to one type.
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
 
-/// What of an expression is brought to one type.
+/// The groups of subexpressions that are coerced to one type.
 fn alike(expr: &mut Expr) -> Vec<Vec<&mut Expr>> {
     match expr {
         Expr::BinaryExpr(binary) if binary.op.supports_propagation() => {
@@ -76,7 +78,7 @@ fn alike(expr: &mut Expr) -> Vec<Vec<&mut Expr>> {
     }
 }
 
-/// Makes decimals of the literals among expressions that are brought to one type, if others are decimals.
+/// If a group contains decimals, turns its float literals into decimals.
 fn make_decimals(alike: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     let (literals, others): (Vec<_>, Vec<_>) =
         alike.into_iter().partition(|expr| matches!(expr, Expr::Literal(..)));
@@ -87,7 +89,8 @@ fn make_decimals(alike: Vec<&mut Expr>, schema: &DFSchema) -> bool {
                 let (whole_digits, digits) = widest.unwrap_or_default();
                 widest = Some((precision.saturating_sub_signed(scale).max(whole_digits), scale.max(digits)));
             }
-            // These are inexact together; what is not known yet stays as it is.
+            // With a float in the group the comparison is inexact anyway. If a type is unknown,
+            // change nothing.
             Ok(DataType::Float16 | DataType::Float32 | DataType::Float64) | Err(_) => return false,
             Ok(_) => {}
         }
@@ -102,12 +105,13 @@ fn make_decimals(alike: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     changed
 }
 
-/// Makes a decimal of a floating-point literal, unless the two would have no common type.
+/// Turns a float literal into a decimal, unless the two types would have no common type.
 fn make_decimal(literal: &mut Expr, whole_digits: u8, scale: i8) -> bool {
     let Expr::Literal(ScalarValue::Float64(Some(value)), _) = literal else {
         return false;
     };
-    // The shortest text that is this number: what was written, if that had no more than 15 digits.
+    // The shortest text that parses to this float. It equals the written text if that had at most
+    // 15 digits.
     let text = value.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let Ok(scale) = usize::try_from(scale) else {
@@ -126,8 +130,8 @@ fn make_decimal(literal: &mut Expr, whole_digits: u8, scale: i8) -> bool {
     true
 }
 
-/// The zeros of floating-point numbers are equal, but the query engine looks up long lists by bits. This puts the other zero
-/// into every list that has one.
+/// Zero and minus zero are equal, but DataFusion compares floats in long lists by their bits. This
+/// rule adds the other zero to every list that contains one.
 #[derive(Debug)]
 struct BothZeros;
 
@@ -158,14 +162,14 @@ fn other_zero(expr: &Expr) -> Option<Expr> {
     Some(Expr::Literal(other, None))
 }
 
-/// The plan with every expression as `rewrite` leaves it, which says whether it changed it.
+/// Applies `rewrite` to every expression of the plan. It returns whether it changed the expression.
 fn rewritten(
     plan: LogicalPlan,
     rewrite: &impl Fn(&mut Expr, &DFSchema) -> bool,
 ) -> Result<Transformed<LogicalPlan>> {
     plan.transform_up_with_subqueries(|plan| {
         let schema = merge_schema(&plan.inputs());
-        // A column that has no other name is named by its expression.
+        // An unaliased column is named after its expression. Keep the old name.
         let names = NamePreserver::new(&plan);
         plan.map_expressions(|expr| {
             let name = names.save(&expr);

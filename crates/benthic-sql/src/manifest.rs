@@ -1,4 +1,7 @@
-//! What a snapshot's file lists say of its objects, before any of them is read.
+//! The manifest's facts about a snapshot's objects, for pruning objects before any of them is read.
+//!
+//! The file lists are read with the columns of the filters, one row group of a list at a time, and
+//! pruned with DataFusion's `PruningPredicate`.
 
 use crate::columns::{has_floats, type_in_queries};
 use crate::errors::external;
@@ -17,7 +20,7 @@ use futures::TryStreamExt;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What is known of some objects: a row each, of a file list.
+/// Facts about some objects: rows of a file list, one per object.
 #[derive(Debug)]
 pub struct Facts {
     columns: Arc<HashMap<String, Column>>,
@@ -25,21 +28,20 @@ pub struct Facts {
     rows: RecordBatch,
 }
 
-/// The objects that a predicate leaves.
+/// The objects that remain after pruning.
 pub struct Kept {
-    /// Them.
     pub entries: Vec<FileEntry>,
-    /// What is known of them, and perhaps of more that come after them: a row each, in order.
+    /// The facts about the entries, one row each and in the same order. They may also contain
+    /// objects after the last entry.
     pub facts: Vec<Arc<Facts>>,
-    /// How many it did not leave.
     pub pruned_objects: usize,
 }
 
 impl Kept {
-    /// Reads the lists, with what they say of these columns.
+    /// Reads the file lists, with their statistics of these columns, and prunes them.
     ///
     /// # Errors
-    /// Those of [`Snapshot::files`].
+    /// Errors of [`Snapshot::files`].
     pub async fn of(
         snapshot: &Snapshot,
         columns: &[&str],
@@ -67,7 +69,7 @@ impl Kept {
         Ok(kept)
     }
 
-    /// Leaves out what is not needed for so many rows, whichever they are.
+    /// Keeps only as many objects as a limit of `rows` rows needs.
     pub fn limit(&mut self, rows: u64) {
         let mut found = 0;
         let enough = |entry: &FileEntry| {
@@ -80,10 +82,10 @@ impl Kept {
         self.entries.truncate(needed);
     }
 
-    /// What is known of all their rows together, for columns as queries see them.
+    /// Statistics of all remaining objects together, for columns in the types that queries use.
     ///
     /// # Errors
-    /// Those of casts, which such bounds do not cause.
+    /// Errors of casts, which valid bounds do not cause.
     pub fn statistics(&self, schema: &SchemaRef) -> Result<Statistics> {
         let sum =
             |of: fn(&FileEntry) -> u64| self.entries.iter().map(of).fold(0, u64::saturating_add) as usize;
@@ -116,7 +118,7 @@ impl Kept {
                 return Ok(statistics);
             };
             exact &= are_exact.as_boolean().iter().all(|exact| exact == Some(true));
-            // Bounds that are not known, of an object that has values.
+            // An object has values, but its bounds are unknown.
             if least.null_count() != greatest.null_count() {
                 return Ok(statistics);
             }
@@ -137,12 +139,12 @@ impl Kept {
 }
 
 impl Facts {
-    /// How many objects.
+    /// Number of objects.
     pub fn objects(&self) -> usize {
         self.rows.num_rows()
     }
 
-    /// Those of one object.
+    /// The facts about one object.
     pub fn row(&self, row: usize) -> Facts {
         Facts {
             columns: Arc::clone(&self.columns),
@@ -159,7 +161,8 @@ impl Facts {
         self.of(kind, column)?.as_primitive_opt::<UInt64Type>().cloned()
     }
 
-    /// Least or greatest values, where they bound all that is there: they say nothing of NaN.
+    /// Minimum or maximum values. Null for an object that contains a NaN, because bounds do not
+    /// cover NaN.
     fn bounds(&self, kind: &str, name: &Name) -> Option<ArrayRef> {
         let column = self.columns.get(name.name())?;
         let bounds = self.of(kind, column)?;
@@ -192,10 +195,10 @@ impl PruningStatistics for Facts {
         self.rows.column_by_name("rows").cloned()
     }
 
-    /// An object of a hash partition has none of the values of other partitions.
+    /// A hash partition contains none of the values that hash to other partitions.
     fn contained(&self, name: &Name, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
         let column = self.columns.get(name.name())?;
-        // The hash of a decimal depends on its width, which may have grown since.
+        // The hash of a decimal depends on its width, which a schema change may have increased.
         if !matches!(*self.partitioning, Partitioning::Hash { field, .. } if field == column.id)
             || column.data_type.is_decimal()
         {

@@ -1,4 +1,5 @@
-//! One Parquet object, as a query reads it.
+//! One Parquet object as a query reads it: its footer, byte ranges and index entries, and class
+//! calls on it.
 
 use crate::manifest::Facts;
 use crate::work::Work;
@@ -20,27 +21,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::OnceCell;
 
-/// The first read is of so many bytes at the end: the footers of most objects, in one read.
+/// Size of the first read, at the end of the object. It contains the whole footer of most objects.
 const FOOTER_GUESS_BYTES: u64 = 64 * 1024;
-/// The most bytes between two ranges for which one step is better than two: over a network bytes are cheap.
+/// Maximum gap between two ranges for which one merged step is cheaper than two. Over a network,
+/// round trips cost more than bytes.
 const GAP_BYTES_MAX: u64 = 64 * 1024;
-/// What one step of a read operation carries at most.
+/// Maximum bytes per step of a read operation.
 const STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Steps of one read operation, and operations at once for one request.
+/// Maximum steps per read operation.
 const STEPS_MAX: usize = 4;
+/// Maximum concurrent read operations per request.
 const OPERATIONS_AT_ONCE: usize = 4;
 
-/// Footers of objects of tables, which never change, and directories of their indexes, which tell when they have.
+/// Caches of a session: the footers of table objects, which are immutable, and the directories of
+/// their indexes, which can become stale. A lookup detects a stale directory.
 #[derive(Clone)]
 pub struct Footers {
     footers: Arc<Cache<(Id, TableObject), Arc<ParquetMetaData>, DecodedBytes>>,
     directories: Arc<Cache<DirectoryKey, Bytes, EntryBytes>>,
 }
 
-/// A table, an object of it, and the number of an index.
+/// The table, the object, and the number of the index.
 type DirectoryKey = (Id, TableObject, u32);
 
-/// Weighs a directory.
 #[derive(Clone)]
 struct EntryBytes;
 
@@ -50,7 +53,7 @@ impl Weighter<DirectoryKey, Bytes> for EntryBytes {
     }
 }
 
-/// Weighs a footer by the memory that it takes.
+/// Weighs a footer by its size in memory.
 #[derive(Clone)]
 struct DecodedBytes;
 
@@ -61,12 +64,13 @@ impl Weighter<(Id, TableObject), Arc<ParquetMetaData>> for DecodedBytes {
 }
 
 impl Footers {
-    /// Memory for them.
+    /// Maximum memory of all cached footers.
     const BYTES_MAX: u64 = 64 * 1024 * 1024;
-    /// What one takes, for the tables of the cache.
+    /// Typical size of a footer, to size the cache's hash table.
     const BYTES_USUAL: u64 = 16 * 1024;
-    /// Memory for directories, and what one takes.
+    /// Maximum memory of all cached directories.
     const DIRECTORIES_BYTES_MAX: u64 = 16 * 1024 * 1024;
+    /// Typical size of a directory.
     const DIRECTORY_BYTES_USUAL: u64 = 1024;
 }
 
@@ -91,16 +95,16 @@ impl fmt::Debug for Footers {
     }
 }
 
-/// What the objects of a query share.
+/// State that all objects of a query share.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// Footers, which outlast the query.
+    /// Cached footers, which outlive the query.
     pub footers: Footers,
-    /// What the query does.
     pub work: Arc<Work>,
 }
 
-/// A Parquet object in one state: whatever is read of it is of that state, or an error says that it is gone.
+/// One version of a Parquet object. All reads return data of that version, or fail if it no longer
+/// exists.
 pub struct DataObject {
     size_bytes: u64,
     of: Of,
@@ -109,14 +113,14 @@ pub struct DataObject {
 }
 
 enum Of {
-    /// An object that somebody named, in the state that it had when it was opened.
+    /// An object that the user named, in the version that it had when it was opened.
     Itself {
         pool: Arc<dyn Pool>,
         address: ObjectAddress,
         version: u64,
         footer: OnceCell<Arc<ParquetMetaData>>,
     },
-    /// An object of a table's snapshot. It never changes.
+    /// An immutable object of a table's snapshot.
     Table {
         snapshot: Snapshot,
         entry: FileEntry,
@@ -138,10 +142,10 @@ impl fmt::Debug for DataObject {
 }
 
 impl DataObject {
-    /// Opens an object.
+    /// Opens an object in its current version.
     ///
     /// # Errors
-    /// Those of the pool.
+    /// Errors of the pool.
     pub async fn open(pool: Arc<dyn Pool>, address: ObjectAddress) -> Result<DataObject> {
         let (stat, version) =
             pool.stat(&address.object).await.map_err(|error| error.with("object", &address))?;
@@ -154,8 +158,8 @@ impl DataObject {
         })
     }
 
-    /// An object of a table, and what its list says of it: a row of `facts`. Nothing is read. `is_read_by_name` says that its
-    /// columns have the names that they have now.
+    /// An object of a table, without any read. `facts` is the object's row in its file list.
+    /// `is_read_by_name` means that all its columns still have their current names.
     pub fn of_table(
         snapshot: Snapshot,
         entry: FileEntry,
@@ -168,19 +172,21 @@ impl DataObject {
         DataObject { size_bytes: entry.bytes, of, work, is_done: AtomicBool::new(false) }
     }
 
-    /// The query has all that it wants of the object, or all that one of several readers of it wanted.
+    /// Marks the object as done for the query's progress. If several readers share the object, the
+    /// first one to finish marks it.
     pub fn done(&self) {
         if !self.is_done.swap(true, Ordering::Relaxed) {
             self.work.object_is_done();
         }
     }
 
-    /// Its size.
+    /// Size of the object.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Whether whoever reads it needs to know no more than the names of its columns.
+    /// Whether a reader can find the object's columns by name. If not, it must map columns by
+    /// number.
     pub fn is_read_by_name(&self) -> bool {
         match &self.of {
             Of::Itself { .. } => true,
@@ -188,7 +194,7 @@ impl DataObject {
         }
     }
 
-    /// Whether it has no row for this filter, by what is known of it without reading.
+    /// Whether the file list's statistics prove that no row of the object matches the filter.
     pub fn is_left_out_by(&self, filter: &PruningPredicate) -> bool {
         let Of::Table { facts: (facts, row), .. } = &self.of else {
             return false;
@@ -196,7 +202,7 @@ impl DataObject {
         filter.prune(&facts.row(*row)).is_ok_and(|keep| keep == [false])
     }
 
-    /// Adds the object, and its table, to an error.
+    /// Adds the object and its table to an error.
     pub fn add_context(&self, error: Error) -> Error {
         match &self.of {
             Of::Itself { address, .. } => error.with("object", address),
@@ -206,10 +212,11 @@ impl DataObject {
         }
     }
 
-    /// Its footer, without the page index. It is read once, or once more when it was forgotten.
+    /// The Parquet footer, without the page index. It is cached, and read again only after
+    /// eviction.
     ///
     /// # Errors
-    /// `Corrupt` if this is not a Parquet file; those of [`read`](DataObject::read).
+    /// `Corrupt` if this is not a Parquet file; errors of [`read`](DataObject::read).
     pub async fn footer(&self) -> Result<Arc<ParquetMetaData>> {
         match &self.of {
             Of::Itself { footer, .. } => footer.get_or_try_init(|| self.read_footer()).await.cloned(),
@@ -220,10 +227,11 @@ impl DataObject {
         }
     }
 
-    /// The rows that an index of its table leaves, and the bytes that came for it.
+    /// Looks up the rows that an index selects. Also returns the number of bytes read.
     ///
     /// # Errors
-    /// `Corrupt` if the pages are damaged; `NotFound` if its snapshot was removed; those of the pool.
+    /// `Corrupt` if the pages are damaged; `NotFound` if the snapshot was removed; errors of the
+    /// pool.
     pub async fn look_up(&self, probe: &Probe) -> Result<(LookupResult, u64)> {
         let Of::Table { snapshot, entry, footers, .. } = &self.of else {
             return Ok(Default::default());
@@ -234,7 +242,8 @@ impl DataObject {
             known.add(Vec::new(), vec![(probe.directory_key(), directory)]);
         }
         let found = match self.look_up_from(probe, known, Vec::new()).await {
-            // Somebody dropped the index or made it anew in between; all at once are of one time.
+            // The index was dropped or rebuilt since the directory was cached. Read all entries at
+            // once, so that they belong together.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 footers.directories.remove(&remembered);
                 self.look_up_from(probe, ReadEntries::default(), entry_keys(probe.index)).await?
@@ -253,8 +262,8 @@ impl DataObject {
         Ok((found, moved_bytes))
     }
 
-    /// Reads these entries of the omap, and those that turn out to be needed; gives the directory if it was read, and how many
-    /// bytes came.
+    /// Reads the entries `keys` and all entries that the lookup then needs. Also returns the
+    /// directory, if it was read, and the number of bytes read.
     async fn look_up_from(
         &self,
         probe: &Probe,
@@ -279,10 +288,11 @@ impl DataObject {
         }
     }
 
-    /// Runs a method that only reads.
+    /// Runs a read-only class method.
     ///
     /// # Errors
-    /// `Conflict` if the object was replaced, `NotFound` if its snapshot was removed; those of the pool.
+    /// `Conflict` if the object was replaced; `NotFound` if the snapshot was removed; errors of the
+    /// pool.
     pub async fn exec(&self, class: &str, method: &str, input: Bytes) -> Result<Bytes> {
         self.work.add_moved(input.len() as u64);
         let output = self.fetch(Fetch::exec(ClassCall::new(class, method, input))).await?;
@@ -290,11 +300,11 @@ impl DataObject {
         Ok(output)
     }
 
-    /// Byte ranges, each in full, in as few steps as is good.
+    /// Reads byte ranges, each completely. Merges near ranges into one step.
     ///
     /// # Errors
-    /// `Corrupt` if the ranges are not in the object; `Conflict` if it was replaced, `NotFound` if its snapshot was removed;
-    /// those of the pool.
+    /// `Corrupt` if a range is outside the object; `Conflict` if the object was replaced;
+    /// `NotFound` if the snapshot was removed; errors of the pool.
     pub async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         // A damaged footer may point anywhere.
         if ranges.iter().any(|range| range.start > range.end || range.end > self.size_bytes) {
@@ -302,7 +312,7 @@ impl DataObject {
         }
         let merged = fragment::merge_ranges(ranges, GAP_BYTES_MAX);
         let steps: Vec<Range<u64>> = merged.iter().flat_map(steps).collect();
-        // Boxed and collected, because the compiler does not see that a lazy one could be sent to another thread.
+        // Boxed and collected because the compiler cannot prove that a lazy iterator is `Send`.
         let operations: Vec<_> =
             steps.chunks(STEPS_MAX).map(|steps| self.read_steps(steps).boxed()).collect();
         let data: Vec<Vec<Bytes>> =
@@ -380,14 +390,15 @@ impl DataObject {
         self.add_context(Error::new(ErrorKind::Corrupt, message))
     }
 }
-/// A range in steps that are not too large.
+
+/// Splits a range into steps of at most [`STEP_BYTES_MAX`].
 fn steps(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let end = range.end;
     let starts = (range.start..end).step_by(STEP_BYTES_MAX as usize);
     starts.map(move |start| start..end.min(start + STEP_BYTES_MAX))
 }
 
-/// What the [`steps`] of a range brought, as one.
+/// Joins the data of a range's [`steps`].
 fn join(range: &Range<u64>, data: &mut impl Iterator<Item = Bytes>) -> Bytes {
     let count = steps(range).count();
     if count == 1 {

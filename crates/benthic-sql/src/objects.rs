@@ -1,4 +1,4 @@
-//! One object that somebody named, as a table; and what it has in common with the objects of tables.
+//! A single Parquet object as a table, and the parts of its scan that table objects share.
 
 use crate::columns::{has_floats, schema_in_queries};
 use crate::object::DataObject;
@@ -24,7 +24,7 @@ use parquet::arrow::parquet_to_arrow_schema;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A table of objects.
+/// A table of Parquet objects.
 #[derive(Debug)]
 pub struct Objects {
     objects: Vec<Arc<DataObject>>,
@@ -36,7 +36,8 @@ impl Objects {
     /// A table of one object.
     ///
     /// # Errors
-    /// `Corrupt` if the object is no Parquet file, `Unsupported` if two of its columns have one name; those of the pool.
+    /// `Corrupt` if the object is not a Parquet file; `Unsupported` if two of its columns have the
+    /// same name; errors of the pool.
     pub async fn of_one(object: Arc<DataObject>) -> Result<Objects> {
         let footer = object.footer().await?;
         let file = footer.file_metadata();
@@ -91,7 +92,7 @@ impl TableProvider for Objects {
     }
 }
 
-/// What a scan reads with.
+/// The Parquet source of a scan. Row filters and Bloom filters are off.
 pub fn source(schema: TableSchema, readers: Readers) -> ParquetSource {
     ParquetSource::new(schema)
         .with_parquet_file_reader_factory(Arc::new(readers))
@@ -99,7 +100,7 @@ pub fn source(schema: TableSchema, readers: Readers) -> ParquetSource {
         .with_bloom_filter_on_read(false)
 }
 
-/// An object as a file of a scan.
+/// Represents an object as a file of a scan.
 pub fn file(object: &Arc<DataObject>) -> PartitionedFile {
     let mut file = PartitionedFile::new(format!("{object:?}"), object.size_bytes());
     file.extensions.insert_arc(Arc::clone(object));

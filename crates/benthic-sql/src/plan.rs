@@ -1,4 +1,4 @@
-//! Scans of objects in physical plans.
+//! Helpers for scans of objects in physical plans.
 
 use crate::expr::{Expr, Plan};
 use crate::objects::source;
@@ -12,16 +12,16 @@ use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{conjunction_opt, split_conjunction};
 use datafusion::physical_plan::ExecutionPlanProperties;
 
-/// The scan of objects that a node is, if it is one.
+/// The scan of objects in a node, or `None` for other nodes.
 pub fn scan_of_objects(plan: &Plan) -> Option<&FileScanConfig> {
     let scan = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
     (scan.object_store_url.as_str() == OBJECT_URL).then_some(scan)
 }
 
-/// What a scan of objects reads with.
+/// The Parquet source of a scan of objects.
 ///
 /// # Errors
-/// `Internal` if that is no Parquet source.
+/// `Internal` if the source is not Parquet.
 pub fn parquet_of(scan: &FileScanConfig) -> Result<&ParquetSource> {
     let source = scan.file_source();
     let parquet = source.downcast_ref::<ObjectSource>().map(|source| &source.parquet);
@@ -31,7 +31,8 @@ pub fn parquet_of(scan: &FileScanConfig) -> Result<&ParquetSource> {
     }
 }
 
-/// What a scan of objects reads with, with those parts of its predicate that are to prune.
+/// Rebuilds the Parquet source of a scan, with only those parts of its predicate for which `prunes`
+/// is true.
 ///
 /// # Errors
 /// `Internal` if the projection does not fit.
@@ -53,7 +54,7 @@ pub fn source_of(
     }
 }
 
-/// A source with a projection.
+/// Adds a projection to a source.
 ///
 /// # Errors
 /// `Internal` if the projection does not fit.
@@ -65,7 +66,7 @@ pub fn project(source: &ParquetSource, projection: &ProjectionExprs) -> Result<P
     }
 }
 
-/// How many partitions a node has.
+/// Number of output partitions of a node.
 pub fn partitions(plan: &Plan) -> usize {
     plan.output_partitioning().partition_count()
 }

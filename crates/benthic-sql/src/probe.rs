@@ -1,4 +1,5 @@
-//! What the indexes of a table say about a filter.
+//! Derives index lookups from a filter: conditions on columns become key ranges in the most
+//! selective index.
 
 use crate::expr::Expr;
 use arrow::datatypes::DataType;
@@ -11,18 +12,18 @@ use datafusion::physical_expr::expressions::{
 use datafusion::scalar::ScalarValue;
 use std::collections::HashMap;
 
-/// The indexes of a table, and their columns as queries name them.
+/// The indexes of a table, and the names of their columns.
 #[derive(Debug, Default)]
 pub struct Indexes {
     indexes: Vec<(Definition, Vec<String>)>,
     types: HashMap<String, DataType>,
 }
 
-/// Ranges by the name of a column. A filter rejects rows with other values.
+/// Key ranges by column name. The filter rejects all rows with other values.
 type ColumnRanges = HashMap<String, Ranges>;
 
 impl Indexes {
-    /// Those of a snapshot.
+    /// The indexes of a snapshot.
     pub fn of(snapshot: &Snapshot) -> Indexes {
         let mut indexes = Indexes::default();
         for index in snapshot.indexes() {
@@ -37,7 +38,7 @@ impl Indexes {
         indexes
     }
 
-    /// What to look up for a filter, in the index that bounds it best; nothing if none does.
+    /// The lookup for a filter in the most selective index, or `None` if no index helps.
     pub fn probe(&self, filter: &Expr) -> Option<Probe> {
         if self.indexes.is_empty() {
             return None;
@@ -51,10 +52,11 @@ impl Indexes {
                     break;
                 }
             }
-            // With fewer columns there are fewer ranges.
+            // Use fewer columns if more would give too many ranges.
             (1..=columns.len()).rev().find_map(|len| {
                 let probe = Probe::new(index, &columns[..len]).ok()?;
-                // The first are points; what comes last is better closed than open on one side.
+                // All columns but the last are points. For the last one, a closed range is better
+                // than a half-open one.
                 let points = columns[..len].iter().filter(|ranges| ranges.are_points()).count();
                 Some(((points, len, columns[len - 1].are_closed()), probe))
             })
@@ -62,7 +64,7 @@ impl Indexes {
         self.indexes.iter().filter_map(probe).max_by_key(|(bounds, _)| *bounds).map(|(_, probe)| probe)
     }
 
-    /// A probe for people.
+    /// A description of a probe for `EXPLAIN`.
     pub fn describe(&self, probe: &Probe) -> String {
         let names = self
             .indexes
@@ -132,7 +134,7 @@ impl Indexes {
         Some((name, Ranges::null()))
     }
 
-    /// A column that is its own condition, or the opposite.
+    /// A Boolean column as a condition, or its negation.
     fn is_true(&self, expr: &Expr) -> Option<(String, Ranges)> {
         let (column, wanted) = match expr.downcast_ref::<NotExpr>() {
             Some(not) => (not.arg(), false),
@@ -142,8 +144,8 @@ impl Indexes {
         Some((name, Ranges::equal(&ScalarValue::from(wanted).to_array().ok()?).ok()?))
     }
 
-    /// The column that an operand is, and what its values are compared as. A cast to a larger type changes no value and never
-    /// fails.
+    /// The column that an operand refers to, and the kind of its keys. A cast to a larger type is
+    /// transparent, because it changes no value and never fails.
     fn column(&self, expr: &Expr) -> Option<(String, Kind)> {
         let cast = expr.downcast_ref::<CastExpr>();
         let column = cast.map_or(expr, CastExpr::expr).downcast_ref::<Column>()?;

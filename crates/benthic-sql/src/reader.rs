@@ -1,4 +1,4 @@
-//! How the Parquet reader gets at an object's bytes.
+//! Connects the Parquet reader to the bytes of objects.
 
 use crate::object::DataObject;
 use bytes::Bytes;
@@ -15,10 +15,10 @@ use parquet::file::metadata::ParquetMetaData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Reads the [`DataObject`]s that files of a scan are.
+/// Creates readers for scan files that are [`DataObject`]s.
 #[derive(Debug, Default)]
 pub struct Readers {
-    /// Counts the bytes that were asked for.
+    /// Counts the requested bytes.
     pub wanted_bytes: Count,
 }
 
@@ -74,7 +74,7 @@ impl AsyncFileReader for Reader {
         &'a mut self,
         _: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>>> {
-        // The page index is asked for later, if pages can be pruned.
+        // DataFusion requests the page index later, if it can prune pages.
         async move { self.object.footer().await.map_err(external) }.boxed()
     }
 }

@@ -1,4 +1,4 @@
-//! The relations that a statement names without a pool.
+//! Finds relation names without a pool in a statement.
 
 use datafusion::common::TableReference;
 use datafusion::execution::context::SessionContext;
@@ -8,8 +8,9 @@ use datafusion::sql::sqlparser::ast::{ObjectName, TableFactor, Visit, Visitor};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
-/// The relations of a statement that have no pool and that the query engine does not know, in the order of the text. `tables`
-/// are all tables that the statement reads, without those that it defines itself.
+/// The relations of a statement that have no pool and that the query engine does not know, in the
+/// order of the text. `tables` must contain all tables that the statement reads, without those that
+/// it defines itself.
 pub fn without_pool(
     context: &SessionContext,
     statement: &Statement,
@@ -38,7 +39,7 @@ pub fn without_pool(
 #[derive(Default)]
 struct Relations {
     names: Vec<ObjectName>,
-    /// Those of the names that are called as functions.
+    /// The subset of names that the statement calls as functions.
     functions: Vec<ObjectName>,
 }
 
@@ -50,7 +51,7 @@ impl Relations {
                 let (ControlFlow::Continue(()) | ControlFlow::Break(_)) =
                     Visit::visit(statement.as_ref(), self);
             }
-            // These do not read.
+            // These statements do not read.
             Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => {}
         }
     }

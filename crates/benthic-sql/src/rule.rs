@@ -1,4 +1,5 @@
-//! The last rules of physical planning: scans of objects lose no row, and what can run beside objects is replaced.
+//! The last rules of physical planning: add index lookups, keep rows with NaN, and replace plan
+//! parts with fragments.
 
 use crate::choice::Pushdown;
 use crate::columns::has_floats;
@@ -21,10 +22,10 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A round trip from which on the objects are far: the network is no local one.
+/// From this round trip on, objects count as far: local networks are faster.
 const FAR: Duration = Duration::from_millis(3);
 
-/// Says what scans of objects look up in the indexes of their tables, by the whole of their predicates.
+/// Adds an index lookup to scans of objects, derived from their whole predicates.
 #[derive(Debug)]
 pub struct IndexLookup;
 
@@ -55,8 +56,8 @@ impl PhysicalOptimizerRule for IndexLookup {
     }
 }
 
-/// Takes from scans of objects the predicates on floating-point numbers: the bounds in a file say nothing of NaN, so that
-/// rows that the query wants would be left out. The filter above the scan stays.
+/// Removes predicates on floating-point columns from scans of objects. Bounds in a file do not
+/// cover NaN, so pruning with them would lose rows. The filter above the scan stays.
 #[derive(Debug)]
 pub struct KeepNanRows;
 
@@ -96,14 +97,13 @@ fn bounds_say_all(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     !collect_columns(expr).iter().any(|column| is_float(column.index()))
 }
 
-/// Replaces the largest parts of a plan that run beside objects.
+/// Replaces the largest parts of a plan that can run beside objects with [`FragmentExec`].
 #[derive(Debug)]
 pub struct FragmentPushdown {
-    /// What the user wants.
     pub pushdown: Pushdown,
-    /// Knows the round trip to the objects.
+    /// Knows the round trip time to the objects.
     pub work: Arc<Work>,
-    /// Measures fragments.
+    /// Clock that measures fragments.
     pub clock: Arc<dyn Clock>,
 }
 

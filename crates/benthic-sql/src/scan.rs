@@ -1,4 +1,7 @@
-//! A scan of objects: DataFusion's own scan of Parquet files, whose errors name the object.
+//! A scan of objects: wraps DataFusion's Parquet scan, adds the object to its errors, and looks up
+//! rows in indexes.
+//!
+//! DataFusion's own scan is kept so that all its optimizer rules apply.
 
 use crate::errors::{external, from_datafusion};
 use crate::object::DataObject;
@@ -26,41 +29,39 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What scans of objects read with.
+/// The source of a scan of objects.
 #[derive(Clone)]
 pub struct ObjectSource {
-    /// DataFusion's source.
     pub parquet: ParquetSource,
-    /// Objects of the table that are not scanned, because of what its manifest says of them.
+    /// Number of the table's objects that the manifest's statistics excluded.
     pub pruned_objects: usize,
-    /// The table's indexes.
     pub indexes: Arc<Indexes>,
-    /// What is looked up in one of them before an object is read.
+    /// Index lookup to do before an object is read.
     pub probe: Option<Arc<Probe>>,
-    /// What counts the look-ups; the scan's own metrics do if it is not said.
+    /// Counters of the lookups. If absent, the scan's own metrics count them.
     pub index_use: Option<IndexUse>,
 }
 
-/// Counts what look-ups in an index did.
+/// Counters of index lookups.
 #[derive(Clone, Debug)]
 pub struct IndexUse {
-    /// Objects of which no row may match.
+    /// Objects in which no row can match.
     pub left_out: Count,
-    /// Rows that were left of the others.
+    /// Rows that the index selected in the other objects.
     pub rows: Count,
-    /// Pages that were read.
+    /// Index pages that were read.
     pub pages: Count,
-    /// Bytes that came here for that.
+    /// Bytes that the client read for lookups.
     moved: Count,
     tries: Arc<AtomicUsize>,
     helped: Arc<AtomicUsize>,
 }
 
-/// Look-ups that may be of no use before there are no more of them.
+/// Number of lookups after which useless ones stop.
 const TRIES_MIN: usize = 8;
 
 impl IndexUse {
-    /// Among the metrics of a node; what came here is counted by `moved`.
+    /// Adds the counters to a node's metrics. `moved` counts the bytes that the client reads.
     pub fn new(metrics: &ExecutionPlanMetricsSet, partition: usize, moved: Count) -> IndexUse {
         let count = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
         IndexUse {
@@ -73,7 +74,7 @@ impl IndexUse {
         }
     }
 
-    /// Adds a look-up: the rows that it left, if it was of use, the pages that it took, and the bytes that came here.
+    /// Records a lookup. `rows` is the number of selected rows if the index helped.
     pub fn add(&self, rows: Option<u64>, pages: u64, moved_bytes: u64) {
         self.tries.fetch_add(1, Ordering::Relaxed);
         self.pages.add(pages as usize);
@@ -85,7 +86,8 @@ impl IndexUse {
         }
     }
 
-    /// Whether the next object is probably not like those where too many rows match or that have no pages.
+    /// Whether the next lookup probably helps. Lookups do not help if too many rows match or if
+    /// objects have no index pages.
     fn is_worth_it(&self) -> bool {
         let tries = self.tries.load(Ordering::Relaxed);
         tries < TRIES_MIN || self.helped.load(Ordering::Relaxed) * TRIES_MIN >= tries
@@ -93,12 +95,12 @@ impl IndexUse {
 }
 
 impl ObjectSource {
-    /// What scans of objects that have no indexes read with.
+    /// A source without indexes.
     pub fn plain(parquet: ParquetSource) -> ObjectSource {
         ObjectSource { parquet, pruned_objects: 0, indexes: Arc::default(), probe: None, index_use: None }
     }
 
-    /// The same with another source below.
+    /// This source over another Parquet source.
     pub fn with(&self, parquet: ParquetSource) -> ObjectSource {
         ObjectSource { parquet, ..self.clone() }
     }
@@ -205,7 +207,8 @@ struct Lookup {
     index_use: IndexUse,
 }
 
-/// Names the object in errors; a panic of the reader, which a damaged file can cause, is one.
+/// Adds the object to errors. A panic of the Parquet reader, which a damaged file can cause,
+/// becomes an error.
 #[derive(Debug)]
 struct Named {
     files: Arc<dyn Morselizer>,
@@ -232,7 +235,7 @@ fn plan_file(
     Ok(Box::new(Planner { planner, object }))
 }
 
-/// Asks the index which rows of an object are worth reading.
+/// Looks up in the index which rows of an object to read.
 #[derive(Debug)]
 struct LookupPlanner {
     files: Arc<dyn Morselizer>,
@@ -262,7 +265,7 @@ impl MorselPlanner for LookupPlanner {
     }
 }
 
-/// Of an object without rows that matter.
+/// The planner of an object in which no row matches.
 #[derive(Debug)]
 struct EmptyPlanner;
 
@@ -332,7 +335,7 @@ fn catch_panic<T>(object: &DataObject, work: impl FnOnce() -> Result<T>) -> Resu
     }
 }
 
-/// An error with the name of the object that it is about.
+/// Adds the object to an error.
 pub fn in_object(object: &DataObject, error: &DataFusionError) -> DataFusionError {
     external(object.add_context(from_datafusion(error)))
 }

@@ -1,4 +1,8 @@
-//! Queries: from SQL to rows.
+//! SQL sessions: plan queries and return their rows as streams.
+//!
+//! A session opens each table once, before planning, so a query that names a table twice sees one
+//! snapshot of it. DataFusion plans the query with our additional rules. Queries only read:
+//! statements that write are refused with a hint to the `benthic` command to use.
 
 use crate::choice::Pushdown;
 use crate::errors::from_datafusion;
@@ -26,29 +30,29 @@ use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
-/// The name of the table in queries of one object.
+/// Name of the table in a query of one object.
 pub const OBJECT_TABLE: &str = "object";
-/// What the query engine calls all tables together, and those without a pool.
+/// The catalog of all tables. Its schemas are the pools.
 const CATALOG: &str = "benthic";
+/// The schema of tables without a pool.
 const NO_POOL: &str = "public";
 const INFORMATION: &str = "information_schema";
-/// What `SHOW TABLES` shows.
+/// The query that `SHOW TABLES` runs.
 const TABLES: &str = "SELECT table_schema AS pool, table_name AS \"table\" FROM information_schema.tables \
     WHERE table_type = 'BASE TABLE' ORDER BY pool, \"table\"";
 
-/// SQL folds names without double quotes to small letters.
+/// SQL folds unquoted names to lower case.
 const CAPITALS_NEED_QUOTES: &str = "names with capital letters need double quotes";
 
-/// How queries run.
+/// Settings of queries.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where what can run beside objects runs.
     pub pushdown: Pushdown,
-    /// Whether objects are left out by what a table's manifest says of them.
+    /// Whether to exclude objects with the manifest's statistics.
     pub pruning: bool,
-    /// Whether rows are left out by a table's indexes.
+    /// Whether to select rows with the table's indexes.
     pub index: bool,
-    /// How many parts of a query run at once, at least 1.
+    /// Number of partitions that run concurrently, at least 1.
     pub partitions: usize,
     /// The clock that measures fragments, and the source of identifiers.
     pub environment: Environment,
@@ -67,20 +71,20 @@ impl Default for Settings {
     }
 }
 
-/// A part of a table.
+/// The columns and rows to read from a table.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// The columns, in this order; all if absent.
+    /// Columns, in this order. All columns if absent.
     pub columns: Option<Vec<String>>,
-    /// What is true for the rows, all of it.
+    /// Conditions that rows must all satisfy.
     pub filters: Vec<Expr>,
-    /// And this, as SQL has it behind WHERE.
+    /// Another condition, in the syntax of SQL's WHERE.
     pub sql: Option<String>,
-    /// At most so many rows, whichever.
+    /// Row limit; which rows is unspecified.
     pub limit: Option<usize>,
 }
 
-/// Queries of the tables of a store.
+/// Runs queries over the tables of a store.
 pub struct SqlSession {
     store: Arc<dyn Store>,
     settings: Settings,
@@ -88,20 +92,21 @@ pub struct SqlSession {
 }
 
 impl SqlSession {
-    /// A session without any state but what it remembers of objects.
+    /// A session with empty caches.
     pub fn new(store: Arc<dyn Store>, settings: Settings) -> SqlSession {
         SqlSession { store, settings, footers: Footers::default() }
     }
 
-    /// The same session, with what it remembers, and other settings.
+    /// A session with other settings that shares this session's caches.
     pub fn with_settings(&self, settings: Settings) -> SqlSession {
         SqlSession { store: Arc::clone(&self.store), settings, footers: self.footers.clone() }
     }
 
-    /// Starts to read a part of a snapshot. The rows come as they are asked for, and dropping them stops the work.
+    /// Starts to read a part of a snapshot. The stream produces rows on demand, and dropping it
+    /// cancels the work.
     ///
     /// # Errors
-    /// `InvalidArgument` for columns that are not there, with a hint, and for filters that are wrong.
+    /// `InvalidArgument` for unknown columns, with a hint, and for invalid filters.
     pub async fn select(
         &self,
         snapshot: Snapshot,
@@ -139,20 +144,20 @@ impl SqlSession {
         rows.await.map_err(|error| from_datafusion(&error))
     }
 
-    /// Starts a query. A table is POOL.TABLE, and is read as it is now, in one snapshot. The rows come as they are asked for,
-    /// and dropping them stops the work.
+    /// Starts a query. It names tables as POOL.TABLE, and reads each table in one snapshot, the
+    /// current one. The stream produces rows on demand, and dropping it cancels the work.
     ///
     /// # Errors
-    /// `InvalidArgument` for SQL that is wrong, `NotFound` for a table or pool that is not there, `Unsupported` for SQL that
-    /// does more than read.
+    /// `InvalidArgument` for invalid SQL; `NotFound` for an unknown table or pool; `Unsupported`
+    /// for SQL that does more than read.
     pub async fn query(&self, sql: &str) -> Result<SendableRecordBatchStream> {
         self.query_with_work(sql, &Arc::default()).await
     }
 
-    /// [`query`](SqlSession::query), which counts what it does in `work`.
+    /// Like [`query`](SqlSession::query), and counts the work in `work`.
     ///
     /// # Errors
-    /// Those of `query`.
+    /// Errors of `query`.
     pub async fn query_with_work(&self, sql: &str, work: &Arc<Work>) -> Result<SendableRecordBatchStream> {
         let reading = Reading { footers: self.footers.clone(), work: Arc::clone(work) };
         let context = context(&self.settings, work)?;
@@ -161,7 +166,7 @@ impl SqlSession {
         only_reads(&statement, instead_for_tables)?;
         if matches!(&statement, Statement::Statement(statement) if matches!(**statement, ast::Statement::ShowTables { .. }))
         {
-            // Without those of the query engine itself.
+            // Without the query engine's own tables.
             return Box::pin(self.query_with_work(TABLES, work)).await;
         }
         let names = state.resolve_table_references(&statement).map_err(|error| from_datafusion(&error))?;
@@ -231,7 +236,8 @@ impl SqlSession {
         for name in self.store.list_pools().await? {
             let pool = self.store.open_pool(&name).await?;
             for entry in Table::list(Arc::clone(&pool)).await? {
-                // What cannot be read is not there for queries; `benthic table ls` says why.
+                // Queries do not see a table that cannot be read. `benthic table ls` shows the
+                // reason.
                 let pool = Arc::clone(&pool);
                 let environment = self.settings.environment.clone();
                 let snapshot = Table::open_snapshot(pool, &entry.name, At::Current, environment);
@@ -243,7 +249,8 @@ impl SqlSession {
         Ok(())
     }
 
-    /// Why a statement cannot be planned: an unknown name without a pool, if it has one.
+    /// Explains why a statement cannot be planned: `unknown`, a table name without a pool, or else
+    /// the query engine's error.
     async fn explain(&self, error: &DataFusionError, unknown: Option<&TableReference>) -> Error {
         let (DataFusionError::Plan(_), Some(name)) = (error.find_root(), unknown) else {
             return from_datafusion(error);
@@ -264,10 +271,10 @@ impl SqlSession {
     }
 }
 
-/// The statements of a text.
+/// Splits a text into SQL statements.
 ///
 /// # Errors
-/// `InvalidArgument` for SQL that is wrong.
+/// `InvalidArgument` for invalid SQL.
 pub fn statements(text: &str) -> Result<Vec<String>> {
     let statements = DFParser::parse_sql(text).map_err(|error| from_datafusion(&error))?;
     Ok(statements.iter().map(ToString::to_string).collect())
@@ -277,11 +284,11 @@ fn has_capitals(name: &str) -> bool {
     name.chars().any(char::is_uppercase)
 }
 
-/// Starts a query of objects, which are the table [`OBJECT_TABLE`]; its rows come as they are asked for, and dropping them
-/// stops the work.
+/// Starts a query of objects, which form the table [`OBJECT_TABLE`]. The stream produces rows on
+/// demand, and dropping it cancels the work.
 ///
 /// # Errors
-/// `InvalidArgument` for SQL that is wrong, `Unsupported` for SQL that does more than read.
+/// `InvalidArgument` for invalid SQL; `Unsupported` for SQL that does more than read.
 pub async fn query(objects: Objects, settings: &Settings, sql: &str) -> Result<SendableRecordBatchStream> {
     let context = context(settings, &Arc::default())?;
     register(&context, NO_POOL, OBJECT_TABLE, Arc::new(objects))?;
@@ -314,7 +321,8 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     rules.push(Arc::new(IndexLookup));
     rules.push(Arc::new(KeepNanRows));
     if settings.pushdown != Pushdown::Never {
-        // It makes one node of a partial aggregate and a final one, of which the partial one can run beside objects.
+        // This rule merges a partial and a final aggregate into one node. Keep them separate,
+        // because only the partial one can be pushed.
         rules.retain(|rule| rule.name() != "CombinePartialFinalAggregate");
         let pushdown = settings.pushdown;
         let work = Arc::clone(work);
@@ -327,9 +335,10 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
         .with_target_partitions(settings.partitions.max(1))
         .with_information_schema(true);
     let options = config.options_mut();
-    // Without a zone a literal with one would lose it.
+    // Without a session time zone, a literal with a zone would lose its zone.
     options.execution.time_zone = Some("+00:00".to_owned());
-    // It leaves out rows for one extreme that another, of which nothing was seen yet, is in.
+    // This filter from `min` and `max` prunes the scan below. It ignores an aggregate that has no
+    // bound yet, and so loses that aggregate's rows.
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
@@ -338,7 +347,7 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     for extreme in extremes() {
         context.register_udaf(AggregateUDF::clone(&extreme));
     }
-    // A scan asks for the store of its address, and then reads through its own reader.
+    // DataFusion requires a store for the scan's address. The scan reads through its own reader.
     let address = ObjectStoreUrl::parse(OBJECT_URL).map_err(|error| from_datafusion(&error))?;
     context.register_object_store(address.as_ref(), Arc::new(InMemory::new()));
     Ok(context)
@@ -355,7 +364,7 @@ async fn plan(context: &SessionContext, statement: Statement) -> Result<LogicalP
 
 async fn run(context: &SessionContext, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
     let rows = async {
-        // A statement may hide what it writes in a part of it.
+        // A read-only statement may contain a part that writes.
         let options =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         options.verify_plan(&plan)?;
@@ -364,7 +373,7 @@ async fn run(context: &SessionContext, plan: LogicalPlan) -> Result<SendableReco
     rows.await.map_err(|error| from_datafusion(&error))
 }
 
-/// The command that does what a statement would do.
+/// The `benthic` command that does what the refused statement would do.
 fn instead_for_tables(verb: &str) -> &str {
     match verb {
         "INSERT" => "`benthic table append POOL/TABLE FILE` adds rows",
@@ -376,7 +385,7 @@ fn instead_for_tables(verb: &str) -> &str {
     }
 }
 
-/// Refuses what writes, by its verb.
+/// Refuses statements that write, by their verb.
 fn only_reads(statement: &Statement, instead: fn(&str) -> &str) -> Result<()> {
     let verb = match statement {
         Statement::Explain(explain) => return only_reads(&explain.statement, instead),

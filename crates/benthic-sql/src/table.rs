@@ -1,4 +1,7 @@
-//! A table as the query engine sees it: the objects of one snapshot.
+//! A table for the query engine: the objects of one snapshot.
+//!
+//! [`TableRows`] prunes objects with the manifest and hands the others to DataFusion's own Parquet
+//! scan, so that all optimizer rules apply.
 
 use crate::columns::{ByNumber, same_by_name, schema_in_queries};
 use crate::errors::external;
@@ -29,10 +32,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-/// What is known of columns that are only read, and not filtered by, is kept up to so many objects times columns.
+/// Statistics of columns that a query reads but does not filter are loaded only up to this many
+/// objects times columns.
 const FACTS_MAX: u64 = 1_000_000;
 
-/// The rows of a snapshot.
+/// The rows of a snapshot, as a table of the query engine.
 pub struct TableRows {
     snapshot: Snapshot,
     schema: SchemaRef,
@@ -42,26 +46,26 @@ pub struct TableRows {
 }
 
 impl TableRows {
-    /// The rows of a snapshot. Nothing is pruned.
+    /// A table without pruning and indexes.
     pub fn new(snapshot: Snapshot, reading: Reading) -> TableRows {
         let schema = Arc::new(schema_in_queries(snapshot.schema().arrow()));
         TableRows { snapshot, schema, reading, pruning: false, indexes: Arc::default() }
     }
 
-    /// Whether objects are left out by what the manifest says of them.
+    /// Sets whether the manifest's statistics exclude objects.
     #[must_use]
     pub fn with_pruning(self, pruning: bool) -> TableRows {
         TableRows { pruning, ..self }
     }
 
-    /// Whether rows are left out by the table's indexes.
+    /// Sets whether the table's indexes select rows.
     #[must_use]
     pub fn with_index(mut self, index: bool) -> TableRows {
         self.indexes = Arc::new(if index { Indexes::of(&self.snapshot) } else { Indexes::default() });
         self
     }
 
-    /// The objects that these filters leave.
+    /// The objects that remain after pruning with these filters.
     async fn kept(&self, session: &dyn Session, read: &[usize], filters: &[Expr]) -> Result<Kept> {
         let predicate = match conjunction(filters.iter().cloned()) {
             Some(filter) if self.pruning => {
@@ -124,7 +128,7 @@ impl TableProvider for TableRows {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        // They leave out whole objects; the filter stays.
+        // Filters prune whole objects only, so the plan keeps its filter node.
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
 

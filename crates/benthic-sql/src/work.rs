@@ -1,10 +1,10 @@
-//! What a query has done so far, for whoever watches it.
+//! Progress counters of a query.
 
 use benthic_table::Snapshot;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The work of one query. All of it only grows.
+/// The work of one query so far. No counter decreases.
 #[derive(Debug, Default)]
 pub struct Work {
     objects: AtomicU64,
@@ -14,46 +14,47 @@ pub struct Work {
 }
 
 impl Work {
-    /// Objects of tables that are to be read, or to be left out when a filter has tightened; known once the query is planned.
+    /// Number of objects to read or to prune with a dynamic filter. It is known after planning.
     pub fn objects(&self) -> u64 {
         self.objects.load(Ordering::Relaxed)
     }
 
-    /// How many of them are done.
+    /// Number of objects that are done.
     pub fn done_objects(&self) -> u64 {
         self.done_objects.load(Ordering::Relaxed)
     }
 
-    /// Bytes of objects and of answers that came, and of fragments that were sent. A table's head and lists are not among them.
+    /// Bytes transferred: data of objects, replies, and sent fragments. Heads and file lists of
+    /// tables do not count.
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes.load(Ordering::Relaxed)
     }
 
-    /// The shortest that the head of a table took to come; zero if none was asked for.
+    /// The shortest round trip to read the head of a table, or zero if none was read.
     pub fn round_trip(&self) -> Duration {
         Duration::from_micros(self.round_trip_us.load(Ordering::Relaxed))
     }
 
-    /// Notes how long the head of a table took to come.
+    /// Records the round trip that read the head of a table.
     pub fn note_round_trip(&self, snapshot: &Snapshot) {
         let Some(time) = snapshot.table().round_trip() else { return };
         let time_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
         let shorter = |known| (known == 0 || time_us < known).then_some(time_us);
-        // Nothing to do if it is not shorter.
+        // The update fails if the new time is not shorter, and then nothing must change.
         let _ = self.round_trip_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
     }
 
-    /// So many objects more are to be read.
+    /// Adds objects to read.
     pub fn add_objects(&self, objects: u64) {
         self.objects.fetch_add(objects, Ordering::Relaxed);
     }
 
-    /// An object is done.
+    /// Records that an object is done.
     pub fn object_is_done(&self) {
         self.done_objects.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many bytes came or went.
+    /// Adds transferred bytes.
     pub fn add_moved(&self, len_bytes: u64) {
         self.moved_bytes.fetch_add(len_bytes, Ordering::Relaxed);
     }

@@ -1,7 +1,10 @@
-//! What an object may ask of its reader. Parquet's decoder believes what a file says of itself: how long a list is, how deep
-//! the schema, how large a page. A fragment that runs beside an object has a memory that others share, and in that process a
-//! failed allocation is the end of all; so what would take too much, and what could be understood in two ways, is refused
-//! before it is decoded. The client can still fetch the object and read it.
+//! Limits on the Parquet files that a fragment reads.
+//!
+//! Parquet's decoder trusts the file: the length of a list, the depth of the schema, the size of a
+//! page. A fragment shares its process and memory with an OSD, and a failed allocation aborts that
+//! process. These checks therefore run before decoding. They refuse files that would need too much
+//! memory, and files that two decoders could interpret differently. The client can still fetch the
+//! object and read it.
 
 use super::format::{
     COLUMN_CHUNK, DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, FILE_METADATA, PAGE_HEADER, ROW_GROUP,
@@ -16,36 +19,39 @@ use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataBuil
 use parquet::schema::types::ColumnDescriptor;
 use std::ptr;
 
-/// Largest footer. Decoded it takes many times as much.
+/// Maximum size of a footer. A decoded footer takes many times as much memory.
 pub const FOOTER_BYTES_MAX: u64 = 2 * 1024 * 1024;
 const SCHEMA_ELEMENTS_MAX: usize = 10_001;
 const SCHEMA_DEPTH_MAX: usize = 16;
 const ROW_GROUPS_MAX: usize = 4_096;
-/// Columns of all row groups.
+/// Maximum number of column chunks in all row groups together.
 const CHUNKS_MAX: usize = 16 * 1024;
 const ROWS_MAX: i64 = i32::MAX as i64;
-/// Columns of a row group that are in memory at once, as they are stored, and decompressed.
+/// Maximum size of the columns of a row group that are in memory at once. It limits the stored size
+/// and the decompressed size separately.
 pub const FETCH_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Values of fixed length: decimals. A dictionary would repeat a wide one in every row.
+/// Maximum length of fixed-length values, which are decimals here. A dictionary would copy a wider
+/// value into every row.
 const FIXED_BYTES_MAX: i32 = 16;
-/// What each value of a dictionary takes beside its bytes: a view.
+/// Memory of a dictionary value in addition to its bytes: one view.
 const VIEW_BYTES: u64 = 16;
-/// What a page takes at least.
+/// Minimum memory of a page.
 const PAGE_BYTES: u64 = 64;
 
-/// `PLAIN`, `PLAIN_DICTIONARY`, `RLE`, `RLE_DICTIONARY`. Deltas of strings make much of little.
+/// `PLAIN`, `PLAIN_DICTIONARY`, `RLE`, `RLE_DICTIONARY`. Delta encodings of strings are refused
+/// because a short page can decode to very much data.
 const ENCODINGS: [i64; 4] = [0, 2, 3, 8];
 
 fn corrupt(why: Malformed) -> ParquetError {
     ParquetError::General(format!("not a Parquet file that is read beside objects: {why}"))
 }
 
-/// An error that lets the client read the object itself.
+/// An error after which the client reads the object itself.
 pub fn refusal(why: &str) -> ParquetError {
     ParquetError::NYI(format!("not read beside objects: {why}"))
 }
 
-/// Checks a footer before it is decoded.
+/// Checks the bytes of a footer before they are decoded.
 pub fn footer(bytes: &[u8]) -> Result<()> {
     let (mut row_groups, mut chunks) = (0, 0);
     let mut children: Vec<i64> = Vec::new();
@@ -70,9 +76,9 @@ pub fn footer(bytes: &[u8]) -> Result<()> {
     .map_err(corrupt)
 }
 
-/// Checks that numbers of children, parents first, are those of one tree.
+/// Checks that the child counts of the nodes, parents first, describe exactly one tree.
 fn tree(children: &[i64]) -> std::result::Result<(), Malformed> {
-    // How many children are still to come, of each node on the way down.
+    // Number of missing children of each open ancestor.
     let mut open: Vec<i64> = Vec::new();
     for (place, count) in children.iter().enumerate() {
         if place > 0 {
@@ -87,8 +93,8 @@ fn tree(children: &[i64]) -> std::result::Result<(), Malformed> {
     if open.iter().any(|left| *left != 0) { Err("a schema that is cut") } else { Ok(()) }
 }
 
-/// Checks a decoded footer against the columns that the plan may read, and takes from it the hint what Arrow types the writer
-/// had, which could ask for types that hold a copy of a dictionary's value for every row.
+/// Checks a decoded footer against the columns that the plan may read. Removes the writer's hint
+/// about its Arrow types: the hint could select types that copy a dictionary value into every row.
 pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMetaData> {
     let file = metadata.file_metadata();
     let columns = file.schema_descr();
@@ -111,7 +117,8 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMet
         let bytes = column.physical_type() == Type::BYTE_ARRAY;
         let text = column.converted_type() == ConvertedType::UTF8;
         let as_wanted = match field.data_type() {
-            // The reader checks the characters of no other.
+            // The reader validates UTF-8 only in columns with this annotation. An expression over
+            // other bytes would read out of bounds.
             DataType::Utf8View => bytes && text,
             DataType::BinaryView => bytes && found.field(root).data_type() == &DataType::Binary,
             wanted => plain(&column) && becomes(found.field(root).data_type(), wanted),
@@ -136,7 +143,7 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<ParquetMet
     Ok(ParquetMetaDataBuilder::new(file).set_row_groups(row_groups).build())
 }
 
-/// Whether a column has values of a few bytes each.
+/// Whether the column's values have a small, fixed size.
 fn plain(column: &ColumnDescriptor) -> bool {
     match column.physical_type() {
         Type::BYTE_ARRAY | Type::INT96 => false,
@@ -145,7 +152,8 @@ fn plain(column: &ColumnDescriptor) -> bool {
     }
 }
 
-/// Whether values of a type that a file has without its writer's hint are cast to the plan's as they would be with it.
+/// Whether a type that was inferred without the writer's hint casts to the plan's type in the same
+/// way as with the hint.
 fn becomes(found: &DataType, wanted: &DataType) -> bool {
     use DataType::{Decimal128, Timestamp};
     match (found, wanted) {
@@ -182,7 +190,8 @@ fn row_group(group: &RowGroupMetaData, read: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Checks the columns of a row group before they are decompressed: each a range of whole pages.
+/// Checks the column chunks of a row group before they are decompressed. Each chunk must consist of
+/// whole pages.
 pub fn chunks(chunks: &[bytes::Bytes]) -> Result<()> {
     let mut total_bytes = 0;
     for chunk in chunks {
@@ -199,7 +208,7 @@ pub fn chunks(chunks: &[bytes::Bytes]) -> Result<()> {
     Ok(())
 }
 
-/// What the first page takes in memory, and what follows it.
+/// Returns the memory that the first page needs, and the bytes after the page.
 fn page(data: &[u8]) -> Result<(u64, &[u8])> {
     let (mut uncompressed_bytes, mut compressed_bytes, mut dictionary_values) = (None, None, 0);
     let (mut kind, mut kinds) = (None, Vec::new());

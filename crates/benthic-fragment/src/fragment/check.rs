@@ -1,8 +1,9 @@
-//! What a plan may hold, checked on the message that arrived, before anything is built of it.
+//! Checks a plan message before anything is built from it.
 //!
-//! A plan that is refused here costs the client a pull, no more. So the list is short, and what is not on it is refused:
-//! sinks, other scans, joins, functions, extension nodes, nested literals, regular expressions, and whatever the next
-//! version of DataFusion brings.
+//! The check is an allow list, because a plan may come from any client. A refused plan costs the
+//! client only a fetch of the object, so the list is short. It refuses sinks, other scans, joins,
+//! most functions, extension nodes, nested literals, regular expressions, and everything that a new
+//! version of DataFusion adds.
 
 use super::envelope::{BUILD, ENVELOPE_BYTES_MAX, Envelope, OBJECT_URL, Status};
 use super::functions;
@@ -21,29 +22,31 @@ use prost::Message;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-/// Plan nodes and expressions of one plan.
+/// Maximum number of plan nodes and expressions in a plan.
 const NODES_MAX: usize = 1_024;
-/// Expressions that may make strings: each result may stay in memory until the others are there.
+/// Maximum number of expressions that can create strings. All their results may be in memory at
+/// once.
 const STRING_MAKERS_MAX: usize = 32;
-/// Strings of all literals: each may stand in every row.
+/// Maximum size of all string literals together. A literal may be copied into every row.
 const LITERAL_BYTES_MAX: usize = 4_096;
-/// Values of one list after `IN`; they are never columns.
+/// Maximum length of an `IN` list, whose values never become columns.
 const IN_LIST_MAX: usize = 10_000;
-/// Columns that an operator gives.
+/// Maximum number of columns that an operator outputs.
 const COLUMNS_GIVEN_MAX: usize = 512;
-/// Patterns are compiled, and compared with every row.
+/// Maximum number of `LIKE` patterns. Each is compiled and compared with every row.
 const PATTERNS_MAX: usize = 16;
 const PATTERN_BYTES_MAX: usize = 128;
-/// `CASE` within `CASE`: whether it can be null is asked of each level by every level above.
+/// Maximum nesting of `CASE`. Each level asks every level below whether it can be null.
 const CASE_DEPTH_MAX: usize = 4;
-/// How deep a plan, or an expression as it is evaluated, may be. The messages themselves nest at most 100 deep.
+/// Maximum depth of a plan, and of an expression during evaluation. The messages themselves nest at
+/// most 100 deep.
 const DEPTH_MAX: usize = 64;
 const COLUMNS_MAX: usize = 10_000;
 const BATCH_ROWS_MAX: u32 = 8_192;
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Plans that are kept.
+/// Maximum number of checked plans in the cache.
 const CACHED_MAX: usize = 32;
-/// Of the envelopes of plans that are kept, so that many large ones do not stay.
+/// Larger envelopes are not cached, to limit the cache's memory.
 const CACHED_ENVELOPE_BYTES_MAX: usize = 64 * 1024;
 
 const OPERATORS: [&str; 16] = [
@@ -65,17 +68,18 @@ const OPERATORS: [&str; 16] = [
     "StringConcat",
 ];
 
-/// An envelope whose plan may run here.
+/// An envelope whose plan passed the check.
 #[derive(Debug)]
 pub struct Checked {
     pub envelope: Envelope,
     pub plan: PhysicalPlanNode,
 }
 
-/// Every object of a table gets the same bytes, and what they mean depends on nothing else.
+/// Cache of checked plans by envelope. All objects of a table get the same bytes, and the result of
+/// the check depends on nothing else.
 static CACHE: LazyLock<Mutex<HashMap<Vec<u8>, Arc<Checked>>>> = LazyLock::new(Mutex::default);
 
-/// Checks an envelope, or finds that it was checked before.
+/// Checks an envelope, or returns the cached result.
 pub fn check_cached(envelope: &[u8]) -> Result<Arc<Checked>, Stop> {
     if let Some(checked) = CACHE.lock().get(envelope) {
         return Ok(Arc::clone(checked));
@@ -107,7 +111,7 @@ fn check(envelope: &[u8]) -> Result<Checked, Stop> {
     if let Some(probe) = &envelope.probe {
         probe.check().map_err(unsupported)?;
     }
-    // Prost stops at 100 nested messages, so that the walk below cannot run out of stack.
+    // Prost limits messages to 100 levels, so the recursive walk below cannot overflow the stack.
     let mut plan = PhysicalPlanNode::decode(envelope.plan.as_ref())
         .map_err(|error| unsupported(format!("no plan: {error}")))?;
     Walk::default().plan(&mut plan, 0)?;
@@ -145,7 +149,8 @@ impl Walk {
         let input = match &mut node.physical_plan_type {
             Some(PhysicalPlanType::ParquetScan(scan)) => return self.scan(scan, depth),
             Some(PhysicalPlanType::Filter(filter)) => {
-                // A filter would gather rows of many batches; with this it hands on what it has.
+                // A filter would collect rows of many batches. With batch size 1 it passes each
+                // batch on at once.
                 filter.batch_size = 1;
                 if filter.projection.len() > COLUMNS_GIVEN_MAX {
                     return Err(unsupported("a filter of too many columns"));
@@ -193,12 +198,13 @@ impl Walk {
         if schema.columns.iter().any(|field| copies(field.arrow_type.as_deref())) {
             return Err(unsupported("a scan copies its strings; it must give views"));
         }
-        // Then the predicate would be a filter, and there would be none above.
+        // With this option the scan itself would filter rows by its predicate, without a filter
+        // node above it.
         let options = scan.parquet_options.as_ref().and_then(|options| options.global.as_ref());
         if options.is_some_and(|options| options.pushdown_filters) {
             return Err(unsupported("a scan filters; a filter above it can"));
         }
-        // It prunes and no more, so what it makes is as small as the statistics.
+        // The predicate only prunes row groups, so its results are as small as the statistics.
         self.exprs(&scan.predicate, depth)?;
         let projections = conf.projection_exprs.as_ref().map(|projections| &projections.projections);
         if projections.map_or(schema.columns.len(), Vec::len) > COLUMNS_GIVEN_MAX {
@@ -229,10 +235,10 @@ impl Walk {
             return Err(unsupported("an aggregate has grouping sets, or is not complete"));
         }
         columns(aggregate.input_schema.as_ref().ok_or_else(|| unsupported("an aggregate has no schema"))?)?;
-        // What the message says about the result would be believed; it is computed instead.
+        // The decoder would trust this result schema. Remove it so that it is computed.
         aggregate.schema = None;
         aggregate.dynamic_filter = None;
-        // A hint, for which memory would be reserved.
+        // A hint that would make the aggregate reserve memory.
         aggregate.limit = None;
         self.exprs(&aggregate.group_expr, depth)?;
         for filter in &aggregate.filter_expr {
@@ -282,7 +288,7 @@ impl Walk {
                 if binary.op == "StringConcat" {
                     self.string_maker()?;
                 }
-                // A list of operands becomes a tree as deep as it is long.
+                // The decoder turns a list of operands into a tree of the same depth.
                 let depth = depth + binary.operands.len();
                 self.exprs(&binary.operands, depth)?;
                 self.exprs(binary.l.as_deref(), depth)?;
@@ -340,7 +346,7 @@ impl Walk {
                 if functions::scalar(&call.name).is_none() || call.fun_definition.is_some() {
                     return Err(unsupported("a function does not run beside objects"));
                 }
-                // What it trims off is looked for at every character.
+                // `btrim` searches its list of characters for every character of the string.
                 if call.name == "btrim" && call.args.len() != 1 {
                     return Err(unsupported(
                         "trimming other characters than blanks does not run beside objects",
@@ -372,7 +378,7 @@ fn kind(arrow_type: Option<&ArrowType>) -> Option<&ArrowTypeEnum> {
     arrow_type.and_then(|arrow_type| arrow_type.arrow_type_enum.as_ref())
 }
 
-/// Types without parts.
+/// Accepts only types without nested parts.
 fn plain(arrow_type: Option<&ArrowType>) -> Result<(), Stop> {
     use ArrowTypeEnum as T;
     match kind(arrow_type) {
@@ -403,7 +409,7 @@ fn plain(arrow_type: Option<&ArrowType>) -> Result<(), Stop> {
     }
 }
 
-/// Strings and binaries that hold their own bytes: the same dictionary value in every row is as many copies.
+/// Strings and binaries that own their bytes, so that a dictionary value is copied into every row.
 fn copies(arrow_type: Option<&ArrowType>) -> bool {
     use ArrowTypeEnum as T;
     matches!(kind(arrow_type), Some(T::Utf8(_) | T::LargeUtf8(_) | T::Binary(_) | T::LargeBinary(_)))
@@ -414,7 +420,7 @@ fn text(arrow_type: Option<&ArrowType>) -> bool {
     copies(arrow_type) || matches!(kind(arrow_type), Some(T::Utf8View(_) | T::BinaryView(_)))
 }
 
-/// Checks a literal and gives the length of its string.
+/// Checks a literal and returns the length of its string in bytes.
 fn scalar(value: Option<&Value>) -> Result<usize, Stop> {
     use Value as V;
     let len_bytes = match value {

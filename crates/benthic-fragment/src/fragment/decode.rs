@@ -1,7 +1,8 @@
-//! A plan that was checked becomes operators over one object.
+//! Builds operators over one object from a checked plan.
 //!
-//! DataFusion's own decoder (`datafusion-proto`) would bring a catalog and every file format, and builds what it is told.
-//! Here each node that is on the list decodes itself, and there is no arm for the others.
+//! DataFusion's decoder (`datafusion-proto`) would link a catalog and every file format, and would
+//! build any plan. This decoder has one arm for each node on the allow list and none for the
+//! others.
 
 use super::check::Checked;
 use super::envelope::OBJECT_URL;
@@ -48,7 +49,7 @@ use datafusion_proto_models::protobuf::{
 };
 use std::sync::Arc;
 
-/// Builds the operators for one run, over all rows of the object or these.
+/// Builds the operators for one run, over all rows of the object or over `rows` only.
 pub fn plan(
     checked: &Checked,
     queue: &Arc<Queue>,
@@ -60,7 +61,7 @@ pub fn plan(
 
 struct Decoder<'a> {
     queue: &'a Arc<Queue>,
-    /// Those that are enough for the plan.
+    /// The rows to scan, if an index selected them.
     rows: Option<&'a Rows>,
     task: Arc<TaskContext>,
 }
@@ -73,7 +74,8 @@ impl Decoder<'_> {
         let readers = Readers { queue: Arc::clone(self.queue), schema: Arc::clone(&schema) };
         let mut source = ParquetSource::new(table)
             .with_parquet_file_reader_factory(Arc::new(readers))
-            // A page index is a second description of the same pages, which need not agree with the first.
+            // A page index describes the same pages a second time and may contradict the page
+            // headers.
             .with_enable_page_index(false)
             .with_bloom_filter_on_read(false);
         if let Some(predicate) = &scan.predicate {
@@ -89,7 +91,7 @@ impl Decoder<'_> {
             .with_limit(conf.limit.as_ref().map(|limit| limit.limit as usize))
             .build();
         let scan = DataSourceExec::from_data_source(scan);
-        // Nothing is read, not even the footer.
+        // With no rows to scan, read nothing, not even the footer.
         let is_empty = self.rows.is_some_and(Rows::is_empty);
         Ok(if is_empty { Arc::new(EmptyExec::new(scan.schema())) } else { scan })
     }
@@ -124,7 +126,7 @@ impl Decoder<'_> {
         let function = self.decode_udf(&call.name, call.fun_definition.as_deref())?;
         let args = call.args.iter().map(|arg| self.decode_expr(arg, schema)).collect::<Result<Vec<_>>>()?;
         let config = Arc::clone(self.task.session_config().options());
-        // The type that the message declares would be believed; it is computed instead.
+        // Ignore the return type in the message. It is not trustworthy, so compute it.
         Ok(Arc::new(ScalarFunctionExpr::try_new(function, args, schema, config)?))
     }
 }

@@ -1,4 +1,4 @@
-//! The client's side: operators become a message.
+//! The client side: encodes operators as a message. `decode.rs` is the inverse.
 
 use arrow::datatypes::Schema;
 use benthic_core::{Error, ErrorKind};
@@ -16,7 +16,7 @@ use datafusion_proto_models::protobuf::{PhysicalExprNode, PhysicalPlanNode, Phys
 use prost::Message;
 use std::sync::Arc;
 
-/// Encodes a plan for an [`Envelope`](super::Envelope). The bytes are those of `datafusion-proto`.
+/// Encodes a plan for an [`Envelope`](super::Envelope), in the same bytes as `datafusion-proto`.
 ///
 /// # Errors
 /// `Unsupported` if a node has no encoding.

@@ -1,109 +1,109 @@
-//! What goes over the wire, in both directions.
+//! The wire messages: the request (envelope) and the reply.
 
 use benthic_index::Probe;
 use bytes::Bytes;
 use prost::Message;
 
-/// The build whose plans run here: DataFusion promises nothing about plans of another.
+/// Identifies this build. DataFusion does not promise that one build can decode another's plans.
 pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("BENTHIC_FRAGMENT_SOURCES"));
 
-/// The address of the object in a plan: there is one object, and no other address.
+/// The only address that a plan may scan. It stands for the object.
 pub const OBJECT_URL: &str = "benthic://object/";
 
-/// Largest envelope.
+/// Maximum size of an envelope.
 pub const ENVELOPE_BYTES_MAX: usize = 1024 * 1024;
 
-/// A fragment as a client sends it. The same bytes go to every object of a table.
+/// A fragment as the client sends it. The same bytes go to every object of a table.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Envelope {
-    /// The build that encoded the plan. Another build refuses it: plans have no stable encoding.
+    /// The [`BUILD`] that encoded the plan. Another build refuses it, because plans have no stable
+    /// encoding.
     #[prost(string, tag = "1")]
     pub build: String,
-    /// A `PhysicalPlanNode` of DataFusion.
+    /// The plan, an encoded `PhysicalPlanNode` of DataFusion.
     #[prost(bytes = "bytes", tag = "2")]
     pub plan: Bytes,
-    /// How many rows the operators handle at a time.
+    /// Maximum rows per batch in the operators.
     #[prost(uint32, tag = "3")]
     pub batch_rows: u32,
-    /// Largest answer that the client wants, in bytes of Arrow IPC.
+    /// Maximum size of the reply's rows, in bytes of Arrow IPC.
     #[prost(uint64, tag = "4")]
     pub output_bytes_max: u64,
-    /// Whether the answer is compressed (Zstandard).
+    /// Whether the reply is compressed with Zstandard.
     #[prost(bool, tag = "5")]
     pub compress: bool,
-    /// Which rows are enough for the plan, by an index of the table.
+    /// Index lookup that selects the rows to scan.
     #[prost(message, optional, tag = "6")]
     pub probe: Option<Probe>,
 }
 
-/// How a fragment went.
+/// Result of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Status {
     /// The rows are in the reply.
     Ok = 0,
-    /// The answer or the memory for it is over a cap; run it at the client.
+    /// The reply or its memory exceeds a limit. Run the fragment in the client.
     TooLarge = 1,
-    /// The plan is not one that runs beside objects; run it at the client.
+    /// The plan may not run beside objects. Run the fragment in the client.
     Unsupported = 2,
-    /// The query itself fails on this object, or the object is no good Parquet file.
+    /// The query fails on this object, or the object is not a valid Parquet file.
     Failed = 3,
-    /// As many fragments run there as may at once; run it at the client, or there later.
+    /// The process already runs its maximum of fragments. Run the fragment in the client, or retry.
     Busy = 4,
     /// Another build encoded the plan.
     OtherBuild = 5,
 }
 
-/// What a fragment answers.
+/// The reply of a fragment.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Reply {
-    /// How it went.
+    /// A [`Status`].
     #[prost(enumeration = "Status", tag = "1")]
     pub status: i32,
-    /// Why it did not go well.
+    /// Why the fragment failed or was refused.
     #[prost(string, tag = "2")]
     pub message: String,
-    /// An Arrow IPC stream.
+    /// The rows as an Arrow IPC stream.
     #[prost(bytes = "bytes", tag = "3")]
     pub ipc: Bytes,
-    /// Rows in the answer.
     #[prost(uint64, tag = "4")]
     pub rows: u64,
-    /// Bytes of the object that were read.
+    /// Bytes read from the object.
     #[prost(uint64, tag = "5")]
     pub read_bytes: u64,
-    /// Reads of the object.
+    /// Number of reads of the object.
     #[prost(uint64, tag = "6")]
     pub reads: u64,
-    /// Time to make a plan of the envelope.
+    /// Time to check and decode the plan.
     #[prost(uint64, tag = "7")]
     pub plan_us: u64,
-    /// Time of the rest, reads included.
+    /// Time to run the plan, reads included.
     #[prost(uint64, tag = "8")]
     pub run_us: u64,
-    /// Time of the reads.
+    /// Time spent in reads.
     #[prost(uint64, tag = "9")]
     pub read_us: u64,
-    /// The most memory that the operators reserved; what the Parquet reader holds is not in it.
+    /// Peak memory that the operators reserved, without the Parquet reader's own memory.
     #[prost(uint64, tag = "10")]
     pub reserved_bytes_max: u64,
-    /// Pages of an index that were read.
+    /// Number of index pages that the lookup read.
     #[prost(uint64, tag = "11")]
     pub index_pages: u64,
-    /// Rows that the index left; nothing if it was not used.
+    /// Rows that the index selected, or none if it was not used.
     #[prost(uint64, optional, tag = "12")]
     pub index_rows: Option<u64>,
 }
 
 impl Reply {
-    /// A reply that says why there are no rows.
+    /// A reply that gives the reason why it has no rows.
     pub fn without_rows(status: Status, message: impl Into<String>) -> Reply {
         Reply { status: status.into(), message: message.into(), ..Reply::default() }
     }
 }
 
 impl Envelope {
-    /// An envelope of this build.
+    /// An envelope of this build, with default limits, no compression and no probe.
     pub fn new(plan: Bytes) -> Envelope {
         Envelope {
             build: BUILD.to_owned(),
@@ -115,7 +115,7 @@ impl Envelope {
         }
     }
 
-    /// The envelope as bytes.
+    /// The encoded envelope.
     pub fn to_bytes(&self) -> Bytes {
         Bytes::from(self.encode_to_vec())
     }

@@ -1,8 +1,9 @@
-//! `min` and `max`, with the right answers for groups of floating-point numbers.
+//! `min` and `max` with correct results for groups of floating-point numbers.
 //!
-//! DataFusion 55.2 starts a group with the least or greatest finite number and takes whatever follows a NaN, so that a group of
-//! infinities has an extreme that is not among its values, and one with a NaN whatever came last. Here the order is arrow's total
-//! order, as it is without groups: NaN is greater than all numbers.
+//! DataFusion 55.2 initialises a group with the smallest or largest finite number, and replaces a
+//! NaN with the next value. A group of infinities then has an extreme that is not among its values,
+//! and the result of a group with a NaN depends on the order of its rows. Here the order is Arrow's
+//! total order, as in aggregates without groups: NaN is greater than all numbers.
 
 use arrow::array::ArrowPrimitiveType;
 use arrow::datatypes::{ArrowNativeTypeOp, DataType, FieldRef, Float16Type, Float32Type, Float64Type};
@@ -17,7 +18,8 @@ use datafusion_functions_aggregate::min_max;
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op::PrimitiveGroupsAccumulator;
 use std::sync::Arc;
 
-/// The aggregates `min` and `max` that answer for groups of floating-point numbers too. A client plans with the same.
+/// The aggregates `min` and `max`, corrected for groups of floating-point numbers. Clients plan
+/// with the same functions.
 pub fn extremes() -> [Arc<AggregateUDF>; 2] {
     let of = |inner, is_max| Arc::new(AggregateUDF::from(Extreme { inner, is_max }));
     [of(min_max::min_udaf(), false), of(min_max::max_udaf(), true)]
@@ -38,7 +40,7 @@ impl Extreme {
                 *extreme = value;
             }
         };
-        // Any other value replaces it.
+        // Every other value replaces the initial one.
         let start = if is_max { T::Native::MIN_TOTAL_ORDER } else { T::Native::MAX_TOTAL_ORDER };
         Box::new(PrimitiveGroupsAccumulator::<T, _>::new(data_type, take).with_starting_value(start))
     }

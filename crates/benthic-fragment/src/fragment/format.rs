@@ -1,5 +1,5 @@
-//! The structures of Parquet that a file may have here. Newer or rarer fields are missing on purpose: a file that has them is
-//! read by the client.
+//! The Parquet structures that a fragment accepts. Newer or rarer fields are missing on purpose:
+//! the client reads files that contain them.
 //!
 //! Source: `src/main/thrift/parquet.thrift` of Apache Parquet's format.
 
@@ -36,7 +36,8 @@ static LOGICAL_TYPE: Structure = Structure {
     ],
 };
 
-/// A node of the schema; the nodes of the tree, parents first. Field 5 is its number of children.
+/// A node of the schema tree. The nodes are listed parents first. Field 5 is the number of
+/// children.
 pub static SCHEMA_ELEMENT: Structure = Structure {
     fields: &[
         (1, I32),
@@ -91,7 +92,6 @@ static COLUMN_METADATA: Structure = Structure {
     ],
 };
 
-/// A column in a row group.
 pub static COLUMN_CHUNK: Structure = Structure {
     fields: &[
         (1, Binary),
@@ -104,7 +104,6 @@ pub static COLUMN_CHUNK: Structure = Structure {
     ],
 };
 
-/// A row group.
 pub static ROW_GROUP: Structure = Structure {
     fields: &[
         (1, List(&structure(&COLUMN_CHUNK))),
@@ -119,7 +118,6 @@ pub static ROW_GROUP: Structure = Structure {
 
 static COLUMN_ORDER: Structure = Structure { fields: &[(1, structure(&EMPTY))] };
 
-/// The footer.
 pub static FILE_METADATA: Structure = Structure {
     fields: &[
         (1, I32),
@@ -132,12 +130,12 @@ pub static FILE_METADATA: Structure = Structure {
     ],
 };
 
-/// What stands before a data page: 1 is the number of values, 2 to 4 are encodings.
+/// Header of a data page: field 1 is the number of values, fields 2 to 4 are encodings.
 pub static DATA_PAGE: Structure =
     Structure { fields: &[(1, I32), (2, I32), (3, I32), (4, I32), (5, structure(&STATISTICS))] };
-/// Before a dictionary: 1 is the number of values, 2 their encoding.
+/// Header of a dictionary page: field 1 is the number of values, field 2 their encoding.
 pub static DICTIONARY_PAGE: Structure = Structure { fields: &[(1, I32), (2, I32), (3, Bool)] };
-/// Before a data page of version 2: 1 is the number of values, 4 their encoding.
+/// Header of a data page of version 2: field 1 is the number of values, field 4 their encoding.
 pub static DATA_PAGE_V2: Structure = Structure {
     fields: &[
         (1, I32),
@@ -151,7 +149,7 @@ pub static DATA_PAGE_V2: Structure = Structure {
     ],
 };
 
-/// Before every page: 2 is its size, 3 its size as it is stored.
+/// Header of every page: field 2 is the decompressed size, field 3 the stored size.
 pub static PAGE_HEADER: Structure = Structure {
     fields: &[
         (1, I32),

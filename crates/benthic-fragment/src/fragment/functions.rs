@@ -1,4 +1,5 @@
-//! The functions that run beside objects. All are pure, and none makes much of little.
+//! The functions that may run beside objects. All are pure, and none turns small input into large
+//! output.
 
 use super::extremes::extremes;
 use datafusion_expr::{AggregateUDF, ScalarUDF};
@@ -37,10 +38,12 @@ static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(
         .collect()
 });
 
+/// The scalar function with this name, if it may run beside objects.
 pub fn scalar(name: &str) -> Option<Arc<ScalarUDF>> {
     SCALARS.get(name).cloned()
 }
 
+/// The aggregate function with this name, if it may run beside objects.
 pub fn aggregate(name: &str) -> Option<Arc<AggregateUDF>> {
     AGGREGATES.get(name).cloned()
 }

@@ -1,4 +1,7 @@
-//! Batches that are small enough for whatever the plan makes of them, with a pause after each.
+//! Limits the size of batches between operators, and yields after each batch.
+//!
+//! A string in a dictionary may occur in every row of a batch. An expression that makes new strings
+//! from it would copy it for every row, which could exhaust the OSD's memory.
 
 use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
@@ -13,13 +16,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// Characters of one batch. Views of one value may stand in every row, and an expression that changes the value makes a
-/// copy of each.
+/// Maximum bytes of strings in a batch. Views of one value may be in every row, and an expression
+/// that changes the value copies it for each row.
 const BATCH_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Above every operator: gives its rows in batches whose strings, each counted in full, are at most [`BATCH_BYTES_MAX`] long; and is
-/// pending once after each, because a filter or an aggregate would else take all batches there are, before whoever polls can
-/// look at the time.
+/// Wraps every operator. It splits batches so that their strings, each counted in full, have at
+/// most [`BATCH_BYTES_MAX`] bytes. It returns `Pending` once after each batch: otherwise a filter
+/// or an aggregate would process all batches before the polling thread could check the deadline.
 #[derive(Debug)]
 pub struct Guard {
     input: Arc<dyn ExecutionPlan>,
@@ -72,7 +75,7 @@ impl ExecutionPlan for Guard {
 
 struct Parts {
     input: SendableRecordBatchStream,
-    /// What is left of a batch.
+    /// The rest of a batch that was split.
     rest: Option<RecordBatch>,
     paused: bool,
 }
@@ -108,7 +111,7 @@ impl RecordBatchStream for Parts {
     }
 }
 
-/// How many of the first rows are small enough together.
+/// Number of leading rows whose strings fit into one batch.
 fn rows_that_fit(batch: &RecordBatch) -> Result<usize> {
     let mut row_bytes: Vec<u64> = Vec::new();
     for column in batch.columns() {
@@ -127,7 +130,7 @@ fn rows_that_fit(batch: &RecordBatch) -> Result<usize> {
     Ok(batch.num_rows())
 }
 
-/// Adds the lengths of a column's strings or binaries to those of the rows.
+/// Adds the length of each string or binary of a column to the total of its row.
 fn add_lengths(column: &ArrayRef, row_bytes: &mut Vec<u64>) {
     let mut add = |lengths: &mut dyn Iterator<Item = u64>| {
         row_bytes.resize(column.len(), 0);
@@ -149,7 +152,7 @@ fn add_lengths(column: &ArrayRef, row_bytes: &mut Vec<u64>) {
     }
 }
 
-/// The views of a column of strings or binaries.
+/// The views of a column of string views or binary views.
 pub fn views(column: &ArrayRef) -> Option<&[u128]> {
     match column.data_type() {
         DataType::Utf8View => Some(column.as_string_view().views()),
@@ -158,8 +161,8 @@ pub fn views(column: &ArrayRef) -> Option<&[u128]> {
     }
 }
 
-/// The length of what a view shows.
+/// The length of the value that a view shows.
 pub fn len_bytes(view: u128) -> u64 {
-    // Its low four bytes.
+    // The length is in the low four bytes.
     u64::from(view as u32)
 }

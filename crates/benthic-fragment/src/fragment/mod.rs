@@ -1,4 +1,10 @@
-//! A fragment: decoded, checked and run on one object, on the calling thread and nowhere else.
+//! Decodes, checks and runs a fragment on one object.
+//!
+//! A class method runs on a thread of the OSD, without an async runtime. The plan therefore runs on
+//! the calling thread only: [`run`] polls it, and serves the byte ranges that it requests from the
+//! method's context. A plan comes from an untrusted client, so `check` validates it first against an
+//! allow list. An object may be hostile too, so `bounds` validates its bytes before they are
+//! decoded. `docs/design/0005-query-fragments-in-ceph-osd.md` lists the attacks and the defences.
 
 mod bounds;
 mod check;
@@ -39,16 +45,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use stop::Stop;
 
-/// One batch of an answer, with every column's own bytes.
+/// Maximum size of one batch of the reply, if each column held its own bytes.
 const BATCH_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// Batches up to this are put together to one: less is to be said about each, and more is compressed at a time.
+/// Smaller batches are merged up to this size: this saves metadata and compresses better.
 const SMALL_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-/// Whether a fragment would run beside an object: the same check, for whoever is about to send it.
+/// Checks whether the class would accept a fragment, so that a client can decide before it sends
+/// one.
 ///
 /// # Errors
-/// Why it would be refused.
+/// The reason for the refusal.
 pub fn accepts(envelope: &Envelope) -> Result<(), String> {
     match check::check_cached(&envelope.to_bytes()) {
         Ok(_) => Ok(()),
@@ -57,10 +64,10 @@ pub fn accepts(envelope: &Envelope) -> Result<(), String> {
     }
 }
 
-/// Runs a fragment.
+/// Runs an encoded [`Envelope`] on the object.
 ///
 /// # Errors
-/// What `ranges` fails with. All else is the [`Status`] of the reply.
+/// Errors of `ranges`. All other failures are the [`Status`] of the reply.
 pub fn run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply> {
     match try_run(ranges, envelope) {
         Ok(reply) => Ok(reply),
@@ -99,8 +106,8 @@ fn try_run(ranges: &mut dyn Ranges, envelope: &[u8]) -> Result<Reply, Stop> {
     })
 }
 
-/// Polls the plan and serves what it asks for. There is no other executor: a plan that waits for anything but the
-/// object would wait for ever, so it is stopped.
+/// Polls the plan and serves its reads. There is no other executor, so a plan that waits for
+/// anything but its object would wait forever: stop it with an error.
 fn drive(
     mut stream: SendableRecordBatchStream,
     queue: &Queue,
@@ -136,13 +143,14 @@ impl Wake for Woken {
     }
 }
 
-/// The answer, as it grows.
+/// The reply's rows, as an Arrow IPC stream in progress.
 struct Output {
     writer: StreamWriter<Vec<u8>>,
     schema: SchemaRef,
     rows: u64,
     len_bytes_max: u64,
-    /// Batches that are too small to be sent alone, and their bytes: a filter that takes little makes very many of them.
+    /// Batches too small to send alone, and their total size. A selective filter makes very many of
+    /// them.
     small: Vec<RecordBatch>,
     small_bytes: u64,
 }
@@ -176,13 +184,13 @@ impl Output {
         if self.small_bytes + batch_bytes > SMALL_BYTES_MAX {
             self.send_small()?;
         }
-        // Without the pages that views are into, which are large.
+        // A view holds its whole page in memory, so copy the few bytes that it shows.
         self.small.push(compact(batch)?);
         self.small_bytes += batch_bytes;
         if self.small_bytes >= SMALL_BYTES_MAX { self.send_small() } else { Ok(()) }
     }
 
-    /// Sends what was held back, as one batch.
+    /// Sends the pending small batches as one batch.
     fn send_small(&mut self) -> Result<(), Stop> {
         if self.small.is_empty() {
             return Ok(());
@@ -209,7 +217,7 @@ impl Output {
     }
 }
 
-/// What the columns of a batch take when each has its own bytes.
+/// Size of a batch's columns if each column held its own bytes.
 fn columns_bytes(batch: &RecordBatch) -> u64 {
     let column_bytes = |column: &ArrayRef| match guard::views(column) {
         Some(views) => views.iter().map(|view| guard::len_bytes(*view) + 16).sum(),
@@ -218,7 +226,7 @@ fn columns_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(column_bytes).fold(0, u64::saturating_add)
 }
 
-/// A view of a few bytes would take all of its page along.
+/// Copies the bytes that views show, since a short view keeps its whole page in memory.
 fn compact(batch: &RecordBatch) -> Result<RecordBatch, Stop> {
     let columns = batch.columns().iter().map(|column| -> ArrayRef {
         match column.data_type() {
@@ -227,7 +235,7 @@ fn compact(batch: &RecordBatch) -> Result<RecordBatch, Stop> {
             _ => Arc::clone(column),
         }
     });
-    // Without columns there is still a count.
+    // A batch without columns still has a row count.
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let compact = RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &rows);
     Ok(compact.map_err(DataFusionError::from)?)

@@ -1,46 +1,47 @@
-//! The object that a fragment runs on.
+//! Access to the object that a fragment runs on.
 
 use benthic_core::{Clock, Result, SystemClock};
 use bytes::Bytes;
 use std::ops::Range;
 use std::time::Duration;
 
-/// What a fragment reads.
+/// Reads of one object. The caller of [`run`](super::run) implements this trait.
 pub trait Ranges {
     /// Size of the object.
     fn size_bytes(&self) -> u64;
 
-    /// The most bytes between two ranges for which one read is better than two.
+    /// Maximum gap between two ranges for which one merged read is cheaper than two reads.
     fn gap_bytes_max(&self) -> u64;
 
-    /// Byte ranges of the object, each in full.
+    /// Reads byte ranges of the object, each completely.
     ///
     /// # Errors
-    /// `Corrupt` if the object ends before; what the engine says.
+    /// `Corrupt` if the object ends too early; errors of the engine.
     fn read(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>>;
 
-    /// Those of the object's omap entries that are there; an object without omap has none.
+    /// Reads omap entries of the object. Keys without an entry are left out of the result. An
+    /// object without omap has no entries.
     ///
     /// # Errors
-    /// What the engine says.
+    /// Errors of the engine.
     fn entries(&mut self, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>> {
         let _ = keys;
         Ok(Vec::new())
     }
 
-    /// Whether the fragment may go on; asked between batches.
+    /// Checks whether the fragment may continue. The fragment calls this between batches.
     ///
     /// # Errors
-    /// `LimitExceeded` when the time is over.
+    /// `LimitExceeded` after the deadline.
     fn go_on(&mut self) -> Result<()>;
 
-    /// Time since a fixed moment, for the durations in a [`Reply`](super::Reply).
+    /// Time since a fixed moment, to measure the durations in a [`Reply`](super::Reply).
     fn monotonic(&self) -> Duration {
         SystemClock.monotonic()
     }
 }
 
-/// Microseconds since an earlier [`Ranges::monotonic`].
+/// Microseconds since `start`, an earlier value of [`Ranges::monotonic`].
 pub(super) fn elapsed_us(ranges: &dyn Ranges, start: Duration) -> u64 {
     u64::try_from(ranges.monotonic().saturating_sub(start).as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,7 @@
-//! Byte ranges: asked for by the plan, served by whoever polls it.
+//! Reads of byte ranges: the plan queues them, and the thread that polls the plan serves them.
+//!
+//! The Parquet reader is asynchronous, but an OSD has no async runtime. A queued read is a one-shot
+//! channel that the polling thread completes.
 
 use super::bounds;
 use super::ranges::{Ranges, elapsed_us};
@@ -19,10 +22,10 @@ use parquet::file::metadata::{FooterTail, ParquetMetaData, ParquetMetaDataReader
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The first read is of so many bytes at the end: the footers of most objects, in one read.
+/// Size of the first read, at the end of the object. It contains the whole footer of most objects.
 const FOOTER_GUESS_BYTES: u64 = 32 * 1024;
 
-/// The wants of one fragment.
+/// The pending reads of one fragment.
 #[derive(Debug)]
 pub struct Queue {
     size_bytes: u64,
@@ -30,7 +33,7 @@ pub struct Queue {
     done: Mutex<Done>,
 }
 
-/// What was served.
+/// Totals of the served reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     pub reads: u64,
@@ -53,7 +56,7 @@ impl Queue {
         self.size_bytes
     }
 
-    /// Serves all that is wanted now; says whether anything was.
+    /// Serves all pending reads. Returns whether there were any.
     pub fn serve(&self, ranges: &mut dyn Ranges) -> benthic_core::Result<bool> {
         let wants = std::mem::take(&mut *self.wants.lock());
         let served = !wants.is_empty();
@@ -65,7 +68,7 @@ impl Queue {
             done.reads += data.len() as u64;
             done.read_bytes += data.iter().map(|data| data.len() as u64).sum::<u64>();
             drop(done);
-            // Whoever asked may be gone, as under a limit.
+            // The receiver may be gone, for example after a limit was reached.
             let _ = want.answer.send(split_ranges(&want.ranges, &merged, &data));
         }
         self.done.lock().read_us += elapsed_us(ranges, start);
@@ -77,7 +80,7 @@ impl Queue {
     }
 }
 
-/// Ranges that cover the given ones, where what lies between two is no more than `gap_bytes_max`.
+/// Merges ranges whose gap is at most `gap_bytes_max`.
 pub fn merge_ranges(ranges: &[Range<u64>], gap_bytes_max: u64) -> Vec<Range<u64>> {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable_by_key(|range| range.start);
@@ -93,7 +96,7 @@ pub fn merge_ranges(ranges: &[Range<u64>], gap_bytes_max: u64) -> Vec<Range<u64>
     merged
 }
 
-/// The given ranges out of `data`, which is that of the ranges from [`merge_ranges`] that cover them.
+/// Cuts the given ranges out of `data`, the data of the `merged` ranges from [`merge_ranges`].
 pub fn split_ranges(ranges: &[Range<u64>], merged: &[Range<u64>], data: &[Bytes]) -> Vec<Bytes> {
     let part = |range: &Range<u64>| {
         let at = merged.partition_point(|merged| merged.start <= range.start) - 1;
@@ -103,10 +106,10 @@ pub fn split_ranges(ranges: &[Range<u64>], merged: &[Range<u64>], data: &[Bytes]
     ranges.iter().map(part).collect()
 }
 
+/// Creates readers whose reads go to the queue.
 #[derive(Debug)]
 pub struct Readers {
     pub queue: Arc<Queue>,
-    /// The columns that the plan may read.
     pub schema: SchemaRef,
 }
 
@@ -122,7 +125,7 @@ impl ParquetFileReaderFactory for Readers {
     }
 }
 
-/// Reads the footer and whole columns of row groups, and checks what it reads before anybody decodes it.
+/// Reads the footer and whole column chunks of row groups, and checks them before they are decoded.
 struct Reader {
     queue: Arc<Queue>,
     schema: SchemaRef,
@@ -181,7 +184,7 @@ fn failure(why: &str) -> ParquetError {
 
 impl AsyncFileReader for Reader {
     fn get_bytes(&mut self, _: Range<u64>) -> BoxFuture<'_, Result<Bytes>> {
-        // Page indexes and Bloom filters, which are switched off.
+        // Only page indexes and Bloom filters are read this way, and both are disabled.
         ready(Err(failure("only the footer and data are read"))).boxed()
     }
 

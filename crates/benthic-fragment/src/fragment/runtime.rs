@@ -1,4 +1,6 @@
-//! What a plan finds around it: a bounded memory pool, one object store that has nothing, no disk.
+//! The environment of a plan: a bounded memory pool, one empty object store, no disk.
+//!
+//! DataFusion's defaults would spill to disk, and could open `file://` addresses in the OSD.
 
 use super::envelope::{Envelope, OBJECT_URL};
 use super::stop::Stop;
@@ -16,12 +18,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use url::Url;
 
-/// What the operators of one fragment may reserve.
+/// Maximum memory that the operators of one fragment may reserve.
 pub const POOL_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// The default asks the machine for its processors, which is slow, and nothing here wants to know.
+/// The default configuration queries the machine's number of processors. That is slow, and no
+/// operator here uses the number.
 static CONFIG: LazyLock<SessionConfig> = LazyLock::new(|| SessionConfig::new().with_target_partitions(1));
 
+/// The environment of one run of a fragment.
 pub struct Runtime {
     task: Arc<TaskContext>,
     pool: Arc<Pool>,
@@ -61,7 +65,8 @@ fn environment(pool: Arc<dyn MemoryPool>) -> Result<Arc<RuntimeEnv>> {
         .build_arc()
 }
 
-/// Knows the address of the object and no other, and has nothing there: the scan reads through its reader.
+/// An object store registry that contains only the object's address. The store is empty because the
+/// scan reads through its own reader.
 #[derive(Debug)]
 struct OneObject;
 
@@ -78,7 +83,7 @@ impl ObjectStoreRegistry for OneObject {
     }
 }
 
-/// A bounded pool that remembers its peak.
+/// A bounded memory pool that records its peak.
 #[derive(Debug)]
 struct Pool {
     inner: GreedyMemoryPool,

@@ -1,15 +1,15 @@
-//! How a fragment ends that gives no rows.
+//! The reasons why a fragment stops without rows.
 
 use super::envelope::Status;
 use benthic_core::Error;
 use datafusion_common::DataFusionError;
 use parquet::errors::ParquetError;
 
-/// Why a fragment ends without rows.
+/// Why a fragment stopped without rows.
 pub(super) enum Stop {
-    /// It is in the reply: the client can do something else.
+    /// The reply gives the reason, and the client can run the fragment itself.
     Answer(Status, String),
-    /// The call fails.
+    /// The whole call fails.
     Fail(Error),
 }
 

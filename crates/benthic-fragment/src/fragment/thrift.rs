@@ -1,12 +1,14 @@
-//! Thrift's compact protocol, in which Parquet writes its own structures, read without building anything.
+//! Validates Thrift's compact protocol, which encodes Parquet's own structures, without building
+//! anything.
 //!
-//! Parquet's decoder takes a field for what its number says, whatever type it is sent as, steps over what it does not know in
-//! its own way, and reserves memory for as many elements as a list announces. So this walk takes only what leaves no
-//! choice: known fields of their types, each once, in order, and lists no longer than the bytes that follow.
+//! Parquet's decoder identifies a field by its number without checking its type, has its own way to
+//! skip unknown fields, and reserves memory for as many elements as a list announces. This walk
+//! therefore accepts only unambiguous input: known fields of the expected types, each once and in
+//! order, and lists no longer than the remaining bytes.
 //!
 //! Source: `doc/specs/thrift-compact-protocol.md` of Apache Thrift.
 
-/// Why bytes are not what they should be.
+/// Why the bytes are malformed.
 pub type Malformed = &'static str;
 
 /// The type of a field.
@@ -21,23 +23,23 @@ pub enum Kind {
     Structure(&'static Structure),
 }
 
-/// A structure: its fields, by number.
+/// A structure type: its fields, by number.
 pub struct Structure {
     pub fields: &'static [(i16, Kind)],
 }
 
-/// What the walk tells of.
+/// An event of the walk.
 pub enum Seen {
-    /// A structure begins.
+    /// The walk enters the structure.
     Begin,
-    /// An integer field.
+    /// The number and the value of an integer field.
     Number(i16, i64),
 }
 
-/// Is told what is in which structure.
+/// Callback for the events. Its first argument is the structure that contains the event.
 pub type Visit<'v> = dyn FnMut(&'static Structure, Seen) -> Result<(), Malformed> + 'v;
 
-/// Walks over one structure and gives what follows it.
+/// Walks over one structure and returns the bytes after it.
 pub fn walk<'a>(
     bytes: &'a [u8],
     structure: &'static Structure,
@@ -73,7 +75,7 @@ impl Cursor<'_> {
             let field = structure.fields.iter().find(|field| field.0 == id);
             let (_, kind) = field.ok_or("a field that is not known")?;
             match (kind, head & 0x0f) {
-                // The value is in the type.
+                // The type code contains the value.
                 (Kind::Bool, 1 | 2) => {}
                 (Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64, found) if found == kind.code() => {
                     let value = self.number(kind)?;
@@ -100,7 +102,7 @@ impl Cursor<'_> {
                     15 => self.varint()?,
                     count => u64::from(count),
                 };
-                // Some writers give an empty list no type.
+                // Some writers encode an empty list without an element type.
                 let fits = head & 0x0f == kind.code() || (matches!(kind, Kind::Bool) && head & 0x0f == 2);
                 if !fits && head != 0 {
                     return Err("a list of another type");
@@ -147,7 +149,7 @@ impl Cursor<'_> {
                 return Ok(value);
             }
         }
-        // Of the tenth byte one bit is left.
+        // The tenth byte may hold only one bit.
         match self.byte()? {
             byte @ 0..=1 => Ok(value | u64::from(byte) << 63),
             _ => Err("a number is too long"),

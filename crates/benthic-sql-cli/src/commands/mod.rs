@@ -1,4 +1,4 @@
-//! The verbs.
+//! The verbs of the program: `sql`, and `table` with its own verbs.
 
 mod prompt;
 mod rows;
@@ -7,7 +7,7 @@ pub mod table;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-/// The parser of an option that takes one of some words, each with its help and its value.
+/// A parser for an option that takes one of several words. Each word has a help text and a value.
 fn one_of<T: Copy + Send + Sync>(
     words: &'static [(&'static str, &'static str, T)],
 ) -> impl TypedValueParser<Value = T> {

@@ -1,4 +1,4 @@
-//! The prompt of `benthic sql`: queries that end with a semicolon, over any number of lines.
+//! The prompt of `benthic sql`. A query ends with a semicolon and may span several lines.
 
 use super::rows::Format;
 use super::sql::answer;
@@ -21,10 +21,10 @@ const HELP: &str = "A query ends with a semicolon. A table is POOL.TABLE.\n\
     \\timing                 says how long each query took, or no longer\n\
     \\q                      ends, as Ctrl-D does; Ctrl-C stops a query";
 
-/// Longest input that is no terminal.
+/// Maximum size of input that does not come from a terminal.
 const INPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Answers queries until there are no more.
+/// Answers queries until the input ends.
 pub async fn run(session: &Session, queries: &SqlSession, format: Format) -> Outcome {
     if !io::stdin().is_terminal() {
         return all_of_stdin(session, queries, format).await;
@@ -87,7 +87,7 @@ pub async fn run(session: &Session, queries: &SqlSession, format: Format) -> Out
     }
 }
 
-/// The queries of a pipe or file; the first that fails is the last.
+/// Answers the queries of a pipe or file, and stops after the first failure.
 async fn all_of_stdin(session: &Session, queries: &SqlSession, format: Format) -> Outcome {
     let text = blocking(|| {
         let mut text = String::new();
@@ -105,7 +105,7 @@ async fn all_of_stdin(session: &Session, queries: &SqlSession, format: Format) -
     Ok(())
 }
 
-/// Lines that are typed, with those of earlier days.
+/// Reads lines from the terminal, with a history.
 struct Lines {
     editor: DefaultEditor,
     history: Option<PathBuf>,
@@ -124,13 +124,13 @@ impl Lines {
         let mut editor = DefaultEditor::new().map_err(no_terminal)?;
         let history = history_file();
         if let Some(history) = &history {
-            // None yet, or one that cannot be read: then there is no history.
+            // Without a readable history file, start with an empty history.
             let _ = editor.load_history(history);
         }
         Ok(Lines { editor, history })
     }
 
-    /// The next line. A task of its own waits for it.
+    /// Reads the next line on a blocking thread.
     async fn next(mut self, prompt: &'static str) -> Outcome<(Lines, Typed)> {
         let (lines, line) = blocking(move || {
             let line = self.editor.readline(prompt);
@@ -147,7 +147,7 @@ impl Lines {
     }
 
     fn remember(&mut self, sql: &str) {
-        // A history that cannot be kept is no reason to stop.
+        // A history that cannot be saved is no reason to stop.
         let _ = self.editor.add_history_entry(sql.trim());
         if let Some(history) = &self.history {
             let _ = history.parent().map(std::fs::create_dir_all);
@@ -163,7 +163,7 @@ fn no_terminal(error: ReadlineError) -> Failure {
     )
 }
 
-/// As the XDG base directory specification has it.
+/// The history file, in the state directory of the XDG base directory specification.
 fn history_file() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let state = state.or_else(|| Some(std::env::home_dir()?.join(".local/state")))?;

@@ -1,4 +1,4 @@
-//! Printing rows.
+//! Prints the rows of a query.
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::csv;
@@ -40,7 +40,7 @@ pub enum Format {
     Parquet,
 }
 
-/// Prints all rows, and says how many they were; `named` says more of an error.
+/// Prints all rows and returns their number. `named` adds context to an error.
 pub async fn print(
     out: &Output,
     rows: SendableRecordBatchStream,
@@ -78,7 +78,7 @@ pub async fn print(
     Ok(count)
 }
 
-/// What EXPLAIN answers, without a table around it: its lines are long.
+/// Formats the answer of `EXPLAIN` without a table around it, because its lines are long.
 fn plans(batches: &[RecordBatch]) -> String {
     let plans = batches.iter().filter_map(|batch| {
         let (kinds, plans) =
@@ -92,10 +92,10 @@ fn plans(batches: &[RecordBatch]) -> String {
         .join("\n")
 }
 
-/// How long it is waited for rows before the progress is shown, and then between two looks.
+/// Delay before the progress is shown, and interval of its updates.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Rows of a query whose progress is shown while they are waited for.
+/// Rows of a query, with a progress bar while the program waits for them.
 struct Watched<'a> {
     rows: SendableRecordBatchStream,
     work: &'a Work,
@@ -117,7 +117,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Takes the bar away while `print` prints.
+    /// Hides the progress bar while `print` runs.
     fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(print),
@@ -126,7 +126,7 @@ impl Watched<'_> {
     }
 }
 
-/// Rows as bytes, batch by batch.
+/// Encodes rows as bytes, batch by batch.
 enum Encoder {
     Csv { has_names: bool, schema: SchemaRef },
     Json,
@@ -147,7 +147,7 @@ impl Encoder {
         })
     }
 
-    /// What is ready to be printed.
+    /// Encodes a batch and returns the bytes that are ready to print.
     fn encode(&mut self, batch: &RecordBatch) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         match self {
@@ -175,7 +175,7 @@ impl Encoder {
 
     fn finish(mut self) -> Result<Vec<u8>> {
         match &mut self {
-            // The names are there also if there are no rows.
+            // Print the column names even if there are no rows.
             Encoder::Csv { has_names: false, schema } => {
                 let none = RecordBatch::new_empty(Arc::clone(schema));
                 self.encode(&none)

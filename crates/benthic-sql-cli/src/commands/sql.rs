@@ -1,4 +1,4 @@
-//! `benthic sql`.
+//! `benthic sql`: runs queries over tables, or over one Parquet object.
 
 use super::rows::{self, Format};
 use super::{one_of, prompt};
@@ -72,7 +72,7 @@ pub async fn run(args: SqlArgs, session: &Session) -> Outcome {
     let pool = session.pool(&address.pool).await?;
     let object = Arc::new(DataObject::open(pool, address.clone()).await?);
     let rows = session::query(Objects::of_one(object).await?, &settings, sql).await?;
-    // The query may name no object; here there is only one.
+    // An error of the query may lack the object. There is only one here, so add it.
     let named = |error: Error| error.with("object", address);
     rows::print(&session.out, rows, &Work::default(), format, named).await.map(drop)
 }
@@ -82,7 +82,7 @@ fn settings(args: &SqlArgs, store: &dyn Store) -> Settings {
     Settings { pushdown, index: !args.no_index, ..Settings::default() }
 }
 
-/// Answers one query of tables; says how many rows it has.
+/// Answers one query of tables, and returns its number of rows.
 pub async fn answer(session: &Session, queries: &SqlSession, format: Format, sql: &str) -> Outcome<usize> {
     let work = Arc::default();
     let rows = queries.query_with_work(sql, &work).await?;

@@ -1,4 +1,5 @@
-//! The table experiment: the same queries beside the objects, here, and as it seems better, over data of TPC-H.
+//! The table experiment: runs the same queries over TPC-H data pushed, pulled, and with the
+//! automatic choice.
 
 pub mod tpch;
 
@@ -12,25 +13,23 @@ use futures::TryStreamExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The ways that are compared, in their order everywhere.
+/// The compared pushdown modes, in the order of all reports.
 pub const WAYS: [Pushdown; 3] = [Pushdown::Always, Pushdown::Never, Pushdown::Auto];
 
-/// How many of a hundred rows the queries take.
+/// Percentages of the rows that the queries select.
 pub const PERCENTS: [f64; 5] = [0.001, 1.0, 10.0, 50.0, 100.0];
 
-/// The parts at scale 1. A line is of any of them, wherever it is in the table.
+/// Number of parts at scale 1. The line items of a part are spread over the whole table.
 const PARTS: f64 = 200_000.0;
 
 /// A query of the experiment.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Its name.
     pub name: String,
-    /// Itself.
     pub sql: String,
 }
 
-/// The queries: whole rows of ever more of the table, then two that add up.
+/// The queries: whole rows for increasing percentages of the table, then two aggregations.
 pub fn queries(pool: &str, scale: f64) -> Vec<Query> {
     let table = format!("\"{}\".lineitem", pool.replace('"', "\"\""));
     let some = PERCENTS.iter().map(|percent| {
@@ -57,27 +56,24 @@ const Q6: &str = "SELECT sum(l_extendedprice * l_discount) AS revenue FROM linei
 /// One run of a query.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// From the text to the last row, in a session of its own.
+    /// From the SQL text to the last row, in a new session.
     pub time: Duration,
-    /// Bytes of objects and of answers that came, and of fragments that were sent.
+    /// Bytes transferred: data of objects, replies, and sent fragments.
     pub moved_bytes: u64,
-    /// Rows of the answer.
     pub rows: u64,
 }
 
-/// A query and its runs, those of one way after those of the other, as in [`WAYS`].
+/// A query and its runs, grouped in the order of [`WAYS`].
 #[derive(Debug)]
 pub struct Measured {
-    /// The query.
     pub query: Query,
-    /// Its runs.
     pub runs: [Vec<Run>; WAYS.len()],
 }
 
-/// Runs all queries in all ways in turns, again and again. `watch` is told what runs next.
+/// Runs every query in every mode, for several rounds. Calls `watch` before each run.
 ///
 /// # Errors
-/// `Internal` if two ways give different rows; those of the queries.
+/// `Internal` if two modes return different rows; errors of the queries.
 pub async fn measure(
     store: &Arc<dyn Store>,
     queries: &[Query],
@@ -104,7 +100,7 @@ pub async fn measure(
     Ok(measured)
 }
 
-/// What is compared of two answers: how many rows, and the sum of their hashes.
+/// The compared properties of a result: the number of rows and the sum of their hashes.
 type Seen = (u64, u64);
 
 async fn run(store: &Arc<dyn Store>, sql: &str, pushdown: Pushdown) -> Result<(Run, Seen)> {

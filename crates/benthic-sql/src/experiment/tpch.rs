@@ -1,4 +1,4 @@
-//! The tables of TPC-H, as its generator makes them.
+//! Generates the tables of TPC-H.
 
 use arrow::array::RecordBatchReader;
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result};
@@ -13,13 +13,13 @@ use tpchgen_arrow::{
     SupplierArrow,
 };
 
-/// The largest scale: its largest table has 600 million rows.
+/// Maximum scale. The largest table then has 600 million rows.
 pub const SCALE_MAX: f64 = 100.0;
 
-/// Rows of a table, a batch at a time.
+/// Rows of a table, in batches.
 pub type Rows = Box<dyn RecordBatchReader + Send>;
 
-/// All tables at a scale, which is about so many gigabytes of text.
+/// All tables at a scale. A scale of 1 is about one gigabyte of text.
 pub fn tables(scale: f64) -> [(&'static str, Rows); 8] {
     [
         ("region", Box::new(RegionArrow::new(RegionGenerator::new(scale, 1, 1)))),
@@ -33,10 +33,10 @@ pub fn tables(scale: f64) -> [(&'static str, Rows); 8] {
     ]
 }
 
-/// Loads rows into a new table. `written` is told of every batch.
+/// Loads rows into a new table. Calls `written` with the rows of every batch.
 ///
 /// # Errors
-/// Those of the pool.
+/// Errors of the pool.
 pub async fn load(
     pool: &Arc<dyn Pool>,
     name: &str,

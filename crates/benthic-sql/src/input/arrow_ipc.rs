@@ -1,7 +1,8 @@
-//! Arrow IPC, files and streams.
+//! Arrow IPC files and streams.
 //!
-//! A file is a stream between a magic word and a footer, so both are read as streams. The frames of messages are read here,
-//! and not by arrow's readers: those allocate what a length says before they know whether there is so much.
+//! A file is a stream between a magic word and a footer, so both are read as streams. This module
+//! reads the message frames itself, because Arrow's readers allocate the declared length before
+//! they know whether the file has that many bytes.
 
 use super::reader::{Batch, Raw, Reader, format_error, unreadable};
 use arrow::array::RecordBatch;
@@ -16,18 +17,19 @@ use std::io::Read;
 use std::sync::Arc;
 
 const DAMAGED: &str = "this is no Arrow file or stream, or a damaged one";
-/// How a file begins: the magic word and zeros, which a stream does not have before its first message.
+/// Beginning of a file: the magic word and padding. A stream has neither before its first message.
 const FILE_START: [u8; 8] = *b"ARROW1\0\0";
 const ALIGNMENT_BYTES_MAX: usize = 4096;
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// What describes a batch is not larger, nor is the batch itself, which is in memory as a whole.
+/// Maximum size of a message's metadata.
 const HEAD_BYTES_MAX: u32 = 64 * 1024 * 1024;
+/// Maximum size of a message's body, which is in memory as a whole.
 const BODY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
-/// Messages that become batches.
+/// Decodes messages to batches.
 pub(super) struct ArrowIpc {
     from: Box<dyn Read + Send>,
-    /// Whether it is a file, in which the end of messages is marked.
+    /// Whether the input is a file, which marks the end of its messages.
     is_file: bool,
     schema: SchemaRef,
     decoder: FileDecoder,
@@ -36,9 +38,9 @@ pub(super) struct ArrowIpc {
 /// A message with its frame.
 struct Message {
     bytes: Vec<u8>,
-    /// Length of all that comes before the body.
+    /// Length of everything before the body.
     head_bytes: usize,
-    /// Length of the frame alone.
+    /// Length of the frame: the length field and its marker.
     frame_bytes: usize,
 }
 
@@ -48,7 +50,7 @@ impl ArrowIpc {
         let mut start = up_to(&mut from, FILE_START.len() as u64)?;
         let is_file = start == FILE_START;
         if is_file {
-            // Zeros align what follows, which does not begin with them.
+            // Skip the alignment padding. The next message does not begin with zeros.
             for _ in 0..ALIGNMENT_BYTES_MAX / 4 {
                 start = up_to(&mut from, 4)?;
                 if start != [0; 4] {
@@ -106,14 +108,15 @@ impl ArrowIpc {
 }
 
 impl Message {
-    /// The next message; none at the end, which a message of no length marks. Where that is not `marked`, the last byte may.
+    /// The next message, or `None` at the end. A message of length zero marks the end; without
+    /// `marked`, the end of the input may also do so.
     fn read(from: &mut impl Read, marked: bool) -> Result<Option<Message>> {
         let mut bytes = up_to(from, 4)?;
         if bytes.is_empty() && !marked {
             return Ok(None);
         }
         let mut length = bytes.clone();
-        // Before 2019 the length came first.
+        // Before 2019, messages had no continuation marker.
         if bytes == CONTINUATION {
             length = up_to(from, 4)?;
             bytes.extend(&length);
@@ -148,7 +151,7 @@ impl Message {
     }
 }
 
-/// Checks what compressed buffers say that they become, which is allocated at once.
+/// Checks the declared sizes of compressed buffers, because the decoder allocates them at once.
 fn check_sizes(batch: &arrow::ipc::RecordBatch<'_>, body: &[u8]) -> Result<()> {
     let (Some(_), Some(buffers)) = (batch.compression(), batch.buffers()) else { return Ok(()) };
     for buffer in buffers {
@@ -161,7 +164,7 @@ fn check_sizes(batch: &arrow::ipc::RecordBatch<'_>, body: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Reads so many bytes, or all that are left.
+/// Reads `len_bytes` bytes, or fewer at the end of the input.
 fn up_to(from: &mut impl Read, len_bytes: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(len_bytes).read_to_end(&mut bytes).map_err(unreadable)?;

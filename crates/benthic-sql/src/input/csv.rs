@@ -1,4 +1,4 @@
-//! CSV with a line of names.
+//! CSV files with a header line.
 
 use super::exact;
 use super::reader::{Batch, Raw, Reader, format_error, unreadable};
@@ -22,7 +22,7 @@ pub(super) struct Csv {
 }
 
 impl Csv {
-    /// Looks at the beginning of a text.
+    /// Opens a text and reads its sample.
     pub(super) fn open(raw: Raw, delimiter: u8, null: &str) -> Result<Csv> {
         let text = Text::open(raw.stream()).map_err(unreadable)?;
         let missing = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -32,14 +32,14 @@ impl Csv {
                 false => "the first line is too long to be the names of columns",
             });
         }
-        // An empty value is null in any case if it is not said what is.
+        // Without an explicit null text, an empty value is null.
         let null = match null {
             "" => None,
             null => Some(Regex::new(&format!(r"\A{}\z", regex::escape(null))).map_err(|source| {
                 Error::new(ErrorKind::InvalidArgument, "this cannot stand for null").with_source(source)
             })?),
         };
-        // A sample may end within a row.
+        // The sample may end within a row.
         let mut format =
             Format::default().with_header(true).with_delimiter(delimiter).with_truncated_rows(true);
         if let Some(null) = &null {
@@ -94,7 +94,7 @@ impl Reader for Csv {
         let buffered = std::io::BufReader::with_capacity(256 * 1024, reader);
         let mut reader: BufReader<_> =
             builder.build_buffered(buffered).map_err(|error| format_error(UNREADABLE, error))?;
-        // The first line is that of the names.
+        // Line 1 is the header.
         let mut line = 2;
         Ok(Box::new(std::iter::from_fn(move || {
             let batch = reader
@@ -108,11 +108,12 @@ impl Reader for Csv {
 }
 
 fn is_read_as_text(data_type: &DataType) -> bool {
-    // Integers lose nothing here.
+    // Arrow's CSV reader loses no digits of integers.
     exact::is_read_as_text(data_type) && !data_type.is_integer()
 }
 
-/// A batch with the types that are wanted; `line` is that of its first row, if no row before had several.
+/// Converts a batch to the wanted types. `line` is the line of its first row, if every earlier row
+/// is one line.
 fn exactly(batch: &RecordBatch, wanted: &SchemaRef, line: usize) -> Result<RecordBatch> {
     let mut columns = Vec::with_capacity(batch.num_columns());
     for (column, field) in batch.columns().iter().zip(wanted.fields()) {
@@ -124,7 +125,8 @@ fn exactly(batch: &RecordBatch, wanted: &SchemaRef, line: usize) -> Result<Recor
     RecordBatch::try_new(Arc::clone(wanted), columns).map_err(|error| format_error(UNREADABLE, error))
 }
 
-/// A guessed type that later rows are likely to fit: text where nothing is known, and times with microseconds.
+/// Generalizes an inferred type so that later rows are likely to fit: text for unknown types, and
+/// microseconds for timestamps.
 fn widen_guess(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Null => DataType::Utf8,
@@ -135,7 +137,7 @@ fn widen_guess(data_type: &DataType) -> DataType {
     }
 }
 
-/// What arrow says of a line: shorter, with the line and the column where a program finds them.
+/// Converts Arrow's error about a line: a shorter message, with line and column as context.
 fn explain(error: ArrowError, names: &Schema) -> Error {
     let wrong = Error::new(ErrorKind::InvalidArgument, UNREADABLE);
     match &error {
@@ -144,12 +146,13 @@ fn explain(error: ArrowError, names: &Schema) -> Error {
             None => wrong.with_source(text.clone()),
         },
         ArrowError::ParseError(text) => {
-            // First the value and its place, then the whole row, which may be long.
+            // The message contains the value and its position, and then the whole row, which may be
+            // long.
             let place = text.split(". Row data: ").next().unwrap_or_default();
             let cause = place.rsplit_once(" for column ").map_or(place, |(cause, _)| cause).to_owned();
             let column = number_behind(place, " for column ").and_then(|column| names.fields().get(column));
             let wrong = column.into_iter().fold(wrong, |wrong, column| wrong.with("column", column.name()));
-            // Here the names are line 0.
+            // In this message the header is line 0.
             let line = number_behind(place, " at line ").map(|line| line + 1);
             line.into_iter().fold(wrong, |wrong, line| wrong.with("line", line)).with_source(cause)
         }

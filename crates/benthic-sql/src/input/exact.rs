@@ -1,4 +1,5 @@
-//! Text as values, exactly: arrow's readers drop digits that a type has no place for.
+//! Exact conversion of text to values. Arrow's readers silently drop digits that do not fit the
+//! type.
 
 use crate::syntax::show_type;
 use arrow::array::{Array, ArrayRef, AsArray, make_array};
@@ -7,7 +8,7 @@ use arrow::datatypes::{DataType, FieldRef, TimeUnit};
 use benthic_core::{Error, ErrorKind};
 use std::sync::Arc;
 
-/// Whether values of this type are read as text first, and then made by [`values`].
+/// Whether values of this type are read as text first and then converted by [`values`].
 pub(super) fn is_read_as_text(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(
@@ -21,8 +22,8 @@ pub(super) fn is_read_as_text(data_type: &DataType) -> bool {
         )
 }
 
-/// The type that a reader is asked for where values of this one are wanted: text in place of what it would cut, in parts of
-/// lists, structs and maps as well.
+/// The type to request from a reader: text in place of each type that the reader would truncate,
+/// also inside lists, structs and maps.
 pub(super) fn read_as(data_type: &DataType) -> DataType {
     let part = |part: &FieldRef| -> FieldRef {
         Arc::new(part.as_ref().clone().with_data_type(read_as(part.data_type())))
@@ -37,8 +38,8 @@ pub(super) fn read_as(data_type: &DataType) -> DataType {
     }
 }
 
-/// The values that were read, as the type that is wanted; if one is none of it, which row it is in, and why. The row is one of
-/// a part's if the value is in a part.
+/// Converts values to the wanted type. An error contains the first row that does not fit. For
+/// nested types, this is the row within the child array.
 pub(super) fn values(read: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, (usize, Error)> {
     let parts: Vec<&FieldRef> = match wanted {
         same if same == read.data_type() => return Ok(Arc::clone(read)),
@@ -76,7 +77,7 @@ fn flat_values(text: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, (usize
         Ok(values) => return Ok(values),
         Err(error) => error,
     };
-    // One of them alone fails the same way.
+    // One of the values fails alone in the same way.
     let row = (0..strings.len()).find(|row| cast(&strings.slice(*row, 1)).is_err());
     match row {
         Some(row) => {
@@ -91,14 +92,14 @@ fn failed(error: arrow::error::ArrowError) -> Error {
     Error::new(ErrorKind::InvalidArgument, "the values are none of their column's type").with_source(error)
 }
 
-/// An error over one value, which is shown as far as it is short.
+/// An error about one value. It shows the beginning of the value.
 fn unfit(message: &str, value: &str) -> Error {
     const CHARS_MAX: usize = 40;
     let shown: String = value.chars().take(CHARS_MAX).collect();
     Error::new(ErrorKind::InvalidArgument, message).with("value", shown)
 }
 
-/// How many digits behind the point a type has place for, if that is limited.
+/// Maximum number of fractional digits of a type, if limited.
 fn digits_max(data_type: &DataType) -> Option<usize> {
     match data_type {
         DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => usize::try_from(*scale).ok(),
@@ -112,7 +113,7 @@ fn digits_max(data_type: &DataType) -> Option<usize> {
     }
 }
 
-/// Digits behind the point, without zeros at their end.
+/// Number of fractional digits, without trailing zeros.
 fn digits(value: &str) -> usize {
     let Some((_, behind)) = value.split_once('.') else { return 0 };
     let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());

@@ -1,4 +1,4 @@
-//! Reading files on a thread of its own, a few batches ahead.
+//! Reads files on a separate thread, a few batches ahead.
 
 use super::{Batch, Options, Source};
 use benthic_core::{Error, ErrorKind, Result, WORKER_THREAD};
@@ -6,42 +6,42 @@ use benthic_table::TableSchema;
 use std::path::PathBuf;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Batches that are read ahead.
+/// Number of batches to prefetch.
 const AHEAD: usize = 3;
 
 /// A file to read.
 pub enum Input {
-    /// One that is open already.
+    /// A file that is already open.
     Open(PathBuf, Source),
-    /// One that is opened when those before it are read.
+    /// A file to open after those before it were read.
     Path(PathBuf),
 }
 
-/// Batches of files, one file after the other.
+/// The batches of several files, one file after the other.
 pub struct Feed {
     from: Receiver<Result<(PathBuf, Batch)>>,
 }
 
 impl Feed {
-    /// The next batch and the file that it is of; none at the end. Dropping it between loses nothing.
+    /// The next batch and its file, or `None` at the end. Cancelling this call loses no batch.
     ///
     /// # Errors
-    /// As [`Source::open`] and [`Source::batches`]; nothing comes after an error.
+    /// Errors of [`Source::open`] and [`Source::batches`]. Nothing follows an error.
     pub async fn next(&mut self) -> Result<Option<(PathBuf, Batch)>> {
         self.from.recv().await.transpose()
     }
 }
 
-/// Starts to read files for a table with these columns. Nobody waits for the thread: a read from a terminal or pipe cannot
-/// be woken.
+/// Starts to read files for a table with these columns. The thread is never joined, because a read
+/// from a terminal or pipe cannot be interrupted.
 ///
 /// # Errors
-/// `Unavailable` if there are no more threads.
+/// `Unavailable` if the thread cannot be started.
 pub fn feed(inputs: Vec<Input>, options: Options, known: TableSchema) -> Result<Feed> {
     let (to, from) = channel(AHEAD);
     let work = move || {
         if let Err(error) = read(inputs, &options, &known, &to) {
-            // Nobody wants to hear it if nobody listens any more.
+            // The receiver may be gone, and then nobody needs the error.
             let _ = to.blocking_send(Err(error));
         }
     };

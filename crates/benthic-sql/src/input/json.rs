@@ -1,4 +1,4 @@
-//! JSON lines: an object a line.
+//! JSON lines: one object per line.
 
 use super::exact;
 use super::reader::{BATCH_BYTES, BATCH_ROWS, Batch, Raw, Reader, format_error, unreadable};
@@ -18,7 +18,7 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
 
-/// A line is not longer.
+/// Maximum length of a line.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const UNREADABLE: &str = "a line is no JSON object of the table's columns";
 
@@ -35,7 +35,7 @@ impl Json {
         Ok(Json { text })
     }
 
-    /// Types of all columns in the sample, in the order in which they are met.
+    /// The columns of the sample with their types, in order of appearance.
     fn sample_fields(&self) -> Result<Vec<Field>> {
         let (mut objects, mut places) = (Vec::new(), HashMap::new());
         for (line, text) in (1..).zip(self.text.sample.split(|byte| *byte == b'\n')) {
@@ -82,7 +82,7 @@ impl Reader for Json {
         self: Box<Self>,
         known: &TableSchema,
     ) -> Result<Box<dyn Iterator<Item = Result<Batch>> + Send>> {
-        // A column that the first lines have not may still come.
+        // Read all columns of the table, because columns that the sample lacks may appear later.
         let columns =
             known.columns().iter().map(|column| Field::new(&column.name, column.data_type.clone(), true));
         let mut wanted: Vec<Field> = columns.collect();
@@ -106,15 +106,15 @@ impl Reader for Json {
     }
 }
 
-/// Lines that become batches.
+/// Decodes lines to batches.
 struct Lines {
     from: BufReader<Metered>,
     meter: Arc<Meter>,
     as_read: SchemaRef,
     wanted: SchemaRef,
-    /// How many of these, the first ones, are the table's.
+    /// The first `known` columns of the schema belong to the table.
     known: usize,
-    /// The lines of the batch, and where each ends: to find the one that is wrong.
+    /// The lines of the current batch, kept to find the line that causes an error.
     text: Vec<u8>,
     first: usize,
 }
@@ -138,7 +138,7 @@ impl Lines {
         }
         let rows = match self.decode(&self.text) {
             Ok(rows) => rows,
-            // One of them is wrong alone.
+            // One of the lines fails alone, so find it.
             Err(error) => return Err(self.blame(&ends).unwrap_or_else(|| error.with("line", self.first))),
         };
         self.first += ends.len();
@@ -157,13 +157,13 @@ impl Lines {
     }
 
     fn decode(&self, text: &[u8]) -> Result<RecordBatch> {
-        // A full decoder takes nothing any more, not even a line end.
+        // A full decoder accepts no more input, not even a line end.
         let mut text = text.trim_ascii_end();
         let failed = |error| format_error(UNREADABLE, error);
         let mut decoder: Decoder = ReaderBuilder::new(Arc::clone(&self.as_read))
             .with_batch_size(BATCH_ROWS)
             .with_strict_mode(true)
-            // Numbers are read as text, so that none of their digits are lost.
+            // Read numbers as text, to lose no digits.
             .with_coerce_primitive(true)
             .build_decoder()
             .map_err(failed)?;
@@ -178,7 +178,8 @@ impl Lines {
         let rows = rows.unwrap_or_else(|| RecordBatch::new_empty(Arc::clone(&self.as_read)));
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
         for (place, (column, field)) in rows.columns().iter().zip(self.wanted.fields()).enumerate() {
-            // One of the table's that no row has is as good as not there, and not taken for one of the file's.
+            // Omit a table column that has no values in this batch. It counts as missing, not as a
+            // column of the file.
             if place < self.known && column.null_count() == rows.num_rows() {
                 continue;
             }
@@ -196,8 +197,8 @@ fn too_long() -> Error {
         .with("len_bytes_max", LINE_BYTES_MAX)
 }
 
-/// A guessed field: text where nothing but nulls was seen, and the parts of structs in the order of their names, which is
-/// any order otherwise.
+/// Normalizes an inferred field: an all-null column becomes text, and struct fields are sorted by
+/// name because their inferred order is arbitrary.
 fn normalize_field(field: &FieldRef) -> Field {
     fn data_type(given: &DataType) -> DataType {
         match given {
@@ -214,7 +215,7 @@ fn normalize_field(field: &FieldRef) -> Field {
     Field::new(field.name(), data_type(field.data_type()), true)
 }
 
-/// The names of an object's members, in order.
+/// The member names of an object, in order.
 struct Names(Vec<String>);
 
 impl<'de> Deserialize<'de> for Names {

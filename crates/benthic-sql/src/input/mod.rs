@@ -1,7 +1,8 @@
-//! Reading files of rows: Parquet, CSV, JSON lines, Arrow's files and streams.
+//! Reads rows from files: Parquet, CSV, JSON lines, Arrow files and streams.
 //!
-//! Whatever is wrong with a file is an error that names it. Memory is bounded: a batch at a time, of at most
-//! [`BATCH_ROWS`] rows, and of text about [`BATCH_BYTES`]. All of it blocks; [`feed`] reads on a thread of its own.
+//! Every error names the file. Memory is bounded: one batch at a time, with at most [`BATCH_ROWS`]
+//! rows and, in text formats, about [`BATCH_BYTES`]. All calls block; [`feed`] reads on a separate
+//! thread.
 
 mod arrow_ipc;
 mod csv;
@@ -23,26 +24,25 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// The path that means standard input.
+/// The path that stands for standard input.
 pub const STDIN: &str = "-";
 
-/// How rows are stored in a file.
+/// File formats of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Parquet
     Parquet,
-    /// Comma-separated values; the first line names the columns
+    /// Comma-separated values. The first line contains the column names.
     Csv,
-    /// The same with tabs
+    /// Tab-separated values, otherwise like CSV.
     Tsv,
-    /// JSON lines: an object a line
+    /// JSON lines: one object per line.
     Json,
-    /// Arrow IPC, file or stream
+    /// Arrow IPC, file or stream.
     Arrow,
 }
 
 impl Format {
-    /// The format that a file's name tells.
+    /// The format for a file name's extension.
     pub fn of(path: &Path) -> Option<Format> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         Some(match extension.as_str() {
@@ -56,18 +56,18 @@ impl Format {
     }
 }
 
-/// How files are read.
+/// Options for reading files.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The format of all files; by their names if none is given.
+    /// The format of all files. If absent, the file names determine it.
     pub format: Option<Format>,
-    /// What stands between the values of a line of CSV; a comma, or a tab for TSV, if none is given.
+    /// Delimiter of CSV. By default a comma, or a tab for TSV.
     pub delimiter: Option<u8>,
-    /// What stands for null in CSV.
+    /// Text that represents null in CSV.
     pub null: String,
 }
 
-/// A file that is open, and known to begin as its format does.
+/// An open file whose beginning matches its format.
 pub struct Source {
     name: String,
     reader: Box<dyn Reader>,
@@ -77,8 +77,8 @@ impl Source {
     /// Opens a file, or standard input if the path is `-`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a directory, a file whose format nobody knows, and one that is none of its format; those of the
-    /// file system.
+    /// `InvalidArgument` for a directory, an unknown format, or content of another format; errors
+    /// of the file system.
     pub fn open(path: &Path, options: &Options) -> Result<Source> {
         let is_stdin = path.as_os_str() == STDIN;
         let name = if is_stdin { "stdin".to_owned() } else { path.display().to_string() };
@@ -102,19 +102,20 @@ impl Source {
         Ok(Source { name, reader })
     }
 
-    /// The file's columns; of CSV and JSON as the first rows have them.
+    /// The columns of the file. In CSV and JSON, the first rows determine them.
     ///
     /// # Errors
-    /// `InvalidArgument` for rows that have none.
+    /// `InvalidArgument` if the rows have no columns.
     pub fn schema(&self) -> Result<SchemaRef> {
         catch_panic(&self.name, || self.reader.schema())
     }
 
-    /// The rows. Text is read as the types that `known` has for its columns, and as what the first rows suggest for others.
+    /// The rows. Text values get the types of `known` for its columns, and types guessed from the
+    /// first rows for others.
     ///
     /// # Errors
-    /// `InvalidArgument` for columns that this format cannot have; in the iterator for what is wrong with a row, with the
-    /// number of its line.
+    /// `InvalidArgument` for columns that the format does not support. The iterator returns errors
+    /// of single rows, with their line number.
     pub fn batches(self, known: &TableSchema) -> Result<impl Iterator<Item = Result<Batch>> + Send + use<>> {
         let Source { name, reader } = self;
         let mut batches = catch_panic(&name, || reader.batches(known))?;
@@ -124,17 +125,18 @@ impl Source {
                 return None;
             }
             let batch = catch_panic(&name, || batches.next().transpose()).transpose();
-            // A reader that failed is in no state to go on.
+            // A reader that failed cannot continue.
             ended = !matches!(batch, Some(Ok(_)));
             batch
         }))
     }
 }
 
-/// Checks that the path may be a file of rows, and gives its size; 0 for what has none, such as a pipe.
+/// Checks that the path may be a file of rows, and returns its size, or 0 if it has none, such as a
+/// pipe.
 ///
 /// # Errors
-/// `InvalidArgument` for a directory or unknown format, those of the file system.
+/// `InvalidArgument` for a directory or an unknown format; errors of the file system.
 pub fn check(path: &Path, options: &Options) -> Result<u64> {
     let is_stdin = path.as_os_str() == STDIN;
     if is_stdin {
@@ -171,7 +173,8 @@ fn unknown_format(is_stdin: bool) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// Runs code of a format, which may panic over a damaged file, and names the file in its errors.
+/// Runs code of a format. Converts panics, which a damaged file may cause, to errors, and adds the
+/// file name to errors.
 fn catch_panic<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let outcome = catch_unwind(AssertUnwindSafe(work));
     let gave_up = |_| Error::new(ErrorKind::InvalidArgument, "the file is damaged; its reader gave up");

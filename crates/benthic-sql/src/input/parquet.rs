@@ -1,4 +1,4 @@
-//! Parquet.
+//! Parquet files.
 
 use super::reader::{BATCH_ROWS, Batch, Reader, format_error, unreadable};
 use ::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
@@ -7,11 +7,11 @@ use benthic_core::Result;
 use benthic_table::TableSchema;
 use std::fs::File;
 
-/// A Parquet file, read row group by row group.
+/// A Parquet file, which is read row group by row group.
 pub(super) struct Parquet {
     schema: SchemaRef,
     batches: ParquetRecordBatchReader,
-    /// Progress goes by rows: a share of these bytes for each.
+    /// Reports progress by rows: each row counts for its share of the file size.
     size_bytes: u64,
     rows: u64,
 }

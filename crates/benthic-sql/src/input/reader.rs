@@ -1,4 +1,4 @@
-//! What all formats implement, and what they read from.
+//! The interface of all formats, and their input.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -8,40 +8,39 @@ use benthic_table::TableSchema;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-/// Rows of a batch.
+/// Maximum rows of a batch.
 pub const BATCH_ROWS: usize = 8_192;
-/// What the text of a batch aims at.
+/// Target size of a batch's text.
 pub const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
-/// Rows, and how many bytes of the file they took, for whoever shows progress.
+/// A batch of rows, with the number of bytes read for progress reports.
 #[derive(Debug)]
 pub struct Batch {
-    /// The rows.
     pub rows: RecordBatch,
-    /// Bytes of the file since the batch before.
+    /// Bytes of the file since the previous batch.
     pub read_bytes: u64,
 }
 
-/// One format's way of reading.
+/// Reads one format.
 pub(super) trait Reader: Send {
-    /// The columns: names, and types as far as the file tells.
+    /// Column names, and types as far as the file determines them.
     fn schema(&self) -> Result<SchemaRef>;
 
-    /// The rows, with types of `known` where text has to be told.
+    /// The rows. Where the format only has text, values get the types of `known`.
     fn batches(
         self: Box<Self>,
         known: &TableSchema,
     ) -> Result<Box<dyn Iterator<Item = Result<Batch>> + Send>>;
 }
 
-/// What a format is read from.
+/// The input of a format.
 pub(super) enum Raw {
     File(File),
     Stdin,
 }
 
 impl Raw {
-    /// A file to read from any place; what comes by a pipe is put into a temporary one.
+    /// A seekable file. Input from a pipe is first copied to a temporary file.
     pub(super) fn seekable(self) -> Result<File> {
         match self {
             Raw::File(file) if file.metadata().map_err(unreadable)?.is_file() => Ok(file),
@@ -64,16 +63,16 @@ impl Raw {
     }
 }
 
-/// An error of the file system.
+/// Converts an error of the file system.
 pub(super) fn unreadable(error: io::Error) -> Error {
-    // What reads through limits of ours says it in our words.
+    // The error may wrap one of ours, for example of a size limit.
     match error.downcast::<Error>() {
         Ok(ours) => ours,
         Err(error) => Error::io(Action::Admin, "cannot read the file", error),
     }
 }
 
-/// What a format's library says of a file; an error of the file system that it carries keeps its kind.
+/// Converts an error of a format's library. An I/O error inside it keeps its kind.
 pub(super) fn format_error(message: &str, error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, source) if source.kind() != io::ErrorKind::UnexpectedEof => unreadable(source),

@@ -1,4 +1,4 @@
-//! Text: its first bytes, from which types are guessed, and how much of it was read.
+//! Text input: a sample for type inference, and a count of the bytes read.
 
 use super::reader::{BATCH_BYTES, BATCH_ROWS};
 use benthic_core::{Error, ErrorKind};
@@ -6,21 +6,21 @@ use std::io::{self, Chain, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// From how much of a file's beginning types are guessed, at most.
+/// Maximum size of the sample from which types are inferred.
 pub(super) const SAMPLE_BYTES: usize = 1024 * 1024;
 pub(super) const SAMPLE_ROWS: usize = 10_000;
-/// What is read for one batch at most: beyond it a quote is not closed, or a row is too large.
+/// Maximum bytes read for one batch. If a batch needs more, a quote is probably not closed, or a
+/// row is too large.
 const READ_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// A text whose beginning was looked at.
+/// A text and a sample of its beginning.
 pub(super) struct Text {
-    /// Its beginning: whole lines.
+    /// The beginning of the text, in whole lines.
     pub sample: Vec<u8>,
-    /// Whether that is all.
+    /// Whether the sample is the whole text.
     pub is_whole: bool,
-    /// All of it.
+    /// The whole text, including the sample.
     pub reader: Metered,
-    /// Counts what was read.
     pub meter: Arc<Meter>,
 }
 
@@ -39,7 +39,7 @@ impl Text {
         Ok(Text { sample, is_whole, reader, meter })
     }
 
-    /// How many rows make a batch of about [`BATCH_BYTES`].
+    /// Number of rows in a batch of about [`BATCH_BYTES`].
     pub(super) fn batch_rows(&self) -> usize {
         let lines = self.sample.iter().filter(|byte| **byte == b'\n').count().max(1);
         let row_bytes = (self.sample.len() / lines).max(1);
@@ -47,20 +47,20 @@ impl Text {
     }
 }
 
-/// Counts bytes.
+/// Counts bytes read.
 #[derive(Default)]
 pub(super) struct Meter {
     bytes: AtomicU64,
 }
 
 impl Meter {
-    /// The bytes since this was asked the last time.
+    /// The bytes since the previous call.
     pub(super) fn take(&self) -> u64 {
         self.bytes.swap(0, Ordering::Relaxed)
     }
 }
 
-/// Counts what is read, and refuses to read on and on for one batch.
+/// A reader that counts bytes and limits the bytes of one batch.
 pub(super) struct Metered {
     from: Chain<Cursor<Vec<u8>>, Box<dyn Read + Send>>,
     meter: Arc<Meter>,

@@ -1,8 +1,8 @@
-//! The few signs that all of it is written in.
+//! A small lexer for types, columns and partitionings.
 
 use benthic_core::{Error, ErrorKind, Result};
 
-/// Text that is taken from the left.
+/// A text that is consumed from the left.
 pub(super) struct Lexer<'a> {
     whole: &'a str,
     rest: &'a str,
@@ -17,7 +17,7 @@ impl<'a> Lexer<'a> {
         self.rest.is_empty()
     }
 
-    /// Takes a sign if it is next.
+    /// Consumes a character if it is next.
     pub(super) fn sign(&mut self, sign: char) -> bool {
         match self.rest.strip_prefix(sign) {
             Some(rest) => {
@@ -28,7 +28,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Takes a sign that must be next.
+    /// Consumes a character that must be next.
     pub(super) fn expect(&mut self, sign: char) -> Result<()> {
         match self.sign(sign) {
             true => Ok(()),
@@ -36,7 +36,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Takes a word if it is next, whatever its case.
+    /// Consumes a word if it is next, ignoring case.
     pub(super) fn word(&mut self, word: &str) -> bool {
         let is_next = self.plain().eq_ignore_ascii_case(word);
         if is_next {
@@ -45,15 +45,15 @@ impl<'a> Lexer<'a> {
         is_next
     }
 
-    /// Takes a keyword or number: letters, digits, `_`, `-` and `+`.
+    /// Consumes a keyword or number: letters, digits, `_`, `-` and `+`.
     pub(super) fn take(&mut self) -> &'a str {
         let word = self.plain();
         self.skip(word.len());
         word
     }
 
-    /// Takes the name of a column: between double quotes anything, a double quote as two; without them up to a blank, comma
-    /// or parenthesis.
+    /// Consumes a column name. A quoted name is between double quotes, and a double quote in it is
+    /// doubled. An unquoted name ends at white space, a comma, a parenthesis or a double quote.
     pub(super) fn name(&mut self) -> Result<String> {
         let Some(quoted) = self.rest.strip_prefix('"') else {
             let end = self.rest.find(|c: char| c.is_whitespace() || "(),\"".contains(c));
@@ -67,7 +67,7 @@ impl<'a> Lexer<'a> {
         self.between(quoted, '"')
     }
 
-    /// Takes text between single quotes, a quote in it as two.
+    /// Consumes a text between single quotes. A single quote in it is doubled.
     pub(super) fn text(&mut self) -> Result<String> {
         match self.rest.strip_prefix('\'') {
             Some(quoted) => self.between(quoted, '\''),
@@ -104,14 +104,14 @@ impl<'a> Lexer<'a> {
         self.rest = self.rest[len_bytes..].trim_start();
     }
 
-    /// What is wrong here.
+    /// An error at the current position.
     pub(super) fn error(&self, message: &str) -> Error {
         let error = Error::new(ErrorKind::InvalidArgument, message).with("got", self.whole);
         if self.rest.is_empty() { error } else { error.with("at", self.rest) }
     }
 }
 
-/// A name as it can be read back.
+/// Quotes a name if necessary, so that it can be parsed again.
 pub(super) fn show_name(name: &str) -> String {
     let plain = |c: char| !(c.is_whitespace() || c.is_control() || "(),\"".contains(c));
     match !name.is_empty() && name.chars().all(plain) {

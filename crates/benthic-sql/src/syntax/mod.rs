@@ -1,4 +1,5 @@
-//! The syntax of types, columns and partitionings: parsers, and the printers that `benthic table show` uses.
+//! The syntax of types, columns and partitionings: parsers, and the printers that `benthic table
+//! show` uses.
 
 mod lexer;
 mod partitioning;

@@ -1,34 +1,25 @@
-//! Partitionings.
+//! Parses and prints partitionings.
 
 use super::lexer::{Lexer, show_name};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::{Partitioning, Ranges, TableSchema};
 
-/// A partitioning that names its column.
+/// A partitioning that refers to its column by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartitionBy {
-    /// Rows as they come.
+    /// No partitioning: rows stay in the order of arrival.
     Rows,
-    /// By a hash.
-    Hash {
-        /// The column.
-        column: String,
-        /// How many partitions.
-        buckets: u32,
-    },
-    /// By ranges.
-    Range {
-        /// The column.
-        column: String,
-        /// Which.
-        ranges: Ranges,
-    },
+    /// By the hash of a column.
+    Hash { column: String, buckets: u32 },
+    /// By ranges of a column.
+    Range { column: String, ranges: Ranges },
 }
 
-/// Parses `rows`, `hash(COLUMN, BUCKETS)`, `range(COLUMN, day|month|year)` or `range(COLUMN, BOUND, …)`.
+/// Parses `rows`, `hash(COLUMN, BUCKETS)`, `range(COLUMN, day|month|year)` or `range(COLUMN, BOUND,
+/// …)`.
 ///
 /// # Errors
-/// `InvalidArgument`.
+/// `InvalidArgument` for a text that does not parse.
 pub fn parse_partitioning(text: &str) -> Result<PartitionBy> {
     let mut lexer = Lexer::new(text);
     let kind = lexer.take().to_ascii_lowercase();
@@ -79,10 +70,10 @@ fn ranges(lexer: &mut Lexer<'_>) -> Result<Ranges> {
 }
 
 impl PartitionBy {
-    /// The same by the number of the column.
+    /// Resolves the column name to the column's number.
     ///
     /// # Errors
-    /// `InvalidArgument` for a column that is not there, with a hint.
+    /// `InvalidArgument` for an unknown column, with a hint.
     pub fn resolve(&self, schema: &TableSchema) -> Result<Partitioning> {
         Ok(match self {
             PartitionBy::Rows => Partitioning::Rows,
@@ -96,7 +87,7 @@ impl PartitionBy {
     }
 }
 
-/// A table's partitioning as [`parse_partitioning`] reads it.
+/// Prints a table's partitioning in the syntax of [`parse_partitioning`].
 pub fn show_partitioning(partitioning: &Partitioning, schema: &TableSchema) -> String {
     let name =
         |id: &u32| schema.by_id(*id).map_or_else(|| format!("#{id}"), |column| show_name(&column.name));

@@ -1,4 +1,4 @@
-//! Types and columns.
+//! Parses and prints types and columns.
 
 use super::lexer::{Lexer, show_name};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
@@ -7,14 +7,14 @@ use benthic_table::Column;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// How deep types nest in what is parsed; deeper ones a table refuses anyway.
+/// Maximum nesting depth of a parsed type. A table refuses deeper types anyway.
 const DEPTH_MAX: usize = 32;
 
 const KNOWN: &str = "a type is bool, int8 to int64, uint8 to uint64, float16 to float64, utf8, binary, binary(LENGTH), date, \
     time(UNIT), timestamp(UNIT) or timestamp(UNIT, 'ZONE') with ms, us or ns, decimal(PRECISION, SCALE), list(TYPE), \
     list(TYPE, LENGTH), struct(NAME TYPE, …) or map(TYPE, TYPE)";
 
-/// The types of one word, with the other names that people know them by.
+/// The types without arguments, with their common aliases.
 const PLAIN: [(&str, &[&str], DataType); 15] = [
     ("bool", &["boolean"], DataType::Boolean),
     ("int8", &["tinyint"], DataType::Int8),
@@ -36,7 +36,7 @@ const PLAIN: [(&str, &[&str], DataType); 15] = [
 /// Parses the columns of a table, such as `id int64 not null, name utf8`.
 ///
 /// # Errors
-/// `InvalidArgument`.
+/// `InvalidArgument` for a text that does not parse.
 pub fn parse_columns(text: &str) -> Result<Fields> {
     let mut lexer = Lexer::new(text);
     let fields = fields(&mut lexer, 0)?;
@@ -46,7 +46,7 @@ pub fn parse_columns(text: &str) -> Result<Fields> {
 /// Parses one column, such as `name utf8`.
 ///
 /// # Errors
-/// `InvalidArgument`.
+/// `InvalidArgument` for a text that does not parse.
 pub fn parse_column(text: &str) -> Result<Field> {
     let mut lexer = Lexer::new(text);
     let name = lexer.name()?;
@@ -147,13 +147,13 @@ fn unit(lexer: &mut Lexer<'_>) -> Result<TimeUnit> {
     }
 }
 
-/// A column of a table as [`parse_column`] reads it.
+/// Prints a column of a table in the syntax of [`parse_column`].
 pub fn show_column(column: &Column) -> String {
     let not_null = if column.nullable { "" } else { " not null" };
     format!("{} {}{not_null}", show_name(&column.name), show_type(&column.data_type))
 }
 
-/// A type of a table as [`parse_column`] reads it.
+/// Prints a type of a table in the syntax of [`parse_column`].
 pub fn show_type(data_type: &DataType) -> String {
     if let Some((name, _, _)) = PLAIN.iter().find(|(_, _, plain)| plain == data_type) {
         return (*name).to_owned();

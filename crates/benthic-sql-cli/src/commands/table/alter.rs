@@ -1,4 +1,4 @@
-//! `benthic table alter`.
+//! `benthic table alter`: changes the columns of a table.
 
 use super::{TableAddress, insert_held, line};
 use benthic_core::{Error, ErrorKind, Result};

@@ -1,4 +1,4 @@
-//! `benthic table append`.
+//! `benthic table append`: adds the rows of files to a table.
 
 use super::load::{self, InputArgs};
 use super::{TableAddress, count, held, insert_held, line};

@@ -1,4 +1,4 @@
-//! `benthic table create`.
+//! `benthic table create`: creates a table, and loads files into it.
 
 use super::load::{self, InputArgs, Inputs};
 use super::{TableAddress, held, insert_held, line};
@@ -94,7 +94,7 @@ fn define(
     Ok(definition)
 }
 
-/// Loads the files into the new table, which goes again if that fails.
+/// Loads the files into the new table. Removes the table if that fails.
 async fn fill(table: &Table, inputs: Inputs, address: &TableAddress) -> Outcome<Snapshot> {
     let failure = match load::load(table, inputs, false, address).await {
         Ok(loaded) => return Ok(loaded.snapshot),
@@ -109,7 +109,7 @@ async fn fill(table: &Table, inputs: Inputs, address: &TableAddress) -> Outcome<
     }
 }
 
-/// Removes the table, unless somebody else has written to it already.
+/// Removes the table, unless another writer has already written to it.
 async fn take_back(table: &Table) -> Result<()> {
     let head = table.head().await?;
     if head.snapshots.len() > 1 || !head.intents.is_empty() {

@@ -1,4 +1,4 @@
-//! `benthic table drop`.
+//! `benthic table drop`: removes a table.
 
 use super::{TableAddress, count, line};
 use benthic_core::{Environment, Error, ErrorKind};

@@ -1,4 +1,4 @@
-//! `benthic table fsck`.
+//! `benthic table fsck`: verifies a whole table, and rebuilds damaged indexes.
 
 use super::index::watch;
 use super::{TableAddress, count, held, insert_held, line};

@@ -1,4 +1,4 @@
-//! `benthic table history`.
+//! `benthic table history`: lists the snapshots of a table.
 
 use super::{TableAddress, grouped, insert_held, time};
 use benthic_program::exit::Outcome;

@@ -1,4 +1,4 @@
-//! `benthic table index`.
+//! `benthic table index`: adds, builds, rebuilds and drops indexes.
 
 use super::{TableAddress, count, grouped, line};
 use benthic_core::Result;
@@ -92,7 +92,8 @@ async fn drop(args: &IndexArgs, table: &Table, session: &Session) -> Outcome {
     })
 }
 
-/// Takes what is done for objects, each of which says how large it is, until all are done or somebody interrupts.
+/// Shows progress until all objects are done, or fails after a signal. `bytes_of` returns the size
+/// of a finished object.
 pub async fn watch<T>(
     what: &str,
     snapshot: &Snapshot,
@@ -101,7 +102,7 @@ pub async fn watch<T>(
 ) -> Outcome {
     let progress = Progress::bytes(what, snapshot.data_bytes());
     loop {
-        // Encoding does not wait for anything; whoever watches for signals gets a turn here.
+        // Encoding never waits. Yield so that the task that watches for signals can run.
         tokio::task::yield_now().await;
         interrupt::check()?;
         tokio::select! {

@@ -1,4 +1,4 @@
-//! Files into a table: one commit for all of them.
+//! Loads files into a table, in one commit for all of them.
 
 use super::TableAddress;
 use crate::commands::one_of;
@@ -45,7 +45,7 @@ fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
     }
 }
 
-/// Files that are there, and how much there is to read.
+/// Checked input files and their total size.
 pub struct Inputs {
     files: Vec<Input>,
     options: Options,
@@ -53,7 +53,7 @@ pub struct Inputs {
 }
 
 impl InputArgs {
-    /// Whether files were named.
+    /// Whether no files were named.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -63,7 +63,7 @@ impl InputArgs {
         self.files.first().map(PathBuf::as_path)
     }
 
-    /// Looks at all files before anything is done.
+    /// Checks all files before any work starts.
     pub async fn check(self) -> Outcome<Inputs> {
         let options = Options { format: self.format, delimiter: self.delimiter, null: self.null };
         if self.files.iter().filter(|path| path.as_os_str() == STDIN).count() > 1 {
@@ -80,7 +80,7 @@ impl InputArgs {
 }
 
 impl Inputs {
-    /// Opens the first file, and gives its columns.
+    /// Opens the first file, and returns its columns.
     pub async fn schema(&mut self) -> Outcome<arrow::datatypes::SchemaRef> {
         let Some(Input::Path(path)) = self.files.first() else {
             return Err(Error::new(ErrorKind::Internal, "no file to take columns from").into());
@@ -96,7 +96,8 @@ impl Inputs {
     }
 }
 
-/// Reads on a thread that nobody waits for after a signal: a read from a terminal cannot be woken.
+/// Reads on a thread that is not joined after a signal, because a read from a terminal cannot be
+/// interrupted.
 async fn read<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Outcome<T> {
     let (to, from) = tokio::sync::oneshot::channel();
     let started =
@@ -112,16 +113,16 @@ async fn read<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'stat
     }
 }
 
-/// What was added.
+/// The result of a load.
 pub struct Loaded {
-    /// Rows of the files.
+    /// Number of rows in the files.
     pub rows: u64,
-    /// The snapshot that has them.
+    /// The snapshot that contains the rows.
     pub snapshot: Snapshot,
 }
 
-/// Adds the rows of all files in one commit. After any failure, and after a signal, none of them is in the table, and what
-/// was written for them is removed if that can be.
+/// Adds the rows of all files in one commit. After a failure or a signal, the table contains none
+/// of the rows, and their data objects are removed if possible.
 pub async fn load(
     table: &Table,
     inputs: Inputs,
@@ -163,7 +164,7 @@ async fn fill(writer: &mut Writer, inputs: Inputs, progress: &Progress) -> Outco
 }
 
 async fn next(feed: &mut Feed) -> Outcome<Option<(PathBuf, input::Batch)>> {
-    // Encoding does not wait for anything; whoever watches for signals gets a turn here.
+    // Encoding never waits. Yield so that the task that watches for signals can run.
     tokio::task::yield_now().await;
     interrupt::check()?;
     tokio::select! {

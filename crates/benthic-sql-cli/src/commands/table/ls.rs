@@ -1,4 +1,4 @@
-//! `benthic table ls`.
+//! `benthic table ls`: lists tables.
 
 use super::{TableAddress, grouped, line, time};
 use benthic_core::{Error, PoolAddress, Result};
@@ -41,7 +41,8 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
                 Ok(summary) => tell(session, &address, &summary, args.long)?,
                 Err(error) => {
                     tell_damaged(session, &address, &error, args.long)?;
-                    // The last one is told as the program's error.
+                    // The program reports the last error when it exits. Print the earlier ones
+                    // here.
                     if let Some(before) = failed.replace(error) {
                         session.out.error(&before, None);
                     }
@@ -61,7 +62,7 @@ fn only_pool(text: &str) -> Result<String> {
     Err(Error::new(benthic_core::ErrorKind::InvalidArgument, message).with("got", text))
 }
 
-/// What a head says in one line.
+/// Summary of a table's head, for one line of output.
 struct Summary {
     state: &'static str,
     id: String,

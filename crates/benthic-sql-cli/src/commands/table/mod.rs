@@ -1,4 +1,4 @@
-//! `benthic table`.
+//! `benthic table`: the verbs that manage tables, one file each.
 
 mod alter;
 mod append;
@@ -72,7 +72,7 @@ pub async fn run(command: TableCommand, session: &Session) -> Outcome {
     }
 }
 
-/// `POOL/TABLE`, as typed.
+/// A table's address as `POOL/TABLE`.
 #[derive(Clone, Debug)]
 pub struct TableAddress {
     pool: String,
@@ -111,7 +111,7 @@ impl TableAddress {
         Table::open(self.pool(session).await?, &self.table, Environment::default()).await
     }
 
-    /// The error about a table that is not there, with the name that may be meant.
+    /// Adds a suggestion for the table name to a "not found" error.
     async fn hinted(&self, session: &Session, error: Error) -> Failure {
         match self.open(session).await {
             Err(hinted) if error.kind() == ErrorKind::NotFound => hinted.into(),
@@ -128,7 +128,7 @@ impl TableAddress {
     }
 }
 
-/// How much is in a snapshot, for people: `1,200,000 rows in 4 objects, 88.2 MiB, snapshot 2`.
+/// The size of a snapshot as text: `1,200,000 rows in 4 objects, 88.2 MiB, snapshot 2`.
 fn held(snapshot: &Snapshot) -> String {
     format!(
         "{} in {}, {}, snapshot {}",
@@ -139,7 +139,7 @@ fn held(snapshot: &Snapshot) -> String {
     )
 }
 
-/// The same in JSON.
+/// Adds the size of a snapshot to JSON fields.
 fn insert_held(fields: &mut Map<String, Value>, snapshot: &Snapshot) {
     fields.insert("snapshot".to_owned(), json!(snapshot.id()));
     fields.insert("rows".to_owned(), json!(snapshot.rows()));
@@ -147,12 +147,12 @@ fn insert_held(fields: &mut Map<String, Value>, snapshot: &Snapshot) {
     fields.insert("size_bytes".to_owned(), json!(snapshot.data_bytes()));
 }
 
-/// `1 row`, `1,200,000 rows`.
+/// A number and a noun: `1 row`, `1,200,000 rows`.
 fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// `1,200,000`.
+/// A number with thousands separators: `1,200,000`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -170,7 +170,7 @@ fn time(time_ms: u64) -> String {
     units::utc(time_ms.saturating_mul(1_000_000))
 }
 
-/// A name or type that keeps to its line.
+/// Escapes a name or type so that it stays on one line.
 fn line(text: impl fmt::Display) -> String {
     units::one_line(&text.to_string())
 }

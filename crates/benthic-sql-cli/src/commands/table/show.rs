@@ -1,4 +1,4 @@
-//! `benthic table show`.
+//! `benthic table show`: prints the size, partitioning and columns of a snapshot.
 
 use super::{TableAddress, count, grouped, insert_held, line, time};
 use benthic_program::exit::Outcome;
@@ -75,7 +75,7 @@ fn sorted_by(head: &Head, schema: &TableSchema) -> Vec<String> {
     head.sort.iter().filter_map(|id| schema.by_id(*id)).map(|column| column.name.clone()).collect()
 }
 
-/// The columns of each index that the snapshot has.
+/// The column names of each index of the snapshot.
 fn indexes_of(snapshot: &Snapshot) -> Vec<Vec<String>> {
     let name = |id: &u32| snapshot.schema().by_id(*id).map(|column| column.name.clone());
     snapshot.indexes().map(|index| index.columns.iter().filter_map(name).collect()).collect()

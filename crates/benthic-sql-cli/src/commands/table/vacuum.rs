@@ -1,4 +1,4 @@
-//! `benthic table vacuum`.
+//! `benthic table vacuum`: removes old snapshots and the remains of interrupted loads.
 
 use super::{TableAddress, count, line};
 use benthic_core::Environment;
@@ -29,7 +29,7 @@ pub struct VacuumArgs {
     keep: u64,
 }
 
-/// An age in milliseconds.
+/// Parses an age, and returns milliseconds.
 fn parse_age(text: &str) -> Result<u64, String> {
     let units = [("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000_u64)];
     let digits = units.iter().find_map(|(unit, ms)| text.strip_suffix(unit).map(|digits| (digits, *ms)));

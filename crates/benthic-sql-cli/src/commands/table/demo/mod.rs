@@ -17,7 +17,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What an object of the tables aims at: as by default.
+/// Target size of the tables' objects, equal to the default.
 const OBJECT_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Arguments of `benthic table demo`.
@@ -55,7 +55,7 @@ fn parse_scale(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// What was found out.
+/// The results of the experiment.
 struct Findings {
     store: String,
     is_ceph: bool,
@@ -69,7 +69,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     let pool_name = args.pool.unwrap_or_else(|| format!("benthic-tpch-{}", args.scale));
     names::check_pool_name(&pool_name)?;
     let report_path = args.report;
-    // Tried first: nobody should wait for minutes to hear that the report has no place.
+    // Check this first, so that a bad path fails before minutes of work.
     let report_path = blocking(move || NewFile::create(&report_path).map(|_| report_path)).await?;
     let pool = session.pool_or_create(&pool_name, true).await?;
     take(&pool, args.scale).await?;
@@ -103,10 +103,11 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     session.out.note(format_args!("the report: {place}"))
 }
 
-/// The object that marks a pool as the demo's; its data are the scale.
+/// Name of the object that marks a pool as the demo's. Its data are the scale.
 const MARK: &str = "benthic-tpch";
 
-/// Makes sure that the pool is the demo's, at this scale: tables in it that are not whole will be dropped.
+/// Claims the pool for the demo at this scale, or checks the earlier claim. Incomplete tables in a
+/// claimed pool will be dropped.
 async fn take(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
     let mark = ObjectId::new(MARK)?;
     let message = match pool.read_range(&mark, 0, 32).await {
@@ -124,7 +125,7 @@ async fn take(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArgument, message).with("pool", pool.name()).with("scale", scale))
 }
 
-/// The tables of TPC-H, those that are missing generated; gives the largest.
+/// Generates the missing TPC-H tables, and returns the largest table.
 async fn tables(session: &Session, pool: &Arc<dyn Pool>, scale: f64) -> Outcome<Snapshot> {
     let mut last = None;
     for (name, rows) in tpch::tables(scale) {
@@ -152,7 +153,7 @@ async fn tables(session: &Session, pool: &Arc<dyn Pool>, scale: f64) -> Outcome<
     last.ok_or_else(|| Error::new(ErrorKind::Internal, "TPC-H has no tables").into())
 }
 
-/// A table that was loaded before. What an interrupted load left goes.
+/// A table that an earlier run loaded completely. Drops the remains of an interrupted load.
 async fn whole(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<Snapshot>> {
     let opened = Table::open_snapshot(Arc::clone(pool), name, At::Current, Environment::default()).await;
     match opened {

@@ -1,4 +1,4 @@
-//! What the table experiment found out: for a terminal, as JSON, and as a page.
+//! Reports of the table experiment: text for a terminal, JSON, and an HTML page.
 
 use super::super::count;
 use super::Findings;
@@ -11,7 +11,7 @@ use benthic_sql::experiment::{Measured, WAYS};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The name of a way, and its color.
+/// Name and color of a pushdown mode.
 fn way(way: Pushdown) -> (&'static str, &'static str) {
     match way {
         Pushdown::Always => ("beside the objects", "storage"),
@@ -32,7 +32,7 @@ fn rows(measured: &Measured) -> u64 {
     measured.runs.iter().flatten().next().map_or(0, |run| run.rows)
 }
 
-/// A line a query.
+/// The text report: one line per query.
 pub fn text(findings: &Findings) -> String {
     let mut text =
         format!("{:26} {:>10}  time beside, here, auto          moved beside, here, auto", "query", "rows");
@@ -54,7 +54,7 @@ pub fn text(findings: &Findings) -> String {
     text
 }
 
-/// All runs.
+/// The JSON report, with all runs.
 pub fn json(findings: &Findings) -> Value {
     let queries = findings.measured.iter().map(|measured| {
         let ways = WAYS.iter().zip(&measured.runs).map(|(way, runs)| {
@@ -76,7 +76,7 @@ pub fn json(findings: &Findings) -> Value {
     })
 }
 
-/// The page.
+/// The HTML report.
 pub fn page(findings: &Findings) -> String {
     let lineitem = &findings.lineitem;
     let where_it_ran = match findings.is_ceph {
@@ -124,7 +124,7 @@ pub fn page(findings: &Findings) -> String {
     html::page("Benthic: the table experiment", &body)
 }
 
-/// A chart a query, each with its own scale: the ways are what is compared.
+/// One bar chart per query, each with its own scale, because only the modes are compared.
 fn bars(
     findings: &Findings,
     of: impl Fn(&Measured) -> [f64; WAYS.len()],
