@@ -135,7 +135,7 @@ pub(super) async fn assert_guards_the_operation_it_stands_in(case: &Case<'_>) {
     case.exec(&object, "lock", "release", ADA).await.unwrap();
     assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::Conflict);
     assert_eq!(case.state(&object).await, Some(ObjectContent::data("xxx")));
-    // Removing the object removes the lock, and a late write does not recreate it.
+    // Removing the object removes the lock, and a late write does not recreate the object.
     case.exec(&object, "lock", "acquire", ADA).await.unwrap();
     case.pool().write(&object, WriteOp::new().remove()).await.unwrap();
     assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::NotFound);

@@ -75,7 +75,7 @@ pub(super) async fn a_read_that_was_not_declared_fails_the_call(case: &Case<'_>)
     fails_on_missing(case, "read_undeclared", ErrorKind::ClassFailed).await;
 }
 
-/// The rule does not apply to `stat`: `record` declares only the write flag and calls it.
+/// `stat` does not count as a read: `record` calls it and declares only the write flag.
 pub(super) async fn a_method_reads_before_it_writes(case: &Case<'_>) {
     for part in ["data", "xattrs", "omap"] {
         fails(case, "read_after_write", part, ErrorKind::ClassFailed).await;
