@@ -1,6 +1,7 @@
-//! Objects that would take much memory, run as an OSD would run them: answered or refused, and in little memory.
+//! Objects that would take much memory to decode, run as an OSD would run them. Each is answered or
+//! refused, in little memory.
 //!
-//! One test, because the memory is that of the process, which is why it stands outside of `it/`.
+//! This is one test in a binary of its own, because it measures the memory of its process.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +14,7 @@ use common::{Object, Plan};
 
 const MEMORY_BYTES_MAX: u64 = 160 * 1024 * 1024;
 
-/// `VmHWM` and `VmRSS` of this process.
+/// Reads `VmHWM` or `VmRSS` of this process.
 fn memory_bytes(of: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(of)).unwrap();

@@ -1,4 +1,4 @@
-//! A pool that goes wrong on purpose, for tests.
+//! A pool that injects faults into writes, for tests.
 
 use async_trait::async_trait;
 use benthic_core::{
@@ -8,20 +8,21 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What becomes of a write operation, by its number; meanwhile it may use the sound pool.
+/// Returns the write operation to perform, or an error, for the operation with the given number. It
+/// may access the pool without faults.
 type Fault = Box<dyn Fn(usize, WriteOp, &dyn Pool) -> Result<WriteOp> + Send + Sync>;
 
-/// A pool whose write operations are changed or refused before they arrive.
+/// A pool that changes or refuses write operations before they reach the engine.
 pub struct Faulty {
-    /// The same pool without faults.
+    /// The same pool without injected faults.
     pub sound: Arc<dyn Pool>,
     writes: AtomicUsize,
     fault: Fault,
 }
 
 impl Faulty {
-    /// An empty pool of this store. `fault` gets the number of a write operation, from 0, and the
-    /// operation.
+    /// Creates an empty pool in this store. `fault` receives the number of the write operation,
+    /// counted from 0, and the operation.
     pub async fn pool(
         store: Arc<dyn Store>,
         fault: impl Fn(usize, WriteOp, &dyn Pool) -> Result<WriteOp> + Send + Sync + 'static,

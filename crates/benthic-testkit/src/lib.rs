@@ -1,11 +1,13 @@
-//! What Benthic's tests stand on; a dev-dependency only.
+//! Test support for Benthic's crates, used only as a dev-dependency.
 //!
-//! - [`conformance`]: the suite that defines the contracts of `benthic-core`. Every engine runs all of it.
-//! - [`faulty`]: a pool whose writes a test changes or refuses.
-//! - [`linear`]: operations of many threads, and the search for an order that explains their answers.
-//! - [`model`]: random compound operations against an oracle in memory.
-//! - [`power`]: what power cuts leave and what failing disks do, from a record of all that a process did to its files.
-//! - [`program`]: a program in a directory of its own, run as its users run it.
+//! - [`conformance`]: the suite that defines the contracts of `benthic-core`. Every engine passes
+//!   all of it.
+//! - [`faulty`]: a pool that injects faults into writes.
+//! - [`linear`]: a linearizability checker for operations of many threads.
+//! - [`model`]: random compound operations, compared with an oracle in memory.
+//! - [`power`]: simulated power cuts and disk failures, from a record of all file changes of a
+//!   process.
+//! - [`program`]: runs a program in a temporary directory, as a user does.
 //! - [`seed`]: the seeds of random tests.
 
 pub mod conformance;

@@ -1,4 +1,5 @@
-//! A program in a directory of its own, run as its users run it. Functions panic when the program does not do what a test expects.
+//! Runs a program in a temporary directory, as a user does. The functions panic if the program does
+//! not behave as the test expects.
 
 use serde_json::Value;
 use std::fs;
@@ -7,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A temporary directory in which a program runs. The store is `benthic-data` in it, as by default.
+/// A temporary directory in which a program runs. The store is the subdirectory `benthic-data`,
+/// which is the default.
 pub struct Home {
     dir: TempDir,
     program: &'static str,
@@ -15,22 +17,23 @@ pub struct Home {
 }
 
 impl Home {
-    /// A directory for this program, without a store. Every call has `first_args` before its own arguments.
+    /// Creates a directory for this program, without a store. Every call passes `first_args` before
+    /// its own arguments.
     pub fn new(program: &'static str, first_args: &'static [&'static str]) -> Home {
         Home { dir: TempDir::new().expect("a temporary directory"), program, first_args }
     }
 
-    /// The directory.
+    /// The directory in which the program runs.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// A path in the directory.
+    /// The path of a file in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir().join(name)
     }
 
-    /// Writes a file, and makes the directories that it is in.
+    /// Writes a file and creates its parent directories.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap_or(self.dir())).expect("a directory");
@@ -43,7 +46,7 @@ impl Home {
         fs::read(self.path(name)).expect("a file")
     }
 
-    /// A call of the program that was not started yet.
+    /// Returns a command for a call of the program, not yet started.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(self.program);
         command.args(self.first_args).args(args).current_dir(self.dir());
@@ -51,43 +54,44 @@ impl Home {
         command
     }
 
-    /// Runs the program to its end.
+    /// Runs the program to completion.
     pub fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().expect("a program that starts")
     }
 
-    /// Runs the program with this input.
+    /// Runs the program with this standard input.
     pub fn pipe(&self, args: &[&str], input: &[u8]) -> Output {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("a program that starts");
         let mut stdin = child.stdin.take().expect("a pipe");
         std::thread::scope(|scope| {
-            // A program that refuses its input closes the pipe.
+            // A program that refuses its input closes the pipe, so the write may fail.
             scope.spawn(move || drop(stdin.write_all(input)));
             child.wait_with_output().expect("a program that ends")
         })
     }
 
-    /// Runs a call that must succeed, and returns what it printed.
+    /// Runs a call that must succeed and returns its standard output.
     #[track_caller]
     pub fn ok(&self, args: &[&str]) -> String {
         printed(&self.run(args), args)
     }
 
-    /// Runs a call that must succeed, and returns its lines of JSON.
+    /// Runs a call that must succeed and returns its JSON lines.
     #[track_caller]
     pub fn json(&self, args: &[&str]) -> Vec<Value> {
         json_lines(self.ok(&[&["--json"], args].concat()).as_bytes())
     }
 
-    /// Runs a call that must fail with this exit status, and returns what it printed to stderr.
+    /// Runs a call that must fail with this exit status and returns its standard error.
     #[track_caller]
     pub fn fails(&self, status: i32, args: &[&str]) -> String {
         failed(&self.run(args), status)
     }
 
-    /// Runs a call that must fail with an error of this kind, and returns the error as `--json` prints it.
+    /// Runs a call that must fail with an error of this kind and returns the error as `--json`
+    /// prints it.
     #[track_caller]
     pub fn fails_with(&self, kind: &str, args: &[&str]) -> Value {
         let run = self.run(&[&["--json"], args].concat());
@@ -98,7 +102,8 @@ impl Home {
     }
 }
 
-/// What a call printed that must have succeeded. `what` names the call in the message of a failure.
+/// The standard output of a call that must have succeeded. `what` names the call in a failure
+/// message.
 #[track_caller]
 pub fn printed(run: &Output, what: &[&str]) -> String {
     let stderr = String::from_utf8_lossy(&run.stderr);
@@ -106,7 +111,7 @@ pub fn printed(run: &Output, what: &[&str]) -> String {
     String::from_utf8(run.stdout.clone()).expect("text")
 }
 
-/// What a call printed to stderr that must have failed with this exit status.
+/// The standard error of a call that must have failed with this exit status.
 #[track_caller]
 pub fn failed(run: &Output, status: i32) -> String {
     let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
@@ -114,7 +119,7 @@ pub fn failed(run: &Output, status: i32) -> String {
     stderr
 }
 
-/// Lines of JSON.
+/// Parses JSON lines.
 #[track_caller]
 pub fn json_lines(printed: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(printed);

@@ -1,7 +1,8 @@
 //! Seeds of random tests.
 //!
-//! `make test` must give the same result twice, so its seeds are fixed. `make test-long` looks for new failures, so its seeds
-//! are random. Every failure prints the seed of its case, and [`VARIABLE`] set to it runs that case alone.
+//! `make test` must be reproducible, so its seeds are fixed. `make test-long` looks for new
+//! failures, so its seeds are random. Every failure prints the seed of its case. Set [`VARIABLE`]
+//! to that seed to run the case alone.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -10,7 +11,7 @@ pub const VARIABLE: &str = "BENTHIC_TEST_SEED";
 /// The environment variable that `make test-long` sets.
 const LONG_VARIABLE: &str = "BENTHIC_TEST_LONG";
 
-/// Whether this is a run of `make test-long`: more cases, random seeds.
+/// Whether this is a `make test-long` run, with more cases and random seeds.
 pub fn is_long() -> bool {
     std::env::var_os(LONG_VARIABLE).is_some()
 }
@@ -23,7 +24,8 @@ pub fn one() -> u64 {
     selected().unwrap_or_else(first)
 }
 
-/// The seeds of a test with `cases` cases: consecutive numbers, or only the one that [`VARIABLE`] selects.
+/// The seeds of a test with `cases` cases: consecutive numbers, or only the one that [`VARIABLE`]
+/// selects.
 ///
 /// # Panics
 /// If [`VARIABLE`] is not a number.
@@ -40,7 +42,7 @@ fn selected() -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{VARIABLE} is a decimal number got={text:?}")))
 }
 
-/// Leaves room above, so that a test may add to it.
+/// The first seed. A random seed is at most 48 bits, so that a test can add to it without overflow.
 fn first() -> u64 {
     if is_long() { RandomState::new().hash_one(VARIABLE) >> 16 } else { 0 }
 }

@@ -1,4 +1,5 @@
-//! Classes of one's own: from the template into OSDs, by the commands of docs/guide/classes.md.
+//! Custom classes: the test runs the commands of docs/guide/classes.md, from the template to the
+//! OSDs.
 
 use crate::support::{Home, json_lines, keys, printed, shared_store};
 use serde_json::{Value, json};
@@ -6,10 +7,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Builds of classes share what the workspace has built; the guide's reader has a target directory of their own.
+/// Makes class builds share the workspace's target directory. A reader of the guide has a separate
+/// one.
 const MAKE: &str = r#"make() { [ -e target ] || ln -s "$BENTHIC_TEST_TARGET" target; command make --no-print-directory "$@"; }"#;
 
-/// What the guide cannot show: what the log says, and a cluster whose lists do not allow everything.
+/// Steps that the guide does not show: the OSD log, and a cluster whose class lists do not allow
+/// every class.
 const BEYOND_THE_GUIDE: &str = r#"
 loads() { grep -c "loading mydigest_1" ../benthic-cluster/log/osd.0.log; }
 echo "== loads at the first call and at each start: $(loads)"
@@ -29,7 +32,7 @@ echo "== allowed: $(benthic exec photos/reef.txt mydigest_2 sum)"
 benthic class install --print
 "#;
 
-/// FNV-1a of the guide's object, by its published definition.
+/// FNV-1a of the guide's object, from the published definition.
 fn sum(data: &[u8]) -> String {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", data.iter().fold(0xcbf2_9ce4_8422_2325, step))
@@ -48,7 +51,7 @@ fn the_guide_leads_from_nothing_to_a_class_in_an_osd() {
     let script = [MAKE, &blocks.join("\n"), BEYOND_THE_GUIDE, end].join("\n");
     let script = script.replace("$PWD/target/release", &binary.display().to_string());
     let scratch = tempfile::tempdir().unwrap();
-    // However it ends, no daemon stays.
+    // Removes the cluster even if the script fails.
     let script = format!(
         "trap 'benthic cluster down --remove --dir \"$(dirname \"$CEPH_CONF\")\" >&2 || true' EXIT\n{script}\ntrap - EXIT"
     );
@@ -108,7 +111,8 @@ fn every_osd_says_what_it_runs() {
     let shown = home.json(&["--store", &store, "class", "show", "digest"]).remove(0);
     assert_eq!(shown["methods"][0]["method"], "md5");
 
-    // What no OSD has is said of each of them; what Ceph has is none of ours.
+    // The warning names each OSD that lacks the library. Ceph's own `lock` is not a Benthic
+    // library, so it counts as missing.
     for library in ["nothing_1", "lock"] {
         let none = home.run(&["--store", &store, "--json", "class", "ls", "--library", library]);
         assert_eq!(printed(&none, &[]), "");
@@ -119,7 +123,7 @@ fn every_osd_says_what_it_runs() {
     home.pipe(&["--store", &store, "put", "classes-ls/o", "-"], b"data");
     assert!(home.fails(7, &at("nothing")).contains("benthic class install"));
     assert!(home.fails(7, &["--store", &store, "class", "show", "nothing"]).contains("benthic class ls"));
-    // Ceph's own classes are called as they are: its refcount says that its input is none.
+    // Ceph's own classes are called unchanged: `refcount` rejects the input as invalid.
     home.fails(6, &["--store", &store, "exec", "classes-ls/o", "refcount", "read", "?"]);
     home.ok(&["--store", &store, "pool", "rm", "classes-ls"]);
 }

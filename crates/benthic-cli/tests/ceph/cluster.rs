@@ -1,4 +1,4 @@
-//! A real Ceph cluster, brought up, hurt, stopped and removed by the program.
+//! The program starts, damages, stops and removes a real Ceph cluster.
 
 use crate::support::{CLUSTER_DIR, Home, Removed, daemon, failed, keys, printed, status, tree, wait_for};
 use serde_json::Value;
@@ -11,16 +11,17 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A program of Ceph's as a client uses it: with nothing but what `cluster env` printed.
+/// Runs one of Ceph's programs as a client, which knows only the configuration that `cluster env`
+/// printed.
 fn client(env: &Value, program: &str, args: &[&str]) -> String {
     let conf = env["CEPH_CONF"].as_str().unwrap();
     printed(&Command::new(program).args(args).env("CEPH_CONF", conf).output().unwrap(), args)
 }
 
-/// The session of a process, which the terminal's signals go to.
+/// The session of a process. The terminal's signals go to its session.
 fn session_id(pid: &str) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    // Behind the name: state, parent, group, session.
+    // After the name: state, parent, group, session.
     stat.rsplit_once(')').unwrap().1.split_whitespace().nth(3).unwrap().to_owned()
 }
 
@@ -69,7 +70,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
     assert_eq!(again["up"], "already");
     assert!(home.fails(6, &["cluster", "up", "--osds", "3"]).contains("has 2 OSDs"));
 
-    // What `env` prints is all that a client needs.
+    // A client needs nothing but the output of `env`.
     let env = home.json(&["cluster", "env"]).remove(0);
     let shell = home.ok(&["cluster", "env"]);
     let conf = home.path("benthic-cluster/ceph.conf").canonicalize().unwrap();
@@ -85,16 +86,16 @@ fn a_cluster_lives_through_crashes_and_stops() {
     client(&env, "rados", &["-p", "p", "put", "o", file.to_str().unwrap()]);
     let read = || client(&env, "rados", &["-p", "p", "get", "o", "-"]);
     assert_eq!(read(), "hello, cluster");
-    // One of Ceph's own classes answers: the class directory is right.
+    // An answer from one of Ceph's own classes proves that the class directory is right.
     assert!(client(&env, "rados", &["-p", "p", "lock", "list", "o"]).contains("objname"));
 
     classes_are_installed(&home, &up, env["BENTHIC_STORE"].as_str().unwrap());
-    // So is `ceph:` alone, where the cluster is.
+    // `ceph:` alone finds the cluster in the current directory.
     assert!(home.ok(&["--store", "ceph:", "pool", "ls"]).lines().any(|pool| pool == "p"));
 
     keys_stay_secret(&home, &shell, &processes);
 
-    // A second cluster beside the first; neither touches the other.
+    // Starts a second cluster beside the first. Neither affects the other.
     home.ok(&["cluster", "up", "--osds", "1", "--dir", "second"]);
     let beside = home.json(&["cluster", "status", "--dir", "second"]).remove(0);
     assert_eq!(beside["health"], "HEALTH_OK", "{beside}");
@@ -105,7 +106,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
     let pid_before = daemon(&status(&home), "osd.1")["pid"].clone();
     assert_eq!(pid_before, daemon(&first, "osd.1")["pid"], "the first cluster was left alone");
 
-    // A crash of an OSD, seen and repaired.
+    // An OSD crash is detected and repaired.
     home.ok(&["cluster", "kill", "osd.1"]);
     assert!(home.fails(3, &["cluster", "kill", "osd.1"]).contains("does not run"));
     wait_for("the monitor to notice", || {
@@ -123,7 +124,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
     wait_for("HEALTH_OK", || status(&home)["health"] == "HEALTH_OK");
     assert_ne!(daemon(&status(&home), "osd.1")["pid"], pid_before);
 
-    // A monitor that hangs does not hang the program.
+    // A hung monitor does not hang the program.
     let monitor = daemon(&status(&home), "mon.a")["pid"].to_string();
     let signal =
         |name: &str| assert!(Command::new("kill").args([name, &monitor]).status().unwrap().success());
@@ -138,7 +139,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
     );
     assert!(began.elapsed() < Duration::from_secs(30));
 
-    // Stopped and started again, everything is there.
+    // A cluster that was stopped and restarted has all its data.
     assert!(home.ok(&["cluster", "down"]).contains("its data stay"));
     let down = status(&home);
     assert_eq!(down["health"], "DOWN");
@@ -157,7 +158,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
         pools.as_array().unwrap().iter().any(|pool| pool["name"] == "p" && pool["objects"] == 1)
     });
 
-    // A daemon that cannot start is reported with what it wrote.
+    // The program reports a daemon that cannot start, with its log.
     home.ok(&["cluster", "kill", "osd.0"]);
     fs::rename(home.path("benthic-cluster/osd.0"), home.path("benthic-cluster/osd.away")).unwrap();
     let error = home.fails(9, &["cluster", "start", "osd.0"]);
@@ -172,7 +173,8 @@ fn a_cluster_lives_through_crashes_and_stops() {
     assert!(home.fails(3, &["cluster", "status"]).contains("benthic cluster up"));
 }
 
-/// The OSDs have the classes of this build, and it is told when they run others than are installed.
+/// Checks that the OSDs have the classes of this build, and that the program warns if an OSD runs
+/// an older build than the installed one.
 fn classes_are_installed(home: &Home, up: &Value, store: &str) {
     let library = up["classes"][0].as_str().expect("`cargo build --release -p benthic-cls-library` makes it");
     let installed = home.path("benthic-cluster/classes/libcls_benthic_1.so");
@@ -188,14 +190,15 @@ fn classes_are_installed(home: &Home, up: &Value, store: &str) {
     assert!(home.fails(6, &["cluster", "up", "--classes", "libcls_lock.so"]).contains("Ceph's own"));
 }
 
-/// What everybody on the machine can see of its processes.
+/// The command lines of all processes, which every user of the machine can see.
 fn command_lines() -> BTreeSet<String> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
     lines.map(|line| String::from_utf8_lossy(&line).into_owned()).collect()
 }
 
-/// No key is readable by others, in a list of processes, in a log, or in what the program prints.
+/// Checks that no other user can read a key: not in files, process lists or logs, nor in the
+/// program's output.
 fn keys_stay_secret(home: &Home, env: &str, processes: &BTreeSet<String>) {
     let dir = home.path("benthic-cluster");
     let keyring = fs::read_to_string(dir.join("keyring")).unwrap();
@@ -220,7 +223,7 @@ fn keys_stay_secret(home: &Home, env: &str, processes: &BTreeSet<String>) {
     assert!(home.ok(&["cluster", "logs", "mon.a", "--lines", "3"]).lines().count() == 4);
 }
 
-/// An `up` that has come as far as the manager.
+/// Starts `up` and returns once it has started the manager.
 fn up_on_its_way(home: &Home) -> Child {
     let mut up = home.command(&["cluster", "up", "--osds", "1"]);
     let up = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -250,7 +253,7 @@ fn a_cluster_that_served_is_never_made_anew() {
     let home = Home::bare();
     let _removed = Removed(&home, &[CLUSTER_DIR]);
     let mut up = up_on_its_way(&home);
-    // A warning keeps `up` waiting for health; meanwhile somebody works with the cluster.
+    // A cluster warning makes `up` wait for health. Meanwhile a client uses the cluster.
     let env = home.json(&["cluster", "env"]).remove(0);
     client(&env, "ceph", &["--connect-timeout", "30", "osd", "set", "noout"]);
     let marker =

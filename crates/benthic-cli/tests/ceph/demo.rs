@@ -1,4 +1,4 @@
-//! The demo in real OSDs.
+//! The demo on real OSDs.
 
 use crate::support::{CLUSTER_DIR, Home, Removed, keys, shared_store};
 use std::fs;
@@ -15,7 +15,8 @@ fn the_demo_runs_in_osds_and_says_what_crossed_the_network() {
     assert_eq!(found["mismatches"].as_array().unwrap().len(), 0, "{found}");
     let phases = found["phases"].as_array().unwrap();
     let objects = phases[1]["objects"].as_u64().unwrap();
-    // A digest is 32 characters; the client asks for 16 bytes of size and time, and reads all there is.
+    // A digest has 32 characters. The client also requests 16 bytes of size and time per object,
+    // and reads all data.
     assert_eq!(phases[1]["received_bytes"], objects * 32);
     assert_eq!(phases[2]["received_bytes"], phases[2]["bytes"].as_u64().unwrap() + objects * 16);
     assert!(found["round_trip_ms"].as_f64().unwrap() > 0.0);
@@ -23,7 +24,7 @@ fn the_demo_runs_in_osds_and_says_what_crossed_the_network() {
         assert!(published["client_buffered"].is_null(), "nothing is buffered on Ceph: {published}");
         assert_eq!(keys(&published["in_storage"]), ["crossed_bytes", "seconds"]);
     }
-    // Its own pool is made anew, and the digests are there for `verify`.
+    // A second run recreates the demo's own pool. `verify` finds the stored digests.
     let text = home.ok(&demo);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("the same.") && words.contains("digested by the OSD"), "{words}");
@@ -40,7 +41,7 @@ fn without_its_class_the_demo_says_how_to_install_it() {
     let home = Home::bare();
     let _removed = Removed(&home, &[CLUSTER_DIR]);
     home.ok(&["cluster", "up", "--osds", "1"]);
-    // An OSD that has loaded a class keeps it.
+    // An OSD keeps a class that it has loaded, so it must restart.
     home.ok(&["cluster", "kill", "osd.0"]);
     let _ = fs::remove_file(home.path("benthic-cluster/classes/libcls_benthic_1.so"));
     home.ok(&["cluster", "start", "osd.0"]);

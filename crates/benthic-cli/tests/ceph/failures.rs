@@ -1,8 +1,9 @@
-//! OSDs that die and sites that are cut off while clients write: nothing acknowledged is lost, nothing read is wrong.
+//! OSDs die and sites are cut off while clients write. No acknowledged write is lost, and no read
+//! returns wrong data.
 //!
-//! Every object has one writer, which numbers its versions and notes each acknowledgement. What a version looks like follows
-//! from its number, so a reader can tell a wrong byte, a torn version, and one that is older than what was acknowledged
-//! before the read began.
+//! Every object has one writer, which numbers its versions and records each acknowledgement. The
+//! number determines a version's content. A reader can therefore detect a wrong byte, a torn
+//! version, and a version older than the last one acknowledged before the read began.
 
 use crate::support::{CLUSTER_DIR, Home, Removed, printed, status, wait_for};
 use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Store, WriteOp};
@@ -22,21 +23,21 @@ const WRITERS: usize = 8;
 const READERS: usize = 3;
 const OBJECTS_PER_WRITER: usize = 8;
 const VERSION_BYTES_MAX: u64 = 128 * 1024;
-/// How long the load goes on after each event.
+/// Time that the load continues after each event.
 const CALM: Duration = Duration::from_secs(4);
-/// No operation may take longer, whatever fails: an OSD is declared dead after 20 s without an answer.
+/// Limit for any operation. The monitors declare an OSD dead after 20 s without an answer.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
-/// An object of the load.
+/// The versions of one object of the load.
 #[derive(Default)]
 struct Track {
-    /// The version that is being written, or the last one.
+    /// The version in flight, or the last one written.
     issued: AtomicU64,
-    /// The last version that was acknowledged.
+    /// The last acknowledged version.
     acknowledged: AtomicU64,
 }
 
-/// What happened since an event.
+/// Statistics since an event.
 #[derive(Clone, Default)]
 struct Phase {
     name: String,
@@ -57,7 +58,7 @@ fn object(index: usize) -> ObjectId {
     ObjectId::new(format!("load/{index}")).unwrap()
 }
 
-/// The bytes of a version.
+/// The content of a version.
 fn content(index: usize, version: u64) -> Bytes {
     let mut state = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version;
     let mut next = || {
@@ -80,7 +81,8 @@ impl Load {
         let result = block_on(self.pool.write(&object(index), op));
         match result {
             Ok(_) => track.acknowledged.store(version, Ordering::SeqCst),
-            // It may have happened or not: a reader may see either, and the next version replaces it.
+            // The write may or may not have taken effect. A reader may see either version, and the
+            // next write replaces both.
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {}
             Err(error) => panic!("write of {index}, version {version}: {error}"),
         }
@@ -91,7 +93,8 @@ impl Load {
         });
     }
 
-    /// Reads an object and checks it against what was acknowledged before and issued after.
+    /// Reads an object. Its version must lie between the last one acknowledged before the read and
+    /// the last one issued after it.
     fn read(&self, index: usize) {
         let track = &self.tracks[index];
         let oldest = track.acknowledged.load(Ordering::SeqCst);
@@ -125,14 +128,14 @@ impl Load {
         self.phases.lock().unwrap().iter().map(|phase| phase.writes).sum()
     }
 
-    /// Waits until all writers have written again: whatever stalled them is over.
+    /// Waits until every writer has completed a write, which proves that no stall remains.
     fn wait_for_progress(&self) {
         let issued = || -> Vec<u64> {
             let of_writer =
                 |writer: &[Track]| writer.iter().map(|track| track.issued.load(Ordering::SeqCst)).sum();
             self.tracks.chunks(OBJECTS_PER_WRITER).map(of_writer).collect()
         };
-        // Two: the first may have been sent before the event.
+        // Two writes, because the first may have been sent before the event.
         let (before, began) = (issued(), Instant::now());
         while issued().iter().zip(&before).any(|(now, before)| *now < before + 2) {
             assert!(began.elapsed() < STALL_MAX, "writers stalled for longer than {STALL_MAX:?}");
@@ -140,7 +143,7 @@ impl Load {
         }
     }
 
-    /// What a person wants to know of it: how long anybody had to wait.
+    /// A table of the longest wait after each event.
     fn report(&self) -> String {
         let mut table = format!(
             "{:<28}{:>9}{:>9}{:>18}{:>18}\n",
@@ -159,7 +162,7 @@ impl Load {
     }
 }
 
-/// Ends the load also when an event fails the test, so that the test ends.
+/// Stops the load when dropped, so that the test ends even if an event fails it.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -168,7 +171,6 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// The cluster of a test.
 struct Cluster<'a>(&'a Home);
 
 impl Cluster<'_> {
@@ -185,7 +187,8 @@ impl Cluster<'_> {
         wait_for("HEALTH_OK", || status(self.0)["health"] == "HEALTH_OK");
     }
 
-    /// Compares all replicas, byte by byte, and returns what differs.
+    /// Deep-scrubs a pool, which compares all replicas byte by byte, and returns the
+    /// inconsistencies.
     fn deep_scrub(&self, pool: &str) -> Vec<Value> {
         let groups = || -> Vec<(String, String)> {
             let list = self.ceph_json(&["ceph", "pg", "ls-by-pool", pool]);
@@ -202,7 +205,7 @@ impl Cluster<'_> {
                 break;
             }
             assert!(began.elapsed() < Duration::from_secs(180), "{left:?}");
-            // An OSD may forget a scrub that it was asked for while its peers come back.
+            // An OSD may drop a scrub request while its peers come back, so the test repeats it.
             left.iter().for_each(|((group, _), _)| drop(self.ceph(&["ceph", "pg", "deep-scrub", group])));
             thread::park_timeout(Duration::from_secs(10));
         }
@@ -246,7 +249,7 @@ fn no_acknowledged_write_is_lost_when_osds_die_and_sites_are_cut() {
             scope.spawn(move || {
                 let mut index = reader;
                 while !load.stop.load(Ordering::SeqCst) {
-                    // Coprime to the number of objects: all have their turn.
+                    // Coprime to the number of objects, so every object is read.
                     index = (index + 37) % load.tracks.len();
                     load.read(index);
                 }
@@ -264,7 +267,7 @@ fn no_acknowledged_write_is_lost_when_osds_die_and_sites_are_cut() {
         thread::park_timeout(CALM);
         for event in events {
             if event[0] == "kill" || event[0] == "cut" {
-                // Two of three replicas must be there for writes to go on.
+                // Writes need two of the three replicas.
                 cluster.wait_healthy();
             }
             load.begin(&event.join(" "));

@@ -1,4 +1,5 @@
-//! How a cluster is told to be while it is hurt, while somebody works on it, and while parts of it do not answer.
+//! The health report of a cluster with failures, with maintenance in progress, and with parts that
+//! do not answer.
 
 use crate::support::{
     CLUSTER_DIR, Home, Removed, Served, daemon, failed, json_lines, printed, status, wait_for,
@@ -8,10 +9,10 @@ use serde_json::{Value, json};
 use std::fs;
 use std::process::{Command, Output};
 
-/// The published probe ends on the first of these.
+/// Pool names that need escaping. The published probe stops at the first of these.
 const HOSTILE_POOLS: [&str; 11] =
     ["test", "all", "a\"b", "it's", "$(id)", "..", "new\nline", "ü {}", "a,b", "{\"a\":1}", "-x"];
-/// What a loaded machine may show at any time.
+/// Findings that a loaded machine may cause at any time.
 const OF_THE_MACHINE: [&str; 5] = [
     "BenthicOSDSlowDisk",
     "BenthicProbeSlow",
@@ -20,7 +21,7 @@ const OF_THE_MACHINE: [&str; 5] = [
     "CephSlowOps",
 ];
 
-/// A cluster in the directory of a test, and its clients.
+/// A cluster in a test's directory, and its clients.
 struct Patient<'a> {
     home: &'a Home,
     conf: String,
@@ -40,7 +41,7 @@ impl Patient<'_> {
         printed(&Command::new("ceph").args(["--conf", &self.conf]).args(args).output().unwrap(), args)
     }
 
-    /// Looks until a report is as it is to be.
+    /// Waits until a report meets the condition.
     fn wait(&self, what: &str, args: &[&str], is_so: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         wait_for(what, || {
@@ -70,7 +71,7 @@ fn is(report: &Value, name: &str, severity: &str) -> bool {
     finding(report, name).is_some_and(|finding| finding["severity"] == severity)
 }
 
-/// What is told that is more than information, and not of a loaded machine.
+/// Findings above severity `info`, without those that a loaded machine causes.
 fn alarms(report: &Value) -> Vec<&Value> {
     let findings = report["findings"].as_array().unwrap().iter();
     findings
@@ -84,7 +85,7 @@ fn no_alarm(report: &Value) {
     assert!(alarms(report).is_empty(), "{:?} in {report}", alarms(report));
 }
 
-/// Whether all is well, and all placement groups have told so.
+/// Whether the report has no alarm and all placement groups have reported.
 fn is_well(report: &Value) -> bool {
     alarms(report).is_empty() && report["availability_percent"] == 100.0
 }
@@ -116,7 +117,7 @@ fn healthy_with_hostile_names(patient: &Patient<'_>) {
     }
     patient.wait_healthy();
     let report = patient.wait("a healthy probe", &["--probe-pool", "test"], |report| {
-        // OSDs of a loaded machine may take long to tell of their classes.
+        // On a loaded machine, OSDs may take long to report their classes.
         is_well(report) && report["numbers"]["libraries"][0]["name"] == "benthic_1"
     });
     assert_eq!((&report["ceph"].as_str().is_some(), &report["is_stale"]), (&true, &json!(false)), "{report}");
@@ -176,7 +177,7 @@ fn a_rule_that_repeats_an_osd(patient: &Patient<'_>) {
     fs::write(text, fs::read_to_string(text).unwrap() + &rule).unwrap();
     crushtool(&["-c", text, "-o", map]);
     patient.ceph(&["osd", "setcrushmap", "-i", map]);
-    // No pool has it yet.
+    // No pool uses the rule yet.
     let report = patient.look(&[]);
     assert!(is(&report, "BenthicRuleRepeatsOSD", "info"), "{report}");
     patient.ceph(&["osd", "pool", "create", "fresh", "8", "8", "replicated", "naive"]);
@@ -184,7 +185,7 @@ fn a_rule_that_repeats_an_osd(patient: &Patient<'_>) {
     let report = patient.wait("undersized placement groups", &[], |report| {
         let told =
             is(report, "BenthicRuleRepeatsOSD", "error") && is(report, "BenthicPGsDegraded", "warning");
-        // New placement groups are inactive for a moment, which Ceph does say.
+        // New placement groups are inactive for a moment, and Ceph reports that.
         let settled =
             report["availability_percent"] == 100.0 && !report["checks"].to_string().contains("PG_");
         told && settled && patient.run(&["--exit-status"]).status.code() == Some(21)
@@ -195,7 +196,7 @@ fn a_rule_that_repeats_an_osd(patient: &Patient<'_>) {
     wait_for("a healthy verdict", || patient.run(&["--exit-status"]).status.code() == Some(0));
 }
 
-/// At no moment of a planned change there is an alarm.
+/// A planned change never causes an alarm.
 fn a_pool_that_is_split(patient: &Patient<'_>) {
     let bench = ["bench", "write", "all", "--size", "64KiB", "--count", "200", "--keep"];
     patient.home.ok(&[&["--store", &patient.store], &bench[..]].concat());
@@ -281,7 +282,7 @@ fn exported(patient: &Patient<'_>) {
     for name in rates.into_iter().chain(["benthic_pool_write_operations_per_second{"]) {
         assert!(answer.contains(&format!("\n{name}")), "{name} in {answer}");
     }
-    // Nobody called a method since the exporter began.
+    // No method was called since the exporter started.
     for metric in ["calls", "failures", "busy_seconds"] {
         let of_method = "library=\"benthic_1\",class=\"hello\",method=\"say\"";
         let sample = format!("benthic_class_{metric}_total{{{of_method}}} 0\n");
@@ -299,7 +300,7 @@ fn a_manager_that_hangs_and_goes(patient: &Patient<'_>) {
     kill_process(pid, Signal::STOP).unwrap();
     let report = patient.look(&[]);
     kill_process(pid, Signal::CONT).unwrap();
-    // A machine that is slow has the monitors notice first.
+    // On a slow machine, the monitors may notice the failure first.
     assert!(is(&report, "BenthicMgrSilent", "error") || is(&report, "BenthicMgrDown", "error"), "{report}");
     told_without_a_manager(&report);
     patient.wait_healthy();
@@ -325,7 +326,7 @@ fn no_monitor(patient: &Patient<'_>) {
     let error = failed(&patient.run(&["--exit-status"]), 9);
     assert!(error.contains("monitor"), "{error}");
 
-    // Who looks again and again waits for the monitors.
+    // `--watch` waits for the monitors instead of failing.
     let watched = patient.run(&["--watch", "--count", "1", "--exit-status"]);
     let report = json_lines(&watched.stdout).remove(0);
     assert!(watched.status.code() == Some(22) && is(&report, "BenthicMonNoAnswer", "error"), "{report}");
@@ -345,7 +346,7 @@ fn no_monitor(patient: &Patient<'_>) {
         metrics.contains("\nbenthic_client_write_operations_per_second ")
     });
     assert!(metrics.contains("\nceph_osd_up{ceph_daemon=\"osd.2\"} "), "{metrics}");
-    // It is too late for an error of the arguments.
+    // The exporter already runs, so a wrong pool name can no longer be an argument error.
     assert!(metrics.contains("{name=\"BenthicProbeRefused\""), "{metrics}");
     assert_eq!(exporter.stop(Signal::INT), Some(130));
 }

@@ -1,7 +1,8 @@
 //! The `benthic` program on real Ceph clusters.
 //!
-//! `make test` runs these: it installs Ceph and starts the cluster that `BENTHIC_TEST_CEPH_CONF` names, which the tests
-//! share. Those that hurt a cluster start their own.
+//! `make test` runs these tests. It installs Ceph and starts the cluster that
+//! `BENTHIC_TEST_CEPH_CONF` names, which the tests share. Tests that damage a cluster start their
+//! own.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

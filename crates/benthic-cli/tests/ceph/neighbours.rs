@@ -1,12 +1,12 @@
-//! What else lives in a cluster goes on with our class directory: block images and the S3 gateway of Ceph, whose object
-//! classes the OSDs load from it.
+//! Other users of a cluster keep working with Benthic's class directory: Ceph's block images and S3
+//! gateway, whose object classes the OSDs load from it.
 
 use crate::support::{Home, pattern, printed, shared_conf};
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A client of the cluster that the tests share.
+/// A client of the shared cluster.
 struct Client {
     conf: String,
     home: Home,
@@ -31,7 +31,7 @@ impl Client {
         printed(&self.run(program, args), args)
     }
 
-    /// Our own classes answer beside the others.
+    /// Benthic's classes work in the same cluster.
     fn ours_answer(&self, pool: &str) {
         let store = format!("ceph:?conf={}", self.conf);
         self.home.pipe(&["--store", &store, "put", &format!("{pool}/ours"), "-"], b"data");
@@ -67,7 +67,7 @@ fn block_images_of_ceph_live_beside_our_classes() {
     rbd(&["export", "--no-progress", "neighbour-rbd/clone", "copy"]);
     assert_eq!(client.home.read("copy"), data);
 
-    // Last: who holds the lock is the only one to write.
+    // Comes last, because only the lock holder can write afterwards.
     let lock = ["lock", "add", "neighbour-rbd/disk", "mine"];
     rbd(&lock);
     assert!(rbd(&["lock", "ls", "neighbour-rbd/disk"]).contains("mine"));
@@ -75,7 +75,7 @@ fn block_images_of_ceph_live_beside_our_classes() {
     client.remove_pool("neighbour-rbd");
 }
 
-/// The gateway; ended however the test ends, and its pools removed.
+/// A running gateway. Dropping it stops the process and removes its pools.
 struct Gateway<'a> {
     client: &'a Client,
     process: Child,

@@ -1,4 +1,5 @@
-//! The placement of pools at sites: shown, looked through, planned, applied and undone on a cluster with three sites.
+//! The placement of pools at sites: the test shows, checks, plans, applies and undoes placements on
+//! a cluster with three sites.
 
 use crate::support::{CLUSTER_DIR, Home, Removed, daemon, failed, printed, shared_store, status, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,7 +9,7 @@ use std::process::{Command, Output};
 
 const PLAN: &str = "near-at-um.plan.json";
 
-/// A cluster with sites in the directory of a test, and its clients.
+/// A cluster with sites in a test's directory, and its clients.
 struct Sites<'a> {
     home: &'a Home,
     conf: String,
@@ -55,7 +56,7 @@ impl Sites<'_> {
         self.ask(&["osd", "dump"])["crush_version"].take()
     }
 
-    /// The OSDs of all placement groups of a pool.
+    /// The acting OSDs of each placement group of a pool.
     fn placement(&self, pool: &str) -> Vec<(Value, Value)> {
         let mut pgs = self.ask(&["pg", "ls-by-pool", pool]);
         let pgs = pgs["pg_stats"].as_array_mut().unwrap();
@@ -74,7 +75,7 @@ impl Sites<'_> {
         });
     }
 
-    /// Puts a rule into the CRUSH map as text.
+    /// Adds a rule, as text, to the CRUSH map.
     fn add_rule(&self, rule: &str) {
         let (map, text) = (self.home.path("crush"), self.home.path("crush.txt"));
         let (map, text) = (map.to_str().unwrap(), text.to_str().unwrap());
@@ -148,7 +149,7 @@ fn placement_groups_are_counted(sites: &Sites<'_>) {
         (&group["osds"], &of("near")["pg_num"], &of("near")["replicas"]),
         (&json!(6), &json!(32), &json!(3))
     );
-    // Two pools of 32 and the manager's own on six OSDs.
+    // Two pools of 32 placement groups, and the manager's own pool, on six OSDs.
     let per_osd = group["replicas_per_osd"].as_f64().unwrap();
     assert!((32.0..34.0).contains(&per_osd), "{report}");
     let checks: Vec<_> =
@@ -217,7 +218,7 @@ fn plans_that_cannot_be(sites: &Sites<'_>) {
     assert!(refused(3, "near", "mars", &[]).contains("msu, um, wsu"));
     assert!(refused(6, "near", "um", &["--domain", "planet"]).contains("planet"));
     assert!(refused(3, "far", "um", &[]).contains("benthic pool ls"));
-    // Three more replicas for two other sites, which have a host each.
+    // Four replicas need three more, but the two other sites have one host each.
     sites.pool("many", "4");
     assert!(refused(11, "many", "um", &[]).contains("too few hosts"));
     sites.ceph(&["osd", "pool", "delete", "many", "many", "--yes-i-really-really-mean-it"]);
@@ -262,7 +263,7 @@ fn applied_and_undone(sites: &Sites<'_>) {
         "{plan}"
     );
 
-    // Who may only look changes nothing.
+    // A client with read-only capabilities changes nothing.
     let key = sites.ceph(&["auth", "get-or-create", "client.looks", "mon", "allow r", "mgr", "allow r"]);
     let keyring = sites.conf.replace("ceph.conf", "keyring");
     fs::write(&keyring, fs::read_to_string(&keyring).unwrap() + "\n" + &key).unwrap();
@@ -305,7 +306,7 @@ fn applied_and_undone(sites: &Sites<'_>) {
     }
 }
 
-/// Three replicas become two, and three again, each of which is undone.
+/// Reduces three replicas to two, raises them to three again, and undoes each step.
 fn more_and_fewer_replicas(sites: &Sites<'_>) {
     let (before, near) = (sites.crush(), sites.placement("near"));
     let plan = |replicas: &str, file: &str| {
@@ -343,13 +344,14 @@ fn more_and_fewer_replicas(sites: &Sites<'_>) {
     let kept = number("disk_bytes") / 3 * 2;
     assert!(kept > 0 && number("new_disk_bytes").abs_diff(kept) < 3, "{resize}");
     assert!(fewer["effect"]["warnings"].to_string().contains("min_size stays 2"), "{fewer}");
-    // What is not as it was when the plan was made.
+    // The cluster has changed since the plan was made.
     sites.ceph(&["osd", "pool", "set", "near", "min_size", "3"]);
     assert!(sites.fails(5, &["apply", "two.json"]).contains("min_size has changed"));
     assert_eq!(sites.ok(&["undo", "two.json"])["outcome"], "undone");
     let min_size = sites.ask(&["osd", "pool", "get", "near", "min_size"])["min_size"].take();
     assert_eq!(min_size, 3, "what somebody raised is not lowered");
-    // What is left if the program ends between the number and min_size, which the monitors set too.
+    // The state after the program ended between setting `size` and `min_size`, which the monitors
+    // change too.
     sites.ceph(&["osd", "pool", "set", "near", "size", "2"]);
     sites.ceph(&["osd", "pool", "set", "near", "min_size", "1"]);
     for _ in ["applied already", "and again"] {
@@ -373,7 +375,7 @@ fn more_and_fewer_replicas(sites: &Sites<'_>) {
     assert_eq!(more["effect"]["replicas_moving"], 32, "{more}");
     assert_eq!(sites.ok(&["apply", "three.json"])["outcome"], "applied");
     is_as_planned(&more, 3, 2);
-    // Another number than the plan knows.
+    // A number of replicas that the plan does not know.
     sites.ceph(&["osd", "pool", "set", "near", "size", "4"]);
     assert!(sites.fails(5, &["undo", "three.json"]).contains("replicas"));
     sites.ceph(&["osd", "pool", "set", "near", "size", "3"]);
@@ -382,7 +384,7 @@ fn more_and_fewer_replicas(sites: &Sites<'_>) {
         is_as_planned(&fewer, 2, 2);
     }
 
-    // Another pool uses the rule by now: it stays until that pool has another one.
+    // Another pool uses the rule, so the rule stays until that pool has a different one.
     sites.ceph(&["osd", "pool", "set", "other", "crush_rule", "benthic-um-first"]);
     assert_eq!(sites.ok(&["undo", "two.json"])["outcome"], "undone");
     is(3, 2);
@@ -432,7 +434,7 @@ fn a_site_that_is_down(sites: &Sites<'_>) {
     sites.home.ok(&["cluster", "start", "osd.1"]);
 }
 
-/// First it hangs, then it is dead.
+/// The manager first hangs, then dies.
 fn a_manager_that_does_not_answer(sites: &Sites<'_>) {
     let before = (sites.crush(), sites.crush_version());
     let plan = ["plan", "--pool", "near", "--primary-site", "um", "--out", "hung.json"];
@@ -468,7 +470,7 @@ fn one_site_is_no_choice() {
     assert!(error.contains("--store ceph:"), "{error}");
 }
 
-/// The cluster of CERN's size that the published numbers are of.
+/// A cluster of the size of CERN's, to which the published numbers refer.
 #[test]
 fn a_cluster_that_does_not_exist_is_simulated() {
     let home = Home::bare();
@@ -494,7 +496,7 @@ fn a_cluster_that_does_not_exist_is_simulated() {
     assert_eq!((&grown["after"]["incomplete"], &rack["after"]["incomplete"]), (&json!(0), &json!(0)));
     assert!(share(rack, "moved_share") >= share(rack, "ideal_share") * 0.99, "{rack}");
     assert!(share(rack, "hours") > 0.0 && number(&osd["moved"]) < number(&rack["moved"]), "{rack} {osd}");
-    // Different sets of three OSDs, of all that there are.
+    // All sets of three different OSDs.
     let three = &found["losses"][0];
     let sets = 1_152.0 * 1_151.0 * 1_150.0 / 6.0;
     assert_eq!(three["failed_osds"], 3);

@@ -1,4 +1,4 @@
-//! A cluster with sites: what is near and far, what a cut does, and that nothing is left of it.
+//! A cluster with sites: near and far reads, the effect of a cut, and complete cleanup.
 
 use crate::support::{CLUSTER_DIR, Home, Removed, daemon, printed, status, wait_for};
 use serde_json::Value;
@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// Much more than a read takes on a busy machine without a link.
+/// Much longer than a read on a busy machine without a simulated link.
 const RTT_MS: f64 = 40.0;
 const SITES: [&str; 3] = ["um", "msu", "wsu"];
 
-/// A program that is not ours.
+/// Runs a program that is not part of Benthic.
 fn other(program: &str, args: &[&str]) -> String {
     printed(&Command::new(program).args(args).output().unwrap(), args)
 }
@@ -20,7 +20,7 @@ fn ceph(conf: &str, args: &[&str]) -> String {
     other("ceph", &[&["--conf", conf], args].concat())
 }
 
-/// Milliseconds that half of the reads of 4 KiB take, here or at a site.
+/// Median time of 4 KiB reads in milliseconds, from outside or from a site.
 fn read_ms(home: &Home, site: Option<&str>, store: &str) -> f64 {
     let read = ["--json", "--store", store, "bench", "rand", "near", "--seconds", "1", "--in-flight", "1"];
     let printed = match site {
@@ -35,14 +35,14 @@ fn read_ms(home: &Home, site: Option<&str>, store: &str) -> f64 {
     result["latency_ms_p50"].as_f64().unwrap()
 }
 
-/// How many reads an OSD served since it started.
+/// Number of reads that an OSD has served since it started.
 fn reads_served(home: &Home, osd: usize) -> u64 {
     let socket = home.path(&format!("benthic-cluster/run/osd.{osd}.asok"));
     let json = other("ceph", &["--admin-daemon", socket.to_str().unwrap(), "perf", "dump", "osd", "op_r"]);
     serde_json::from_str::<Value>(&json).unwrap()["osd"]["op_r"].as_u64().unwrap()
 }
 
-/// Namespaces, interfaces and processes that have the cluster's name.
+/// Namespaces, interfaces and processes that carry the cluster's name.
 fn left_over(fsid: &str, dir: &Path) -> Vec<String> {
     let short = &fsid[..8];
     let namespaces = fs::read_dir("/run/netns").into_iter().flatten();
@@ -85,7 +85,7 @@ fn sites_are_apart_can_be_cut_off_and_leave_nothing() {
     what_runs_at_a_site(&home, &dir);
     a_cut_site_is_down_until_it_is_healed(&home, &conf, &store);
 
-    // The links die alone and come back alone; what was cut and healed meanwhile holds.
+    // The links can die and restart alone. A cut or heal in between takes effect.
     home.ok(&["cluster", "kill", "wan"]);
     assert!(daemon(&status(&home), "wan")["pid"].is_null());
     home.ok(&["cluster", "cut", "msu"]);
@@ -95,7 +95,7 @@ fn sites_are_apart_can_be_cut_off_and_leave_nothing() {
     assert!(home.ok(&["cluster", "status"]).contains("um, msu, wsu (cut off); 40 ms"));
     home.ok(&["cluster", "heal", "wsu"]);
 
-    // Stopped, it has no network; started again, everything is there.
+    // A stopped cluster has no network. After a restart, all data is present.
     home.ok(&["cluster", "down"]);
     let fsid = first["fsid"].as_str().unwrap();
     assert_eq!(left_over(fsid, &dir), [""; 0]);
@@ -105,7 +105,7 @@ fn sites_are_apart_can_be_cut_off_and_leave_nothing() {
     let here_ms = read_ms(&home, None, &store);
     assert!(here_ms < RTT_MS, "without a delay: {here_ms} ms");
 
-    // A rate holds at once, and goes again.
+    // A bandwidth limit takes effect at once and can be removed.
     assert_eq!(status(&home)["mbit_per_s"], Value::Null);
     assert_eq!(home.json(&["cluster", "up", "--mbit-per-s", "40"])[0]["up"], "already");
     assert!(home.ok(&["cluster", "status"]).contains("0 ms for a round trip, 40 Mbit/s"));
@@ -123,15 +123,16 @@ fn sites_are_apart_can_be_cut_off_and_leave_nothing() {
     assert_eq!(left_over(fsid, &dir), [""; 0]);
 }
 
-/// From outside every read takes a round trip, at the primary's site none does; at another site only those that ask for
-/// the nearest replica are answered there.
+/// From outside, every read takes a round trip; at the primary's site, none does. At another site,
+/// the local OSD answers only reads that request the nearest replica.
 fn near_is_near(home: &Home, conf: &str, store: &str) {
-    // One placement group has one primary.
+    // One placement group has only one primary.
     ceph(conf, &["osd", "pool", "create", "near", "1"]);
     ceph(conf, &["osd", "pool", "application", "enable", "near", "benthic"]);
     let write = ["--store", store, "bench", "write", "near", "--size", "4KiB", "--seconds", "1", "--keep"];
     home.ok(&write);
-    // A replica leaves to the primary what it does not yet know to be everywhere. The next write tells it.
+    // A replica redirects reads of the newest write to the primary until it knows that all replicas
+    // have it. The next write tells it.
     let file = home.file("last", "the newest");
     home.ok(&["--store", store, "put", "near/last", file.to_str().unwrap()]);
     let map: Value = serde_json::from_str(&ceph(conf, &["osd", "map", "near", "x", "-f", "json"])).unwrap();
@@ -174,7 +175,7 @@ fn what_runs_at_a_site(home: &Home, dir: &Path) {
 }
 
 fn a_cut_site_is_down_until_it_is_healed(home: &Home, conf: &str, store: &str) {
-    // A quick judgement, so that the test need not wait for it.
+    // A short heartbeat grace, so that the test need not wait for the default.
     for (key, value) in [("osd_heartbeat_grace", "6"), ("osd_heartbeat_interval", "1")] {
         ceph(conf, &["config", "set", "global", key, value]);
     }
@@ -191,7 +192,7 @@ fn a_cut_site_is_down_until_it_is_healed(home: &Home, conf: &str, store: &str) {
     assert_eq!(up, [1, 0, 1], "the process runs, and nobody hears it");
     assert!(daemon(&status(home), "osd.1")["pid"].is_u64());
 
-    // What was killed meanwhile comes back, and that site is not waited for.
+    // A killed OSD comes back, and `up` does not wait for the cut site.
     home.ok(&["cluster", "kill", "osd.2"]);
     assert_eq!(home.json(&["cluster", "up"])[0]["up"], "resumed");
     put("during");

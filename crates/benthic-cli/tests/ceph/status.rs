@@ -1,4 +1,4 @@
-//! The status page of a real cluster, in a real browser.
+//! The status page of a real cluster in a real browser.
 
 use crate::support::{CLUSTER_DIR, Home, Removed, Served, failed, printed, wait_for};
 use rustix::process::Signal;
@@ -10,13 +10,13 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What would run, or turn the text around it, if a page were made of it as it is.
+/// Pool names that would run scripts or reverse the text if the page did not escape them.
 const HOSTILE_POOLS: [&str; 3] = [
     "<img src=x onerror=\"document.title='run'\">",
     "<script>document.title='run'</script>",
     "a\"b'&amp;\n\u{202e}c",
 ];
-/// As long as a visitor would look, on the browser's own clock, which waits for nobody.
+/// Time that the browser simulates, on its virtual clock.
 const LOOK_MS: u32 = 5_000;
 
 #[test]
@@ -43,7 +43,7 @@ fn people_see_how_a_cluster_is() {
 
     let served = serve("1", &["--probe-pool", "scratch"]);
     guarded(&served);
-    // The manager tells of new pools after a while.
+    // The manager reports new pools with a delay.
     let seen = seen_when(&served, |seen| {
         let mut pools = seen["pools"].as_array().unwrap().iter();
         seen["io"].is_object() && pools.all(|pool| pool["stored_bytes"].is_number())
@@ -74,7 +74,7 @@ fn json_of(answer: &str) -> Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// What is served when it is so.
+/// Waits until the served JSON meets the condition.
 fn seen_when(served: &Served, is_so: impl Fn(&Value) -> bool) -> Value {
     let mut last = Value::Null;
     wait_for("the page to tell it", || {
@@ -124,7 +124,7 @@ fn guarded(served: &Served) {
     assert!(served.ask("GET /-/health", "localhost").ends_with("\r\n\r\nok\n"));
 }
 
-/// The guide tells what is in the JSON.
+/// Checks that the guide documents every key of the JSON.
 fn documented(home: &Home, seen: &Value) {
     let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/status.md");
     let guide = fs::read_to_string(guide).unwrap();
@@ -154,7 +154,7 @@ fn seen_store(home: &Home) -> String {
 
 fn readable_with_hostile_names(home: &Home, served: &Served) {
     let mut page = String::new();
-    // A machine that is loaded may have a slow disk at any moment.
+    // A loaded machine may have a slow disk at any moment.
     wait_for("a page that calls it healthy", || {
         page = looked_at(home, &served.url, LOOK_MS);
         page.contains(">Healthy<")
@@ -165,7 +165,7 @@ fn readable_with_hostile_names(home: &Home, served: &Served) {
         "{page}"
     );
     assert!(!page.contains("<img") && page.matches("<script").count() == 1, "{page}");
-    // What would not be seen is spelled out.
+    // The page shows invisible characters as escapes.
     assert!(page.contains("a\"b'&amp;amp;\\u{a}\\u{202e}c") && !page.contains('\u{202e}'), "{page}");
     for part in [
         "Sites, hosts and OSDs",
@@ -188,13 +188,13 @@ fn readable_with_hostile_names(home: &Home, served: &Served) {
     }
 }
 
-/// What is told of the calls of `benthic_1`.
+/// The reported calls of `benthic_1`.
 fn told(seen: &Value) -> &Value {
     let libraries = seen["calls"].as_array().unwrap().iter();
     libraries.into_iter().find(|library| library["library"] == "benthic_1").unwrap_or(&Value::Null)
 }
 
-/// What is told of the calls of a class.
+/// The reported calls of a class.
 fn of_class<'a>(seen: &'a Value, name: &str) -> &'a Value {
     let classes = told(seen)["classes"].as_array().unwrap().iter();
     classes.into_iter().find(|class| class["class"] == name).unwrap()
@@ -208,7 +208,8 @@ fn digest(home: &Home, store: &str, call: usize) {
     home.ok(&["--store", store, "exec", &format!("scratch/object-{}", call % 8), "digest", "compute", "md5"]);
 }
 
-/// Calls that succeed and calls that fail, on objects of all OSDs. Gives how many of the first there were.
+/// Makes calls that succeed and calls that fail, on objects of all OSDs. Returns the number of
+/// successful calls.
 fn calls_are_counted(home: &Home, served: &Served, store: &str) -> usize {
     let seen = seen_when(served, is_counted_in_all);
     for class in told(&seen)["classes"].as_array().unwrap() {
@@ -260,7 +261,8 @@ fn calls_are_counted(home: &Home, served: &Served, store: &str) -> usize {
     calls
 }
 
-/// Its library begins at 0 again; what it counted before stays in the sums, and nothing falls.
+/// The counters of a restarted OSD's library begin at 0. The sums keep the earlier counts and never
+/// decrease.
 fn an_osd_that_starts_again_counts_on(home: &Home, served: &Served, store: &str, calls: usize) {
     let not_less = |seen: &Value| {
         let digest = of_class(seen, "digest");
@@ -284,7 +286,7 @@ fn an_osd_that_starts_again_counts_on(home: &Home, served: &Served, store: &str,
     assert_eq!(of_class(&seen, "digest")["failures"], 0);
 }
 
-/// A proxy that answers nobody any more after its first answer with numbers.
+/// A proxy that stops answering after its first response with numbers.
 fn a_server_that_goes(home: &Home, served: &Served) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -293,7 +295,7 @@ fn a_server_that_goes(home: &Home, served: &Served) {
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let (upstream, is_gone) = (upstream.clone(), Arc::clone(&is_gone));
-            // A browser may connect in advance, and say nothing.
+            // A browser may open connections in advance without sending a request.
             std::thread::spawn(move || pass_on(client.unwrap(), &upstream, &is_gone));
         }
     });
@@ -327,7 +329,7 @@ fn goes_on_after_a_restart(home: &Home, history: &str, serve: &impl Fn(&str, &[&
     assert!(before_s > 0, "{kept}");
     let served = serve("3600", &[]);
     let seen = json_of(&served.ask("GET /status.json", "localhost"));
-    // The first look of a run stands for a second, and the second one is far.
+    // The first sample of a run counts as one second, and the next sample is an hour away.
     assert_eq!(observed_s(&seen), before_s + 1);
     served.stop(Signal::TERM);
     let milk = home.file("milk", "milk\n");
@@ -348,7 +350,7 @@ fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(
     let others = home.file("others", &of_another);
     home.ok(&["cluster", "kill", "mon.a"]);
 
-    // What no monitor is needed for is told at once.
+    // Errors that need no monitor are reported at once.
     let store = seen_store(home);
     let conf = fs::read_to_string(home.path("benthic-cluster/ceph.conf")).unwrap();
     let keyless = home.file("keyless.conf", conf.replace("\nkeyring =", "\nkeyring = /nowhere #"));
@@ -364,7 +366,7 @@ fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(
         let days = seen["history"]["days"]["rows"].as_array().unwrap().iter();
         days.map(|day| day[3].as_u64().unwrap()).sum::<u64>()
     };
-    // The first look stands for a second; the time up to the next counts.
+    // The first sample counts as one second; the interval to the next one counts fully.
     let seen = seen_when(&served, |seen| down_s(seen) > 1);
     let finding = &seen["report"]["findings"][0];
     assert_eq!(
@@ -402,7 +404,7 @@ fn starts_while_the_cluster_is_down(home: &Home, history: &str, serve: &impl Fn(
     assert!(days.map(|day| day["down_s"].as_u64().unwrap()).sum::<u64>() > 1, "{kept_now}");
 }
 
-/// The page as the browser has it after so long.
+/// The page's DOM after this time.
 fn looked_at(home: &Home, url: &str, for_ms: u32) -> String {
     let printed = browser(home, &["--dump-dom", &format!("--virtual-time-budget={for_ms}"), url]);
     String::from_utf8(printed).unwrap()

@@ -1,4 +1,5 @@
-//! Striped objects: what is written here, `rados --striper` reads, and the other way round, also of each other's.
+//! Striped objects: `rados --striper` reads what Benthic wrote and the reverse, also after one
+//! overwrote the other.
 
 use crate::support::{Home, pattern, printed, shared_conf, shared_store};
 use serde_json::{Value, json};
@@ -6,7 +7,7 @@ use std::process::{Command, Output};
 
 const MIB: usize = 1024 * 1024;
 
-/// A pool of its own, removed at the end.
+/// A pool of one test. Dropping it removes the pool.
 struct Pool {
     home: Home,
     name: String,
@@ -41,7 +42,7 @@ impl Pool {
         printed(&self.rados(&[&["--striper"], args].concat()), args)
     }
 
-    /// All objects, sorted.
+    /// The sorted names of all objects.
     fn objects(&self) -> Vec<String> {
         let mut names: Vec<String> =
             printed(&self.rados(&["ls"]), &["ls"]).lines().map(str::to_owned).collect();
@@ -75,7 +76,7 @@ fn what_is_written_here_rados_reads() {
     let mut listed: Vec<String> = pool.striper(&["ls"]).lines().map(str::to_owned).collect();
     listed.sort();
     assert_eq!(listed, ["plain", "turns"]);
-    // No lock is left.
+    // No lock remains.
     let locks = printed(&pool.rados(&["lock", "info", "plain.0000000000000000", "striper.lock"]), &["lock"]);
     assert!(!locks.contains("client."), "{locks}");
 
@@ -101,7 +102,7 @@ fn what_rados_wrote_is_read_here() {
     assert_eq!(fetched["checked"], "lengths");
     assert!(pool.home.read("back") == data);
 
-    // Theirs over ours, longer and shorter, and ours over theirs.
+    // `rados --striper` overwrites Benthic's objects with longer and shorter data, and the reverse.
     let shorter: Vec<u8> = pattern(5 * MIB).into_iter().rev().collect();
     pool.home.file("g", &shorter);
     pool.ours(&["cp", "--stripe", "f", &pool.at("both")]);
@@ -109,7 +110,7 @@ fn what_rados_wrote_is_read_here() {
     let fetched = pool.ours(&["cp", "--stripe", &pool.at("both"), "./back"]).remove(0);
     assert_eq!(fetched["checked"], "lengths");
     assert!(pool.home.read("back") == shorter);
-    // The same content as was noted, whoever wrote it.
+    // The content matches the stored checksum, although another program wrote it.
     pool.striper(&["put", "both", "f"]);
     assert_eq!(pool.ours(&["cp", "--stripe", &pool.at("both"), "./back"])[0]["checked"], "digest");
     assert!(pool.home.read("back") == data);

@@ -1,4 +1,4 @@
-//! What the tests on clusters share.
+//! Helpers for the tests on clusters.
 
 #[path = "../it/support.rs"]
 #[allow(dead_code, reason = "shared with the tests of the embedded engine")]
@@ -13,24 +13,25 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// The longest that anything takes which a test waits for: an OSD is declared dead, a cluster repairs itself.
+/// The longest wait of a test, for example for a dead OSD to be detected or for a cluster to
+/// recover.
 const WAIT_LIMIT: Duration = Duration::from_secs(150);
 
-/// Where `benthic cluster` has its cluster by default.
+/// The default directory of `benthic cluster`.
 pub const CLUSTER_DIR: &str = "benthic-cluster";
 
-/// The configuration of the cluster that the tests share.
+/// The configuration of the shared cluster.
 pub fn shared_conf() -> String {
     std::env::var("BENTHIC_TEST_CEPH_CONF")
         .expect("BENTHIC_TEST_CEPH_CONF names no cluster; `make test` starts one")
 }
 
-/// The store in that cluster.
+/// The store in the shared cluster.
 pub fn shared_store() -> String {
     format!("ceph:?conf={}", shared_conf())
 }
 
-/// Removes the clusters in these directories of a test, however it ends.
+/// Removes the clusters in these directories when dropped, however the test ends.
 pub struct Removed<'a>(pub &'a Home, pub &'static [&'static str]);
 
 impl Drop for Removed<'_> {
@@ -45,7 +46,7 @@ pub fn status(home: &Home) -> Value {
     home.json(&["cluster", "status"]).remove(0)
 }
 
-/// What a status says of one daemon.
+/// The status entry of one daemon.
 pub fn daemon<'a>(status: &'a Value, name: &str) -> &'a Value {
     status["daemons"].as_array().unwrap().iter().find(|daemon| daemon["name"] == name).unwrap()
 }
@@ -59,10 +60,10 @@ pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A command that serves over HTTP until it is stopped.
+/// A command that serves HTTP until it is stopped.
 pub struct Served {
     child: Child,
-    /// What it says that it serves.
+    /// The URL that the command prints.
     pub url: String,
 }
 
@@ -82,7 +83,7 @@ impl Served {
         self.url.strip_prefix("http://").unwrap().split('/').next().unwrap()
     }
 
-    /// All of the answer to a request, such as `GET /`, that names a host.
+    /// Sends a request, such as `GET /`, with this Host header and returns the whole response.
     pub fn ask(&self, head: &str, host: &str) -> String {
         let mut stream = TcpStream::connect(self.address()).unwrap();
         stream.write_all(format!("{head} HTTP/1.1\r\nhost: {host}\r\n\r\n").as_bytes()).unwrap();
@@ -91,7 +92,7 @@ impl Served {
         answer
     }
 
-    /// Its exit status after a signal.
+    /// Sends a signal and returns the exit status.
     pub fn stop(mut self, signal: Signal) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         self.child.wait().unwrap().code()

@@ -6,7 +6,7 @@ use crate::support::run_block;
 fn the_tour_of_ceph_works() {
     let printed = run_block("ceph", |tour| {
         assert!(tour.contains("cluster up") && tour.contains("down --remove"), "all of it was found");
-        // However it ends, no daemon stays.
+        // Removes the cluster even if the script fails.
         format!("trap 'benthic cluster down --remove >&2 || true' EXIT\n{tour}\ntrap - EXIT")
     });
     for expected in [

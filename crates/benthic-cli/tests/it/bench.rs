@@ -45,13 +45,13 @@ fn reads_need_what_a_write_kept() {
     }
     home.ok(&["bench", "write", "p", "--count", "10", "--size", "10000", "--keep"]);
     assert_eq!(home.ok(&["ls", "p:benthic-bench"]).lines().count(), 10);
-    // What is not kept goes without taking along what is.
+    // A run without `--keep` removes its own objects and leaves kept objects alone.
     home.ok(&["bench", "write", "p", "--count", "3", "--size", "10000"]);
-    // Each object once, however much time there is.
+    // Reads each object once, although there is time for more.
     let result = home.json(&["bench", "seq", "p", "--seconds", "60"]).remove(0);
     assert_eq!((result["operations"].as_u64(), result["size_bytes"].as_u64()), (Some(10), Some(10_000)));
     assert_eq!(home.json(&["bench", "rand", "p", "--count", "50"])[0]["operations"], 50);
-    // An object of another length is an error, not a fast read.
+    // An object of the wrong length is an error, not a fast read.
     home.file("f", "short");
     home.ok(&["put", "p:benthic-bench/10000-kept-0000000003", "f"]);
     let run = home.run(&["--json", "bench", "seq", "p"]);

@@ -32,7 +32,7 @@ fn a_flipped_bit_is_found_and_named() {
     home.file("f", &content);
     home.ok(&["put", "p/damaged", "f"]);
     home.ok(&["put", "p/sound", "f"]);
-    // The bytes of one of the two objects, wherever the store keeps them.
+    // Finds the bytes of one of the two objects in the store's files.
     let wanted = &content[100_000..100_064];
     let store = home.path("benthic-data");
     let (file, at) = tree(&store)
@@ -90,7 +90,7 @@ fn what_is_whole_is_saved_into_a_new_store() {
     home.ok(&["--store", "file:saved", "fsck"]);
     home.ok(&["--store", "file:saved", "scrub"]);
 
-    // A store that does not open says what to do, and is saved all the same.
+    // The error for a store that does not open gives the next step. Salvage works nevertheless.
     fs::write(home.path("benthic-data/format"), "nonsense").unwrap();
     assert!(home.fails(12, &["fsck"]).contains("benthic fsck --repair --into"));
     let run = home.run(&["fsck", "--repair", "--into", "file:again"]);

@@ -1,4 +1,4 @@
-//! Making a project for a class, and installing a library, as far as neither takes Ceph.
+//! Creating a class project and installing a library, as far as that works without Ceph.
 
 use crate::support::{Home, printed, tree};
 use std::fs;
@@ -25,7 +25,7 @@ fn a_new_class_is_a_project_that_names_this_source_tree() {
         let text = String::from_utf8(home.read(&format!("my_digest/{file}"))).unwrap();
         assert!(["{name}", "{tree}"].iter().all(|left| !text.contains(left)), "{file}");
     }
-    // An empty directory is as good as none.
+    // An existing empty directory is accepted.
     fs::create_dir(home.path("other")).unwrap();
     assert_eq!(home.json(&["class", "new", "other"])[0]["class"], "other");
 }
@@ -34,7 +34,7 @@ fn a_new_class_is_a_project_that_names_this_source_tree() {
 fn a_class_may_have_the_name_of_anything_that_its_code_uses() {
     let home = Home::bare();
     home.ok(&["class", "new", "class"]);
-    // What the workspace has built is there already.
+    // Reuses the workspace's build artifacts.
     let target = Path::new(env!("CARGO_BIN_EXE_benthic")).ancestors().nth(2).unwrap();
     let mut test = Command::new(env!("CARGO"));
     test.args(["test", "--release", "--target-dir"]).arg(target).current_dir(home.path("class"));

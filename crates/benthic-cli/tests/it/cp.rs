@@ -34,7 +34,7 @@ fn a_tree_becomes_objects_and_again_changes_nothing() {
     assert_eq!(source["xxh3"], home.ok(&["exec", "p/x/sub/b", "digest", "compute", "xxh3"]).trim_end());
 
     assert!(home.ok(&["cp", "-r", "d", "p/x"]).starts_with("copied 0 (0 B), unchanged 3"));
-    // Another time: copied again, unless contents are compared.
+    // A new modification time causes a copy, except with `--checksum`.
     let touched = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     File::options().write(true).open(home.path("d/a")).unwrap().set_modified(touched).unwrap();
     let unchanged = |name: &str| (format!("x/{name}"), "unchanged".to_owned());
@@ -57,7 +57,7 @@ fn an_object_that_somebody_else_wrote_is_copied_again() {
     home.ok(&["put", "p/f", "g"]);
     assert_eq!(statuses(&home, &["cp", "f", "p/f"]), [("f".to_owned(), "copied".to_owned())]);
     assert_eq!(home.ok(&["get", "p/f", "-"]), "aaaa");
-    // Same size and time, other content: only --checksum sees it.
+    // If size and time are equal, only `--checksum` detects the new content.
     let time = fs::metadata(home.path("f")).unwrap().modified().unwrap();
     home.file("f", "cccc");
     File::options().write(true).open(home.path("f")).unwrap().set_modified(time).unwrap();

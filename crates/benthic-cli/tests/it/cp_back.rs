@@ -38,9 +38,10 @@ fn one_object_goes_to_a_name_or_into_a_directory() {
     for path in ["name", "new/o", "there/o"] {
         assert_eq!(home.read(path), b"x", "{path}");
     }
-    // An object that no file made has its own time, by which it is known again.
+    // An object that was not copied from a file gives the copy its own time, so the next run
+    // recognises it.
     assert!(home.ok(&["cp", "p/dir/o", "name"]).starts_with("copied 0"));
-    // A file of this name is there, so the address says that it is one.
+    // A local file has the same path, so the address needs the form `p:/`.
     home.file("p/dir/o", "a file");
     home.ok(&["cp", "p:/dir/o", "name"]);
     assert_eq!(home.read("name"), b"x");
@@ -67,7 +68,7 @@ fn a_changed_object_comes_back_as_it_is_now() {
     let note = home.ok(&["xattr", "get", "p/f", "benthic.source"]);
     home.file("g", "bbbb");
     home.ok(&["put", "p/f", "g"]);
-    // As a writer leaves it that knows nothing of the note.
+    // A writer that ignores the note may leave a stale one.
     home.ok(&["xattr", "set", "p/f", "benthic.source", &note]);
     home.ok(&["cp", "p/f", "back"]);
     assert_eq!(home.read("back"), b"bbbb");
@@ -81,7 +82,7 @@ fn what_is_not_there_fails() {
     assert!(home.fails(1, &["cp", "p/missing", "h"]).contains("p/missing: "));
     assert!(home.fails(1, &["cp", "-r", "p/none", "h"]).contains("no objects here"));
     assert!(!home.path("h").exists());
-    // A file stands where a directory must be.
+    // A file is in the place of a directory.
     assert!(home.fails(1, &["cp", "-r", "p/", "f"]).contains("p/o: "));
     assert_eq!(home.read("f"), b"x");
 }

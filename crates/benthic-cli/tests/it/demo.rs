@@ -26,7 +26,7 @@ fn generated_files_agree_with_md5sum_and_the_report_stands_alone() {
         "nothing from outside"
     );
     assert!(page.trim_end().ends_with("</html>"));
-    // The digests stay.
+    // The digests remain stored.
     let listed = home.ok(&[
         "exec",
         "--all",
@@ -38,7 +38,7 @@ fn generated_files_agree_with_md5sum_and_the_report_stands_alone() {
         "md5",
     ]);
     assert!(listed.lines().count() > 5, "{listed}");
-    // Its own pool is made anew.
+    // A second run recreates the demo's own pool.
     home.ok(&demo(&["--size", "1MiB"]));
 }
 
@@ -62,7 +62,7 @@ fn a_directory_of_ones_own_is_used_without_the_store_in_it() {
             (Some(name), Some(3), Some(4))
         );
     }
-    // 32 characters a digest came back, and the name of the attribute went.
+    // Each digest returned 32 characters.
     assert_eq!(found["phases"][1]["received_bytes"], 3 * 32);
     assert_eq!(found["mismatches"].as_array().unwrap().len(), 0);
     assert!(home.ok(&demo(&["--data", "."])).contains("the same. Skipped: 1."));
@@ -90,7 +90,7 @@ fn a_clone_is_taken_without_what_a_build_made() {
     let mut names: Vec<String> =
         home.ok(&["ls", "benthic-demo", "--prefix", "clone/"]).lines().map(str::to_owned).collect();
     names.sort();
-    // The report of the first run is a file of the clone in the second.
+    // The report of the first run is a file of the clone in the second run.
     assert_eq!(names, ["clone/README.md", "clone/benthic-demo.html", "clone/src/lib.rs"]);
 }
 
@@ -113,7 +113,7 @@ fn a_pool_of_somebody_else_is_not_removed() {
 fn a_digest_that_differs_is_told() {
     let home = Home::bare();
     home.file("data/f", "abc");
-    // A system whose md5sum says something else.
+    // A system whose md5sum prints a wrong digest.
     let lying = home.file("bin/md5sum", "#!/bin/sh\nprintf '%s  %s\\0' 00000000000000000000000000000000 f\n");
     fs::set_permissions(&lying, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = home.command(&demo(&["--data", "data"]));
@@ -123,7 +123,7 @@ fn a_digest_that_differs_is_told() {
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     assert!(text.contains("benthic-demo/f in_storage=900150983cd24fb0d6963f7d28e17f72"), "{text}");
     assert!(String::from_utf8(home.read("benthic-demo.html")).unwrap().contains("digests differ"));
-    // And one that has none at all.
+    // A system without md5sum.
     let run = home.command(&demo(&["--data", "data"])).env("PATH", "").output().unwrap();
     assert!(failed(&run, 9).contains("coreutils"));
 }

@@ -1,4 +1,4 @@
-//! Namespaces that are Benthic's own.
+//! Namespaces that are reserved for Benthic.
 
 use crate::support::Home;
 use benthic_core::{ObjectId, Store};
@@ -35,7 +35,7 @@ fn a_listing_of_all_namespaces_leaves_them_out_unless_asked() {
     let all = home.ok(&["ls", "p", "--all-namespaces", "--hidden"]);
     let part = format!("p:{RESERVED}/d/part");
     assert_eq!(sorted(&all), ["p/plain", part.as_str(), "p:benthic.tables/trips", "p:ns/own"]);
-    // Who names it wants to see it.
+    // An address that names a hidden namespace shows it.
     assert_eq!(home.ok(&["ls", &format!("p:{RESERVED}")]), "d/part\n");
     assert_eq!(home.json(&["ls", "p", "--all-namespaces", "--long"]).len(), 2);
     home.fails(2, &["ls", "p", "--hidden"]);
@@ -66,7 +66,7 @@ fn nothing_is_written_there_by_tools_for_single_objects() {
     }
     assert_eq!(home.json(&["stat", &part]), before);
     assert_eq!(home.ok(&["ls", "p"]), "plain\n", "an address that is refused removes nothing");
-    // Reading is free.
+    // Reads are allowed.
     assert_eq!(home.ok(&["get", &part, "-"]), "data");
     assert_eq!(home.ok(&["exec", &part, "digest", "compute", "crc32c"]).trim_end().len(), 8);
     home.ok(&["cp", &part, "./back"]);

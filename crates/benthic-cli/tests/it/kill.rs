@@ -1,4 +1,5 @@
-//! `kill -9` of the real program under parallel load: every acknowledged operation is there.
+//! Kills the real program with `kill -9` under parallel load. Every acknowledged operation must
+//! persist.
 
 use crate::support::Home;
 use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Store, WriteOp};
@@ -14,13 +15,13 @@ fn rounds(usual: u64) -> u64 {
     if std::env::var_os("BENTHIC_TEST_LONG").is_some() { usual * 30 } else { usual }
 }
 
-/// Counts, for whoever asks with `--nocapture`.
+/// Prints statistics, visible with `--nocapture`.
 #[expect(clippy::print_stderr, reason = "a test has no other way to say how much it did")]
 fn tell(counts: &str) {
     eprintln!("{counts}");
 }
 
-/// A moment within the load, another one in every round.
+/// A delay within the load, different in every round.
 fn moment(round: u64) -> Duration {
     Duration::from_millis(20 + round * 37 % 150)
 }
@@ -49,7 +50,7 @@ fn every_file_that_was_reported_as_copied_is_there() {
         let store = EmbeddedStore::open(&home.path("benthic-data"), false, options()).unwrap();
         let pool = block_on(store.open_pool("p")).unwrap();
         for line in &told {
-            // The last line may have been cut by the kill.
+            // The kill may have truncated the last line.
             let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
             let name = line["object"].as_str().unwrap();
             let expected = content(name.parse().unwrap());
@@ -60,8 +61,9 @@ fn every_file_that_was_reported_as_copied_is_there() {
     }
 }
 
-/// Writers in this process go through the socket of a program that is killed under them, again and again. Each writes
-/// growing numbers to an object of its own, as data, attribute and omap value in one operation.
+/// Writers in this process use the socket of an owner process, which the test kills repeatedly.
+/// Each writer stores growing numbers in its own object, as data, attribute and omap value in one
+/// operation.
 #[test]
 fn writers_through_a_killed_owner_lose_nothing() {
     const WRITERS: u64 = 4;
@@ -97,7 +99,7 @@ fn writers_through_a_killed_owner_lose_nothing() {
         std::thread::park_timeout(moment(round));
         owner.kill().unwrap();
         owner.wait().unwrap();
-        // Some go on through the new owner, which is this process.
+        // Lets some writers continue through the new owner, which is this process.
         std::thread::park_timeout(Duration::from_millis(50));
         stop.store(true, Ordering::Relaxed);
         for (writer, thread) in writers.into_iter().enumerate() {
@@ -116,8 +118,9 @@ fn writers_through_a_killed_owner_lose_nothing() {
     assert!(last.iter().all(|(acknowledged, _)| *acknowledged > rounds(6)), "the writers wrote: {last:?}");
 }
 
-/// Several programs write to one store at the same time: one owns it, the others go through its socket. Any of them is killed
-/// at any moment, and the others take over or go on. What each reported as copied is there and whole.
+/// Several programs write to one store: one owns it, the others go through its socket. The test
+/// kills them at random moments, and the others take over or continue. Every copy that a program
+/// reported must be complete.
 #[test]
 fn owners_and_clients_that_are_killed_together_lose_nothing() {
     const PROGRAMS: usize = 4;
@@ -137,7 +140,8 @@ fn owners_and_clients_that_are_killed_together_lose_nothing() {
                 (copy, told)
             })
             .collect();
-        // All but one are killed, in another order every time, so that the owner is first, last or between.
+        // Kills all but one, in a different order each time, so that the owner dies first, last or
+        // in between.
         for victim in 0..PROGRAMS - 1 {
             std::thread::park_timeout(moment(round * 3 + victim as u64) / 2);
             let victim = (victim + round as usize) % PROGRAMS;
@@ -150,14 +154,15 @@ fn owners_and_clients_that_are_killed_together_lose_nothing() {
         let mut complaints = String::new();
         survivor.read_to_string(&mut complaints).unwrap();
         let status = programs[last].0.wait().unwrap();
-        // A write whose owner died before it answered is told as such; nothing else may go wrong.
+        // A write whose owner died before it answered is reported as `outcome_unknown`. No other
+        // failure is allowed.
         let expected = status.success() || complaints.contains("outcome_unknown");
         assert!(expected, "round {round}: {status}: {complaints}");
         let store = EmbeddedStore::open(&home.path("benthic-data"), false, options()).unwrap();
         let pool = block_on(store.open_pool("p")).unwrap();
         for (_, told) in programs {
             for line in told.join().unwrap() {
-                // The last line may have been cut by the kill, and failures are lines too.
+                // The kill may have truncated the last line. Failures are lines too.
                 let Ok(line) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
                 let Some(name) = line["object"].as_str().filter(|_| line["error"].is_null()) else {
                     continue;
@@ -175,7 +180,7 @@ fn owners_and_clients_that_are_killed_together_lose_nothing() {
     assert!(reported > 100 * rounds(4), "they copied: reported={reported}");
 }
 
-/// A flush never says that all is well when an owner that was killed took buffered writes with it.
+/// A flush never succeeds if a killed owner lost buffered writes.
 #[test]
 fn a_flush_after_the_owner_was_killed_tells_of_lost_buffered_writes() {
     let home = Home::with_pool();
@@ -206,7 +211,7 @@ fn a_flush_after_the_owner_was_killed_tells_of_lost_buffered_writes() {
                 lost += 50 - there;
             }
         }
-        // It is told once; then the store works on.
+        // The loss is reported once. After that, the store works.
         buffered(100).unwrap();
         block_on(store.flush()).unwrap();
         store.close().unwrap();
@@ -223,7 +228,7 @@ fn object(writer: u64) -> ObjectId {
 }
 
 fn write(number: u64) -> WriteOp {
-    // Sometimes large enough to be written outside the log.
+    // Some values are large enough to be written to the data file instead of the log.
     let len = if number.is_multiple_of(16) { 90_000 } else { 600 };
     WriteOp::new()
         .write_full(number.to_le_bytes().into_iter().cycle().take(len).collect::<Vec<u8>>())
@@ -231,7 +236,8 @@ fn write(number: u64) -> WriteOp {
         .omap_set([("number", number.to_le_bytes().to_vec())])
 }
 
-/// The number that a writer's object holds, everywhere the same: no operation is torn.
+/// Reads the number in a writer's object and checks that data, attribute and omap agree, so no
+/// operation is torn.
 fn read(pool: &dyn Pool, writer: u64) -> u64 {
     let whole = Fetch::get_xattr("number").and(Fetch::read(0, 1 << 20)).and(Fetch::omap_get(["number"]));
     let (((number, data), page), _) = match block_on(pool.fetch(&object(writer), whole)) {

@@ -1,4 +1,4 @@
-//! The `benthic` program, run as a person runs it.
+//! The `benthic` program, run as a user runs it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

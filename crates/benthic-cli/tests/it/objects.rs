@@ -72,7 +72,7 @@ fn names_end_at_their_limits() {
         home.fails_with(kind, &["put", &object, "f"]);
         home.fails_with(kind, &["stat", &object]);
     }
-    // Names are data, never paths.
+    // Object names are data, never file paths.
     for name in ["..", "a/../b", "//", "-x", "\n", "é"] {
         home.ok(&["put", &format!("p/{name}"), "f"]);
         assert_eq!(home.json(&["stat", &format!("p/{name}")])[0]["object"], name);

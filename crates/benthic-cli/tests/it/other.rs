@@ -1,4 +1,4 @@
-//! `benthic sql`, `benthic table` and `benthic s3` hand over to the programs beside it.
+//! `benthic sql`, `benthic table` and `benthic s3` start the programs installed beside it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

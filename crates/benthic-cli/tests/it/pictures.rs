@@ -1,4 +1,4 @@
-//! A pool of photographs, and locks on them, as a person uses the classes `picture` and `lock`.
+//! A pool of photographs and locks on them: typical use of the classes `picture` and `lock`.
 
 use crate::support::Home;
 use serde_json::json;
@@ -34,7 +34,7 @@ fn a_pool_of_photographs_is_labelled_and_searched() {
     let home = Home::with_pool();
     home.file("sea.png", pixel([10, 40, 220]));
     home.file("sun.png", pixel([230, 220, 40]));
-    // One is stored as a picture, the other as a file of which nobody knows yet what it is.
+    // Stores one image through the class, and the other as a plain file without metadata.
     assert_eq!(home.ok(&["exec", "p/sea", "picture", "put", "@sea.png"]), "png 1x1 square blue\n");
     home.ok(&["put", "p/sun", "sun.png"]);
     assert_eq!(home.ok(&["exec", "p/sun", "picture", "match", "colour"]), "");

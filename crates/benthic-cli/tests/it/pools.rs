@@ -1,4 +1,4 @@
-//! Pools, stores, and what goes wrong with their names.
+//! Pools, stores and invalid names.
 
 use crate::support::{Home, keys};
 use serde_json::json;
@@ -55,7 +55,7 @@ fn nothing_but_pool_create_makes_a_store() {
         );
     }
     assert!(!home.path("benthic-data").exists());
-    // The classes are this program's, with or without a store.
+    // The program lists its own classes, with or without a store.
     assert!(home.ok(&["class", "ls"]).contains("digest"));
 }
 
@@ -86,7 +86,7 @@ fn a_store_is_named_by_option_or_environment() {
     assert_eq!(by_environment.stdout, b"a\n");
     let empty = home.command(&["pool", "create", "c"]).env("BENTHIC_STORE", "").output().unwrap();
     assert!(empty.status.success() && home.path("benthic-data").is_dir(), "counts as not set");
-    // The memory engine is gone with the process.
+    // The memory engine's data ends with the process.
     home.ok(&["--store", "mem:", "pool", "create", "a"]);
     assert_eq!(home.ok(&["--store", "mem:", "pool", "ls"]), "");
 }
@@ -123,7 +123,8 @@ fn a_store_that_may_not_be_written_says_what_to_check() {
     let store = home.path("benthic-data");
     let mode = |path: &std::path::Path, mode| set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     let run = if rustix::process::getuid().is_root() {
-        // Root may write everywhere, so somebody else tries, with a copy of the program where it can be reached.
+        // Root may write everywhere, so another user runs a copy of the program in an accessible
+        // place.
         mode(store.parent().unwrap(), 0o755);
         let program = home.path("program");
         copy(env!("CARGO_BIN_EXE_benthic"), &program).unwrap();

@@ -1,4 +1,4 @@
-//! The program as a process: usage, pipes, signals, two at once.
+//! The program as a process: usage errors, pipes, signals, concurrent runs.
 
 use crate::support::{Home, json_lines, tree};
 use rustix::process::{Pid, Signal, kill_process};
@@ -78,7 +78,7 @@ fn an_interrupted_copy_leaves_whole_objects_and_goes_on_later() {
     assert_eq!(run.status.code(), Some(130));
     assert_eq!(json_lines(&run.stderr).pop().unwrap()["error"]["kind"], "interrupted");
     assert!(told.len() < files, "it was interrupted");
-    // Every line means an object, and the next run copies only the others.
+    // Every reported line has an object, and the next run copies only the rest.
     let listed = home.ok(&["ls", "p"]).lines().count();
     assert!(listed >= told.len());
     let run = home.ok(&["cp", "-r", "d", "p"]);
@@ -91,8 +91,8 @@ fn waiting_for_input_can_be_interrupted() {
     let mut command = home.command(&["put", "p/o", "-"]);
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let stdin = child.stdin.take();
-    // The handler must be there first: a pipe of its own tells nothing, so the process is asked until it
-    // ends.
+    // The signal may arrive before the program has installed its handler, and a pipe does not show
+    // when it has. The test therefore repeats the signal until the process ends.
     let ended = loop {
         std::thread::park_timeout(std::time::Duration::from_millis(200));
         interrupt(&child);

@@ -1,4 +1,4 @@
-//! cp --stripe, and what goes with it.
+//! `cp --stripe` and the other commands for striped objects.
 
 use crate::support::{Home, json_lines, pattern};
 use serde_json::{Value, json};
@@ -8,9 +8,9 @@ use std::process::{Child, Stdio};
 const KIB: usize = 1024;
 const UNIT: usize = 64 * KIB;
 
-/// Three pieces of two units each take turns.
+/// Three pieces per set, two units per piece.
 const TURNS: [&str; 4] = ["--object-size=128KiB", "--stripe-unit=64KiB", "--stripe-count=3", "--stripe"];
-/// Pieces of one unit.
+/// One unit per piece.
 const SMALL: [&str; 2] = ["--object-size=64KiB", "--stripe"];
 
 fn cp(home: &Home, options: &[&str], words: &[&str]) -> Value {
@@ -33,7 +33,7 @@ fn files_of_sizes_around_every_border_come_back() {
         let data = pattern(size);
         home.file("f", &data);
         let stored = cp(&home, &TURNS, &["f", "p/f"]);
-        // In whole sets three pieces, in the last one as many as it has units, but three at most.
+        // Every full set has three pieces. The last set has one per unit, at most three.
         let pieces = (size / set * 3 + (size % set).div_ceil(UNIT).min(3)).max(1);
         assert_eq!((&stored["pieces"], &stored["size_bytes"]), (&json!(pieces), &json!(size)), "size {size}");
         assert_eq!(names(&home).len(), pieces, "size {size}");
@@ -91,7 +91,7 @@ fn only_what_changed_is_copied_again() {
     assert_eq!(cp(&home, &["--stripe", "--checksum"], &["p/f", "./back"])["status"], "unchanged");
 }
 
-/// A copy that is killed when some pieces are there.
+/// Kills a copy after some of its pieces were written.
 fn killed_copy(home: &Home) {
     let args = [&["cp", "--jobs=1"], &SMALL[..], &["f", "p/f"]].concat();
     let mut copy: Child = home.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -175,7 +175,7 @@ fn damage_is_found_and_named() {
     assert!(!home.path("back").exists());
     home.fails_with("corrupt", &["cp", "--stripe", "p/f", "p/copy"]);
     home.fails_with("not_found", &["stat", "--stripe", "p/copy"]);
-    // The same file heals it: what does not have its digest any more is copied again.
+    // Copying the same file repairs the object: pieces whose digest differs are copied again.
     let healed = cp(&home, &[&SMALL[..], &["--checksum"]].concat(), &["f", "p/f"]);
     assert_eq!(healed["pieces_kept"], 3);
     assert_eq!(cp(&home, &["--stripe"], &["p/f", "./back"])["checked"], "digest");
@@ -189,7 +189,7 @@ fn damage_is_found_and_named() {
     assert!(home.read("gap") == gap);
 }
 
-/// As `rados --striper put` leaves it.
+/// Creates a striped object as `rados --striper put` does.
 fn of_another_program(home: &Home, name: &str, pieces: &[&[u8]]) {
     let size: usize = pieces.iter().map(|piece| piece.len()).sum();
     for (number, piece) in pieces.iter().enumerate() {
@@ -212,7 +212,7 @@ fn what_another_program_wrote_has_no_checksum_and_that_is_said() {
     assert_eq!(json_lines(&run.stdout)[0]["checked"], "lengths");
     assert!(String::from_utf8(run.stderr).unwrap().contains("no checksum"));
     assert!(home.read("back") == data);
-    // A copy of it has one, of what was read.
+    // A copy of it gets a checksum of the data that was read.
     assert_eq!(cp(&home, &["--stripe"], &["p/f", "p/copy"])["checked"], "lengths");
     assert_eq!(cp(&home, &["--stripe"], &["p/copy", "./again"])["size_bytes"], data.len());
     assert!(home.read("again") == data);
@@ -247,7 +247,7 @@ fn objects_of_something_else_are_left_alone() {
     }
     home.ok(&["put", "p/rbd_data.3.0000000000000001", "data"]);
     home.fails_with("not_found", &["rm", "--stripe", "p/rbd_data.3"]);
-    // An image has gaps: all names that a copy would take are looked at.
+    // An image can have gaps, so the program checks every name that a copy would use.
     home.file("two", pattern(2 * UNIT));
     let copy = [&["cp"], &SMALL[..], &["two", "p/rbd_data.3"]].concat();
     let error = home.fails_with("invalid_argument", &copy);
@@ -262,7 +262,7 @@ fn objects_of_something_else_are_left_alone() {
     assert!(home.fails_with("not_found", &["rm", "p/rbd_data.1"])["context"]["hint"].is_null());
     assert!(!home.ok(&["ls", "--stripe", "--long", "p"]).contains("incomplete"));
 
-    // A program that was killed when it had taken the lock leaves an empty object.
+    // A program that was killed after it took the lock leaves an empty object.
     home.ok(&["put", "p/f.0000000000000000", "empty"]);
     home.ok(&["rm", "--stripe", "p/f"]);
     assert_eq!(names(&home).len(), 5);
@@ -300,7 +300,7 @@ fn the_time_of_the_file_is_kept_only_with_its_content() {
     assert_ne!(modified("back"), modified("f"));
     assert_eq!(cp(&home, &["--stripe", "--no-check"], &["p/f", "p/copy"])["checked"], "no");
     assert!(home.json(&["stat", "--stripe", "p/copy"])[0]["xxh3"].is_null());
-    // A sound copy is not taken for one that was made already.
+    // The repaired source has a new checksum, so the copies made before do not count as current.
     cp(&home, &[&SMALL[..], &["--checksum"]].concat(), &["f", "p/f"]);
     assert_eq!(cp(&home, &["--stripe"], &["p/f", "./back"])["status"], "copied");
     assert_eq!(cp(&home, &["--stripe"], &["p/f", "p/copy"])["status"], "copied");

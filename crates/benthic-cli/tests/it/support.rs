@@ -1,4 +1,4 @@
-//! A directory of its own for each test, with the program run in it.
+//! A temporary directory for each test, in which the program runs.
 
 pub use benthic_testkit::program::{failed, json_lines, printed};
 
@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
 
-/// A directory; its store is `benthic-data` in it, as by default.
+/// A directory whose store is the default, the subdirectory `benthic-data`.
 pub struct Home(program::Home);
 
 impl Home {
@@ -34,12 +34,12 @@ impl Deref for Home {
     }
 }
 
-/// The keys of a JSON object, sorted.
+/// The sorted keys of a JSON object.
 pub fn keys(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// All files below a directory, relative to it, sorted.
+/// The sorted paths of all files below a directory, relative to it.
 pub fn tree(directory: &Path) -> Vec<String> {
     fn walk(directory: &Path, root: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(directory).unwrap() {
@@ -57,13 +57,13 @@ pub fn tree(directory: &Path) -> Vec<String> {
     found
 }
 
-/// Runs the block "```sh MARK" of docs/guide/MARK.md unchanged and returns its output. `around` adds
-/// the test's own commands before and after the block.
+/// Runs the block "```sh MARK" of docs/guide/MARK.md unchanged and returns its output. `around`
+/// adds the test's own commands before and after the block.
 pub fn run_block(mark: &str, around: impl FnOnce(&str) -> String) -> String {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let guide = fs::read_to_string(format!("{root}/docs/guide/{mark}.md")).unwrap();
     let block = guide.split(&format!("```sh {mark}\n")).nth(1).and_then(|rest| rest.split("```").next());
-    // The program under test stands in for the one that the reader built.
+    // Replaces the program that a reader would build with the program under test.
     let binary = Path::new(env!("CARGO_BIN_EXE_benthic")).parent().unwrap();
     let script = around(block.unwrap()).replace("$PWD/target/release", &binary.display().to_string());
     let scratch = tempfile::tempdir().unwrap();
@@ -77,7 +77,7 @@ pub fn run_block(mark: &str, around: impl FnOnce(&str) -> String) -> String {
     printed(&run, &[mark])
 }
 
-/// Bytes that differ everywhere.
+/// Pseudorandom bytes.
 pub fn pattern(len_bytes: usize) -> Vec<u8> {
     let mut state = 1_u32;
     let mut next = || {

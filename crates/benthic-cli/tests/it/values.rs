@@ -1,4 +1,4 @@
-//! Attributes and omap.
+//! Commands for attributes and omap.
 
 use crate::support::{Home, printed};
 use serde_json::json;
@@ -46,7 +46,7 @@ fn omap_entries_are_set_read_listed_and_removed() {
 #[test]
 fn a_long_omap_is_listed_over_its_pages() {
     let home = Home::with_pool();
-    // A process each, so this is also a store that is opened and closed a thousand times.
+    // Each call is a process, so the test also opens and closes the store a thousand times.
     let keys = 1_030;
     for index in 0..keys {
         home.ok(&["omap", "set", "p/o", &format!("{index:05}"), "v"]);

@@ -1,4 +1,4 @@
-//! Bad input gets a clear error of its kind, and no effect.
+//! Bad input returns an error of the right kind with a clear message, and has no effect.
 
 use crate::damage::offset_of;
 use crate::support::{block_on, id, noise, open, options, read_all, with_pool};

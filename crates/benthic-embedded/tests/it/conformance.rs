@@ -1,4 +1,4 @@
-//! The conformance suite on every engine of this crate.
+//! Runs the conformance suite on every engine of this crate.
 
 use crate::support::options;
 use benthic_core::{MethodLimits, Store};
@@ -17,7 +17,7 @@ fn subject(store: Arc<dyn Store>) -> Subject {
     Subject { store, pool }
 }
 
-/// The directory lives as long as the tests; it is emptied by the next run's first test, not by this one.
+/// An empty directory that outlives the tests. The next run empties it.
 fn scratch(name: &str) -> std::path::PathBuf {
     let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&dir);

@@ -1,5 +1,5 @@
-//! Damage is found, named, and never served: every byte of a small store that counts, flipped in turn; sectors zeroed,
-//! files cut and removed.
+//! Systematic damage: the store must detect it, report it and never return damaged data. The tests
+//! flip every live byte of a small store in turn, zero sectors, and truncate and remove files.
 
 use crate::support::{block_on, files, id, noise, tell};
 use benthic_core::{
@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Every byte where time does not matter, else one of so many; a step that is no power of two meets every kind of field.
+/// Returns 1 in `make test-long`, to test every byte, else `usual`. A step that is not a power of
+/// two hits every kind of field.
 pub fn step(usual: usize) -> usize {
     if seed::is_long() { 1 } else { usual }
 }
@@ -25,7 +26,8 @@ pub fn options() -> Options {
     Options { workers: 2, cache_bytes: 1 << 20, ..crate::support::options() }
 }
 
-/// In memory where there is such a place: a test that opens ten thousand stores would wait for syncs only.
+/// Uses a directory in memory if there is one. Otherwise a test that opens ten thousand stores
+/// would spend its time on syncs.
 pub fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
@@ -33,10 +35,11 @@ pub fn scratch() -> TempDir {
 
 pub const NAMES: [&str; 7] = ["empty", "inline", "stream", "blocks", "sparse", "late", "late blocks"];
 
-/// What an object holds: data, attributes and omap.
+/// Objects by name: data, and the outputs of a read of attributes and omap.
 pub type Contents = BTreeMap<String, (Vec<u8>, Vec<ReadOutput>)>;
 
-/// A closed store: some of it in the key-value store's tables, some in the log only. Every kind of data is in it.
+/// Creates a closed store with every kind of data. Part of it is in the key-value store's tables,
+/// part only in the log.
 pub fn fill(dir: &Path) -> Contents {
     let small_log = Options { log_bytes_max: 1_000, ..options() };
     let store = EmbeddedStore::open(dir, true, small_log).unwrap();
@@ -60,7 +63,7 @@ pub fn fill(dir: &Path) -> Contents {
     whole
 }
 
-/// The cleaner cuts a log that is long.
+/// Waits until the cleaner has truncated the long log, which writes a table.
 pub fn wait_for_table(dir: &Path) {
     let waited = Stopwatch::start(&SystemClock);
     while fs::read_dir(dir.join("kv/tables")).unwrap().next().is_none() {
@@ -84,7 +87,7 @@ pub fn content(pool: &dyn Pool, name: &str) -> Result<(Vec<u8>, Vec<ReadOutput>)
     Ok((data.to_vec(), outputs))
 }
 
-/// All that a store gives out, and the errors of what it does not.
+/// Reads all objects and returns their contents, and the errors of those that cannot be read.
 fn contents(pool: &dyn Pool) -> (Contents, Vec<ErrorKind>) {
     let (mut found, mut errors) = (Contents::new(), Vec::new());
     for name in NAMES {
@@ -96,7 +99,7 @@ fn contents(pool: &dyn Pool) -> (Contents, Vec<ErrorKind>) {
     (found, errors)
 }
 
-/// What an object held before the last operation on it, if there was more than one.
+/// The content of an object before the last operation on it, if there was more than one.
 pub fn earlier(name: &str, last: &(Vec<u8>, Vec<ReadOutput>)) -> Option<(Vec<u8>, Vec<ReadOutput>)> {
     let data = match name {
         "blocks" => noise(40_001, 40_000),
@@ -106,18 +109,18 @@ pub fn earlier(name: &str, last: &(Vec<u8>, Vec<ReadOutput>)) -> Option<(Vec<u8>
     Some((data, last.1.clone()))
 }
 
-/// How damage showed.
+/// How the store reported damage.
 #[derive(Debug, PartialEq)]
 enum Shown {
     /// The store did not open.
     Open,
-    /// It opened; so many objects could be read.
+    /// The store opened and reported damage. `readable` counts the objects that could be read.
     Found { readable: usize },
-    /// Not at all: all is as it was.
+    /// Not at all: all contents were intact.
     Nowhere,
 }
 
-/// Opens a damaged store and checks that all that it gives out is right.
+/// Opens a damaged store and checks that everything it returns is correct.
 fn examine(dir: &Path, whole: &Contents, what: &str) -> Shown {
     let store = match EmbeddedStore::open(dir, false, options()) {
         Ok(store) => store,
@@ -143,7 +146,7 @@ fn examine(dir: &Path, whole: &Contents, what: &str) -> Shown {
     Shown::Found { readable: found.len() }
 }
 
-/// Runs `check` on every item, on as many threads as there are cores.
+/// Runs `check` on every item, with one thread per core.
 pub fn in_parallel<T: Sync>(items: &[T], check: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -157,7 +160,7 @@ pub fn in_parallel<T: Sync>(items: &[T], check: impl Fn(&T) + Sync) {
     });
 }
 
-/// A copy of a store that is not running.
+/// Copies a store that is not running.
 pub fn copy_of(dir: &Path) -> TempDir {
     let copy = scratch();
     for file in files(dir) {
@@ -168,7 +171,7 @@ pub fn copy_of(dir: &Path) -> TempDir {
     copy
 }
 
-/// The files of a store but for its data, which are damaged while the store runs.
+/// All files of a store except the data file, which another test damages while the store runs.
 fn metadata_files(dir: &Path) -> Vec<PathBuf> {
     let relative = |path: PathBuf| path.strip_prefix(dir).unwrap().to_owned();
     let files: Vec<PathBuf> = files(dir).into_iter().map(relative).collect();
@@ -178,19 +181,21 @@ fn metadata_files(dir: &Path) -> Vec<PathBuf> {
     files.into_iter().filter(|path| path != Path::new("data")).collect()
 }
 
-/// How much of a file counts: all but the zeros that the log keeps for what comes next, and some of those.
+/// Length of the part of a file to damage: everything up to the preallocated zeros at the end of
+/// the log, and up to 63 of those.
 fn live_len(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| bytes.len().min(last + 64))
 }
 
-/// A note for who opens the store, space that is kept free, and a copy for who saves.
+/// Files without effect on correctness: a note for the next open, reserved space, and a copy for
+/// salvage.
 fn nothing_depends_on(file: &Path) -> bool {
     ["closed", "log/reserve", "kv/list"].iter().any(|name| file == Path::new(name))
 }
 
-/// Where damage may show nowhere, because nothing depends on it.
+/// Whether damage at this place may go unnoticed because nothing depends on it.
 fn may_be_silent(file: &Path, bytes: &[u8], at: usize) -> bool {
-    // The last frame of the log of a closed store has no operation in it; behind it is space.
+    // The last log frame of a closed store contains no operation. Free space follows it.
     let end = bytes.windows(4).rposition(|window| window == b"BNFR").unwrap_or(bytes.len());
     nothing_depends_on(file) || (file.starts_with("log") && at >= end)
 }
@@ -225,7 +230,7 @@ fn a_flip_in_metadata_is_found() {
     assert!(flips.len() > 500 && readable > opened, "undamaged objects stay readable where the store opens");
 }
 
-/// The bytes of the data file that count: where they are, of which object and where in it.
+/// The live bytes of the data file: offset in the file, object, and offset in the object.
 fn live_data(dir: &Path, whole: &Contents) -> Vec<(u64, String, u64)> {
     let file = fs::read(dir.join("data")).unwrap();
     let blocks: Vec<&[u8]> = file.chunks(4_096).collect();
@@ -278,7 +283,8 @@ fn a_flip_in_data_names_object_and_offset() {
     }
     tell(&format!("flips={flips}"));
     assert_eq!(block_on(pool.scrub(None)).unwrap().damage, []);
-    // A write that would have to merge with damaged bytes fails, and one that replaces them repairs.
+    // A write that must merge with damaged bytes fails. A write that replaces them repairs the
+    // object.
     let (at, ..) = live.iter().find(|(_, name, logical)| name == "stream" && *logical == 70_000).unwrap();
     file.write_all_at(&[whole["stream"].0[70_000] ^ 1], *at).unwrap();
     let merged = block_on(pool.write(&id("stream"), WriteOp::new().write(70_100, "x")));
@@ -287,7 +293,7 @@ fn a_flip_in_data_names_object_and_offset() {
     assert_eq!(block_on(pool.scrub(None)).unwrap().damage, []);
 }
 
-/// The offset that an error names, which is of this object.
+/// Returns the offset in the error's context and checks that the error names this object.
 pub fn offset_of(error: &Error, object: &str) -> u64 {
     let field = |name| error.context().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned());
     assert_eq!(field("object").as_deref(), Some(object), "{error}");
@@ -318,8 +324,8 @@ fn zeroed_sectors_and_cut_files_are_found() {
             damages.push((file.clone(), format!("cut to {len}"), bytes[..len].to_vec()));
         }
     }
-    // Data that belong to no object any more, and what is behind the data, nobody misses; what is in the log too is
-    // written again when the store opens.
+    // Damage in freed extents and after the last extent has no effect. Data that is also in the log
+    // is written again when the store opens.
     let log: Vec<u8> =
         files(&dir.path().join("log")).iter().flat_map(|path| fs::read(path).unwrap()).collect();
     let live = live_data(dir.path(), &whole);
@@ -362,7 +368,8 @@ fn a_missing_file_is_found() {
     }
 }
 
-/// Without its format file a directory is no store, and one that has anything in it is not made into one.
+/// A directory without the format file is not a store, and the engine does not create a store in a
+/// directory that is not empty.
 fn examine_missing(dir: &Path, whole: &Contents, file: &Path) -> Shown {
     if file != Path::new("format") {
         return examine(dir, whole, &format!("without {}", file.display()));

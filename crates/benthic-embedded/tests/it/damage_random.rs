@@ -1,5 +1,5 @@
-//! Damage at random places of a store with many objects: flips, lost sectors and strange sectors, a few at once; then all
-//! is read, scrubbed, and saved.
+//! Random damage to a store with many objects: one to five bit flips, lost sectors or foreign
+//! sectors at once. The test then reads, scrubs and salvages everything.
 
 use crate::damage::{copy_of, in_parallel, options, scratch};
 use crate::support::{block_on, files, id, noise, pool, tell};
@@ -13,10 +13,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SECTOR_BYTES: u64 = 512;
-/// Of the largest objects.
+/// Size of the largest objects.
 const SIZE_BYTES_MAX: usize = 200_000;
 
-/// How many objects the store has, and how often a copy of it is damaged.
+/// Number of objects, and number of damaged copies.
 fn scale() -> (u64, u64) {
     if seed::is_long() { (5_000, 300) } else { (1_500, 24) }
 }
@@ -25,7 +25,8 @@ fn name(index: u64) -> String {
     format!("{index:06}")
 }
 
-/// Most objects are small. Some have streams, some blocks (after a later write into them).
+/// Writes an object. Most objects are small. Some large ones are stored as streams, others as
+/// blocks because of a later partial write.
 fn write(pool: &dyn Pool, index: u64) {
     let sizes = [0, 90, 700, 2_500, 4_096, 9_000, 40_000, 70_000];
     let size = if index % 40 == 39 { SIZE_BYTES_MAX } else { sizes[index as usize % sizes.len()] };
@@ -48,7 +49,7 @@ fn content(pool: &dyn Pool, index: u64) -> Result<Content> {
     Ok(block_on(pool.read(&id(&name(index)), op))?.outputs)
 }
 
-/// A closed store, most of it in tables; the last objects are in the log only.
+/// Creates a closed store. Most of it is in tables; the last objects are only in the log.
 fn fill(dir: &Path, objects: u64) -> Vec<Content> {
     let tables = objects * 9 / 10;
     for (from, to) in [(0, tables), (tables, objects)] {
@@ -66,7 +67,7 @@ fn fill(dir: &Path, objects: u64) -> Vec<Content> {
     whole
 }
 
-/// Damages one to five places, and says where and how.
+/// Damages one to five places and returns a description of each.
 fn damage(dir: &Path, seed: u64) -> Vec<String> {
     let random = noise(seed + 1, 400);
     let mut random = random.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
@@ -74,7 +75,8 @@ fn damage(dir: &Path, seed: u64) -> Vec<String> {
     let files: Vec<_> = files(dir).into_iter().filter(|path| fs::metadata(path).unwrap().len() > 0).collect();
     let all_bytes: u64 = files.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     let place = |_| {
-        // Any byte of all, or any of any file, so that small files count.
+        // Half of the places are uniform over all bytes, half over all files, so that small files
+        // are damaged too.
         let mut at = below(all_bytes);
         let mut files = files.iter().map(|path| (path, fs::metadata(path).unwrap().len()));
         let (path, len) = if below(2) == 0 {
@@ -103,7 +105,8 @@ fn damage(dir: &Path, seed: u64) -> Vec<String> {
     (0..=seed % 5).map(place).collect()
 }
 
-/// Reads, scrubs and checks a damaged store; gives what could be read, `None` if the store does not open.
+/// Reads, scrubs and checks a damaged store. Returns the readable objects, or `None` if the store
+/// does not open.
 fn examine(dir: &Path, whole: &[Content], what: &[String]) -> Option<BTreeSet<u64>> {
     let store = match EmbeddedStore::open(dir, false, options()) {
         Ok(store) => store,
@@ -136,7 +139,7 @@ fn examine(dir: &Path, whole: &[Content], what: &[String]) -> Option<BTreeSet<u6
     Some(readable)
 }
 
-/// The objects that the scrub names; `None` if damage hides names.
+/// The damaged objects that scrub names; `None` if damage hides names.
 fn named_by_the_scrub(pool: &dyn Pool) -> Option<BTreeSet<String>> {
     let (mut named, mut after) = (BTreeSet::new(), None);
     loop {
@@ -151,7 +154,8 @@ fn named_by_the_scrub(pool: &dyn Pool) -> Option<BTreeSet<String>> {
     }
 }
 
-/// Saves what is whole, and gives the objects that are in the new store; `None` if nothing can be saved.
+/// Salvages a damaged store and returns the objects in the new store; `None` if nothing can be
+/// salvaged.
 fn saved(dir: &Path, whole: &[Content], what: &[String]) -> Option<BTreeSet<u64>> {
     let into = scratch();
     let into = into.path().join("new");
@@ -170,7 +174,7 @@ fn saved(dir: &Path, whole: &[Content], what: &[String]) -> Option<BTreeSet<u64>
         for (index, expected) in (0..).zip(whole) {
             match content(&*pool, index) {
                 Ok(content) => {
-                    // The log ended before the later write into it.
+                    // The log may end before the later write into the object.
                     let earlier = salvaged.lost.iter().any(|loss| loss.message.contains("operations"));
                     assert!(content == *expected || earlier, "{what:?}: wrong bytes were saved of {index}");
                     found.insert(index);

@@ -1,4 +1,4 @@
-//! Many threads on few objects, on every engine of this crate.
+//! Runs the linearizability check on every engine of this crate.
 
 use crate::model::{Directory, Memory};
 use benthic_testkit::linear::{self, Load};
@@ -6,7 +6,7 @@ use benthic_testkit::seed;
 
 const LOAD: Load = Load { threads: 6, ops_per_thread: 60, rounds: 3 };
 
-/// More histories where time does not matter.
+/// Runs 50 times as many histories in `make test-long`.
 fn histories(usual: u64) -> u64 {
     if seed::is_long() { usual * 50 } else { usual }
 }

@@ -1,4 +1,4 @@
-//! The model test on every engine of this crate.
+//! Runs the model test on every engine of this crate.
 
 use crate::support::options;
 use benthic_core::{Pool, Result, Store};
@@ -8,7 +8,7 @@ use benthic_testkit::seed;
 use futures::executor::block_on;
 use std::sync::Arc;
 
-/// More cases where time does not matter.
+/// Runs 20 times as many cases in `make test-long`.
 fn cases(usual: u32) -> u32 {
     if seed::is_long() { usual * 20 } else { usual }
 }
@@ -40,12 +40,12 @@ fn memory() {
 
 pub struct Directory {
     store: Arc<EmbeddedStore>,
-    /// Another opener, for the socket.
+    /// A second handle that owns the directory, so that `store` uses the socket.
     owner: Option<Arc<EmbeddedStore>>,
     dir: tempfile::TempDir,
 }
 
-/// A log so small that it is cut all the time.
+/// A small log limit makes the cleaner truncate the log continuously.
 fn small_log() -> Options {
     Options { log_bytes_max: 20_000, ..options() }
 }
@@ -74,7 +74,7 @@ impl Subject for Directory {
     }
 
     fn reopen(&mut self) -> Result<()> {
-        // With a socket, the client takes over from the owner; the next owner is the client itself.
+        // With a socket, the client takes over from the owner. After that, the client is the owner.
         match self.owner.take() {
             Some(owner) => owner.close()?,
             None => {

@@ -1,4 +1,4 @@
-//! What was acknowledged is there after the store was closed, and after it was killed.
+//! Acknowledged data is present after the store was closed and after its process was killed.
 
 use crate::support::{block_on, copy_of_running, id, noise, open, pool, read_all, with_pool};
 use benthic_core::{ErrorKind, Fetch, Store, WriteOp};
@@ -17,7 +17,7 @@ fn fill(dir: &Path) -> std::sync::Arc<EmbeddedStore> {
             .omap_set([(format!("key {size}"), "value")]);
         block_on(pool.write(&id(&size.to_string()), op)).unwrap();
     }
-    // Overwrites in part, cuts and removals, over small and large data.
+    // Partial overwrites, truncates and removals of small and large data.
     for size in SIZES {
         let object = id(&format!("changed {size}"));
         block_on(pool.write_full(&object, noise(99, size))).unwrap();
@@ -69,7 +69,7 @@ fn all_is_there_after_a_kill() {
     let store = fill(dir.path());
     let killed = copy_of_running(dir.path());
     check(&open(killed.path()));
-    // And after the recovered store was closed, and killed again.
+    // Closes the recovered store, kills it again and repeats the check.
     check(&open(killed.path()));
     drop(store);
 }

@@ -1,4 +1,4 @@
-//! Saving what is whole of a damaged store.
+//! Salvage: copies the intact objects of a damaged store into a new one.
 
 use crate::damage::{Contents, NAMES, content, copy_of, earlier, fill, options, scratch, wait_for_table};
 use crate::support::{block_on, files, id, noise, pool, tell};
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Saves from `dir` into a new store, and checks that what is in that store is right and sound, that every other object
-/// was named as lost, and that the damaged store is as it was.
+/// Salvages `dir` into a new store. Checks that the new store is sound and its contents are
+/// correct, that every other object is reported as lost, and that the damaged store is unchanged.
 fn saved(dir: &Path, whole: &Contents) -> benthic_core::Result<(Salvaged, Contents)> {
     let image = || files(dir).into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect::<Vec<_>>();
     let before = image();
@@ -19,7 +19,7 @@ fn saved(dir: &Path, whole: &Contents) -> benthic_core::Result<(Salvaged, Conten
     assert!(image() == before, "the damaged store is as it was");
     let salvaged = salvaged?;
     let store = EmbeddedStore::open(&into, false, options())?;
-    // If its name is lost, the pool has another.
+    // Salvage invents a pool name if damage destroyed the original.
     let Some(name) = block_on(store.list_pools())?.pop() else {
         assert_eq!(salvaged.objects, 0);
         return Ok((salvaged, Contents::new()));
@@ -85,7 +85,7 @@ fn what_the_log_holds_is_saved_up_to_its_damage() {
     assert!(salvaged.lost[0].message.contains("operations from there on are lost"), "{:?}", salvaged.lost);
 }
 
-/// Damage to any block of a table costs what is in it, and what is in the others is saved.
+/// Damage to a table block loses only the entries of that block; salvage keeps those of all others.
 #[test]
 fn what_is_between_damaged_blocks_is_saved() {
     let dir = scratch();
@@ -140,11 +140,11 @@ fn what_is_between_damaged_blocks_is_saved() {
         }
         cases += hit.len();
     }
-    // A block of 4 KiB has about five of these objects.
+    // A block of 4 KiB holds about five of these objects.
     assert!(lost <= 20 * cases, "lost={lost} blocks={cases}");
 }
 
-/// Whatever is flipped, what is saved is right, and the damaged store is not touched.
+/// After any flip, all salvaged data is correct and the damaged store is unchanged.
 #[test]
 fn nothing_damaged_is_saved() {
     let dir = scratch();
@@ -201,7 +201,7 @@ fn without_the_data_file_what_is_beside_the_names_is_saved() {
     let whole = fill(dir.path());
     fs::remove_file(dir.path().join("data")).unwrap();
     let (salvaged, found) = saved(dir.path(), &whole).unwrap();
-    // Of larger objects the log may have all data.
+    // The log may still hold all data of larger objects.
     let small = |name: &&String| whole[*name].0.len() <= 4_096;
     assert!(whole.keys().filter(small).all(|name| found.contains_key(name)), "{salvaged:?}");
     assert!(salvaged.objects_lost > 0, "{salvaged:?}");

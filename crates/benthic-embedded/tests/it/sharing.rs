@@ -1,4 +1,4 @@
-//! Several openers of one directory: one owns it, the others go through its socket.
+//! Several processes open one directory: one owns it, the others go through its socket.
 
 use crate::support::{block_on, id, noise, open, pool, with_pool};
 use benthic_core::{ErrorKind, Store, WriteOp};
@@ -26,7 +26,7 @@ fn a_client_takes_over_when_the_owner_closes() {
     let (owner, _) = with_pool(dir.path());
     let client = open(dir.path());
     let pool = pool(&client);
-    // Writes go on all the time; none of them may notice.
+    // Writers run throughout and must not notice the change of owner.
     let writers: Vec<_> = (0..4)
         .map(|writer| {
             let pool = Arc::clone(&pool);
@@ -74,7 +74,7 @@ fn a_store_closes_though_its_directory_is_gone() {
     std::fs::remove_dir_all(dir.path()).unwrap();
     let (done, closed) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(store.close().is_err()));
-    // Whether it could write its end is another matter.
+    // The close may fail to write its final state. The test checks only that it returns.
     closed.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
 }
 

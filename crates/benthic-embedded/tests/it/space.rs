@@ -1,4 +1,4 @@
-//! Space comes back, and what is freed is not reused while it may be needed.
+//! The store reclaims space, and does not reuse freed extents too early.
 
 use crate::support::{block_on, id, noise, with_pool};
 use benthic_core::{ErrorKind, Fetch, OmapPage, Store, WriteOp};
@@ -8,7 +8,7 @@ fn disk_bytes(store: &benthic_embedded::EmbeddedStore) -> u64 {
     block_on(store.fsck()).unwrap().disk_bytes
 }
 
-/// Waits for the cleaner.
+/// Waits for the cleaner until the condition holds.
 fn eventually(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..500 {
         if holds() {
@@ -89,7 +89,7 @@ fn a_store_closes_and_opens_while_the_cleaner_is_busy() {
             block_on(pool.write(&id(&round.to_string()), op)).unwrap();
         }
         block_on(store.remove_pool("p")).unwrap();
-        // Each closes in the middle of what the cleaner does, until there is nothing left to do.
+        // Each close interrupts the cleaner, until it has no work left.
         for _ in 0..12 {
             store.close().unwrap();
             store = crate::support::open(dir.path());
@@ -106,7 +106,7 @@ fn space_that_was_freed_just_before_a_kill_comes_back() {
     block_on(pool.write_full(&id("o"), noise(1, 32 << 20))).unwrap();
     let before = crate::support::copy_of_running(dir.path());
     block_on(pool.remove(&id("o"))).unwrap();
-    // The log says that it is gone, the data file still has it.
+    // In the log the object is removed, but the data file still contains it.
     let killed = crate::support::copy_of_running(dir.path());
     std::fs::copy(before.path().join("data"), killed.path().join("data")).unwrap();
     drop(store);
@@ -125,7 +125,7 @@ fn small_objects_give_their_space_back_in_any_order() {
     }
     block_on(store.flush()).unwrap();
     assert!(disk_bytes(&store) >= 20 << 20);
-    // Never two neighbours in one go.
+    // Never removes two adjacent objects in one batch.
     for round in 0..count {
         block_on(pool.write(&id(&(round * 401 % count).to_string()), WriteOp::new().remove().buffered()))
             .unwrap();
@@ -141,7 +141,7 @@ fn an_idle_store_keeps_little_that_is_not_its_data() {
     let dir = tempfile::tempdir().unwrap();
     let (store, pool) = with_pool(dir.path());
     let live_bytes: u64 = 16 << 20;
-    // Blocks of many objects lie beside each other, and every second of them goes.
+    // Interleaves the blocks of many objects. Every second object is then removed.
     for part in 0..live_bytes / 4_096 / 8 {
         for object in 0..16 {
             let op = WriteOp::new().write(part * 4_096, noise(part, 4_096)).buffered();
@@ -159,7 +159,7 @@ fn an_idle_store_keeps_little_that_is_not_its_data() {
     }
 }
 
-/// The check sees whole operations only, also buffered ones.
+/// The check sees only whole operations, including buffered ones.
 #[test]
 fn a_check_beside_writers_finds_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ fn a_check_beside_writers_finds_nothing() {
                 1 => WriteOp::new().write(4_096, noise(round, 4_096)).omap_clear().set_xattr("x", "y"),
                 _ => WriteOp::new().remove(),
             };
-            // Nothing to remove, sometimes.
+            // The object may be missing already.
             let _ = block_on(pool.write(&object, op.buffered()));
         }
     };

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers for the tests.
 
 use benthic_core::{ObjectId, Pool, Result, Store};
 use benthic_embedded::{EmbeddedStore, Options};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub use futures::executor::block_on;
 
-/// Counts, for whoever asks with `--nocapture`.
+/// Prints statistics, visible with `--nocapture`.
 #[expect(clippy::print_stderr, reason = "a test has no other way to say how much it did")]
 pub fn tell(counts: &str) {
     eprintln!("{counts}");
@@ -21,7 +21,7 @@ pub fn open(dir: &Path) -> Arc<EmbeddedStore> {
     EmbeddedStore::open(dir, true, options()).unwrap()
 }
 
-/// A new store with a pool `p`.
+/// Creates a store with a pool `p`.
 pub fn with_pool(dir: &Path) -> (Arc<EmbeddedStore>, Arc<dyn Pool>) {
     let store = open(dir);
     block_on(store.create_pool("p")).unwrap();
@@ -37,7 +37,7 @@ pub fn id(name: &str) -> ObjectId {
     ObjectId::new(name).unwrap()
 }
 
-/// Bytes that differ from seed to seed and do not repeat.
+/// Pseudorandom bytes from a seed.
 pub fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(len + 8);
@@ -51,7 +51,7 @@ pub fn noise(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Reads a whole object in pieces.
+/// Reads a whole object in several reads.
 pub fn read_all(pool: &dyn Pool, name: &str) -> Result<Vec<u8>> {
     let (stat, _) = block_on(pool.stat(&id(name)))?;
     let mut data = Vec::new();
@@ -61,13 +61,14 @@ pub fn read_all(pool: &dyn Pool, name: &str) -> Result<Vec<u8>> {
     Ok(data)
 }
 
-/// What a kill leaves: the store's files as they are at one moment while it is open.
+/// Copies the files of an open store as of one moment, as a kill would leave them.
 pub fn copy_of_running(dir: &Path) -> tempfile::TempDir {
     let state = || -> Vec<_> {
         let changed = |path: &PathBuf| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
         files(dir).into_iter().map(|path| (changed(&path), path)).collect()
     };
-    // The store cleans up behind operations; a copy that it changed meanwhile is of no one moment.
+    // The cleaner runs in the background. A copy during which it changed files is not consistent,
+    // so the copy is retried.
     for _ in 0..200 {
         let before = state();
         let copy = tempfile::tempdir().unwrap();
@@ -93,7 +94,7 @@ fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// All files of a store that hold its state, deepest first.
+/// All files that hold a store's state, deepest first.
 pub fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![dir.to_owned()];

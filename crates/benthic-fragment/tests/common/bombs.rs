@@ -1,4 +1,4 @@
-//! Objects that would take much memory.
+//! Objects that would take much memory to decode.
 
 use super::{Plan, aggregate, op, partial, project, scan_of};
 use arrow::array::{ArrayRef, DictionaryArray, FixedSizeBinaryArray, Int32Array, RecordBatch, StringArray};
@@ -32,14 +32,14 @@ pub fn strings(rows: usize, len: usize) -> ArrayRef {
 
 pub type Bomb = (&'static str, Vec<u8>, Status, &'static str);
 
-/// `SELECT max(upper(s))`, over a scan whose predicate some row groups fit only in part.
+/// `SELECT max(upper(s))` over a scan whose predicate matches some row groups only in part.
 pub fn plan() -> Plan {
     let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
     let differs = op(col("s", &schema).unwrap(), Operator::NotEq, lit("00000500".repeat(13)));
     max_upper(scan_of(schema, &["s"], Some(differs)))
 }
 
-/// `SELECT max(upper(s)) WHERE s IS NOT NULL`: a filter between.
+/// `SELECT max(upper(s)) WHERE s IS NOT NULL`, with a filter node between scan and aggregate.
 pub fn filtered() -> Plan {
     let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
     let scan = scan_of(Arc::clone(&schema), &["s"], None);
@@ -70,12 +70,12 @@ fn max_upper(input: Plan) -> Plan {
     partial(projected, &[], vec![max])
 }
 
-/// A file with this footer and nothing before it.
+/// A file that consists of this footer only.
 fn with_footer(footer: &[u8]) -> Vec<u8> {
     [b"PAR1", footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
 }
 
-/// A file by hand: columns `s` (and more) of strings, whose data are these pages, all the same.
+/// A hand-written file with string columns `s`, `s1`, …, which all have these pages as data.
 pub fn handmade(pages: &[u8], columns: usize, rows: i64) -> Vec<u8> {
     let leaf = |name: &str| Thrift::default().int(1, 6).int(3, 0).bytes(4, name.as_bytes()).int(6, 0).end();
     let names: Vec<String> =
@@ -94,7 +94,7 @@ pub fn handmade(pages: &[u8], columns: usize, rows: i64) -> Vec<u8> {
     [b"PAR1", pages, &footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
 }
 
-/// A page of one short string in plain encoding, said to be as long as it is.
+/// A plain-encoded page of one short string, with its true length. The header claims `rows` values.
 pub fn page(rows: i64) -> Vec<u8> {
     let body = [1, 0, 0, 0, b'x'];
     let data = Thrift::default().int(1, rows).int(2, 0).int(3, 3).int(4, 3).end();
@@ -102,7 +102,7 @@ pub fn page(rows: i64) -> Vec<u8> {
     [&header[..], &body].concat()
 }
 
-/// Writes structures in Thrift's compact protocol.
+/// A writer for Thrift's compact protocol.
 #[derive(Default)]
 struct Thrift {
     bytes: Vec<u8>,
@@ -171,13 +171,13 @@ fn root() -> Vec<u8> {
     Thrift::default().bytes(4, b"r").int(5, 0).end()
 }
 
-/// A footer whose list of row groups has two billion, and none.
+/// A footer whose list of row groups announces two billion elements but has none.
 fn row_groups() -> Vec<u8> {
     let footer = Thrift::default().int(1, 1).list(2, 12, vec![root()]).long(3, 0);
     with_footer(&footer.announced(4, 12, TWO_BILLION).end())
 }
 
-/// The same list, sent as a number: its decoder looks at the field's number only.
+/// The same list, with the field type of a number: the decoder checks only the field number.
 fn row_groups_as_a_number() -> Vec<u8> {
     let footer = Thrift::default().int(1, 1).list(2, 12, vec![root()]).long(3, 0).head(4, 6);
     let mut footer = footer.end();
@@ -186,11 +186,12 @@ fn row_groups_as_a_number() -> Vec<u8> {
     with_footer(&footer)
 }
 
-/// The same list in what is stepped over: the flags of a list that nobody knows take no bytes there.
+/// The same list, inside an unknown field that the decoder skips: skipping a list of booleans
+/// consumes no bytes for its elements.
 fn row_groups_behind_flags() -> Vec<u8> {
     let hidden = Thrift { bytes: Vec::new(), last: 3 }.announced(4, 12, TWO_BILLION).bytes;
     let mut footer = Thrift::default().int(1, 1).list(2, 12, vec![root()]).long(3, 0);
-    // Field 3 again, so that the hidden field is the next.
+    // Repeats field 3, so that the hidden field number follows it.
     footer.bytes.extend([0x09, 0x06, (hidden.len() as u8) << 4 | 1]);
     footer.bytes.extend(hidden);
     with_footer(&footer.end())
@@ -201,14 +202,14 @@ fn children() -> Vec<u8> {
     with_footer(&Thrift::default().int(1, 1).list(2, 12, vec![root]).long(3, 0).end())
 }
 
-/// A schema of groups of one group.
+/// A schema of nested groups with one child each.
 fn deep_schema() -> Vec<u8> {
     let group = Thrift::default().int(3, 0).bytes(4, b"g").int(5, 1).end();
     let schema = std::iter::repeat_n(group, 9_000).chain([root()]).collect();
     with_footer(&Thrift::default().int(1, 1).list(2, 12, schema).long(3, 0).end())
 }
 
-/// A page with two sizes; the second, which counts, is sent as another type.
+/// A page header with two sizes. The second, which takes effect, has a different type.
 fn page_of_two_sizes() -> Vec<u8> {
     let data = Thrift::default().int(1, 1).int(2, 0).int(3, 3).int(4, 3).end();
     let mut header = Thrift::default().int(1, 0).int(2, 5);
@@ -217,18 +218,18 @@ fn page_of_two_sizes() -> Vec<u8> {
     handmade(&[&header[..], &[1, 0, 0, 0, b'x']].concat(), 1, 1)
 }
 
-/// A file with one page, which says that it is 128 MB long.
+/// A file with one page, whose header claims 128 MB.
 fn huge_page() -> Vec<u8> {
     let properties = properties().set_dictionary_enabled(false).set_data_page_size_limit(4 * 1024 * 1024);
     let mut file = file(strings(20_000, 100), properties.set_write_batch_size(20_000));
-    // Behind the magic: the page's type, then its size in four bytes, in the compact protocol.
+    // After the magic bytes: the page type, then its size in four bytes, in the compact protocol.
     assert_eq!((file[4], file[6]), (0x15, 0x15));
     assert!(file[7..10].iter().all(|byte| byte & 0x80 != 0) && file[10] & 0x80 == 0);
     file[7..11].copy_from_slice(&[0xfe, 0xff, 0xff, 0x7f]);
     file
 }
 
-/// 4,000 rows of the same 256 KiB.
+/// 4,000 rows of the same 256 KiB string.
 pub fn one_long_string() -> Vec<u8> {
     let same: DictionaryArray<Int32Type> = DictionaryArray::new(
         Int32Array::from_iter_values((0..4_000).map(|_| 0)),
@@ -237,7 +238,8 @@ pub fn one_long_string() -> Vec<u8> {
     file(Arc::new(same), properties().set_dictionary_page_size_limit(4 * 1024 * 1024))
 }
 
-/// A name for the log, the object, how [`plan`] is answered over it, and part of the message.
+/// For each object: a name for the log, the object, the expected result of [`plan`] over it, and
+/// part of the message.
 pub fn bombs() -> Vec<Bomb> {
     let wide = FixedSizeBinaryArray::try_from_iter((0..100).map(|_| [7_u8; 4_096])).unwrap();
     let delta = properties().set_dictionary_enabled(false).set_encoding(Encoding::DELTA_BYTE_ARRAY);

@@ -1,4 +1,4 @@
-//! Envelopes that must be refused, each with why.
+//! Envelopes that the fragment class must refuse, each with the reason.
 
 use super::{FIRST_DAY, Plan, filter, partial, point, q1, q6, scan};
 use benthic_fragment::fragment::{Envelope, encode};
@@ -15,7 +15,7 @@ use datafusion_proto_models::protobuf::physical_plan_node::PhysicalPlanType;
 use prost::Message;
 use std::sync::Arc;
 
-/// A name for the log, the envelope, and part of the message that refuses it.
+/// A name for the log, the envelope, and part of the refusal's message.
 pub type Hostile = (&'static str, Envelope, &'static str);
 
 fn node(plan: &Plan) -> protobuf::PhysicalPlanNode {
@@ -27,7 +27,7 @@ fn plan(kind: PhysicalPlanType) -> Envelope {
     Envelope::new(Bytes::from(node.encode_to_vec()))
 }
 
-/// A scan that was changed.
+/// A scan with a modified protobuf node.
 fn scan_with(change: impl FnOnce(&mut protobuf::ParquetScanExecNode)) -> Envelope {
     let mut node = node(&scan(&["l_orderkey"], None));
     let Some(PhysicalPlanType::ParquetScan(scan)) = &mut node.physical_plan_type else { unreachable!() };
@@ -129,7 +129,7 @@ fn aggregate(change: impl FnOnce(&mut protobuf::AggregateExecNode)) -> Envelope 
     Envelope::new(Bytes::from(node.encode_to_vec()))
 }
 
-/// All that is refused before anything is built.
+/// All envelopes that are refused before any plan is built.
 pub fn refused() -> Vec<Hostile> {
     let input = || Some(Box::new(node(&scan(&["l_orderkey"], None))));
     let sink = protobuf::ParquetSinkExecNode { input: input(), ..Default::default() };
@@ -306,7 +306,7 @@ fn cases(depth: usize) -> ExprType {
     ExprType::Case(Box::new(protobuf::PhysicalCaseNode { expr: Some(Box::new(inner)), ..Default::default() }))
 }
 
-/// One column, a thousand times.
+/// Projects the same column a thousand times.
 fn wide_scan() -> Envelope {
     scan_with(|scan| {
         let projections = scan.base_conf.as_mut().unwrap().projection_exprs.as_mut().unwrap();
@@ -319,7 +319,8 @@ fn list_is_null(list: super::Expr) -> super::Expr {
     Arc::new(datafusion_physical_expr::expressions::IsNullExpr::new(list))
 }
 
-/// What passes the walk and is wrong all the same: it must answer, whatever it answers.
+/// Wrong plans that pass the first check of the envelope. The fragment must reply and must not
+/// panic.
 pub fn wrong() -> Vec<(&'static str, Envelope)> {
     let aggregates = match q6().downcast_ref::<datafusion_physical_plan::aggregates::AggregateExec>() {
         Some(q6) => q6.aggr_expr().to_vec(),

@@ -56,7 +56,7 @@ impl Ranges for Object {
     }
 }
 
-/// 1992-01-01, and how many days follow.
+/// 1992-01-01 as days since 1970, and the number of days that follow.
 pub const FIRST_DAY: i32 = 8_035;
 pub const DAYS: u64 = 2_520;
 
@@ -68,7 +68,7 @@ pub struct Lineitem {
     pub parquet: Bytes,
 }
 
-/// Numbers that are the same in every run.
+/// Pseudorandom numbers, identical in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -78,7 +78,7 @@ impl Numbers {
     }
 }
 
-/// What the file has.
+/// The schema of the Parquet file.
 fn file_schema() -> SchemaRef {
     let money = DataType::Decimal128(15, 2);
     let field = |name: &str, data_type: &DataType| Field::new(name, data_type.clone(), false);
@@ -102,7 +102,7 @@ fn file_schema() -> SchemaRef {
     ]))
 }
 
-/// What a scan asks for: strings as views.
+/// The schema that a scan requests, with strings as views.
 pub fn schema() -> SchemaRef {
     let schema = file_schema();
     let fields = schema.fields().iter().map(|field| match field.data_type() {
@@ -189,7 +189,7 @@ pub fn day(day: i32) -> Expr {
     lit(ScalarValue::Date32(Some(FIRST_DAY + day)))
 }
 
-/// A scan of columns, with a predicate over the whole schema that prunes.
+/// A scan of some columns, with a pruning predicate over the whole schema.
 pub fn scan(names: &[&str], predicate: Option<Expr>) -> Plan {
     scan_of(schema(), names, predicate)
 }
@@ -236,7 +236,7 @@ pub fn partial(input: Plan, groups: &[&str], aggregates: Vec<Arc<AggregateFuncti
     )
 }
 
-/// TPC-H Q6: four columns, one number.
+/// TPC-H Q6: reads four columns, returns one number.
 pub fn q6() -> Plan {
     let names = ["l_quantity", "l_extendedprice", "l_discount", "l_shipdate"];
     let predicate = |schema: &Schema| {
@@ -261,7 +261,7 @@ pub fn q6() -> Plan {
     partial(projected, &[], vec![sum])
 }
 
-/// Like TPC-H Q1: six columns, all rows but few, six groups.
+/// Like TPC-H Q1: reads six columns and nearly all rows, returns six groups.
 pub fn q1() -> Plan {
     let names = ["l_quantity", "l_extendedprice", "l_discount", "l_returnflag", "l_linestatus", "l_shipdate"];
     let scan = scan(&names, None);
@@ -277,7 +277,7 @@ pub fn q1() -> Plan {
     partial(input, &["l_returnflag", "l_linestatus"], aggregates)
 }
 
-/// A few rows of one order; statistics leave one page.
+/// A few rows of one order. Statistics prune all pages but one.
 pub fn point(order: i64) -> Plan {
     let names = ["l_orderkey", "l_partkey", "l_extendedprice", "l_comment"];
     let key = |schema: &Schema| op(col("l_orderkey", schema).unwrap(), Operator::Eq, lit(order));
@@ -286,7 +286,7 @@ pub fn point(order: i64) -> Plan {
     filter(scan, of_scan)
 }
 
-/// The rows of parts below a number, five columns.
+/// Five columns of the rows whose part number is less than `below`.
 pub fn parts(below: i64) -> Plan {
     let names = ["l_orderkey", "l_partkey", "l_extendedprice", "l_shipdate", "l_comment"];
     let part = |schema: &Schema| op(col("l_partkey", schema).unwrap(), Operator::Lt, lit(below));

@@ -1,4 +1,4 @@
-//! Fragments over one object, against what plain loops over the same rows find.
+//! Compares the results of fragments over one object with those of plain loops over the same rows.
 
 use crate::common::{self, FIRST_DAY, Lineitem, Object, Plan, ROWS};
 use arrow::array::{
@@ -76,7 +76,7 @@ fn q1_has_the_groups_of_a_loop() {
             column::<StringViewArray>(batch, "l_linestatus"),
         );
         let sum = batch.column(2).as_any().downcast_ref::<Decimal128Array>().unwrap();
-        // The average's state stands between the sums and the count.
+        // The state of the average is between the sums and the count.
         assert_eq!(batch.column(4).data_type(), &arrow::datatypes::DataType::UInt64);
         assert!(batch.column(4).as_any().downcast_ref::<UInt64Array>().is_some());
         let count = batch.column(6).as_any().downcast_ref::<Int64Array>().unwrap();

@@ -1,5 +1,5 @@
-//! Objects and plans with damaged bytes, run as the class runs them: whatever panics is caught there, so that what counts is
-//! that nothing aborts, nothing goes on for ever and nothing takes much memory.
+//! Objects and plans with damaged bytes, run as the class runs them. The class catches panics, so
+//! the tests check that nothing aborts, loops for ever or uses much memory.
 
 #[path = "../../../../fuzz/src/fragment.rs"]
 mod targets;
@@ -9,7 +9,7 @@ use benthic_fragment::fragment::encode;
 use std::fs;
 use std::path::Path;
 
-/// Numbers that are the same in every run.
+/// Pseudorandom numbers, identical in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -19,7 +19,7 @@ impl Numbers {
     }
 }
 
-/// The bytes with one to four of them changed, or with a part cut out.
+/// Changes a few of the bytes, or cuts a part out.
 fn damaged(bytes: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=numbers.below(4) {
@@ -48,7 +48,7 @@ fn damaged_objects_are_answered_or_refused() {
     let footer = whole.len() - 4 - 4_000;
     for _ in 0..rounds() {
         targets::parquet(&damaged(&whole, &mut numbers));
-        // The footer is the smaller part, and what the decoder believes most.
+        // Damages the footer separately: it is small, and the decoder relies on it most.
         let tail = damaged(&whole[footer..whole.len() - 8], &mut numbers);
         targets::parquet(&[&whole[..footer], &tail, &whole[whole.len() - 8..]].concat());
     }

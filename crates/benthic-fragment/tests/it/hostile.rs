@@ -1,4 +1,4 @@
-//! Plans that must not run, and objects that are not what they say.
+//! Plans that must not run, and objects that misrepresent their content.
 
 use crate::common::bombs::{file, handmade, page, properties, strings};
 use crate::common::{self, Object, Plan};
@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Nobody may read it.
+/// An object that panics when it is read.
 struct Untouched;
 
 impl Ranges for Untouched {
@@ -50,7 +50,7 @@ fn a_plan_of_another_build_is_refused() {
     assert_eq!(reply.status, i32::from(Status::OtherBuild), "{}", reply.message);
 }
 
-/// A predicate that only prunes is a hint: one that cannot prune is not applied, and is no error.
+/// A pruning predicate is only a hint. The scan ignores one that cannot prune, without an error.
 const HINTS: [&str; 3] =
     ["a filter that is no boolean", "a column behind the schema", "types that do not compare"];
 
@@ -73,7 +73,7 @@ fn plans_that_are_wrong_answer_so() {
     assert!(bad.is_empty(), "{bad:#?}");
 }
 
-/// The time is over when it was asked for so often.
+/// An object whose deadline passes after it was checked this many times.
 struct Hurried(Object, u32);
 
 impl Ranges for Hurried {

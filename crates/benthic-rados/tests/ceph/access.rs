@@ -1,4 +1,4 @@
-//! Who may connect and do what, and what a refusal says.
+//! Authentication and authorization, and the error messages of refusals.
 
 use crate::support::{OwnPool, block_on, ceph, conf, connect, id, kind, options};
 use benthic_core::{ClassCall, ErrorKind, Store, WriteOp};
@@ -12,7 +12,7 @@ fn scratch(name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// The cluster's configuration with another keyring.
+/// The cluster's configuration with a different keyring.
 fn conf_with_keyring(name: &str, keyring: &str) -> PathBuf {
     let keyring = scratch(&format!("{name}.keyring"), keyring);
     let text = std::fs::read_to_string(conf()).unwrap();
@@ -35,7 +35,7 @@ fn a_missing_configuration_is_not_found() {
 
 #[test]
 fn a_cluster_that_is_not_there_is_unavailable_in_time() {
-    // The discard port: nobody listens.
+    // Nothing listens on the discard port.
     let conf = scratch("nobody.conf", "[global]\nmon_host = v2:127.0.0.1:9/0\nauth_client_required = none\n");
     let started = Instant::now();
     let error = RadosStore::connect(Some(&conf), None, impatient()).err().unwrap();

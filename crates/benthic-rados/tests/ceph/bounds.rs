@@ -1,4 +1,5 @@
-//! What is too large or too many: refused before anything is written, or made to wait without a thread.
+//! Limits: the engine refuses oversized operations before it writes anything, and queues operations
+//! above the in-flight limit without blocking a thread.
 
 use crate::support::{OwnPool, block_on, id, kind};
 use benthic_core::limits::{OBJECT_BYTES_MAX, OPERATION_BYTES_MAX};
@@ -29,25 +30,26 @@ fn what_is_over_a_limit_is_refused_before_anything_is_written() {
     block_on(own.pool.write(&id("o"), WriteOp::new().append(most.slice(1..)))).unwrap();
     let before = block_on(own.pool.stat(&id("o"))).unwrap();
     assert_eq!(before.0.size_bytes, OBJECT_BYTES_MAX);
-    // Only the OSD knows that this is over: it applies none of it.
+    // Only the OSD can detect that this exceeds a limit. It applies no step.
     refused("o", WriteOp::new().set_xattr("a", "1").append("x"));
     assert_eq!(block_on(own.pool.stat(&id("o"))).unwrap(), before);
     assert_eq!(kind(block_on(own.pool.get_xattr(&id("o"), "a"))), Some(ErrorKind::NotFound));
 }
 
-/// Over the engine's own limit of 256 MiB in flight: all have their turn, and a dropped one leaves its place. That the
-/// others wait meanwhile needs an OSD that does not answer: `outage.rs`.
+/// Exceeds the engine's own limit of 256 MiB in flight. All reads complete, and a dropped read
+/// frees its space. `outage.rs` checks that the others wait, which requires an OSD that does not
+/// answer.
 #[test]
 fn more_bytes_than_may_be_in_flight_are_all_read() {
     let own = OwnPool::new("bytes");
     let data = bytes::Bytes::from(vec![4_u8; 4 << 20]);
     let objects: Vec<_> = (0..4).map(|index| id(&index.to_string())).collect();
     block_on(try_join_all(objects.iter().map(|object| own.pool.write_full(object, data.clone())))).unwrap();
-    // 40 times room for 32 MiB is five times what fits.
+    // 40 reads of 32 MiB reserve five times the limit.
     let asked = objects.iter().cycle().take(40);
     let mut reads: Vec<_> = asked.map(|object| own.pool.read_range(object, 0, 32 << 20)).collect();
     for read in reads.split_off(20) {
-        // Sent or queued, and dropped.
+        // The read is dropped while in flight or queued.
         let _ = read.now_or_never();
     }
     let read = block_on(try_join_all(reads)).unwrap();

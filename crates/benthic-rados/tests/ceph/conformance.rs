@@ -1,4 +1,4 @@
-//! The conformance suite on a real cluster.
+//! Runs the conformance suite on a real cluster.
 
 use crate::support::{block_on, connect};
 use benthic_core::Store;

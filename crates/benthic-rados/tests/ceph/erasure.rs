@@ -1,10 +1,12 @@
-//! Erasure-coded pools of Ceph 16.2: what works there works, all else says why not.
+//! Erasure-coded pools of Ceph 16.2: supported operations work, and others return an error that
+//! names the reason.
 
 use crate::support::{block_on, ceph, connect, id};
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ListRequest, Pool, Result, Store, WriteOp};
 use std::sync::Arc;
 
-/// A pool of two data chunks and one of parity. The engine makes only replicated ones, so an administrator did.
+/// An erasure-coded pool with k=2, m=1. The test creates it as an administrator, because the engine
+/// creates only replicated pools.
 struct Erasure {
     name: String,
     pool: Arc<dyn Pool>,
@@ -18,7 +20,7 @@ impl Erasure {
         if overwrites {
             ceph(&["osd", "pool", "set", &name, "allow_ec_overwrites", "true"]);
         }
-        // Made by another client: this one's map does not have it yet.
+        // Another client created the pool, so this client's OSD map does not have it yet.
         let pool = block_on(connect().open_pool(&name)).unwrap();
         Erasure { name, pool }
     }

@@ -1,4 +1,4 @@
-//! What is this engine's own: time-outs, dropped futures, native classes, tokens of a listing.
+//! Behaviour specific to this engine: time-outs, dropped futures, Ceph's own classes, list tokens.
 
 use crate::support::{OwnPool, block_on, ceph, connect, id, kind, options};
 use benthic_core::{
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// More replicas than there are OSDs: no placement group serves.
+/// The pool requires more replicas than there are OSDs, so its placement groups are inactive.
 #[test]
 fn time_outs_end_every_operation_with_the_right_kind() {
     let own = OwnPool::new("stuck");
@@ -21,7 +21,7 @@ fn time_outs_end_every_operation_with_the_right_kind() {
     let impatient = Options { osd_timeout_ms: 3_000, ..options() };
     let store = RadosStore::connect(Some(crate::support::conf()), None, impatient).unwrap();
     let pool = block_on(store.open_pool(own.pool.name())).unwrap();
-    // The monitors' decision takes a moment to reach the OSD.
+    // The new pool setting takes a moment to reach the OSD.
     let stuck = || kind(block_on(pool.write(&id("o"), WriteOp::new().create(false))));
     assert!((0..100).any(|_| stuck() == Some(ErrorKind::OutcomeUnknown)), "the pool goes on");
 
@@ -58,7 +58,7 @@ fn many_operations_are_in_flight_at_once() {
     assert!(read.iter().zip(&names).all(|(data, name)| data == name.name().as_bytes()));
 }
 
-/// librados writes to the buffers of an operation that nobody waits for any more.
+/// librados writes into the buffers of an operation after its future was dropped.
 #[test]
 fn dropped_futures_harm_nothing() {
     let own = OwnPool::new("dropped");
@@ -70,7 +70,7 @@ fn dropped_futures_harm_nothing() {
         ),
     )
     .unwrap();
-    // A thread that does not run for a while may find its operation done already.
+    // If the thread is descheduled, the operation may be complete already.
     let (mut reads_dropped, mut writes_dropped) = (0, 0);
     for round in 0..50 {
         let read = ReadOp::new().read(0, 1 << 20).list_xattrs().omap_range(None, "", 10).stat();
@@ -80,7 +80,8 @@ fn dropped_futures_harm_nothing() {
     }
     assert!(reads_dropped > 25 && writes_dropped > 25, "{reads_dropped} reads, {writes_dropped} writes");
     assert_eq!(block_on(own.pool.read_range(&id("o"), 0, 2 << 20)).unwrap(), data);
-    // What was sent happens, waited for or not: operations on one object keep their order.
+    // An operation that was sent takes effect even if its future is dropped. Operations on one
+    // object keep their order.
     let sizes = block_on(join_all(
         (0..50)
             .map(|round| async move { id(&round.to_string()) })
@@ -89,14 +90,14 @@ fn dropped_futures_harm_nothing() {
     assert_eq!(sizes, [1 << 20; 50]);
 }
 
-/// The last handle may go while operations are in flight, even within a callback of librados.
+/// The last handle may be dropped while operations are in flight, even inside a librados callback.
 #[test]
 fn a_store_may_go_before_its_operations() {
     let own = OwnPool::new("gone");
     for round in 0..20 {
         let store = connect();
         let pool = block_on(store.open_pool(own.pool.name())).unwrap();
-        // As a rule it is on its way still: what is dropped here is the last handle.
+        // The operation is usually still in flight, so this drops the last handle.
         let _ = pool.write_full(&id(&round.to_string()), vec![1; 1 << 20]).now_or_never();
     }
     let written = |round: i32| kind(block_on(own.pool.stat(&id(&round.to_string())))).is_none();
@@ -106,7 +107,7 @@ fn a_store_may_go_before_its_operations() {
     }
 }
 
-/// Any class that the registry does not know is Ceph's own.
+/// The engine treats a class that is not in the registry as one of Ceph's own.
 #[test]
 fn native_classes_are_called_by_their_names() {
     let own = OwnPool::new("native");
@@ -126,13 +127,14 @@ fn native_classes_are_called_by_their_names() {
     assert!(error.to_string().contains("osd_class_dir"), "{error}");
 }
 
-/// `lock` is ours, and `ceph.lock` is Ceph's, which other programs of Ceph see.
+/// `lock` is Benthic's class. `ceph.lock` is Ceph's, which other Ceph programs use.
 #[test]
 fn a_class_of_ceph_that_has_the_name_of_ours_has_a_prefix() {
     let own = OwnPool::new("prefix");
     let string =
         |text: &str| [&u32::try_from(text.len()).unwrap().to_le_bytes()[..], text.as_bytes()].concat();
-    // Version and length of the whole; name, exclusive, cookie, no tag and description, for ever, no flags.
+    // Encoding version and length; then name, exclusive type, cookie, empty tag and description, no
+    // expiry, no flags.
     let fields = [string("l"), vec![1], string("c"), string(""), string(""), vec![0; 8], vec![0]].concat();
     let input = [&[1, 1][..], &u32::try_from(fields.len()).unwrap().to_le_bytes(), &fields].concat();
     let lock = || WriteOp::new().exec("ceph.lock", "lock", input.clone());
@@ -155,7 +157,7 @@ fn a_class_of_ceph_that_has_the_name_of_ours_has_a_prefix() {
     assert_eq!(block_on(own.pool.exec(&id("o"), ours)).unwrap(), "[]");
 }
 
-/// A token is a place in the cluster's order, not in a client's memory.
+/// A token is a position in the cluster's order and independent of the client.
 #[test]
 fn a_listing_goes_on_in_another_client() {
     let own = OwnPool::new("tokens");
@@ -182,19 +184,20 @@ fn a_listing_goes_on_in_another_client() {
     assert_eq!(listed, made);
 }
 
-/// Nothing comes behind the last of 2^32 hashes, least of all the beginning.
+/// Nothing follows the last of the 2^32 hashes; the listing must not start over.
 #[test]
 fn a_listing_that_stopped_in_the_last_hash_ends() {
     let own = OwnPool::new("last");
     block_on(own.pool.write_full(&id("o"), "x")).unwrap();
-    // As pages that end among objects of one hash give them: mark, hash, namespace, NUL, name.
+    // The token of a page that ends between objects of the same hash: mark, hash, namespace, NUL,
+    // name.
     let token = [&b"rados1"[..], &u32::MAX.to_le_bytes(), b"\0name"].concat();
     let after = Some(ListToken(token.into()));
     let page = block_on(own.pool.list(ListRequest { after, ..ListRequest::default() })).unwrap();
     assert_eq!((page.objects, page.next), (Vec::new(), None));
 }
 
-/// The C interface takes the start of a page as a C string.
+/// The C interface takes the start key of a page as a C string.
 #[test]
 fn omap_keys_with_nul_bytes_are_listed_or_refused_never_lost() {
     let own = OwnPool::new("nul");
@@ -237,7 +240,7 @@ fn a_full_pool_refuses_and_does_not_hang() {
     block_on(own.pool.write_full(&id("0"), "x")).unwrap();
     ceph(&["osd", "pool", "set-quota", own.pool.name(), "max_objects", "1"]);
     let started = Instant::now();
-    // The monitors notice after some seconds.
+    // The monitors take some seconds to notice.
     for round in 1.. {
         let written = block_on(own.pool.write_full(&id(&round.to_string()), "x"));
         if let Err(error) = written {
@@ -250,7 +253,7 @@ fn a_full_pool_refuses_and_does_not_hang() {
     block_on(own.pool.remove(&id("0"))).unwrap();
 }
 
-/// As after a creation that was cut short.
+/// The state after an interrupted pool creation.
 #[test]
 fn creating_a_pool_again_gives_it_the_application_that_it_lacks() {
     let own = OwnPool::new("application");
@@ -259,7 +262,7 @@ fn creating_a_pool_again_gives_it_the_application_that_it_lacks() {
     assert!(!ceph(&["osd", "pool", "application", "get", name]).contains("benthic"));
     assert_eq!(kind(block_on(own.store.create_pool(name))), Some(ErrorKind::AlreadyExists));
     assert!(ceph(&["osd", "pool", "application", "get", name]).contains("benthic"));
-    // One that has another is left alone.
+    // A pool with another application is left unchanged.
     ceph(&["osd", "pool", "application", "disable", name, "benthic", "--yes-i-really-mean-it"]);
     ceph(&["osd", "pool", "application", "enable", name, "other"]);
     assert_eq!(kind(block_on(own.store.create_pool(name))), Some(ErrorKind::AlreadyExists));

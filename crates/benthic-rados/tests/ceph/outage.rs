@@ -1,6 +1,7 @@
-//! A cluster that is full, lacks the classes, or whose daemons stop: every call ends, in time, with the right kind.
+//! A cluster that is full, lacks the classes, or has stopped daemons: every call ends in time with
+//! the right error kind.
 //!
-//! These hurt, so they have a cluster of their own, which goes with the test however it ends.
+//! These tests damage the cluster, so they start one of their own and always remove it at the end.
 
 use crate::support::{block_on, ceph_of, id, kind, options};
 use benthic_ceph::local::{Cluster, Daemon};
@@ -15,21 +16,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const TIMEOUT_MS: u64 = 2_000;
-/// What a call may take that waits for one time-out, on a busy machine.
+/// Limit for a call that waits for one time-out, on a busy machine.
 const SOON: Duration = Duration::from_secs(8);
 
 const CHILD_CONF: &str = "BENTHIC_TEST_CHILD_CONF";
 const CONNECTED: &str = "the child is connected";
 
 struct Own {
-    /// Taken at the end.
+    /// `drop` takes the cluster to remove it.
     cluster: Option<Cluster>,
     conf: PathBuf,
 }
 
 impl Own {
     fn up() -> Own {
-        // The daemons' sockets want a short path.
+        // The path is short because the path of a Unix socket has a length limit.
         let dir = std::env::temp_dir().join(format!("benthic-outage-{}", std::process::id()));
         let conf = dir.join("ceph.conf");
         match Cluster::up(&dir, Some(1), &mut |_| Ok(())) {
@@ -53,7 +54,7 @@ impl Own {
         ceph_of(&self.conf, words);
     }
 
-    /// Stops a daemon, as SIGSTOP does, until the guard goes.
+    /// Sends SIGSTOP to a daemon. Dropping the guard resumes it.
     fn stop(&self, daemon: Daemon) -> Stopped {
         let status = self.cluster().status().unwrap();
         let found = status.daemons.iter().find(|found| found.name == daemon.to_string()).unwrap();
@@ -92,15 +93,15 @@ fn connect_to(conf: &Path) -> benthic_core::Result<Arc<RadosStore>> {
     RadosStore::connect(Some(conf), None, options)
 }
 
-/// A process of its own with [`a_process_with_a_stuck_thread_ends`].
+/// A child process that runs [`a_process_with_a_stuck_thread_ends`].
 struct Child {
     process: std::process::Child,
-    /// Open as long as the child may print.
+    /// Must stay open while the child may print.
     out: BufReader<ChildStdout>,
 }
 
 impl Child {
-    /// Returns when it is connected.
+    /// Returns once the child is connected.
     fn start(conf: &Path) -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["outage::a_process_with_a_stuck_thread_ends", "--exact", "--ignored", "--nocapture"]);
@@ -113,7 +114,7 @@ impl Child {
         child
     }
 
-    /// Lets it go on, and waits until it is gone.
+    /// Lets the child continue and waits for its end.
     fn end(&mut self) {
         drop(self.process.stdin.take());
         eventually("the child's end", || self.process.try_wait().unwrap().is_some());
@@ -126,7 +127,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Fails if it has ended.
+        // The kill fails if the child has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -142,7 +143,7 @@ fn a_process_with_a_stuck_thread_ends() {
     fails("open pool", ErrorKind::Unavailable, || block_on(store.open_pool("unknown")).map(|_| ()));
 }
 
-/// Runs a call that is to fail within [`SOON`].
+/// Runs a call that must fail within [`SOON`].
 fn fails<T: Debug>(what: &str, wanted: ErrorKind, call: impl FnOnce() -> benthic_core::Result<T>) -> String {
     let started = Instant::now();
     let error = call().err().unwrap_or_else(|| panic!("{what} succeeded"));
@@ -162,7 +163,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 #[test]
 fn every_call_ends_whatever_the_cluster_does() {
     let own = Own::up();
-    // The creation of a pool may take as long as the others' time-out.
+    // Creating a pool may take longer than the time-out of the other connections.
     let patient = RadosStore::connect(Some(&own.conf), None, options()).unwrap();
     for pool in ["p", "doomed"] {
         block_on(patient.create_pool(pool)).unwrap();
@@ -181,7 +182,7 @@ fn every_call_ends_whatever_the_cluster_does() {
 
 fn classes_that_are_not_installed_are_unsupported(pool: &dyn Pool) {
     let call = |class: &str| ClassCall { class: class.into(), method: "say".into(), input: "".into() };
-    // Also for an object that is not there.
+    // The error is the same for a missing object.
     for object in ["o", "none"] {
         let said = fails("exec", ErrorKind::Unsupported, || block_on(pool.exec(&id(object), call("hello"))));
         assert!(said.contains("benthic class install"), "{said}");
@@ -201,7 +202,7 @@ fn a_full_cluster_refuses_writes_and_takes_removals(own: &Own, pool: &dyn Pool) 
         own.ceph(&["osd", "set-full-ratio", full]);
     };
     ratios("0.0001", "0.0002", "0.0003");
-    // What does not grow is taken by a full cluster too, so each round writes another object.
+    // A full cluster accepts writes that do not grow an object, so each round writes a new object.
     let mut said = None;
     let mut round = 0;
     eventually("a full cluster", || {
@@ -231,7 +232,7 @@ fn stopped_osds_time_out(own: &Own, pool: &dyn Pool) {
     });
 }
 
-/// `patient`, so that no operation times out meanwhile.
+/// Uses the connection `patient`, whose time-out no operation reaches.
 fn what_is_over_the_limits_waits_without_a_thread(own: &Own, patient: &RadosStore) {
     let pool = block_on(patient.open_pool("p")).unwrap();
     let (o, sent, unsent) = (id("o"), id("sent"), id("unsent"));
@@ -244,35 +245,38 @@ fn what_is_over_the_limits_waits_without_a_thread(own: &Own, patient: &RadosStor
         let (pool, o) = (Arc::clone(&pool), o.clone());
         sends(async move { pool.read_range(&o, 0, len_bytes).await }.boxed())
     };
-    // At 1,024 operations or 100 MiB librados itself would block this thread, until the first of them times out.
+    // At 1,024 operations or 100 MiB librados itself would block this thread until the first
+    // operation times out.
     let mut reads: Vec<_> = (0..2_000).map(|_| read(9)).collect();
     reads.extend((0..7).map(|_| read(32 << 20)));
     assert!(pool.write_full(&sent, "x").now_or_never().is_none());
-    // Over the engine's own limit of 256 MiB, and what comes behind does not overtake it.
+    // This read exceeds the engine's own limit of 256 MiB, so it queues. Later operations do not
+    // overtake it.
     reads.push(read(32 << 20));
     assert!(pool.write_full(&unsent, "x").now_or_never().is_none());
     assert!((&mut reads[0]).now_or_never().is_none(), "sending blocked until a time-out");
     drop(stopped);
     let read = block_on(futures::future::try_join_all(reads)).unwrap();
     assert!(read.iter().all(|data| data == "data"));
-    // Both futures are gone. An OSD keeps the order of operations on an object, so that what was sent is done by now.
+    // Both futures were dropped. The OSD processes operations on one object in order, so the write
+    // that was sent is complete by now.
     block_on(pool.stat(&sent)).unwrap();
     assert_eq!(kind(block_on(pool.stat(&unsent))), Some(ErrorKind::NotFound));
 }
 
 fn a_stopped_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Pool) {
     let stopped = own.stop(Daemon::Mon);
-    // What needs no monitor goes on.
+    // Calls that need no monitor succeed.
     block_on(pool.write_full(&id("o"), "data")).unwrap();
     let known = block_on(store.open_pool("p")).unwrap();
     assert_eq!(block_on(known.read_range(&id("o"), 0, 9)).unwrap(), "data");
 
     fails("connect", ErrorKind::Unavailable, || own.connect().map(|_| ()));
-    // Whether it is there is asked first, so that nothing was sent.
+    // The engine first looks up the pool, so it sent no removal.
     fails("remove pool", ErrorKind::Unavailable, || block_on(store.remove_pool("doomed")));
     fails("list pools", ErrorKind::Unavailable, || block_on(store.list_pools()));
     fails("create pool", ErrorKind::Unavailable, || block_on(store.create_pool("new")));
-    // More than there are threads: none hangs, and in the end none even waits.
+    // More calls than there are threads: none hangs, and the last ones fail without waiting.
     let opened = (0..20).map(|index| {
         let store = Arc::clone(store);
         async move { store.open_pool(&format!("unknown-{index}")).await.map(|_| ()) }
@@ -288,7 +292,7 @@ fn a_stopped_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Po
     assert!(said.contains("all threads wait") && said.contains("pool=other"), "{said}");
     block_on(pool.write_full(&id("o"), "data")).unwrap();
 
-    // A store whose threads are stuck goes at once, and so does its process.
+    // A store with stuck threads closes at once, and its process ends.
     drop(stopped);
     let second = own.connect().unwrap();
     let mut child = Child::start(&own.conf);
@@ -299,7 +303,7 @@ fn a_stopped_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Po
     child.end();
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
     drop(stopped);
-    // The store itself is as good as before.
+    // The store itself works again.
     eventually("a store that goes on", || match kind(block_on(store.create_pool("again"))) {
         None | Some(ErrorKind::AlreadyExists) => true,
         Some(other) => {
@@ -316,7 +320,7 @@ fn a_killed_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Poo
     fails("list pools", ErrorKind::Unavailable, || block_on(store.list_pools()));
     fails("open pool", ErrorKind::Unavailable, || block_on(store.open_pool("unknown")).map(|_| ()));
     fails("remove pool", ErrorKind::Unavailable, || block_on(store.remove_pool("again")));
-    // What needs no monitor goes on.
+    // Calls that need no monitor succeed.
     assert_eq!(block_on(pool.read_range(&id("o"), 0, 9)).unwrap(), "data");
     own.cluster().start(Daemon::Mon, &mut |_| Ok(())).unwrap();
     eventually("a monitor that serves", || block_on(store.list_pools()).is_ok());

@@ -1,4 +1,4 @@
-//! What the tests share: a cluster, and clients of it.
+//! Helpers for the tests: the shared cluster and its clients.
 
 use benthic_core::{ErrorKind, ObjectId, Pool, Result, Store};
 use benthic_rados::{Options, RadosStore};
@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 pub use futures::executor::block_on;
 
-/// The configuration of the cluster that the tests share: three OSDs, with Benthic's class library.
+/// The configuration of the shared cluster: three OSDs with Benthic's class library.
 pub fn conf() -> &'static Path {
     static CONF: LazyLock<PathBuf> = LazyLock::new(|| {
         let conf = std::env::var_os("BENTHIC_TEST_CEPH_CONF");
@@ -20,7 +20,7 @@ pub fn conf() -> &'static Path {
 pub fn options() -> Options {
     Options {
         classes: benthic_classes::registry(),
-        // Few, so that many small pools fit on one OSD.
+        // Few placement groups, so that many small pools fit on one OSD.
         pool_pgs: 4,
         ..Options::default()
     }
@@ -30,7 +30,7 @@ pub fn connect() -> Arc<RadosStore> {
     RadosStore::connect(Some(conf()), None, options()).unwrap()
 }
 
-/// A pool that its test has for itself; removed at the end, so that its placement groups do not add up.
+/// A pool of one test. Dropping it removes the pool, so that placement groups do not accumulate.
 pub struct OwnPool {
     pub store: Arc<RadosStore>,
     pub pool: Arc<dyn Pool>,
@@ -53,12 +53,12 @@ impl Drop for OwnPool {
     }
 }
 
-/// Runs Ceph's own program as the administrator and gives what it prints.
+/// Runs the `ceph` program as the administrator and returns its output.
 pub fn ceph(words: &[&str]) -> String {
     ceph_of(conf(), words)
 }
 
-/// The same for another cluster.
+/// Like [`ceph`], for another cluster.
 pub fn ceph_of(conf: &Path, words: &[&str]) -> String {
     let output = Command::new("ceph").arg("--conf").arg(conf).args(words).output().unwrap();
     assert!(output.status.success(), "ceph {words:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! Classes that the OSDs have in another version than this client.
+//! Classes whose version in the OSDs differs from the client's.
 
 use crate::support::{OwnPool, block_on, conf, id, kind, options};
 use benthic_core::{
@@ -6,7 +6,7 @@ use benthic_core::{
 };
 use benthic_rados::{Options, RadosStore};
 
-/// A class that a later version of the library may have.
+/// A class that a later version of the library could contain.
 struct Later;
 
 impl Class for Later {

@@ -1,4 +1,4 @@
-//! Rows go in, and come out.
+//! Appending and reading rows.
 
 use crate::support::{
     append, create, current, definition, entries, environment, ids, memory_pool, on_both_engines, read, rows,
@@ -163,7 +163,7 @@ fn what_does_not_fit_is_refused_with_a_hint() {
             .contains("another type in the table; cast it first column=id type=Utf8")
     );
     assert!(refused(vec![id(), id()]).contains("the same name"));
-    // None of them left anything behind.
+    // No refused write left objects or intents behind.
     assert_eq!(block_on(table.head()).unwrap().intents, []);
     assert_eq!(crate::support::names(&pool, &table.id().namespace()).len(), 0);
 }
@@ -222,14 +222,14 @@ fn a_table_changes_its_columns_and_keeps_its_rows() {
             [None, None, Some("x"), Some("y")],
             "another column of that name"
         );
-        // What was is as it was.
+        // Older snapshots keep their schema.
         let before = read(&block_on(table.snapshot(At::Id(2))).unwrap());
         assert_eq!(
             before.schema().fields().iter().map(|field| field.name()).collect::<Vec<_>>(),
             ["id", "n", "gone"]
         );
         assert_eq!(before.column(2).as_string::<i32>().value(1), "y");
-        // A column that an object has not, alone.
+        // Reads only a column that the object lacks.
         let new = snapshot.schema().project(&["gone"]).unwrap();
         let of = |entry| {
             block_on(async { snapshot.read(entry, &new).await?.try_collect::<Vec<_>>().await }).unwrap()
@@ -237,7 +237,7 @@ fn a_table_changes_its_columns_and_keeps_its_rows() {
         let nulls: Vec<_> =
             entries(&snapshot).iter().map(|entry| of(entry)[0].column(0).null_count()).collect();
         assert_eq!(nulls, [2, 0]);
-        // The statistics of old objects, in the schema of now.
+        // Statistics of old objects, converted to the current schema.
         let files: Vec<RecordBatch> =
             block_on(snapshot.files(&["count", "gone"]).unwrap().try_collect()).unwrap();
         let files = concat_batches(&files[0].schema(), &files).unwrap();

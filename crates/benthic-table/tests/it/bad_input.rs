@@ -1,5 +1,5 @@
-//! Damage: every error names table and object. (That stored bytes are the written ones is the engines' promise; here they were
-//! written so.)
+//! Damage: every error names the table and the object. The engines detect bytes that changed after
+//! the write, so these tests write damaged objects.
 
 use crate::support::{
     append, create, current, definition, entries, environment, ids, memory_pool, names, read, referred, rows,
@@ -43,7 +43,7 @@ fn a_damaged_head_is_refused_and_the_other_tables_are_listed() {
     assert_eq!(names(&pool, HEADS_NAMESPACE).len(), 2);
 }
 
-/// Each kind of damage to a data object and to a list, at many places.
+/// Each kind of damage to a data object and to a file list, at many places.
 #[test]
 fn damaged_objects_are_errors_that_name_them() {
     let (environment, _) = environment();
@@ -158,7 +158,7 @@ fn a_row_larger_than_an_object_is_refused() {
         RecordBatch::try_from_iter([("id", ids), ("name", Arc::new(StringArray::from(names)) as ArrayRef)])
             .unwrap()
     };
-    // Two that fit one by one are two objects.
+    // Two rows that each fit into an object, but not together, become two objects.
     let both = batch(vec![noise(40 << 20), noise(40 << 20)]);
     let snapshot = append(&table, &both);
     assert_eq!((snapshot.objects(), read(&snapshot).num_rows()), (2, 2));

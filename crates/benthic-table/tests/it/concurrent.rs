@@ -1,4 +1,4 @@
-//! Several at once.
+//! Several writers, readers and vacuums at once.
 
 use crate::support::{
     DAY_MS, append, create, current, definition, environment, ids, memory_pool, names, on_both_engines,
@@ -37,7 +37,7 @@ fn writers_at_once_lose_no_rows() {
                     block_on(table.alter(&[change])).unwrap();
                 }
             });
-            // Lists that others merged go at once.
+            // This vacuum immediately removes file lists that other writers merged.
             scope.spawn(|| {
                 let options = VacuumOptions { keep_snapshots: 1, keep_ms: 0, intent_age_ms: DAY_MS };
                 for _ in 0..20 {
@@ -56,8 +56,8 @@ fn writers_at_once_lose_no_rows() {
     });
 }
 
-/// While one appends and another vacuums without mercy, readers of the current snapshot see all its rows, or hear that it was
-/// vacuumed; never anything else.
+/// While one process appends and another vacuums with no retention, a reader of the current
+/// snapshot sees all its rows or gets the error that the snapshot was vacuumed.
 #[test]
 fn reading_while_others_vacuum_and_append() {
     on_both_engines(|pool, other| {
@@ -124,7 +124,8 @@ fn a_vacuum_leaves_what_a_writer_has_written_so_far() {
     assert_eq!(block_on(vacuum(Arc::clone(&pool), "t", &keep, &environment)).unwrap().objects, 0);
     assert_eq!(block_on(writer.finish()).unwrap().rows(), 200_000);
 
-    // A day later it is given up: its commit fails and leaves the table as it is.
+    // After a day, vacuum treats the writer's intent as abandoned. The commit then fails and leaves
+    // the table unchanged.
     let mut writer = block_on(table.writer(options)).unwrap();
     block_on(writer.write(&rows(0..200_000))).unwrap();
     clock.advance_ms(DAY_MS + 1);
@@ -147,7 +148,8 @@ fn a_writer_that_committed_removes_nothing() {
     block_on(writer.finish()).unwrap();
     block_on(writer.abort()).unwrap();
     assert_eq!(current(&table).rows(), 10);
-    // Nor if its snapshot is gone: the rows are in the next.
+    // The writer also removes nothing if its snapshot was vacuumed, because the next snapshot
+    // contains the rows.
     append(&table, &rows(10..20));
     clock.advance_ms(1);
     let newest = VacuumOptions { keep_snapshots: 1, keep_ms: 0, intent_age_ms: DAY_MS };
@@ -177,7 +179,8 @@ fn a_vacuum_keeps_what_it_is_asked_to_keep() {
     let old = block_on(table.snapshot(At::Id(5))).unwrap();
     clock.advance_ms(1);
     assert_eq!(kept(0, 0), [7]);
-    // Lists of the current snapshot are those of the older ones, so all their rows are there still.
+    // The current snapshot shares its file lists with older ones, so all their rows remain
+    // readable.
     assert_eq!(ids(&old), (0..40).collect::<Vec<_>>());
     assert_eq!(ids(&current(&table)), (0..60).collect::<Vec<_>>());
 }
@@ -210,11 +213,11 @@ fn a_table_dropped_under_a_reader_and_a_writer() {
         block_on(drop_table(Arc::clone(&pool), "t", false, &environment)).err().unwrap().kind(),
         ErrorKind::NotFound
     );
-    // Another table of that name is another table.
+    // A new table of the same name is a different table.
     create(&pool, "t", &definition(), &environment);
     let error = block_on(table.snapshot(At::Current)).err().unwrap();
     assert!(error.to_string().contains("was dropped, and another has its name"), "{error}");
-    // A drop by force waits for nobody; the writer that was at work cleans up after itself.
+    // A forced drop does not wait for writers. The active writer removes its own objects.
     let table = block_on(Table::open(Arc::clone(&pool), "t", environment.clone())).unwrap();
     let options = WriterOptions { buffer_bytes_max: 1024 * 1024, ..WriterOptions::default() };
     let mut writer = block_on(table.writer(options)).unwrap();

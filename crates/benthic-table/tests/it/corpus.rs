@@ -1,6 +1,6 @@
-//! What the fuzzer found worth keeping, through the decoder once more.
+//! Runs the fuzzer's corpus through the decoder again.
 
-// The fuzzer's target; it stands outside the workspace, because it takes a build of its own.
+// The fuzz target. It is outside the workspace because it needs its own build.
 #[path = "../../../../fuzz/src/head.rs"]
 mod targets;
 

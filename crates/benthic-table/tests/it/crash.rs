@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const KEEP_ONE: VacuumOptions = VacuumOptions { keep_snapshots: 1, keep_ms: 0, intent_age_ms: 0 };
 
-/// What a scenario knows to be done when it is interrupted.
+/// The steps that were acknowledged before the crash.
 #[derive(Debug, Default)]
 struct Acknowledged {
     created: bool,
@@ -21,7 +21,7 @@ struct Acknowledged {
     dropping: bool,
 }
 
-/// Creates a table, appends twice, vacuums, drops.
+/// Creates a table, appends twice, vacuums and drops it.
 async fn live(pool: Arc<dyn Pool>, environment: &Environment, done: &mut Acknowledged) -> Result<()> {
     let partitioning = Partitioning::Hash { field: 1, buckets: 3 };
     let definition = Definition { partitioning, ..definition() };
@@ -72,7 +72,7 @@ fn check_whole(
 ) {
     let before = current(table);
     let count = before.rows() as i64;
-    // What was acknowledged is there; what was not is there whole, or not at all.
+    // Acknowledged rows are present. An unacknowledged append is present wholly or not at all.
     assert!([0, 50, 90].contains(&count) && count >= done.rows, "{context}");
     assert_eq!(ids(&before), (0..count).collect::<Vec<_>>(), "{context}");
     let vacuumed = block_on(vacuum(Arc::clone(pool), "t", &KEEP_ONE, environment)).unwrap();
@@ -80,12 +80,12 @@ fn check_whole(
     assert_eq!(there, referred(table), "{context} {vacuumed:?}");
     assert_eq!(ids(&current(table)), (0..count).collect::<Vec<_>>(), "{context}");
     assert_eq!(block_on(table.head()).unwrap().intents, [], "{context}");
-    // And the table can be written to.
+    // The table accepts further writes.
     let more = block_on(try_append(table, &[rows(count..count + 5)], WriterOptions::default())).unwrap();
     assert_eq!(more.rows() as i64, count + 5);
 }
 
-/// A drop that was interrupted is seen, keeps its name, and can be finished.
+/// A listing shows an interrupted drop. The drop keeps the name taken and can be completed.
 fn finish_the_drop(pool: &Arc<dyn Pool>, environment: &Environment, context: &str) {
     let listed = block_on(Table::list(Arc::clone(pool))).unwrap();
     if let [entry] = listed.as_slice() {
@@ -112,7 +112,7 @@ fn so_does_one_with_an_answer_that_was_lost() {
     crash_everywhere(Last::Unanswered);
 }
 
-/// An answer that is lost on the way changes nothing: what was meant is done, once.
+/// A lost answer changes nothing: the operation takes effect exactly once.
 #[test]
 fn a_lost_answer_or_question_is_no_failure() {
     for last in [Last::Refused, Last::Unanswered] {
@@ -130,7 +130,7 @@ fn a_lost_answer_or_question_is_no_failure() {
                     let table = block_on(Table::open(Arc::clone(&pool), "t", environment.clone())).unwrap();
                     assert_eq!(names(&pool, &table.id().namespace()), referred(&table));
                 }
-                // Of a read the failure is known.
+                // A read has no unknown outcome.
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "operations={operations}"),
             }
             if faulty.is_well() {

@@ -1,4 +1,4 @@
-//! A pool that goes away: after so many operations nothing works any more, and of the last write nobody knows.
+//! A pool that fails after a number of operations. The outcome of its last write is unknown.
 
 use async_trait::async_trait;
 use benthic_core::{
@@ -9,12 +9,12 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How the operation behaves with which a pool goes away.
+/// The effect of the first failing operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Last {
-    /// It is not done.
+    /// The operation is not applied.
     Refused,
-    /// It is done, if it is a write, but the answer is lost.
+    /// A write is applied, but its answer is lost.
     Unanswered,
 }
 
@@ -22,12 +22,12 @@ pub struct FaultyPool {
     inner: Arc<dyn Pool>,
     left: AtomicU64,
     last: Last,
-    /// Whether it comes back after the one operation.
+    /// Whether the pool recovers after the one failure.
     returns: bool,
 }
 
 impl FaultyPool {
-    /// Works for `operations`.
+    /// Fails permanently after `operations` operations.
     pub fn new(inner: &Arc<dyn Pool>, operations: u64, last: Last) -> Arc<FaultyPool> {
         Arc::new(FaultyPool {
             inner: Arc::clone(inner),
@@ -37,7 +37,7 @@ impl FaultyPool {
         })
     }
 
-    /// Works, but for the answer to one operation.
+    /// Fails only one operation, after `operations` operations.
     pub fn hiccup(inner: &Arc<dyn Pool>, operations: u64, last: Last) -> Arc<FaultyPool> {
         Arc::new(FaultyPool {
             inner: Arc::clone(inner),
@@ -47,13 +47,13 @@ impl FaultyPool {
         })
     }
 
-    /// Whether the fault never came.
+    /// Whether the fault has not been triggered.
     pub fn is_well(&self) -> bool {
         let left = self.left.load(Ordering::SeqCst);
         left > 0 && left != u64::MAX
     }
 
-    /// Whether the fault is now, or was.
+    /// Whether the fault is triggered now, and whether it was triggered before.
     fn turn(&self) -> (bool, bool) {
         let before = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| match left {
             u64::MAX => None,
@@ -85,7 +85,7 @@ impl Pool for FaultyPool {
         match self.turn() {
             (false, false) => self.inner.write(object, op).await,
             (true, _) if self.last == Last::Unanswered => {
-                // What the pool says nobody hears.
+                // The caller never sees the pool's answer.
                 let _ = self.inner.write(object, op).await;
                 Err(Error::new(ErrorKind::OutcomeUnknown, "the answer was lost"))
             }

@@ -1,4 +1,4 @@
-//! Indexes of tables: how they come, stay right and go.
+//! Building, maintaining and removing table indexes.
 
 use crate::faulty::{FaultyPool, Last};
 use crate::support::{
@@ -45,7 +45,8 @@ fn is_well(table: &Table) {
     assert_eq!(fsck(table, false), (Vec::new(), 0, 0));
 }
 
-/// The rows of an object in which the index's first column, a number, is this; nothing if it has no pages.
+/// Looks up rows of an object by the index's first column, a number. The result is empty if the
+/// object has no index pages.
 fn look_up(table: &Table, entry: &FileEntry, index: &Index, id: i64) -> LookupResult {
     let value: ArrayRef = Arc::new(Int64Array::from(vec![id]));
     let probe = Probe::new(index, &[Ranges::equal(&value).unwrap()]).unwrap();
@@ -61,7 +62,8 @@ fn look_up(table: &Table, entry: &FileEntry, index: &Index, id: i64) -> LookupRe
     }
 }
 
-/// In how many objects the index finds the row with this id, which must be there once.
+/// The number of objects in which the index finds the row with this id. No object may contain it
+/// twice.
 fn found_in(table: &Table, index: &Index, id: i64) -> usize {
     let found = entries(&current(table)).into_iter().filter(|entry| {
         let found = look_up(table, entry, index, id).rows.expect("the object has pages, and they are few");
@@ -79,7 +81,7 @@ fn rows_from_before_and_after_are_found() {
         let index = block_on(table.add_index(&["id"])).unwrap();
         assert_eq!(block_on(table.add_index(&["id"])).unwrap(), index, "it is there already");
         let snapshot = append(&table, &rows(500..900));
-        // Of the first object nothing is there yet, of the second all.
+        // The first object has no index pages yet; the second has all.
         let [first, second] = entries(&snapshot)[..] else { panic!("two objects") };
         assert_eq!(look_up(&table, &first, &index, 7), LookupResult::default());
         assert_eq!(
@@ -89,14 +91,14 @@ fn rows_from_before_and_after_are_found() {
         assert_eq!(fsck(&table, false), (Vec::new(), 1, 0));
         assert_eq!(build(&snapshot).iter().map(|built| built.built).sum::<usize>(), 1);
         assert_eq!(build(&snapshot).iter().map(|built| built.built).sum::<usize>(), 0, "all is there");
-        // Whoever sees it through another process finds the same.
+        // Another process finds the same rows.
         let there = block_on(Table::open(other, "t", environment().0)).unwrap();
         for id in [0, 7, 499, 500, 899] {
             assert_eq!((found_in(&table, &index, id), found_in(&there, &index, id)), (1, 1), "{id}");
         }
         assert_eq!(found_in(&table, &index, 900), 0);
         is_well(&there);
-        // The data objects are as they were.
+        // The data objects are unchanged.
         assert_eq!(ids(&snapshot), (0..900).collect::<Vec<_>>());
     });
 }
@@ -118,7 +120,7 @@ fn a_dropped_index_is_gone_and_its_number_is_not_used_again() {
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     let next = block_on(table.add_index(&["id"])).unwrap();
     assert!(next.number > index.number);
-    // With the table, and with its snapshots, go the indexes.
+    // Indexes are removed with their table and with their snapshots.
     build(&current(&table));
     let options = VacuumOptions { keep_snapshots: 1, keep_ms: 0, intent_age_ms: 0 };
     block_on(vacuum(Arc::clone(&pool), "t", &options, &environment().0)).unwrap();
@@ -154,7 +156,7 @@ fn an_index_stays_right_while_columns_change() {
         &arrow::array::RecordBatch::try_from_iter_with_nullable([("number", later, true)]).unwrap(),
     );
     assert_eq!((found_in(&table, &index, 7), found_in(&table, &index, 57)), (1, 1));
-    // Over a column that the first object does not have.
+    // An index over a column that the first object lacks.
     block_on(table.add_index(&["id", "number"])).unwrap();
     build(&current(&table));
     is_well(&table);
@@ -200,7 +202,7 @@ fn indexes_that_cannot_be_are_refused_and_change_nothing() {
 #[test]
 fn a_load_with_large_indexes_is_cut_so_that_objects_carry_them() {
     let pool = memory_pool();
-    // Long texts with little in them: the rows compress, their keys less.
+    // Long strings with little entropy: the rows compress well, their keys less so.
     let texts = |n: u64| format!("{:0>64}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let column = |salt: u64| -> ArrayRef {
         Arc::new(arrow::array::StringArray::from_iter_values((0..150_000).map(|n| texts(n ^ salt))))
@@ -219,7 +221,7 @@ fn a_load_with_large_indexes_is_cut_so_that_objects_carry_them() {
     is_well(&table);
 }
 
-/// What a crash leaves, a second run finishes; and no row is ever missed on the way.
+/// A second run completes an interrupted build, and lookups never miss a row in between.
 #[test]
 fn an_interrupted_build_goes_on() {
     for last in [Last::Refused, Last::Unanswered] {
@@ -278,7 +280,7 @@ fn fsck_finds_damage_and_repairs_indexes() {
         value[20] ^= 1;
         Bytes::from(value)
     };
-    // Pages that decode, of other rows.
+    // Valid index pages of other rows.
     let foreign = read_entries(&pool, &other, &entry_keys(index.number));
     let write = |op: WriteOp| block_on(pool.write(&one, op)).map(|_| ()).unwrap();
     let harms = [
@@ -311,7 +313,7 @@ fn fsck_finds_objects_that_are_not_what_lists_say() {
     let found: Vec<ObjectId> = entries(&current(&table)).iter().map(|entry| object(&table, entry)).collect();
     let read = |object: &ObjectId| block_on(pool.read_range(object, 0, 1 << 20)).unwrap();
     let (one, other) = (read(&found[0]), read(&found[1]));
-    // Whole Parquet files of as many rows, where others should be.
+    // Valid Parquet files with the same number of rows, swapped.
     for (place, data, word) in [(1, one, "value"), (0, other.slice(..other.len() / 2), "size")] {
         let before = read(&found[place]);
         block_on(pool.write_full(&found[place], data)).unwrap();
@@ -326,7 +328,7 @@ fn fsck_finds_objects_that_are_not_what_lists_say() {
     block_on(pool.remove(&found[2])).unwrap();
     let (findings, ..) = fsck(&table, false);
     assert!(findings.len() == 1 && findings[0].contains("lost"), "{findings:?}");
-    // A list that is gone, and with it all that it says.
+    // A missing file list, and with it the statistics of its objects.
     let list = current(&table).lists()[0].object.object_id(table.id()).unwrap();
     block_on(pool.remove(&list)).unwrap();
     let (findings, ..) = fsck(&table, false);

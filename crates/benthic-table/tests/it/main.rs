@@ -1,4 +1,4 @@
-//! Tests of tables through their public interface, on the memory engine and on the embedded one.
+//! Tests of tables through their public interface, on the memory engine and on the embedded engine.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

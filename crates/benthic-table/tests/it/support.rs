@@ -1,4 +1,4 @@
-//! Stores, rows and clocks for tests.
+//! Stores, rows and clocks for the tests.
 
 use arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::compute::concat_batches;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Numbers that differ, and are the same in every run (SplitMix64).
+/// Distinct pseudorandom numbers, identical in every run (SplitMix64).
 #[derive(Default)]
 pub struct Counted(AtomicU64);
 
@@ -29,7 +29,7 @@ impl Random for Counted {
     }
 }
 
-/// Time that stands still until it is moved.
+/// An environment whose clock moves only when a test advances it.
 pub fn environment() -> (Environment, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     clock.advance_ms(1_000 * DAY_MS);
@@ -42,14 +42,15 @@ pub fn memory_pool() -> Arc<dyn Pool> {
     block_on(store.open_pool("p")).unwrap()
 }
 
-/// Runs a test on both engines: with a pool, and with the same as another process has it.
+/// Runs a test on both engines. Passes the pool and a second handle of it, as another process would
+/// open it.
 pub fn on_both_engines(test: impl Fn(Arc<dyn Pool>, Arc<dyn Pool>)) {
     let pool = memory_pool();
     test(Arc::clone(&pool), pool);
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path(), true, Options::default()).unwrap();
     block_on(store.create_pool("p")).unwrap();
-    // It is not the owner, so it goes through the socket.
+    // The second store is not the owner, so it goes through the socket.
     let other = EmbeddedStore::open(dir.path(), false, Options::default()).unwrap();
     assert!(store.is_owner() && !other.is_owner());
     test(block_on(store.open_pool("p")).unwrap(), block_on(other.open_pool("p")).unwrap());
@@ -57,7 +58,7 @@ pub fn on_both_engines(test: impl Fn(Arc<dyn Pool>, Arc<dyn Pool>)) {
     store.close().unwrap();
 }
 
-/// `id`, `price` and `name`; the rows of `ids`, each told by its id.
+/// Rows with the columns `id`, `price` and `name`, whose values derive from the id.
 pub fn rows(ids: std::ops::Range<i64>) -> RecordBatch {
     let prices = Float64Array::from_iter(ids.clone().map(|id| (id % 7 != 0).then_some(id as f64 / 4.0)));
     let names = StringArray::from_iter_values(ids.clone().map(|id| format!("row {id}")));
@@ -118,12 +119,12 @@ pub async fn try_read(snapshot: &Snapshot) -> Result<RecordBatch> {
     Ok(concat_batches(snapshot.schema().arrow(), &batches).unwrap())
 }
 
-/// All rows of a snapshot.
+/// Reads all rows of a snapshot.
 pub fn read(snapshot: &Snapshot) -> RecordBatch {
     block_on(try_read(snapshot)).unwrap()
 }
 
-/// The values of `id`, sorted.
+/// The sorted values of `id`.
 pub fn ids(snapshot: &Snapshot) -> Vec<i64> {
     sorted_ids(&read(snapshot))
 }
@@ -136,7 +137,7 @@ pub fn sorted_ids(batch: &RecordBatch) -> Vec<i64> {
     ids
 }
 
-/// The names of all objects of a namespace.
+/// The names of all objects in a namespace.
 pub fn names(pool: &Arc<dyn Pool>, namespace: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut request =
@@ -151,7 +152,7 @@ pub fn names(pool: &Arc<dyn Pool>, namespace: &str) -> BTreeSet<String> {
     }
 }
 
-/// The names of all objects that the kept snapshots of a table refer to.
+/// The names of all objects to which a table's snapshots refer.
 pub fn referred(table: &Table) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for snapshot in block_on(table.history()).unwrap() {

@@ -1,4 +1,4 @@
-//! Every type that a table can have.
+//! Every column type that a table supports.
 
 use crate::support::{append, create, entries, environment, memory_pool, on_both_engines, read};
 use arrow::array::{
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const ROWS: i64 = 1_000;
 
-/// A column of each type; every seventh value is null.
+/// A column of each type, in which every seventh value is null.
 pub fn every_type() -> RecordBatch {
     let numbers: ArrayRef =
         Arc::new(Int64Array::from_iter((0..ROWS).map(|row| (row % 7 != 3).then_some(row % 100))));
@@ -127,7 +127,8 @@ fn columns_of_every_type_can_be_partitioned_by_or_are_refused() {
     }
 }
 
-/// NaN and both zeros, through the writer and the list: nothing that a filter could want is outside of what the list says.
+/// NaN and both zeros in the statistics that the writer stores in the file list: their bounds
+/// include every value that a filter could match.
 #[test]
 fn the_list_knows_of_nan_and_of_both_zeros() {
     let (environment, _) = environment();

@@ -1,11 +1,12 @@
-//! Methods within operations: what they see, what they leave, what undoes them. With the class `hello`.
+//! Class methods within operations: their input state, the state they leave, and rollback. The
+//! cases call the class `hello`.
 
 use super::Case;
 use super::support::{ObjectContent, kind};
 use benthic_core::{Compare, ErrorKind, ObjectId, ReadOp, ReadOutput, WriteOp};
 use bytes::Bytes;
 
-/// What `old_and_new` saw, as JSON.
+/// The state that `old_and_new` read before it changed the object, as JSON.
 async fn seen(case: &Case<'_>, object: &ObjectId) -> String {
     let seen = case.pool().get_xattr(object, "hello.seen").await.unwrap();
     str::from_utf8(&seen).unwrap().to_owned()
@@ -67,7 +68,7 @@ pub(super) async fn a_method_that_does_not_write_needs_the_object(case: &Case<'_
         assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::NotFound, "{method}");
         let op = WriteOp::new().exec("hello", method, "");
         assert_eq!(kind(case.pool().write(&object, op.clone()).await), ErrorKind::NotFound, "{method}");
-        // Nor does it help that the operation goes on to create the object.
+        // A later step that creates the object does not change the error.
         assert_eq!(kind(case.pool().write(&object, op.create(true)).await), ErrorKind::NotFound, "{method}");
     }
     assert_eq!(case.state(&object).await, None);
@@ -80,7 +81,7 @@ pub(super) async fn a_write_method_that_writes_nothing_changes_nothing(case: &Ca
     assert_eq!(case.state(&missing).await, None);
     let object = case.make_full("o").await;
     let version = case.version(&object).await;
-    // Its output is dropped although nothing was written.
+    // The engine discards the method's output, although the method wrote nothing.
     assert_eq!(case.exec(&object, "hello", "nothing", "").await.unwrap(), "");
     let reply = case.pool().write(&object, WriteOp::new().exec("hello", "nothing", "")).await.unwrap();
     assert_eq!(reply.version, version);
@@ -102,21 +103,22 @@ pub(super) async fn a_method_reads_the_old_object_and_stats_the_new(case: &Case<
     );
 }
 
-/// To an OSD the data and the omap of a missing object are empty; here they are not found, as attributes are.
+/// An OSD reports empty data and an empty omap for a missing object. The contract returns
+/// `not_found` instead, as for attributes.
 pub(super) async fn a_method_on_a_missing_object_reads_not_found(case: &Case<'_>) {
     let object = case.object("o");
     case.exec(&object, "hello", "old_and_new", "abc").await.unwrap();
     assert_eq!(seen(case, &object).await, json(3, "null", "null", "null"));
     assert_eq!(case.state(&object).await.unwrap().data, "abc");
-    // An object without anything is not a missing one.
+    // An empty object exists.
     let empty = case.object("empty");
     case.pool().write(&empty, WriteOp::new().create(true)).await.unwrap();
     case.exec(&empty, "hello", "old_and_new", "abc").await.unwrap();
     assert_eq!(seen(case, &empty).await, json(3, r#""""#, "[]", "[]"));
 }
 
-/// What a method reads after steps, or another method, changed the object is anything between old bytes and a
-/// crash on an OSD.
+/// A method may be called only once, as the first step. If earlier steps or another method have
+/// changed the object, reads of that method on an OSD return anything from old bytes to a crash.
 pub(super) async fn a_method_is_the_first_step_and_the_only_method(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let missing = case.object("missing");
@@ -186,10 +188,11 @@ pub(super) async fn a_step_or_guard_that_fails_undoes_the_method(case: &Case<'_>
         (op().remove().remove(), ErrorKind::NotFound),
         (op().cmp_xattr("X", Compare::Eq, "2"), ErrorKind::Conflict),
         (op().cmp_omap("K", "W"), ErrorKind::Conflict),
-        // An OSD answers these with ERANGE and EOVERFLOW, which a method might return as well.
+        // An OSD answers these with ERANGE and EOVERFLOW. A method may return these codes too, so
+        // the engine must tell them apart.
         (op().assert_version(if version > 1 { version - 1 } else { version + 2 }), ErrorKind::Conflict),
         (op().assert_version(version + 1), ErrorKind::Conflict),
-        // What the method does is not there yet for a guard.
+        // Guards are checked before the method runs.
         (op().cmp_xattr("hello.seen", Compare::Ne, ""), ErrorKind::Conflict),
     ] {
         assert_eq!(kind(case.pool().write(&object, failing.clone()).await), expected, "{failing:?}");
@@ -203,10 +206,10 @@ pub(super) async fn a_step_or_guard_that_fails_undoes_the_method(case: &Case<'_>
 pub(super) async fn a_read_method_in_a_write_operation_says_yes_or_no(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let version = case.version(&object).await;
-    // Alone it changes nothing.
+    // The method alone changes nothing.
     let reply = case.pool().write(&object, WriteOp::new().exec("hello", "say", "Ada")).await.unwrap();
     assert_eq!(reply.version, version);
-    // Its output is dropped; its error fails the operation.
+    // The engine discards the method's output. An error of the method fails the operation.
     let op = WriteOp::new().exec("hello", "say", "Ada").write_full("x");
     assert!(case.pool().write(&object, op).await.unwrap().version > version);
     assert_eq!(case.state(&object).await, Some(ObjectContent { data: "x".into(), ..ObjectContent::full() }));
@@ -247,7 +250,7 @@ pub(super) async fn a_write_method_in_a_read_operation_is_refused(case: &Case<'_
     assert_eq!(case.version(&object).await, version);
 }
 
-/// They are looked up before the object is.
+/// The engine looks up the class and method before the object.
 pub(super) async fn unknown_classes_and_methods_are_unsupported(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let missing = case.object("missing");

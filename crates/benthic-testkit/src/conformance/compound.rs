@@ -1,4 +1,4 @@
-//! Write operations of several steps: in order, all or nothing.
+//! Write operations of several steps: the steps run in order, and either all take effect or none.
 
 use super::Case;
 use super::support::{ObjectContent, kind};

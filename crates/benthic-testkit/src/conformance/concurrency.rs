@@ -1,4 +1,4 @@
-//! Many clients at once: operations on one object are atomic and nothing is lost.
+//! Many concurrent clients: operations on one object are atomic, and no update is lost.
 
 use super::Case;
 use super::support::kind;
@@ -10,7 +10,7 @@ use std::thread;
 
 const THREADS: usize = 8;
 
-/// Runs `work` in so many threads and gives what they gave.
+/// Runs `work` in `THREADS` threads and returns the results of all.
 fn in_parallel<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let work = &work;
@@ -37,7 +37,7 @@ pub(super) async fn parallel_appends_all_arrive(case: &Case<'_>) {
     }
 }
 
-/// Reads a number and writes the next one if nobody else did meanwhile, until it works.
+/// Increments a number by read and guarded write; retries until no other thread wrote in between.
 fn add_one(
     case: &Case<'_>,
     object: &ObjectId,
@@ -131,11 +131,11 @@ pub(super) async fn remove_has_one_winner(case: &Case<'_>) {
     }
 }
 
-/// Data, attribute and omap always belong to the same write, and so does the version.
+/// A reader always sees data, attribute, omap and version of the same write.
 pub(super) async fn readers_never_see_half_an_operation(case: &Case<'_>) {
     let object = case.object("o");
     let write = async |value: String| {
-        // Longer than what an engine keeps inline, and of different sizes.
+        // The values exceed the size that an engine stores inline, and differ in length.
         let data = Bytes::from(value.repeat(20_000));
         let op = WriteOp::new().write_full(data).set_xattr("a", value.clone()).omap_set([("k", value)]);
         case.pool().write(&object, op).await.unwrap().version
@@ -176,7 +176,8 @@ pub(super) async fn methods_on_one_object_run_one_after_another(case: &Case<'_>)
             block_on(case.pool().write(&object, op)).unwrap();
         }
     });
-    // It appends at the size that it saw: had two run at once, one would have overwritten the other's.
+    // The method appends at the size that it read. If two calls ran concurrently, one would
+    // overwrite the bytes of the other.
     assert_eq!(case.size(&object).await, (THREADS * 10) as u64);
 }
 

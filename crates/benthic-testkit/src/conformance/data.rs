@@ -23,7 +23,7 @@ pub(super) async fn reads_are_short_at_the_end_and_empty_behind_it(case: &Case<'
     }
 }
 
-/// In the protocol of an OSD a length of 0 means "to the end"; here it means nothing.
+/// In the OSD protocol, length 0 means "to the end". In the contract it means no bytes.
 pub(super) async fn a_read_of_no_bytes_is_empty(case: &Case<'_>) {
     let object = case.make_full("o").await;
     for offset_bytes in [0, 50, FULL_BYTES, FULL_BYTES + 1] {
@@ -67,8 +67,8 @@ pub(super) async fn writes_overwrite_and_extend(case: &Case<'_>) {
     }
 }
 
-/// Without data there is nothing to put behind the end. (An OSD makes the offset the new size, and may find
-/// the object damaged from then on. Engines on it send `create` instead.)
+/// An empty write never extends the object. An OSD would set the size to the offset, and may report
+/// the object as damaged afterwards. The Ceph engine therefore sends `create` instead.
 pub(super) async fn an_empty_write_only_makes_the_object_exist(case: &Case<'_>) {
     for offset_bytes in [0, 10] {
         let object = case.object(&format!("missing {offset_bytes}"));
@@ -109,7 +109,7 @@ pub(super) async fn truncate_cuts_and_extends_with_zeros(case: &Case<'_>) {
     for (size_bytes, expected) in [
         (100, "a".repeat(100)),
         (50, "a".repeat(50)),
-        // What was cut off does not come back.
+        // Bytes cut off by a truncate do not reappear when the object grows again.
         (70, "a".repeat(50) + &"\0".repeat(20)),
         (0, String::new()),
         (3, "\0\0\0".to_owned()),
@@ -146,7 +146,7 @@ pub(super) async fn zero_behind_the_end_does_nothing(case: &Case<'_>) {
     }
 }
 
-/// An OSD aborts on it.
+/// An OSD aborts on this operation.
 pub(super) async fn zero_of_no_bytes_is_refused(case: &Case<'_>) {
     let (object, missing) = (case.make_full("o").await, case.object("missing"));
     for offset_bytes in [0, 50, 100, 200] {
@@ -172,7 +172,7 @@ pub(super) async fn stat_tells_size_and_time(case: &Case<'_>) {
     case.pool().write_full(&object, "abc").await.unwrap();
     let (first, _) = case.pool().stat(&object).await.unwrap();
     assert_eq!(first.size_bytes, 3);
-    // After the year 2001: a clock of seconds or of milliseconds would be before it.
+    // The time is after 2001. A value in seconds or milliseconds would fail this check.
     assert!(first.modified_unix_ns > 1_000_000_000_000_000_000, "{first:?}");
     assert_eq!(case.pool().stat(&object).await.unwrap().0, first, "reading changes nothing");
     case.pool().write(&object, WriteOp::new().set_xattr("a", "b")).await.unwrap();
@@ -181,7 +181,7 @@ pub(super) async fn stat_tells_size_and_time(case: &Case<'_>) {
     assert!(second.modified_unix_ns >= first.modified_unix_ns, "{second:?} before {first:?}");
 }
 
-/// Sizes around the powers of two at which engines cut data into blocks and extents.
+/// Sizes around powers of two, where engines split data into blocks and extents.
 pub(super) async fn data_of_every_size_reads_back(case: &Case<'_>) {
     for power in [0, 6, 9, 12, 16, 20, 22] {
         for len_bytes in [(1_usize << power) - 1, 1 << power, (1 << power) + 1] {
@@ -197,7 +197,7 @@ pub(super) async fn data_of_every_size_reads_back(case: &Case<'_>) {
     }
 }
 
-/// As a block image or a file that is edited in place is written.
+/// The access pattern of a block image or a file that is edited in place.
 pub(super) async fn overwrites_of_a_large_object_hit_their_place(case: &Case<'_>) {
     let object = case.object("o");
     let mut expected = pattern(5 * 1024 * 1024 + 123);

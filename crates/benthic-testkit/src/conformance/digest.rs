@@ -1,10 +1,11 @@
-//! The class `digest`: a class that reads whole objects and keeps a result.
+//! The class `digest`, an example of a class that reads whole objects and stores a result.
 
 use super::Case;
 use super::support::{ObjectContent, kind, pattern};
 use benthic_core::{ErrorKind, WriteOp};
 
-/// Algorithm, and its digests of no bytes, of `abc` and of [`pattern`] with 2 MiB + 1.
+/// Each algorithm with its digests of the empty input, of `abc`, and of 2 MiB + 1 bytes of
+/// [`pattern`].
 const DIGESTS: [(&str, [&str; 3]); 6] = [
     (
         "md5",

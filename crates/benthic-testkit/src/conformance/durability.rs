@@ -1,5 +1,5 @@
-//! Durable and buffered writes, as far as a suite sees them that cannot cut the power. The tests of each
-//! engine do.
+//! Durable and buffered writes, as far as a suite can test them without cutting the power. The
+//! tests of each engine cover power cuts.
 
 use super::Case;
 use super::support::{ObjectContent, kind};

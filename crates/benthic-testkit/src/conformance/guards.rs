@@ -1,4 +1,4 @@
-//! Guards: conditions on the object as it was before the operation.
+//! Guards: conditions on the state of the object before the operation.
 
 use super::Case;
 use super::support::{ObjectContent, kind};
@@ -6,12 +6,12 @@ use benthic_core::{Compare, ErrorKind, ObjectId, ReadOp, WriteOp};
 
 const ALL: [Compare; 6] = [Compare::Eq, Compare::Ne, Compare::Gt, Compare::Ge, Compare::Lt, Compare::Le];
 
-/// Stored and given values, and which comparisons hold of `stored OP given`.
+/// A stored value, a given value, and the comparisons for which `stored OP given` holds.
 const COMPARISONS: [(&str, &str, &[Compare]); 10] = [
     ("b", "b", &[Compare::Eq, Compare::Ge, Compare::Le]),
     ("b", "a", &[Compare::Ne, Compare::Gt, Compare::Ge]),
     ("b", "c", &[Compare::Ne, Compare::Lt, Compare::Le]),
-    // Bytes, not lengths, not numbers.
+    // Values compare bytewise, neither by length nor as numbers.
     ("b", "ab", &[Compare::Ne, Compare::Gt, Compare::Ge]),
     ("b", "ba", &[Compare::Ne, Compare::Lt, Compare::Le]),
     ("10", "9", &[Compare::Ne, Compare::Lt, Compare::Le]),
@@ -21,7 +21,7 @@ const COMPARISONS: [(&str, &str, &[Compare]); 10] = [
     ("é", "é", &[Compare::Eq, Compare::Ge, Compare::Le]),
 ];
 
-/// A guarded write and a guarded read both succeed, or both are `Conflict`.
+/// Checks that a guarded write and a guarded read both succeed, or that both fail with `Conflict`.
 async fn holds_or_conflicts(
     case: &Case<'_>,
     object: &ObjectId,
@@ -53,7 +53,7 @@ pub(super) async fn attributes_compare_bytewise(case: &Case<'_>) {
     }
 }
 
-/// The one comparison of omap values that an OSD makes for all bytes.
+/// Equality is the only omap comparison that an OSD performs on arbitrary bytes.
 pub(super) async fn omap_values_compare_bytewise_for_equality(case: &Case<'_>) {
     for (index, (stored, given, holding)) in COMPARISONS.into_iter().enumerate() {
         let object = case.object(&index.to_string());
@@ -109,7 +109,8 @@ pub(super) async fn only_the_exact_version_passes(case: &Case<'_>) {
     assert_eq!(case.state(&object).await, Some(ObjectContent::data("3")));
 }
 
-/// No object has it, so it is a mistake and not a condition; an OSD says so too.
+/// No object has version 0, so the guard is an invalid argument and not a failed condition. An OSD
+/// agrees.
 pub(super) async fn version_0_is_refused(case: &Case<'_>) {
     for object in [case.make_full("o").await, case.object("missing")] {
         let write = WriteOp::new().assert_version(0).write_full("x");
@@ -147,7 +148,7 @@ pub(super) async fn every_guard_must_hold(case: &Case<'_>) {
     assert_eq!(case.state(&object).await, Some(ObjectContent::full().xattr("X", "2")));
 }
 
-/// All guards come first, and none sees what the operation does.
+/// All guards are evaluated before the first step, so none sees the changes of the operation.
 pub(super) async fn guards_look_at_the_object_before_the_operation(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let op = WriteOp::new().set_xattr("X", "2").omap_set([("K", "W")]);
@@ -156,7 +157,7 @@ pub(super) async fn guards_look_at_the_object_before_the_operation(case: &Case<'
     assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::Conflict);
     let removing = WriteOp::new().remove().cmp_xattr("X", Compare::Eq, "2");
     case.pool().write(&object, removing).await.unwrap();
-    // Creating the object does not help a guard either.
+    // A guard fails on a missing object even if the operation creates the object.
     let creating = WriteOp::new().create(false).set_xattr("X", "1").cmp_xattr("X", Compare::Eq, "1");
     assert_eq!(kind(case.pool().write(&object, creating).await), ErrorKind::NotFound);
     assert_eq!(case.state(&object).await, None);

@@ -1,4 +1,4 @@
-//! The limits: what is at a limit works, what is one over is refused and changes nothing.
+//! Limits: a value at the limit works; a value one above it is refused and changes nothing.
 
 use super::Case;
 use super::support::{ObjectContent, kind, pattern};
@@ -150,7 +150,7 @@ pub(super) async fn an_operation_carries_64_mib(case: &Case<'_>) {
     case.pool().write_full(&object, data.clone()).await.unwrap();
     let read = case.pool().read_range(&object, 0, limits::OPERATION_BYTES_MAX).await.unwrap();
     assert!(read == data, "the data differs");
-    // What is asked for counts, not what is there.
+    // The limit applies to the requested length, not to the length of the data.
     for over in [
         ReadOp::new().read(0, limits::OPERATION_BYTES_MAX + 1),
         ReadOp::new().read(0, 1).read(0, limits::OPERATION_BYTES_MAX),
@@ -219,8 +219,8 @@ pub(super) async fn nothing_is_stored_of_an_object_that_would_be_too_large(case:
     }
 }
 
-/// An OSD takes a size for an offset, and an offset of 128 MiB is over its limit. Such an object is written,
-/// not cut or extended to that size.
+/// An OSD treats the new size as an offset, and an offset of 128 MiB exceeds its limit. An object
+/// of that size can be written, but a truncate cannot cut or extend an object to it.
 pub(super) async fn truncate_stops_one_byte_short_of_128_mib(case: &Case<'_>) {
     let max = limits::OBJECT_BYTES_MAX;
     let object = case.make_full("o").await;
@@ -234,7 +234,7 @@ pub(super) async fn truncate_stops_one_byte_short_of_128_mib(case: &Case<'_>) {
     case.pool().remove(&object).await.unwrap();
 }
 
-/// Data and omap pages count together.
+/// Data and omap pages count towards one limit.
 pub(super) async fn an_answer_over_64_mib_is_refused(case: &Case<'_>) {
     let object = case.object("o");
     let value = Bytes::from(vec![7; limits::OMAP_VALUE_BYTES_MAX]);

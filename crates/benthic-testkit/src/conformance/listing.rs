@@ -1,4 +1,4 @@
-//! Listing a pool, page by page.
+//! Listing a pool page by page.
 
 use super::Case;
 use super::support::kind;
@@ -9,7 +9,7 @@ fn own(case: &Case<'_>) -> ListRequest {
     ListRequest { namespaces: Namespaces::One(case.namespace().to_owned()), ..ListRequest::default() }
 }
 
-/// All pages from `after` on.
+/// Lists all pages after `after`.
 async fn pages(pool: &dyn Pool, request: &ListRequest, after: Option<ListToken>) -> Vec<ListPage> {
     let mut pages = Vec::new();
     let mut after = after;
@@ -24,7 +24,7 @@ async fn pages(pool: &dyn Pool, request: &ListRequest, after: Option<ListToken>)
     }
 }
 
-/// The names on the pages; every object at most once.
+/// Returns the names on the pages and checks that no object appears twice.
 fn names(pages: &[ListPage]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for object in pages.iter().flat_map(|page| &page.objects) {
@@ -106,7 +106,8 @@ pub(super) async fn what_changes_shows_at_once(case: &Case<'_>) {
     assert_eq!(names(&pages(case.pool(), &own(case), None).await), made);
 }
 
-/// What was there before and is there after a listing is in it, whatever else comes and goes meanwhile.
+/// A listing contains every object that exists for its whole duration, regardless of concurrent
+/// creates and removals.
 pub(super) async fn changes_during_a_listing_do_not_disturb_it(case: &Case<'_>) {
     let kept = make(case, (0..40).map(|index| format!("kept {index:02}"))).await;
     make(case, (0..40).map(|index| format!("gone {index:02}"))).await;
@@ -115,7 +116,7 @@ pub(super) async fn changes_during_a_listing_do_not_disturb_it(case: &Case<'_>) 
     let mut after = None;
     for round in 0.. {
         let page = case.pool().list(ListRequest { after, ..request.clone() }).await.unwrap();
-        // Among what goes is what the token may stand on.
+        // One of the removed objects may be the one that the list token refers to.
         let going = page.objects.iter().filter(|object| object.name().starts_with("gone"));
         for object in going.cloned().collect::<Vec<_>>() {
             case.pool().remove(&object).await.unwrap();

@@ -1,4 +1,5 @@
-//! The class `lock`: state that several clients share, and a method that guards the operation it stands in.
+//! The class `lock`: state shared by several clients, and a method that guards the operation that
+//! calls it.
 
 use super::Case;
 use super::support::{ObjectContent, kind};
@@ -12,7 +13,7 @@ const BOB: &str = r#"{"owner":"bob","cookie":"1"}"#;
 const ADA_SHARED: &str = r#"{"owner":"ada","cookie":"1","mode":"shared"}"#;
 const BOB_SHARED: &str = r#"{"owner":"bob","cookie":"1","mode":"shared"}"#;
 
-/// Who holds the lock, as `owner/cookie`.
+/// The lock holders, as `owner/cookie`.
 async fn holders(case: &Case<'_>, object: &ObjectId, name: &str) -> Vec<String> {
     let listed = case.exec(object, "lock", "list", name).await.unwrap();
     let listed: Value = serde_json::from_slice(&listed).unwrap();
@@ -49,13 +50,13 @@ pub(super) async fn an_exclusive_lock_keeps_all_others_out(case: &Case<'_>) {
 
 pub(super) async fn a_shared_lock_is_shared(case: &Case<'_>) {
     let object = case.object("o");
-    // The object is made for the lock.
+    // Acquiring a lock creates the object.
     case.exec(&object, "lock", "acquire", ADA_SHARED).await.unwrap();
     case.exec(&object, "lock", "acquire", BOB_SHARED).await.unwrap();
     assert_eq!(holders(case, &object, "default").await, ["ada/1", "bob/1"]);
     assert_eq!(kind(case.exec(&object, "lock", "acquire", ADA).await), ErrorKind::Busy);
     case.exec(&object, "lock", "release", BOB).await.unwrap();
-    // Alone, its holder may have it exclusively, and back.
+    // A sole lock holder can switch to an exclusive lock and back.
     case.exec(&object, "lock", "acquire", ADA).await.unwrap();
     assert_eq!(kind(case.exec(&object, "lock", "acquire", BOB_SHARED).await), ErrorKind::Busy);
     case.exec(&object, "lock", "acquire", ADA_SHARED).await.unwrap();
@@ -75,7 +76,7 @@ pub(super) async fn what_a_retry_repeats_does_no_harm(case: &Case<'_>) {
     case.exec(&object, "lock", "release", ADA).await.unwrap();
     case.exec(&object, "lock", "break", ADA).await.unwrap();
     assert_eq!(holders(case, &object, "").await, ["bob/1"]);
-    // Letting go where nothing is makes no object.
+    // Releasing a lock on a missing object does not create the object.
     let missing = case.object("missing");
     case.exec(&missing, "lock", "release", ADA).await.unwrap();
     case.exec(&missing, "lock", "break", ADA).await.unwrap();
@@ -134,7 +135,7 @@ pub(super) async fn assert_guards_the_operation_it_stands_in(case: &Case<'_>) {
     case.exec(&object, "lock", "release", ADA).await.unwrap();
     assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::Conflict);
     assert_eq!(case.state(&object).await, Some(ObjectContent::data("xxx")));
-    // The lock goes with its object, and a late write does not bring that back.
+    // Removing the object removes the lock, and a late write does not recreate the object.
     case.exec(&object, "lock", "acquire", ADA).await.unwrap();
     case.pool().write(&object, WriteOp::new().remove()).await.unwrap();
     assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::NotFound);
@@ -157,7 +158,8 @@ pub(super) async fn locks_of_other_names_are_other_locks(case: &Case<'_>) {
     assert_eq!(holders(case, &object, "").await, ["cyd/", "ada/"]);
 }
 
-/// A counter that is read and written in two operations, which only the lock keeps together.
+/// Each thread reads a counter and writes it in two operations. Only the lock prevents lost
+/// updates.
 pub(super) async fn under_a_lock_parallel_changes_lose_nothing(case: &Case<'_>) {
     const THREADS: usize = 4;
     const ROUNDS: usize = 5;

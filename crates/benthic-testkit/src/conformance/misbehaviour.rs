@@ -1,12 +1,12 @@
-//! Methods that fail or break the rules: the caller gets the right kind of error, the object is as it was,
-//! and the next call works. With the class `hello`.
+//! Methods that fail or break the rules. The caller gets the right error kind, the object is
+//! unchanged, and the next call works. The cases call the class `hello`.
 
 use super::Case;
 use super::support::{ObjectContent, kind};
 use benthic_core::error::ERROR_TABLE;
 use benthic_core::{ErrorKind, ObjectId, ReadOp, WriteOp};
 
-/// Calls the method on an object and expects the error and nothing else.
+/// Calls the method twice on an existing object; expects the error and an unchanged object.
 async fn fails(case: &Case<'_>, method: &str, input: &str, expected: ErrorKind) {
     let object = case.make_full(&format!("{method} {input}")).await;
     let version = case.version(&object).await;
@@ -24,7 +24,7 @@ async fn fails(case: &Case<'_>, method: &str, input: &str, expected: ErrorKind) 
     assert_eq!(case.size(&object).await, 101, "{method}");
 }
 
-/// Calls the method on a missing object and expects the error and no object.
+/// Calls the method on a missing object; expects the error and no new object.
 async fn fails_on_missing(case: &Case<'_>, method: &str, expected: ErrorKind) {
     let object: ObjectId = case.object(&format!("missing {method}"));
     assert_eq!(kind(case.exec(&object, "hello", method, "").await), expected, "{method}");
@@ -75,7 +75,7 @@ pub(super) async fn a_read_that_was_not_declared_fails_the_call(case: &Case<'_>)
     fails_on_missing(case, "read_undeclared", ErrorKind::ClassFailed).await;
 }
 
-/// `stat` is no such read: `record` declares only that it writes, and calls it.
+/// `stat` does not count as a read: `record` calls it and declares only the write flag.
 pub(super) async fn a_method_reads_before_it_writes(case: &Case<'_>) {
     for part in ["data", "xattrs", "omap"] {
         fails(case, "read_after_write", part, ErrorKind::ClassFailed).await;
@@ -87,7 +87,7 @@ pub(super) async fn a_method_reads_before_it_writes(case: &Case<'_>) {
 pub(super) async fn a_panic_fails_the_call_and_nothing_else(case: &Case<'_>) {
     fails(case, "panic", "", ErrorKind::ClassFailed).await;
     fails_on_missing(case, "panic", ErrorKind::ClassFailed).await;
-    // Often enough to use up a pool of threads that panics end.
+    // Enough calls to exhaust a thread pool whose threads die of panics.
     let object = case.make_full("o").await;
     for _ in 0..20 {
         assert_eq!(kind(case.exec(&object, "hello", "panic", "").await), ErrorKind::ClassFailed);
@@ -105,7 +105,7 @@ pub(super) async fn a_deadline_counts_even_if_the_method_ignores_it(case: &Case<
 
 pub(super) async fn a_method_gets_no_memory_over_its_budget(case: &Case<'_>) {
     fails(case, "hoard", "", ErrorKind::LimitExceeded).await;
-    // What one call charged is given back.
+    // The engine releases the memory charged to a call.
     let object = case.make_full("o").await;
     for _ in 0..20 {
         assert_eq!(kind(case.exec(&object, "hello", "hoard", "").await), ErrorKind::LimitExceeded);

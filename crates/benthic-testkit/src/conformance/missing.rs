@@ -1,4 +1,4 @@
-//! Objects that are not there: what fails, what does nothing, what creates them.
+//! Missing objects: the operations that fail, that do nothing, and that create the object.
 
 use super::Case;
 use super::support::{ObjectContent, kind};
@@ -55,7 +55,7 @@ pub(super) async fn steps_that_do_nothing(case: &Case<'_>) {
         case.pool().write(&object, op.clone()).await.unwrap();
         assert_eq!(case.state(&object).await, None, "{op:?}");
     }
-    // Nor do they lay anything aside for the object that comes later.
+    // These operations also leave no state behind for a later object of that name.
     case.pool().write(&object, WriteOp::new().truncate(100).append("x")).await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::data("x")));
 }
@@ -68,7 +68,7 @@ pub(super) async fn steps_that_need_the_object(case: &Case<'_>) {
         WriteOp::new().omap_remove(["k"]),
         WriteOp::new().omap_remove(Vec::<&str>::new()),
         WriteOp::new().omap_clear(),
-        // What comes later in the operation does not help.
+        // A later step that creates the object does not change the error.
         WriteOp::new().remove().create(true),
         WriteOp::new().omap_clear().omap_set([("k", "v")]),
     ] {
@@ -77,7 +77,7 @@ pub(super) async fn steps_that_need_the_object(case: &Case<'_>) {
     }
 }
 
-/// Guards look at the object before the operation: none is true of an object that is not there.
+/// Guards are evaluated on the object before the operation. No guard holds for a missing object.
 pub(super) async fn guards_are_not_found(case: &Case<'_>) {
     let object = case.object("o");
     for op in [

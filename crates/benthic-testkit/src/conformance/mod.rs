@@ -1,9 +1,11 @@
-//! The conformance suite: the definition of both contracts of `benthic-core`.
+//! The conformance suite defines both contracts of `benthic-core`.
 //!
-//! Every engine runs all of it; no case says "success or error, depending". Where the contract's words leave
-//! an edge open, a case decides it the way a real ceph-osd does (16.2.15), and says so.
+//! Every engine runs every case, and no case accepts "success or error, depending". Where the text
+//! of the contract leaves an edge case open, the suite requires the behaviour of a real ceph-osd
+//! (16.2.15) and says so.
 //!
-//! An engine's test file holds one line. It makes one `#[test]` a case, all on one [`Subject`]:
+//! An engine's test file holds one line. The macro expands to one `#[test]` per case, all on one
+//! [`Subject`]:
 //!
 //! ```text
 //! mod memory {
@@ -11,13 +13,13 @@
 //! }
 //! ```
 //!
-//! Every case works in namespaces of its own, so cases run in parallel and on a pool that others use. What
-//! they leave in the pool is the subject's to remove.
+//! Every case works in its own namespaces, so cases can run in parallel and on a shared pool. The
+//! subject removes the objects that the cases leave in the pool.
 //!
-//! Whatever a case expects, every error that it gets from the engine must name the operation that failed (`ops.rs`).
+//! Every error that the engine returns to a case must name the operation that failed (`ops.rs`).
 //!
-//! A case is a function in one of the themed files and a line in `conformance_cases`. A line without a
-//! function does not compile, nor does a function without a line.
+//! A case is a function in one of the themed files and a line in `conformance_cases`. A line
+//! without a function does not compile, nor does a function without a line.
 #![deny(dead_code)]
 #![expect(clippy::unwrap_used, reason = "these are tests: a call that fails unexpectedly fails its case")]
 
@@ -50,19 +52,20 @@ use std::sync::Arc;
 
 /// An engine under test: a store with the classes of `benthic-classes`, and a pool in it.
 ///
-/// Two cases wait for a method's deadline; a subject that can set it gives it a few hundred milliseconds.
+/// Two cases wait for a method's deadline. A subject that can set the deadline should use a few
+/// hundred milliseconds.
 pub struct Subject {
-    /// The store. Cases make and remove pools of their own in it.
+    /// Cases create and remove pools of their own in this store.
     pub store: Arc<dyn Store>,
     /// The pool that all other cases use.
     pub pool: Arc<dyn Pool>,
 }
 
-/// One run of one case.
+/// One run of a case.
 struct Case<'a> {
     store: &'a dyn Store,
     pool: &'a dyn Pool,
-    /// Used by no other run of any case.
+    /// Unique to this run.
     namespace: String,
 }
 
@@ -75,17 +78,16 @@ impl Case<'_> {
         self.pool
     }
 
-    /// The case's own namespace.
     fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// An object in the case's own namespace.
+    /// An object in this run's namespace.
     fn object(&self, name: &str) -> ObjectId {
         ObjectId::in_namespace(self.namespace.clone(), name).unwrap()
     }
 
-    /// A pool name that no other run uses.
+    /// A pool name unique to this run.
     fn pool_name(&self, suffix: &str) -> String {
         format!("{}.{suffix}", self.namespace)
     }
@@ -99,8 +101,8 @@ fn run_case(subject: &Subject, name: &str, case: impl AsyncFnOnce(&Case<'_>)) {
     block_on(case(&Case { store, pool, namespace }));
 }
 
-/// One `#[test]` a case of the conformance suite, all on the [`Subject`](conformance::Subject) that the
-/// expression gives. The expression is evaluated once.
+/// Declares one `#[test]` per case of the conformance suite, all on the
+/// [`Subject`](conformance::Subject) that the expression returns. The expression is evaluated once.
 #[macro_export]
 macro_rules! conformance {
     ($subject:expr) => {
@@ -127,7 +129,7 @@ macro_rules! conformance_tests {
 
 macro_rules! runners {
     ($($theme:ident { $($case:ident)* })*) => {
-        /// One function a case.
+        /// One function per case.
         #[doc(hidden)]
         #[allow(missing_docs, reason = "the cases' names say what they prove")]
         pub mod run {
@@ -143,7 +145,7 @@ macro_rules! runners {
     };
 }
 
-/// All cases, by theme, given to the macro that it is called with.
+/// Calls the given macro with all cases, grouped by theme.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_cases {

@@ -1,4 +1,4 @@
-//! Names are data, never paths.
+//! Object names are data. An engine never interprets them as file paths.
 
 use super::Case;
 use super::support::ObjectContent;

@@ -1,10 +1,10 @@
-//! Namespaces keep objects apart.
+//! Namespaces separate objects of the same name.
 
 use super::Case;
 use super::support::ObjectContent;
 use benthic_core::{ListRequest, Namespaces, ObjectId};
 
-/// Everything in the namespaces of the request that this case made.
+/// Lists the requested namespaces and returns the objects that this case created.
 async fn listed(case: &Case<'_>, namespaces: Namespaces, prefix: &str) -> Vec<(String, String)> {
     let mut listed = Vec::new();
     let mut after = None;
@@ -26,7 +26,7 @@ async fn listed(case: &Case<'_>, namespaces: Namespaces, prefix: &str) -> Vec<(S
 
 pub(super) async fn the_same_name_is_another_object_in_another_namespace(case: &Case<'_>) {
     let base = case.namespace();
-    // The default namespace is everybody's, so the name is ours.
+    // All cases share the default namespace, so the object's name is unique to this case.
     let namespaces =
         [String::new(), base.to_owned(), format!("{base}x"), format!("{base}/"), format!("{base}\u{1}")];
     let objects = namespaces.clone().map(|namespace| ObjectId::in_namespace(namespace, base).unwrap());

@@ -34,7 +34,7 @@ pub(super) async fn entries_are_set_replaced_and_removed(case: &Case<'_>) {
     assert_eq!(case.state(&object).await, Some(expected));
     case.pool().write(&object, WriteOp::new().omap_clear()).await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
-    // Clearing an empty omap is no error, nor is removing from it.
+    // Clearing an empty omap and removing a missing key both succeed.
     case.pool().write(&object, WriteOp::new().omap_clear().omap_remove(["a"])).await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
 }
@@ -102,7 +102,7 @@ pub(super) async fn ranges_begin_behind_after_and_keep_to_the_prefix(case: &Case
     let object = case.object("o");
     let entries = ["B", "a", "ab", "b", "ba", "bb", "bc", "c"].map(|key| (key, "v"));
     case.pool().write(&object, WriteOp::new().omap_set(entries)).await.unwrap();
-    // `more` is exact: whether there is another key with the prefix.
+    // `more` is exact: it says whether another key with the prefix follows.
     for (after, prefix, max, expected, more) in [
         (None, "", 100, "B a ab b ba bb bc c", false),
         (None, "", 8, "B a ab b ba bb bc c", false),
@@ -162,7 +162,8 @@ pub(super) async fn thousands_of_entries_are_read_by_pages(case: &Case<'_>) {
     assert_eq!(range(case, &object, None, b"", 10).await, OmapPage::default());
 }
 
-/// An OSD stores it and never lists it: to begin a range at the start is to begin behind the empty key.
+/// An OSD stores the empty key but never lists it, because a range from the start begins after the
+/// empty key.
 pub(super) async fn the_empty_key_is_refused(case: &Case<'_>) {
     let object = case.make_full("o").await;
     for op in [
@@ -185,7 +186,7 @@ pub(super) async fn a_range_of_no_entries_is_refused(case: &Case<'_>) {
     assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::InvalidArgument);
 }
 
-/// A page stops at so many bytes, never before its first entry; no entry is lost between pages.
+/// A page ends at a byte limit, but holds at least one entry. Paging skips no entry.
 pub(super) async fn pages_of_large_values_are_shorter(case: &Case<'_>) {
     let object = case.object("o");
     let value = Bytes::from(vec![7; limits::OMAP_VALUE_BYTES_MAX]);

@@ -1,4 +1,5 @@
-//! The engine under test, with a check of every error that it gives to any case: it names the operation that failed.
+//! A wrapper around the engine under test. It checks that every error names the operation that
+//! failed.
 
 use async_trait::async_trait;
 use benthic_core::{
@@ -8,10 +9,10 @@ use benthic_core::{
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// A store whose errors must have the right [op](benthic_core::Error::op).
+/// A store that checks the [op](benthic_core::Error::op) of its errors.
 pub(super) struct CheckedStore(pub(super) Arc<dyn Store>);
 
-/// A pool whose errors must have the right op.
+/// A pool that checks the op of its errors.
 pub(super) struct CheckedPool(pub(super) Arc<dyn Pool>);
 
 fn check<T>(op: &str, result: Result<T>) -> Result<T> {

@@ -1,4 +1,5 @@
-//! The class `picture`: much input, much computing, and changes of data, attributes and omap that belong together.
+//! The class `picture`: large input, long computations, and atomic changes of data, attributes and
+//! omap.
 
 use super::Case;
 use super::support::{ObjectContent, kind, pattern};
@@ -6,18 +7,18 @@ use benthic_core::{ClassCall, ErrorKind, ListRequest, Namespaces, ObjectId, Resu
 use bytes::Bytes;
 use futures::future::join_all;
 
-// Images of 24 x 17 pixels with a gradient, as encoders make them.
+// Images of 24 x 17 pixels with a gradient, as common encoders write them.
 
-/// Three colours, one scan.
+/// Three colour components, one scan.
 const BASELINE_JPEG: &[u8] = include_bytes!("../../data/baseline.jpg");
 /// Ten scans.
 const PROGRESSIVE_JPEG: &[u8] = include_bytes!("../../data/progressive.jpg");
-/// Four colours, for print.
+/// Four colour components, for print.
 const CMYK_JPEG: &[u8] = include_bytes!("../../data/cmyk.jpg");
-/// With every filter, a text, and its pixels in two chunks.
+/// Uses every filter type and contains a text chunk and two pixel chunks.
 const FILTERED_PNG: &[u8] = include_bytes!("../../data/filtered.png");
 
-/// A PNG of one colour, without compression: every decoder has to be able to read it.
+/// A PNG of one colour without compression, which every decoder must read.
 fn png(width: u32, height: u32, colour: [u8; 3]) -> Vec<u8> {
     let row = [&[0][..], &colour.repeat(width as usize)].concat();
     let pixels = row.repeat(height as usize);
@@ -51,7 +52,7 @@ fn crc32(data: &[u8]) -> u32 {
     })
 }
 
-/// A file as its creator made it, with something more at a place of it.
+/// Returns `file` with `more` inserted at byte `at`.
 fn with(file: &[u8], at: usize, more: &[u8]) -> Vec<u8> {
     [&file[..at], more, &file[at..]].concat()
 }
@@ -70,7 +71,7 @@ fn labelled(image: &[u8]) -> Vec<u8> {
     with_options(r#"{"sizes":[16,32],"labels":{"album":"reef"}}"#, image)
 }
 
-/// The width and height that a JPEG says.
+/// Width and height in the JPEG's frame header.
 fn jpeg_size(jpeg: &[u8]) -> (u16, u16) {
     let frame = jpeg.windows(4).position(|part| part == [0xff, 0xc0, 0, 17]).unwrap();
     let number = |at: usize| u16::from_be_bytes([jpeg[frame + at], jpeg[frame + at + 1]]);
@@ -136,7 +137,8 @@ pub(super) async fn a_broken_picture_stores_nothing(case: &Case<'_>) {
     let checksum = crc32(&huge[12..29]);
     huge[29..33].copy_from_slice(&checksum.to_be_bytes());
     let jpeg = BASELINE_JPEG;
-    // Pieces of a document, and behind each comment an occasion to put them together; texts to keep.
+    // Fragments of an extended XMP document, with a comment after each that could trigger
+    // reassembly, and text chunks that the class stores.
     let piece = [
         b"\xff\xe1\0\x4ehttp://ns.adobe.com/xmp/extension/\0",
         &[b'0'; 32][..],
@@ -144,7 +146,7 @@ pub(super) async fn a_broken_picture_stores_nothing(case: &Case<'_>) {
     ];
     let pieces = [piece.concat().repeat(10_000), b"\xff\xfe\0\x02".repeat(100_000)].concat();
     let texts = chunk(b"tEXt", b"a\0").repeat(100_000);
-    // A marker that has no length, and steps of quantization that have 16 bits.
+    // A marker without a length, and quantization tables with 16-bit steps.
     let lost = b"\xff\xd0\0\x08\xff\xe5\xff\xff\0\0";
     let steps = [&b"\xff\xdb\0\x83\x10"[..], &[0xff; 128]].concat();
     let scan = jpeg.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap();
@@ -207,7 +209,7 @@ pub(super) async fn index_fills_in_what_an_image_lacks(case: &Case<'_>) {
     let other = case.make_full("other").await;
     assert_eq!(kind(case.exec(&other, "picture", "index", "").await), ErrorKind::InvalidArgument);
     assert_eq!(case.state(&other).await, Some(ObjectContent::full()));
-    // Sizes that one chose stay until one chooses others.
+    // Thumbnail sizes stay as set until a call sets other sizes.
     case.exec(&object, "picture", "index", r#"{"sizes":[30]}"#).await.unwrap();
     case.exec(&object, "picture", "index", r#"{"labels":{"by":"ada"}}"#).await.unwrap();
     let keys: Vec<_> = case.state(&object).await.unwrap().omap.into_keys().collect();
@@ -218,8 +220,8 @@ pub(super) async fn index_fills_in_what_an_image_lacks(case: &Case<'_>) {
     fill(case).await;
 }
 
-/// Indexes all objects of the case, many at a time, as `benthic exec --all` does: images that came without the class are
-/// filled in, and what is none is told and left alone.
+/// Indexes all objects of the case concurrently, as `benthic exec --all` does. Images that were
+/// written without the class get their index; other objects are reported and left unchanged.
 async fn fill(case: &Case<'_>) {
     let samples = [BASELINE_JPEG, PROGRESSIVE_JPEG, CMYK_JPEG, FILTERED_PNG];
     for (at, sample) in samples.iter().cycle().take(12).enumerate() {

@@ -1,4 +1,4 @@
-//! Pools: made, listed, opened, removed.
+//! Creating, listing, opening and removing pools.
 
 use super::Case;
 use super::support::{ObjectContent, kind};
@@ -80,7 +80,8 @@ pub(super) async fn a_pool_that_is_gone_answers_not_found(case: &Case<'_>) {
     assert_eq!(kind(pool.list(ListRequest::default()).await), ErrorKind::NotFound);
 }
 
-/// A pool of the same name is another pool: nothing of the old one is in it, and no old handle reaches it.
+/// A new pool with the name of a removed pool is empty, and handles of the removed pool cannot
+/// access it.
 pub(super) async fn a_pool_made_again_is_empty(case: &Case<'_>) {
     let store = case.store();
     let name = case.pool_name("p");

@@ -1,14 +1,14 @@
-//! What the cases share.
+//! Helpers for the cases.
 
 use super::Case;
 use benthic_core::{ClassCall, ErrorKind, Fetch, ObjectId, Result, WriteOp};
 use bytes::Bytes;
 use std::{collections::BTreeMap, fmt};
 
-/// Bytes of data in an object of [`Case::make_full`].
+/// Size of the data in an object of [`Case::make_full`].
 pub(super) const FULL_BYTES: u64 = 100;
 
-/// Everything of an object but its version and time.
+/// The full state of an object, except for its version and modification time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ObjectContent {
     pub(super) data: Bytes,
@@ -21,7 +21,8 @@ impl ObjectContent {
         ObjectContent { data: data.into(), ..ObjectContent::default() }
     }
 
-    /// What [`Case::make_full`] makes: 100 bytes `a`, attribute `X` = `1`, omap `K` = `V`.
+    /// The content that [`Case::make_full`] writes: 100 bytes `a`, attribute `X` = `1`, omap `K` =
+    /// `V`.
     pub(super) fn full() -> ObjectContent {
         ObjectContent::data("a".repeat(FULL_BYTES as usize)).xattr("X", "1").entry("K", "V")
     }
@@ -38,7 +39,7 @@ impl ObjectContent {
 }
 
 impl Case<'_> {
-    /// An object with data, an attribute and an omap entry: [`ObjectContent::full`].
+    /// Creates an object with data, an attribute and an omap entry: [`ObjectContent::full`].
     pub(super) async fn make_full(&self, name: &str) -> ObjectId {
         let object = self.object(name);
         let full = ObjectContent::full();
@@ -47,7 +48,7 @@ impl Case<'_> {
         object
     }
 
-    /// What an object of at most 1 MiB and 1,024 omap entries is now; `None` if it is not there.
+    /// Reads an object of at most 1 MiB and 1,024 omap entries; returns `None` if it is missing.
     pub(super) async fn state(&self, object: &ObjectId) -> Option<ObjectContent> {
         let omap = Fetch::omap_range(None, "", usize::MAX);
         match self.pool().fetch(object, Fetch::read(0, 1024 * 1024).and(Fetch::list_xattrs()).and(omap)).await
@@ -69,7 +70,7 @@ impl Case<'_> {
         self.pool().stat(object).await.unwrap().0.size_bytes
     }
 
-    /// The whole omap of an object, page by page.
+    /// Reads the whole omap of an object page by page.
     pub(super) async fn omap_pages(
         &self,
         object: &ObjectId,
@@ -100,7 +101,7 @@ impl Case<'_> {
     }
 }
 
-/// The kind of the error that a call must give.
+/// The error kind of a call that must fail.
 #[track_caller]
 pub(super) fn kind<T: fmt::Debug>(result: Result<T>) -> ErrorKind {
     match result {
@@ -109,12 +110,12 @@ pub(super) fn kind<T: fmt::Debug>(result: Result<T>) -> ErrorKind {
     }
 }
 
-/// Bytes that differ from piece to piece: `index % 251`.
+/// Test data with the period 251: byte `index` is `index % 251`.
 pub(super) fn pattern(len_bytes: usize) -> Vec<u8> {
     (0..len_bytes).map(|index| (index % 251) as u8).collect()
 }
 
-/// A sequence of numbers that looks random and is always the same.
+/// A deterministic pseudorandom sequence.
 pub(super) struct Sequence(u64);
 
 impl Sequence {
@@ -122,9 +123,8 @@ impl Sequence {
         Sequence(seed)
     }
 
-    /// A number below `end`.
     pub(super) fn below(&mut self, end: usize) -> usize {
-        // Knuth's MMIX generator; the high bits are the good ones.
+        // Knuth's MMIX linear congruential generator. Its high bits have the best quality.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % end
     }

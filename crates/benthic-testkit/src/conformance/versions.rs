@@ -1,10 +1,11 @@
-//! Versions of objects.
+//! Object versions.
 
 use super::Case;
 use super::support::kind;
 use benthic_core::{ErrorKind, ReadOp, WriteOp};
 
-/// By at least one, not by one: an OSD counts for a placement group, not for an object.
+/// A write raises the version by at least one, not by exactly one: an OSD counts versions per
+/// placement group, not per object.
 pub(super) async fn every_write_raises_the_version(case: &Case<'_>) {
     let object = case.object("o");
     let mut last = case.pool().write(&object, WriteOp::new().create(true)).await.unwrap().version;
@@ -31,7 +32,7 @@ pub(super) async fn every_write_raises_the_version(case: &Case<'_>) {
     }
 }
 
-/// Writing what is there already is a write.
+/// A write of identical content is still a write.
 pub(super) async fn a_write_of_the_same_raises_the_version_too(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let mut last = case.version(&object).await;
@@ -108,7 +109,7 @@ pub(super) async fn versions_grow_over_removal_and_creation(case: &Case<'_>) {
         assert!(removed > created, "round {round}: {removed} after {created}");
         last = removed;
     }
-    // So a guard on a version never takes an object for its predecessor.
+    // A version guard therefore never matches a removed predecessor of the object.
     let version = case.pool().write_full(&object, "x").await.unwrap().version;
     case.pool().remove(&object).await.unwrap();
     case.pool().write_full(&object, "x").await.unwrap();

@@ -23,7 +23,7 @@ pub(super) async fn a_missing_attribute_is_not_found(case: &Case<'_>) {
     assert_eq!(kind(case.pool().get_xattr(&object, "missing").await), ErrorKind::NotFound);
     case.pool().write(&object, WriteOp::new().remove_xattr("X")).await.unwrap();
     assert_eq!(kind(case.pool().get_xattr(&object, "X").await), ErrorKind::NotFound);
-    // Removing what is not there is no error.
+    // Removing a missing attribute succeeds.
     case.pool().write(&object, WriteOp::new().remove_xattr("X")).await.unwrap();
 }
 
@@ -43,7 +43,8 @@ pub(super) async fn an_object_without_attributes_lists_none(case: &Case<'_>) {
 pub(super) async fn names_are_text_and_values_are_bytes(case: &Case<'_>) {
     let object = case.object("o");
     let value: Vec<u8> = (0..=255).collect();
-    // A leading underscore is what an OSD puts before every name in its own store.
+    // An OSD stores every attribute name with a leading underscore, so names that begin with one
+    // need a test.
     let names = ["a", "A", "_", "_a", "a b", "é", "日本", "\u{1}", "user.x", "snapset", "hinfo_key"];
     let op = names.iter().fold(WriteOp::new(), |op, name| op.set_xattr(*name, value.clone()));
     case.pool().write(&object, op).await.unwrap();

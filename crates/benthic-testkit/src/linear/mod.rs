@@ -1,13 +1,15 @@
-//! Linearizability: operations of many threads on an object must look as if they had run one after the other, each at
-//! some moment between its call and its answer.
+//! A linearizability checker: concurrent operations on an object must look as if each had taken
+//! effect at one moment between its call and its answer.
 //!
-//! Threads run random operations on a few objects; every call and every answer takes a number from one counter, so that
-//! it is known which operations ran at the same time. Then, for each object, a search looks for an order of its operations
-//! that the real times allow and in which the oracle of the [model test](crate::model) gives exactly the answers that the
-//! engine gave, versions included (Wing and Gong 1993, with the memory of Lowe 2017). Between rounds the store is closed
-//! and opened again, and nothing may be lost.
+//! Threads run random operations on a few objects. Every call and every answer takes a number from
+//! one counter, which shows the operations that overlapped. For each object, a search then looks
+//! for an order of its operations that respects these times and in which the oracle of the [model
+//! test](crate::model) gives exactly the engine's answers, including versions (Wing and Gong 1993,
+//! with the memoization of Lowe 2017). Between rounds the test closes and reopens the store, which
+//! must lose nothing.
 //!
-//! A failure prints its seed. With it, [`seed`](crate::seed) makes the same operations, though threads may meet differently.
+//! A failure prints its seed. [`seed`](crate::seed) generates the same operations from it, though
+//! threads may interleave differently.
 
 mod search;
 
@@ -23,17 +25,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const OBJECTS: [&str; 3] = ["a", "b", "c"];
-/// Operations that are shown around the place where no order was found.
+/// Number of operations that a failure report shows around the point where the search failed.
 const SHOWN: usize = 12;
 
-/// How much happens in one history.
+/// The size of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Threads that run operations at the same time.
+    /// Number of concurrent threads.
     pub threads: usize,
-    /// Operations of each thread in a round.
+    /// Operations per thread and round.
     pub ops_per_thread: usize,
-    /// Rounds; between them the store is opened again.
+    /// Number of rounds. The store is reopened between rounds.
     pub rounds: usize,
 }
 
@@ -49,7 +51,7 @@ pub fn run<S: Subject>(subject: impl Fn() -> S, histories: u64, load: Load) {
     }
 }
 
-/// Runs one history; says what is wrong with it.
+/// Runs one history and returns a description of the violation, if there is one.
 pub fn find_violation<S: Subject>(subject: &mut S, seed: u64, load: Load) -> Option<String> {
     let history = Mutex::new(Vec::new());
     let clock = AtomicU64::new(0);
@@ -100,7 +102,8 @@ pub fn find_violation<S: Subject>(subject: &mut S, seed: u64, load: Load) -> Opt
 
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A linear congruential generator's upper bits: enough to choose operations, and the same everywhere.
+/// The upper bits of a linear congruential generator: sufficient to choose operations, and
+/// identical on every platform.
 struct Random(u64);
 
 impl Random {
@@ -110,7 +113,7 @@ impl Random {
     }
 }
 
-/// What a thread saw last of an object, for guards that have a chance to hold.
+/// The version and value that a thread last saw of an object, for guards that can succeed.
 #[derive(Clone, Default)]
 struct Seen {
     version: u64,
@@ -147,11 +150,11 @@ impl Worker<'_> {
 
     fn choose(&mut self, object: usize, index: usize) -> Step {
         let seen = self.seen[object].clone();
-        // No two operations write the same, so that every value tells whose it is.
+        // Every operation writes a unique value, so a value identifies its operation.
         let mut unique = format!("{}.{index};", self.thread).into_bytes();
         let value = unique.clone();
         if self.random.below(8) == 0 {
-            // Sometimes more than fits beside the metadata.
+            // Some values are too large to be stored inline with the metadata.
             unique.resize(5_000, b'.');
         }
         let op = match self.random.below(12) {

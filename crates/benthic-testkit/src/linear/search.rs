@@ -1,4 +1,4 @@
-//! The search for an order.
+//! The search for a linear order, a depth-first search with memoization of visited states.
 
 use crate::model::oracle::{self, Object};
 use benthic_core::{ErrorKind, ReadOp, ReadReply, WriteOp};
@@ -6,14 +6,14 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// What was asked.
+/// The request of an operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Read(ReadOp),
     Write(WriteOp),
 }
 
-/// What was answered.
+/// The answer to an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     Read(ReadReply),
@@ -30,7 +30,8 @@ pub(crate) struct Operation {
     pub outcome: Outcome,
 }
 
-/// The object between two operations. The version stays when it is removed: the next one is greater.
+/// The state of an object between two operations. Removal keeps the version, because the next
+/// version must be greater.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct ObjectVersion {
     object: Option<Arc<Object>>,
@@ -38,7 +39,7 @@ struct ObjectVersion {
 }
 
 impl ObjectVersion {
-    /// The object after the operation, if the answer is what the oracle says.
+    /// Returns the state after the operation if the oracle gives the same answer, else `None`.
     fn after(&self, operation: &Operation) -> Option<ObjectVersion> {
         let object = self.object.as_deref();
         match (&operation.step, &operation.outcome) {
@@ -64,12 +65,12 @@ impl ObjectVersion {
     }
 }
 
-/// Looks for an order of `operations`, which are sorted by their calls. `None` if there is one; else the operation, by its
-/// place in the list, at which every order ends.
+/// Looks for a linear order of `operations`, which are sorted by call time. Returns `None` if there
+/// is one. Otherwise returns the index of the operation that no partial order gets past.
 pub(crate) fn stuck_at(operations: &[Operation]) -> Option<usize> {
     let mut taken = vec![false; operations.len()];
     let mut state = ObjectVersion::default();
-    // The way here: what was taken, and the state before it.
+    // The search path: each operation taken, and the state before it.
     let mut way: Vec<(usize, ObjectVersion)> = Vec::new();
     let mut been: HashSet<(u64, ObjectVersion)> = HashSet::new();
     let (mut from, mut farthest) = (0, 0);
@@ -101,7 +102,8 @@ pub(crate) fn stuck_at(operations: &[Operation]) -> Option<usize> {
     }
 }
 
-/// What may come next: operations that were called before any other that is not taken was answered.
+/// Operations that may come next: those called before the first answer among the remaining
+/// operations.
 fn candidates(operations: &[Operation], taken: &[bool], first: usize) -> impl Iterator<Item = usize> + use<> {
     let left = || (first..operations.len()).filter(|at| !taken[*at]);
     let mut end = u64::MAX;

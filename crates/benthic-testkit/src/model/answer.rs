@@ -1,4 +1,4 @@
-//! Waiting for an engine that may never answer.
+//! Waits for an engine that may never answer.
 
 use benthic_core::{Error, ErrorKind, Result, Stopwatch, SystemClock};
 use std::pin::pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// No operation of a case takes that long, on the slowest disk.
+/// No operation of a case takes this long, even on the slowest disk.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Unpark(Thread);
@@ -18,8 +18,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end; one that does not end is `Internal`, so that a lost operation is a difference like any
-/// other and not a test that hangs.
+/// Runs a future to completion. A future that times out returns `Internal`, so that a lost
+/// operation counts as a difference and does not hang the test.
 pub(crate) fn answer<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

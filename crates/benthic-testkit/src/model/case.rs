@@ -1,4 +1,4 @@
-//! One case: the same operations against an engine and against the oracle.
+//! One case: runs the same operations on an engine and on the oracle.
 
 use super::answer::answer;
 use super::generate::{Action, GuardPlan, GuardValue, OBJECTS};
@@ -12,14 +12,15 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// More pages than any listing of a case has; an engine that gives more of them does not end.
+/// An upper bound for the pages of any listing in a case. An engine that exceeds it never ends its
+/// listing.
 const PAGES_MAX: usize = 100_000;
 
-/// An object of the case: what the oracle says about it, and the version that the engine last reported.
+/// An object of the case: its state in the oracle, and the version that the engine last reported.
 struct Slot {
     id: ObjectId,
     object: Option<Object>,
-    /// Of the object, or the last one that it had.
+    /// The current version, or the last one if the object was removed.
     version: u64,
 }
 
@@ -30,7 +31,7 @@ struct Case<'a, S> {
     slots: Vec<Slot>,
 }
 
-/// Runs `actions` and says where engine and oracle first differ.
+/// Runs `actions` and describes the first difference between engine and oracle.
 pub(crate) fn run<S: Subject>(subject: &mut S, actions: &[Action]) -> Result<(), String> {
     let namespaces = subject.namespaces();
     let slot = |(namespace, name): (usize, &str)| {
@@ -119,7 +120,7 @@ impl<S: Subject> Case<'_, S> {
         match (expected, got) {
             (Ok(called), Ok(output)) if called.output == output => {
                 slot.object = staged;
-                // The reply has no version; the next read's is the new one.
+                // The reply has no version, so the case takes the new version from the next read.
                 if called.touched
                     && let Ok((_, version)) = answer(self.pool.stat(&slot.id))
                 {
@@ -195,7 +196,7 @@ impl<S: Subject> Case<'_, S> {
             if page.objects.len() > objects_max {
                 return Err(format!("a page of {objects_max} has objects={}", page.objects.len()));
             }
-            // A shared pool may hold others' objects in other namespaces.
+            // A shared pool may hold objects of other tests in other namespaces.
             let ours =
                 page.objects.into_iter().filter(|id| self.namespaces.iter().any(|ns| ns == id.namespace()));
             for id in ours {
@@ -225,7 +226,7 @@ impl<S: Subject> Case<'_, S> {
         for index in 0..self.slots.len() {
             let object = self.slots[index].object.as_ref();
             let len_bytes = object.map_or(0, |object| object.data.len() as u64);
-            // One byte more than the oracle has: data behind the end would show.
+            // Reads one byte more than the oracle has, to detect data after the end.
             self.read(index, ReadOp::new().read(0, len_bytes + 1).stat().list_xattrs())?;
             let mut after = None;
             let keys = object.map_or(0, |object| object.omap.len());

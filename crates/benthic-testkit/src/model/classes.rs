@@ -1,4 +1,4 @@
-//! The methods that a case calls, as the oracle understands them.
+//! The class methods that a case calls, as the oracle implements them.
 
 use super::oracle::Object;
 use benthic_core::ClassCall;
@@ -37,7 +37,7 @@ const READ_CALLS: [Call; 5] = [
     ("digest", "verify", "md5"),
 ];
 
-/// Calls of methods that may change their object.
+/// Calls of methods that may change the object.
 pub(crate) fn write_call() -> impl Strategy<Value = ClassCall> {
     select(&WRITE_CALLS[..]).prop_map(class_call)
 }
@@ -55,13 +55,13 @@ fn class_call((class, method, input): Call) -> ClassCall {
     }
 }
 
-/// What a call that succeeded did.
+/// The result of a successful call.
 pub(crate) struct Called {
     pub(crate) output: Bytes,
     pub(crate) touched: bool,
 }
 
-/// Runs a method.
+/// Runs a method on the oracle's object.
 pub(crate) fn call(object: &mut Option<Object>, call: &ClassCall) -> Result<Called, ErrorKind> {
     let input = str::from_utf8(&call.input).map_err(|_| InvalidArgument)?;
     match (call.class.as_str(), call.method.as_str(), object) {
@@ -84,7 +84,7 @@ pub(crate) fn call(object: &mut Option<Object>, call: &ClassCall) -> Result<Call
         ("hello", "fail_after_writing", _) => Err(InvalidArgument),
         ("hello", "errno", _) => Err(Busy),
         ("hello", "read_after_write" | "read_undeclared", _) => Err(ClassFailed),
-        // All others only make sense on an object that exists.
+        // All other methods require an existing object.
         (_, _, None) => Err(NotFound),
         ("hello", "say", Some(_)) => read(greeting(input)),
         ("hello", "write_undeclared", Some(_)) => Err(ClassFailed),
@@ -119,8 +119,8 @@ fn md5(object: &Object) -> String {
     Md5::digest(&object.data).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What `old_and_new` says: the first 64 bytes, the first 8 attributes and omap keys that it found, and the size
-/// that it made.
+/// The output of `old_and_new`: the first 64 bytes, 8 attributes and 8 omap keys of the old object,
+/// and the size of the new one.
 fn seen(before: Option<&Object>, size_bytes: usize) -> Bytes {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let data = json!(before.map(|object| text(&object.data[..object.data.len().min(64)])));

@@ -1,5 +1,5 @@
-//! Random operations. Few objects, names and keys, so that operations meet; sizes and offsets around the
-//! boundaries where engines change their layout.
+//! Generates random operations. Few objects, names and keys make operations interact. Sizes and
+//! offsets lie around the boundaries where engines change their layout.
 
 use super::classes;
 use benthic_core::{ClassCall, Compare, Durability, ReadStep, WriteStep};
@@ -11,9 +11,9 @@ use proptest::prop_oneof;
 use proptest::sample::{select, subsequence};
 use proptest::strategy::Union;
 
-/// Objects that a case uses: namespace (first or second) and name.
+/// The objects of a case: index of the namespace (0 or 1) and name.
 pub(crate) const OBJECTS: [(usize, &str); 5] = [(0, "a"), (0, "ab"), (0, "a/../é"), (1, "a"), (1, "b")];
-/// What listings ask for.
+/// Prefixes for listings.
 const PREFIXES: [&str; 4] = ["", "a", "ab", "x"];
 const XATTRS: [&str; 4] = ["a", "b", "user.color", "ünïcode"];
 const KEYS: [&[u8]; 6] = [b"a", b"a\0", b"ab", b"b", b"b\xff", b"c/d"];
@@ -24,7 +24,7 @@ const SMALL_VALUES: [&[u8]; 5] = [b"", b"0", b"1", b"red", b"\xff\0"];
 const BOUNDARIES_BYTES: [usize; 11] =
     [0, 1, 4_095, 4_096, 4_097, 8_192, 65_535, 65_536, 65_537, 131_072, 262_144];
 const LEN_BYTES_MAX: usize = 300 * 1024;
-/// More than one page of a range holds.
+/// More keys than one page of a range holds.
 const MANY_KEYS: usize = benthic_core::limits::OMAP_PAGE_ENTRIES_MAX + 76;
 
 /// One operation of a case.
@@ -55,11 +55,11 @@ pub(crate) enum Action {
     Reopen,
 }
 
-/// A guard whose value is taken from the object when the operation runs, so that most guards hold.
+/// A guard that takes its value from the object when the operation runs, so that most guards hold.
 #[derive(Clone, Debug)]
 pub(crate) enum GuardPlan {
     Exists,
-    /// The current version plus this.
+    /// Offset from the current version.
     Version(u64),
     Xattr {
         name: &'static str,
@@ -120,7 +120,7 @@ fn guard() -> impl Strategy<Value = GuardPlan> {
     ]
 }
 
-/// Mostly one that holds for the stored value.
+/// Chooses mostly comparisons that hold for the stored value.
 fn comparison(
     holding: &'static [Compare],
     others: &'static [Compare],
@@ -150,8 +150,9 @@ fn write_step() -> impl Strategy<Value = WriteStep> {
     ]
 }
 
-/// A method stands first. One that stands elsewhere is `InvalidArgument`, as are an empty range to zero and an empty
-/// page: they come now and then, because an engine must refuse them.
+/// A method call is normally the first step. A call elsewhere, zeroing an empty range and listing
+/// an empty page are `InvalidArgument`; the generator includes them occasionally because an engine
+/// must refuse them.
 fn write_steps() -> impl Strategy<Value = Vec<WriteStep>> {
     let call = prop_oneof![3 => classes::write_call(), 1 => classes::read_call()].prop_map(WriteStep::Exec);
     let call_first = (call, vec(write_step(), 0..=5)).prop_map(|(call, mut steps)| {
@@ -195,15 +196,16 @@ fn data() -> impl Strategy<Value = Bytes> {
     (len_bytes(), any::<u8>()).prop_map(|(len_bytes, seed)| blob(len_bytes, seed))
 }
 
-/// Bytes that differ by seed and position, so that a misplaced one shows. Seed 0 gives zeros, which an engine may
-/// store as a hole; any other gives no zero.
+/// Bytes that depend on seed and position, so that a misplaced byte is detected. Seed 0 gives only
+/// zeros, which an engine may store as a hole. Other seeds give no zeros.
 fn blob(len_bytes: usize, seed: u8) -> Bytes {
     if seed == 0 {
         return Bytes::from(vec![0; len_bytes]);
     }
     let mut state = u64::from(seed);
     let next = |_| {
-        // A linear congruential generator; its upper bits are good enough to tell places apart.
+        // A linear congruential generator. Its upper bits are random enough to distinguish
+        // positions.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8 | 1
     };

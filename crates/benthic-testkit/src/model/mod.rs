@@ -1,15 +1,16 @@
-//! The model test: random compound operations against an oracle in memory.
+//! The model test: random compound operations, compared with an oracle in memory.
 //!
-//! The conformance suite says what the contract means case by case; this finds the combinations that nobody thought
-//! of. The oracle implements the contract a second time, as plainly as possible, on whole objects in memory. After
-//! every operation the engine's reply must equal the oracle's, down to the error's kind; at the end of a case
-//! everything must. A case that differs is shrunk to a small one.
+//! The conformance suite defines the contract case by case; the model test finds failures in
+//! combinations that no case covers. The oracle is a second, deliberately simple implementation of
+//! the contract on whole objects in memory. After every operation the engine's reply must equal the
+//! oracle's, including the error kind. At the end of a case, the whole state must be equal. The
+//! test shrinks a failing case to a small one.
 //!
 //! ```text
 //! model::run(|| MySubject::new(), 200, 40);
 //! ```
 //!
-//! A failure prints the seed of its case, with which [`seed`](crate::seed) runs that case alone.
+//! A failure prints the seed of its case. [`seed`](crate::seed) reruns that case alone.
 
 pub(crate) mod answer;
 mod case;
@@ -24,33 +25,34 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use std::fmt;
 use std::sync::Arc;
 
-/// Tries to make a failing case smaller.
+/// Limits for shrinking a failing case.
 const SHRINK_STEPS_MAX: u32 = 3_000;
 const SHRINK_MS_MAX: u32 = 120_000;
-/// Of one thing in a message.
+/// Maximum length of one value in a message.
 const TEXT_CHARS_MAX: usize = 400;
 
-/// An engine under test, new and empty for every case.
+/// An engine under test. Every case gets a new, empty one.
 pub trait Subject {
-    /// The pool to test, with the classes `hello` and `digest` beside it. Asked for again after every
-    /// [`Subject::reopen`].
+    /// The pool under test, with the classes `hello` and `digest`. A case calls this again after
+    /// every [`Subject::reopen`].
     fn pool(&self) -> Arc<dyn Pool>;
 
-    /// Makes durable what was buffered.
+    /// Makes buffered writes durable.
     ///
     /// # Errors
-    /// The engine's; the case fails with it.
+    /// The engine's errors. An error fails the case.
     fn flush(&self) -> Result<()>;
 
-    /// Closes the store and opens it again, where the engine has such a thing.
+    /// Closes and reopens the store. Engines that cannot reopen do nothing.
     ///
     /// # Errors
-    /// The engine's; the case fails with it.
+    /// The engine's errors. An error fails the case.
     fn reopen(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Two namespaces that are empty and used by nobody else. A pool that is shared gives fresh ones.
+    /// Two empty namespaces that nothing else uses. A subject with a shared pool returns unique
+    /// names.
     fn namespaces(&self) -> [String; 2] {
         [String::new(), "second".to_owned()]
     }
@@ -59,11 +61,11 @@ pub trait Subject {
 /// A case in which an engine and the oracle differ.
 #[derive(Debug)]
 pub struct Difference {
-    /// The case's seed.
+    /// The seed of the case.
     pub seed: u64,
-    /// What differs.
+    /// Description of the difference.
     pub message: String,
-    /// The operations of the case, shrunk.
+    /// The operations of the case, after shrinking.
     pub operations: Vec<String>,
 }
 
@@ -77,7 +79,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Runs `cases` cases of up to `ops_per_case` operations, each on a new subject, with the seeds of [`seed::many`].
+/// Runs `cases` cases of up to `ops_per_case` operations, each on a new subject, with the seeds of
+/// [`seed::many`].
 ///
 /// # Panics
 /// If the engine differs from the oracle.
@@ -87,7 +90,7 @@ pub fn run<S: Subject>(subject: impl Fn() -> S, cases: u32, ops_per_case: usize)
     }
 }
 
-/// Looks for a difference in a case of each seed.
+/// Runs one case per seed and returns the first difference.
 pub fn find_difference<S: Subject>(
     subject: impl Fn() -> S,
     seeds: impl IntoIterator<Item = u64>,
@@ -122,7 +125,7 @@ fn run_case<S: Subject>(subject: impl Fn() -> S, seed: u64, ops_per_case: usize)
     }
 }
 
-/// An operation on a line.
+/// Describes an operation in one line.
 fn describe(action: &Action) -> String {
     let Action::Write { object, guards, steps, durability } = action else {
         return brief(action);
@@ -139,7 +142,7 @@ fn describe(action: &Action) -> String {
     format!("{durability:?} write of object {object}, guards {guards:?}, steps [{}]", steps.join(", "))
 }
 
-/// Large values say nothing to a reader.
+/// Formats a value for a message and shortens it if it is long.
 fn brief(value: &impl fmt::Debug) -> String {
     let text = format!("{value:?}");
     match text.char_indices().nth(TEXT_CHARS_MAX) {

@@ -1,5 +1,6 @@
-//! The oracle: the contract of `benthic-core` once more, as plainly as it can be said. Objects are whole values in
-//! memory; an operation runs on a clone that replaces the object if every step succeeds.
+//! The oracle: a second, deliberately simple implementation of the contract of `benthic-core`.
+//! Objects are whole values in memory. An operation runs on a clone, which replaces the object if
+//! every step succeeds.
 
 use super::classes;
 use benthic_core::{
@@ -9,7 +10,6 @@ use benthic_core::{
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// An object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Object {
     pub(crate) data: Vec<u8>,
@@ -17,16 +17,16 @@ pub(crate) struct Object {
     pub(crate) omap: BTreeMap<Bytes, Bytes>,
 }
 
-/// What a write operation leaves.
+/// The result of a write operation.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) object: Option<Object>,
-    /// Whether a step did something. An operation whose steps all had nothing to do, such as zeroing behind the
-    /// end, need not raise the version.
+    /// Whether a step did something. If no step had anything to do, for example when zeroing after
+    /// the end, the operation need not raise the version.
     pub(crate) touched: bool,
 }
 
-/// Runs a write operation on the object `before`, which has `version` if it exists.
+/// Runs a write operation on the object `before`, whose version is `version` if it exists.
 pub(crate) fn write(before: Option<&Object>, version: u64, op: &WriteOp) -> Result<Written, ErrorKind> {
     op.check().map_err(|error| error.kind())?;
     check_guards(before, version, &op.guards)?;
@@ -37,7 +37,7 @@ pub(crate) fn write(before: Option<&Object>, version: u64, op: &WriteOp) -> Resu
     Ok(written)
 }
 
-/// Runs a read operation. The time in a `Stat` is zero: the oracle has no clock.
+/// Runs a read operation. The time in a `Stat` is zero because the oracle has no clock.
 pub(crate) fn read(object: Option<&Object>, version: u64, op: &ReadOp) -> Result<Vec<ReadOutput>, ErrorKind> {
     op.check().map_err(|error| error.kind())?;
     check_guards(object, version, &op.guards)?;
@@ -61,7 +61,7 @@ fn check_guards(object: Option<&Object>, version: u64, guards: &[Guard]) -> Resu
     if guards.iter().all(holds) { Ok(()) } else { Err(Conflict) }
 }
 
-/// Runs one step and says whether it did something.
+/// Runs one step and returns whether it did something.
 fn write_step(staged: &mut Option<Object>, step: &WriteStep) -> Result<bool, ErrorKind> {
     match step {
         WriteStep::Create { exclusive } => {

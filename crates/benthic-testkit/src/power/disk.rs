@@ -1,9 +1,11 @@
-//! A disk under a file system that promises no more than POSIX does, driven by a record.
+//! A simulated disk below a file system that promises no more than POSIX does. A record of file
+//! operations drives it.
 //!
-//! Durable is what was synced: a file's bytes and size by a sync of the file, a name by a sync of its directory. Of
-//! everything else a power cut keeps what it likes: sectors of 512 bytes in any selection, a size with or without what was
-//! written up to it, names one by one. A sync of a file that fails leaves any part of what it was to write, and no later
-//! one writes the rest: that is what Linux does.
+//! Only synced state is durable: the sync of a file makes its bytes and size durable, and the sync
+//! of a directory makes its names durable. A power cut may keep any part of the rest: any selection
+//! of 512-byte sectors, a new size with or without the data written up to it, and any selection of
+//! names. A failed sync of a file leaves any part of the data that it was to write, and no later
+//! sync writes the rest. Linux behaves this way.
 
 use super::Rng;
 use super::record::{Event, Record, What};
@@ -13,45 +15,46 @@ use std::io::Result;
 use std::path::Path;
 
 const SECTOR_BYTES: usize = 512;
-/// Flags of fallocate.
+/// Flags of `fallocate`.
 const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
 const ZERO_RANGE: i32 = 16;
 
-/// A sync that returned, for who wants to leave some out.
+/// A sync that returned. A test can choose to ignore it.
 #[derive(Debug)]
 pub struct Sync<'a> {
-    /// The file or directory, relative; empty for the directory itself.
+    /// The relative path of the file or directory; empty for the recorded directory itself.
     pub path: &'a str,
-    /// Whether it is a directory.
+    /// Whether the path is a directory.
     pub is_dir: bool,
     /// The next file that the same thread writes, opens or renames; empty if there is none.
     pub next_path: &'a str,
 }
 
-/// How much a power cut keeps of what was not synced.
+/// The part of the unsynced changes that a power cut keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Nothing.
+    /// No unsynced change.
     Nothing,
-    /// All, but for one change.
+    /// All unsynced changes except one.
     AllButOne,
-    /// Any selection.
+    /// Any selection of the unsynced changes.
     Any,
 }
 
-/// The files that are left: path → contents, or `None` for a directory.
+/// A directory tree: path → contents, or `None` for a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileTree(pub BTreeMap<String, Option<Vec<u8>>>);
 
 /// The disk at one point of a record.
 pub struct Disk<'a> {
     events: &'a [Event],
-    /// Events that happened.
+    /// Number of events applied so far.
     at: usize,
     nodes: Vec<Node>,
     fds: HashMap<i32, (usize, String)>,
-    /// Running syncs: what they are to make durable is what is older.
+    /// Running syncs, by the event at which each began. A sync covers only changes before that
+    /// event.
     syncs: HashMap<u64, usize>,
     skip: Box<dyn Fn(&Sync<'_>) -> bool + 'a>,
     rng: Rng,
@@ -60,7 +63,7 @@ pub struct Disk<'a> {
 #[derive(Default)]
 struct Node {
     is_dir: bool,
-    /// What the process sees.
+    /// The content that the process sees.
     live: Content,
     durable: Content,
     pending: Vec<Change>,
@@ -74,7 +77,7 @@ struct Content {
 
 #[derive(Clone)]
 struct Change {
-    /// The event.
+    /// Index of the event.
     at: usize,
     what: Alter,
 }
@@ -84,20 +87,20 @@ enum Alter {
     Write(usize, Vec<u8>),
     SetSize(usize),
     Zero(usize, usize),
-    /// A size that the file has at least.
+    /// Extends the file to at least this size.
     Extend(usize),
     Name(String, Option<usize>),
-    /// A name that moved within its directory.
+    /// Renames an entry within its directory.
     Move(String, String, usize),
 }
 
 impl<'a> Disk<'a> {
-    /// The disk before the first event, with what is there already.
+    /// The disk before the first event, with `before` as its initial, durable content.
     pub fn new(record: &'a Record, before: &FileTree, seed: u64) -> Disk<'a> {
         Disk::without(record, before, seed, |_| false)
     }
 
-    /// A disk that does not do the syncs that `skip` chooses, though they return.
+    /// A disk that ignores the syncs that `skip` selects, although they return success.
     pub fn without(
         record: &'a Record,
         before: &FileTree,
@@ -126,7 +129,7 @@ impl<'a> Disk<'a> {
         disk
     }
 
-    /// Lets all events before `end` happen.
+    /// Applies all events before `end`.
     pub fn advance(&mut self, end: usize) {
         while self.at < end.min(self.events.len()) {
             self.step();
@@ -134,14 +137,14 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// What the process sees.
+    /// The tree that the process sees.
     pub fn live(&self) -> FileTree {
         let mut state = FileTree::default();
         self.walk(0, "", &|node| &self.nodes[node].live, &mut state);
         state
     }
 
-    /// What a power cut now could leave.
+    /// A tree that a power cut at this point could leave.
     pub fn cut(&self, cut: Cut, rng: &mut Rng) -> FileTree {
         let changes: usize = self.nodes.iter().map(|node| node.pending.len()).sum();
         let spared = rng.below(changes);
@@ -279,7 +282,7 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// What the thread of this event touches next.
+    /// The next path that the thread of the current event accesses.
     fn next_path(&self) -> String {
         let thread = self.events[self.at].thread;
         for event in self.events[self.at + 1..].iter().filter(|event| event.thread == thread) {
@@ -346,7 +349,7 @@ impl Content {
         self.bytes.resize(self.bytes.len().max(size), 0);
     }
 
-    /// Applies all of a change, some of it or none.
+    /// Applies a change wholly, partly or not at all.
     fn apply_in_part(&mut self, what: &Alter, rng: &mut Rng) {
         match rng.below(4) {
             0 => return,
@@ -355,7 +358,7 @@ impl Content {
         }
         match what {
             Alter::Write(at, data) => {
-                // A size that reaches into it, and some of the sectors below that.
+                // Sets a size inside the written range and applies some of the sectors below it.
                 let end = at + data.len();
                 match rng.below(3) {
                     0 => self.extend(end),
@@ -390,20 +393,20 @@ impl Content {
 }
 
 impl FileTree {
-    /// What is in a directory now; sockets are no state.
+    /// Reads the tree below a directory. Sockets are skipped.
     ///
     /// # Errors
-    /// The file system's.
+    /// The file system's errors.
     pub fn read(dir: &Path) -> Result<FileTree> {
         let mut state = FileTree::default();
         read_into(dir, "", &mut state)?;
         Ok(state)
     }
 
-    /// Makes it in an empty directory.
+    /// Writes the tree into an empty directory.
     ///
     /// # Errors
-    /// The file system's.
+    /// The file system's errors.
     pub fn write(&self, dir: &Path) -> Result<()> {
         fs::create_dir_all(dir)?;
         for (path, content) in &self.0 {
@@ -415,7 +418,7 @@ impl FileTree {
         Ok(())
     }
 
-    /// Where two states differ first, in words.
+    /// Describes the first difference between two trees.
     pub fn difference(&self, other: &FileTree) -> Option<String> {
         let paths = self.0.keys().chain(other.0.keys());
         paths.into_iter().find_map(|path| match (self.0.get(path), other.0.get(path)) {

@@ -1,5 +1,6 @@
-//! What a store may hold at a point of a record: exactly what the operations up to some sequence number made, and that
-//! number is at least as high as any that was acknowledged as durable before the point.
+//! Checks a store after a power cut. The store must hold exactly the effects of all operations up
+//! to some sequence number. That number must be at least the highest one acknowledged as durable
+//! before the cut.
 
 use super::record::{Record, What};
 use super::workload::{Action, Script};
@@ -8,21 +9,22 @@ use benthic_core::{Durability, ErrorKind, Fetch, ListRequest, ObjectId, Pool, St
 use futures::executor::block_on;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was done, and what the store said to it.
+/// The operations of a workload and the store's answers.
 pub struct History {
     done: Vec<Done>,
-    /// Sessions that were closed, and when: all that was acknowledged before is durable.
+    /// Closed sessions, with the event of the close. Everything acknowledged before a close is
+    /// durable.
     closed: Vec<(usize, usize)>,
 }
 
-/// What is known of the objects' past, by pool and name.
+/// The known history of each object, by pool and name.
 type Objects = BTreeMap<(String, String), Timeline>;
 
 struct Done {
     session: usize,
     action: Action,
     began: usize,
-    /// When the answer came, and the version, or the kind of error.
+    /// The event of the answer, and the version or the error kind.
     answer: Option<(usize, Result<u64, String>)>,
 }
 
@@ -35,11 +37,11 @@ impl Done {
     }
 }
 
-/// An object's states, each from one sequence number on.
+/// The states of an object, each valid from a sequence number on.
 #[derive(Default)]
 struct Timeline {
     states: BTreeMap<u64, Option<Object>>,
-    /// What it may be after the operations of which nobody knows whether they happened.
+    /// A possible final state, if the outcome of the last operation is unknown.
     perhaps: Option<Option<Object>>,
 }
 
@@ -51,10 +53,11 @@ impl Timeline {
 }
 
 impl History {
-    /// Reads the marks of a workload.
+    /// Reads the workload's marks from the record.
     ///
     /// # Errors
-    /// Words for a record that contradicts itself or an operation that failed as it must not.
+    /// A description, if the record contradicts itself or an operation failed with an unexpected
+    /// error.
     pub fn of(record: &Record, script: &Script) -> Result<History, String> {
         let mut done: BTreeMap<(usize, usize, usize), Done> = BTreeMap::new();
         let mut closed = Vec::new();
@@ -89,8 +92,9 @@ impl History {
         history.objects(record.events.len(), u64::MAX).map(|_| history)
     }
 
-    /// What the operations that began before `point` made of the objects, and those that came before one of them, if those
-    /// of earlier sessions from `lost_lsn` on were lost.
+    /// Builds the history of each object from the operations that began before `point`, and from
+    /// operations of the same session with a lower version than one of those. Skips operations of
+    /// earlier sessions with a version of at least `lost_lsn`.
     fn objects(&self, point: usize, lost_lsn: u64) -> Result<Objects, String> {
         let session = self.session(point);
         let begun = || self.done.iter().filter(|done| done.began < point);
@@ -138,20 +142,21 @@ impl History {
         Ok(objects)
     }
 
-    /// Whether a later session, up to `point`, gave the version of an operation to another one: that is how buffered
-    /// operations end that a failed disk lost.
+    /// Whether a later session, up to `point`, reused the version of an operation. This happens to
+    /// buffered operations that a failed disk lost.
     fn was_lost(&self, session: usize, version: u64, point: usize) -> bool {
         let later = self.done.iter().filter(|done| done.session > session && done.began < point);
         later.filter_map(Done::version).any(|reused| reused <= version)
     }
 
-    /// The last session that did something before `point`.
+    /// The last session with an operation before `point`.
     fn session(&self, point: usize) -> usize {
         self.done.iter().filter(|done| done.began < point).map(|done| done.session).max().unwrap_or(0)
     }
 
-    /// From where on operations of earlier sessions may be lost though no later one is known to have their version: pools
-    /// and the cleaner take versions too, of which nobody hears.
+    /// Candidates for the first lost version of earlier sessions, where no later operation is known
+    /// to have reused it. Pool operations and the cleaner take versions too, but do not report
+    /// them.
     fn perhaps_lost(&self, point: usize) -> BTreeSet<u64> {
         let session = self.session(point);
         let earlier = self.done.iter().filter(|done| done.session < session);
@@ -162,14 +167,14 @@ impl History {
             .collect()
     }
 
-    /// How many operations were acknowledged, and the kinds of those that failed.
+    /// The number of acknowledged operations, and the error kinds of the failed ones.
     pub fn counts(&self) -> (usize, BTreeSet<String>) {
         let failed = self.done.iter().filter_map(|done| done.answer.as_ref()?.1.as_ref().err().cloned());
         let acknowledged = self.done.iter().filter(|done| matches!(done.answer, Some((_, Ok(_)))));
         (acknowledged.count(), failed.collect())
     }
 
-    /// The highest sequence number that must be there after a cut at `point`, of one session or of all.
+    /// The highest sequence number that must survive a cut at `point`, for one session or for all.
     fn durable_lsn(&self, point: usize, session: Option<usize>) -> u64 {
         let counts = |done: &Done| match session {
             Some(session) => done.session == session,
@@ -205,10 +210,10 @@ impl History {
         acknowledged(point, true).max(acknowledged(flushed, false))
     }
 
-    /// Compares a store that was opened after a cut at `point`.
+    /// Checks a store that was opened after a cut at `point`.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of the violation.
     pub fn check(&self, store: &dyn Store, point: usize) -> Result<(), String> {
         self.check_without(store, point, u64::MAX).or_else(|error| {
             let lost = self.perhaps_lost(point);
@@ -290,7 +295,8 @@ impl History {
                 let timeline = &objects[*key];
                 let expected = timeline.at(lsn).map(|(version, _)| version);
                 let last = timeline.states.keys().next_back().copied().unwrap_or(0);
-                // What nobody knows to have happened came last.
+                // An operation with an unknown outcome comes after all known operations on its
+                // object.
                 let perhaps =
                     timeline.perhaps.is_some() && lsn >= last && version.is_none_or(|version| version > last);
                 expected != **version && !perhaps
@@ -309,7 +315,8 @@ impl History {
     }
 }
 
-/// Reads an object and checks that it is as it was at the version that it has. Its version, if it is there.
+/// Reads an object, checks its content against its version, and returns the version. Returns `None`
+/// if the object is missing.
 fn look(pool: &dyn Pool, name: &str, timeline: &Timeline) -> Result<Option<u64>, String> {
     let place = format!("{}/{name}", pool.name());
     let id = ObjectId::new(name).map_err(|error| error.to_string())?;

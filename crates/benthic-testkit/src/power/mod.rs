@@ -1,9 +1,11 @@
-//! Power cuts and failing disks.
+//! Simulated power cuts and disk failures.
 //!
-//! A child process runs with a library between it and its files (`power/record.c`, compiled by the test with `cc`), which
-//! writes down every change below one directory in the order of its effect. From the [`Record`] a [`Disk`] builds what a
-//! power cut could have left at any point: what was synced, and of what was not any sectors and any names. The process
-//! says in the same record what was acknowledged to it, and [`History`] compares.
+//! The test compiles a C library (`power/record.c`, with `cc`) and loads it into a child process
+//! between the process and its files. The library records every change below one directory, in the
+//! order in which the changes took effect. From this [`Record`], a [`Disk`] builds the trees that a
+//! power cut could have left at any point: all synced changes, and any selection of unsynced
+//! sectors and names. The process writes the acknowledgements that it received into the same
+//! record, and [`History`] checks the reopened store against them.
 //!
 //! ```text
 //! let record = Recorder::build(dir)?.run(command, &store_dir)?;
@@ -22,12 +24,12 @@ pub use history::History;
 pub use record::{Event, Fault, Record, Recorder, What};
 pub use workload::{Action, Script, mark, run};
 
-/// Numbers that a seed makes (SplitMix64).
+/// A seeded random number generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Rng(pub u64);
 
 impl Rng {
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -36,17 +38,17 @@ impl Rng {
         mixed ^ mixed >> 31
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.number() % end.max(1) as u64) as usize
     }
 
-    /// One of `places` times true.
+    /// Returns `true` with probability 1 / `places`.
     pub fn one_in(&mut self, places: usize) -> bool {
         self.below(places) == 0
     }
 
-    /// Bytes that do not repeat.
+    /// Returns random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let words = len.div_ceil(8);
         let mut bytes: Vec<u8> = (0..words).flat_map(|_| self.number().to_le_bytes()).collect();

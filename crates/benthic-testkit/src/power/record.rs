@@ -1,4 +1,4 @@
-//! Running a process under the recorder, and reading what it wrote down.
+//! Runs a process under the recorder and parses the record.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,43 +8,43 @@ use std::process::{Command, ExitStatus};
 
 const SOURCE: &str = include_str!("../../power/record.c");
 
-/// The compiled recorder.
+/// The compiled recorder library.
 pub struct Recorder {
     folder: PathBuf,
     library: PathBuf,
 }
 
-/// A call that is to fail: the `nth` of its `kind` (a letter of `record.c`), with `errno`.
+/// A fault to inject: the `nth` call of a `kind` (a letter of `record.c`) fails with `errno`.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Which calls are counted.
+    /// The kind of calls to count.
     pub kind: char,
-    /// From 1.
+    /// Counted from 1.
     pub nth: u32,
-    /// What it fails with.
+    /// The error code that the call returns.
     pub errno: i32,
 }
 
-/// All that a process changed below one directory, in order.
+/// All changes of a process below one directory, in order.
 pub struct Record {
-    /// The changes.
+    /// The changes, in order.
     pub events: Vec<Event>,
-    /// How the process ended.
+    /// Exit status of the process.
     pub status: ExitStatus,
-    /// Its standard error.
+    /// Standard error of the process.
     pub stderr: String,
 }
 
-/// One thing that a thread did.
+/// One recorded call of a thread.
 #[derive(Debug)]
 pub struct Event {
-    /// The thread.
+    /// Number of the thread.
     pub thread: u32,
-    /// What it did.
+    /// The call.
     pub what: What,
 }
 
-/// What happened. Paths are relative to the directory.
+/// A recorded call. Paths are relative to the recorded directory.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the names of the calls say it")]
 pub enum What {
@@ -65,10 +65,10 @@ pub enum What {
 }
 
 impl Recorder {
-    /// Compiles the recorder into `folder`, which is not below what is recorded.
+    /// Compiles the recorder into `folder`, which must lie outside the recorded directory.
     ///
     /// # Errors
-    /// Without a C compiler, `cc`.
+    /// If the C compiler `cc` is missing or fails.
     pub fn build(folder: &Path) -> Result<Recorder> {
         let (source, library) = (folder.join("record.c"), folder.join("record.so"));
         fs::write(&source, SOURCE)?;
@@ -83,11 +83,12 @@ impl Recorder {
         Ok(Recorder { folder: folder.to_owned(), library })
     }
 
-    /// Runs `command` to its end and gives back what it did below `dir`. It finds the path of the marks in
-    /// `BENTHIC_POWER_MARKS` and that of the directory in `BENTHIC_POWER_DIR`.
+    /// Runs `command` to completion and returns the record of its changes below `dir`. The process
+    /// finds the path of the marks file in `BENTHIC_POWER_MARKS` and the path of the directory in
+    /// `BENTHIC_POWER_DIR`.
     ///
     /// # Errors
-    /// If it cannot be started, or if the record is not whole.
+    /// If the process cannot be started or the record is incomplete.
     pub fn run(&self, mut command: Command, dir: &Path, name: &str, fault: Option<Fault>) -> Result<Record> {
         let dir = dir.parent().unwrap_or(dir).canonicalize()?.join(dir.file_name().unwrap_or_default());
         let record = self.folder.join(format!("{name}.record"));
@@ -132,7 +133,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// `struct line` of `record.c`, and what follows each.
+/// Parses a sequence of `struct line` of `record.c`, each followed by its payload.
 fn parse(bytes: &[u8], prefix: &str) -> Option<Vec<Event>> {
     let mut input = Input(bytes);
     let mut events = Vec::new();

@@ -1,5 +1,5 @@
-//! What the recorded process does to a store: random operations on a few objects from several threads, with a mark in the
-//! record before each and after each.
+//! The workload of the recorded process: several threads run random operations on a few objects and
+//! write a mark into the record before and after each.
 
 use super::Rng;
 use benthic_core::{ErrorKind, ObjectId, Result, Store, WriteOp, WriteStep};
@@ -8,46 +8,46 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-/// The pool that is there from the first session on.
+/// The pool that exists from the first session on.
 const POOL: &str = "p";
 const LARGE_BYTES: usize = 1_100_000;
 
-/// A workload, the same on every call with the same values.
+/// A workload. Equal values produce equal actions.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
-    /// Where its choices come from.
+    /// Seed of the random choices.
     pub seed: u64,
-    /// Threads that work at once.
+    /// Number of concurrent threads.
     pub threads: usize,
-    /// Actions of each in one session. Between sessions the store is closed and opened again.
+    /// Actions per thread and session. The store is closed and reopened between sessions.
     pub actions: usize,
-    /// Whether threads change the same objects. If not, no two sessions do either, so that an operation of which nobody
-    /// knows whether it happened is the last on its object.
+    /// Whether threads change the same objects. If `false`, sessions do not share objects either,
+    /// so an operation with an unknown outcome is the last one on its object.
     pub shared: bool,
 }
 
-/// One thing that a thread does.
+/// One action of a thread.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// A write operation on an object of a pool.
     Write {
-        /// Pool.
+        /// Name of the pool.
         pool: String,
-        /// Object.
+        /// Name of the object.
         object: String,
-        /// Operation.
+        /// The operation.
         op: WriteOp,
     },
-    /// A flush.
+    /// Flushes the store.
     Flush,
-    /// Makes a pool. Each name is used once.
+    /// Creates a pool. Each name is used once.
     CreatePool(String),
-    /// Removes it with its objects.
+    /// Removes a pool with its objects.
     RemovePool(String),
 }
 
 impl Script {
-    /// What a thread does in a session, in order.
+    /// The actions of a thread in a session, in order.
     pub fn thread(&self, session: usize, thread: usize) -> Vec<Action> {
         let mut rng = Rng(self.seed ^ ((session as u64) << 32 | thread as u64) << 8);
         let mut actions = Vec::new();
@@ -69,7 +69,7 @@ impl Script {
             });
         }
         if thread == 0 && self.actions >= 4 {
-            // Large enough that its space goes back to the file system.
+            // Large enough that the engine returns the space to the file system.
             let large =
                 |op: WriteOp| Action::Write { pool: POOL.to_owned(), object: format!("large{session}"), op };
             actions.insert(actions.len() / 5, large(WriteOp::new().write_full(rng.bytes(LARGE_BYTES))));
@@ -81,7 +81,8 @@ impl Script {
     }
 }
 
-/// Every operation that does not remove the object changes something: it says who it is.
+/// Every operation that does not remove the object sets a unique attribute, which identifies the
+/// operation.
 fn write_op(rng: &mut Rng, unique: &str) -> WriteOp {
     let noise = |rng: &mut Rng, from: usize, to: usize| {
         let len = from + rng.below(to - from);
@@ -112,13 +113,13 @@ fn write_op(rng: &mut Rng, unique: &str) -> WriteOp {
     if rng.one_in(3) { op.buffered() } else { op }
 }
 
-/// Runs one session on an open store: every thread its actions, in order, up to the first that leaves the store without an
-/// answer.
+/// Runs one session on an open store. Each thread runs its actions in order and stops at the first
+/// error other than `not_found` and `limit_exceeded`.
 pub fn run(script: &Script, session: usize, store: &dyn Store, marks: &Path) {
     let Ok(marks) = OpenOptions::new().create(true).append(true).open(marks) else {
         panic!("the file of the marks cannot be opened path={}", marks.display());
     };
-    // The pool that all use.
+    // Creates the pool that all threads use.
     let first = script.thread(session, 0).into_iter().next();
     let rest = match first {
         Some(Action::CreatePool(name)) if name == POOL => {
@@ -142,14 +143,14 @@ pub fn run(script: &Script, session: usize, store: &dyn Store, marks: &Path) {
     });
 }
 
-/// Puts a line into the record, in one piece.
+/// Writes a line into the record with one write call.
 pub fn mark(mut marks: &File, text: &str) {
     if marks.write_all(text.as_bytes()).is_err() {
         panic!("a mark cannot be written");
     }
 }
 
-/// Says whether to go on.
+/// Returns whether the thread should continue.
 fn act_marked(
     store: &dyn Store,
     marks: &File,

@@ -1,4 +1,4 @@
-//! The check of linearizability finds engines that are not.
+//! The linearizability checker detects engines that are not linearizable.
 
 use async_trait::async_trait;
 use benthic_core::{
@@ -16,18 +16,18 @@ use std::sync::{Arc, Mutex};
 const LOAD: Load = Load { threads: 4, ops_per_thread: 50, rounds: 2 };
 const HISTORIES: u64 = 20;
 
-/// What is wrong with an engine.
+/// The fault of an engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    /// A read now and then gives what was there one change ago.
+    /// Some reads return the state before the last change.
     StaleRead,
-    /// A version is checked before the operation and not with it.
+    /// The version guard is checked before the operation and not atomically with it.
     GuardAndWriteApart,
-    /// A write is acknowledged and never done.
+    /// An acknowledged write is never applied.
     LostWrite,
-    /// An operation of two steps is seen half done.
+    /// A read sees only one step of an operation of two steps.
     TornWrite,
-    /// What was written is gone after reopening.
+    /// Reopening loses all data.
     ReopenLosesEverything,
 }
 
@@ -39,7 +39,7 @@ struct Faulty {
 }
 
 impl Faulty {
-    /// Whether this call is one that goes wrong.
+    /// Whether to inject the fault into this call: every seventh call.
     fn now(&self, fault: Fault) -> bool {
         self.fault == Some(fault) && self.calls.fetch_add(1, Ordering::SeqCst) % 7 == 6
     }

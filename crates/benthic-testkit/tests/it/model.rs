@@ -1,4 +1,4 @@
-//! Proof that the model test finds what it looks for.
+//! Proof that the model test detects faulty engines.
 
 use async_trait::async_trait;
 use benthic_core::{
@@ -45,7 +45,7 @@ impl Subject for Memory {
     }
 }
 
-/// What is wrong with an engine.
+/// The fault of an engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     AppendLosesLastByte,
@@ -58,7 +58,7 @@ enum Fault {
     VersionStands,
 }
 
-/// A correct pool with one fault in front of it.
+/// A correct pool with one injected fault.
 struct Faulty {
     pool: Arc<dyn Pool>,
     fault: Fault,

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A text file of the project; the path is relative to the root, with `/`.
+/// A text file of the project. The path is relative to the root and uses `/`.
 pub struct File {
     pub path: String,
     pub text: String,
@@ -15,7 +15,7 @@ impl File {
         Path::new(&self.path).extension().is_some_and(|found| found == extension)
     }
 
-    /// `path:line: what` for every line that `wrong` has something to say about.
+    /// Returns `path:line: message` for every line for which `wrong` returns a message.
     pub fn lines(&self, wrong: impl Fn(&str) -> Option<&'static str>) -> Vec<String> {
         let line =
             |(index, line): (usize, &str)| Some(format!("{}:{}: {}", self.path, index + 1, wrong(line)?));
@@ -23,7 +23,8 @@ impl File {
     }
 }
 
-/// All text files that belong to the project: those that git tracks or would, and all where there is no git.
+/// All text files of the project: tracked and untracked files that git does not ignore, or all
+/// files if there is no git.
 pub fn files() -> Vec<File> {
     let git = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -37,7 +38,7 @@ pub fn files() -> Vec<File> {
         }
         _ => walk(&root(), "", &mut paths),
     }
-    // What was just deleted is still tracked, and what is no text has no lines.
+    // Git still lists files that were just deleted, and files that are not text have no lines.
     let read = |path: String| Some(File { text: std::fs::read_to_string(root().join(&path)).ok()?, path });
     let files: Vec<File> = paths.into_iter().filter_map(read).collect();
     assert!(files.iter().any(|file| file.path == "Cargo.toml"), "the project's files were not found");
@@ -62,7 +63,7 @@ fn walk(dir: &Path, prefix: &str, paths: &mut Vec<String>) {
 /// A crate of the workspace.
 pub struct Package {
     pub name: String,
-    /// Of its `Cargo.toml`, relative to the root.
+    /// Path of the crate's `Cargo.toml`, relative to the root.
     pub manifest: String,
     pub dependencies: Vec<Dependency>,
 }

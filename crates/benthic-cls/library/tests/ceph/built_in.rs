@@ -1,4 +1,4 @@
-//! The built-in classes and what their library says about itself.
+//! The built-in classes, and the statistics that their library reports.
 
 use crate::cluster::{Cluster, errno};
 use benthic_classes::digest::Algorithm;
@@ -38,11 +38,11 @@ fn an_object_of_many_pieces_is_hashed_whole_and_as_often_as_asked() {
     let object = "digest-large";
     cluster.put(object, b"0123456789abc", 400_000);
     cluster.exec(object, LIBRARY, "digest.md5", br#"{"repeat":3}"#).unwrap();
-    // The client hashed the data with another implementation.
+    // The Python client hashes the data with a different implementation.
     let state = cluster.state(object).unwrap();
     assert_eq!(state["size"], 5_200_000);
     assert_eq!(state["data"], cluster.xattr(object, "digest.md5"));
-    // The stored digest is now wrong.
+    // The data changes, but the stored digest does not.
     let digest = cluster.xattr(object, "digest.md5");
     cluster.put(object, b"other data", 1);
     let input = format!("set_xattr digest.md5 {digest}");
@@ -105,7 +105,7 @@ fn a_library_describes_itself_by_any_object_name_and_makes_no_object() {
     }
 }
 
-/// What the OSD of an object counted.
+/// The call counters of the library in the object's OSD.
 fn counted(cluster: &mut Cluster, object: &str, library: &str) -> LibraryCalls {
     serde_json::from_slice(&cluster.exec(object, library, CALLS, b"").unwrap()).unwrap()
 }
@@ -123,7 +123,7 @@ fn an_osd_counts_the_calls_of_each_method_and_their_failures() {
     let before = counted(&mut cluster, object, "calls_1");
     assert_eq!(cluster.state(object), None, "asking makes no object");
     assert_eq!((before.library.as_str(), before.build.as_str()), ("calls_1", BUILD));
-    // The OSD answers for a missing object.
+    // On a missing object, the OSD answers without calling the method.
     assert_eq!(cluster.exec(object, "calls_1", "calls.counted", b"stat"), Err(errno(ErrorKind::NotFound)));
     cluster.put(object, b"data", 1);
     for _ in 0..7 {
@@ -144,7 +144,7 @@ fn an_osd_counts_the_calls_of_each_method_and_their_failures() {
     let [before, after] = [&before, &after].map(|counted| of_method(counted, "calls", "counted"));
     assert_eq!((after.calls - before.calls, after.failures - before.failures), (11, 4));
     assert!(after.busy_us > before.busy_us);
-    // Another library in the same OSD counts for itself.
+    // Another library in the same OSD has its own counters.
     let other = counted(&mut cluster, object, LIBRARY);
     assert_eq!(other.library, LIBRARY);
     assert!(other.classes.iter().all(|class| class.name != "calls"));

@@ -1,11 +1,12 @@
 //! The libraries inside a real OSD.
 //!
-//! `BENTHIC_TEST_CEPH_CONF` names the ceph.conf of a cluster on this machine that may be written to: its
-//! `osd_class_dir` gets the libraries, its pool `benthic-cls-test` the objects. `make test` starts such a cluster.
+//! `BENTHIC_TEST_CEPH_CONF` names the ceph.conf of a writable cluster on this machine. The tests
+//! install the libraries into its `osd_class_dir` and write objects to its pool `benthic-cls-test`.
+//! `make test` starts such a cluster.
 //!
-//! A cluster that has not seen the libraries yet loads them on their first call. One that has goes on with the old
-//! files: start its OSDs again after a change, which loads them at their start. `BENTHIC_METHOD_DEADLINE_MS=2000` in the
-//! environment of the OSDs makes the tests of the deadline shorter.
+//! An OSD loads a library at the first call or when the OSD starts, and keeps it. After a change of
+//! the libraries, restart the OSDs. `BENTHIC_METHOD_DEADLINE_MS=2000` in the OSDs' environment
+//! makes the deadline tests shorter.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

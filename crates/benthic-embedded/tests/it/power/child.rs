@@ -1,4 +1,4 @@
-//! What runs under the recorder, in a process of its own: this test binary, started once more by the tests.
+//! The process that runs under the recorder. The tests start this test binary a second time.
 
 use super::{SESSIONS, options};
 use benthic_embedded::EmbeddedStore;
@@ -6,16 +6,16 @@ use benthic_testkit::power::{Script, mark, run};
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 
-/// The environment variable that says what to do.
+/// The environment variable that holds the task.
 pub const TASK: &str = "BENTHIC_POWER_TASK";
 
-/// The task of a workload.
+/// The task that runs a workload.
 pub fn work(script: &Script) -> String {
     let Script { seed, threads, actions, shared } = script;
     format!("work {seed} {threads} {actions} {}", u64::from(*shared))
 }
 
-/// The task of opening a store and closing it.
+/// The task that opens and closes a store.
 pub const RECOVER: &str = "recover";
 
 #[test]
@@ -25,7 +25,7 @@ fn child() {
     let path = |name| PathBuf::from(std::env::var(name).unwrap());
     let (dir, marks_path) = (path("BENTHIC_POWER_DIR"), path("BENTHIC_POWER_MARKS"));
     if task == RECOVER {
-        // Damage shows in the tests, which open the store themselves.
+        // The parent test opens the store itself and checks for damage.
         EmbeddedStore::open(&dir, true, options()).unwrap().close().unwrap();
         return;
     }

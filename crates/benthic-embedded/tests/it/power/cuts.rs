@@ -1,4 +1,5 @@
-//! Power cuts at any point of random workloads, and proof that a missing sync would be noticed.
+//! Simulated power cuts at any point of random workloads, and proof that the test would detect a
+//! missing sync.
 
 use super::{Bench, child, examine};
 use crate::support::tell;
@@ -10,7 +11,7 @@ fn script(seed: u64) -> Script {
     Script { seed, threads: 3, actions: 24, shared: true }
 }
 
-/// A point of a record: anywhere, or just behind something that was said.
+/// A random point of a record, half of the time just after a mark.
 fn point(record: &Record, rng: &mut Rng) -> usize {
     let marks = |event: &benthic_testkit::power::Event| matches!(event.what, What::Mark { .. });
     let anywhere = rng.below(record.events.len() + 1);
@@ -29,7 +30,7 @@ fn cut(rng: &mut Rng) -> Cut {
     }
 }
 
-/// Points in order, so that the disk is built once.
+/// Sorted points, so that one pass over the record builds the disk.
 fn points(record: &Record, count: usize, rng: &mut Rng) -> Vec<usize> {
     let mut points: Vec<usize> = (0..count).map(|_| point(record, rng)).collect();
     points.sort_unstable();
@@ -54,7 +55,7 @@ fn what_was_acknowledged_survives_every_power_cut() {
                 format!("BENTHIC_TEST_SEED={seed} point={point} of={} cut={kind:?}", record.events.len());
             let dir = bench.fresh();
             if rng.one_in(12) {
-                // The power fails once more while the store is opened.
+                // A second power cut hits the recovery.
                 state.write(&dir).unwrap();
                 let recovery = bench.child(child::RECOVER, &dir, &state, None);
                 assert!(recovery.status.success(), "{what}\n{}", recovery.stderr);
@@ -85,7 +86,7 @@ fn what_was_acknowledged_survives_every_power_cut() {
     ));
 }
 
-/// Looks for a cut that shows that a sync is missing; says how many states it took.
+/// Looks for a power cut that reveals the skipped sync. Returns the number of states tried.
 fn states_until_noticed(skip: impl Fn(&Sync<'_>) -> bool, create: bool) -> Option<usize> {
     let mut bench = Bench::new();
     let mut states = 0;
@@ -111,7 +112,7 @@ fn states_until_noticed(skip: impl Fn(&Sync<'_>) -> bool, create: bool) -> Optio
     None
 }
 
-/// A test for each sync that the store makes: without it, a power cut loses something.
+/// Declares one test per sync of the store. Without that sync, some power cut loses data.
 macro_rules! needed {
     ($($name:ident: $skip:expr, $create:expr;)*) => {$(
         #[test]

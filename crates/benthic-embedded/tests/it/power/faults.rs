@@ -1,4 +1,4 @@
-//! Each call to the file system fails in turn.
+//! Injects a failure into each file system call in turn.
 
 use super::{Bench, examine};
 use crate::support::tell;
@@ -7,12 +7,13 @@ use benthic_testkit::seed;
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
-/// Of each kind of fault without `BENTHIC_TEST_LONG`.
+/// Samples per kind of fault in `make test`.
 const SAMPLES: u32 = 6;
 const CUTS: usize = 3;
 
-/// Runs a small workload once for each `nth` call that fails, until it makes no more such calls, or for a sample of them.
-/// Errors are clear, nothing panics, and what was acknowledged is there afterwards, also if the power fails too.
+/// Runs a small workload once for each `nth` failing call until the workload makes fewer calls, or
+/// for a sample of them. Errors must be clear, nothing may panic, and acknowledged operations must
+/// survive, even with a power cut in addition.
 fn each_fails(kind: char, errno: i32) {
     let mut bench = Bench::new();
     let seed = seed::one();
@@ -60,7 +61,7 @@ fn each_fails(kind: char, errno: i32) {
             fired += 1;
         }
     } else {
-        // Denser at the start, where the store is made.
+        // Samples are denser at the start, where the store is created.
         let mut nth = 1;
         for sample in 1..=SAMPLES {
             if !run(nth) {

@@ -1,5 +1,5 @@
-//! A disk that fills up and is freed again: a file system in memory of a fixed size, in a mount namespace of a process of
-//! its own, so that nothing is left of it.
+//! A disk that fills up and gets free space again. The disk is a tmpfs of fixed size in a mount
+//! namespace of a child process, so it disappears with the process.
 
 use super::child::TASK;
 use crate::support::id;
@@ -15,19 +15,19 @@ use std::time::Duration;
 
 const DISK: &str = "24m";
 const DIR: &str = "BENTHIC_FULL_DIR";
-/// How often the disk is filled.
+/// Number of times that the test fills the disk.
 const ROUNDS: usize = 3;
 const PAUSE: Duration = Duration::from_millis(20);
-/// After so many in a row, with pauses, the disk is full.
+/// The disk counts as full after this many consecutive refusals with pauses between them.
 const REFUSALS: u32 = 40;
-/// More removals than the key-value store may have tables.
+/// Exceeds the number of tables that the key-value store may have.
 const SLOWLY: usize = 300;
-/// So much fits on every disk that is not full early.
+/// Minimum that fits before the disk may be full.
 const FULL_BYTES_MIN: usize = 8 << 20;
-/// The cleaner gives back space long before, also on a machine that is slow and busy.
+/// Time limit for the cleaner. Even on a slow and busy machine it frees space much sooner.
 const STALL: Duration = Duration::from_secs(240);
 
-/// Runs `child` on a disk that is small and empty.
+/// Runs `child` on a small, empty disk.
 fn on_a_small_disk(task: &str) {
     let dir = tempfile::tempdir().unwrap();
     let script = format!("mount -t tmpfs -o size={DISK} none \"${DIR}\" && exec \"$0\" \"$@\"");
@@ -68,7 +68,8 @@ fn open(dir: &Path) -> (Arc<EmbeddedStore>, Arc<dyn Pool>) {
     (store, pool)
 }
 
-/// Writes until the disk is full, also after a while, and at least `count_min` times; says how often.
+/// Writes until the disk stays full, and at least `count_min` times. Returns the number of
+/// successful writes.
 fn until_full<T>(count_min: usize, write: impl Fn(usize) -> Result<T>) -> usize {
     let (mut count, mut refused) = (0, 0);
     let time = Stopwatch::start(&SystemClock);
@@ -86,23 +87,23 @@ fn until_full<T>(count_min: usize, write: impl Fn(usize) -> Result<T>) -> usize 
     count
 }
 
-/// Fills the disk with objects of `len` bytes; says how many.
+/// Fills the disk with objects of `len` bytes and returns their number.
 fn fill(pool: &dyn Pool, len: usize, count_min: usize) -> usize {
     until_full(count_min, |index| {
         let op = WriteOp::new().write_full(crate::support::noise(index as u64, len));
-        // The last one of a hundred waits for the disk.
+        // Every hundredth write is durable and waits for the disk.
         let op = if len < 10_000 && index % 100 != 99 { op.buffered() } else { op };
         block_on(pool.write(&id(&index.to_string()), op))
     })
 }
 
-/// Somebody else takes what the store did not.
+/// Another program fills the space that is left.
 fn take_the_rest(store: &Path) {
     let mut file = std::fs::File::create(store.with_file_name("other")).unwrap();
     while file.write_all(&[1; 4_096]).is_ok() {}
 }
 
-/// Tries again while the disk is full: the cleaner makes room.
+/// Retries while the disk is full and the cleaner frees space.
 fn until_taken<T>(take: impl Fn() -> Result<T>) {
     let time = Stopwatch::start(&SystemClock);
     while let Err(error) = take() {
@@ -112,17 +113,18 @@ fn until_taken<T>(take: impl Fn() -> Result<T>) {
     }
 }
 
-/// Something of the disk is free again, soon.
+/// Checks that the store soon accepts a write of `len` bytes.
 fn eventually_takes(pool: &dyn Pool, len: usize) {
     until_taken(|| block_on(pool.write_full(&id("again"), crate::support::noise(7, len))));
 }
 
-/// Waits for what frees space, if the disk has no room for its record.
+/// Removes an object; retries while the disk has no room for the log record.
 fn remove(pool: &dyn Pool, name: &str) {
     until_taken(|| block_on(pool.remove(&id(name))));
 }
 
-/// Removes objects one by one: each is refused or done, and none is unknown. The last one of ten waits for the disk.
+/// Removes objects one by one. Each removal succeeds or is refused; none has an unknown outcome.
+/// Every tenth is durable.
 fn remove_all(pool: &dyn Pool, names: impl Iterator<Item = String>) {
     for (index, name) in names.enumerate() {
         let op =
@@ -131,7 +133,8 @@ fn remove_all(pool: &dyn Pool, names: impl Iterator<Item = String>) {
     }
 }
 
-/// Takes what space there is, and does not wait when there is none; says how many objects that made.
+/// Writes until `stop` is set, without waiting while the disk is full. Returns the number of
+/// objects written.
 fn write_all_the_time(pool: &dyn Pool, stop: &AtomicBool) -> usize {
     let mut written = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -143,7 +146,8 @@ fn write_all_the_time(pool: &dyn Pool, stop: &AtomicBool) -> usize {
     written
 }
 
-/// The removal of one object, whose data are in many extents, and that of all objects at once, take long records.
+/// Long log records: the removal of an object with many extents, and the removal of all objects
+/// with their pool.
 fn a_pool_goes(dir: &Path) {
     let (store, pool) = open(dir);
     let write = |object: &str, block: u64| {
@@ -162,7 +166,7 @@ fn a_pool_goes(dir: &Path) {
     assert_eq!(block_on(store.fsck()).unwrap().findings, []);
 }
 
-/// Each removal wakes the cleaner, which gains next to nothing by it.
+/// Each removal wakes the cleaner but frees almost no space.
 fn objects_go_slowly(dir: &Path) {
     let (store, pool) = open(dir);
     let write = |name: &str| {
@@ -200,7 +204,7 @@ fn child() {
     for round in 0..ROUNDS {
         let count = fill(&*pool, len, FULL_BYTES_MIN / (len + 400));
         if round > 0 {
-            // Also what was closed on a full disk is there, and opens.
+            // A store that was closed on a full disk opens and has its data.
             block_on(store.flush()).unwrap();
             store.close().unwrap();
             (store, pool) = open(&dir);

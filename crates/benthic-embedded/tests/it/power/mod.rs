@@ -1,4 +1,5 @@
-//! Power cuts and failing disks, below a store that runs in a process of its own. `benthic_testkit::power` says how.
+//! Power cuts and failing disks below a store that runs in a child process; see
+//! `benthic_testkit::power`.
 
 mod child;
 mod cuts;
@@ -14,15 +15,16 @@ use std::process::Command;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// Sessions of a workload.
+/// Sessions per workload.
 const SESSIONS: usize = 2;
 
-/// Small enough that the log is cut and the key-value store merged all the time.
+/// A small log limit makes log truncation and merges of the key-value store continuous.
 fn options() -> Options {
     Options { log_bytes_max: 60_000, buffered_ms_max: 3, workers: 4, ..Options::default() }
 }
 
-/// A place for stores, in memory where the machine has such a place: a state lives for milliseconds.
+/// A temporary directory for stores, in memory if possible, because each state lives for
+/// milliseconds only.
 struct Bench {
     recorder: Recorder,
     folder: TempDir,
@@ -43,7 +45,8 @@ impl Bench {
         self.folder.path().join(format!("{}", self.count))
     }
 
-    /// Runs `task` (see `child`) on a store in `dir`. The record is whole: what it leads to is what is there.
+    /// Runs `task` (see `child`) on a store in `dir`, and checks that replaying the record yields
+    /// the actual files.
     fn child(&self, task: &str, dir: &Path, before: &FileTree, fault: Option<Fault>) -> Record {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "power::child::child", "--nocapture", "--test-threads=1"]);
@@ -59,7 +62,8 @@ impl Bench {
         record
     }
 
-    /// A workload in a new store, and what was acknowledged.
+    /// Runs a workload in a new store and returns the store, its record and the acknowledged
+    /// history.
     fn workload(&mut self, script: &Script, fault: Option<Fault>) -> (PathBuf, Record, History) {
         let dir = self.fresh();
         let record = self.child(&child::work(script), &dir, &FileTree::default(), fault);
@@ -69,7 +73,8 @@ impl Bench {
     }
 }
 
-/// Opens what a cut at `point` left and checks it; that it takes writes; and that all is there after it was opened again.
+/// Opens the state that a cut at `point` left and checks it, checks that the store accepts writes,
+/// and reopens it to check that everything persists.
 fn examine(dir: &Path, history: &History, point: usize) -> Result<(), String> {
     let open =
         || EmbeddedStore::open(dir, true, options()).map_err(|error| format!("it does not open: {error}"));
