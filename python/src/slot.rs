@@ -60,7 +60,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Closes the slot and returns its contents, unless they are checked out.
+    /// Closes the slot. Returns its contents; None if they are checked out or it was closed already.
     ///
     /// # Errors
     /// `InvalidArgument` in another process.

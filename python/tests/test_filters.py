@@ -142,7 +142,7 @@ def table(place):
 
 
 def agrees(table, rows, expression, **options):
-    """Asserts that a scan returns the rows that pyarrow keeps."""
+    """Asserts that a scan returns the rows that pyarrow keeps; returns their number."""
     kept = table.scan(filter=expression, **options).to_arrow()
     wanted = rows.filter(expression)
     # Compare as text, in which NaN equals itself and the two zeros differ.

@@ -56,7 +56,7 @@ class Gateway:
         return self
 
     def stop(self):
-        """Stops the gateway with SIGTERM."""
+        """Stops the gateway with SIGTERM; does nothing if it is not running."""
         self.process.terminate()
         self.process.wait(30)
 

@@ -121,8 +121,8 @@ pub fn a_copy_that_was_too_late_leaves_nothing(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", b"1");
     let source = case.object(&bucket, "k");
-    // A gateway whose clock is ahead collects after each operation of the copy, which loses its
-    // lease.
+    // In each round, a gateway whose clock is ahead collects after another operation of the copy, and
+    // so expires the copy's lease.
     let ahead = case.ahead_of(10 * super::LEASE_MS);
     for operation in 1..=3 {
         let ahead = std::sync::Arc::clone(&ahead);
