@@ -1,7 +1,9 @@
-// The yardstick: the published experiment as a storage developer would write it in C++, with OpenSSL's MD5.
+// Reference for the published experiment: the class as a storage developer would write it in C++,
+// with OpenSSL's MD5.
 //
-// plainmd5.md5 does REPEAT times (its input, in decimal) stat, read of the whole object, MD5, and set of the attribute
-// plain.md5 in lower-case hex.
+// plainmd5.md5 repeats the following steps; its input is the number of repetitions in decimal:
+// stat, read the whole object, compute MD5, and store the digest in the attribute plain.md5 in
+// lower-case hex.
 #include <rados/objclass.h>
 
 #include <openssl/evp.h>
@@ -31,7 +33,7 @@ int hash(cls_method_context_t context, std::string* hex) {
   if (int result = cls_cxx_read(context, 0, static_cast<int>(size), &data); result < 0) return result;
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int len = 0;
-  // One segment, as BlueStore answers reads; c_str() would join several.
+  // The data is one segment, as BlueStore returns it; c_str() would otherwise join segments.
   if (EVP_Digest(data.c_str(), data.length(), digest, &len, EVP_md5(), nullptr) != 1) return -EIO;
   static constexpr char digits[] = "0123456789abcdef";
   hex->clear();

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# `benthic cp --stripe` against `rados --striper` and `rados bench`, on clusters of its own on this machine: one on loopback, and as
-# root one behind 10 ms. `make bench-stripe` runs it. ROUNDS and MIB say how often, and how large the file is.
+# Compares `benthic cp --stripe` with `rados --striper` and `rados bench`, on clusters that this
+# script starts on this machine: one on loopback and, if run as root, one with a round trip of 10
+# ms. `make bench-stripe` runs it. ROUNDS is the number of rounds, MIB the size of the file.
 #
-# Whole runs of the programs, in turns, on one file of random bytes that is in the page cache, in objects of 4 MiB. Medians, MiB/s.
+# Each sample is a whole run of a program, in turns, on one file of random bytes in the page cache,
+# in objects of 4 MiB. Results are medians in MiB/s.
 set -euo pipefail
 
 benthic=$(realpath "${BENTHIC:-target/release/benthic}")
@@ -15,7 +17,7 @@ export BENTHIC_STORE="ceph:?conf=$dir/cluster/ceph.conf"
 
 rados() { command rados --conf "$dir/cluster/ceph.conf" --pool striped "$@"; }
 
-# NAME COMMAND…: the command's rate, as a sample of that name.
+# NAME COMMAND…: runs the command and adds its rate to the samples of NAME.
 timed() {
   local name=$1 began ended
   shift
@@ -25,7 +27,7 @@ timed() {
   echo "$((mib * 1000000000 / (ended - began)))" >>"$dir/$name"
 }
 
-# NAME ARGUMENT…: what `rados bench` says of itself.
+# NAME ARGUMENT…: adds the rate that `rados bench` reports to the samples of NAME.
 bench() {
   local name=$1
   shift
@@ -39,7 +41,7 @@ came_back() {
 
 median() { sort -n "$dir/$1" | awk '{ of[NR] = $1 } END { print of[int((NR + 1) / 2)] }'; }
 
-# WHAT PLACE: a line of the table.
+# WHAT PLACE: prints a row of the table.
 row() {
   local cp unchecked striper bench
   cp=$(median "$1-cp") unchecked=$(median "$1-cp-no-check") striper=$(median "$1-striper") bench=$(median "$1-bench")

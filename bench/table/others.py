@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Answers queries of TPC-H with DuckDB and Polars, over Parquet files: others.py FILES QUERIES.
+"""Answers TPC-H queries with DuckDB and Polars, over Parquet files: others.py FILES QUERIES.
 
-FILES has a directory for each table. A line of stdin is `duckdb N` or `polars N`, a line of stdout the seconds that it took.
+FILES has a directory for each table. Each line of stdin is `duckdb N` or `polars N`; each line of
+stdout is the seconds that query N took.
 """
 
 import pathlib

@@ -1,5 +1,6 @@
-//! What an OSD's memory and threads must survive: any plan over an object, any object under a plan. The library catches what
-//! panics, so that is no finding here; an abort, an overflown stack, much memory or much time is.
+//! Fuzzes the class `table` with any plan on a good object and with any object under good plans.
+//! Neither may abort an OSD or exhaust its memory or threads. The class library catches panics, so
+//! a panic is no finding here; an abort, a stack overflow, or much memory or time is.
 
 use super::common::{self, Object};
 use benthic_core::{Clock, Error, ErrorKind, Result, SystemClock};
@@ -15,13 +16,13 @@ pub type Target = fn(&[u8]);
 
 pub const TARGETS: [(&str, Target); 2] = [("fragment", fragment), ("parquet", parquet)];
 
-/// Any plan over a good object.
+/// Runs any plan on a good object.
 pub fn fragment(input: &[u8]) {
     static OBJECT: LazyLock<Bytes> = LazyLock::new(|| common::lineitem_of(200).parquet);
     survived(OBJECT.clone(), &Envelope::new(Bytes::copy_from_slice(input)).to_bytes());
 }
 
-/// Any object, under a plan that reads strings, makes others and adds numbers.
+/// Runs plans on any object. The plans read strings, build other strings, and add numbers.
 pub fn parquet(input: &[u8]) {
     static PLANS: LazyLock<[Bytes; 2]> = LazyLock::new(|| {
         [common::bombs::plan(), common::q1()].map(|plan| Envelope::new(encode(&plan).unwrap()).to_bytes())
@@ -49,11 +50,11 @@ fn survived(object: Bytes, envelope: &[u8]) {
 }
 
 thread_local! {
-    /// Whether a panic of this thread is caught and no finding; others are told as ever.
+    /// Whether the panic hook ignores a panic of this thread, because it will be caught.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// An object, and when its time is over.
+/// An object, and the deadline of the call.
 struct Until(Object, Duration);
 
 impl Ranges for Until {

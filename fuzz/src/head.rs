@@ -1,16 +1,16 @@
-//! The head of a table.
+//! Fuzzes the head of a table.
 
 use benthic_core::ErrorKind;
 use benthic_table::head::Head;
 
-/// What stands behind the checksum.
+/// Decodes the part of a head that follows the checksum.
 pub fn head(input: &[u8]) {
     match Head::decode_message(input) {
         Err(error) => {
             assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported), "{error}");
         }
         Ok(head) => {
-            // A head can be longer as it is written than as it was forged: then it is not.
+            // Encoding can make a forged head longer than the limit; then encoding fails.
             let Ok(bytes) = head.encode() else { return };
             let again = Head::decode(&bytes).expect("what was written can be read");
             assert_eq!(again.snapshots, head.snapshots);

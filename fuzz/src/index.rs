@@ -1,11 +1,12 @@
-//! Pages of an index, and a look-up in them.
+//! Fuzzes the pages of an index and look-ups in them.
 
 use benthic_core::ErrorKind;
 use benthic_index::{LookupStep, PAGES_READ_MAX, Probe, ReadEntries, frame};
 use bytes::Bytes;
 use prost::Message;
 
-/// A probe, then the entries that it asks for: each has two bytes of length, and gets the checksum that it would need.
+/// The input holds a probe, then the entries that the probe requests. Each has a length of two
+/// bytes in front, and entries get a valid checksum.
 pub fn index(input: &[u8]) {
     let mut input = input;
     let Ok(probe) = Probe::decode(part(&mut input)) else { return };
@@ -13,7 +14,7 @@ pub fn index(input: &[u8]) {
         return;
     }
     let mut known = ReadEntries::default();
-    // The directory, the pages, the end.
+    // A look-up reads the directory, then the pages, then ends.
     for _ in 0..3 {
         match probe.look_up(&known) {
             Err(error) => {

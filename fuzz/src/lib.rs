@@ -1,5 +1,5 @@
-//! What is fuzzed: a function for every decoder, which takes any bytes and panics if a promise is broken. The fuzzer
-//! makes up bytes for them; `make test` gives them what is in `corpus/`.
+//! Fuzz targets: a function for every decoder that takes any bytes and panics if a promise is
+//! broken. The fuzzer generates the bytes; `make test` runs the inputs in `corpus/`.
 
 #![allow(missing_docs, reason = "a target's name says it")]
 
@@ -43,10 +43,10 @@ pub const TARGETS: [(&str, Target); 13] = [
     ("values", values),
 ];
 
-/// Methods of `hello` that panic, or that take all the time or memory there is, as they say.
+/// Methods of `hello` that panic, or use all time or memory, as documented.
 const MISBEHAVING: [&str; 5] = ["flood", "hoard", "panic", "spin", "swallow_deadline"];
 
-/// URIs, addresses and names, as typed.
+/// URIs, addresses and names, as a user types them.
 pub fn address(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     reparsed::<StoreUri>(text);
@@ -55,7 +55,7 @@ pub fn address(input: &[u8]) {
     let _ = (check_namespace(text), check_pool_name(text), check_xattr_name(text));
 }
 
-/// What is parsed prints as something that parses to the same.
+/// Checks that a parsed value prints as text that parses to the same value.
 fn reparsed<T: FromStr + Display + PartialEq>(text: &str) {
     if let Ok(value) = text.parse::<T>() {
         let shown = value.to_string();
@@ -63,8 +63,9 @@ fn reparsed<T: FromStr + Display + PartialEq>(text: &str) {
     }
 }
 
-/// Any calls, one after the other, of a shard of a bucket in which anything may be stored: with any bytes as input, and with
-/// what could be meant, so that versions, uploads and shared data come to be. What is listed can be read.
+/// Makes a series of calls on a shard of a bucket, which may hold any stored entry. Some calls have
+/// any bytes as input, others plausible input, so that versions, uploads and shared data come into
+/// being. Every listed version must be readable.
 pub fn bucket(input: &[u8]) {
     let (pool, object) = (pool(ClassRegistry::new().with(Bucket)), object("o"));
     let call = |method: &str, input: Bytes| call(&*pool, &object, "bucket", method, input);
@@ -99,7 +100,7 @@ pub fn bucket(input: &[u8]) {
     }
 }
 
-/// An input that makes sense, of few keys and writes, so that they meet.
+/// Builds a plausible input. It uses few keys and writes, so that calls affect each other.
 fn meant(method: &str, parts: &mut Parts<'_>) -> Bytes {
     let now_ms = u64::from(parts.byte());
     let times = index::Times { now_ms, grace_ms: u64::from(parts.byte() % 8), outcome_ms: 4 };
@@ -126,7 +127,7 @@ fn meant(method: &str, parts: &mut Parts<'_>) -> Bytes {
     let segment = (flag & 2 == 2).then_some(Segment { write, len_bytes: 9, chunk_bytes: 4 });
     let group = Group { bucket: Id([1; 16]), shard: 0, write: other };
     let shared = (flag & 4 == 4).then_some(group);
-    // Some too large to stand in the entry of its version.
+    // Some attributes are too large for the entry of their version.
     let attributes = [("a".to_owned(), Bytes::from(vec![flag; usize::from(flag) * 8]))].into();
     match method {
         "init" => index::Init { bucket: Id([flag % 2; 16]), shard: 0 }.encode(),
@@ -174,7 +175,7 @@ fn meant(method: &str, parts: &mut Parts<'_>) -> Bytes {
     }
 }
 
-/// Any input to any method, on an object with any data, attribute and omap entry.
+/// Calls any method with any input, on an object with any data, attribute and omap entry.
 pub fn class(input: &[u8]) {
     let classes = benthic_classes::registry();
     let methods: Vec<_> = classes
@@ -201,7 +202,7 @@ pub fn class(input: &[u8]) {
     call(&*pool, &object, &class, &method, Bytes::copy_from_slice(parts.0));
 }
 
-/// Calls a method. One that fails changes nothing, and is no defect of its class.
+/// Calls a method. A failed call must change nothing, and must not be a defect of the class.
 fn call(
     pool: &dyn Pool,
     object: &ObjectId,
@@ -221,12 +222,13 @@ fn call(
     };
     assert_eq!(content(), before, "{class}.{method} failed and changed the object");
     let defect = matches!(error.kind(), ErrorKind::ClassFailed | ErrorKind::Internal);
-    // `hello` shows what happens to methods that break the rules, and fails with any kind it is asked for.
+    // `hello` demonstrates methods that break the rules, and fails with any requested kind.
     assert!(class == "hello" || !defect, "{class}.{method}: {error}");
     None
 }
 
-/// Tokens, prefixes and namespaces of listings: a token leads behind itself or is refused.
+/// Tokens, prefixes and namespaces of listings: a listing continues after its token, or refuses the
+/// token.
 pub fn listing(input: &[u8]) {
     decoders::token(input);
     let mut parts = Parts(input);
@@ -259,7 +261,8 @@ pub fn listing(input: &[u8]) {
     }
 }
 
-/// Any calls, one after the other, on an object with any stored lock. What is listed as held is held.
+/// Makes a series of calls on an object with any stored lock. Every listed holder must hold the
+/// lock.
 pub fn lock(input: &[u8]) {
     let (pool, object) = (pool(ClassRegistry::new().with(lock::Lock)), object("o"));
     let call = |method: &str, input: Bytes| call(&*pool, &object, "lock", method, input);
@@ -279,7 +282,7 @@ pub fn lock(input: &[u8]) {
     for listed in block_on(lock::client::list(&*pool, &object)).expect("the list can be decoded") {
         let holders_max = if listed.mode == wire::Mode::Exclusive { 1 } else { wire::HOLDERS_MAX };
         assert!((1..=holders_max).contains(&listed.holders.len()), "{listed:?}");
-        // A lease may end in between.
+        // Skip leases: a lease may end in between.
         for holder in listed.holders.iter().filter(|holder| holder.left_ms.is_none()) {
             let held = wire::Input {
                 name: listed.name.clone(),
@@ -293,7 +296,8 @@ pub fn lock(input: &[u8]) {
     }
 }
 
-/// Segments of a log, most of them with valid checksums, for behind those is the rest of the decoder.
+/// Segments of a log. Most get valid checksums, because the rest of the decoder runs only after
+/// them.
 pub fn log(input: &[u8]) {
     let mut parts = Parts(input);
     let (flags, applied_lsn) = (parts.byte(), u64::from(parts.byte()));
@@ -303,7 +307,7 @@ pub fn log(input: &[u8]) {
         if flags & 1 == 0 {
             decoders::seal(&mut segment);
         }
-        // A segment is named after the first sequence number in it.
+        // A segment is named after its first sequence number.
         let number = segment.get(12..20).and_then(|number| number.try_into().ok());
         let name = format!("{:016x}.log", number.map_or(u64::from(index), u64::from_le_bytes));
         fs::write(dir.path().join(name), segment).expect("a file can be written");
@@ -315,7 +319,7 @@ pub fn metadata(input: &[u8]) {
     decoders::metadata(input);
 }
 
-/// Any file as a picture. What is stored has a thumbnail that is a picture too.
+/// Stores any file as a picture. The thumbnail of a stored picture must be a picture too.
 pub fn picture(input: &[u8]) {
     let mut file = input.to_vec();
     seal_png(&mut file);
@@ -328,7 +332,7 @@ pub fn picture(input: &[u8]) {
     }
 }
 
-/// Makes the checksums of a PNG right, for behind those is its decoder.
+/// Corrects the checksums of a PNG, because its decoder runs only after them.
 fn seal_png(file: &mut [u8]) {
     let magic = b"\x89PNG\r\n\x1a\n";
     let Some(start) = file.windows(magic.len()).position(|bytes| bytes == magic) else { return };
@@ -356,7 +360,8 @@ pub fn reply(input: &[u8]) {
     decoders::replies(input);
 }
 
-/// What comes through the socket, run on a memory engine without `hello`, which panics when asked to.
+/// Decodes requests to the socket, and runs them on a memory engine without `hello`, whose methods
+/// panic on request.
 pub fn request(input: &[u8]) {
     let classes = ClassRegistry::new().with(benthic_classes::digest::Digest);
     decoders::requests(input, pool(classes).as_ref());
@@ -385,8 +390,8 @@ fn object(name: &str) -> ObjectId {
     ObjectId::new(name).expect("a valid name")
 }
 
-/// Methods have memory for a picture of half a million pixels, because large ones take the fuzzer's time, and no deadline that
-/// a slow machine could miss.
+/// A pool whose methods have memory for a picture of half a million pixels, because larger ones
+/// take too long to fuzz, and a deadline that even a slow machine meets.
 fn pool(classes: ClassRegistry) -> Arc<dyn Pool> {
     let method_limits =
         MethodLimits { deadline_ms: 60_000, memory_bytes_max: 8 << 20, ..MethodLimits::default() };
@@ -395,7 +400,8 @@ fn pool(classes: ClassRegistry) -> Arc<dyn Pool> {
     block_on(store.open_pool("p")).expect("the pool was just made")
 }
 
-/// Input in parts: two bytes of length, then so many bytes or as many as there are.
+/// Splits the input into parts: a length of two bytes, then that number of bytes or all that are
+/// left.
 struct Parts<'a>(&'a [u8]);
 
 impl Parts<'_> {

@@ -17,8 +17,9 @@ Tables, for pyarrow, pandas, Polars and DuckDB::
         trips.scan(columns=["city"], filter=pc.field("fare") > 20).to_pandas()
         store.sql("SELECT city, sum(fare) FROM photos.trips GROUP BY city").to_polars()
 
-Whatever waits, waits without Python's lock, and Ctrl-C ends it. Handles may be used by several threads. A process that was
-forked must connect again; with :mod:`multiprocessing`, prefer the start method ``spawn``.
+Calls that wait release Python's interpreter lock, and Ctrl-C ends them. Several threads may share a
+handle. A forked process must connect again; with :mod:`multiprocessing`, prefer the start method
+``spawn``.
 """
 
 from . import errors

@@ -1,4 +1,4 @@
-"""The native half; private."""
+"""The private native half of the package."""
 
 from typing import Any
 

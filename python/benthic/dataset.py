@@ -1,4 +1,4 @@
-"""A table as a dataset of pyarrow's."""
+"""A table as a pyarrow dataset."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ Columns = Sequence[str] | Mapping[str, pc.Expression] | None
 
 
 class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """A snapshot of a table as a :class:`pyarrow.dataset.Dataset`: whoever reads it hands over the columns and the filter that it
-    needs, which run where the rows are. Made by :meth:`Table.dataset`.
+    """A snapshot of a table as a :class:`pyarrow.dataset.Dataset`. :meth:`Table.dataset` creates
+    it.
 
-    Its pieces are not files that others could open, so it has no fragments.
+    A reader passes the columns and the filter that it needs, and the scan runs both beside the
+    rows. A table's objects are not files that pyarrow could open, so the dataset has no
+    fragments.
     """
 
     def __init__(
@@ -33,7 +35,8 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         pushdown: Pushdown,
         condition: pc.Expression | None = None,
     ) -> None:
-        # There is no dataset of pyarrow's own behind this one, so whatever would look for it is defined here.
+        # No native pyarrow dataset is behind this object, so every method that a caller may need is
+        # defined here.
         self._table = table
         self._columns = schema
         self._snapshot = snapshot
@@ -54,13 +57,15 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     @property
     def partition_expression(self) -> pc.Expression:
-        """What is true for all rows: nothing that could be said."""
+        """An expression that is true for all rows. It is always true: a table has no such fact."""
         return pc.scalar(True)
 
     def scanner(
         self, columns: Columns = None, filter: pc.Expression | None = None, batch_size: int | None = None, **options: Any
     ) -> Scanner:
-        """A scan. ``columns`` are names, or expressions by name. Options that say how files are read have no meaning here."""
+        """Creates a scan. ``columns`` are names, or a mapping of names to expressions. Options
+        for reading files are ignored.
+        """
         return Scanner(self, columns, filter, batch_size)
 
     def to_batches(self, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> Iterator[pa.RecordBatch]:
@@ -72,27 +77,28 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         return self.scanner(columns, filter, **options).to_table()
 
     def head(self, num_rows: int, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
-        """The first rows of a scan, whichever these are."""
+        """Up to ``num_rows`` rows of a scan; which rows is unspecified."""
         return self.scanner(columns, filter, **options).head(num_rows)
 
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.scanner(None, filter, **options).count_rows()
 
     def take(self, indices: Any, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
-        """Rows by their places. A table has no order, so it is in that of this one scan."""
+        """Rows by their positions. A table has no order, so positions are those of this one scan.
+        """
         return self.scanner(columns, filter, **options).take(indices)
 
     def filter(self, expression: pc.Expression) -> TableDataset:
-        """The dataset of the rows for which an expression is true."""
+        """A dataset with only the rows for which an expression is true."""
         return self._with(self._columns, self._and(expression))
 
     def replace_schema(self, schema: pa.Schema) -> TableDataset:
-        """Not for tables, whose columns have one type."""
+        """Not supported: a table's columns have fixed types."""
         raise UnsupportedError("a table's columns have their types; cast in the scan")
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:
-        """Not for tables."""
+        """Not supported: a table has no fragments."""
         raise UnsupportedError("a table's objects are no fragments that pyarrow could read; scan the dataset")
 
     def join(self, right_dataset: Any, keys: Any, **options: Any) -> Any:
@@ -125,7 +131,7 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
 
 class Scanner:
-    """What :meth:`TableDataset.scanner` gives: a scan that may be read any number of times."""
+    """A scan from :meth:`TableDataset.scanner`. It can be read any number of times."""
 
     def __init__(
         self, dataset: TableDataset, columns: Columns, filter: pc.Expression | None, batch_size: int | None
@@ -149,9 +155,9 @@ class Scanner:
         return self.to_reader().schema
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as they are asked for."""
+        """A reader that fetches batches on demand."""
         if self._expressions is not None:
-            # Expressions are computed by pyarrow, from rows that are filtered already.
+            # pyarrow computes the expressions from rows that are already filtered.
             rows = self._scan(None, None).to_reader()
             return pyarrow.dataset.Scanner.from_batches(rows, columns=self._expressions).to_reader()
         rows = self._scan(self._names, None)
@@ -164,7 +170,7 @@ class Scanner:
         return iter(self.to_reader())
 
     def scan_batches(self) -> Iterator[Any]:
-        """Not for tables."""
+        """Not supported: a table has no fragments."""
         raise UnsupportedError("a table's batches are of no fragments; to_batches gives them")
 
     def to_table(self) -> pa.Table:
@@ -172,19 +178,19 @@ class Scanner:
         return self.to_reader().read_all()
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows, whichever these are."""
+        """Up to ``num_rows`` rows; which rows is unspecified."""
         if self._expressions is not None:
             return self.to_table().slice(0, num_rows)
         return self._scan(self._names, num_rows).to_arrow()
 
     def count_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         if self._filter is None:
             return self._dataset._rows
         return sum(batch.num_rows for batch in self._scan([], None))
 
     def take(self, indices: Any) -> pa.Table:
-        """Rows by their places in this scan."""
+        """Rows by their positions in this scan."""
         return self.to_table().take(indices)
 
     def __arrow_c_schema__(self) -> object:

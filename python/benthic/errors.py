@@ -1,7 +1,7 @@
-"""What can go wrong, one class for each kind of error.
+"""Errors: one class for each kind.
 
-A kind says what the caller should do, not what happened inside. Every class is an :class:`Error`, and where Python has a class of
-its own for the same thing, it is that too::
+A kind says what the caller should do, not what failed inside. Every class derives from
+:class:`Error`, and also from Python's own class for the same failure, where there is one::
 
     try:
         pool.get("reef.txt")
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class Error(Exception):
-    """What all errors of Benthic are.
+    """Base class of all Benthic errors.
 
     ``str(error)`` is for people: the operation, the message, and ``key=value`` pairs.
     """
@@ -45,10 +45,10 @@ class Error(Exception):
     """The operation that failed; empty if it is not known."""
 
     message: str
-    """The message without operation and context."""
+    """The message without the operation and the context."""
 
     context: dict[str, str]
-    """What the error is about, such as ``{"object": "reef.txt"}``."""
+    """The affected item, such as ``{"object": "reef.txt"}``."""
 
     def __init__(
         self, text: str, op: str = "", message: str | None = None, context: Mapping[str, str] | None = None
@@ -66,25 +66,25 @@ class NotFoundError(Error, LookupError):
 
 
 class AlreadyExistsError(Error):
-    """What should be made is there already."""
+    """The item to create already exists."""
 
     kind = "already_exists"
 
 
 class ConflictError(Error):
-    """Somebody else changed it: read again, decide again."""
+    """Another client changed the item: read it again, then decide again."""
 
     kind = "conflict"
 
 
 class InvalidArgumentError(Error, ValueError):
-    """The request makes no sense; repeating it will not help. Also for what is used after it was closed."""
+    """The request is invalid, or its handle is closed; repeating it will not help."""
 
     kind = "invalid_argument"
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """This engine, class or version does not have it."""
+    """This engine, class or version does not support the request."""
 
     kind = "unsupported"
 
@@ -96,37 +96,39 @@ class PermissionDeniedError(Error):
 
 
 class UnavailableError(Error):
-    """The store cannot be reached now, or takes no writes. Nothing was done."""
+    """The store cannot be reached now, or rejects writes. Nothing was changed."""
 
     kind = "unavailable"
 
 
 class BusyError(Error):
-    """Too much is going on there: try again later."""
+    """The store is overloaded or the item is in use: retry later."""
 
     kind = "busy"
 
 
 class LimitExceededError(Error):
-    """Over a limit of size, count, time, memory or space. Nothing was stored."""
+    """A limit of size, count, time, memory or space was exceeded. Nothing was stored."""
 
     kind = "limit_exceeded"
 
 
 class CorruptError(Error):
-    """Stored bytes are damaged. They are never returned."""
+    """Stored bytes are damaged. Damaged bytes are never returned."""
 
     kind = "corrupt"
 
 
 class ClassFailedError(Error):
-    """A method failed, panicked, or did what it had not declared. The object is as it was."""
+    """A method failed, panicked, or did something that it had not declared. The object is
+    unchanged.
+    """
 
     kind = "class_failed"
 
 
 class OutcomeUnknownError(Error):
-    """A write may or may not have happened. Read to find out; do not repeat it blindly."""
+    """A write may or may not have happened. Read the object to find out; do not retry blindly."""
 
     kind = "outcome_unknown"
 

@@ -1,4 +1,4 @@
-"""Filters: what of an expression of pyarrow's can run where the rows are, and what is left to pyarrow."""
+"""Splits a pyarrow filter into a part that runs beside the rows and a part that pyarrow applies."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ import pyarrow.compute as pc
 from . import _native
 from .errors import InvalidArgumentError
 
-# pyarrow's Substrait of an expression doubles with every level of it.
+# The size of pyarrow's Substrait for an expression doubles with each level of nesting.
 _LEVELS_MAX = 10
-# What stands in an expression's text and may hold parentheses that are none: sets of values, which are not escaped, and strings.
+# Parts of an expression's text that may contain parentheses without nesting: strings, and sets of
+# values, which pyarrow does not escape.
 _VALUES = re.compile(r'\{value_set=.*?\], null_matching_behavior=\w+\}|"(?:\\.|[^"\\])*"', re.DOTALL)
 _UNKNOWN = re.compile(r"No match for FieldRef\.Name\((.*)\) in ")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A filter that was taken apart."""
+    """A filter, split into a pushed part and a remaining part."""
 
     pushed: _native.Filter | None
-    """What runs where the rows are."""
+    """The part that runs beside the rows."""
 
     left: pc.Expression | None
-    """What pyarrow applies to the rows that come: all of the expression, if not all of it runs there."""
+    """The filter that pyarrow applies to the returned rows: the whole expression unless all of it
+    is pushed.
+    """
 
     columns: list[str] | None
-    """The columns that ``left`` takes; None if that is not known."""
+    """The columns that ``left`` reads; None if they are unknown."""
 
 
 def condition(expression: pc.Expression, schema: pa.Schema, table: _native.Table, snapshot: int | None) -> Condition:
-    """Takes a filter of a table's rows apart."""
+    """Splits a filter on a table's rows."""
     try:
         schema.empty_table().filter(expression)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
@@ -53,10 +56,11 @@ def condition(expression: pc.Expression, schema: pa.Schema, table: _native.Table
 
 
 def _written(expression: pc.Expression, schema: pa.Schema) -> tuple[bytes, pa.Schema] | None:
-    """The expression as Substrait, and the schema that its columns are numbered by."""
+    """The expression as Substrait, and the schema that defines its column numbers."""
     if _levels(str(expression)) > _LEVELS_MAX:
         return None
-    # A type that Substrait does not have stands in the way even where the filter does not ask for its column.
+    # pyarrow fails on a column whose type Substrait lacks, even if the filter does not use that
+    # column.
     for seen in (schema, pa.schema([field for field in schema if _has_substrait(field)])):
         try:
             return bytes(expression.to_substrait(seen)), seen
@@ -66,7 +70,7 @@ def _written(expression: pc.Expression, schema: pa.Schema) -> tuple[bytes, pa.Sc
 
 
 def _levels(text: str) -> int:
-    """How deep an expression nests, at least."""
+    """A lower bound of the expression's nesting depth."""
     deepest = level = 0
     for character in _VALUES.sub("", text):
         level += (character == "(") - (character == ")")
@@ -83,7 +87,7 @@ def _has_substrait(field: pa.Field) -> bool:
 
 
 def schema_bytes(schema: pa.Schema) -> bytes:
-    """A stream of Arrow IPC without rows."""
+    """The schema as an Arrow IPC stream without rows."""
     sink = pa.BufferOutputStream()
     pa.ipc.new_stream(sink, schema).close()
     message: bytes = sink.getvalue().to_pybytes()

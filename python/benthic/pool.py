@@ -25,7 +25,7 @@ class ObjectStat:
     size_bytes: int
     modified_unix_ns: int
     version: int
-    """It grows with every change."""
+    """Grows with every change."""
 
     @property
     def modified(self) -> datetime:
@@ -35,9 +35,10 @@ class ObjectStat:
 
 
 class Pool:
-    """A namespace of a pool: objects by name. Every operation on one object is atomic; nothing is promised between objects.
+    """A namespace of a pool: objects by name. :meth:`Store.pool` opens it.
 
-    Made by :meth:`Store.pool`. An object has bytes, attributes, and an ordered map of keys to values (its *omap*).
+    An object has data, attributes, and an ordered map of keys to values (its *omap*). Every
+    operation on one object is atomic; there is no guarantee across objects.
     """
 
     def __init__(self, store: _native.Store, name: str, namespace: str) -> None:
@@ -59,7 +60,7 @@ class Pool:
         self.close()
 
     def close(self) -> None:
-        """Gives the handle up. Closing the store does that too."""
+        """Closes the handle. Closing the store also closes it."""
         self._native.close()
 
     @property
@@ -73,18 +74,22 @@ class Pool:
         return self._namespace
 
     def with_namespace(self, namespace: str) -> Pool:
-        """Another namespace of the pool. Objects of different namespaces may have the same name."""
+        """Opens another namespace of the pool. Objects of different namespaces may have the same
+        name.
+        """
         return Pool(self._store, self._name, namespace)
 
     def put(self, name: str, data: Buffer) -> int:
-        """Replaces an object's data, durably, and returns its version. Attributes and keys stay.
+        """Replaces an object's data durably, and returns its version. Attributes and omap keys
+        stay.
 
-        Up to 64 MiB are one atomic operation. Above, up to 128 MiB, a reader may see the object grow.
+        Up to 64 MiB, this is one atomic operation. Above that, up to 128 MiB, a reader may see
+        the object grow.
         """
         return self._native.put(name, data)
 
     def get(self, name: str, offset: int | None = None, length: int | None = None) -> bytes:
-        """All data of one version of an object, or a range of them, which is short at the end.
+        """All data of one version of an object, or a range of it, which is shorter at the end.
 
         >>> pool.get("reef.txt", offset=2, length=7)
         b'picture'
@@ -102,7 +107,7 @@ class Pool:
         return ObjectStat(size_bytes, modified_unix_ns, version)
 
     def exists(self, name: str) -> bool:
-        """Whether an object is there."""
+        """Whether the object exists."""
         try:
             self.stat(name)
         except NotFoundError:
@@ -116,7 +121,7 @@ class Pool:
         return self.ls()
 
     def ls(self, prefix: str = "") -> Iterator[str]:
-        """The names of the objects, in the store's order, as they are asked for.
+        """The names of the objects in the store's order, fetched page by page.
 
         >>> for name in pool.ls("2026/"):
         ...     print(name)
@@ -124,7 +129,9 @@ class Pool:
         return (name for _, name in self._listed(prefix, False))
 
     def ls_all(self, prefix: str = "") -> Iterator[tuple[str, str]]:
-        """Namespace and name of the objects of all namespaces, without those that tables and the like are made of."""
+        """Namespace and name of all objects in all namespaces, except in reserved ones such as
+        those of tables.
+        """
         return self._listed(prefix, True)
 
     def _listed(self, prefix: str, all_namespaces: bool) -> Iterator[tuple[str, str]]:
@@ -140,26 +147,28 @@ class Pool:
         self._write(name, ("remove",))
 
     def append(self, name: str, data: Buffer) -> int:
-        """Writes at the end of an object, and returns its version."""
+        """Appends to an object, and returns its version."""
         return self._write(name, ("append", data))
 
     def exec(self, name: str, cls: str, method: str, data: Buffer = b"") -> bytes:
-        """Calls a method beside an object, and returns its output. :meth:`Store.classes` says what there is.
+        """Calls a method beside an object, and returns its output. :meth:`Store.classes` lists
+        the methods.
 
-        A method that writes returns nothing: what it has to say it stores, such as in an attribute.
+        A method that writes returns no output: it stores its result, for example in an attribute.
 
         >>> pool.exec("reef.txt", "digest", "compute", b"md5")
         """
         return self._native.exec(name, cls, method, data)
 
     def read(self, name: str, op: ReadOp) -> tuple[int, list[Any]]:
-        """Runs a read operation: the object's version, and what each step answered."""
+        """Runs a read operation; returns the object's version and one output for each step."""
         return self._native.read(name, op._guards, op._steps)
 
     def write(self, name: str, op: WriteOp, durable: bool = True) -> int:
         """Runs a write operation, and returns the object's version.
 
-        What is not ``durable`` may be lost in a crash until :meth:`Store.flush`, but never out of order.
+        Until :meth:`Store.flush` returns, a crash may lose writes that are not ``durable``, but
+        never out of order.
         """
         return self._native.write(name, op._guards, op._steps, durable)
 
@@ -175,22 +184,22 @@ class Pool:
         return xattrs
 
     def get_xattr(self, name: str, xattr: str) -> bytes:
-        """An attribute of an object."""
+        """The value of an attribute."""
         value: bytes = self._read(name, ("get_xattr", xattr))
         return value
 
     def set_xattr(self, name: str, xattr: str, value: Buffer) -> int:
-        """Sets an attribute, and makes the object if it is not there; returns its version."""
+        """Sets an attribute; creates the object if it is missing. Returns the object's version."""
         return self._write(name, ("set_xattr", xattr, value))
 
     def rm_xattr(self, name: str, xattr: str) -> int:
-        """Removes an attribute; returns the object's version."""
+        """Removes an attribute. Returns the object's version."""
         return self._write(name, ("rm_xattr", xattr))
 
     def omap(self, name: str, prefix: Buffer = b"", after: Buffer | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values of an object in the order of the keys, as they are asked for.
+        """Keys and values of an object's omap in key order, fetched page by page.
 
-        Only keys with a prefix, and only those behind ``after``.
+        Yields only keys that start with ``prefix`` and come after ``after``.
         """
         while True:
             page: tuple[list[tuple[bytes, bytes]], bool] = self._read(name, ("omap_range", after, prefix, _PAGE))
@@ -201,18 +210,18 @@ class Pool:
             after = entries[-1][0]
 
     def omap_get(self, name: str, keys: Iterable[Buffer]) -> dict[bytes, bytes]:
-        """The values of those of the keys that are there."""
+        """The given omap keys that exist, with their values."""
         page: tuple[list[tuple[bytes, bytes]], bool] = self._read(name, ("omap_get", list(keys)))
         return dict(page[0])
 
     def omap_set(self, name: str, entries: Mapping[bytes, Buffer]) -> int:
-        """Sets keys, and makes the object if it is not there; returns its version."""
+        """Sets omap keys; creates the object if it is missing. Returns the object's version."""
         return self._write(name, ("omap_set", dict(entries)))
 
     def omap_rm(self, name: str, keys: Iterable[Buffer]) -> int:
-        """Removes keys; returns the object's version."""
+        """Removes omap keys. Returns the object's version."""
         return self._write(name, ("omap_rm", list(keys)))
 
     def omap_clear(self, name: str) -> int:
-        """Removes all keys; returns the object's version."""
+        """Removes all omap keys. Returns the object's version."""
         return self._write(name, ("omap_clear",))

@@ -1,4 +1,4 @@
-"""Rows that come as they are asked for."""
+"""Query results, produced batch by batch as the caller reads them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ Batches = Iterator[pa.RecordBatch]
 
 
 class Rows:
-    """A query that runs while somebody reads it, batch by batch, and stops when nobody does.
+    """A query that runs as the caller reads it, batch by batch, and stops when the caller stops.
 
-    pyarrow, pandas, Polars, DuckDB and whatever else knows Arrow's PyCapsule interface take it as it is::
+    pyarrow, pandas, Polars, DuckDB and other libraries with Arrow's PyCapsule interface read it
+    directly::
 
         polars.DataFrame(rows)
         duckdb.sql("SELECT city, sum(fare) FROM rows GROUP BY city")
 
-    The rows come once: what has read them has them. Reading keeps a few batches in memory, not the result.
+    The rows can be read only once. Reading keeps a few batches in memory, not the whole result.
     """
 
     def __init__(
@@ -62,19 +63,21 @@ class Rows:
             self._native.close()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a reader of pyarrow's."""
+        """The rows as a pyarrow reader."""
         return pa.RecordBatchReader.from_batches(self._schema, iter(self))
 
     def to_arrow(self) -> pa.Table:
-        """All rows as a table of pyarrow's."""
+        """All rows as a pyarrow table."""
         return pa.Table.from_batches(iter(self), self._schema)
 
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """All rows as a data frame of pandas'; ``options`` are those of :meth:`pyarrow.Table.to_pandas`."""
+        """All rows as a pandas data frame; ``options`` are those of
+        :meth:`pyarrow.Table.to_pandas`.
+        """
         return self.to_arrow().to_pandas(**options)
 
     def to_polars(self) -> polars.DataFrame:
-        """All rows as a data frame of Polars'."""
+        """All rows as a Polars data frame."""
         import polars
 
         return polars.DataFrame(self.to_arrow())

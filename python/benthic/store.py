@@ -1,4 +1,4 @@
-"""Stores."""
+"""Opening a store, and its pools, tables and queries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MethodInfo:
     reads: bool
     writes: bool
     result_xattr: str | None
-    """The attribute that holds the result of a method that writes."""
+    """The attribute in which a writing method stores its result."""
     examples: list[str]
 
 
@@ -54,7 +54,7 @@ class ClassInfo:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What crossed the store's boundary: payload, without the headers of a wire."""
+    """Operations and payload bytes that crossed the store's boundary, without protocol headers."""
 
     operations: int
     sent_bytes: int
@@ -69,10 +69,11 @@ class Moved:
 
 
 class Store:
-    """An open store: pools of objects, and tables in them. Made by :func:`connect`.
+    """An open store: pools of objects, and tables in pools. :func:`connect` opens it.
 
-    It is to be closed, which a ``with`` does: what was acknowledged is then on the disk, and the directory free. Pools, tables and
-    rows of a store are closed with it.
+    Close the store, for example with a ``with`` statement: then all acknowledged writes are on
+    the disk, and the directory is free for other processes. Closing the store closes its pools,
+    tables and rows.
     """
 
     def __init__(self, native: _native.Store, uri: str) -> None:
@@ -91,13 +92,13 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Closes the store; once more does nothing."""
+        """Closes the store; closing it again does nothing."""
         _open_stores.discard(self)
         self._native.close()
 
     @property
     def uri(self) -> str:
-        """Where the store is."""
+        """The URI of the store."""
         return self._uri
 
     def pools(self) -> list[str]:
@@ -105,7 +106,7 @@ class Store:
         return self._native.pools()
 
     def create_pool(self, name: str, exist_ok: bool = False) -> Pool:
-        """Makes a pool, and opens it. One that is there is an error, unless ``exist_ok``."""
+        """Creates and opens a pool. An existing pool is an error, unless ``exist_ok``."""
         try:
             self._native.create_pool(name)
         except AlreadyExistsError:
@@ -118,11 +119,11 @@ class Store:
         self._native.remove_pool(name)
 
     def pool(self, name: str, namespace: str = "") -> Pool:
-        """Opens a pool, or a namespace of one."""
+        """Opens a pool, or one of its namespaces."""
         return Pool(self._native, name, namespace)
 
     def classes(self) -> dict[str, ClassInfo]:
-        """The classes that run here, by name.
+        """The classes that this store can run, by name.
 
         >>> print(store.classes()["digest"].methods["compute"].input)
         """
@@ -134,11 +135,11 @@ class Store:
         return classes
 
     def flush(self) -> None:
-        """Returns when all that was acknowledged is durable."""
+        """Makes all acknowledged writes durable."""
         self._native.flush()
 
     def moved(self) -> Moved:
-        """What crossed the store's boundary since it was opened.
+        """Counts the traffic across the store's boundary since the store was opened.
 
         >>> before = store.moved()
         >>> trips.scan(filter="fare > 20").to_arrow()
@@ -147,16 +148,16 @@ class Store:
         return Moved(*self._native.moved())
 
     def sql(self, query: str, *, pushdown: Pushdown = "auto") -> Rows:
-        """Starts a query; a table is ``pool.table``.
+        """Starts a query; SQL names a table ``pool.table``.
 
         >>> store.sql("SELECT city, sum(fare) FROM photos.trips GROUP BY city").to_pandas()
 
-        ``EXPLAIN ANALYZE`` before it tells how it ran, and where.
+        Prefix the query with ``EXPLAIN ANALYZE`` to see how and where it ran.
         """
         return Rows(self._native.sql(query, pushdown), "a query")
 
     def tables(self, pool: str | None = None) -> list[str]:
-        """The tables of a pool, or of all, as ``POOL/TABLE``."""
+        """The tables of one pool or of all pools, as ``POOL/TABLE``."""
         if pool is not None:
             return [f"{pool}/{table}" for table in self._native.tables(pool)]
         found: list[str] = []
@@ -168,7 +169,7 @@ class Store:
         return found
 
     def table(self, address: str) -> Table:
-        """Opens a table: ``POOL/TABLE``."""
+        """Opens the table ``POOL/TABLE``."""
         return Table(self._native, self._native.table(address), address)
 
     def create_table(
@@ -181,17 +182,17 @@ class Store:
         sort_by: str | Sequence[str] = (),
         object_size: int | str = "32MiB",
     ) -> Table:
-        """Makes a table: ``POOL/TABLE``, with the columns of ``schema``, or those of the data, and the rows of the data.
+        """Creates the table ``POOL/TABLE``, and appends the data.
 
-        :param data: what :meth:`Table.append` takes
+        :param data: rows to append; any type that :meth:`Table.append` takes
+        :param schema: the columns; those of the data if absent
         :param partition_by: how rows are spread over objects: ``rows``, ``hash(COLUMN, BUCKETS)``,
             ``range(COLUMN, day|month|year)``, ``range(COLUMN, BOUND, …)``
-        :param sort_by: the columns that the rows of an object are sorted by
-        :param object_size: what the size of an object aims at, 1 MiB to 64 MiB
-
+        :param sort_by: the columns that sort the rows of each object
+        :param object_size: target size of an object, 1 MiB to 64 MiB
         >>> store.create_table("lake/trips", frame, partition_by="range(day, month)", sort_by=["day"])
 
-        If the data cannot be added, there is no table.
+        If appending fails, the table is removed.
         """
         reader = None if data is None else rows_of(data)
         if schema is None:
@@ -213,19 +214,22 @@ class Store:
         return table
 
     def drop_table(self, address: str, *, force: bool = False) -> None:
-        """Removes a table with all its rows. While somebody writes to it, that is a :class:`BusyError`; ``force`` does not wait for
-        them."""
+        """Removes a table with all its rows. Raises :class:`BusyError` while a writer is at work;
+        ``force`` does not wait for writers.
+        """
         self._native.drop_table(address, force)
 
 
 def connect(uri: str | None = None, *, create: bool = True) -> Store:
     """Opens a store.
 
-    ``file:DIR`` is a directory, which becomes a store if it is none and ``create``; ``ceph:`` a Ceph cluster, as
-    ``/etc/ceph/ceph.conf`` describes it; ``ceph:?conf=FILE&id=client.NAME`` another; ``mem:`` is in memory, gone when it is closed.
-    Without it, what the variable ``BENTHIC_STORE`` names, or ``file:./benthic-data``.
+    ``file:DIR`` is a directory; if it holds no store and ``create`` is true, a store is created
+    there. ``ceph:`` is the Ceph cluster of ``/etc/ceph/ceph.conf``;
+    ``ceph:?conf=FILE&id=client.NAME`` is another cluster. ``mem:`` is a store in memory, lost on
+    close. Without a URI, the environment variable ``BENTHIC_STORE`` gives it, or else it is
+    ``file:./benthic-data``.
 
-    Any number of processes share a directory or a cluster.
+    Any number of processes can share a directory or a cluster.
     """
     uri = uri or os.environ.get("BENTHIC_STORE") or "file:./benthic-data"
     store = Store(_native.connect(uri, create), uri)
@@ -260,8 +264,8 @@ _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """The engines' threads must not outlive what they use."""
+    """Closes all stores at exit: the engines' threads must not outlive the interpreter."""
     for store in list(_open_stores):
-        # Nobody is left to hear of it.
+        # No caller is left to report the error to.
         with contextlib.suppress(Error):
             store.close()

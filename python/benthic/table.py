@@ -1,4 +1,4 @@
-"""Tables."""
+"""Tables: scanning, appending and vacuuming."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from .filters import Condition, condition
 from .rows import Batches, Rows
 
 Pushdown = Literal["auto", "always", "never"]
-"""Where what can run beside the objects runs: where it is better, there, or here."""
+"""Where fragments of a plan run: on the cheaper side, beside the objects, or in this process."""
 
 _SLICE_ROWS = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a table held at one time."""
+    """The state of a table at one time."""
 
     id: int
     """Ids count up from 1."""
     time: datetime
-    """When it was committed."""
+    """The time of the commit."""
     operation: str
-    """What made it: ``create``, ``append``, ``alter``."""
+    """The operation that created the snapshot: ``create``, ``append`` or ``alter``."""
     rows: int
     objects: int
     data_bytes: int
@@ -42,10 +42,11 @@ class Snapshot:
 class Table:
     """A table: rows in immutable Parquet objects, with snapshots.
 
-    Made by :meth:`Store.table` and :meth:`Store.create_table`. Each scan and each property sees the table as it is then, or, with
-    ``snapshot``, as it was.
+    :meth:`Store.table` and :meth:`Store.create_table` open it. Each scan and each property uses
+    the snapshot that is current when it is called, or the given ``snapshot``.
 
-    Whatever takes Arrow's PyCapsule interface takes a table, all of it; :meth:`scan` and :meth:`dataset` read less.
+    Libraries with Arrow's PyCapsule interface can read the whole table directly; :meth:`scan` and
+    :meth:`dataset` can read less.
     """
 
     def __init__(self, store: _native.Store, native: _native.Table, address: str) -> None:
@@ -58,7 +59,7 @@ class Table:
 
     @property
     def name(self) -> str:
-        """The table as it is written: ``POOL/TABLE``."""
+        """The table's address: ``POOL/TABLE``."""
         return self._address
 
     @property
@@ -77,28 +78,28 @@ class Table:
 
     @property
     def sort_by(self) -> list[str]:
-        """The columns that the rows of an object are sorted by."""
+        """The columns that sort the rows of each object."""
         return self._native.layout()[1]
 
     @property
     def object_size(self) -> int:
-        """What the size of an object aims at, in bytes."""
+        """The target size of an object, in bytes."""
         return self._native.layout()[2]
 
     def snapshot(self, id: int | None = None) -> Snapshot:
-        """The newest snapshot, or another."""
+        """The current snapshot, or the snapshot with this id."""
         return _snapshot(self._native.snapshot(id))
 
     def history(self) -> list[Snapshot]:
-        """The snapshots that are kept, oldest first."""
+        """The snapshots that vacuum has kept, oldest first."""
         return [_snapshot(facts) for facts in self._native.history()]
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """The number of rows in the current snapshot."""
         return self.snapshot().rows
 
     def __bool__(self) -> bool:
-        """A table is true, also without rows."""
+        """Always true, even if the table has no rows."""
         return True
 
     def scan(
@@ -110,11 +111,12 @@ class Table:
         snapshot: int | None = None,
         pushdown: Pushdown = "auto",
     ) -> Rows:
-        """Reads rows: some columns, those for which a filter is true, at most so many.
+        """Reads rows: the given columns of the rows that match the filter, up to a limit.
 
-        The filter is an expression of pyarrow's, or a condition in SQL. Objects for which it cannot be true are not read, and on
-        a cluster it runs beside the others. What an expression has that only pyarrow knows, pyarrow applies to the rows that
-        come: the rows are the same.
+        The filter is a pyarrow expression or an SQL condition. Objects that cannot contain a
+        match are skipped, and on a cluster the filter runs beside the other objects. If only
+        pyarrow can evaluate part of an expression, pyarrow filters the returned rows, with the
+        same result.
 
         >>> trips.scan(["city"], pc.field("fare") > 20).to_pandas()
         >>> trips.scan(filter="fare > 20 AND city LIKE 'R%'", limit=10).to_polars()
@@ -156,7 +158,7 @@ class Table:
     ) -> Rows:
         if columns != []:
             return Rows(self._scanned(columns, filter, sql, limit, snapshot, pushdown), self._address)
-        # Rows without columns are still so many.
+        # Batches without columns must still have the right row count, so read one column.
         snapshot, schema = self._schema(snapshot)
         native = self._scanned(schema.names[:1], filter, sql, limit, snapshot, pushdown)
 
@@ -177,10 +179,10 @@ class Table:
         return self._native.scan(self._store, columns, filter, sql, limit, snapshot, pushdown)
 
     def dataset(self, *, snapshot: int | None = None, pushdown: Pushdown = "auto") -> TableDataset:
-        """The table as a dataset of pyarrow's, which DuckDB, Polars and others read in part: they hand over the columns and
-        conditions that they need.
+        """The table as a pyarrow dataset. DuckDB, Polars and others read only part of it: they
+        pass the columns and conditions that they need.
 
-        It stays at one snapshot, the newest of now if none is said.
+        The dataset stays at one snapshot: the given one, or the one that is current now.
 
         >>> ds = trips.dataset()
         >>> duckdb.sql("SELECT max(fare) FROM ds WHERE city = 'Rio'")
@@ -189,11 +191,12 @@ class Table:
         return TableDataset(self, self._schema(facts.id)[1], facts.id, facts.rows, pushdown)
 
     def append(self, data: Any, *, add_columns: bool = False) -> Snapshot:
-        """Adds rows, all of them or none, and returns the snapshot that has them.
+        """Appends rows, all or none, and returns the new snapshot.
 
-        The data are whatever has rows for Arrow: a table, batch or reader of pyarrow's, a data frame, a query, another table, a
-        dictionary of columns, a list of dictionaries. Columns are matched by name; a missing one is null, a smaller type is
-        widened. With ``add_columns``, those that the table does not have are added to it.
+        ``data`` is any source of Arrow rows: a pyarrow table, batch or reader, a data frame, a
+        query, another table, a dictionary of columns, or a list of dictionaries. Columns are
+        matched by name; missing columns become null, and smaller types are widened. With
+        ``add_columns``, new columns are added to the table.
         """
         reader = rows_of(data)
         writer = self._native.writer(add_columns, self._store)
@@ -203,14 +206,15 @@ class Table:
                     writer.write(message)
             return _snapshot(writer.finish())
         except BaseException:
-            # What cannot be removed now, vacuum removes.
+            # Vacuum removes objects that cannot be removed now.
             with contextlib.suppress(Error):
                 writer.abort()
             raise
 
     def vacuum(self, *, keep_snapshots: int = 1, keep: timedelta = timedelta(days=1)) -> int:
-        """Removes snapshots that are neither among the newest nor younger than ``keep``, and the objects that no snapshot has;
-        returns how many objects are gone."""
+        """Removes snapshots that are neither among the newest nor younger than ``keep``, and
+        objects that belong to no snapshot. Returns the number of removed objects.
+        """
         keep_ms = keep // timedelta(milliseconds=1)
         if keep_snapshots < 0 or keep_ms < 0:
             raise InvalidArgumentError("a number of snapshots and an age are not negative")
@@ -231,7 +235,7 @@ def _snapshot(facts: tuple[int, int, str, int, int, int]) -> Snapshot:
 
 
 def _left(batches: Batches, parts: Condition, names: list[str], limit: int | None) -> Batches:
-    """Applies to rows what could not be pushed."""
+    """Applies the filter that could not be pushed."""
     for batch in batches:
         if limit is not None and limit <= 0:
             return
@@ -243,11 +247,11 @@ def _left(batches: Batches, parts: Condition, names: list[str], limit: int | Non
 
 
 def rows_of(data: Any) -> pa.RecordBatchReader:
-    """Whatever has rows, as a reader."""
+    """Converts any source of Arrow rows to a reader."""
     if isinstance(data, pa.dataset.Dataset):
         return data.scanner().to_reader()
     if isinstance(data, pa.RecordBatchReader):
-        # An exception of its source comes through as it is.
+        # Pass the reader on as it is, so that an exception of its source keeps its type.
         return data
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data)
@@ -267,12 +271,12 @@ def rows_of(data: Any) -> pa.RecordBatchReader:
 
 
 def _messages(batch: pa.RecordBatch) -> Iterator[pa.Buffer]:
-    """A batch in streams of Arrow IPC."""
+    """Encodes a batch as Arrow IPC streams."""
     views = [field.type in (pa.string_view(), pa.binary_view()) for field in batch.schema]
     for start in range(0, max(batch.num_rows, 1), _SLICE_ROWS):
         part = batch.slice(start, _SLICE_ROWS)
         if any(views):
-            # A part of views would be written with all that the views are into.
+            # Arrow would write a slice of views with all the data that the views refer to.
             columns = [_plain(column) if view else column for column, view in zip(part.columns, views, strict=True)]
             part = pa.RecordBatch.from_arrays(columns, names=part.schema.names)
         sink = pa.BufferOutputStream()

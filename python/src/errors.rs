@@ -1,4 +1,4 @@
-//! Errors as Python's exceptions, by the one table of errors.
+//! Converts errors to Python exceptions, according to the one error table of `benthic-core`.
 
 use benthic_core::error::ERROR_TABLE;
 use benthic_core::{Error, ErrorKind};
@@ -7,10 +7,9 @@ use pyo3::prelude::{Bound, PyAnyMethods, PyErr, PyResult, Python};
 use pyo3::pyfunction;
 use pyo3::types::{PyDict, PyDictMethods};
 
-/// Where the exceptions are defined.
 const MODULE: &str = "benthic.errors";
 
-/// The exception of an error.
+/// Creates the Python exception for an error.
 pub fn raised(error: &Error) -> PyErr {
     Python::attach(|py| exception(py, error).unwrap_or_else(|failure| failure))
 }
@@ -26,12 +25,12 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(exception.into_any()))
 }
 
-/// The exception of an argument that makes no sense.
+/// Creates the exception for an invalid argument.
 pub fn invalid(message: impl Into<String>) -> PyErr {
     raised(&Error::new(ErrorKind::InvalidArgument, message))
 }
 
-/// Every kind of error and the name of its exception.
+/// Lists each error kind with the name of its exception.
 #[pyfunction]
 pub fn error_table() -> Vec<(&'static str, &'static str)> {
     ERROR_TABLE.iter().map(|row| (row.name, row.python_exception)).collect()

@@ -1,4 +1,4 @@
-//! Rows as messages of Arrow IPC, which is how they cross the boundary to pyarrow.
+//! Rows as Arrow IPC messages, the form in which they cross the boundary to pyarrow.
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::buffer::Buffer;
@@ -12,8 +12,8 @@ use pyo3::prelude::{Bound, PyResult, Python};
 use pyo3::types::PyBytes;
 use std::sync::Arc;
 
-/// The schema that rows have in Python: strings and bytes are not views, which parts of pyarrow cannot work with, and nothing
-/// is a dictionary.
+/// The schema that Python sees. Views of strings and bytes become plain types, because parts of
+/// pyarrow cannot handle views. Dictionary columns become plain columns.
 pub fn exported(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(exported_field).collect::<Vec<_>>()))
 }
@@ -36,19 +36,19 @@ fn exported_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Bytes in pieces.
+/// A message as a list of buffers, which are not yet joined.
 pub struct Message(Vec<Buffer>);
 
 impl Message {
-    /// A stream without rows, which is a schema.
+    /// Encodes a schema as an Arrow IPC stream without rows.
     ///
     /// # Errors
-    /// `Internal`: every schema of ours can be sent.
+    /// `Internal`; not expected, because Arrow IPC can encode every schema of a table.
     pub fn of_schema(schema: &Schema) -> Result<Message> {
         StreamEncoder::try_new(schema).and_then(StreamEncoder::finish).map(Message).map_err(unsent)
     }
 
-    /// The bytes for Python: the one copy that is made of rows.
+    /// Joins the buffers into a Python bytes object. This is the only copy of the rows.
     ///
     /// # Errors
     /// `MemoryError`.
@@ -66,28 +66,28 @@ impl Message {
     }
 }
 
-/// Makes messages of batches.
+/// Encodes batches as messages.
 pub struct Encoder {
     schema: SchemaRef,
     encoder: StreamEncoder,
 }
 
 impl Encoder {
-    /// An encoder for batches that become ones of an [exported] schema.
+    /// Creates an encoder that casts batches to `schema`, an [exported] schema.
     ///
     /// # Errors
-    /// `Internal`: every schema of ours can be sent.
+    /// `Internal`; not expected, because Arrow IPC can encode every schema of a table.
     pub fn new(schema: SchemaRef) -> Result<Encoder> {
         let mut encoder = StreamEncoder::try_new(&schema).map_err(unsent)?;
-        // The first message has the schema with it, which whoever reads has already.
+        // The first message carries the schema, which the reader already has.
         encoder.encode(&RecordBatch::new_empty(Arc::clone(&schema))).map_err(unsent)?;
         Ok(Encoder { schema, encoder })
     }
 
-    /// A batch, as a message without its schema.
+    /// Encodes a batch as a message without its schema.
     ///
     /// # Errors
-    /// `LimitExceeded` for values that are together too long for 32-bit offsets.
+    /// `LimitExceeded` if the values of a column are together too long for 32-bit offsets.
     pub fn encode(&mut self, batch: &RecordBatch) -> Result<Message> {
         let column = |(column, field): (&ArrayRef, &FieldRef)| match column.data_type() == field.data_type() {
             true => Ok(Arc::clone(column)),
@@ -113,10 +113,10 @@ fn unsent(error: ArrowError) -> Error {
     Error::new(kind, message).with_source(error)
 }
 
-/// The schema and the batches of a stream that pyarrow wrote. It is validated.
+/// Decodes and validates a stream that pyarrow wrote.
 ///
 /// # Errors
-/// `InvalidArgument`; `Unsupported` for types that this build does not know.
+/// `InvalidArgument` for a malformed stream; `Unsupported` for types that this build does not know.
 pub fn read_stream(stream: Vec<u8>) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let mut decoder = StreamDecoder::new();
     let mut stream = Buffer::from_vec(stream);

@@ -1,13 +1,18 @@
-//! The native half of the Python package `benthic`: stores, pools and tables for Python, as thin as can be.
+//! The native half of the Python package `benthic`: a thin layer over stores, pools and tables.
 //!
-//! What people import is `python/benthic/`, in Python; it alone uses this module, which is private. Here is what must be
-//! native: futures are waited for with the interpreter released ([`runtime`]), errors become exceptions ([`errors`]), handles
-//! know whether their store is still open ([`slot`]), operations are read from Python's values ([`ops`]), filters from Substrait
-//! ([`filter`]).
+//! This module is private; only the Python package `python/benthic/` uses it. It holds the parts
+//! that must be native:
 //!
-//! Rows cross the boundary as messages of Arrow IPC ([`ipc`]), not by Arrow's C interface: it costs a copy of each batch,
-//! which is little beside decoding Parquet, what comes from Python is validated, errors stay the exceptions that they are, and no
-//! line here is `unsafe`. pyarrow makes of them what everybody takes.
+//! - [`runtime`] waits for futures with the interpreter lock released;
+//! - [`errors`] turns errors into exceptions;
+//! - [`slot`] makes handles fail after their store is closed;
+//! - [`ops`] builds operations from Python values;
+//! - [`filter`] translates filters from Substrait.
+//!
+//! Rows cross the boundary as Arrow IPC messages ([`ipc`]) instead of Arrow's C data interface. IPC
+//! costs one copy of each batch, which is little beside decoding Parquet. In return, data from
+//! Python is validated, errors keep their exception types, and this crate needs no `unsafe`.
+//! pyarrow exports the rows to other libraries.
 
 mod errors;
 mod filter;

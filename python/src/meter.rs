@@ -1,4 +1,4 @@
-//! A store that counts what crosses the engine's boundary.
+//! Wraps a store and counts the operations and bytes that cross the engine's boundary.
 
 use async_trait::async_trait;
 use benthic_core::{ClassHost, ClassInfo, FsckReport, Meter, Pool, Result, Store};
@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 /// A store whose pools count into a meter.
 pub struct MeteredStore {
-    /// The store that does the work.
     pub store: Arc<dyn Store>,
-    /// What counts.
     pub meter: Arc<Meter>,
 }
 

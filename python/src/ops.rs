@@ -1,4 +1,4 @@
-//! Operations on objects, from Python's values: a step is a tuple of its name and what belongs to it.
+//! Builds operations from Python values: each step is a tuple of its name and its arguments.
 
 use crate::errors::invalid;
 use benthic_core::{ClassCall, Compare, Durability, Guard, ReadOp, ReadOutput, ReadStep, WriteOp, WriteStep};
@@ -8,13 +8,14 @@ use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyResult, Python};
 use pyo3::types::{PyBytes, PyDict, PyDictMethods, PyMemoryView, PyTuple, PyTupleMethods};
 use pyo3::{FromPyObject, IntoPyObject};
 
-/// Anything that has bytes. They are copied: Python may change them while the operation is under way.
+/// Copies the bytes of any buffer. The copy is needed because Python may change the buffer while
+/// the operation runs.
 pub fn bytes(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let bytes = PyMemoryView::from(value)?.call_method1("cast", ("B",))?;
     PyBuffer::<u8>::get(&bytes)?.to_vec(value.py())
 }
 
-/// A step or guard that is being read.
+/// A step or guard that is being parsed.
 struct Step<'a, 'py> {
     name: String,
     tuple: &'a Bound<'py, PyTuple>,
@@ -49,13 +50,13 @@ impl<'a, 'py> Step<'a, 'py> {
     }
 }
 
-/// A read operation.
+/// Builds a read operation.
 pub fn read_op(guards: &[Bound<'_, PyTuple>], steps: &[Bound<'_, PyTuple>]) -> PyResult<ReadOp> {
     let steps = steps.iter().map(read_step).collect::<PyResult<_>>()?;
     Ok(ReadOp { guards: guards.iter().map(guard).collect::<PyResult<_>>()?, steps })
 }
 
-/// A write operation.
+/// Builds a write operation.
 pub fn write_op(
     guards: &[Bound<'_, PyTuple>],
     steps: &[Bound<'_, PyTuple>],
@@ -137,7 +138,8 @@ fn write_step(tuple: &Bound<'_, PyTuple>) -> PyResult<WriteStep> {
     })
 }
 
-/// What a step answered: bytes, a dictionary, `(size_bytes, modified_unix_ns)`, or `([(key, value)], more)`.
+/// Converts the reply of a step to bytes, a dictionary, `(size_bytes, modified_unix_ns)`, or
+/// `([(key, value)], more)`.
 pub fn output<'py>(py: Python<'py>, output: &ReadOutput) -> PyResult<Bound<'py, PyAny>> {
     Ok(match output {
         ReadOutput::Data(data) | ReadOutput::Xattr(data) | ReadOutput::Exec(data) => {

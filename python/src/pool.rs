@@ -15,9 +15,9 @@ use pyo3::types::{PyBytes, PyTuple};
 use pyo3::{pyclass, pymethods};
 use std::sync::Arc;
 
-/// What one read asks for when the size is not known.
+/// Size of the first read, which is sent before the object's size is known.
 const FIRST_BYTES: u64 = 1024 * 1024;
-/// How often a read starts over because somebody wrote to the object.
+/// How often a read starts over because the object changed.
 const ATTEMPTS: usize = 5;
 
 /// A namespace of a pool.
@@ -27,7 +27,7 @@ pub struct Pool {
     namespace: String,
 }
 
-/// A page of a listing: namespaces and names, and where it goes on.
+/// A page of a listing: namespaces and names, and the token of the next page.
 type Page<'py> = (Vec<(String, String)>, Option<Bound<'py, PyBytes>>);
 
 impl Pool {
@@ -44,7 +44,7 @@ impl Pool {
         ObjectId::in_namespace(self.namespace.clone(), name)
     }
 
-    /// The object, if it may be written to.
+    /// Names an object for writing; fails if the namespace is reserved.
     fn writable(&self, name: &str) -> Result<ObjectId> {
         if is_reserved_namespace(&self.namespace) {
             let message = "objects of this namespace are parts of tables and the like; drop_table removes a table, append adds \
@@ -58,7 +58,7 @@ impl Pool {
 
 #[pymethods]
 impl Pool {
-    /// All of an object from an offset on, of one version.
+    /// Reads an object from an offset to its end. All bytes are of one version.
     fn get<'py>(&self, py: Python<'py>, name: &str, offset_bytes: u64) -> PyResult<Bound<'py, PyBytes>> {
         let data = wait(py, async || {
             let (pool, object) = (self.open()?, self.object(name)?);
@@ -90,7 +90,7 @@ impl Pool {
         wait(py, async || upload(&*self.open()?, &self.writable(name)?, data, None).await)
     }
 
-    /// A read operation: the object's version, and an output a step.
+    /// Runs a read operation; returns the object's version and one output for each step.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -104,7 +104,7 @@ impl Pool {
         Ok((reply.version, outputs))
     }
 
-    /// A write operation: the object's version.
+    /// Runs a write operation; returns the object's version.
     fn write(
         &self,
         py: Python<'_>,
@@ -162,7 +162,7 @@ impl Pool {
     }
 }
 
-/// What an object has from an offset on, in one round trip if that is little.
+/// Reads an object from an offset to its end, in one round trip if the rest fits the first read.
 async fn tail(pool: &dyn benthic_core::Pool, object: &ObjectId, offset_bytes: u64) -> Result<Bytes> {
     let first = Fetch::stat().and(Fetch::read(offset_bytes, FIRST_BYTES));
     let ((stat, first), version) = pool.fetch(object, first).await?;

@@ -1,4 +1,4 @@
-//! Rows that come as they are asked for.
+//! Query results that the query produces batch by batch as Python reads them.
 
 use crate::errors::raised;
 use crate::ipc::{Encoder, Message, exported};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::JoinSet;
 
-/// A query that runs while somebody asks for its rows.
+/// A query that produces a batch when Python reads one.
 #[pyclass(frozen)]
 pub struct Rows {
     schema: SchemaRef,
@@ -30,7 +30,7 @@ struct Running {
 }
 
 impl Rows {
-    /// Rows of a store.
+    /// Wraps the stream of a query; closing the store closes it.
     ///
     /// # Errors
     /// `Internal`.
@@ -45,9 +45,11 @@ impl Rows {
         if self.has_ended.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        // Taken out: whoever closes the store meanwhile need not wait, and after an error or Ctrl-C nothing is put back.
+        // Take the query out of its slot so that closing the store need not wait for it. After an
+        // error or Ctrl-C it is not put back.
         let (mut running, place) = self.running.take()?;
-        // On a thread of the runtime: this one would not notice Ctrl-C while it computes. Dropping the set ends the task.
+        // Compute on a runtime thread: this thread could not notice Ctrl-C while it computes.
+        // Dropping the set ends the task.
         let mut work = JoinSet::new();
         work.spawn(async move {
             let message = match running.rows.next().await {
@@ -78,12 +80,12 @@ impl Rows {
 
 #[pymethods]
 impl Rows {
-    /// The schema, as a stream of Arrow IPC without rows.
+    /// The schema, as an Arrow IPC stream without rows.
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Message::of_schema(&self.schema).map_err(|error| raised(&error))?.into_bytes(py)
     }
 
-    /// The next batch, as a message of Arrow IPC; None at the end.
+    /// The next batch as an Arrow IPC message, or None at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let message = wait(py, async || self.next_message().await)?;
         message.map(|message| message.into_bytes(py)).transpose()

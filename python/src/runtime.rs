@@ -1,4 +1,4 @@
-//! Waiting for the store with the interpreter released.
+//! Waits for the store with the interpreter lock released.
 
 use crate::errors::raised;
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -10,21 +10,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// How long Ctrl-C may take to be noticed.
+/// Interval at which a waiting thread checks for Ctrl-C.
 const SIGNALS_MS: u64 = 50;
 
-/// How many forks may come of each other, all of which use a store.
+/// Maximum depth of nested forks that all use a store.
 const PROCESSES_MAX: usize = 64;
 
-/// The threads of one process. A fork has none of them, and finds locked what another thread had locked: it touches nothing of
-/// its parent's but the pid.
+/// The runtime of one process. A forked process inherits none of its parent's threads, and a mutex
+/// that another thread held stays locked forever. So a child reads only the pid of its parent's
+/// entry.
 struct Process {
-    /// 0 if it is nobody's yet.
+    /// 0 if no process uses the entry yet.
     pid: AtomicU32,
     runtime: Mutex<Option<Arc<Runtime>>>,
 }
 
-/// This process, behind those that it was forked from.
+/// One entry for each ancestor process that used a store, then one for this process.
 static PROCESSES: [Process; PROCESSES_MAX] =
     [const { Process { pid: AtomicU32::new(0), runtime: Mutex::new(None) } }; PROCESSES_MAX];
 
@@ -47,7 +48,8 @@ fn runtime() -> Result<Arc<Runtime>> {
     Ok(Arc::clone(made.insert(Arc::new(runtime))))
 }
 
-/// Does some work and waits for it without the interpreter. Ctrl-C drops the work and is raised, within a moment.
+/// Runs `work` to its end with the interpreter lock released. Ctrl-C drops the work and raises its
+/// exception within `SIGNALS_MS`.
 pub fn wait<T: Send>(py: Python<'_>, work: impl AsyncFnOnce() -> Result<T> + Send) -> PyResult<T> {
     py.detach(|| {
         let runtime = runtime().map_err(|error| raised(&error))?;

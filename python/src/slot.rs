@@ -1,4 +1,4 @@
-//! Handles that know whether their store is open, and whether this is still the process that opened it.
+//! Handles that fail with a clear error once their store is closed, or in a forked process.
 
 use benthic_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -6,8 +6,8 @@ use std::process;
 use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
-/// A part of an open store, gone once the store is closed. Whoever may have to wait for what is in it must have released the
-/// interpreter.
+/// A part of an open store, which closing the store removes. Release the interpreter lock before
+/// you call a method that may wait for the contents.
 pub struct Slot<T> {
     pid: u32,
     state: Mutex<SlotState<T>>,
@@ -16,21 +16,21 @@ pub struct Slot<T> {
 
 enum SlotState<T> {
     Held(T),
-    /// Somebody took it out, to put it back.
+    /// The contents are checked out and will be put back.
     Taken,
     Closed,
 }
 
 impl<T> Slot<T> {
-    /// A slot with something in it.
+    /// Creates a slot with contents.
     pub fn new(held: T) -> Slot<T> {
         Slot { pid: process::id(), state: Mutex::new(SlotState::Held(held)), closing: Notify::new() }
     }
 
-    /// What is in it.
+    /// Clones the contents.
     ///
     /// # Errors
-    /// `InvalidArgument` if it was closed, or made by another process.
+    /// `InvalidArgument` if the slot was closed, is checked out, or belongs to another process.
     pub fn get(&self) -> Result<T>
     where
         T: Clone,
@@ -43,10 +43,10 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Takes it out, to put it back in its place.
+    /// Checks the contents out; the checkout can put them back.
     ///
     /// # Errors
-    /// As [`Slot::get`]; also if somebody else took it out.
+    /// As [`Slot::get`].
     pub fn take(&self) -> Result<(T, Checkout<'_, T>)> {
         self.check()?;
         let mut state = self.state.lock();
@@ -60,7 +60,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Closes the slot; gives what was in it.
+    /// Closes the slot. Returns its contents; None if they are checked out or it was closed already.
     ///
     /// # Errors
     /// `InvalidArgument` in another process.
@@ -78,7 +78,8 @@ impl<T> Slot<T> {
         }
     }
 
-    /// A thread that waited for the parent's threads, of which a fork has none, would wait forever.
+    /// Fails in a forked process: it has none of the parent's threads, so waiting for them would
+    /// never end.
     fn check(&self) -> Result<()> {
         if self.pid == process::id() {
             return Ok(());
@@ -88,19 +89,19 @@ impl<T> Slot<T> {
     }
 }
 
-/// What takes the value of a [`Slot`] back. If nothing is put back, the slot is closed.
+/// Puts the contents of a [`Slot`] back. If it is dropped before that, the slot is closed.
 pub struct Checkout<'a, T> {
     slot: &'a Slot<T>,
     is_filled: bool,
 }
 
 impl<T> Checkout<'_, T> {
-    /// Puts it back, unless the slot was closed meanwhile.
+    /// Puts the contents back, unless the slot was closed meanwhile.
     pub fn put_back(mut self, held: T) {
         self.fill(SlotState::Held(held));
     }
 
-    /// Returns when the slot is closed, with what to say.
+    /// Returns the error to report, once the slot is closed.
     pub async fn closed(&self) -> Error {
         self.slot.closing.notified().await;
         closed_error()
@@ -126,7 +127,8 @@ impl<T> Drop for Checkout<'_, T> {
 impl<T> Drop for Slot<T> {
     fn drop(&mut self) {
         if self.pid != process::id() {
-            // It is the parent's, and so are the threads and locks that taking it apart would need.
+            // The contents belong to the parent process. Dropping them would need its threads and
+            // locks.
             std::mem::forget(std::mem::replace(self.state.get_mut(), SlotState::Closed));
         }
     }
@@ -150,16 +152,17 @@ impl<T: Send> Close for Slot<T> {
     }
 }
 
-/// The slots of a store.
+/// All slots of a store.
 #[derive(Default)]
 pub struct Slots(Mutex<Vec<Weak<dyn Close>>>);
 
 impl Slots {
-    /// A slot that is emptied with all others.
+    /// Creates a slot that [`Slots::close`] closes.
     pub fn add<T: Send + 'static>(&self, held: T) -> Arc<Slot<T>> {
         let slot = Arc::new(Slot::new(held));
         let mut slots = self.0.lock();
-        // Those whose handles are gone are looked for when the list would grow, so that each addition costs little.
+        // Remove slots without handles only when the list would grow, so that an addition is cheap
+        // on average.
         if slots.len() == slots.capacity() {
             slots.retain(|slot| slot.strong_count() > 0);
         }
@@ -168,7 +171,7 @@ impl Slots {
         slot
     }
 
-    /// Empties all.
+    /// Closes all slots.
     pub fn close(&self) {
         let slots = std::mem::take(&mut *self.0.lock());
         slots.iter().filter_map(Weak::upgrade).for_each(|slot| slot.close_slot());

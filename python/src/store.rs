@@ -1,4 +1,4 @@
-//! Stores.
+//! Opening a store, and its pools, tables and queries.
 
 use crate::errors::raised;
 use crate::meter::MeteredStore;
@@ -25,7 +25,7 @@ pub struct Store {
     slot: Slot<Arc<Shared>>,
 }
 
-/// What the handles of a store share.
+/// State that all handles of a store share.
 pub struct Shared {
     opened: Opened,
     store: Arc<dyn benthic_core::Store>,
@@ -56,7 +56,7 @@ pub fn connect(py: Python<'_>, uri: &str, create: bool) -> PyResult<Store> {
 }
 
 impl Shared {
-    /// A pool; if it is not there, the error says which one may be meant.
+    /// Opens a pool. If the pool is missing, the error suggests a similar name.
     ///
     /// # Errors
     /// Those of [`benthic_core::Store::open_pool`].
@@ -75,10 +75,10 @@ impl Shared {
         }
     }
 
-    /// A session for queries.
+    /// Creates a session for queries.
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown word.
+    /// `InvalidArgument` for an unknown pushdown mode.
     pub fn sql(&self, pushdown: &str) -> Result<SqlSession> {
         let pushdown = match pushdown {
             "auto" => Pushdown::Auto,
@@ -93,7 +93,7 @@ impl Shared {
         Ok(self.sql.with_settings(Settings { pushdown, ..Settings::default() }))
     }
 
-    /// Rows that are closed with the store.
+    /// Wraps query results so that closing the store closes them.
     ///
     /// # Errors
     /// Those of [`Rows::new`].
@@ -101,13 +101,13 @@ impl Shared {
         Rows::new(rows, &self.slots)
     }
 
-    /// What is closed with the store.
+    /// The handles to close together with the store.
     pub fn slots(&self) -> &Slots {
         &self.slots
     }
 }
 
-/// Pool and name of a table.
+/// Splits a table's address into pool and table name, and checks both.
 ///
 /// # Errors
 /// `InvalidArgument`.
@@ -123,7 +123,7 @@ pub fn table_address(address: &str) -> Result<(&str, &str)> {
 }
 
 impl Store {
-    /// What its handles share, while it is open.
+    /// The shared state, while the store is open.
     ///
     /// # Errors
     /// `InvalidArgument` after it was closed.
@@ -167,7 +167,7 @@ impl Store {
         Ok(Pool::new(shared.slots.add(pool), namespace))
     }
 
-    /// The classes, as JSON.
+    /// Describes the classes as JSON.
     fn classes(&self, py: Python<'_>) -> PyResult<String> {
         let shared = self.shared()?;
         wait(py, async || {
@@ -183,7 +183,7 @@ impl Store {
         wait(py, async || shared.store.flush().await)
     }
 
-    /// Operations, bytes sent and bytes received.
+    /// Counts of operations, bytes sent and bytes received.
     fn moved(&self) -> PyResult<(u64, u64, u64)> {
         let meter = &self.shared()?.meter;
         Ok((meter.operations(), meter.sent_bytes(), meter.received_bytes()))

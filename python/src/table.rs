@@ -1,4 +1,4 @@
-//! Tables.
+//! Tables: creating, scanning, appending, vacuuming and dropping them.
 
 use crate::errors::raised;
 use crate::filter::Filter;
@@ -27,7 +27,7 @@ pub struct Table {
 /// A snapshot: id, time, operation, rows, objects, bytes.
 pub type SnapshotFacts = (u64, u64, &'static str, u64, u64, u64);
 
-/// What Python is told of a snapshot.
+/// Converts a snapshot to the tuple that Python gets.
 pub fn facts(snapshot: &Snapshot) -> SnapshotFacts {
     (
         snapshot.id(),
@@ -55,7 +55,7 @@ impl Table {
         Ok(Table { table: shared.slots().add(table) })
     }
 
-    /// Makes a table without rows. `schema` is a stream of Arrow IPC.
+    /// Creates a table without rows. `schema` is an Arrow IPC stream.
     ///
     /// # Errors
     /// Those of [`benthic_table::Table::create`].
@@ -87,21 +87,21 @@ impl Table {
     /// The table, while its store is open.
     ///
     /// # Errors
-    /// `InvalidArgument`.
+    /// `InvalidArgument` after the store was closed.
     pub fn opened(&self) -> Result<benthic_table::Table> {
         self.table.get()
     }
 }
 
-/// Drops a table; says how many objects were removed.
+/// Drops a table; returns the number of objects removed.
 ///
 /// # Errors
-/// `Busy` while somebody writes to it; those of [`drop_table`].
+/// `Busy` while a writer is at work; those of [`drop_table`].
 pub async fn drop(shared: &Shared, address: &str, force: bool) -> Result<u64> {
     let (pool, name) = table_address(address)?;
     let pool = shared.pool(pool).await?;
     let dropped = match drop_table(Arc::clone(&pool), name, force, &Environment::default()).await {
-        // Opening it says which one may be meant.
+        // The error of opening a missing table suggests a similar name.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return match benthic_table::Table::open(pool, name, Environment::default()).await {
                 Err(hinted) => Err(hinted),
@@ -120,7 +120,8 @@ pub async fn drop(shared: &Shared, address: &str, force: bool) -> Result<u64> {
 
 #[pymethods]
 impl Table {
-    /// The current snapshot, or another: its id, and its columns as a stream of Arrow IPC without rows.
+    /// Id and columns of the given snapshot, or of the current one. Columns are an Arrow IPC stream
+    /// without rows.
     fn schema<'py>(&self, py: Python<'py>, snapshot: Option<u64>) -> PyResult<(u64, Bound<'py, PyBytes>)> {
         let snapshot = wait(py, async || self.opened()?.snapshot(at(snapshot)).await)?;
         let schema = exported(snapshot.schema().arrow());
@@ -128,7 +129,7 @@ impl Table {
         Ok((snapshot.id(), columns))
     }
 
-    /// Partitioning, and the columns that objects are sorted by.
+    /// Partitioning, sort columns, and target size of data objects in bytes.
     fn layout(&self, py: Python<'_>) -> PyResult<(String, Vec<String>, u64)> {
         let head = wait(py, async || self.opened()?.head().await)?;
         let (_, schema) = head.current().map_err(|error| raised(&error))?;
@@ -137,13 +138,13 @@ impl Table {
         Ok((show_partitioning(&head.partitioning, schema), sort, head.object_bytes_target))
     }
 
-    /// The current snapshot, or one by its id.
+    /// The given snapshot, or the current one.
     fn snapshot(&self, py: Python<'_>, snapshot: Option<u64>) -> PyResult<SnapshotFacts> {
         let snapshot = wait(py, async || self.opened()?.snapshot(at(snapshot)).await)?;
         Ok(facts(&snapshot))
     }
 
-    /// The snapshots that are kept, oldest first.
+    /// The snapshots that vacuum has kept, oldest first.
     fn history(&self, py: Python<'_>) -> PyResult<Vec<SnapshotFacts>> {
         let history = wait(py, async || self.opened()?.history().await)?;
         Ok(history.iter().map(facts).collect())
@@ -170,7 +171,7 @@ impl Table {
         })
     }
 
-    /// Fails, with a hint, if the table has no such column.
+    /// Fails, with a suggestion, if the table has no such column.
     fn check_column(&self, py: Python<'_>, name: &str, snapshot: Option<u64>) -> PyResult<()> {
         wait(py, async || {
             let table = self.opened()?;
@@ -187,7 +188,7 @@ impl Table {
         Ok(Writer::new(shared.slots().add(Arc::new(Mutex::new(writer)))))
     }
 
-    /// Removes the table if it is still as it was made.
+    /// Drops the table if nothing has changed it since its creation.
     fn take_back(&self, py: Python<'_>) -> PyResult<()> {
         wait(py, async || {
             let table = self.opened()?;
@@ -200,7 +201,7 @@ impl Table {
         })
     }
 
-    /// Snapshots, writers and objects that are gone.
+    /// Returns the numbers of snapshots, writers and objects that vacuum removed.
     fn vacuum(&self, py: Python<'_>, keep_snapshots: usize, keep_ms: u64) -> PyResult<(usize, usize, u64)> {
         let options = VacuumOptions { keep_snapshots, keep_ms, ..VacuumOptions::default() };
         let done = wait(py, async || {

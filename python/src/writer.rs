@@ -1,4 +1,4 @@
-//! Adding rows to a table.
+//! Appends rows to a table.
 
 use crate::ipc::read_stream;
 use crate::ops;
@@ -10,14 +10,14 @@ use pyo3::prelude::{Bound, PyAny, PyResult, Python};
 use pyo3::{pyclass, pymethods};
 use std::sync::Arc;
 
-/// Rows on their way into a table. After an error, and after Ctrl-C at any time, it is to be aborted.
+/// A write to a table in progress. After an error or Ctrl-C, the caller must abort it.
 #[pyclass(frozen)]
 pub struct Writer {
     writer: Arc<Slot<Arc<Mutex<benthic_table::Writer>>>>,
 }
 
 impl Writer {
-    /// A writer that began.
+    /// Wraps a writer of the table format.
     pub fn new(writer: Arc<Slot<Arc<Mutex<benthic_table::Writer>>>>) -> Writer {
         Writer { writer }
     }
@@ -25,7 +25,7 @@ impl Writer {
 
 #[pymethods]
 impl Writer {
-    /// Adds the rows of a stream of Arrow IPC.
+    /// Writes the rows of an Arrow IPC stream.
     fn write(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<()> {
         let stream = ops::bytes(stream)?;
         wait(py, async || {
@@ -34,19 +34,19 @@ impl Writer {
             let mut writer = writer.lock().await;
             for batch in batches {
                 writer.write(&batch).await?;
-                // Encoding does not wait for anything; Ctrl-C gets a turn here.
+                // Encoding never yields. Yield here so that Ctrl-C is noticed.
                 tokio::task::yield_now().await;
             }
             Ok(())
         })
     }
 
-    /// Commits; says which snapshot has the rows.
+    /// Commits, and returns the new snapshot.
     fn finish(&self, py: Python<'_>) -> PyResult<SnapshotFacts> {
         wait(py, async || Ok(facts(&self.writer.get()?.lock().await.finish().await?)))
     }
 
-    /// Removes what was written, unless it was committed.
+    /// Removes the written objects, unless they were committed.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         wait(py, async || self.writer.get()?.lock().await.abort().await)
     }

@@ -1,4 +1,5 @@
-"""Stores to test with: in memory, in a directory, and, in tests marked ``ceph``, in a real cluster."""
+"""Stores for tests: in memory, in a directory, and, for tests marked ``ceph``, on a real cluster.
+"""
 
 import itertools
 import os
@@ -22,7 +23,7 @@ def place_of(engine, tmp_path_factory):
 
 
 class Altered:
-    """A native object of which some methods do something else."""
+    """A native object with some methods replaced."""
 
     def __init__(self, native, **methods):
         self._native = native
@@ -34,12 +35,12 @@ class Altered:
 
 @pytest.fixture(scope="session")
 def altered():
-    """Puts other methods in the place of some of a native object."""
+    """Replaces some methods of a native object."""
     return Altered
 
 
 class Place:
-    """A store with a pool, for tests that run beside each other on one store."""
+    """A store with a pool. Tests that share the store use names of their own."""
 
     def __init__(self, store, pool_name):
         self.store = store
@@ -67,7 +68,7 @@ def opened(engine, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def uri_of(tmp_path_factory):
-    """Where a new store of an engine is."""
+    """Returns the URI of a new store of an engine."""
     return lambda engine: place_of(engine, tmp_path_factory)
 
 
@@ -79,23 +80,23 @@ def place(request, tmp_path_factory):
 
 @pytest.fixture(scope="session", params=["file", CEPH])
 def durable(request, tmp_path_factory):
-    """On the engines that people keep data in."""
+    """On the engines with durable storage."""
     yield from opened(request.param, tmp_path_factory)
 
 
 @pytest.fixture(scope="session", params=["mem", CEPH])
 def beside(request, tmp_path_factory):
-    """Where fragments of queries run beside objects: in this process, and in OSDs."""
+    """On the engines where fragments run beside objects: in this process, and in OSDs."""
     yield from opened(request.param, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def here(tmp_path_factory):
-    """In memory: for what has nothing to do with the engine."""
+    """In memory, for tests that do not depend on the engine."""
     yield from opened("mem", tmp_path_factory)
 
 
 @pytest.fixture
 def pool(place):
-    """A namespace of its own, on every engine."""
+    """A namespace that no other test uses, on every engine."""
     return place.pool()

@@ -1,7 +1,8 @@
 """Seeds of random tests.
 
-They are fixed in ``make test``, so that it gives the same result twice, and random in ``make test-long``, which looks for new
-failures. Every failure prints its seed, and ``BENTHIC_TEST_SEED`` set to it runs that case alone.
+Seeds are fixed in ``make test``, so that it is reproducible, and random in ``make test-long``,
+which looks for new failures. Every failure prints its seed; set ``BENTHIC_TEST_SEED`` to it to
+run that case alone.
 """
 
 import os
@@ -12,7 +13,7 @@ SELECTED = os.environ.get("BENTHIC_TEST_SEED")
 
 
 def many(count):
-    """The seeds of a test with so many cases."""
+    """The seeds of a test with ``count`` cases."""
     if SELECTED:
         return [int(SELECTED)]
     return [random.randrange(2**32) for _ in range(count)] if IS_LONG else list(range(count))

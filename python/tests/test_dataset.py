@@ -1,4 +1,4 @@
-"""A table as a dataset: whoever reads it hands over columns and conditions."""
+"""A table as a pyarrow dataset: readers pass columns and conditions to the scan."""
 
 import datetime
 import decimal
@@ -18,7 +18,7 @@ COUNT = 120_000
 
 @pytest.fixture(scope="module")
 def table(durable):
-    # Bytes that do not compress, so that what is read shows in what is moved.
+    # Bytes that do not compress, so that the traffic shows which rows were read.
     noise = numpy.random.default_rng(7).bytes(COUNT * 24)
     rows = pa.table(
         {
@@ -40,7 +40,7 @@ def dataset(table):
 
 @pytest.fixture(scope="module")
 def everything(durable, table):
-    """The bytes that all of the table takes."""
+    """The bytes received when the whole table is read."""
     before = durable.store.moved()
     table.scan(pushdown="never").to_arrow()
     return (durable.store.moved() - before).received_bytes
@@ -71,7 +71,7 @@ def test_duckdb_hands_over_columns_and_conditions(durable, dataset, everything, 
     found = duckdb.sql(f"SELECT count(id) FROM dataset WHERE {where}").fetchall()[0][0]
     moved = durable.store.moved() - before
     assert found == CONDITIONS[where]
-    # The noise, which is most of the table, is not asked for.
+    # The query does not read the noise, which is most of the table.
     assert moved.received_bytes < everything / 3, (where, moved, everything)
 
 
@@ -88,12 +88,12 @@ def test_a_filter_runs_beside_the_objects(durable, table):
 
     def received(pushdown):
         before = durable.store.moved()
-        # No statistics help: the values are random.
+        # Random values: statistics cannot exclude any object.
         rows = table.dataset(pushdown=pushdown).to_table(columns=["id"], filter=pc.field("noise") == value)
         assert rows.to_pylist() == [{"id": 70_000}]
         return (durable.store.moved() - before).received_bytes
 
-    # An object that is busy sends its bytes instead, so some tries may be needed.
+    # A busy object sends its bytes instead of running the filter, so try several times.
     there = min(received("always") for _ in range(20))
     assert there < received("never") / 2
 
@@ -106,7 +106,7 @@ def test_duckdb_hands_over_in(durable, table, dataset, everything, where):
     before = durable.store.moved()
     duckdb.sql(f"SELECT max(noise) FROM dataset WHERE {where}").fetchall()
     moved = durable.store.moved() - before
-    # Most objects have none of the values.
+    # Most objects hold none of the values.
     assert moved.received_bytes < everything / 2, (moved, everything)
 
 

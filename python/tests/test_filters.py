@@ -1,4 +1,4 @@
-"""Filters mean what they mean to pyarrow, wherever they run."""
+"""Filters mean the same as in pyarrow, wherever they run."""
 
 import datetime
 import decimal
@@ -42,7 +42,7 @@ ROWS = pa.table(
 f = pc.field
 NULL = pa.scalar(None, pa.bool_())
 
-# What runs where the rows are, all of it.
+# Filters that can be pushed as a whole.
 PUSHED = {
     "gt": f("i") > 3,
     "lt": f("i") < 3,
@@ -96,7 +96,7 @@ PUSHED = {
     "false": pc.scalar(False),
 }
 
-# What pyarrow applies to the rows that come.
+# Filters that only pyarrow can apply.
 LEFT = {
     "arithmetic": f("i") + 1 > 3,
     "function": pc.utf8_length(f("s")) == 1,
@@ -124,7 +124,7 @@ LEFT = {
     "part of a choice": pc.struct_field(pc.if_else(f("b"), f("st"), f("st")), [0]) > 0,
 }
 
-# Parts of both kinds: those that can be pushed are.
+# Filters with parts of both kinds; the parts that can be pushed are.
 MIXED = {
     "and": (f("i") > 0) & (pc.starts_with(f("s"), "a")),
     "or": (f("i") > 0) | (pc.starts_with(f("s"), "a")),
@@ -134,7 +134,7 @@ MIXED = {
 
 @pytest.fixture(scope="module")
 def table(place):
-    # Rows of each object by themselves, so that statistics matter.
+    # Several appends make several objects, so that statistics matter.
     table = place.table(ROWS.slice(0, 3))
     table.append(ROWS.slice(3, 3))
     table.append(ROWS.slice(6, 3))
@@ -142,10 +142,10 @@ def table(place):
 
 
 def agrees(table, rows, expression, **options):
-    """Whether a scan gives the rows that pyarrow keeps."""
+    """Asserts that a scan returns the rows that pyarrow keeps; returns their number."""
     kept = table.scan(filter=expression, **options).to_arrow()
     wanted = rows.filter(expression)
-    # As text, in which NaN equals itself and the zeros differ.
+    # Compare as text, in which NaN equals itself and the two zeros differ.
     found, expected = sorted(map(repr, kept.to_pylist())), sorted(map(repr, wanted.to_pylist()))
     assert found == expected, expression
     return wanted.num_rows

@@ -1,4 +1,4 @@
-"""The guide runs as it is written."""
+"""The guide's code runs as written."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Objects, as people use them."""
+"""Objects, through the public interface."""
 
 from datetime import UTC, datetime, timedelta
 

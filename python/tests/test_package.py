@@ -1,4 +1,4 @@
-"""The package itself: types, documentation, and what it is built from."""
+"""The package itself: types, documentation, and dependencies."""
 
 import importlib.resources
 import inspect
@@ -54,9 +54,12 @@ def features(*selection):
 
 
 def test_the_package_is_built_from_what_the_workspace_is_built_from():
-    """`pip install` builds one package of the workspace. If it chose other features, the query engine would be built twice.
+    """`pip install` builds one package of the workspace. With other features than the workspace,
+    the query engine would be compiled twice.
 
-    Only benthic-program may differ: it has no command line here, and the query engine does not depend on it."""
+    Only benthic-program may differ: it has no command line here, and the query engine does not
+    depend on it.
+    """
     alone = features("--package", "benthic-python")
     everything = features("--workspace", "--features", "benthic-s3/gateway")
     assert len(alone) > 100

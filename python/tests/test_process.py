@@ -1,4 +1,4 @@
-"""Threads, signals, forks and the end of the process."""
+"""Threads, signals, forks, and exit of the process."""
 
 import os
 import signal
@@ -14,13 +14,13 @@ import numpy
 import pyarrow as pa
 import pytest
 
-# Long enough to be interrupted, and short enough to end if it is not.
+# Long enough to be interrupted, and short enough to end if no interrupt comes.
 SLOW = "SELECT count(*) FROM generate_series(1, 30000) a, generate_series(1, 100000) b WHERE a.value * b.value % 7 = 3"
 
 
 @pytest.fixture(autouse=True)
 def ctrl_c():
-    """Whoever starts the tests in the background may have Ctrl-C ignored."""
+    """Restores the handler of Ctrl-C, because a background test run may ignore the signal."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -42,7 +42,8 @@ def test_others_run_while_a_query_waits(here):
 
     thread = threading.Thread(target=query)
     thread.start()
-    # A turn of this loop takes no time; if the query kept the lock there would be next to none.
+    # An iteration takes almost no time. If the query held the interpreter lock, there would be next
+    # to none.
     while not done.is_set():
         counted += 1
         done.wait(0.0005)
@@ -58,7 +59,7 @@ def test_ctrl_c_stops_a_query(here):
         here.store.sql(SLOW).to_arrow()
     timer.join()
     stopped = time.monotonic() - began
-    # It did not run to its end, and the store goes on.
+    # The query stopped early, and the store still works.
     assert here.store.sql("SELECT 1 AS one").to_pylist() == [{"one": 1}]
     assert stopped < 30
 
@@ -70,7 +71,7 @@ def test_ctrl_c_leaves_no_half_of_a_load(here):
     def rows():
         timer.start()
         batch = pa.record_batch({"x": list(range(10_000))})
-        # For long, and not for ever if it is not interrupted.
+        # Long enough to be interrupted, but finite.
         for _ in range(100_000):
             yield batch
 
@@ -81,7 +82,7 @@ def test_ctrl_c_leaves_no_half_of_a_load(here):
     assert len(table) == 1
     table.append({"x": [1]})
     assert len(table) == 2
-    # Nobody is at it any more, so that it goes at once.
+    # No writer is left, so the drop succeeds at once.
     here.store.drop_table(table.name)
 
 
@@ -102,21 +103,22 @@ def test_ctrl_c_while_a_load_is_committed_leaves_nothing_of_it(durable, altered)
         return altered(begun, finish=lambda: interrupted(begun))
 
     table._native = altered(native, writer=writer)
-    # All of it is encoded and written at the end.
+    # The commit encodes and writes all rows.
     noise = numpy.random.default_rng(3).bytes(100 * 1024 * 1024)
     step = 1024 * 1024
     data = pa.table({"x": pa.array([noise[at : at + step] for at in range(0, len(noise), step)], pa.binary())})
     with pytest.raises(KeyboardInterrupt):
         table.append(data)
     assert len(table) == 1
-    # Nobody is at it any more, so that it goes at once, and there is no more than the first row's object and its list.
+    # No writer is left, so the drop succeeds at once. It removes only the first row's object and
+    # file list.
     assert durable.store._native.drop_table(table.name, False) == 2
 
 
 @pytest.mark.parametrize("closed", ["rows", "store"])
 def test_a_query_ends_when_it_is_closed(closed):
     with benthic.connect("mem:") as store:
-        # It would take hours.
+        # The query would take hours.
         rows = store.sql(SLOW.replace("100000", "1000000000"))
         failures = []
 

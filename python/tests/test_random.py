@@ -1,7 +1,7 @@
-"""Random queries over random tables: the same rows as DuckDB, wherever the work runs.
+"""Random queries over random tables return the same rows as DuckDB, wherever the work runs.
 
-What is asked is what both mean the same by: no division, no overflow, no order of zeros. ``BENTHIC_TEST_LONG`` asks thousands
-of queries.
+Queries avoid features whose meaning differs: division, overflow, and the order of zeros.
+``BENTHIC_TEST_LONG`` runs thousands of queries.
 """
 
 import datetime
@@ -32,7 +32,7 @@ def decimals(n):
     return decimal.Decimal(n.choice([n.randint(-500, 500), n.randint(-(10**9), 10**9)])) / 100
 
 
-# A column's type, a random value of it, and how a query writes that.
+# A column's type, a random value, and the SQL literal for it.
 KINDS = {
     "int32": (pa.int32(), lambda n: n.choice([n.randint(-9, 9), n.randint(-(2**31), 2**31 - 1)]), str),
     "int64": (pa.int64(), lambda n: n.choice([n.randint(-9, 9), n.randint(-(2**40), 2**40)]), str),
@@ -65,7 +65,7 @@ NUMBERS = ("int32", "int64", "uint16", "decimal")
 
 
 class Table:
-    """Random rows, and what queries say of them."""
+    """Random rows, and the form in which queries name them."""
 
     def __init__(self, n, name):
         kinds = n.sample(sorted(KINDS), 6)
@@ -80,7 +80,7 @@ class Table:
             arrow, value, _ = KINDS[kind]
             values = [None if n.random() < nulls[column] else value(n) for _ in range(count)]
             columns[column] = pa.array(values, arrow)
-        # Sorted by a column, objects can be left out.
+        # If a column is sorted, statistics can exclude objects.
         rows = pa.table(columns)
         return rows.sort_by("k") if n.random() < 0.5 else rows
 
@@ -94,7 +94,7 @@ class Table:
 
 
 class Query:
-    """A random query of one table, or of two that are joined."""
+    """A random query of one table, or of a join of two tables."""
 
     def __init__(self, n, tables):
         self.n = n
@@ -120,7 +120,7 @@ class Query:
         if kind in ("text", "word") and n.random() < 0.3:
             pattern = n.choice(["a%", "%a%", "%b", "straße%", "", "%%", "A%"])
             return f"{name} {n.choice(['LIKE', 'NOT LIKE'])} '{pattern}'"
-        # Two lists of one column that have nothing in common are a known mistake of the query engine.
+        # The query engine has a known bug with two disjoint lists on one column.
         if n.random() < 0.2 and not self.has_list:
             self.has_list = True
             return f"{name} {n.choice(['IN', 'NOT IN'])} ({', '.join(literals)})"
@@ -153,8 +153,8 @@ class Query:
         columns += [self.expression() for _ in range(n.randint(0, 2))]
         columns = [f"{column} AS o{number}" for number, column in enumerate(columns)]
         sql = f"SELECT {', '.join(columns)} FROM {self.source}{where}"
-        # What is ordered by all that is shown is the same rows, whichever of equal ones come first; but for zeros of both signs,
-        # of which one comes first for one of the two.
+        # If the order covers all output columns, ties are equal rows, so a limit is deterministic.
+        # Floats are the exception: one of the engines orders the two zeros.
         is_ordered = all(KINDS[self.table.kinds[column]][2] for column in shown) and "float" not in " ".join(columns)
         if n.random() < 0.3 and is_ordered:
             orders = [f"o{number} {n.choice(['', 'DESC '])}NULLS {n.choice(['FIRST', 'LAST'])}" for number in range(len(columns))]
@@ -168,7 +168,8 @@ class Query:
             column = self.table.column(n)
             name, kind = self.quoted(column), self.table.kinds[column]
             made = [f"count({name})"]
-            # Zeros of both signs are different values for one of the two, and a boolean has no extremes for the other.
+            # One of the engines treats the two zeros as different values, and one has no min and
+            # max of booleans.
             if kind not in ("float64", "float32", "bool"):
                 made += [f"min({name})", f"max({name})", f"count(DISTINCT {name})"]
             if kind in NUMBERS:
@@ -187,13 +188,13 @@ class Query:
 
 
 def plain(value):
-    """A value that is equal to itself, of a type that has an order."""
+    """Converts a value to a form that equals itself and can be sorted."""
     if value is None:
         return (0, "")
     if isinstance(value, bool):
         return (1, str(value))
     if isinstance(value, (int, float, decimal.Decimal)):
-        # Without the sign of a zero.
+        # Drop the sign of a zero.
         return (2, float(value) + 0.0) if math.isfinite(value) else (3, str(float(value)))
     if isinstance(value, datetime.datetime) and value.tzinfo:
         return (1, value.astimezone(UTC).isoformat())
@@ -223,7 +224,7 @@ def differ(one, two):
 
 
 def decoded(rows):
-    """Without dictionaries, which DuckDB takes for types with an order of their own."""
+    """Decodes dictionary columns, which DuckDB would read as enums with an order of their own."""
     columns = [
         column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column for column in rows.columns
     ]

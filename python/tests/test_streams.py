@@ -1,4 +1,4 @@
-"""Rows, and who takes them."""
+"""Rows, and the libraries that read them."""
 
 import gc
 import resource

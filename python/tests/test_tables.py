@@ -1,4 +1,4 @@
-"""Tables: made, filled, read, changed."""
+"""Tables: creating, appending, scanning, changing and dropping them."""
 
 import datetime
 import decimal
@@ -159,10 +159,10 @@ def test_a_load_that_was_committed_is_told(place, altered):
         facts = writer.finish()
         others = place.store.table(table.name)
         others.append({"x": [2]})
-        # What goes is older than now, by a clock of milliseconds.
+        # Vacuum removes snapshots older than now, and its clock counts milliseconds.
         time.sleep(0.002)
         others.vacuum(keep=timedelta(0))
-        # What was committed stays.
+        # Aborting keeps committed rows.
         with pytest.raises(benthic.OutcomeUnknownError):
             writer.abort()
         return facts
@@ -173,7 +173,7 @@ def test_a_load_that_was_committed_is_told(place, altered):
 
     table._native = altered(native, writer=writer)
     loaded = table.append({"x": [1]})
-    # It is gone already.
+    # The snapshot is reported, although vacuum has removed it.
     assert (loaded.id, loaded.operation, loaded.rows) == (3, "append", 2)
     assert [snapshot.id for snapshot in table.history()] == [4]
     assert sorted(table.scan().to_arrow()["x"].to_pylist()) == [0, 1, 2]

@@ -1,31 +1,31 @@
-//! The published experiment: on one object, many times stat, read of all, MD5, and set of an attribute: by our class in
-//! storage, by the C++ class in storage, and by a client that waits for each step.
+//! The published experiment: repeat stat, read of the whole object, MD5, and set of an attribute on
+//! one object. Three sides do it: our class in the OSD, a C++ class in the OSD, and a client that
+//! waits for each step.
 
 use bench_harness::{Outcome, median, noise, pool, seconds, start};
 use benthic_classes::digest::{Algorithm, Hasher, wire::StoreInput};
 use benthic_core::{ClassCall, ObjectId, Pool, Store, WriteOp};
 use serde::Serialize;
 
-/// Object sizes, and how often all is done on each: 1,000 times as published, or what one call can hash well before a
-/// method's deadline.
+/// Object sizes and repetitions: 1,000 as published, or for 4 MiB the number that one call can hash
+/// well before a method's deadline.
 const SIZES: [(usize, u32); 4] = [(4 << 10, 1000), (64 << 10, 1000), (1 << 20, 1000), (4 << 20, 250)];
 const PLAIN_XATTR: &str = "plain.md5";
 
-/// Medians for one size.
+/// Median times for one object size.
 #[derive(Serialize)]
 pub struct Row {
     pub size_bytes: usize,
     pub repeat: u32,
-    /// One call of our class.
     pub class_s: f64,
-    /// One call of the C++ class, where it was measured.
+    /// None if the C++ class is not installed.
     pub cpp_class_s: Option<f64>,
     pub client_s: f64,
     pub client_by_class: f64,
     pub cpp_by_class: Option<f64>,
 }
 
-/// Runs it, without the C++ class if that is not installed.
+/// Runs the experiment; `plain` includes the C++ class.
 pub async fn run(store: &dyn Store, rounds: usize, quick: bool, plain: bool) -> Outcome<Vec<Row>> {
     let pool = pool(store, "experiment").await?;
     let mut rows = Vec::new();
@@ -37,7 +37,7 @@ pub async fn run(store: &dyn Store, rounds: usize, quick: bool, plain: bool) -> 
         let expected = md5(&data);
         pool.write_full(&object, data).await?;
         let ours = StoreInput { repeat }.encode();
-        // The OSDs load a class when it is first called.
+        // The first call loads the class into the OSD.
         call(&*pool, &object, "digest", StoreInput { repeat: 1 }.encode()).await?;
         if plain {
             call(&*pool, &object, "plainmd5", "1".to_owned()).await?;
@@ -86,7 +86,7 @@ async fn client(pool: &dyn Pool, object: &ObjectId, repeat: u32) -> Outcome<f64>
     Ok(seconds(stopwatch))
 }
 
-/// A fast wrong digest is no result.
+/// Fails on a wrong digest, because the time of a wrong result is meaningless.
 async fn check(pool: &dyn Pool, object: &ObjectId, xattr: &str, expected: &str) -> Outcome {
     let stored = pool.get_xattr(object, xattr).await?;
     if stored == expected {
@@ -96,7 +96,7 @@ async fn check(pool: &dyn Pool, object: &ObjectId, xattr: &str, expected: &str) 
     }
 }
 
-/// By the hasher of the class.
+/// Uses the hasher of our class.
 fn md5(data: &[u8]) -> String {
     let mut hasher = Hasher::new(Algorithm::Md5);
     hasher.update(data);

@@ -1,8 +1,8 @@
-//! Benthic's classes and client on a real Ceph cluster, against a plain C++ class, a client that reads everything, and
-//! `rados bench`. `make bench-ceph` builds what it needs and runs it.
+//! Benthic's classes and client on a real Ceph cluster, compared with a plain C++ class, a client
+//! that reads all data, and `rados bench`. `make bench-ceph` builds the programs and runs it.
 //!
-//! What is compared runs in turns in one run of this program, and the tables have medians. The clusters are its own, on
-//! this machine, and are removed at the end.
+//! The sides run in turns in one run of this program, and the tables show medians. The program
+//! starts its own clusters on this machine and removes them at the end.
 
 mod experiment;
 mod pool_digest;
@@ -57,7 +57,7 @@ async fn run(Args { benthic, plain_class, out, rounds, quick, no_far }: Args) ->
         conditions.push(("quick", "a hundredth of the work: these numbers are no result".to_owned()));
     }
     let near = Cluster::up(&benthic, "near", &["--osds", "3"])?;
-    // The OSDs look for a class when it is first called.
+    // OSDs look for a class at its first call, so install it before.
     run_program(near.benthic(["class", "install"]).arg(&plain_class).arg("--cluster").arg(near.dir()))?;
     let store = near.connect().await?;
     let experiment = experiment::run(&*store, rounds, quick, true).await?;

@@ -1,6 +1,6 @@
-//! The digest of every object of a pool: beside the objects, as `benthic exec --all` does it, against a client that
-//! reads everything and hashes with the same code on all cores. The client keeps no digest; in storage both are measured,
-//! kept as an attribute and not.
+//! Digests every object of a pool in storage, as `benthic exec --all` does, compared with a client
+//! that reads all data and hashes it with the same code on all cores. The client stores no digests.
+//! Storage is measured both with and without storing them in an attribute.
 
 use bench_harness::{Outcome, median, noise, pool, seconds, start};
 use benthic_classes::digest::{Algorithm, client};
@@ -21,11 +21,11 @@ pub struct PoolDigest {
     pub rows: Vec<Row>,
 }
 
-/// Medians for one number of operations in flight.
+/// Median times for one number of operations in flight.
 #[derive(Serialize)]
 pub struct Row {
     pub in_flight: usize,
-    /// `digest.md5`, and the attribute read back.
+    /// `digest.md5`, then a read of the attribute.
     pub kept_s: f64,
     /// `digest.compute`.
     pub computed_s: f64,
@@ -46,7 +46,7 @@ impl PoolDigest {
     }
 }
 
-/// Runs it.
+/// Runs the benchmark.
 pub async fn run(store: &dyn Store, rounds: usize, quick: bool) -> Outcome<PoolDigest> {
     let pool = pool(store, "pool-digest").await?;
     let count = if quick { OBJECTS / 16 } else { OBJECTS };
@@ -82,7 +82,7 @@ async fn digest_all(pool: &Arc<dyn Pool>, objects: &[ObjectId], in_flight: usize
     let digests: Vec<String> = stream::iter(objects.iter().cloned())
         .map(|object| {
             let pool = Arc::clone(pool);
-            // A task each, so that the client hashes on all cores.
+            // One task per object, so that the client hashes on all cores.
             tokio::spawn(async move {
                 match way {
                     Way::Kept => client::store(&*pool, &object, Algorithm::Md5, 1).await,
@@ -96,7 +96,7 @@ async fn digest_all(pool: &Arc<dyn Pool>, objects: &[ObjectId], in_flight: usize
         .try_collect()
         .await?;
     let seconds = seconds(stopwatch);
-    // All objects have the same bytes.
+    // All objects have the same data.
     if digests.iter().any(|digest| *digest != digests[0]) {
         return Err("digests differ".into());
     }

@@ -1,4 +1,5 @@
-//! `benthic bench` against `rados bench`: same pool, same object size, same number of operations in flight, same time.
+//! Compares `benthic bench` with `rados bench`: same pool, object size, operations in flight and
+//! time.
 
 use bench_harness::cluster::Cluster;
 use bench_harness::process::output;
@@ -10,7 +11,7 @@ const SIZES: [usize; 2] = [4 << 10, 4 << 20];
 const IN_FLIGHT: &str = "16";
 const POOL: &str = "rados-bench";
 
-/// Medians for one kind of operation and size, in operations per second.
+/// Median rates for one kind of operation and one size, in operations per second.
 #[derive(Serialize)]
 pub struct Row {
     pub what: &'static str,
@@ -20,14 +21,14 @@ pub struct Row {
     pub benthic_by_rados: f64,
 }
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(cluster: &Cluster, rounds: usize, quick: bool) -> Outcome<Vec<Row>> {
     let seconds = if quick { "1" } else { "10" };
     let mut rows = Vec::new();
     for size_bytes in SIZES {
         let size = size_bytes.to_string();
         eprintln!("benthic bench and rados bench: {size} bytes, {rounds} rounds of {seconds} s each");
-        // A pool a size: neither program tells the objects of several sizes apart.
+        // One pool per size: neither program distinguishes objects of different sizes.
         let pool = format!("{POOL}-{size}");
         output(&mut cluster.benthic(["pool", "create", &pool]))?;
         let ours = |what: &str, extra: &[&str]| -> Outcome<f64> {
@@ -57,17 +58,17 @@ pub fn run(cluster: &Cluster, rounds: usize, quick: bool) -> Outcome<Vec<Row>> {
                 })
             };
         rows.push(in_turns("write", "write", &["--size", &size], &["-b", &size])?);
-        // One more write each leaves the objects that are read.
+        // Write once more with both programs and keep the objects for the reads.
         ours("write", &["--size", &size, "--keep"])?;
         rados("write", &["-b", &size, "--no-cleanup"])?;
-        // Ours compares lengths, not bytes.
+        // `benthic bench` checks lengths, not data, so turn off the verification of `rados bench`.
         rows.push(in_turns("random read", "rand", &[], &["--no-verify"])?);
         output(&mut cluster.benthic(["pool", "rm", &pool]))?;
     }
     Ok(rows)
 }
 
-/// Operations a second; the rate that it prints itself is a whole number.
+/// Computes the rate from totals, because the rate that `rados bench` prints is a whole number.
 fn rate(text: &str) -> Outcome<f64> {
     let value = |name: &str| -> Outcome<f64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).ok_or("rados bench gave no rate")?;

@@ -1,4 +1,4 @@
-//! The results as tables, as JSON, and as a page with charts.
+//! The results as Markdown tables, as JSON, and as a page with charts.
 
 use crate::{experiment, pool_digest::PoolDigest, rados_bench, small_calls::SmallCalls};
 use bench_harness::html::{Bar, chart, page};
@@ -14,7 +14,7 @@ pub struct Report {
     pub pool_digest: PoolDigest,
     pub small_calls: SmallCalls,
     pub bench: Vec<rados_bench::Row>,
-    /// Of the cluster with a delay, if there was one.
+    /// Round trip of the cluster with a delay; None if that cluster was left out.
     pub far_round_trip_ms: Option<f64>,
     pub far_experiment: Vec<experiment::Row>,
 }
@@ -38,12 +38,12 @@ impl Report {
         tables
     }
 
-    /// For people, and for docs/performance.md.
+    /// The report as Markdown, also for docs/performance.md.
     pub fn markdown(&self) -> String {
         markdown(&self.conditions, &self.tables())
     }
 
-    /// With charts of the experiment.
+    /// The report as a page, with charts of the experiment.
     pub fn html(&self) -> String {
         let mut body = "<h1>Code beside the data, on Ceph</h1>\n".to_owned();
         body.push_str(&conditions_html(&self.conditions));

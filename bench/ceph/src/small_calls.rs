@@ -1,4 +1,4 @@
-//! What a call of a method costs over a plain read of the same object.
+//! Measures the cost of a method call over a plain read of the same object.
 
 use bench_harness::{self as harness, Outcome, median, pool, seconds, start};
 use benthic_core::{ClassCall, ObjectId, Store};
@@ -7,18 +7,18 @@ use serde::Serialize;
 const CALLS: usize = 5_000;
 const ROUND_TRIPS: usize = 101;
 
-/// Medians, in ms.
+/// Median times in ms.
 #[derive(Serialize)]
 pub struct SmallCalls {
     pub calls: usize,
     pub read_ms: f64,
-    /// `hello.say`, which does not look at the object's data.
+    /// `hello.say`, which does not read the object's data.
     pub hello_say_ms: f64,
-    /// `digest.compute` of an object of one byte: stat and read beside the object.
+    /// `digest.compute` on an object of one byte: stat and read in the OSD.
     pub digest_compute_ms: f64,
 }
 
-/// Runs it: one operation at a time, in turns.
+/// Runs the benchmark: one operation at a time, in turns.
 pub async fn run(store: &dyn Store, quick: bool) -> Outcome<SmallCalls> {
     let pool = pool(store, "small-calls").await?;
     let object = ObjectId::new("one-byte")?;

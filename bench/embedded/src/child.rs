@@ -1,4 +1,4 @@
-//! Processes of this same program: to own a store, to be killed, and to have a memory of their own to measure.
+//! Child processes of this program. They own a store, are killed, or have their memory measured.
 
 use crate::store::{MANY_IN_FLIGHT, open, pool, run as run_ops};
 use bench_harness::process::{Child, memory_mib};
@@ -13,39 +13,39 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
 
-/// The first argument of such a process.
+/// First argument of a child process.
 pub const MARK: &str = "--child";
-/// The pool that they use.
+/// The pool that child processes use.
 pub const POOL: &str = "many";
-/// How many objects are made between two words of how it goes.
+/// A child reports its progress after this many objects.
 const TELL_EVERY: usize = 1_000_000;
-/// Data of a tiny object.
+/// Size of a tiny object.
 pub const TINY_BYTES: usize = 100;
 
-/// Starts one with its work, the store's directory, and numbers.
+/// Starts a child with its task, the store's directory, and numbers.
 pub fn start_child(work: &str, dir: &Path, numbers: &[u64]) -> Outcome<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     Child::start(command.args([MARK, work]).arg(dir).args(numbers.iter().map(u64::to_string)))
 }
 
-/// The next line that it prints.
+/// Reads the next JSON line from a child.
 pub fn next(child: &mut Child) -> Outcome<Value> {
     Ok(serde_json::from_str(&child.next_line()?)?)
 }
 
-/// A number of a line.
+/// Reads a number from a child's line.
 pub fn number(line: &Value, name: &str) -> Outcome<f64> {
     line[name].as_f64().ok_or_else(|| format!("a child told no {name}: {line}").into())
 }
 
-/// The name of a tiny object. Names are not in the order in which objects are made.
+/// Names a tiny object. The order of names differs from the order of creation.
 pub fn tiny(index: u64) -> benthic_core::Result<ObjectId> {
     ObjectId::new(format!("{:016x}", Noise::new(index).next_u64()))
 }
 
-/// What a child does.
+/// Runs a child's task.
 pub fn run(mut args: impl Iterator<Item = OsString>) -> Outcome {
-    // Whoever wants its work must not be outlived by it.
+    // Kill the child when its parent dies.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let mut text = || -> Outcome<String> {
         let arg = args.next().ok_or("an argument is missing")?;
@@ -69,7 +69,7 @@ fn say(line: &Value) -> Outcome {
     Ok(out.flush()?)
 }
 
-/// Owns the store until nobody wants it any more.
+/// Owns the store until standard input closes.
 fn own(dir: &Path) -> Outcome {
     let store = open(dir)?;
     pool(&*store, POOL)?;
@@ -78,7 +78,7 @@ fn own(dir: &Path) -> Outcome {
     Ok(store.close()?)
 }
 
-/// Makes the objects with these numbers.
+/// Creates the objects with numbers `from` up to `to`.
 fn fill(dir: &Path, from: u64, to: u64) -> Outcome {
     let store = open(dir)?;
     let pool = pool(&*store, POOL)?;
@@ -99,7 +99,7 @@ fn fill(dir: &Path, from: u64, to: u64) -> Outcome {
     Ok(store.close()?)
 }
 
-/// Overwrites objects at random until it is killed; tells when it has done so many.
+/// Overwrites random objects until it is killed; reports once after `tell_after` writes.
 fn churn(dir: &Path, objects: u64, tell_after: u64) -> Outcome {
     let store = open(dir)?;
     let pool = pool(&*store, POOL)?;
@@ -114,8 +114,8 @@ fn churn(dir: &Path, objects: u64, tell_after: u64) -> Outcome {
     Ok(())
 }
 
-/// Opens a store and tells how long it took until the first object answered, and what memory the process then has; lists
-/// everything if asked to.
+/// Opens a store; reports the time until the first object could be read, and the process' memory.
+/// Lists all objects if `list` is set.
 fn open_again(dir: &Path, list: bool) -> Outcome {
     let object = tiny(0)?;
     let stopwatch = start();

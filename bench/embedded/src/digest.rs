@@ -1,4 +1,4 @@
-//! The MD5 of every object of a pool, computed beside them, against md5sum of the same files.
+//! The MD5 of every object of a pool, computed by a class, compared with md5sum on the same files.
 
 use crate::rounds::{Side, in_turns};
 use crate::{MIB, Setting, store};
@@ -15,15 +15,15 @@ use std::process::Command;
 
 const OBJECT_BYTES: usize = 1 << 20;
 const OBJECTS: u64 = 1_024;
-/// Files that one md5sum gets: few enough that all processes end at about the same time.
+/// Files per md5sum process: few enough that all processes end at about the same time.
 const FILES_EACH: u64 = 32;
-/// What is in flight besides as many as there are cores.
+/// Second number of calls in flight; the first is the number of cores.
 const MORE_AT_ONCE: usize = 16;
 const AIM: Aim = Aim::OfReference(0.9);
-/// Names the files to md5sum.
+/// File that lists the files for md5sum.
 const LIST: &str = "list";
 
-/// Digests by object.
+/// Digest by object name.
 type Digests = BTreeMap<String, String>;
 
 pub fn run(setting: &Setting) -> Outcome<Section> {
@@ -52,7 +52,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
         let stopwatch = start();
         let digests = run()?;
         let seconds = seconds(stopwatch);
-        // A fast wrong digest is no result.
+        // Fail on a wrong digest, because the time of a wrong result is meaningless.
         if digests == expected { Ok(seconds) } else { Err("digests differ".into()) }
     };
     let mut sides: Vec<Side<'_>> = Vec::new();

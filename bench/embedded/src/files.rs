@@ -1,4 +1,4 @@
-//! What the file system knows: bytes on the disk, flushes of the disk; and leaving it quiet.
+//! Disk usage and disk flushes as the file system reports them, and waiting until the disk is idle.
 
 use bench_harness::report::{Aim, Row};
 use bench_harness::{Outcome, pause};
@@ -9,15 +9,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A process that uses no processor for so long has nothing to do: longer than a store's cleaner waits.
+/// A process that uses no CPU for this long is idle. It exceeds the interval of a store's cleaner.
 const IDLE: Duration = Duration::from_millis(150);
-/// How often that is waited for.
+/// How often to test for idleness before giving up.
 const BUSY_MAX: usize = 100;
 
-/// Bytes that a file, or all files of a directory, take on the disk.
+/// Bytes that a file, or all files of a directory, use on the disk.
 pub fn disk_bytes(path: &Path) -> Outcome<u64> {
     let metadata = match fs::symlink_metadata(path) {
-        // A store removes files while they are counted.
+        // A store may remove files during the count.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         metadata => metadata?,
     };
@@ -30,7 +30,8 @@ pub fn disk_bytes(path: &Path) -> Outcome<u64> {
     Ok(bytes)
 }
 
-/// Waits until the stores of this process have nothing left to do behind their operations, nor the file system to write.
+/// Waits until the stores of this process have no background work left and the file system has
+/// written everything.
 pub fn settle(dir: &Path) -> Outcome {
     for _ in 0..BUSY_MAX {
         let before = cpu_ticks()?;
@@ -42,16 +43,16 @@ pub fn settle(dir: &Path) -> Outcome {
     Ok(rustix::fs::syncfs(File::open(dir)?)?)
 }
 
-/// Processor time that this process has used so far.
+/// CPU ticks that this process has used so far.
 fn cpu_ticks() -> Outcome<u64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // The name before it may hold anything.
+    // The process name comes first and may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')').ok_or("the system tells no processor time")?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
     Ok(ticks.sum::<Result<u64, _>>()?)
 }
 
-/// Counts how often the disk below a directory is told to flush its cache, by whomever.
+/// Counts flushes of the cache of the disk below a directory, by any process.
 pub struct Flushes {
     dir: PathBuf,
     per_operation: RefCell<Vec<f64>>,
@@ -62,7 +63,7 @@ impl Flushes {
         Flushes { dir: dir.to_owned(), per_operation: RefCell::default() }
     }
 
-    /// Runs something that does so many operations.
+    /// Runs a function that does `operations` operations, and counts the flushes.
     pub fn during<T>(&self, operations: u64, run: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
         let before = self.so_far();
         let outcome = run()?;
@@ -72,13 +73,13 @@ impl Flushes {
         Ok(outcome)
     }
 
-    /// Flushes an operation, round by round, without the one that warmed up. Nothing if the system does not count them for
-    /// this file system.
+    /// Flushes per operation for each round, without the warm-up. Empty if the system does not
+    /// count flushes for this file system.
     pub fn by_round(&self) -> Vec<f64> {
         self.per_operation.borrow().iter().skip(1).copied().collect()
     }
 
-    /// As a row, where the disk counts them.
+    /// A row that compares two counts; None if the disk does not count flushes.
     pub fn against(&self, what: impl Into<String>, reference: &Flushes) -> Option<Row> {
         let row = Row::compared(what, "", &self.by_round(), &reference.by_round(), Aim::None);
         (!row.ours.is_empty() && !row.reference.is_empty()).then_some(row)

@@ -6,16 +6,16 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// What every run has besides: one job, plain writes, and all on the disk before the clock stops.
+/// Options of every run: one job of plain writes, with all data on the disk before the clock stops.
 pub const COMMON: &str = "--ioengine=psync --fallocate=none --end_fsync=1";
 
-/// Runs fio on a file and answers the seconds that its job took; laying out a file is not part of them.
+/// Runs fio on a file; returns the seconds of its job. Laying out a file is not part of them.
 pub fn seconds(file: &Path, options: &str) -> Outcome<f64> {
     let mut command = Command::new("fio");
     command.args(["--name=bench", "--output-format=json"]).args(COMMON.split(' ')).args(options.split(' '));
     let printed = output(command.arg(format!("--filename={}", file.display())))
         .map_err(|error| format!("{error}\n`make bench` installs fio, or your packages do"))?;
-    // Notes may stand before the JSON.
+    // fio may print notes before the JSON.
     let start = printed.iter().position(|byte| *byte == b'{').ok_or("fio printed no JSON")?;
     let found: Value = serde_json::from_slice(&printed[start..])?;
     let job = &found["jobs"][0];

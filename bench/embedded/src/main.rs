@@ -1,7 +1,9 @@
-//! The embedded engine against references that do the same work: fio, pread with the same checksum, the bare key-value
-//! crate, md5sum, and itself without the socket. `make bench` runs it.
+//! The embedded engine compared with references that do the same work: fio, pread with the same
+//! checksum, the bare key-value crate, md5sum, and the engine itself without the socket. `make
+//! bench` runs it.
 //!
-//! The sides run in turns in one run of this program, on one file system, and the tables have medians.
+//! The sides run in turns in one run of this program, on one file system, and the tables show
+//! medians.
 
 mod child;
 mod digest;
@@ -24,7 +26,7 @@ use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Bytes.
+/// Bytes in a MiB.
 pub const MIB: f64 = 1_048_576.0;
 
 type Run = fn(&Setting) -> Outcome<Section>;
@@ -62,22 +64,20 @@ struct Args {
     list: bool,
 }
 
-/// What every section is told.
+/// The settings of a section.
 pub struct Setting {
-    /// Data of the section, on the file system that is measured.
+    /// Directory for the section's data, on the file system under test.
     pub dir: PathBuf,
-    /// How often everything is measured.
     pub rounds: usize,
-    /// Whether only the benchmark itself is tried.
+    /// Runs little of the work, to try the benchmark itself.
     pub quick: bool,
-    /// Whether "many" goes on to ten million.
+    /// Whether the section "many" goes on to ten million objects.
     pub ten_million: bool,
-    /// Of the machine.
     pub cores: usize,
 }
 
 impl Setting {
-    /// A count of operations or bytes, or what is left of it when the benchmark itself is tried.
+    /// Returns `full`, or a hundredth of it in a quick run, but at least 16.
     pub fn count(&self, full: u64) -> u64 {
         if self.quick { (full / 100).max(16) } else { full }
     }

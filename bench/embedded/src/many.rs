@@ -1,5 +1,5 @@
-//! Very many tiny objects: how fast they are made and listed, what each takes on the disk, memory, and how fast a store with
-//! them opens, after it was closed and after its owner was killed.
+//! Many tiny objects: rates of creating and listing them, disk space and memory per object, and the
+//! time to open the store after a clean close and after a kill of its owner.
 
 use crate::child::{POOL, TINY_BYTES, next, number, start_child};
 use crate::files::{disk_bytes, settle};
@@ -8,12 +8,13 @@ use bench_harness::report::{Aim, Row, Section};
 use bench_harness::{Outcome, median};
 use std::path::Path;
 
-/// Writes before the owner is killed, times the round: the log that is left has another length each time.
+/// Writes before a kill, multiplied by the round, so that each round replays a log of another
+/// length.
 const CHURN_EACH: u64 = 70_000;
 const OPEN_S_MAX: Aim = Aim::AtMost(0.5);
 const MEMORY_MIB_MAX: Aim = Aim::AtMost(100.0);
 
-/// What processes that opened a store told.
+/// Reports of child processes that opened a store.
 #[derive(Default)]
 struct Opens {
     seconds: Vec<f64>,
@@ -63,7 +64,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
         let mut clean = Opens::default();
         for round in 0..setting.rounds {
             eprintln!("    {name} objects: opening, closed before, {}", round + 1);
-            // Ten million take long to list.
+            // List ten million objects only once, because it takes long.
             clean.add(&dir, count <= 1_000_000 || round == 0)?;
         }
         let mut killed = Opens::default();
@@ -116,7 +117,7 @@ impl Opens {
     }
 }
 
-/// Of all files of the log, as far as they are written.
+/// Written size of all log segments, in MiB.
 fn log_mib(dir: &Path) -> Outcome<f64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(dir.join("log"))? {

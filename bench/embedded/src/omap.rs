@@ -1,4 +1,4 @@
-//! Omap inserts with random keys, and ordered scans, against the bare key-value crate.
+//! Omap inserts with random keys, and ordered scans, compared with the bare key-value crate.
 
 use crate::reference_kv::{Batch, Tree};
 use crate::rounds::{Round, Side, in_turns};
@@ -17,7 +17,7 @@ const ENTRIES_EACH: u64 = 100;
 const OBJECTS: u64 = 100;
 const AIM: Aim = Aim::OfReference(0.8);
 
-/// What else a side measured, round by round.
+/// Further measurements of a side, by round.
 #[derive(Default)]
 struct Also {
     until_closed: RefCell<Vec<f64>>,
@@ -113,7 +113,7 @@ fn ours(
     store.close()?;
     let closing_s = seconds(stopwatch);
     if in_flight == 1 {
-        // A round that warms up has fewer batches than there are objects when the benchmark itself is tried.
+        // In a quick run, the warm-up round has fewer batches than there are objects.
         let rate = scan(&dir, &objects[..objects.len().min(batches.len())], entries as u64)?;
         also.note(&also.our_scan, round, rate);
     }
@@ -178,7 +178,7 @@ fn reference(
     Ok(inserted_s)
 }
 
-/// Keys are random, and so many that the same comes twice is not to be expected.
+/// Checks the number of entries. Random keys of this length do not collide in practice.
 fn all_there(found: u64, entries: u64) -> Outcome {
     if found == entries { Ok(()) } else { Err(format!("{found} of {entries} entries are there").into()) }
 }

@@ -1,5 +1,5 @@
-//! Random overwrites of 4 KiB in objects of 4 MiB, 16 in flight: durable against fio with a sync every 16 writes, buffered
-//! against fio without.
+//! Random overwrites of 4 KiB in objects of 4 MiB, 16 in flight: durable ones compared with fio and
+//! a sync every 16 writes, buffered ones with fio without syncs.
 
 use crate::files::{Flushes, settle};
 use crate::rounds::{Round, Side, in_turns};
@@ -18,7 +18,7 @@ const PART_BYTES: u64 = 4_096;
 const IN_FLIGHT: usize = 16;
 const DURABLE: u64 = 16_384;
 const BUFFERED: u64 = 65_536;
-/// What has one checksum when it is written in a stream.
+/// Unit that has a single checksum when it is written sequentially.
 const CHUNK_BYTES: u64 = 65_536;
 const AIM: Aim = Aim::OfReference(0.5);
 
@@ -98,7 +98,7 @@ impl Load<'_> {
         settle(&self.setting.dir)
     }
 
-    /// Seconds.
+    /// Returns seconds.
     fn overwrite(&self, round: Round, durable: bool) -> Outcome<f64> {
         let mut random = Noise::new(round.number as u64);
         let places: Vec<(usize, u64)> = (0..round.count)
@@ -121,7 +121,7 @@ impl Load<'_> {
         self.data.slice(from..from + PART_BYTES as usize)
     }
 
-    /// Seconds.
+    /// Returns seconds.
     fn fio(&self, round: Round, durable: bool) -> Outcome<f64> {
         let (size_bytes, io_bytes) = (self.objects.len() as u64 * OBJECT_BYTES, round.count * PART_BYTES);
         let sync = if durable { " --fdatasync=16" } else { "" };

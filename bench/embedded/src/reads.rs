@@ -1,4 +1,4 @@
-//! Cached reads against pread and the same checksum, one at a time and four at once.
+//! Cached reads compared with pread and the same checksum, by one thread and by four.
 
 use crate::rounds::{Round, Side, in_turns};
 use crate::{MIB, Setting, store};
@@ -12,12 +12,12 @@ use std::os::unix::fs::FileExt;
 
 const SMALL_BYTES: u64 = 65_536;
 const LARGE_BYTES: u64 = 4 << 20;
-/// Of the objects of one size, and of the file.
+/// Total size of the objects of one size, and size of the file.
 const ALL_BYTES: u64 = 256 << 20;
 const AT_ONCE: [usize; 2] = [1, 4];
 const AIM: Aim = Aim::OfReference(0.8);
 
-/// What is read: from objects of which size, and how much at once.
+/// Name, object size, size of a read, and number of reads.
 const LOADS: [(&str, u64, u64, u64); 3] = [
     ("64 KiB, whole objects", SMALL_BYTES, SMALL_BYTES, 131_072),
     ("64 KiB, within objects of 4 MiB", LARGE_BYTES, SMALL_BYTES, 131_072),
@@ -83,14 +83,14 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Where to read in the file. Objects are in it one behind the other.
+    /// Random offsets in the file, which holds the objects' data one after the other.
     fn places(&self, count: u64) -> Vec<u64> {
         let mut random = Noise::new(0);
         let all = self.objects.len() as u64 * self.object_bytes / self.read_bytes;
         (0..count).map(|_| random.below(all) * self.read_bytes).collect()
     }
 
-    /// A fast wrong answer is no result.
+    /// Fails on wrong data, because the time of a wrong result is meaningless.
     fn check(&self) -> Outcome {
         let count = self.objects.len() as u64;
         store::run(count, 1, |index| async move {
@@ -109,7 +109,7 @@ impl Load<'_> {
         self.pool.read_range(object, at % self.object_bytes, self.read_bytes).await
     }
 
-    /// Seconds.
+    /// Returns seconds.
     fn ours(&self, places: &[u64], threads: usize) -> Outcome<f64> {
         let read = |places: &[u64]| -> benthic_core::Result<()> {
             for at in places {
@@ -120,7 +120,7 @@ impl Load<'_> {
         in_threads(places, threads, read)
     }
 
-    /// Seconds.
+    /// Returns seconds.
     fn pread(&self, places: &[u64], threads: usize, fresh: bool) -> Outcome<f64> {
         let len = self.read_bytes as usize;
         let read = |places: &[u64]| -> std::io::Result<()> {
@@ -138,7 +138,7 @@ impl Load<'_> {
     }
 }
 
-/// Runs equal parts of the places on threads. Seconds.
+/// Splits the offsets over threads; returns seconds.
 fn in_threads<E: std::error::Error + Send + Sync + 'static>(
     places: &[u64],
     threads: usize,

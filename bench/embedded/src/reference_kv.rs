@@ -1,5 +1,6 @@
-//! The bare key-value crate, configured as the engine has it: the same cache, tables written in the background whenever the
-//! engine would make a checkpoint, and merged with the same strategy. No log: what it was given is durable after a flush.
+//! The bare key-value crate, configured as in the engine: same cache, same compaction strategy, and
+//! background writes of tables at the point where the engine would make a checkpoint. It has no
+//! log: data is durable after a flush.
 
 use bench_harness::Outcome;
 use benthic_embedded::Options;
@@ -17,7 +18,7 @@ pub struct Tree {
     tree: AnyTree,
     seqno: SequenceNumberCounter,
     visible: SequenceNumberCounter,
-    /// Inserted since the last table in memory was sealed.
+    /// Bytes inserted since the last table in memory was sealed.
     fresh_bytes: AtomicU64,
     sealed_bytes: u64,
 }
@@ -35,7 +36,7 @@ impl Tree {
         Ok(Tree { tree, seqno, visible, fresh_bytes: AtomicU64::new(0), sealed_bytes: options.log_bytes_max })
     }
 
-    /// Inserts batches, so many at once, and makes them durable.
+    /// Inserts batches from `threads` threads, and makes them durable.
     pub fn insert(&self, batches: &[Batch], threads: usize) -> Outcome {
         let (seal, sealed) = sync_channel(1);
         std::thread::scope(|scope| {
@@ -68,7 +69,7 @@ impl Tree {
         if self.fresh_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.sealed_bytes {
             self.fresh_bytes.store(0, Ordering::Relaxed);
             self.tree.rotate_memtable();
-            // If it is full, the writer comes to it anyway.
+            // If the channel is full, the writer will find this table anyway.
             let _ = seal.try_send(());
         }
     }
@@ -89,7 +90,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Reads all entries of an object in order; answers how many there are.
+    /// Reads all entries of an object in order; returns their number.
     pub fn scan(&self, object: u64) -> Outcome<u64> {
         let (from, to) = (full_key(object, &[0; 16]), full_key(object + 1, &[0; 16]));
         let mut count = 0;
@@ -110,7 +111,7 @@ pub struct Batch {
 
 const KEY_BYTES: usize = 25;
 
-/// As the engine's keys are: a letter, the number of the object, the client's key.
+/// Builds a key like the engine's: a letter, the number of the object, the client's key.
 fn full_key(object: u64, key: &[u8; 16]) -> [u8; KEY_BYTES] {
     let mut full = [b'M'; KEY_BYTES];
     full[1..9].copy_from_slice(&object.to_be_bytes());

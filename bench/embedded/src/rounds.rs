@@ -1,4 +1,4 @@
-//! Rounds: each side of a comparison once, in turns.
+//! Rounds: each round runs every side of a comparison once, in turns.
 
 use crate::Setting;
 use crate::files::settle;
@@ -7,18 +7,18 @@ use bench_harness::Outcome;
 /// Does the work of a round and returns the seconds that it took.
 pub type Side<'a> = Box<dyn FnMut(Round) -> Outcome<f64> + 'a>;
 
-/// One of the rounds.
 #[derive(Clone, Copy)]
 pub struct Round {
-    /// 0 warms up and is not measured.
+    /// Round 0 is the warm-up, which is not measured.
     pub number: usize,
-    /// Operations to do: a tenth of all to warm up.
+    /// Operations to do; the warm-up does a tenth.
     pub count: u64,
 }
 
-/// Runs all sides once to warm up and then in every round, in every second round backwards, and waits before each side until
-/// the one before has left nothing to do. Every side does `count` operations of `size` each. Returns the rates of each side,
-/// in sizes per second, round by round.
+/// Runs all sides once to warm up and then once in each round; every second round runs them in
+/// reverse order. Before each side it waits until the background work of the previous one is done.
+/// Every side does `count` operations of `size` each. Returns the rates of each side by round, in
+/// `size` per second.
 pub fn in_turns(
     setting: &Setting,
     what: &str,

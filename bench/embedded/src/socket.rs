@@ -1,4 +1,5 @@
-//! The same operations on a store of another process, through its socket, and on one of this process.
+//! The same operations on a store of another process, through its socket, and on a store of this
+//! process.
 
 use crate::child::{POOL, next, start_child};
 use crate::rounds::{Side, in_turns};
@@ -22,7 +23,7 @@ enum Work {
     Durable,
 }
 
-/// What is done, and how often with the first and second number of [`IN_FLIGHT`].
+/// Kinds of work, with the number of operations for the first and second entry of [`IN_FLIGHT`].
 const WORK: [(&str, Work, [u64; 2]); 3] = [
     ("reads", Work::Reads, [16_384, 32_768]),
     ("buffered writes", Work::Buffered, [4_096, 8_192]),
@@ -85,7 +86,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Seconds.
+    /// Returns seconds.
     fn run(&self, work: Work, count: u64, in_flight: usize) -> Outcome<f64> {
         let write = WriteOp::new().write_full(self.data.clone());
         let object = |index: u64| &self.objects[(index * 397 % OBJECTS) as usize];

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use std::path::Path;
 use std::time::Duration;
 
-/// Sizes of objects, and how many of each: 384, 112 and 16 MiB.
+/// Object sizes and counts: 384, 112 and 16 MiB in total.
 const OBJECTS: [(&str, usize, u64); 3] =
     [("large", 4 << 20, 96), ("middle", 64 << 10, 1_792), ("small", 1 << 10, 16_384)];
-/// How often everything is overwritten, whole and in parts each.
+/// Number of overwrites of all data, in whole objects and again in parts.
 const TIMES: u64 = 5;
 const PART_BYTES: usize = 4_096;
-/// How long the disk must stay as it is, and how long that is waited for.
+/// Disk usage must stay the same for `STILL_S`; the wait ends after `WAIT_S_MAX`.
 const STILL_S: f64 = 3.0;
 const WAIT_S_MAX: f64 = 60.0;
 const POLL: Duration = Duration::from_millis(250);
@@ -90,7 +90,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
     })
 }
 
-/// Overwrites all of all objects in parts, in random order.
+/// Overwrites all data of all objects in parts, in random order.
 fn overwrite_parts(pool: &dyn Pool, objects: &[ObjectId], size: usize, data: &Bytes, time: u64) -> Outcome {
     let parts_each = size.div_ceil(PART_BYTES);
     let mut parts: Vec<usize> = (0..objects.len() * parts_each).collect();
@@ -109,7 +109,7 @@ fn overwrite_parts(pool: &dyn Pool, objects: &[ObjectId], size: usize, data: &By
     .map(|_| ())
 }
 
-/// Seconds until the last change.
+/// Waits until disk usage stays the same; returns the seconds until its last change.
 fn wait_until_still(dir: &Path) -> Outcome<f64> {
     let stopwatch = start();
     let (mut bytes, mut changed_s) = (disk_bytes(dir)?, 0.0);

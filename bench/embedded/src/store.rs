@@ -1,4 +1,4 @@
-//! The store as its users get it, and operations on it.
+//! A store with the options of the `benthic` program, and operations on it.
 
 use bench_harness::{self as harness, Outcome, seconds, start};
 use benthic_core::{ObjectId, Pool, Store, WriteOp};
@@ -9,10 +9,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Requests in flight where only the result counts.
+/// Operations in flight for phases that are not timed one by one.
 pub const MANY_IN_FLIGHT: usize = 64;
 
-/// Opens a store, or makes one, with what the program gives it.
+/// Opens or creates a store with the options of the `benthic` program.
 pub fn open(dir: &Path) -> Outcome<Arc<EmbeddedStore>> {
     let options = Options::default().with_classes(benthic_classes::registry());
     Ok(EmbeddedStore::open(dir, true, options)?)
@@ -23,8 +23,8 @@ pub fn pool(store: &dyn Store, name: &str) -> Outcome<Arc<dyn Pool>> {
     Ok(block_on(harness::pool(store, name))?)
 }
 
-/// Runs an operation with each number below `count`, so many in flight, all from this thread, as a client does that waits for
-/// its answers. Answers the seconds that it took.
+/// Runs an operation with each number below `count`, with `in_flight` at a time, all from this
+/// thread, like a client that waits for its replies. Returns the seconds that it took.
 pub fn run<F>(count: u64, in_flight: usize, op: impl Fn(u64) -> F) -> Outcome<f64>
 where
     F: Future<Output = benthic_core::Result<()>>,
@@ -44,21 +44,21 @@ where
     Ok(seconds(stopwatch))
 }
 
-/// Makes everything durable. Answers the seconds that it took.
+/// Makes all writes durable; returns the seconds that it took.
 pub fn flush(store: &dyn Store) -> Outcome<f64> {
     let stopwatch = start();
     block_on(store.flush())?;
     Ok(seconds(stopwatch))
 }
 
-/// Objects with a common start of their names.
+/// Names `count` objects with a common prefix.
 pub fn objects(prefix: &str, count: u64) -> Outcome<Vec<ObjectId>> {
     Ok((0..count).map(|index| ObjectId::new(format!("{prefix}-{index:08}"))).collect::<Result<_, _>>()?)
 }
 
-/// Writes all objects whole, buffered. Object `i` gets what `data` answers for it.
+/// Writes all objects whole, buffered. `data` returns the data of object `i`.
 pub fn fill(pool: &dyn Pool, objects: &[ObjectId], data: impl Fn(usize) -> Bytes) -> Outcome {
-    // Few at a time: what waits in the store takes memory.
+    // Keep few writes in flight, because the store holds their data in memory.
     run(objects.len() as u64, 8, |index| {
         let index = index as usize;
         let op = WriteOp::new().write_full(data(index)).buffered();

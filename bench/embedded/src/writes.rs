@@ -1,4 +1,5 @@
-//! Durable writes of new objects of 64 KiB, one at a time and 16 in flight, against fio with as many syncs.
+//! Durable writes of new objects of 64 KiB, one at a time and 16 in flight, compared with fio and
+//! the same number of syncs.
 
 use crate::files::Flushes;
 use crate::rounds::{Side, in_turns};
@@ -9,7 +10,8 @@ use benthic_core::WriteOp;
 use bytes::Bytes;
 
 const OBJECT_BYTES: u64 = 65_536;
-/// Operations in flight, which is how many writes fio does between two syncs, and how many there are in all.
+/// Operations in flight, which is also the number of writes between two syncs of fio, and total
+/// number of operations.
 const LOADS: [(usize, u64); 2] = [(1, 1_024), (16, 8_192)];
 const AIM: Aim = Aim::OfReference(0.8);
 

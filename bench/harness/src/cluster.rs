@@ -1,4 +1,4 @@
-//! Ceph clusters that a benchmark starts for itself, with the `benthic` program.
+//! Ceph clusters that a benchmark starts with the `benthic` program.
 
 use crate::Outcome;
 use crate::process::{memory_mib, output, run};
@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// A running cluster, removed when it is dropped.
+/// A running cluster. Dropping it removes the cluster.
 pub struct Cluster {
     benthic: PathBuf,
     dir: PathBuf,
 }
 
 impl Cluster {
-    /// Starts a new one in the directory for temporary files, where paths are short enough for sockets. Removes first what a
-    /// killed run left there.
+    /// Starts a new cluster in the directory for temporary files, because the paths of sockets must
+    /// be short. First it removes a cluster that a killed run left there.
     pub fn up(benthic: &Path, name: &str, args: &[&str]) -> Outcome<Cluster> {
         let dir = std::env::temp_dir().join(format!("benthic-bench-{name}"));
         let cluster = Cluster { benthic: fs::canonicalize(benthic)?, dir };
@@ -29,48 +29,48 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A call of the program, on this cluster.
+    /// A command of the `benthic` program on this cluster.
     pub fn benthic<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(&self.benthic);
         command.args(args).env("BENTHIC_STORE", self.store());
         command
     }
 
-    /// What the program prints with `--json`, in its last line.
+    /// Runs `benthic --json` and parses its last line.
     pub fn json(&self, args: &[&str]) -> Outcome<Value> {
         let printed = output(self.benthic(["--json"]).args(args))?;
         let last = printed.trim_ascii().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         Ok(serde_json::from_slice(last)?)
     }
 
-    /// What Ceph's own program prints.
+    /// Runs Ceph's own `ceph` program and parses its JSON.
     pub fn ceph(&self, args: &[&str]) -> Outcome<Value> {
         let printed =
             output(Command::new("ceph").arg("--conf").arg(self.conf()).args(args).args(["-f", "json"]))?;
         Ok(serde_json::from_slice(printed.trim_ascii()).unwrap_or(Value::Null))
     }
 
-    /// Connects, with the classes of this build.
+    /// Connects to the cluster, with the classes of this build.
     pub async fn connect(&self) -> Outcome<Arc<dyn Store>> {
         Ok(store::open(&self.store(), false, benthic_classes::registry()).await?.store)
     }
 
-    /// Its directory.
+    /// The cluster's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The configuration for clients.
+    /// The configuration file for clients.
     pub fn conf(&self) -> PathBuf {
         self.dir.join("ceph.conf")
     }
 
-    /// Its address.
+    /// The cluster's store URI.
     pub fn store(&self) -> String {
         format!("ceph:?conf={}", self.conf().display())
     }
 
-    /// Resident memory of its OSDs, on average.
+    /// Mean resident memory of the OSDs, in MiB.
     pub fn osd_mib(&self) -> Outcome<f64> {
         let status = self.json(&["cluster", "status", "--dir", &self.dir.to_string_lossy()])?;
         let mut all_mib = Vec::new();

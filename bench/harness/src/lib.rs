@@ -1,5 +1,6 @@
-//! The harness of the benchmarks: the machine in a few words, clusters, child processes, and results as Markdown, JSON and a
-//! page. What the programs need of it, too, is in `benthic_program::measure`.
+//! The harness of the benchmarks: a description of the machine, clusters, child processes, and
+//! reports as Markdown, JSON and a page. Parts that the programs also need are in
+//! `benthic_program::measure`.
 
 pub mod cluster;
 pub mod machine;
@@ -17,10 +18,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The errors of a benchmark are for a person to read.
+/// The result of a benchmark. Errors are text for people.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Reports the error of a benchmark.
+/// Prints the error of a benchmark, and returns the exit code.
 pub fn exit(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -31,7 +32,7 @@ pub fn exit(outcome: Outcome) -> ExitCode {
     }
 }
 
-/// Whether a section runs: all do if the user names none.
+/// Whether a section runs: all sections run if the user names none.
 pub fn is_wanted<T: PartialEq<U>, U: ?Sized>(named: &[T], section: &U) -> bool {
     named.is_empty() || named.iter().any(|name| name == section)
 }
@@ -41,7 +42,7 @@ pub fn noise(len_bytes: usize) -> Vec<u8> {
     Noise::new(0).bytes(len_bytes)
 }
 
-/// Lets other programs do something in their own time.
+/// Sleeps, to let other programs proceed.
 #[expect(clippy::disallowed_methods, reason = "no other program says when it is done")]
 pub fn pause(time: Duration) {
     std::thread::sleep(time);

@@ -1,4 +1,4 @@
-//! The machine, in a few words.
+//! A short description of the machine.
 
 use crate::Outcome;
 use crate::process::output;
@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The conditions of the results, by name: the machine, the version of the `program` that is the reference, and the disk that
-/// `dir` is on.
+/// The conditions of the results as names and values: the machine, the version of the reference
+/// `program`, and the disk that holds `dir`.
 pub fn describe(dir: &Path, name: &'static str, program: &str) -> Outcome<Conditions> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
@@ -31,7 +31,7 @@ pub fn describe(dir: &Path, name: &'static str, program: &str) -> Outcome<Condit
     ])
 }
 
-/// The last line that a program prints.
+/// Runs a program and returns its last line.
 fn last_line(command: &mut Command) -> Outcome<String> {
     let printed = output(command)?;
     let text = String::from_utf8_lossy(&printed);

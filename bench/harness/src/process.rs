@@ -1,11 +1,11 @@
-//! Other programs: run to their end, or kept as child processes that answer line by line.
+//! Runs other programs to their end, or as child processes that answer line by line.
 
 use crate::Outcome;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
-/// Runs a program to its end and returns what it prints.
+/// Runs a program to its end and returns its standard output.
 pub fn output(command: &mut Command) -> Outcome<Vec<u8>> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
     if !output.status.success() {
@@ -15,20 +15,21 @@ pub fn output(command: &mut Command) -> Outcome<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Runs a program to its end; what it prints goes to this program's standard error.
+/// Runs a program to its end; its output goes to this program's standard error.
 pub fn run(command: &mut Command) -> Outcome {
     let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status()?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}").into()) }
 }
 
-/// Memory of a process in MiB. The field is `VmRSS:` for what is resident now, `VmHWM:` for the most that ever was.
+/// Memory of a process in MiB. `field` is `VmRSS:` for the resident memory now, or `VmHWM:` for its
+/// maximum so far.
 pub fn memory_mib(pid: u32, field: &str) -> Outcome<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let kib = status.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"));
     Ok(kib.ok_or_else(|| format!("process {pid} has no {field}"))?.parse::<f64>()? / 1_024.0)
 }
 
-/// A child process that reads and prints lines. Dropping it kills it.
+/// A child process that reads and prints lines. Dropping it kills the process.
 pub struct Child {
     process: std::process::Child,
     input: Option<ChildStdin>,
@@ -36,19 +37,19 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts it.
+    /// Starts the process.
     pub fn start(command: &mut Command) -> Outcome<Child> {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let lines = BufReader::new(process.stdout.take().ok_or("a child has no output")?);
         Ok(Child { input: process.stdin.take(), lines, process })
     }
 
-    /// Sends it a line.
+    /// Sends a line to the process.
     pub fn send(&mut self, line: &str) -> Outcome {
         Ok(writeln!(self.input.as_mut().ok_or("a child has no input")?, "{line}")?)
     }
 
-    /// The next line that it prints.
+    /// Reads the next line that the process prints.
     pub fn next_line(&mut self) -> Outcome<String> {
         let mut line = String::new();
         self.lines.read_line(&mut line)?;
@@ -58,7 +59,7 @@ impl Child {
         Ok(line)
     }
 
-    /// Closes its input, which ends it, and waits for the end.
+    /// Closes the process' input, which ends the process, and waits for its exit.
     pub fn finish(mut self) -> Outcome {
         drop(self.input.take());
         let status = self.process.wait()?;
@@ -68,7 +69,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

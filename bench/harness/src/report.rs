@@ -1,4 +1,4 @@
-//! Results in sections: a table each, JSON with every round, and a page.
+//! Results in sections: a table for each, JSON with every round, and a page.
 
 use crate::html::{Bar, chart, escape, page};
 use crate::tables::{Conditions, Table, conditions_html, conditions_json, markdown, write};
@@ -6,10 +6,10 @@ use crate::{Outcome, median};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The aim of a row.
+/// The target value of a row.
 #[derive(Clone, Copy)]
 pub enum Aim {
-    /// No aim: the row explains another row.
+    /// No target: the row explains another row.
     None,
     /// At least this share of the reference, for rates.
     OfReference(f64),
@@ -19,7 +19,7 @@ pub enum Aim {
     AtMost(f64),
 }
 
-/// One quantity, measured round by round.
+/// One quantity, measured in every round.
 pub struct Row {
     pub what: String,
     pub unit: &'static str,
@@ -32,7 +32,7 @@ pub struct Row {
 /// A table of rows.
 pub struct Section {
     pub title: &'static str,
-    /// How the rows were measured, and where the two sides differ.
+    /// How the rows were measured, and how the two sides differ.
     pub note: String,
     pub rows: Vec<Row>,
 }
@@ -65,7 +65,8 @@ impl Row {
         (!self.reference.is_empty()).then(|| median(self.ours.clone()) / median(self.reference.clone()))
     }
 
-    /// Lowest and highest: of the rounds' ratios, or of what was measured if there is no reference.
+    /// Lowest and highest ratio of the rounds, or lowest and highest value if there is no
+    /// reference.
     fn spread(&self) -> (f64, f64) {
         let ratios: Vec<f64> = match self.reference.as_slice() {
             [] => self.ours.clone(),
@@ -131,7 +132,7 @@ impl Row {
 }
 
 impl Section {
-    /// Adds one round of a row. Rows stand in the order in which they were first measured.
+    /// Adds one round to a row. Rows keep the order in which they were first added.
     pub fn push(
         &mut self,
         what: impl Into<String>,
@@ -158,7 +159,7 @@ impl Section {
         }
     }
 
-    /// Bars of the ratios that have an aim.
+    /// Bars for the ratios that have a target.
     fn bars(&self) -> Vec<Bar> {
         let bar = |row: &Row| {
             let (Some(ratio), Aim::OfReference(wanted) | Aim::AtMostOfReference(wanted)) =
@@ -178,7 +179,7 @@ impl Section {
 }
 
 impl Report {
-    /// Without results yet.
+    /// Creates a report without sections.
     pub fn new(title: &'static str, mut conditions: Conditions, rounds: usize, quick: bool) -> Report {
         conditions.push(("rounds", format!("{rounds}, medians; the sides in turns")));
         if quick {
@@ -217,7 +218,7 @@ impl Report {
     }
 }
 
-/// A number with as many decimals as are significant.
+/// Formats a number with at least three significant digits, but at most three decimals.
 fn number(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),

@@ -1,27 +1,25 @@
-//! Results as tables, for Markdown and for a page, and the files that a benchmark leaves.
+//! Results as tables, in Markdown and HTML, and the files of a report.
 
 use crate::Outcome;
 use crate::html::{self, escape};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Under what the results were measured: name and value.
+/// The conditions of a measurement: names and values.
 pub type Conditions = Vec<(&'static str, String)>;
 
-/// A table with its title and what it shows.
+/// A table with a title and a note.
 pub struct Table {
-    /// Its head.
     pub title: String,
-    /// How it was measured.
+    /// How the table was measured.
     pub note: String,
-    /// Heads of its columns.
+    /// Headings of the columns.
     pub heads: Vec<&'static str>,
-    /// Its cells.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// For people, and for docs/performance.md.
+    /// The table as Markdown, also for docs/performance.md.
     pub fn markdown(&self) -> String {
         let mut text = format!("## {}\n\n{}\n\n", self.title, self.note);
         let rule = vec!["---:"; self.heads.len()];
@@ -34,14 +32,14 @@ impl Table {
         text
     }
 
-    /// As a part of a page.
+    /// The table as HTML, for a part of a page.
     pub fn html(&self) -> String {
         let title = format!("<h2>{}</h2>\n<p>{}</p>\n", escape(&self.title), escape(&self.note));
         title + &html::table(&self.heads, self.rows.iter().cloned())
     }
 }
 
-/// The conditions and all tables.
+/// The conditions and all tables as Markdown.
 pub fn markdown(conditions: &Conditions, tables: &[Table]) -> String {
     let mut text = String::new();
     for (name, value) in conditions {
@@ -54,12 +52,12 @@ pub fn markdown(conditions: &Conditions, tables: &[Table]) -> String {
     text
 }
 
-/// The conditions as a list of a page.
+/// The conditions as an HTML list.
 pub fn conditions_html(conditions: &Conditions) -> String {
     html::list(conditions.iter().map(|(name, value)| format!("{name}: {value}")))
 }
 
-/// The conditions as an object.
+/// The conditions as a JSON object.
 pub fn conditions_json(conditions: &Conditions) -> Value {
     Value::Object(conditions.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect())
 }

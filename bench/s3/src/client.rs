@@ -11,37 +11,34 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Whom requests go to, and as whom.
+/// A server and the signer of requests to it.
 pub struct Target {
     /// Address and port.
     pub host: String,
-    /// Of its requests.
     pub signer: Signer,
 }
 
-/// A connection, made when it is first needed and again when the server closed it.
+/// A connection. It connects at the first request, and again after the server closed it.
 pub struct Client {
     target: Rc<Target>,
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
-/// An answer, all of it.
+/// A complete answer.
 pub struct Answer {
-    /// From the request to the answer's head.
+    /// Time from the request to the first byte of the body.
     pub first_byte: Duration,
-    /// Its headers.
     pub headers: HeaderMap,
-    /// What came.
     pub body: Bytes,
 }
 
 impl Client {
-    /// Not connected yet.
+    /// Creates a client without connecting it.
     pub fn new(target: &Rc<Target>) -> Client {
         Client { target: Rc::clone(target), sender: None }
     }
 
-    /// Sends a request and takes the whole answer, which must be of success.
+    /// Sends a request and collects the whole answer. A status other than success is an error.
     pub async fn call(&mut self, method: &str, path: &str, arguments: &str, body: Bytes) -> Outcome<Answer> {
         let mut parts = Vec::new();
         let (first_byte, headers) =
@@ -49,7 +46,8 @@ impl Client {
         Ok(Answer { first_byte, headers, body: parts.concat().into() })
     }
 
-    /// Sends a request and gives the answer's body piece by piece. Gives the time to its first byte.
+    /// Sends a request and passes the answer's body to `take` in pieces. Returns the time to its
+    /// first byte, and the headers.
     pub async fn stream(
         &mut self,
         method: &str,

@@ -1,4 +1,4 @@
-//! Lists of a bucket with very many keys.
+//! Lists of a bucket with many keys.
 
 use crate::Setting;
 use crate::client::Client;
@@ -9,12 +9,12 @@ use bench_harness::{Outcome, seconds, start};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// Connections that fill a bucket.
+/// Connections that fill the bucket.
 const CONNECTIONS: u64 = 64;
-/// Keys in a "directory".
+/// Keys in each "directory".
 const KEYS_EACH: u64 = 100;
 
-/// Puts keys of a byte each below `prefix`, so many in each "directory".
+/// Puts `keys` objects of one byte each below `prefix`, `KEYS_EACH` in each "directory".
 pub async fn fill(server: &Server, keys: u64, prefix: &str) -> Outcome {
     let until = Until { seconds: f64::INFINITY, count: keys };
     load(&server.target, CONNECTIONS, until, async |client, number| {
@@ -25,7 +25,8 @@ pub async fn fill(server: &Server, keys: u64, prefix: &str) -> Outcome {
     Ok(())
 }
 
-/// One page of at most a thousand: the time to its first byte, what it has, and what the next one begins with.
+/// Lists one page of at most 1,000 entries. Returns the time to the first byte, the number of
+/// entries, and the token of the next page.
 pub async fn page(
     client: &mut Client,
     prefix: &str,
@@ -48,13 +49,13 @@ pub async fn page(
     Ok((answer.first_byte, count, element(text, "NextContinuationToken").map(str::to_owned)))
 }
 
-/// What is in the first element of this name.
+/// The content of the first XML element with this name.
 pub fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     Some(rest.split_once(&format!("</{name}>"))?.0)
 }
 
-/// As it stands in a query.
+/// Escapes text for a query string.
 pub fn escaped(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {

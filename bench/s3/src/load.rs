@@ -1,4 +1,5 @@
-//! Load by a number of connections, each of which sends its next request when it has the answer to the last.
+//! Load from several connections. Each connection sends its next request when it has the answer to
+//! the last.
 
 use crate::client::{Client, Target};
 use bench_harness::{Latencies, Outcome, in_flight, seconds, start};
@@ -17,7 +18,7 @@ pub struct Load {
     first_byte: Latencies,
 }
 
-/// The end of a load: whichever of the two is reached first.
+/// The end of a load: the limit that is reached first.
 #[derive(Clone, Copy)]
 pub struct Until {
     pub seconds: f64,
@@ -25,7 +26,7 @@ pub struct Until {
 }
 
 impl Load {
-    /// Operations that were done.
+    /// The number of completed operations.
     pub fn count(&self) -> u64 {
         self.total.count()
     }
@@ -35,18 +36,19 @@ impl Load {
         self.count() as f64 / self.seconds
     }
 
-    /// Milliseconds that 99 in 100 operations took at most.
+    /// The 99th percentile of the operations' times, in milliseconds.
     pub fn p99_ms(&self) -> f64 {
         self.total.quantile_ms(0.99)
     }
 
-    /// Milliseconds to the first byte of the answer that this share of the operations took at most.
+    /// A quantile of the times to the first byte, in milliseconds.
     pub fn first_byte_ms(&self, quantile: f64) -> f64 {
         self.first_byte.quantile_ms(quantile)
     }
 }
 
-/// Runs `operation` on so many connections. It gets the number of the operation and returns the time to the first byte.
+/// Runs `operation` on `connections` connections. It gets the number of the operation and returns
+/// the time to the first byte.
 pub async fn run(
     target: &Rc<Target>,
     connections: u64,

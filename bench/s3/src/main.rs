@@ -1,8 +1,8 @@
-//! The S3 gateway against others, over HTTP: radosgw on the same cluster, versitygw on the same disk. `make bench-s3` builds
-//! what it needs and runs it.
+//! The S3 gateway compared with others over HTTP: radosgw on the same cluster, versitygw on the
+//! same disk. `make bench-s3` builds the programs and runs it.
 //!
-//! The sides run in turns in one run of this program, and the tables have medians. Requests are presigned URLs from a load
-//! generator of our own, on this machine, which checks every answer.
+//! The sides run in turns in one run of this program, and the tables show medians. Our own load
+//! generator runs on this machine, sends presigned URLs, and checks every answer.
 
 mod client;
 mod listing;
@@ -50,14 +50,14 @@ struct Args {
     quick: bool,
 }
 
-/// What every section is told.
+/// The settings of a section.
 pub struct Setting {
     pub benthic_s3: PathBuf,
     pub versitygw: PathBuf,
-    /// For data and logs.
+    /// Directory for data and logs.
     pub dir: PathBuf,
     pub rounds: usize,
-    /// Of objects; all if there are none.
+    /// Object sizes to measure; empty for all.
     pub sizes: Vec<String>,
     pub keys: u64,
     pub quick: bool,
@@ -65,12 +65,12 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// For names that must be new.
+    /// A number for a name that must be new.
     pub fn next_number(&self) -> u64 {
         self.number.replace(self.number.get() + 1)
     }
 
-    /// The store of an embedded engine, and a directory for others.
+    /// The store URI for the embedded engine, and a directory for the other gateway.
     pub fn embedded(&self, dir: &Path) -> (String, PathBuf) {
         (format!("file:{}", dir.join("store").display()), dir.join("files"))
     }
@@ -121,7 +121,7 @@ async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
             let note = "An embedded store against versitygw on a directory of the same disk. What we acknowledge survives a power cut; \
                 versitygw syncs nothing.";
             let mut sections = objects::run(setting, objects::ON_A_DIRECTORY, note, ours, others).await?;
-            // Where a sync costs nothing, both do the same.
+            // Compare again where a sync costs nothing, because then both give the same guarantee.
             let memory = Path::new("/dev/shm").join(format!("benthic-bench-s3-{}", setting.next_number()));
             let (store, files) = setting.embedded(&memory);
             fs::create_dir_all(&memory)?;

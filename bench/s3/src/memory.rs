@@ -1,4 +1,4 @@
-//! What connections cost in memory.
+//! Memory per connection.
 
 use crate::Setting;
 use crate::load::{Until, run as load};
@@ -11,7 +11,7 @@ const IDLE: usize = 1_000;
 const BUSY: u64 = 256;
 const SECONDS: f64 = 10.0;
 
-/// Idle connections first, then busy ones.
+/// Measures idle connections first, then busy ones.
 pub async fn run(setting: &Setting, ours: &Server, others: &Server) -> Outcome<Section> {
     let mut values = [Vec::new(), Vec::new()];
     for (server, values) in [ours, others].into_iter().zip(&mut values) {

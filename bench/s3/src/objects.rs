@@ -1,4 +1,4 @@
-//! Objects of several sizes: written, read and deleted by several numbers of connections.
+//! Objects of several sizes, written, read and deleted over several numbers of connections.
 
 use crate::client::{Answer, Client};
 use crate::load::{Load, Until, run as load};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::time::Duration;
 
 const CONNECTIONS: [u64; 3] = [1, 16, 64];
-/// What is measured.
+/// The object sizes under test.
 pub const SIZES: [Size; 4] = [
     Size { name: "4 KiB", size_bytes: 4 << 10, connections_max: 64 },
     Size { name: "64 KiB", size_bytes: 64 << 10, connections_max: 64 },
@@ -18,13 +18,13 @@ pub const SIZES: [Size; 4] = [
     Size { name: "64 MiB", size_bytes: 64 << 20, connections_max: 16 },
 ];
 const SECONDS_EACH: f64 = 2.0;
-/// Bytes that one load writes at most, so that they fit.
+/// Limit on the bytes that one load writes, so that the data fits the file system.
 const WRITTEN_MAX_BYTES: u64 = 1 << 30;
 const PARTS: u64 = 8;
 const PART_BYTES: usize = 8 << 20;
 const LISTED_KEYS: u64 = 5_000;
 
-/// What is wanted where, and how the tables are called.
+/// Titles of an engine's tables, and its targets.
 #[derive(Clone, Copy)]
 pub struct Engine {
     titles: [&'static str; SIZES.len() + 2],
@@ -45,16 +45,16 @@ macro_rules! titles {
     };
 }
 
-/// Over a cluster.
+/// On a Ceph cluster.
 pub const ON_CEPH: Engine = Engine { titles: titles!("Ceph"), is_aimed_at: true, is_ceph: true };
 /// On a disk.
 pub const ON_A_DIRECTORY: Engine = Engine { titles: titles!("Disk"), is_aimed_at: false, is_ceph: false };
 /// On a file system in memory.
 pub const IN_MEMORY: Engine = Engine { titles: titles!("Memory"), is_aimed_at: true, is_ceph: false };
 
-/// Of objects.
+/// A size of objects.
 pub struct Size {
-    /// As it is named in tables and arguments.
+    /// Its name in tables and arguments.
     pub name: &'static str,
     size_bytes: usize,
     connections_max: u64,
@@ -75,7 +75,7 @@ impl Engine {
     }
 }
 
-/// Measures two servers, which are started anew for every round.
+/// Measures two servers, which are restarted for every round.
 pub async fn run(
     setting: &Setting,
     engine: Engine,
@@ -90,7 +90,7 @@ pub async fn run(
             let reference = format!(" Reference: {}.", servers[1].name);
             sections.iter_mut().for_each(|section| section.note.push_str(&reference));
         }
-        // What is made at the first use, pools of radosgw among it.
+        // Warm up: the first use creates pools of radosgw, for example.
         for server in &servers {
             objects(setting, server, &Bytes::from_static(b"x"), CONNECTIONS[1]).await?;
         }
@@ -146,13 +146,13 @@ pub async fn run(
     Ok(sections.into_iter().filter(|section| !section.rows.is_empty()).collect())
 }
 
-/// Adds what one side measured: ours is 0, the reference 1.
+/// Adds a value of one side: side 0 is ours, side 1 the reference.
 fn push(section: &mut Section, side: usize, name: String, unit: &'static str, aim: Aim, value: f64) {
     let [ours, reference] = if side == 0 { [Some(value), None] } else { [None, Some(value)] };
     section.push(name, unit, aim, ours, reference);
 }
 
-/// Each side goes first in every other round.
+/// The order of the sides alternates between rounds.
 fn sides(round: usize) -> [usize; 2] {
     if round.is_multiple_of(2) { [0, 1] } else { [1, 0] }
 }
@@ -162,7 +162,7 @@ fn until(setting: &Setting, size_bytes: usize) -> Until {
     Until { seconds, count: WRITTEN_MAX_BYTES / size_bytes as u64 }
 }
 
-/// Writes objects, reads them, deletes them.
+/// Writes objects, reads them, and deletes them.
 async fn objects(
     setting: &Setting,
     server: &Server,
@@ -205,7 +205,7 @@ async fn get(client: &mut Client, path: &str, content: &Bytes) -> Outcome<Durati
     }
 }
 
-/// Uploads in parts.
+/// Runs multipart uploads.
 async fn uploads(setting: &Setting, server: &Server, connections: u64) -> Outcome<Load> {
     let part = Bytes::from(noise(PART_BYTES));
     let prefix = format!("u{}", setting.next_number());

@@ -1,4 +1,4 @@
-//! The gateways that are measured, as programs of their own.
+//! The gateways under test, each a process of its own.
 
 use crate::Setting;
 use crate::client::{Client, Target};
@@ -17,22 +17,22 @@ use std::time::Duration;
 const KEY: &str = "BENCHMARKBENCHMARK00";
 const SECRET: &str = "secretsecretsecretsecretsecretsecret0000";
 const START_MAX: Duration = Duration::from_secs(60);
-/// Whose store this program starts and removes.
+/// The bucket of all requests, in a store that this run creates and removes.
 const BUCKET: &str = "bench";
 
-/// A gateway that runs, with a bucket; stopped when it is dropped.
+/// A running gateway with a bucket. Dropping it stops the gateway.
 pub struct Server {
-    /// For whoever reads the results.
+    /// The name in the results.
     pub name: &'static str,
-    /// Where its requests go.
+    /// The target of its requests.
     pub target: Rc<Target>,
     child: Child,
-    /// What takes its data away, once it is stopped.
+    /// Commands that remove the gateway's data after it stopped.
     clean: Vec<Command>,
 }
 
 impl Server {
-    /// Ours, over a store.
+    /// Starts our gateway over a store.
     pub async fn benthic(setting: &Setting, store: &str) -> Outcome<Server> {
         let pool = format!("bench-s3-{}", setting.next_number());
         let mut command = Command::new(&setting.benthic_s3);
@@ -50,7 +50,7 @@ impl Server {
         Server::new("benthic", host, keys, child, vec![remove]).await
     }
 
-    /// Ceph's own, over a cluster.
+    /// Starts Ceph's gateway over a cluster.
     pub async fn radosgw(setting: &Setting, conf: &Path) -> Outcome<Server> {
         let host = free_address()?;
         let mut command = Command::new("radosgw");
@@ -71,13 +71,13 @@ impl Server {
         ];
         let user = ["user", "create", "--uid", "bench", "--display-name", "bench"];
         let keys = ["--access-key", KEY, "--secret-key", SECRET];
-        // The user may be there from the round before.
+        // The user may exist from the previous round.
         output(admin(&user).args(keys))
             .or_else(|_| output(&mut admin(&["user", "info", "--uid", "bench"])))?;
         Server::new("radosgw", host, (KEY, SECRET), child, clean).await
     }
 
-    /// versitygw, over a directory.
+    /// Starts versitygw over a directory.
     pub async fn versitygw(setting: &Setting, dir: &Path) -> Outcome<Server> {
         let host = free_address()?;
         fs::create_dir_all(dir)?;
@@ -111,12 +111,12 @@ impl Server {
         }
     }
 
-    /// A new connection.
+    /// Creates a new connection.
     pub fn client(&self) -> Client {
         Client::new(&self.target)
     }
 
-    /// Its memory in MiB: `VmRSS:` for now, `VmHWM:` for the most that it ever had.
+    /// The gateway's memory in MiB: `VmRSS:` for now, `VmHWM:` for its maximum so far.
     pub fn memory_mib(&self, field: &str) -> Outcome<f64> {
         memory_mib(self.child.id(), field)
     }

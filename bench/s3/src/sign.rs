@@ -1,4 +1,5 @@
-//! Presigned URLs of signature version 4, as AWS' documentation "Authenticating Requests: Using Query Parameters" has them.
+//! Presigned URLs of signature version 4, as described in AWS' documentation "Authenticating
+//! Requests: Using Query Parameters".
 
 use bench_harness::Outcome;
 use bench_harness::process::output;
@@ -13,14 +14,14 @@ const SECONDS_VALID: u32 = 86_400;
 pub struct Signer {
     host: String,
     access_key: String,
-    /// When all of its URLs were made, as `20260131T235959Z`.
+    /// The signing time of all URLs, as `20260131T235959Z`.
     time: String,
     scope: String,
     key: Vec<u8>,
 }
 
 impl Signer {
-    /// Signs as of now.
+    /// Creates a signer with the current time.
     pub fn new(host: &str, access_key: &str, secret_key: &str) -> Outcome<Signer> {
         let time = String::from_utf8(output(Command::new("date").args(["-u", "+%Y%m%dT%H%M%SZ"]))?)?
             .trim()
@@ -34,8 +35,8 @@ impl Signer {
         Ok(Signer { host: host.to_owned(), access_key: access_key.to_owned(), time, scope, key })
     }
 
-    /// The path and query of a request. The path needs no escapes; the arguments are in the order of their names, which are
-    /// behind "X-Amz-" in it, and need no escapes either.
+    /// The path and query of a signed request. The path and the arguments must need no escapes. The
+    /// arguments must be sorted by name and sort after "X-Amz-".
     pub fn target(&self, method: &str, path: &str, arguments: &str) -> String {
         let credential = format!("{}/{}", self.access_key, self.scope).replace('/', "%2F");
         let query = format!(

@@ -1,7 +1,7 @@
-//! Primaries near their readers, a site that is lost, and very many tiny objects, on real Ceph clusters by the `benthic` program.
-//! `make bench-service` builds what it needs and runs it.
+//! Primaries near their readers, loss of a site, and many tiny objects, measured on real Ceph
+//! clusters with the `benthic` program. `make bench-service` builds the programs and runs it.
 //!
-//! The clusters are this program's own, on this machine, and are removed at the end.
+//! The program starts its own clusters on this machine and removes them at the end.
 
 mod many;
 mod sites;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What takes longer than this does not come.
+/// Time-out of a wait for the cluster.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
 #[derive(Parser)]
@@ -61,7 +61,7 @@ fn run(args: &Args) -> Outcome {
     report.write(&args.out)
 }
 
-/// Makes a pool of three replicas, with the placement groups that it is going to keep.
+/// Creates a pool of three replicas with a final number of placement groups.
 pub fn create_pool(cluster: &Cluster, name: &str, pg_num: &str) -> Outcome {
     cluster.ceph(&["osd", "pool", "create", name, pg_num])?;
     cluster.ceph(&["osd", "pool", "application", "enable", name, "benthic"])?;
@@ -69,13 +69,14 @@ pub fn create_pool(cluster: &Cluster, name: &str, pg_num: &str) -> Outcome {
     wait_until_clean(cluster)
 }
 
-/// Lets OSDs recover without a pause: for disks that turn, which these are told to be, the default is 0.1 s after each object.
+/// Removes the pause of recovery. The OSDs treat these disks as rotational, for which the default
+/// pause is 0.1 s after each object.
 pub fn recover_without_pauses(cluster: &Cluster) -> Outcome {
     cluster.ceph(&["config", "set", "osd", "osd_recovery_sleep_hdd", "0"])?;
     Ok(())
 }
 
-/// Waits until all placement groups have all of their replicas where they belong.
+/// Waits until all placement groups have all replicas on their intended OSDs.
 pub fn wait_until_clean(cluster: &Cluster) -> Outcome {
     let stopwatch = start();
     while stopwatch.elapsed() < PATIENCE {

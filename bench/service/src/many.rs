@@ -1,4 +1,4 @@
-//! Very many tiny objects on Ceph.
+//! Many tiny objects on Ceph.
 
 use crate::{Args, create_pool, recover_without_pauses, wait_until_clean};
 use bench_harness::cluster::Cluster;
@@ -20,7 +20,7 @@ pub fn run(args: &Args) -> Outcome<Section> {
     let written = cluster.json(&write)?;
     let made_per_s = written["operations_per_s"].as_f64().ok_or("nothing was written")?;
     let after_mib = cluster.osd_mib()?;
-    // OSDs tell what they use every few seconds.
+    // OSDs report their usage every few seconds.
     pause(Duration::from_secs(20));
     let each_bytes = (used_bytes(&cluster)? - before_bytes) / args.objects as f64;
     let stopwatch = start();
@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Outcome<Section> {
         .sum();
     let stopwatch = start();
     cluster.ceph(&["osd", "out", "3"])?;
-    // The placement groups take a moment to hear of it.
+    // Give the placement groups time to notice the change.
     pause(Duration::from_secs(3));
     wait_until_clean(&cluster)?;
     let recovered_s = seconds(stopwatch);
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Outcome<Section> {
     })
 }
 
-/// What all OSDs use of their disks, metadata included.
+/// Disk usage of all OSDs in bytes, including metadata.
 fn used_bytes(cluster: &Cluster) -> Outcome<f64> {
     let found = cluster.ceph(&["osd", "df"])?;
     let used = found["summary"]["total_kb_used"].as_f64().ok_or("the OSDs do not tell what they use")?;

@@ -1,4 +1,5 @@
-//! Primaries at the site of their readers, before and after, on three sites with 10 ms between them.
+//! Latency and throughput before and after primaries move to their readers' site, on three sites
+//! with 10 ms between them.
 
 use crate::{Args, create_pool, recover_without_pauses, wait_until_clean};
 use bench_harness::cluster::Cluster;
@@ -11,14 +12,14 @@ use std::time::Duration;
 
 const SITES: [&str; 3] = ["um", "msu", "wsu"];
 const POOL: &str = "readers-at-um";
-/// All replicas of this one are at um.
+/// A pool with all replicas at site um.
 const BESIDE: &str = "only-at-um";
-/// More than there are.
+/// More objects than exist.
 const ALL: &str = "100000000";
 const COLUMNS: [&str; 4] =
     ["read_4_kib_ms", "write_4_kib_ms", "read_4_mib_mib_per_s", "write_4_mib_mib_per_s"];
 
-/// Rounds of what each site sees, in the order of [`COLUMNS`].
+/// Measurements of each site by round, in the order of [`COLUMNS`].
 type Seen = [[Vec<f64>; 4]; 3];
 
 pub fn run(args: &Args) -> Outcome<Vec<Section>> {
@@ -106,7 +107,7 @@ fn measure(cluster: &Cluster, args: &Args, pool: &str, sites: &[&str]) -> Outcom
     Ok(seen)
 }
 
-/// Reads of 4 KiB at um from the nearest replica.
+/// Reads of 4 KiB at site um from the nearest replica.
 fn measure_localized(cluster: &Cluster, args: &Args) -> Outcome<Vec<f64>> {
     let store = format!("{}&read=near", cluster.store());
     let mut times = Vec::new();
@@ -121,7 +122,7 @@ fn measure_localized(cluster: &Cluster, args: &Args) -> Outcome<Vec<f64>> {
     Ok(times)
 }
 
-/// A site goes while a client at another writes, and comes back.
+/// Stops a site while a client at another site writes, and starts it again.
 fn lose_a_site(cluster: &Cluster, args: &Args) -> Outcome<Section> {
     recover_without_pauses(cluster)?;
     let (count, during_s) = if args.quick { ("200", "20") } else { ("2000", "90") };

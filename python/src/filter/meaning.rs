@@ -1,8 +1,9 @@
-//! What an expression means.
+//! Translates Substrait expressions to expressions of the query engine with the same meaning.
 //!
-//! pyarrow compares floating-point numbers as IEEE 754 has it: NaN is neither less nor greater nor equal, and the zeros are
-//! equal. The query engine orders them all: −NaN, −∞, …, −0, +0, …, +∞, NaN. So a comparison becomes a range, which says the same and
-//! by which objects can still be left out.
+//! pyarrow compares floating-point numbers by IEEE 754: NaN is neither less than, greater than nor
+//! equal to any number, and both zeros are equal. The query engine uses a total order: −NaN, −∞, …,
+//! −0, +0, …, +∞, NaN. So a comparison with a float becomes a range with pyarrow's meaning. Ranges
+//! still let the engine skip objects by their statistics.
 
 use super::wire::{
     Expression, ExtensionDeclaration, FieldReference, IfThen, Literal, ScalarFunction, SingularOrList,
@@ -13,13 +14,13 @@ use datafusion::functions::expr_fn::isnan;
 use datafusion::logical_expr::{Expr, Operator, binary_expr, in_list, lit};
 use std::collections::HashMap;
 
-/// Reads the expressions of one message.
+/// Translates the expressions of one message.
 pub struct Reader<'a> {
     functions: HashMap<u32, &'a str>,
     schema: &'a Schema,
 }
 
-/// What [`Reader::compared`] compares.
+/// Operands of a comparison of a column with a constant.
 struct Comparison<'a> {
     column: &'a Field,
     operator: Operator,
@@ -27,18 +28,18 @@ struct Comparison<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of a message with these functions, about rows of this schema.
+    /// Creates a reader for a message that declares these functions, on rows of this schema.
     pub fn new(extensions: &'a [ExtensionDeclaration], schema: &'a Schema) -> Reader<'a> {
         let functions = extensions.iter().filter_map(|extension| extension.function.as_ref());
         let functions = functions.map(|function| {
-            // A name may have its types with it.
+            // The name may be followed by a colon and the argument types.
             let name = function.name.split_once(':').map_or(function.name.as_str(), |(name, _)| name);
             (function.anchor, name)
         });
         Reader { functions: functions.collect(), schema }
     }
 
-    /// The parts that must all be true.
+    /// Collects the parts of a conjunction.
     pub fn conjuncts<'b>(&self, expression: &'b Expression, parts: &mut Vec<&'b Expression>) {
         match &expression.function {
             Some(function) if self.functions.get(&function.anchor) == Some(&"and") => {
@@ -49,7 +50,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The column that a reference is to, or to a part of.
+    /// The top-level column that a reference points to or into.
     pub fn column_of(&self, field: &FieldReference) -> Option<&'a Field> {
         if field.root.is_some() {
             return None;
@@ -58,7 +59,7 @@ impl<'a> Reader<'a> {
         self.schema.fields().get(place).map(AsRef::as_ref)
     }
 
-    /// An expression that is true, false or null, as pyarrow has it.
+    /// Translates an expression that is true, false or null, if its meaning in pyarrow is known.
     pub fn condition(&self, expression: &Expression) -> Option<Expr> {
         if let Some(function) = &expression.function {
             return self.function(function);
@@ -68,7 +69,7 @@ impl<'a> Reader<'a> {
         }
         if let Some(list) = &expression.is_one_of {
             let (column, among) = self.among(list)?;
-            // Null is not among them: false, where SQL's IN would be null.
+            // pyarrow's `is_in` gives false for null, where SQL's IN gives null.
             return Some(named(column).is_not_null().and(among));
         }
         if let Some(literal) = &expression.literal {
@@ -79,7 +80,7 @@ impl<'a> Reader<'a> {
     }
 
     fn function(&self, function: &ScalarFunction) -> Option<Expr> {
-        // An option changes what a function means.
+        // Options change the meaning of a function.
         if !function.options.is_empty() {
             return None;
         }
@@ -123,7 +124,7 @@ impl<'a> Reader<'a> {
         Some(Comparison { column, operator, value: value_of(value, column.data_type())? })
     }
 
-    /// SQL's IN, as DuckDB writes it: a column that is among values, or null where it is null.
+    /// Translates DuckDB's form of SQL's IN: an `is_in`, or null where the column is null.
     fn is_in(&self, choice: &IfThen) -> Option<Expr> {
         let [clause] = choice.ifs.as_slice() else { return None };
         choice.otherwise.as_ref()?.literal.as_ref()?.null.as_ref()?;
@@ -138,8 +139,8 @@ impl<'a> Reader<'a> {
         (is_valid.options.is_empty() && valid.name() == column.name()).then_some(among)
     }
 
-    /// A column, and whether it is among values, null where it is null. Substrait does not say what a null among them would
-    /// mean.
+    /// A column, and the condition that it is in a list of values, null where it is null. Fails if
+    /// the list holds a null, because Substrait does not define its meaning.
     fn among(&self, list: &SingularOrList) -> Option<(&'a Field, Expr)> {
         let column = self.column(list.value.as_ref()?)?;
         if has_floats(column.data_type()) {
@@ -150,7 +151,7 @@ impl<'a> Reader<'a> {
         Some((column, in_list(named(column), values, false)))
     }
 
-    /// A column, not a part of one.
+    /// A top-level column as a whole.
     fn column(&self, expression: &Expression) -> Option<&'a Field> {
         let field = expression.field.as_ref()?;
         let is_whole = field.direct.as_ref()?.field.as_ref()?.child.is_none();
@@ -172,14 +173,16 @@ impl Comparison<'_> {
     }
 }
 
-/// A comparison with a floating-point number. `bound` makes a value of the column's type of one that it has.
+/// Translates a comparison with a floating-point number. `bound` converts a number to a value of
+/// the column's type.
 fn of_float(column: &Expr, operator: Operator, value: f64, bound: impl Fn(f64) -> Expr) -> Expr {
     let at_least = |least: f64| column.clone().gt_eq(bound(least));
     let at_most = |most: f64| column.clone().lt_eq(bound(most));
     let above = |least: f64| column.clone().gt(bound(least));
     let below = |most: f64| column.clone().lt(bound(most));
     if value.is_nan() {
-        // Nothing, but null where the column is null; and the contrary.
+        // No number compares equal to NaN or is ordered with it: false, or null where the column is
+        // null. `!=` is the negation.
         let nothing = at_least(f64::INFINITY).and(at_most(f64::NEG_INFINITY));
         return if operator == Operator::NotEq { !nothing } else { nothing };
     }
@@ -206,7 +209,7 @@ fn has_floats(data_type: &DataType) -> bool {
     data_type.is_floating()
 }
 
-/// A literal as a value of a column's type, if it is one exactly.
+/// Converts a literal to a value of the column's type, if the conversion is exact.
 fn value_of(literal: &Literal, data_type: &DataType) -> Option<ScalarValue> {
     if literal.variation != 0 {
         return None;

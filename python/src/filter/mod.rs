@@ -1,8 +1,9 @@
-//! Filters of pyarrow as filters of the query engine.
+//! Translates pyarrow filters to filters of the query engine.
 //!
-//! pyarrow writes an expression as Substrait, a standard. What is understood of it becomes a filter that runs where the rows are;
-//! what is not, pyarrow applies to the rows that come. Nothing is left out, and nothing is guessed: an expression is understood
-//! only if it means to the query engine, for every value, what it means to pyarrow ([`meaning`]).
+//! pyarrow serializes an expression as Substrait, a standard format. The parts that can be
+//! translated run beside the rows; pyarrow applies the whole expression again to the returned rows
+//! if any part could not. A part is translated only if the query engine gives it, for every value,
+//! the same result as pyarrow ([`meaning`]), so results never differ.
 
 mod meaning;
 #[allow(missing_docs, reason = "the names are Substrait's")]
@@ -18,7 +19,7 @@ use pyo3::{pyclass, pyfunction, pymethods};
 use std::collections::BTreeSet;
 use wire::{Expression, ExtendedExpression};
 
-/// A filter: what of it runs where the rows are, and what is left to do.
+/// A filter: the conditions that run beside the rows, and whether they are all of it.
 #[pyclass(frozen)]
 pub struct Filter {
     pushed: Vec<Expr>,
@@ -27,7 +28,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// What runs where the rows are; all of it must be true.
+    /// The conditions that run beside the rows. All of them must be true.
     pub fn pushed(&self) -> Vec<Expr> {
         self.pushed.clone()
     }
@@ -35,26 +36,26 @@ impl Filter {
 
 #[pymethods]
 impl Filter {
-    /// Whether nothing is left to do.
+    /// Whether every part of the filter was translated, so that pyarrow has nothing left to apply.
     #[getter]
     fn is_exact(&self) -> bool {
         self.is_exact
     }
 
-    /// The columns that the filter takes; None if that is not known.
+    /// The columns that the filter reads, or None if they are unknown.
     #[getter]
     fn columns(&self) -> Option<Vec<String>> {
         self.columns.as_ref().map(|columns| columns.iter().cloned().collect())
     }
 
-    /// What runs where the rows are.
+    /// Shows the conditions that run beside the rows.
     fn __repr__(&self) -> String {
         let pushed: Vec<String> = self.pushed.iter().map(ToString::to_string).collect();
         format!("{}{}", pushed.join(" AND "), if self.is_exact { "" } else { " …" })
     }
 }
 
-/// Reads a filter that pyarrow wrote for rows of this schema, which is a stream of Arrow IPC.
+/// Parses a filter that pyarrow serialized for rows of `schema`, an Arrow IPC stream.
 #[pyfunction]
 pub fn read_filter(substrait: &[u8], schema: &[u8]) -> PyResult<Filter> {
     let (schema, _) = read_stream(schema.to_vec()).map_err(|error| raised(&error))?;
@@ -74,7 +75,7 @@ pub fn read_filter(substrait: &[u8], schema: &[u8]) -> PyResult<Filter> {
     Ok(Filter { pushed: meanings.into_iter().flatten().collect(), is_exact, columns })
 }
 
-/// None for what is of no kind that is known, and may take any column.
+/// Returns None for an unknown kind of expression, which may read any column.
 fn add_columns_of(
     expression: &Expression,
     reader: &Reader<'_>,

@@ -1,6 +1,6 @@
-//! The part of Substrait that pyarrow writes for filters: `substrait/extended_expression.proto` and
-//! `substrait/algebra.proto`, with the numbers that their fields have there. What is not here is not understood, and what has
-//! it is not pushed down.
+//! The part of Substrait that pyarrow writes for filters, from
+//! `substrait/extended_expression.proto` and `substrait/algebra.proto`, with the field numbers of
+//! those files. An expression that uses any other part is not pushed down.
 
 use prost::Message;
 
@@ -32,7 +32,7 @@ pub struct NamedExpression {
     pub expression: Option<Expression>,
 }
 
-/// One of these.
+/// An expression. Exactly one field is set.
 #[derive(Clone, PartialEq, Message)]
 pub struct Expression {
     #[prost(message, optional, tag = "1")]
@@ -53,7 +53,7 @@ pub struct Expression {
 pub struct FieldReference {
     #[prost(message, optional, tag = "1")]
     pub direct: Option<ReferenceSegment>,
-    /// What it is a part of, if not of the row.
+    /// The expression that holds the referenced part; absent if the reference is to the row.
     #[prost(message, optional, boxed, tag = "3")]
     pub root: Option<Box<Expression>>,
 }
@@ -68,7 +68,7 @@ pub struct ReferenceSegment {
 pub struct StructField {
     #[prost(int32, tag = "1")]
     pub place: i32,
-    /// A part of the column.
+    /// The part of the column, if the reference is not to the whole column.
     #[prost(message, optional, boxed, tag = "2")]
     pub child: Option<Box<ReferenceSegment>>,
 }
@@ -125,7 +125,7 @@ pub struct Cast {
     pub input: Option<Box<Expression>>,
 }
 
-/// One of these.
+/// A constant. Exactly one field beside `variation` is set.
 #[derive(Clone, PartialEq, Message)]
 pub struct Literal {
     #[prost(bool, optional, tag = "1")]
@@ -160,10 +160,10 @@ pub struct Literal {
     /// Microseconds since 1970, in UTC.
     #[prost(int64, optional, tag = "27")]
     pub timestamp_tz: Option<i64>,
-    /// A null: its type.
+    /// The type of a null.
     #[prost(bytes = "vec", optional, tag = "29")]
     pub null: Option<Vec<u8>>,
-    /// Which of several types that share an encoding, such as that of unsigned numbers.
+    /// Selects one of several types that share an encoding, such as unsigned integers.
     #[prost(uint32, tag = "51")]
     pub variation: u32,
 }

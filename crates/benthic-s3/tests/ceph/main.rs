@@ -1,4 +1,4 @@
-//! The driver on a real cluster.
+//! Runs the SAL suite for the driver on a real cluster.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -36,7 +36,8 @@ mod cluster {
     crate::sal::sal_suite!(super::pools);
 }
 
-/// Some places: the order of the operations is the same on all engines, and the memory engine tries each.
+/// Crashes at some operations only. The order of operations is the same on all engines, and the
+/// memory engine tries each.
 #[test]
 fn a_gateway_dies_and_another_goes_on() {
     sal::crash::dies_everywhere(&POOLS, Versioning::Enabled, 19);

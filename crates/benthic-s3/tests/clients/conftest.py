@@ -1,4 +1,4 @@
-"""Gateways and buckets for tests."""
+"""Fixtures: gateways and buckets."""
 
 import itertools
 import os
@@ -16,26 +16,26 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(params=["file", CEPH])
 def engine(request):
-    """Every engine that people keep data in."""
+    """Every engine with durable storage."""
     return request.param
 
 
 @pytest.fixture
 def seed():
-    """The seed of all that is random in a test."""
+    """The seed of all randomness in a test."""
     return seeds.one()
 
 
 @pytest.fixture(scope="session", params=["file", CEPH])
 def gateway(request, tmp_path_factory):
-    """On every engine that people keep data in."""
+    """A shared gateway on every engine with durable storage."""
     with running(request.param, tmp_path_factory.mktemp("gateway")) as gateway:
         yield gateway
 
 
 @pytest.fixture
 def own_gateway(tmp_path):
-    """For tests that stop it."""
+    """A gateway for tests that stop it."""
     with running("file", tmp_path) as gateway:
         yield gateway
 
@@ -47,7 +47,7 @@ def s3(gateway):
 
 @pytest.fixture
 def bucket(s3):
-    """A bucket of its own."""
+    """A new bucket."""
     name = f"bucket-{next(NUMBERS)}-{uuid.uuid4().hex[:8]}"
     s3.create_bucket(Bucket=name)
     return name
@@ -55,7 +55,7 @@ def bucket(s3):
 
 @pytest.fixture(scope="session")
 def code_of():
-    """The error that a call ends with: its code and its status."""
+    """Calls a function that must fail; returns the error's code and HTTP status."""
 
     def code_of(call, *args, **named):
         with pytest.raises(Exception) as failed:
@@ -67,5 +67,5 @@ def code_of():
 
 
 def pytest_collection_modifyitems(items):
-    """What is about the others comes last."""
+    """Moves the test that needs the results of all others to the end."""
     items.sort(key=lambda item: item.name == "test_the_table_is_of_this_run")

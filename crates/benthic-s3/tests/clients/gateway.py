@@ -1,4 +1,4 @@
-"""The gateway as a program of its own, over HTTP, on each engine; and clients of it."""
+"""Runs the gateway as a separate program on each engine, and creates HTTP clients for it."""
 
 import contextlib
 import json
@@ -20,7 +20,9 @@ LONG = os.environ.get("BENTHIC_TEST_LONG") == "1"
 
 
 def free_port():
-    """One that no client is given by the kernel while a gateway is away from it."""
+    """A port outside the kernel's range for clients, so that no client takes it while the gateway
+    restarts.
+    """
     while True:
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -29,7 +31,7 @@ def free_port():
 
 
 class Gateway:
-    """A gateway that runs, and the key of its first start."""
+    """A running gateway, with the access key of its first start."""
 
     def __init__(self, store, dir, pool, *options):
         self.store = store
@@ -54,7 +56,7 @@ class Gateway:
         return self
 
     def stop(self):
-        """As Ctrl-C does; nothing if it does not run."""
+        """Stops the gateway with SIGTERM; does nothing if it is not running."""
         self.process.terminate()
         self.process.wait(30)
 
@@ -66,25 +68,27 @@ class Gateway:
         return [str(PROGRAMS / "benthic-s3"), "--store", self.store, "--json", *args, "--sealing-key", self.key_file]
 
     def spawn(self, *args):
-        """Starts a verb beside the gateway."""
+        """Starts a verb while the gateway runs."""
         args = ["s3", args[0], "--pool", self.pool, *args[1:]]
         return subprocess.Popen(self.command(args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, *args):
-        """Runs a verb beside the gateway, and gives its lines."""
+        """Runs a verb while the gateway runs, and returns its JSON lines."""
         verb = self.spawn(*args)
         out, err = verb.communicate(timeout=120)
         assert verb.returncode == 0, out + err
         return [json.loads(line) for line in out.splitlines()]
 
     def objects(self):
-        """The names of all objects that the store has for this gateway."""
+        """The names of all objects in this gateway's pool."""
         command = [str(PROGRAMS / "benthic"), "--store", self.store, "--json", "ls", self.pool, "--all-namespaces", "--hidden"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         return [json.loads(line)["object"] for line in done.stdout.splitlines()]
 
     def check(self, bucket, expected):
-        """That a bucket's index is sound, and its sums are those of what clients see."""
+        """Checks that a bucket's index is sound, and that its totals equal those that clients
+        see.
+        """
         found = self.run("bucket", "check", bucket)[0]
         assert found["findings"] == []
         assert {name: found["usage"][name] for name in expected} == expected
@@ -92,7 +96,7 @@ class Gateway:
         assert {name: used[name] for name in expected} == expected
 
     def beside(self):
-        """Another gateway over the same store."""
+        """Starts another gateway on the same store."""
         dir = self.dir / f"beside-{uuid.uuid4().hex[:8]}"
         dir.mkdir()
         other = Gateway(self.store, dir, self.pool, *self.options)
@@ -119,7 +123,7 @@ class Gateway:
         return made
 
     def environment(self):
-        """What programs of others take."""
+        """Environment variables for third-party programs."""
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.dir),

@@ -1,4 +1,6 @@
-"""Clients that all write at once, and an oracle of what may be read meanwhile and after."""
+"""Concurrent writers, and an oracle of the results that reads may return during and after the
+load.
+"""
 
 import contextlib
 import dataclasses
@@ -23,13 +25,15 @@ STAMP = re.compile(rb"([0-9]{9}) ([0-9]{8});")
 
 
 def content(number, size):
-    """Bytes that say on every 19 of them whose they are, and how many there must be."""
+    """Data in which every 19 bytes name the write and its size."""
     stamp = b"%09d %08d;" % (number, size)
     return (stamp * (size // len(stamp) + 1))[:size]
 
 
 def number_of(data):
-    """Whose bytes these are; they are all there, and nobody else's are among them."""
+    """Returns the write that the data belong to, after checking that the data are complete and
+    unmixed.
+    """
     number, size = map(int, STAMP.match(data).groups())
     assert data == content(number, size), f"{len(data)} bytes are not those of the write {number}"
     return number
@@ -37,7 +41,9 @@ def number_of(data):
 
 @dataclasses.dataclass(eq=False)
 class Write:
-    """What one request does to a key. It happens at one moment between `begun` and `ended`, or not at all if that is infinite."""
+    """The effect of one request on a key. It happens at one moment between `begun` and `ended`,
+    or possibly not at all if `ended` is infinite.
+    """
 
     number: int
     key: str
@@ -55,14 +61,16 @@ class Write:
 
 
 class Load:
-    """Threads that put, overwrite, copy, upload in parts and delete a few keys of a bucket, and read and list them."""
+    """Threads that put, overwrite, copy, upload in parts, delete, read and list a few keys of a
+    bucket.
+    """
 
     def __init__(self, clients, bucket, seed, errors_allowed=(), late=False):
         self.clients = clients
         self.bucket = bucket
         self.random = random.Random(seed)
         self.errors_allowed = set(errors_allowed)
-        # Whether what nobody acknowledged may become visible after the gateway that was asked for it died.
+        # Whether an unacknowledged write may still become visible after its gateway died.
         self.late = late
         self.keys = [f"dir{number % 3}/key {number}" for number in range(KEYS)]
         self.numbers = itertools.count(1)
@@ -78,7 +86,7 @@ class Load:
 
     @property
     def client(self):
-        """Of any gateway."""
+        """A client of a random gateway."""
         return random.choice(self.clients)
 
     def begin(self):
@@ -89,7 +97,7 @@ class Load:
             thread.start()
 
     def wait(self, count, timeout=120):
-        """Until so many more requests were acknowledged."""
+        """Waits until `count` more requests are acknowledged."""
         with self.progress:
             wanted = self.acknowledged + count
             assert self.progress.wait_for(lambda: self.acknowledged >= wanted or self.surprises, timeout), "nothing goes on"
@@ -109,7 +117,7 @@ class Load:
             self.end()
 
     def check(self, client):
-        """That each key reads as it may, and listings say the same. Nobody writes meanwhile."""
+        """Checks every key and the listing against the oracle. No writer may run meanwhile."""
         found = {}
         for key in self.keys:
             write = self._read(client, key)
@@ -123,7 +131,9 @@ class Load:
         return {"objects": len(found), "bytes": sum(size for _, size in found.values())}
 
     def check_versions(self, client):
-        """That every version that was acknowledged is there, and each that is there is somebody's, whole."""
+        """Checks that every acknowledged version exists, and that every existing version is
+        complete and of one write.
+        """
         pages = list(client.get_paginator("list_object_versions").paginate(Bucket=self.bucket))
         name = lambda entry: (entry["Key"], entry["VersionId"])
         versions = {name(entry): entry for page in pages for entry in page.get("Versions", [])}
@@ -138,7 +148,9 @@ class Load:
         return {"versions": len(versions), "delete_markers": len(markers), "bytes": sum(entry["Size"] for entry in versions.values())}
 
     def empty(self, client):
-        """Removes all that is in the bucket, uploads too; those that are over are not there."""
+        """Removes everything in the bucket, including uploads. Completed and aborted uploads must
+        not be listed.
+        """
         uploads = client.list_multipart_uploads(Bucket=self.bucket).get("Uploads", [])
         assert not self.over_uploads & {upload["UploadId"] for upload in uploads}
         for upload in uploads:
@@ -169,7 +181,7 @@ class Load:
     def _refused(self, response):
         code, status = response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
         self._count("failed")
-        # The source of a copy that somebody deleted.
+        # NoSuchKey is allowed: another thread may have deleted the source of a copy.
         if code != "NoSuchKey" and status not in self.errors_allowed:
             self._surprise(response)
 
@@ -217,7 +229,9 @@ class Load:
         self._acknowledge(write, answer)
 
     def _parts(self, rng, key):
-        """An upload and its parts; what it is about to write has the number of a write that was not begun yet."""
+        """Uploads parts without completing the upload. The data carry the number of a write that
+        has not begun yet.
+        """
         size = PART_BYTES + rng.choice(SIZES) if rng.random() < 0.1 else rng.choice(SIZES)
         with self.lock:
             number = next(self.numbers)
@@ -283,14 +297,16 @@ class Load:
         if write is None:
             deletes = [other for other in allowed if other.deletes]
             assert deletes, f"{key} is not there, and one of these must be: {allowed}"
-            # Which of them it was does not matter: it is the last that may have been.
+            # Any delete would do. Take the latest one.
             return max(deletes, key=lambda write: write.begun)
         assert write.number in [other.number for other in allowed], f"{key} reads as {write}, and one of these must be: {allowed}"
         write.etag, write.size = got["ETag"], got["ContentLength"]
         return write
 
     def _identify(self, key, got):
-        """Whose version an answer is: data, entity tag and metadata are of one write."""
+        """Returns the write that an answer shows: data, entity tag and metadata must be of the
+        same write.
+        """
         data = got["Body"].read()
         author = number_of(data)
         with self.lock:
@@ -303,7 +319,9 @@ class Load:
         return write
 
     def _allowed(self, key, begun, ended):
-        """The writes that a read may show: begun before it ended, and not surely overwritten before it began."""
+        """The writes that a read may return: begun before the read ended, and not certainly
+        overwritten before the read began.
+        """
         writes = [write for write in self.history[key] if write.begun < ended]
         over = max((write.begun for write in writes if write.ended < begun), default=-math.inf)
         return [write for write in writes if write.ended >= over]

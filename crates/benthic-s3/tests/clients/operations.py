@@ -1,6 +1,8 @@
-"""Which operations of S3 the tests ran, with which client; and the table of it in docs/reference/s3.md.
+"""Records the S3 operations that the tests ran and the client of each, for the table in
+docs/reference/s3.md.
 
-`python operations.py` writes the table of what the last whole run of the tests recorded in target/s3-operations.json.
+`python operations.py` writes that table from target/s3-operations.json, the record of the last
+complete test run.
 """
 
 import collections
@@ -17,7 +19,8 @@ ROOT = pathlib.Path(__file__).parents[4]
 RECORD = ROOT / "target" / "s3-operations.json"
 PAGE = ROOT / "docs" / "reference" / "s3.md"
 SERVICE = ROOT / "crates" / "benthic-s3" / "src" / "gateway" / "service.rs"
-# What it asks for differs from version to version; the others come from python/requirements-test.txt.
+# rclone's requests depend on its version. python/requirements-test.txt fixes the versions of the
+# other clients.
 RCLONE = "rclone v1.60."
 BEGIN, END = "<!-- The tests make this table. -->\n", "<!-- The end of the table. -->\n"
 
@@ -49,13 +52,13 @@ record = collections.defaultdict(set)
 
 
 def note_answer(model, http_response, **_):
-    """Takes what botocore says after a call."""
+    """Records an operation that botocore reports after a successful call."""
     if http_response.status_code < 300:
         record[model.name].add("boto3")
 
 
 def begun(gateway):
-    """How often each operation was begun, as the gateway tells."""
+    """How often each operation was begun, from the gateway's metrics."""
     with urllib.request.urlopen(f"{gateway.url}/-/metrics") as answer:
         found = re.findall(r'operations_total\{operation="(\w+)"\} (\d+)', answer.read().decode())
     return collections.Counter({name: int(count) for name, count in found})
@@ -63,7 +66,9 @@ def begun(gateway):
 
 @contextlib.contextmanager
 def noted(gateway, client):
-    """Notes what a client did that tells no names of operations; not what failed."""
+    """Records the operations of a client that does not report their names; skips them if the
+    client failed.
+    """
     before = begun(gateway)
     yield
     for name in begun(gateway) - before:
@@ -71,10 +76,10 @@ def noted(gateway, client):
 
 
 def all_operations():
-    """Those of S3, and those that the gateway has."""
+    """The names of all operations of S3, and of those that the gateway implements."""
     model = botocore.session.get_session().get_service_model("s3")
     there = set(re.findall(r"^    \w+: (\w+)Input -> ", SERVICE.read_text(), re.MULTILINE)) | {"PostObject"}
-    # Lambda functions call this one, of a host of their own.
+    # Lambda functions send this operation to a separate host.
     names = {*model.operation_names, *there} - {"WriteGetObjectResponse"}
     return sorted(names), there
 

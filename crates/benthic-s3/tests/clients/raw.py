@@ -1,4 +1,4 @@
-"""Requests as no client makes them."""
+"""Requests that ordinary clients cannot send."""
 
 import hashlib
 import http.client
@@ -13,14 +13,14 @@ import operations
 
 
 class Signer(botocore.auth.S3SigV4Auth):
-    """Takes what a test says for the checksum of the body."""
+    """A signer that takes the checksum of the body from the test."""
 
     def payload(self, request):
         return request.context.get("payload") or super().payload(request)
 
 
 def signed(gateway, method, path, body=b"", headers=None, access_key=None, secret_key=None):
-    """The head of a request, signed."""
+    """The signed headers of a request."""
     given = {"x-amz-content-sha256": hashlib.sha256(body or b"").hexdigest(), **(headers or {})}
     request = botocore.awsrequest.AWSRequest(method=method, url=gateway.url + path, data=body, headers=given)
     request.context["payload"] = given["x-amz-content-sha256"]
@@ -30,7 +30,7 @@ def signed(gateway, method, path, body=b"", headers=None, access_key=None, secre
 
 
 def request(gateway, method, path, body=b"", headers=None):
-    """The whole answer."""
+    """Sends a request; returns status, headers and body."""
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(gateway.url).netloc, timeout=30)
     before = operations.begun(gateway)
     connection.request(method, path, body=body, headers=headers or {})
@@ -43,7 +43,7 @@ def request(gateway, method, path, body=b"", headers=None):
 
 
 def send(gateway, method, path, body=b"", headers=None):
-    """The answer's status, and its body or the code of the error in it."""
+    """Sends a request; returns the status, and the error code or else the body."""
     status, _, text = request(gateway, method, path, body, headers)
     code = re.search(rb"<Code>(.*?)</Code>", text)
     return status, code.group(1).decode() if code else text
@@ -54,13 +54,13 @@ def send_signed(gateway, method, path, body=b"", headers=None):
 
 
 def connect(gateway):
-    """A bare connection."""
+    """Opens a TCP connection to the gateway."""
     address = urllib.parse.urlsplit(gateway.url)
     return socket.create_connection((address.hostname, address.port), timeout=60)
 
 
 def head_text(gateway, method, path, headers):
-    """A request's head as it is on the wire."""
+    """The request line and headers as sent on the wire."""
     lines = [f"{method} {path} HTTP/1.1", f"Host: {urllib.parse.urlsplit(gateway.url).netloc}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()

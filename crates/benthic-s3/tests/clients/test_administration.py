@@ -1,4 +1,4 @@
-"""The verbs of `benthic s3` beside a gateway that runs, and its end."""
+"""The verbs of `benthic s3` while a gateway runs, and restarts of the gateway."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""What no client should send: the right error, and nothing stored."""
+"""Invalid requests: each gets the right error, and nothing is stored."""
 
 import datetime
 import http.client
@@ -126,7 +126,9 @@ def test_two_length_headers_and_none(gateway, s3, bucket):
 
 @pytest.mark.parametrize("body, key", [(b"", "a"), (b"data", "x" * 1_025)])
 def test_who_waits_in_vain_to_go_on_is_hung_up_on(gateway, bucket, body, key):
-    """botocore takes the next answer on such a connection for a part of this one."""
+    """The gateway must close such a connection, because botocore would misread the next answer on
+    it.
+    """
     path = f"/{bucket}/{key}"
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(gateway.url).netloc, timeout=30)
     connection.putrequest("PUT", path, skip_accept_encoding=True)

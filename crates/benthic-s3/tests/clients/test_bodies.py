@@ -1,4 +1,6 @@
-"""Bodies that are not what they say: the right error, and nothing stored or changed."""
+"""Bodies that contradict their headers: each gets the right error, and nothing is stored or
+changed.
+"""
 
 import base64
 import hashlib
@@ -25,7 +27,7 @@ DOCUMENTS = {
 
 
 def state(s3, bucket, upload):
-    """All that a document could change."""
+    """Everything that one of the documents could change."""
     found = [s3.get_bucket_acl(Bucket=bucket)["Grants"], s3.get_bucket_versioning(Bucket=bucket).get("Status")]
     for call in (s3.get_bucket_cors, s3.get_bucket_tagging):
         with pytest.raises(s3.exceptions.ClientError, match="NoSuch"):
@@ -52,19 +54,19 @@ def test_documents_that_are_none(gateway, s3, bucket, operation):
         b"<!DOCTYPE a [<!ENTITY b 'c'>]><" + root + b">&b;</" + root + b">", b"<" + root + b">\xff</" + root + b">",
         b"<a>" * 10_000, b"\x00" * 100, b"",
     ):
-        # To make a bucket no document is needed.
+        # CreateBucket works without a document.
         if operation == "PUT -new" and not wrong:
             continue
         status, code = send_signed(gateway, method, path, wrong)
         assert status == 400 and code in BAD_DOCUMENT, (wrong[:100], status, code)
-    # Neither its length nor its checksums are what the head says.
+    # Next, checksums and lengths that contradict the document.
     for headers, code in [
         ({"Content-MD5": base64.b64encode(hashlib.md5(b"other").digest()).decode()}, "BadDigest"),
         ({"Content-MD5": "short"}, "InvalidDigest"),
         ({"x-amz-checksum-crc32": base64.b64encode(bytes(4)).decode()}, "BadDigest"),
         ({"x-amz-content-sha256": hashlib.sha256(b"other").hexdigest()}, "XAmzContentSHA256Mismatch"),
     ]:
-        # Beside a list of parts the checksum is that of the object.
+        # CompleteMultipartUpload is an exception: its checksum header is that of the object.
         assert send_signed(gateway, method, path, right, headers) == (400, code), headers
     large = b"<" + root + b">" + b" " * (9 * MIB) + b"</" + root + b">"
     with connect(gateway) as stream:
@@ -81,7 +83,7 @@ BAD_DOCUMENT = ["MalformedXML", "MalformedACLError", "MissingSecurityHeader", "M
 
 
 def trailing(body, trailer):
-    """A body in pieces with what comes behind it."""
+    """A chunked body with a trailer."""
     return b"%x\r\n%s\r\n0\r\n%s\r\n\r\n" % (len(body), body, trailer)
 
 
@@ -127,7 +129,7 @@ def test_checksums_behind_a_body(gateway, s3, bucket):
 
 
 def put_signed_pieces(gateway, path, pieces, tamper=lambda number, piece: piece):
-    """A body whose every piece is signed."""
+    """Puts a body of individually signed chunks."""
     length = sum(map(len, pieces))
     head = signed(gateway, "PUT", path, headers={
         "x-amz-content-sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "x-amz-decoded-content-length": str(length),
@@ -195,7 +197,7 @@ def test_a_body_is_as_long_as_its_head_says(gateway, s3, bucket):
             stream.sendall(body[:sent])
             stream.shutdown(1)
             assert b" 200 " not in stream.recv(65_536).split(b"\r\n")[0]
-    # What follows is another request, and none that makes sense.
+    # The gateway parses bytes beyond the declared length as another request, which is invalid here.
     with connect(gateway) as stream:
         stream.sendall(head_text(gateway, "PUT", path, signed(gateway, "PUT", path, body) | {"Content-Length": "4"}) + body)
         assert b" 400 " in stream.recv(65_536).split(b"\r\n")[0]

@@ -15,7 +15,7 @@ def prefixes(page):
 
 
 def fetch(gateway, method, path, headers=None):
-    """A request that nobody signs."""
+    """Sends an unsigned request."""
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(gateway.url).netloc, timeout=30)
     connection.request(method, path, headers=headers or {})
     answer = connection.getresponse()

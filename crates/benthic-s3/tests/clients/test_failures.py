@@ -1,4 +1,6 @@
-"""Gateways and OSDs that are killed while clients write: nothing that was acknowledged is lost, nothing is mixed, nothing is left."""
+"""Kills gateways and OSDs under load: acknowledged writes survive, data are never mixed, and
+nothing leaks.
+"""
 
 import concurrent.futures
 import contextlib
@@ -18,7 +20,9 @@ KILLS = 200 if LONG else 8
 
 
 def nothing_is_left(gateway, client, loads):
-    """When all objects and the bucket are deleted and garbage is collected, the store has the directory and no more."""
+    """Deletes all objects and buckets and collects garbage; then the store must hold only the
+    directory.
+    """
     for load in loads:
         load.empty(client)
         gateway.check(load.bucket, {"objects": 0, "bytes": 0})
@@ -55,7 +59,7 @@ def test_a_gateway_is_killed_under_load(engine, tmp_path, seed):
                 gateway.kill()
             gateway.start()
             check_all(gateway, client, *loads)
-            # Whoever collects may die too.
+            # Kill a collector too.
             collector = gateway.spawn("gc", "run", "--all")
             with contextlib.suppress(subprocess.TimeoutExpired):
                 collector.communicate(timeout=rng.uniform(0, 0.2))
@@ -70,7 +74,7 @@ def test_a_gateway_is_killed_under_load(engine, tmp_path, seed):
 
 
 def test_all_is_collected_under_load(engine, tmp_path, seed):
-    """Requests may fail that way, and what was acknowledged stays."""
+    """Collecting all garbage at once may fail running requests, but acknowledged writes stay."""
     if engine == "ceph" and not LONG:
         pytest.skip("takes minutes on a cluster")
     with running(engine, tmp_path) as gateway:
@@ -89,14 +93,14 @@ def test_all_is_collected_under_load(engine, tmp_path, seed):
 
 
 def cluster(*args):
-    """A verb of `benthic cluster` on the cluster of these tests."""
+    """Runs a verb of `benthic cluster` on the test cluster."""
     place = ["--dir", os.path.dirname(os.environ["BENTHIC_TEST_CEPH_CONF"])]
     subprocess.run([str(PROGRAMS / "benthic"), "cluster", *args, *place], check=True, capture_output=True, timeout=300)
 
 
 @pytest.mark.ceph
 def test_an_osd_is_killed_under_load(tmp_path, seed):
-    """Requests are answered, or fail and say so; nothing that was acknowledged is lost."""
+    """Requests succeed or report an error; no acknowledged write is lost."""
     rng = random.Random(seed)
     with running("ceph", tmp_path) as gateway:
         client = gateway.client(read_timeout=300, max_pool_connections=20)
@@ -123,7 +127,7 @@ def test_an_osd_is_killed_under_load(tmp_path, seed):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A directory with a file system of its own."""
+    """A directory with a small file system."""
     dir = tmp_path / "store"
     dir.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(dir)], check=False).returncode != 0:
@@ -133,7 +137,9 @@ def small_disk(tmp_path):
 
 
 def test_a_full_disk(small_disk, code_of):
-    """What does not fit is refused, nothing of it stays, and what is there is read and removed."""
+    """A write that does not fit is refused and leaves nothing; existing objects can be read and
+    removed.
+    """
     with running("file", small_disk) as gateway:
         client = gateway.client()
         client.create_bucket(Bucket="full")
@@ -146,7 +152,7 @@ def test_a_full_disk(small_disk, code_of):
                 stored.append(f"key {number}")
         answer = refused.value.response
         assert (answer["Error"]["Code"], answer["ResponseMetadata"]["HTTPStatusCode"]) == ("InsufficientStorage", 507)
-        # Where the gateway keeps it is none of a client's business.
+        # The error must not reveal the gateway's storage to clients.
         assert "benthic" not in str(answer["Error"])
         upload = client.create_multipart_upload(Bucket="full", Key="parts")["UploadId"]
         part = lambda: client.upload_part(Bucket="full", Key="parts", UploadId=upload, PartNumber=1, Body=data)
@@ -157,7 +163,7 @@ def test_a_full_disk(small_disk, code_of):
         for key in stored:
             client.delete_object(Bucket="full", Key=key)
         gateway.run("gc", "run", "--all")
-        # The engine has the space again when its log is written out.
+        # The engine frees the space after its next checkpoint.
         until = time.monotonic() + 60
         while failure_of(lambda: put("again")):
             assert time.monotonic() < until
@@ -165,7 +171,7 @@ def test_a_full_disk(small_disk, code_of):
 
 
 def test_a_store_whose_directory_is_removed(tmp_path):
-    """What nobody could find again is not acknowledged."""
+    """The gateway must not acknowledge a write that would be lost."""
     with running("file", tmp_path) as gateway:
         client = gateway.client()
         client.create_bucket(Bucket="gone")
@@ -178,7 +184,9 @@ def test_a_store_whose_directory_is_removed(tmp_path):
 @pytest.mark.ceph
 @pytest.mark.skipif(not LONG, reason="waits minutes for time-outs")
 def test_a_cluster_that_goes_away(tmp_path):
-    """Requests end with an error that says so, nothing of them is half there, and all goes on when the cluster is back."""
+    """Requests fail with a clear error and leave nothing half done. All works again when the
+    cluster is back.
+    """
     with running("ceph", tmp_path) as gateway:
         client = gateway.client(read_timeout=600, max_pool_connections=20)
         client.create_bucket(Bucket="gone")

@@ -1,4 +1,4 @@
-"""Objects that browsers send: forms with a policy."""
+"""Uploads from browsers: HTML forms with a policy."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ from raw import nothing_is_there, request
 
 
 def form(fields, data, name="picture.png"):
-    """A form's body and the header that goes with it."""
+    """A form's body and headers."""
     boundary = uuid.uuid4().hex
     parts = [f'--{boundary}\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n' for key, value in fields.items()]
     parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\nContent-Type: image/png\r\n\r\n')
@@ -28,7 +28,7 @@ def post(gateway, bucket, fields, data=b"data", **given):
 
 @pytest.fixture
 def policy(s3, bucket):
-    """The fields of a form that may be posted."""
+    """The fields of a form with a signed policy."""
 
     def policy(key="a", fields=None, conditions=None, expires=60):
         fields = fields or {}

@@ -1,4 +1,4 @@
-"""HTTP below S3: TLS, hosts, options from a file, and clients that are slow."""
+"""HTTP below S3: TLS, host names, options from a file, and slow clients."""
 
 import http.client
 import socket
@@ -17,7 +17,7 @@ from raw import connect, head_text, nothing_is_there, request, send, signed
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """A certificate that signs itself, and its key."""
+    """A self-signed certificate and its key."""
     dir = tmp_path_factory.mktemp("tls")
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
     command += ["-subj", "/CN=gateway", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
@@ -26,7 +26,7 @@ def certificate(tmp_path_factory):
 
 
 def refused(gateway, *options):
-    """What a gateway says that does not start."""
+    """The error output of a gateway that refuses to start."""
     command = gateway.command(["s3", "serve", "--listen", "127.0.0.1:0", "--pool", gateway.pool, *options])
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
@@ -39,7 +39,7 @@ def test_tls(certificate, tmp_path):
         assert gateway.url.startswith("https://127.0.0.1:")
         s3 = gateway.client(verify=cert)
         s3.create_bucket(Bucket="secret")
-        # Over TLS boto3 signs no body, and sends its checksum behind it.
+        # Over TLS, boto3 sends an unsigned body with its checksum in a trailer.
         s3.put_object(Bucket="secret", Key="a", Body=b"data" * 100_000, ChecksumAlgorithm="CRC32")
         s3.upload_fileobj(open(gateway.dir / "sealing.key", "rb"), "secret", "b")
         assert s3.get_object(Bucket="secret", Key="a")["Body"].read() == b"data" * 100_000
@@ -65,7 +65,7 @@ def test_tls_takes_files_that_make_sense(certificate, own_gateway):
 
 @pytest.fixture
 def hosted(tmp_path, monkeypatch):
-    """A gateway with a domain, and what is below it leads there."""
+    """A gateway with a domain, whose subdomains resolve to the gateway."""
     with running("file", tmp_path, "--domain", "s3.test", "--domain", "s3.other") as gateway:
         resolve = socket.getaddrinfo
         here = lambda host, *rest, **named: resolve("127.0.0.1" if str(host).endswith("s3.test") else host, *rest, **named)
@@ -102,7 +102,7 @@ def test_a_bucket_may_be_in_the_host(hosted):
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory):
-    """A gateway that waits for nobody longer than a second."""
+    """A gateway with a client time-out of one second."""
     with running("file", tmp_path_factory.mktemp("hasty"), "--timeout", "1") as gateway:
         s3 = gateway.client()
         s3.create_bucket(Bucket="slow")
@@ -122,7 +122,7 @@ def test_who_sends_no_body_is_given_up(hasty):
 
 
 def test_who_sends_slowly_is_waited_for(hasty):
-    """As long as something comes within the time."""
+    """A slow client is served as long as each byte arrives within the time-out."""
     s3 = hasty.client()
     body = b"data" * 100
     with connect(hasty) as stream:
@@ -144,13 +144,15 @@ def test_who_sends_no_head_is_hung_up_on(hasty):
 
 
 def test_who_takes_nothing_is_hung_up_on(hasty):
-    """The connection is over before all was taken, and the gateway has it no longer."""
+    """The gateway closes the connection of a client that does not read, before it has sent
+    everything.
+    """
     s3 = hasty.client()
     size = 64 << 20
     s3.put_object(Bucket="slow", Key="large", Body=bytes(size))
     with connect(hasty) as stream:
         stream.sendall(head_text(hasty, "GET", "/slow/large", signed(hasty, "GET", "/slow/large")))
-        # Nothing is read until the gateway has no connection any longer but the one that asks.
+        # Read nothing until the gateway's only connection is the one that reads the metrics.
         until = time.monotonic() + 60
         while b"benthic_s3_connections 1\n" not in request(hasty, "GET", "/-/metrics")[2]:
             assert time.monotonic() < until
@@ -180,7 +182,7 @@ def test_heads_have_limits(gateway):
 
 
 def test_connections_have_a_limit(tmp_path):
-    """More wait until one of those that are there ends."""
+    """Connections above the limit wait until another one ends."""
     with running("file", tmp_path, "--connections-max", "2") as gateway:
         netloc = urllib.parse.urlsplit(gateway.url).netloc
         first, second, third = [http.client.HTTPConnection(netloc, timeout=60) for _ in range(3)]

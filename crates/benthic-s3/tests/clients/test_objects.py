@@ -1,4 +1,4 @@
-"""Objects: written, read, deleted, copied."""
+"""Objects: writing, reading, deleting and copying them."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""The table of operations in the reference is true."""
+"""The table of operations in the reference is correct."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import pytest
 
 MODEL = botocore.session.get_session().get_service_model("s3")
 NAMES, THERE = operations.all_operations()
-# What their models do not ask for, and S3 does.
+# Parameters that S3 requires, but that botocore's models do not mark as required.
 MORE = {
     "PutObjectLegalHold": {"LegalHold": {"Status": "ON"}},
     "PutObjectRetention": {"Retention": {"Mode": "GOVERNANCE", "RetainUntilDate": 4_000_000_000}},
@@ -19,7 +19,7 @@ MORE = {
 
 
 def example(shape, bucket):
-    """An input that has what it must have."""
+    """An input with the required members."""
     if shape.type_name == "structure":
         return {name: example(member, bucket) for name, member in shape.members.items() if name in shape.required_members}
     if shape.name == "BucketName":
@@ -41,7 +41,7 @@ def test_what_is_not_there_says_so(gateway, s3, bucket, code_of, name):
 
 
 def test_the_table_is_of_this_run(request):
-    """Last, and only when all tests ran that a run on this machine has."""
+    """Runs last, and only if all tests ran that can run on this machine."""
     option = request.config.option
     files = {path.name for path in request.path.parent.glob("test_*.py")}
     ran = {item.path.name for item in request.session.items}

@@ -1,4 +1,4 @@
-"""Programs of others, as people run them."""
+"""Third-party programs, as users run them."""
 
 import pathlib
 import shutil
@@ -9,12 +9,12 @@ import pytest
 from operations import noted
 
 HERE = pathlib.Path(__file__).parent
-# Those that want another botocore, and another DuckDB, than the tests.
+# The Python environment of clients that need other versions of botocore and DuckDB than the tests.
 OTHER_PYTHON = pathlib.Path(sys.prefix).parent / "s3-clients-env" / "bin" / "python"
 
 
 def program(gateway, dir, name, *command):
-    """A program that is run with more arguments, and gives what it prints."""
+    """Returns a function that runs a program with more arguments and returns its output."""
 
     def run(*args):
         command_line = [*command, *args]
@@ -35,14 +35,14 @@ def aws(gateway, tmp_path):
 def rclone(gateway, tmp_path):
     found = shutil.which("rclone")
     assert found, "rclone is missing: `make test-s3` installs it where it can"
-    # A remote without a name: its options are those of the environment.
+    # Use an unnamed remote, configured by options and the environment.
     options = ["--s3-provider", "Other", "--s3-env-auth", "--s3-endpoint", gateway.url, "--s3-region", "us-east-1"]
     options += ["--s3-upload-cutoff", "8M", "--s3-chunk-size", "5M"]
     return program(gateway, tmp_path, "rclone", found, "--config", "", "--retries", "1", *options)
 
 
 def make_tree(tree):
-    """Files, and one of them needs parts."""
+    """Creates files, one of them large enough for a multipart upload."""
     for name, size in [("a.txt", 10), ("dir/b.bin", 100_000), ("dir/ü c", 0), ("large", 20 << 20)]:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))

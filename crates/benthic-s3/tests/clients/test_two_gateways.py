@@ -1,4 +1,4 @@
-"""Two gateways over one store: they agree, and one goes on when the other dies."""
+"""Two gateways on one store: they agree, and one continues when the other dies."""
 
 import concurrent.futures
 import threading
@@ -14,7 +14,7 @@ ROUNDS = 100 if LONG else 6
 
 @pytest.fixture(scope="module")
 def two(gateway):
-    """Clients of both."""
+    """Two gateways on the same store."""
     other = gateway.beside()
     yield gateway, other
     other.stop()
@@ -26,7 +26,7 @@ def clients(two):
 
 
 def at_once(clients, call, times=2):
-    """What calls give that begin at the same time, some at each gateway."""
+    """Calls a function at the same time through clients of both gateways; returns the results."""
     all_clients = clients * times
     barrier = threading.Barrier(len(all_clients))
 
@@ -126,7 +126,7 @@ def test_both_write_and_are_administered(two, clients, bucket, seed):
 
 
 def is_refused(client):
-    """Within a minute: gateways remember keys for some seconds."""
+    """Whether the key is refused within a minute: gateways cache keys for some seconds."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         try:
@@ -138,7 +138,9 @@ def is_refused(client):
 
 
 def test_one_goes_on_when_the_other_is_killed(engine, tmp_path, seed):
-    """On the embedded engine the one that began first has the directory, and the other asks it."""
+    """On the embedded engine, the first gateway owns the directory, and the other one uses its
+    socket.
+    """
     with running(engine, tmp_path) as first:
         other = first.beside()
         one_goes_on([first, other], seed)
@@ -148,7 +150,7 @@ def test_one_goes_on_when_the_other_is_killed(engine, tmp_path, seed):
 def one_goes_on(both, seed):
     clients = [gateway.client(connect_timeout=5, max_pool_connections=20) for gateway in both]
     clients[0].create_bucket(Bucket="load")
-    # What the one that lives asked of the one that died may fail, and may have been done.
+    # A request that the surviving gateway sent to the dead owner may fail with an unknown outcome.
     load = Load(clients, "load", seed, errors_allowed=["connection", 500, 503], late=True)
     for round in range(ROUNDS):
         dies, lives = (0, 1) if round % 2 == 0 else (1, 0)

@@ -1,4 +1,6 @@
-"""What people do with DuckDB's httpfs: a program of its own, in the Python of `make s3-clients-env`. Takes a bucket."""
+"""Typical use of DuckDB's httpfs. Runs in the Python of `make s3-clients-env`; the argument is a
+bucket.
+"""
 
 import os
 import pathlib

@@ -1,4 +1,6 @@
-"""What people do with s3fs (fsspec): a program of its own, in the Python of `make s3-clients-env`. Takes a bucket."""
+"""Typical use of s3fs (fsspec). Runs in the Python of `make s3-clients-env`; the argument is a
+bucket.
+"""
 
 import sys
 

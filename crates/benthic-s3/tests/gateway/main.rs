@@ -1,4 +1,4 @@
-//! What of the gateway is tested without HTTP. The rest is tested with clients of others, in `tests/clients/`.
+//! Tests of the gateway that need no HTTP. Third-party clients test the rest, in `tests/clients/`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

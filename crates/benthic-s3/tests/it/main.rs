@@ -1,4 +1,4 @@
-//! The driver on the engines of this process.
+//! Runs the SAL suite for the driver on the engines in this process.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -45,11 +45,11 @@ mod embedded {
     crate::sal::sal_suite!(super::pools);
 }
 
-/// A store in a directory that goes with the process.
+/// A store in a temporary directory, for the life of this process.
 static EMBEDDED: LazyLock<Pools> = LazyLock::new(|| {
     let dir = tempfile::Builder::new().prefix("benthic-s3").tempdir().unwrap();
     let store = EmbeddedStore::open(&dir.path().join("store"), true, options()).unwrap();
-    // Both live until the process ends.
+    // Leak both, so that they live until the process ends.
     std::mem::forget((dir, Arc::clone(&store)));
     pools_of(store.as_ref())
 });

@@ -45,7 +45,7 @@ pub fn a_bucket_changes_by_compare_and_swap(case: &Case) {
     let large = Bytes::from(vec![0; limits::BUCKET_ATTRIBUTES_BYTES_MAX]);
     let large = Bucket { attributes: Attributes::from([("a".into(), large)]), ..changed.clone() };
     assert_eq!(kind(block_on(case.sal.update_bucket(&changed, &large))), ErrorKind::LimitExceeded);
-    // Name, owner and id are not for change.
+    // An update cannot change name, owner and id.
     let other = Bucket { owner: "bob".into(), name: "c".into(), ..changed.clone() };
     assert_eq!(block_on(case.sal.update_bucket(&changed, &other)).unwrap().owner, "ada");
 }
@@ -54,12 +54,12 @@ pub fn a_bucket_with_objects_is_not_deleted(case: &Case) {
     let bucket = case.bucket("b", Versioning::Enabled);
     case.put(&bucket, "k", b"1");
     assert_eq!(kind(block_on(case.sal.delete_bucket("b"))), ErrorKind::Conflict);
-    // It goes on as if nothing had been, in all of its shards.
+    // The failed deletion leaves no trace: all shards take writes.
     for n in 0..20 {
         case.put(&bucket, &format!("k{n}"), b"2");
     }
     assert_eq!(case.get(&bucket, "k"), b"1");
-    // A delete marker and what it hides are something.
+    // Delete markers and the versions that they hide also count as content.
     for entry in case.versions(&bucket) {
         case.delete(&bucket, &entry.key, None);
     }
@@ -82,7 +82,7 @@ pub fn a_deleted_bucket_is_gone_with_all_it_had(case: &Case) {
     let mut writer = block_on(case.sal.write(&bucket, "late", None, Some(9_000_000))).unwrap();
     block_on(writer.write(data(3, 5_000_000).into())).unwrap();
     block_on(case.sal.delete_bucket("b")).unwrap();
-    // A writer that comes late is refused, also if there is another bucket of this name.
+    // A late writer is refused, even if a new bucket has the same name.
     assert_eq!(kind(block_on(writer.finish(finish(b"")))), ErrorKind::NotFound);
     let again = case.bucket("b", Versioning::Off);
     assert_ne!(again.id, bucket.id);
@@ -112,9 +112,9 @@ pub fn an_owner_lists_their_buckets(case: &Case) {
     assert_eq!(names("ada", None, 10), ("acd".into(), false));
 }
 
-/// A gateway began to delete it and died.
+/// Starts a deletion through a gateway that dies during it.
 fn half_deleted(case: &Case, bucket: &Bucket) {
-    // Opening the store, reading the record, writing it, and one shard.
+    // The gateway opens the store, reads the record, writes the record, closes one shard, and dies.
     let fate = Fate::new(4, Last::Refused);
     let sal = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
     assert_eq!(kind(block_on(sal.delete_bucket(&bucket.name))), ErrorKind::Unavailable);
@@ -130,7 +130,7 @@ pub fn a_deletion_that_was_not_finished_is_finished(case: &Case) {
     block_on(case.sal.collect()).unwrap();
     assert_eq!(kind(block_on(case.sal.bucket("b"))), ErrorKind::NotFound);
     case.finish(&[]);
-    // And by whoever deletes it again.
+    // A repeated delete call also finishes the deletion.
     let bucket = case.bucket("b", Versioning::Off);
     half_deleted(case, &bucket);
     block_on(case.sal.delete_bucket("b")).unwrap();
@@ -142,7 +142,7 @@ pub fn a_deletion_that_is_taken_back_lets_writers_go_on(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let keys: Vec<String> = (0..30).map(|n| format!("k{n}")).collect();
     half_deleted(case, &bucket);
-    // One shard is closed, the others still take writes.
+    // One shard is closed; the others still take writes.
     let results: Vec<_> =
         keys.iter().map(|key| put(case.sal.as_ref(), &bucket, key, b"1", finish(b"1"))).collect();
     assert!(results.iter().any(Result::is_ok) && results.iter().any(Result::is_err));
@@ -180,7 +180,7 @@ pub fn a_quota_refuses_what_is_over_it(case: &Case) {
     assert_eq!(try_put("a", 101).unwrap_err().reason(), Some(Reason::QuotaExceeded));
     try_put("a", 60).unwrap();
     assert_eq!(kind(try_put("b", 41)), ErrorKind::LimitExceeded);
-    // Also if the size is known only at the end.
+    // The quota also applies if the size is known only at the end.
     let mut writer = block_on(case.sal.write(&bucket, "b", None, None)).unwrap();
     block_on(writer.write(vec![0; 41].into())).unwrap();
     assert_eq!(kind(block_on(writer.finish(finish(b"")))), ErrorKind::LimitExceeded);

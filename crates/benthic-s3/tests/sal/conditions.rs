@@ -9,7 +9,8 @@ pub fn a_condition_decides(case: &Case) {
     let (conflict, missing) = (Err(ErrorKind::Conflict), Err(ErrorKind::NotFound));
     let one = etag(b"1");
     let table = [
-        // Condition, where nothing is, where `1` is, where a delete marker is.
+        // The condition, then its result on a missing object, on the object `1`, and on a delete
+        // marker.
         (Always, ok, ok, ok),
         (Exists, missing, ok, missing),
         (Absent, ok, conflict, ok),
@@ -85,7 +86,7 @@ pub fn of_many_writers_exactly_one_wins(case: &Case) {
     for round in 0..3 {
         let key = format!("k{round}");
         let mut condition = Condition::Absent;
-        // Sizes that differ, so that nobody writes what is there already.
+        // Use different sizes, so that no write repeats the existing content.
         for size in [1_000, 1_001] {
             let results = race(&key, size, condition);
             let winners: Vec<u8> =

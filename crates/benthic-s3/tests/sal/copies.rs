@@ -37,7 +37,7 @@ pub fn a_copy_outlives_its_source(case: &Case) {
 pub fn a_copy_of_a_copy_shares_too(case: &Case) {
     let one = case.bucket("one", Versioning::Off);
     let two = case.bucket("two", Versioning::Enabled);
-    // An object of parts, so of several segments.
+    // Use an object of several parts, and so of several segments.
     let upload = case.upload(&one, "k");
     let parts =
         [1, 2].map(|number| case.put_part(&one, "k", upload, number, &data(u64::from(number), 1_000)));
@@ -83,7 +83,7 @@ pub fn a_copy_of_what_was_deleted_is_not_found(case: &Case) {
     case.put(&bucket, "k", b"2");
     assert_eq!(kind(copy(case, &bucket, &source, &bucket, "copy")), ErrorKind::NotFound);
     assert!(case.is_missing(&bucket, "copy", None));
-    // What is shared already is there for as long as somebody refers to it.
+    // A shared group stays as long as any version refers to it.
     let source = case.object(&bucket, "k");
     copy(case, &bucket, &source, &bucket, "first").unwrap();
     let first = case.object(&bucket, "first");
@@ -109,7 +109,7 @@ pub fn a_copy_outlives_its_sources_bucket(case: &Case) {
         block_on(case.sal.collect()).unwrap();
     }
     assert!(case.get(&two, "copy") == data(1, 1_000));
-    // Its shard goes with the last reference.
+    // Removing the last reference also removes the shard that holds the group.
     case.delete(&two, "copy", None);
     case.settle();
     case.finish(&[&two]);
@@ -121,7 +121,8 @@ pub fn a_copy_that_was_too_late_leaves_nothing(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", b"1");
     let source = case.object(&bucket, "k");
-    // Somebody whose clock is ahead gives the copy up after each of its operations, and collects.
+    // In each round, a gateway whose clock is ahead collects after another operation of the copy, and
+    // so expires the copy's lease.
     let ahead = case.ahead_of(10 * super::LEASE_MS);
     for operation in 1..=3 {
         let ahead = std::sync::Arc::clone(&ahead);
@@ -131,7 +132,7 @@ pub fn a_copy_that_was_too_late_leaves_nothing(case: &Case) {
         let sal = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
         let key = format!("copy{operation}");
         let result = block_on(sal.copy((&bucket, &source), &bucket, &key, finish(b"1")));
-        // Behind the third it is done.
+        // The copy is complete after its third operation.
         let wanted = if operation < 3 { Err(ErrorKind::Unavailable) } else { Ok(()) };
         assert_eq!(result.map(|_| ()).map_err(|error| error.kind()), wanted);
         assert_eq!(case.is_missing(&bucket, &key, None), operation < 3);

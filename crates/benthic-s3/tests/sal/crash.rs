@@ -1,4 +1,5 @@
-//! A gateway dies between every two operations of everything that it does, and another one goes on.
+//! Crash tests: a gateway dies between any two operations of its work, and another gateway
+//! continues.
 
 use super::faulty::{Fate, FaultyPool, Last};
 use super::{Case, Pools, data, etag, finish, put, put_part, read};
@@ -11,19 +12,20 @@ use std::collections::BTreeMap;
 
 const MIB: usize = 1 << 20;
 
-/// What a gateway was told is done, and what it was about to do.
+/// The acknowledged state of a bucket, and the unacknowledged attempt.
 #[derive(Debug, Default)]
 struct Told {
     bucket: Option<Bucket>,
-    /// Entity tags of current objects; nothing for those that were deleted.
+    /// Entity tags of current objects; None for deleted objects.
     objects: BTreeMap<String, Option<String>>,
-    /// What was not acknowledged: the key, and what it may have become.
+    /// The last attempt, which may not be acknowledged: the key, and its entity tag if the attempt
+    /// succeeded.
     attempted: Option<(String, Option<String>)>,
     deleting: bool,
 }
 
 impl Told {
-    /// Notes what is tried, and if it is acknowledged, that it is done.
+    /// Records an attempt, and its result once it is acknowledged.
     fn tries<T>(
         &mut self,
         key: &str,
@@ -38,12 +40,12 @@ impl Told {
     }
 }
 
-/// All that a gateway does with a bucket, in one life.
+/// The whole life of a bucket on one gateway: all operations, from creation to deletion.
 fn live(sal: &dyn Sal, versioning: Versioning, told: &mut Told) -> Result<()> {
     let new = NewBucket { name: "b".into(), owner: "ada".into(), versioning, ..NewBucket::default() };
     let bucket = block_on(sal.create_bucket(new))?;
     told.bucket = Some(bucket.clone());
-    // Small, in several data objects, empty; new and over another.
+    // Write small, large (several data objects) and empty objects, both new and replaced ones.
     for (key, size) in [("k", 1_000), ("large", 5 * MIB), ("k", 2_000), ("empty", 0), ("k", 3_000)] {
         let data = data(size as u64, size);
         told.tries(key, Some(etag(&data)), || put(sal, &bucket, key, &data, finish(&data)))?;
@@ -62,7 +64,7 @@ fn live(sal: &dyn Sal, versioning: Versioning, told: &mut Told) -> Result<()> {
     };
     told.tries("large", None, || delete("large", Condition::Exists))?;
     told.tries("copy", None, || delete("copy", Condition::Always))?;
-    // An upload with a part that is replaced and one that is dropped; and one that is aborted.
+    // Complete an upload with a replaced part and a dropped part, then abort another upload.
     let upload = block_on(sal.create_upload(&bucket, "k", Default::default()))?;
     let part = |upload, number, seed| {
         let part = put_part(sal, &bucket, "k", PartOf { upload, number }, &data(seed, 1_000))?;
@@ -78,7 +80,7 @@ fn live(sal: &dyn Sal, versioning: Versioning, told: &mut Told) -> Result<()> {
     part(upload, 1, 5)?;
     block_on(sal.abort_upload(&bucket, "k", upload))?;
     block_on(sal.collect())?;
-    // All goes.
+    // Delete all versions, and then the bucket.
     let list = |after| {
         let (what, prefix) = (benthic_s3::sal::What::Versions, String::new());
         block_on(sal.list(
@@ -103,7 +105,8 @@ fn live(sal: &dyn Sal, versioning: Versioning, told: &mut Told) -> Result<()> {
     block_on(sal.delete_bucket("b"))
 }
 
-/// What another gateway finds after all leases have ended. What failed was not done, unless its outcome is unknown.
+/// Checks the state that another gateway finds after all leases have ended. A failed operation must
+/// have changed nothing, unless its outcome is unknown.
 fn repaired(case: &Case, told: &Told, failed: ErrorKind, context: &str) {
     let found = block_on(case.sal.bucket("b"));
     let Ok(bucket) = found else {
@@ -136,7 +139,7 @@ fn repaired(case: &Case, told: &Told, failed: ErrorKind, context: &str) {
             assert_eq!(etag(&data), object.etag, "{context}: data are of one writer");
         }
     }
-    // The bucket takes writes, and goes when it is empty, with all it had.
+    // The bucket must take writes, and its deletion must remove everything that it had.
     case.put(&bucket, "after", b"1");
     for entry in case.versions(&bucket) {
         case.delete(&bucket, &entry.key, Some(entry.version));
@@ -147,7 +150,8 @@ fn repaired(case: &Case, told: &Told, failed: ErrorKind, context: &str) {
     assert_eq!(case.data_objects(&bucket), Vec::<String>::new(), "{context}");
 }
 
-/// Dies everywhere, with everything that can become of its last operation. `stride` leaves some places out.
+/// Lets a gateway die at every operation, with every outcome of that operation. `stride` above 1
+/// skips operations.
 pub fn dies_everywhere(pools: &Pools, versioning: Versioning, stride: usize) {
     for last in [Last::Refused, Last::Done, Last::Away] {
         for operations in (1..).step_by(stride) {
@@ -168,7 +172,8 @@ pub fn dies_everywhere(pools: &Pools, versioning: Versioning, stride: usize) {
     }
 }
 
-/// An answer is lost, and all goes on: what was meant is done, once.
+/// Loses the answer of one operation; then everything works again. Each call must take effect
+/// exactly once.
 pub fn a_lost_answer_changes_nothing(pools: &Pools, stride: usize) {
     for operations in (1..).step_by(stride) {
         let case = Case::new(pools, "lost");
@@ -189,8 +194,8 @@ pub fn a_lost_answer_changes_nothing(pools: &Pools, stride: usize) {
     }
 }
 
-/// What there is to collect: replaced and shared data, an upload, a deleted bucket, one that was never finished, and one that
-/// is being deleted.
+/// Leaves every kind of garbage: replaced and shared data, an upload, a deleted bucket, an
+/// incomplete bucket, and a bucket in deletion.
 fn leave_garbage(case: &Case) -> Bucket {
     let (kept, gone) = (case.bucket("kept", Versioning::Off), case.bucket("gone", Versioning::Off));
     let copy = |from: &Bucket, to: &Bucket, key: &str| {
@@ -230,7 +235,7 @@ fn leave_garbage(case: &Case) -> Bucket {
     kept
 }
 
-/// A collection dies everywhere, and another one finishes what it did not.
+/// Lets a collection die at every operation; the next collection must finish the work.
 pub fn a_collection_dies_everywhere(pools: &Pools, stride: usize) {
     for last in [Last::Refused, Last::Done, Last::Away] {
         for operations in (1..).step_by(stride) {
@@ -256,7 +261,7 @@ pub fn a_collection_dies_everywhere(pools: &Pools, stride: usize) {
                 assert!(case.get(&kept, key) == data(1, 1_000), "{context}");
                 case.delete(&kept, key, None);
             }
-            // A deletion that could not be finished was taken back.
+            // If the deletion failed at that operation, the gateway undid it.
             if last == Last::Away && block_on(case.sal.bucket("half gone")).is_ok() {
                 block_on(case.sal.delete_bucket("half gone")).unwrap();
             }

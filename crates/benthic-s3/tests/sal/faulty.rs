@@ -1,6 +1,6 @@
-//! Pools of a gateway that dies, or that another gateway interrupts. A gateway dies after a number
-//! of operations, counted over both pools: from then on none works, or one does not. Another
-//! gateway interrupts it right after a call with a given number.
+//! Pools of a gateway that dies or is interrupted. It dies after a number of operations, counted
+//! over both pools: from then on every operation fails, or only one does. Another gateway can
+//! interrupt it right after the call with a given number.
 
 use super::Pools;
 use async_trait::async_trait;
@@ -12,20 +12,20 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What becomes of the operation with which it dies.
+/// The outcome of the operation with which the gateway dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Last {
-    /// It is not done.
+    /// The operation is not done, and all later ones fail.
     Refused,
-    /// It is done, and the gateway does not hear of it.
+    /// The operation is done, but the gateway gets no answer, and all later ones fail.
     Done,
-    /// It is done, the answer is lost, and all works again.
+    /// The operation is done, its answer is lost, and all later ones work.
     Unanswered,
-    /// It is not done, and all works again.
+    /// The operation is not done, and all later ones work.
     Away,
 }
 
-/// How far the gateway is.
+/// Progress of a gateway, and the point at which it dies or is interrupted.
 pub struct Fate {
     done: AtomicU64,
     dies_after: u64,
@@ -34,7 +34,7 @@ pub struct Fate {
     interruption: Option<Interruption>,
 }
 
-/// What another gateway does, and right after which call, counted from 1.
+/// Number of a call, counted from 1, and the work of the other gateway right after it.
 type Interruption = (u64, Arc<dyn Fn() + Send + Sync>);
 
 impl Fate {
@@ -43,35 +43,35 @@ impl Fate {
         Arc::new(Fate { done, dies_after, last, calls, interruption: None })
     }
 
-    /// The fate of a gateway that lives on, and that another gateway interrupts right after the
-    /// call with this number.
+    /// A gateway that does not die; another gateway interrupts it right after the call with this
+    /// number.
     pub fn interrupted(call: u64, interrupt: impl Fn() + Send + Sync + 'static) -> Arc<Fate> {
         let (done, calls) = (AtomicU64::new(0), AtomicU64::new(0));
         let interruption: Option<Interruption> = Some((call, Arc::new(interrupt)));
         Arc::new(Fate { done, dies_after: u64::MAX, last: Last::Refused, calls, interruption })
     }
 
-    /// Whether it got through all that it was asked to do.
+    /// Whether all operations were done before the point of death.
     pub fn is_well(&self) -> bool {
         self.done.load(Ordering::SeqCst) <= self.dies_after
     }
 
-    /// Operations so far.
+    /// The number of operations so far.
     pub fn operations(&self) -> u64 {
         self.done.load(Ordering::SeqCst)
     }
 
-    /// Counts a call that was made, and lets the other gateway interrupt if it is time.
+    /// Counts a completed call, and runs the interruption if it is due.
     fn count_call(&self) {
         let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
         if let Some((_, interrupt)) = self.interruption.as_ref().filter(|(at, _)| *at == call) {
             let interrupt = Arc::clone(interrupt);
-            // A thread of its own, because this one drives a future already.
+            // Use another thread, because this thread is already blocked on a future.
             std::thread::spawn(move || interrupt()).join().unwrap();
         }
     }
 
-    /// Whether the next operation is the last one, and whether it works.
+    /// Counts an operation and decides its outcome.
     fn turn(&self) -> Turn {
         let before = self.done.fetch_add(1, Ordering::SeqCst);
         match (before == self.dies_after, self.last) {
@@ -96,7 +96,7 @@ pub struct FaultyPool {
 }
 
 impl FaultyPool {
-    /// Both pools with one fate.
+    /// Wraps both pools with a shared fate.
     pub fn pools(pools: &Pools, fate: &Arc<Fate>) -> Pools {
         let dying = |inner: &Arc<dyn Pool>| -> Arc<dyn Pool> {
             Arc::new(FaultyPool { inner: Arc::clone(inner), fate: Arc::clone(fate) })
@@ -130,7 +130,7 @@ impl Pool for FaultyPool {
         match self.fate.turn() {
             Turn::Works => self.inner.write(object, op).await,
             Turn::Last => {
-                // What comes of it nobody hears.
+                // The write happens, but its result is lost.
                 let _ = self.inner.write(object, op).await;
                 Err(FaultyPool::lost())
             }

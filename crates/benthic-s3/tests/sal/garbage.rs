@@ -7,7 +7,8 @@ use futures::executor::block_on;
 pub fn what_was_replaced_is_removed_after_its_time(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", &data(1, 5 << 20));
-    // By a gateway that has not written there before, and so reserves nothing.
+    // Write through another gateway. It has not written to this shard before, so it reserves no
+    // intent.
     super::put(case.another().as_ref(), &bucket, "k", b"2", super::finish(b"2")).unwrap();
     let pending = block_on(case.sal.pending()).unwrap();
     assert_eq!((pending.entries, pending.due_entries, pending.outcomes, pending.writes), (1, 0, 2, 0));
@@ -32,15 +33,16 @@ pub fn a_shard_that_is_written_often_saves_a_call(case: &Case) {
         super::put(sal.as_ref(), &bucket, "k", data, super::finish(data)).unwrap();
         fate.operations() - before
     };
-    // Intent, data, key; from the third on, the intent was noted by the one before.
+    // The first two writes take three operations: intent, data, key. From the third write on, the
+    // previous one has already stored the intent.
     assert_eq!([1, 2, 3, 4].map(|number| operations(&[number])), [3, 3, 2, 2]);
     assert_eq!(operations(&data(1, 5 << 20)), 4, "that is not for a write of several data objects");
-    // An intent that would expire soon is not used, and goes.
+    // An intent that would expire soon is not used, and expires.
     case.clock.advance_ms(LEASE_MS / 4);
     assert_eq!([5, 6, 7].map(|number| operations(&[number])), [3, 3, 2]);
     case.clock.advance_ms(LEASE_MS * 3 / 4);
     assert_eq!(block_on(case.sal.collect()).unwrap().expired_writes, 2);
-    // Somebody whose clock is ahead gives it up: the write fails, and leaves nothing.
+    // A gateway whose clock is ahead expires the intent. The write then fails and leaves nothing.
     assert_eq!([8, 9].map(|number| operations(&[number])), [3, 3]);
     block_on(case.ahead_of(2 * LEASE_MS).collect()).unwrap();
     let failed = super::put(sal.as_ref(), &bucket, "k", b"10", super::finish(b"10"));
@@ -65,13 +67,13 @@ pub fn outcomes_are_forgotten(case: &Case) {
 
 pub fn a_bucket_that_was_not_finished_is_removed(case: &Case) {
     let new = || NewBucket { name: "b".into(), owner: "ada".into(), ..NewBucket::default() };
-    // Opening the store, noting the bucket, and a shard.
+    // The gateway opens the store, records the bucket, creates a shard, and dies.
     let fate = Fate::new(3, Last::Refused);
     let dying = case.on(&FaultyPool::pools(&case.pools, &fate)).unwrap();
     assert_eq!(kind(block_on(dying.create_bucket(new()))), ErrorKind::Unavailable);
     assert_eq!(case.index_objects().len(), 2);
     assert_eq!(kind(block_on(case.sal.bucket("b"))), ErrorKind::NotFound);
-    // Its name is free at once.
+    // The name is free at once.
     let bucket = block_on(case.sal.create_bucket(new())).unwrap();
     case.put(&bucket, "k", b"1");
     case.finish(&[&bucket]);
@@ -81,16 +83,17 @@ pub fn a_bucket_that_was_not_finished_is_removed(case: &Case) {
 pub fn clocks_that_differ_lose_nothing(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     case.put(&bucket, "k", b"old");
-    // All was written; then somebody whose clock is far ahead collects.
+    // Write all data, then collect through a gateway whose clock is far ahead.
     let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(3))).unwrap();
     block_on(writer.write("new".into())).unwrap();
     let ahead = case.ahead_of(100 * LEASE_MS);
     block_on(ahead.collect()).unwrap();
     let finished = block_on(writer.finish(super::finish(b"new")));
-    // Nothing was there to give up before the first data object; and what is done is done.
+    // The write had not stored an intent yet, so the collector had nothing to expire. The commit
+    // succeeds.
     assert!(finished.is_ok());
     assert_eq!(case.get(&bucket, "k"), b"new");
-    // A write that was given up fails as a whole.
+    // An expired write fails as a whole.
     let mut writer = block_on(case.sal.write(&bucket, "k", None, None)).unwrap();
     block_on(writer.write(data(1, 5 << 20).into())).unwrap();
     block_on(ahead.collect()).unwrap();

@@ -3,7 +3,7 @@ use benthic_core::ErrorKind;
 use benthic_s3::sal::{After, Bucket, Delete, Entry, List, NewBucket, Versioning, What, limits};
 use futures::executor::block_on;
 
-/// Empty objects, several at once.
+/// Writes empty objects from several threads.
 fn fill(case: &Case, bucket: &Bucket, keys: &[String]) {
     std::thread::scope(|scope| {
         for keys in keys.chunks(keys.len().div_ceil(8).max(1)) {
@@ -21,7 +21,7 @@ fn owned(keys: &[&str]) -> Vec<String> {
     keys.iter().map(|key| (*key).to_owned()).collect()
 }
 
-/// What a listing must show, by the words of its contract.
+/// The entries that the contract demands.
 fn expected(keys: &[String], prefix: &str, delimiter: &str) -> Vec<String> {
     let mut entries: Vec<String> = keys
         .iter()
@@ -59,7 +59,7 @@ pub fn keys_come_in_the_order_of_their_bytes(case: &Case) {
         "2",
     ]);
     fill(case, &bucket, &keys);
-    // As bytes of UTF-8 are ordered; UTF-16 has it otherwise.
+    // Keys sort by the bytes of UTF-8; UTF-16 would give another order.
     keys.sort();
     for page in [1, 2, 3, 100] {
         assert_eq!(case.names(&bucket, "", "", page), keys);
@@ -125,7 +125,7 @@ pub fn a_marker_skips_what_is_not_behind_it(case: &Case) {
     assert_eq!(list("", "", "zzz"), Vec::<String>::new());
     assert_eq!(list("b/", "", "a"), ["b/1", "b/2"]);
     assert_eq!(list("b/", "", "c"), Vec::<String>::new());
-    // A prefix that the marker is, or is in, was shown.
+    // A listing after a marker omits the prefix that equals or contains the marker.
     assert_eq!(list("", "/", "b/"), ["b0", "c/", "d"]);
     assert_eq!(list("", "/", "b/1"), ["b0", "c/", "d"]);
     assert_eq!(list("", "/", "b"), ["b/", "b0", "c/", "d"]);
@@ -160,7 +160,7 @@ pub fn many_delete_markers_end_no_listing(case: &Case) {
         ..NewBucket::default()
     };
     let bucket = block_on(case.sal.create_bucket(new)).unwrap();
-    // More in each shard than one call looks at, so that places within the prefix are come back to.
+    // Each shard has more entries than one call scans, so listings must continue within the prefix.
     let deletes: Vec<Delete> =
         (0..9_000).map(|n| Delete { key: format!("a/{n:04}"), ..Delete::default() }).collect();
     let made = block_on(case.sal.delete_many(&bucket, &deletes));
@@ -170,7 +170,7 @@ pub fn many_delete_markers_end_no_listing(case: &Case) {
         assert_eq!(case.names(&bucket, "", "", page), ["a0", "b/1", "c"]);
         assert_eq!(case.names(&bucket, "", "/", page), ["a0", "b/", "c"]);
     }
-    // The prefix is one as soon as anything is in it, however far behind, and then once.
+    // The prefix appears exactly once as soon as it contains an object, even one at its end.
     for shown in [&["a/8999"][..], &["a/0002", "a/8999"]] {
         fill(case, &bucket, &owned(shown));
         for page in [1, 1_000] {
@@ -187,7 +187,7 @@ pub fn uploads_are_listed(case: &Case) {
         case.clock.advance_ms(1);
         uploads.push((key.to_owned(), case.upload(&bucket, key)));
     }
-    // By key, and then by age.
+    // Uploads sort by key, then by age.
     uploads.sort();
     for page in [1, 2, 100] {
         let found: Vec<_> = case
@@ -223,7 +223,7 @@ pub fn what_changes_meanwhile_does_not_disturb(case: &Case) {
         let listed = block_on(case.sal.list(&bucket, &list)).unwrap();
         found.extend(names(&listed.entries));
         let Some(next) = listed.next else { break };
-        // The key that came last loses its versions or gets more; others come before and behind.
+        // Remove or add versions of the last key, or insert keys before and after it.
         let at = found.len();
         match at % 3 {
             0 => drop(case.put(&bucket, &next.key, b"")),

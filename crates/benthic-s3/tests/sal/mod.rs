@@ -1,6 +1,6 @@
-//! The suite that defines what a driver of the SAL does. `tests/it` runs it on the engines in this process, `tests/ceph` on a
-//! real cluster. Every case has a store of its own and leaves it clean: the check finds nothing, and when all leases
-//! have ended nothing is left to collect.
+//! The suite that defines the behaviour of a SAL driver. `tests/it` runs it on the engines in this
+//! process, `tests/ceph` on a real cluster. Every case has a separate store and leaves it clean:
+//! the check reports no findings, and after all leases have ended nothing is left to collect.
 
 pub mod buckets;
 pub mod conditions;
@@ -29,7 +29,7 @@ use futures::executor::block_on;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The pools that a suite runs on: of the index, and of data.
+/// The pools of a suite: one for the index, one for data.
 pub struct Pools {
     pub index: Arc<dyn Pool>,
     pub data: Arc<dyn Pool>,
@@ -67,17 +67,17 @@ impl Case {
         Case { pools, sal, clock, options }
     }
 
-    /// Another gateway on the same store.
+    /// Opens another gateway on the same store.
     pub fn another(&self) -> Arc<dyn Sal> {
         open(&self.pools, &self.options).unwrap()
     }
 
-    /// Another gateway, on pools that stand for the same.
+    /// Opens another gateway on pools that wrap those of this store.
     pub fn on(&self, pools: &Pools) -> Result<Arc<dyn Sal>> {
         open(pools, &self.options)
     }
 
-    /// Another gateway, whose clock is ahead.
+    /// Opens another gateway whose clock is ahead.
     pub fn ahead_of(&self, by_ms: u64) -> Arc<dyn Sal> {
         let clock = Arc::new(ManualClock::default());
         clock.advance_ms(self.clock.monotonic_ms() + by_ms);
@@ -106,7 +106,8 @@ impl Case {
         self.read(bucket, &self.object(bucket, key))
     }
 
-    /// An object, how much of it was on its way when it had been looked up, and its data, read with that.
+    /// Reads an object with prefetch. Returns the object, the number of bytes that were prefetched,
+    /// and the data.
     pub fn get_with_prefetch(&self, bucket: &Bucket, key: &str) -> Result<(Object, Option<u64>, Vec<u8>)> {
         block_on(async {
             let (object, ahead) = self.sal.object_with_prefetch(bucket, key).await?;
@@ -131,7 +132,7 @@ impl Case {
         block_on(self.sal.delete(bucket, &delete)).unwrap()
     }
 
-    /// All of a listing, by pages of so many.
+    /// A whole listing, in pages of `page` entries.
     pub fn list_all(
         &self,
         bucket: &Bucket,
@@ -154,7 +155,7 @@ impl Case {
         }
     }
 
-    /// Names of what is listed; prefixes and keys alike.
+    /// The names of all listed keys and prefixes.
     pub fn names(&self, bucket: &Bucket, prefix: &str, delimiter: &str, page: u32) -> Vec<String> {
         names(&self.list_all(bucket, What::Objects, prefix, delimiter, page))
     }
@@ -197,7 +198,8 @@ impl Case {
         assert_eq!(check.usage, block_on(self.sal.usage(bucket)).unwrap());
     }
 
-    /// Lets all leases end and collects, in rounds: what was shared is released in one and removed in the next.
+    /// Lets all leases end and collects, in rounds: one round releases shared data, the next
+    /// removes it.
     pub fn settle(&self) {
         for _ in 0..3 {
             self.clock.advance_ms(GRACE_MS + LEASE_MS);
@@ -206,7 +208,7 @@ impl Case {
         assert_eq!(block_on(self.sal.pending()).unwrap(), Pending::default(), "nothing is left to collect");
     }
 
-    /// What every case ends with.
+    /// The final checks of every case.
     pub fn finish(&self, buckets: &[&Bucket]) {
         buckets.iter().for_each(|bucket| self.check(bucket));
         self.settle();
@@ -294,7 +296,7 @@ pub fn names(entries: &[Entry]) -> Vec<String> {
     entries.iter().map(|entry| entry.key().to_owned()).collect()
 }
 
-/// Bytes that differ everywhere.
+/// Pseudo-random bytes.
 pub fn data(seed: u64, len_bytes: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -310,7 +312,7 @@ pub fn kind<T>(result: Result<T>) -> ErrorKind {
     result.err().map(|error| error.kind()).expect("it fails")
 }
 
-/// One `#[test]` a case, on the pools that the function gives.
+/// Creates one `#[test]` for each case, on the pools that the function returns.
 macro_rules! sal_suite {
     ($pools:path) => {
         crate::sal::sal_tests! { $pools;

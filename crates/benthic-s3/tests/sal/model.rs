@@ -1,4 +1,4 @@
-//! Random operations, against an oracle in memory.
+//! Random operations, compared with an oracle in memory.
 
 use super::{Case, data, etag, finish, kind, put};
 use benthic_core::ErrorKind;
@@ -23,14 +23,14 @@ enum Step {
     Collect,
 }
 
-/// A version; without data it is a delete marker.
+/// A version; a delete marker has no data.
 #[derive(Clone, Debug)]
 struct OracleVersion {
     id: VersionId,
     data: Option<Vec<u8>>,
 }
 
-/// What must be there: versions of keys, newest first.
+/// The expected state: versions of keys, newest first.
 #[derive(Default)]
 struct Oracle {
     keys: BTreeMap<String, Vec<OracleVersion>>,

@@ -10,7 +10,7 @@ pub fn data_of_every_size_come_back(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     for (seed, size) in (0..).zip([0, 1, 1_000, 4 * MIB - 1, 4 * MIB, 4 * MIB + 1, 9 * MIB]) {
         let wanted = data(seed, size);
-        // In pieces of any size; with a size that is known, unknown, and wrong.
+        // Write in pieces of several sizes; the declared size is right, absent or wrong.
         for (piece, known) in [(size.max(1), Some(size)), (100_003, None), (3 * MIB, Some(size / 2))] {
             let mut writer =
                 block_on(case.sal.write(&bucket, "k", None, known.map(|size| size as u64))).unwrap();
@@ -33,7 +33,7 @@ pub fn a_range_is_those_bytes(case: &Case) {
     let wanted = data(1, size);
     case.put(&bucket, "k", &wanted);
     let object = case.object(&bucket, "k");
-    // With and without what was begun ahead, which some ranges have no use for.
+    // Read with and without a prefetch, which some ranges cannot use.
     case.get_with_prefetch(&bucket, "k").unwrap();
     let read = |range: std::ops::Range<u64>| {
         block_on(async {
@@ -62,7 +62,8 @@ pub fn what_is_fetched_ahead_is_of_the_version_that_is_found(case: &Case) {
     let another = case.another();
     for (seed, size) in (0..).zip([1_000, 256 << 10, 9 * MIB, 300_000]) {
         let wanted = data(seed, size);
-        // Another gateway replaces what this one has seen, which is collected then.
+        // Another gateway replaces the object in this gateway's cache, and the old data are
+        // collected.
         put(another.as_ref(), &bucket, "k", &wanted, finish(&wanted)).unwrap();
         case.clock.advance_ms(GRACE_MS);
         block_on(case.sal.collect()).unwrap();
@@ -73,7 +74,7 @@ pub fn what_is_fetched_ahead_is_of_the_version_that_is_found(case: &Case) {
             assert_eq!(prefetched_bytes, expected, "what is where it was is fetched at once");
         }
     }
-    // A copy has its data where its source had them.
+    // A copy shares the data objects of its source.
     let there = case.bucket("there", Versioning::Enabled);
     let object = case.object(&bucket, "k");
     let finish = Finish { etag: object.etag.clone(), ..Finish::default() };
@@ -81,7 +82,7 @@ pub fn what_is_fetched_ahead_is_of_the_version_that_is_found(case: &Case) {
     let (_, _, wanted) = case.get_with_prefetch(&there, "copy").unwrap();
     let (_, prefetched_bytes, found) = case.get_with_prefetch(&there, "copy").unwrap();
     assert!(prefetched_bytes.is_some() && found == wanted && wanted == data(3, 300_000));
-    // What was emptied, hidden or deleted meanwhile has none.
+    // Empty, hidden and deleted objects have no prefetch.
     put(another.as_ref(), &bucket, "k", b"", super::finish(b"")).unwrap();
     let (object, prefetched_bytes, found) = case.get_with_prefetch(&bucket, "k").unwrap();
     assert_eq!((object.size_bytes, prefetched_bytes, found), (0, None, vec![]));
@@ -127,7 +128,7 @@ fn try_attributes(case: &Case, bucket: &Bucket, attributes: Attributes) -> benth
 pub fn attributes_come_back_and_have_limits(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let max = limits::ATTRIBUTES_BYTES_MAX;
-    // Small ones stand in the index entry, large ones beside it.
+    // The index entry holds small attributes; large ones are stored beside it.
     for wanted in [attributes(&[]), attributes(&[("a", 0), ("b", 3)]), attributes(&[("tags", max - 4)])] {
         try_attributes(case, &bucket, wanted.clone()).unwrap();
         assert_eq!(case.object(&bucket, "k").attributes, wanted);
@@ -179,7 +180,8 @@ pub fn what_was_not_finished_does_not_show(case: &Case) {
     assert_eq!(case.get(&bucket, "k"), b"old");
     assert_eq!(case.names(&bucket, "", "", 10), ["k"]);
     case.check(&bucket);
-    // What was given up at once goes at once; what was only dropped when its lease ends.
+    // The data of an aborted write are collected at once, those of a dropped writer after its
+    // lease.
     block_on(case.sal.collect()).unwrap();
     assert_eq!(case.data_objects(&bucket).len(), 2);
     case.clock.advance_ms(LEASE_MS);
@@ -203,7 +205,7 @@ pub fn a_reader_goes_on_while_its_object_is_replaced(case: &Case) {
         found.extend_from_slice(&piece);
     }
     assert!(found == old, "it reads what it began to read");
-    // One that takes longer is told, and never gets other data.
+    // A reader that takes longer gets an error, never other data.
     let mut reader = block_on(case.sal.read(&bucket, &object, object.all(), None)).unwrap();
     block_on(reader.next()).unwrap();
     case.clock.advance_ms(GRACE_MS);
@@ -220,13 +222,13 @@ pub fn a_reader_goes_on_while_its_object_is_replaced(case: &Case) {
 
 pub fn a_writer_that_lost_its_lease_fails(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
-    // It notices by its own clock.
+    // The writer notices the lost lease by its own clock.
     let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(9 * MIB as u64))).unwrap();
     block_on(writer.write(data(1, 5 * MIB).into())).unwrap();
     case.clock.advance_ms(LEASE_MS);
     assert_eq!(kind(block_on(writer.write(data(1, 4 * MIB).into()))), ErrorKind::Unavailable);
     drop(writer);
-    // And by the index, if all was written.
+    // If all data are written, the index refuses the commit.
     let mut writer = block_on(case.sal.write(&bucket, "k", None, Some(4 * MIB as u64))).unwrap();
     block_on(writer.write(data(1, 4 * MIB).into())).unwrap();
     case.clock.advance_ms(LEASE_MS);
@@ -244,10 +246,10 @@ pub fn a_long_write_renews_its_lease(case: &Case) {
     for piece in wanted.chunks(4 * MIB) {
         block_on(writer.write(Bytes::copy_from_slice(piece))).unwrap();
         case.clock.advance_ms(LEASE_MS - 1);
-        // Somebody collects all the time.
+        // Another gateway keeps collecting.
         block_on(case.another().collect()).unwrap();
     }
-    // The rest is written, and the lease with it renewed, when it finishes.
+    // Finishing writes the remaining data, which also renews the lease.
     block_on(writer.finish(finish(&wanted))).unwrap();
     assert!(case.get(&bucket, "k") == wanted);
     case.finish(&[&bucket]);

@@ -21,7 +21,7 @@ pub fn parts_become_an_object(case: &Case) {
         .collect();
     written.sort_by_key(|(part, _)| part.number);
     assert!(case.is_missing(&bucket, "k", None), "nothing shows before the end");
-    // All but one, which is dropped.
+    // Complete with all parts but one, which is dropped.
     written.retain(|(part, _)| part.number != 5);
     let named: Vec<PartRef> = written.iter().map(|(part, _)| *part).collect();
     case.complete(&bucket, "k", upload, &named).unwrap();
@@ -77,14 +77,14 @@ pub fn completing_twice_is_completing_once(case: &Case) {
     let part = case.put_part(&bucket, "k", upload, 1, b"1");
     let version = case.complete(&bucket, "k", upload, &[part]).unwrap();
     assert_eq!(case.complete(&bucket, "k", upload, &[part]).unwrap(), version);
-    // For as long as it is current, however late.
+    // A repeated completion succeeds at any time while the object is current.
     case.settle();
     assert_eq!(case.complete(&bucket, "k", upload, &[part]).unwrap(), version);
     assert_eq!(case.versions(&bucket).len(), 1);
     let newer = case.put(&bucket, "k", b"2").version;
     assert_eq!(kind(case.complete(&bucket, "k", upload, &[part])), ErrorKind::NotFound);
     assert_eq!(case.object(&bucket, "k").version, newer);
-    // And for a while if it is not.
+    // After a newer write it succeeds until the outcome expires.
     let upload = case.upload(&bucket, "k");
     let part = case.put_part(&bucket, "k", upload, 1, b"3");
     let version = case.complete(&bucket, "k", upload, &[part]).unwrap();
@@ -111,7 +111,7 @@ pub fn an_aborted_upload_is_gone(case: &Case) {
     assert_eq!(kind(block_on(case.sal.list_parts(&bucket, "k", upload, 0, 10))), ErrorKind::NotFound);
     assert_eq!(kind(case.try_put_part(&bucket, "k", upload, 3, b"3")), ErrorKind::NotFound);
     case.check(&bucket);
-    // Nobody reads parts, so nothing has to be waited for.
+    // Parts have no readers, so the collector need not wait.
     block_on(case.sal.collect()).unwrap();
     assert_eq!(case.data_objects(&bucket), Vec::<String>::new());
     case.finish(&[&bucket]);
@@ -190,7 +190,7 @@ pub fn an_upload_has_conditions_and_versions(case: &Case) {
     };
     assert_eq!(kind(complete(Condition::Absent)), ErrorKind::Conflict);
     assert_eq!(kind(complete(Condition::Matches("other".into()))), ErrorKind::Conflict);
-    // A condition that failed leaves the upload as it was, for any time.
+    // A failed condition leaves the upload unchanged, for any length of time.
     case.clock.advance_ms(2 * (LEASE_MS + GRACE_MS));
     block_on(case.sal.collect()).unwrap();
     let version = complete(Condition::Exists).unwrap();

@@ -8,7 +8,7 @@ fn with_versioning(case: &Case, bucket: &Bucket, versioning: Versioning) -> Buck
     block_on(case.sal.update_bucket(bucket, &new)).unwrap()
 }
 
-/// The data of all versions of a key, newest first; of a delete marker nothing.
+/// The data of all versions of a key, newest first; None for a delete marker.
 fn history(case: &Case, bucket: &Bucket, key: &str) -> Vec<Option<Vec<u8>>> {
     let versions = case.versions(bucket).into_iter().filter(|version| version.key == key);
     let versions: Vec<_> = versions.collect();
@@ -52,12 +52,12 @@ pub fn a_delete_marker_hides_an_object(case: &Case) {
     assert_eq!(history(case, &bucket, "k"), [None, some(b"1")]);
     let copy = block_on(case.sal.copy((&bucket, &object), &bucket, "c", Default::default()));
     assert_eq!(kind(copy), ErrorKind::NotFound);
-    // One more hides no more; what never was gets one too.
+    // A second delete adds another marker, and so does a delete of a key that never existed.
     case.delete(&bucket, "k", None);
     case.delete(&bucket, "never", None);
     assert_eq!(history(case, &bucket, "k"), [None, None, some(b"1")]);
     assert_eq!(history(case, &bucket, "never"), [None]);
-    // Without its markers it is there again.
+    // Removing the markers restores the object.
     for version in [case.object(&bucket, "k").version, deleted.version.unwrap()] {
         assert_eq!(
             case.delete(&bucket, "k", Some(version)),
@@ -75,7 +75,7 @@ pub fn the_null_version_is_one(case: &Case) {
     assert_ne!(case.put(&enabled, "k", b"2").version, VersionId::Null);
     assert_eq!(history(case, &enabled, "k"), [some(b"2"), some(b"null 1")]);
     let suspended = with_versioning(case, &enabled, Versioning::Suspended);
-    // The new null version replaces the one before, wherever that is.
+    // The new null version replaces the previous one at any position.
     assert_eq!(case.put(&suspended, "k", b"null 3").version, VersionId::Null);
     assert_eq!(history(case, &suspended, "k"), [some(b"null 3"), some(b"2")]);
     case.put(&suspended, "k", b"null 4");
@@ -93,7 +93,7 @@ pub fn the_null_version_is_one(case: &Case) {
     case.put(&suspended, "k", b"null 7");
     assert_eq!(history(case, &suspended, "k"), [some(b"null 7"), some(b"6"), some(b"5"), some(b"2")]);
     case.finish(&[&suspended]);
-    // A gateway that does not know yet that there are versions keeps them.
+    // A gateway with a stale record without versioning keeps existing versions.
     case.delete(&off, "k", None);
     assert_eq!(history(case, &suspended, "k"), [None, some(b"6"), some(b"5"), some(b"2")]);
     case.finish(&[&suspended]);

@@ -1,4 +1,4 @@
-//! The program on a real cluster, as a user has it.
+//! The program on a real cluster, as a user runs it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -37,7 +37,7 @@ fn a_query_runs_in_the_osds() {
         program.args(["--store", &uri]).args(args).current_dir(home.path()).output().unwrap()
     };
     let table = format!("{POOL}/items");
-    // What a killed run left.
+    // Remove the table of a killed run.
     run(&["table", "drop", "--force", &table]);
     let created = run(&["table", "create", &table, "items.parquet", "--object-size", "1MiB"]);
     assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));

@@ -1,4 +1,5 @@
-//! A directory of its own for each test, with a store that has the pool `lake`, and the program run in it.
+//! A separate directory for each test, with a store that has the pool `lake`; runs the program
+//! there.
 
 pub use benthic_testkit::program::printed;
 
@@ -12,7 +13,7 @@ use futures::executor::block_on;
 use serde_json::Value;
 use std::ops::Deref;
 
-/// Runs `benthic-sql table ARGS`, which is what `benthic table ARGS` becomes.
+/// Runs `benthic-sql table ARGS`, which `benthic table ARGS` calls.
 pub struct Home(program::Home);
 
 impl Home {
@@ -30,7 +31,7 @@ impl Home {
         done
     }
 
-    /// All rows of a table, as JSON, in the order of their text.
+    /// All rows of a table as JSON, sorted by their text.
     pub fn rows(&self, table: &str) -> Vec<String> {
         let mut rows: Vec<String> = self.batches(table).iter().flat_map(json_rows).collect();
         rows.sort_unstable();
@@ -51,7 +52,7 @@ impl Home {
         })
     }
 
-    /// The objects of tables that are in the pool, by namespace and name.
+    /// Namespaces and names of the tables' objects in the pool.
     pub fn objects(&self) -> Vec<String> {
         self.with_store(async |store| {
             let pool = store.open_pool("lake").await.unwrap();
@@ -64,7 +65,7 @@ impl Home {
         })
     }
 
-    /// The lines of `benthic table show` that are columns.
+    /// The columns that `benthic table show` prints.
     #[track_caller]
     pub fn columns(&self, table: &str) -> Vec<String> {
         let shown = self.json(&["show", table]).remove(0);

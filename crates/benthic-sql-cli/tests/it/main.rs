@@ -1,4 +1,4 @@
-//! The program as people use it: queries, and tables from the command line.
+//! The program as users run it: queries, and tables from the command line.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

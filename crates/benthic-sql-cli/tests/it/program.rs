@@ -1,4 +1,4 @@
-//! The program as a user has it.
+//! `benthic-sql sql`, as a user runs it.
 
 use crate::data::{lineitem, parquet};
 use benthic_core::{ObjectAddress, Store};

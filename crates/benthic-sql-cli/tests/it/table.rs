@@ -1,4 +1,4 @@
-//! `benthic table`: what a person does with tables.
+//! `benthic table`: the verbs that users need.
 
 use crate::files::{arrow_file, arrow_file_compressed, arrow_stream, csv, json, parquet, trips};
 use crate::home::{Home, printed};
@@ -348,7 +348,7 @@ fn a_table_with_a_writer_at_work_keeps_its_name_until_forced() {
     home.with_store(async |store| {
         let pool = benthic_core::Store::open_pool(store, "lake").await.unwrap();
         let table = Table::open(pool, "t", benthic_core::Environment::default()).await.unwrap();
-        // It goes as a killed one does: registered still.
+        // Simulate a killed writer: it stays registered.
         drop(table.writer(WriterOptions::default()).await.unwrap());
     });
     assert_eq!(home.json(&["show", "lake/t"])[0]["writers"], 1);

@@ -1,4 +1,4 @@
-//! `benthic table` with files that are wrong: each an error that names the file, and nothing changed.
+//! `benthic table` with bad files: each error names the file, and nothing changes.
 
 use crate::files::{arrow_file, arrow_stream, csv, parquet, trips};
 use crate::home::Home;
@@ -6,7 +6,8 @@ use arrow::array::{ArrayRef, DurationSecondArray, Int64Array, RecordBatch};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A table of `id int64 not null, fare float64, name utf8, day date, price decimal(6, 2), at timestamp(ms)` with a row.
+/// Creates a table of `id int64 not null, fare float64, name utf8, day date, price decimal(6, 2),
+/// at timestamp(ms)` with one row.
 fn home() -> Home {
     let home = Home::new();
     let schema =
@@ -20,8 +21,8 @@ fn state(home: &Home) -> (Value, Vec<String>) {
     (home.json(&["show", "lake/t"]).remove(0), home.objects())
 }
 
-/// Appends a good file and this one, which must fail with this status and these words, and change nothing; so must making a
-/// table of it, for which the words may be others.
+/// Appends a good file and a bad one. The call must fail with this status and these words, and
+/// change nothing. Creating a table from the bad file must fail too, but its words may differ.
 #[track_caller]
 fn refused(home: &Home, status: i32, name: &str, content: impl AsRef<[u8]>, words: &[&str]) {
     home.file("good.csv", "id,name\n2,two\n");
@@ -35,7 +36,7 @@ fn refused(home: &Home, status: i32, name: &str, content: impl AsRef<[u8]>, word
     assert_eq!(state(home), before, "{error}");
 }
 
-/// The same for a table that is to be made of the file.
+/// Creating a table from the file must fail and leave nothing behind.
 #[track_caller]
 fn makes_no_table(home: &Home, name: &str) {
     let before = home.objects();
@@ -64,7 +65,7 @@ fn a_file_that_cannot_be_read() {
         let error = home.fails(status, &[&["append", "lake/t"], args].concat());
         assert!(error.contains(word), "{args:?}: {error}");
     }
-    // All files are looked at before anything is written.
+    // The program opens all files before it writes anything.
     home.fails(3, &["create", "lake/new", "good.csv", "missing.csv"]);
     assert_eq!(state(&home), before);
 }
@@ -173,7 +174,7 @@ fn parquet_and_arrow_that_are_none() {
             makes_no_table(&home, &name);
         }
     }
-    // The footer is whole, a page is not.
+    // The footer is intact, but a page is damaged.
     let mut torn = parquet(&rows);
     let middle = torn.len() / 2;
     torn[middle - 500..middle + 500].fill(0xff);

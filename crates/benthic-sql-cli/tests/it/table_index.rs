@@ -88,7 +88,7 @@ fn fsck_tells_what_is_damaged_and_repairs_indexes() {
     let told = home.ok(&["fsck", "lake/t", "--repair"]);
     assert!(told.ends_with("1 finding, 1 index part made anew\n"), "{told}");
     home.ok(&["fsck", "lake/t"]);
-    // Rows are not in two places: nothing repairs them.
+    // Rows are stored only once, so fsck cannot repair them.
     harm(WriteOp::new().truncate(1_000));
     let error = home.fails(12, &["fsck", "lake/t", "--repair"]);
     assert!(error.contains("load again"), "{error}");

@@ -1,4 +1,4 @@
-//! `benthic table` as a process: signals, kills, and several at once.
+//! `benthic table` as a process: signals, kills, and concurrent runs.
 
 use crate::files::{csv, parquet, trips};
 use crate::home::{Home, printed};
@@ -7,18 +7,18 @@ use std::io::Write;
 use std::process::{Child, ChildStdin, Stdio};
 use std::time::Duration;
 
-/// Starts a verb that reads CSV from stdin, with some rows sent.
+/// Starts a verb that reads CSV from stdin, and sends some rows.
 fn start(home: &Home, args: &[&str]) -> (Child, ChildStdin) {
     let mut command = home.command(&[args, &["-", "--format", "csv"]].concat());
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // More than is looked at to guess types, so that the load begins.
+    // More rows than the sample for guessing types, so that the load begins.
     stdin.write_all(&csv(&trips(0..120_000))).unwrap();
     (child, stdin)
 }
 
-/// Waits until somebody loads into the table.
+/// Waits until a writer is registered in the table.
 fn wait_for_writer(home: &Home, child: &mut Child) {
     loop {
         let shown = home.run(&["--json", "show", "lake/t"]);
@@ -126,7 +126,7 @@ fn the_tour_of_the_guide_runs_as_it_stands_there() {
     let guide = std::fs::read_to_string(guide).unwrap();
     let tour = guide.split("```sh tour\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let home = Home::new();
-    // Another program makes pools, and hands `table` over to this one.
+    // `benthic`, which creates pools, calls this program for `table`.
     let program = env!("CARGO_BIN_EXE_benthic-sql");
     let script = format!("benthic() {{ [ \"$1\" = pool ] || {program} \"$@\"; }}\n{tour}");
     let mut shell = std::process::Command::new("bash");

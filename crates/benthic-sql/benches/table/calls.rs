@@ -40,7 +40,7 @@ pub async fn run(args: &Args, near: &Cluster) -> Outcome<Section> {
         .map(|entry| entry.object.object_id(snapshot.table().id()))
         .collect::<Result<_, _>>()?;
     let object = objects.first().ok_or("no object")?;
-    // No statistics are needed of a key below all others: the footer alone answers.
+    // No row matches a key below all others, so the footer alone answers.
     let nothing = envelope(&schema, "l_orderkey", Operator::Lt, ScalarValue::Int64(Some(0)))?;
     let some = envelope(&schema, "l_partkey", Operator::LtEq, ScalarValue::Int64(Some(200)))?;
 
@@ -107,7 +107,7 @@ fn envelope(
     Ok(Envelope::new(encode(&plan)?).to_bytes())
 }
 
-/// One call; busy is an answer too.
+/// Makes one call; the reply may be `busy`.
 async fn call(pool: &Arc<dyn Pool>, object: &ObjectId, envelope: &Bytes) -> Outcome {
     let call = ClassCall { class: "table".to_owned(), method: "scan".to_owned(), input: envelope.clone() };
     let reply = Reply::decode(pool.exec(object, call).await?)?;

@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Outcome<Section> {
     })
 }
 
-/// Writes lineitem in two formats, and says how many rows it has.
+/// Writes lineitem in two formats, and returns its number of rows.
 fn write(scale: f64, parquet: &Path, csv: &Path) -> Outcome<usize> {
     let (_, batches) = tpch::tables(scale).into_iter().last().ok_or("no lineitem")?;
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();

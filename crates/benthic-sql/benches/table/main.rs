@@ -1,8 +1,9 @@
-//! Tables and SQL against references that do the same work: fragments beside objects of a real cluster against pulling, near
-//! and behind a slow link; the embedded engine against plain DataFusion on the same Parquet files. `make bench-table` runs it.
+//! Tables and SQL compared with references that do the same work. On a real cluster, near and
+//! behind a slow link, pushed fragments compete with pulled ones; on Parquet files, the embedded
+//! engine competes with plain DataFusion. `make bench-table` runs it.
 //!
-//! What is compared runs in turns in one run of this program, and the tables have medians. The clusters are its own, on this
-//! machine, and are removed at the end.
+//! The sides run in turns in one run of this program, and the tables show medians. The program
+//! starts its own clusters on this machine and removes them at the end.
 
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "a benchmark speaks to whoever started it")]
 

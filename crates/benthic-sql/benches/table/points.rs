@@ -1,4 +1,4 @@
-//! Single rows of a table of a thousand objects, and of one of a hundred thousand.
+//! Queries of single rows in a table of 1,000 objects and in one of 100,000.
 
 use crate::Args;
 use crate::rows::ours;
@@ -20,7 +20,8 @@ use std::sync::Arc;
 const OBJECTS: u32 = 1_000;
 const ROWS: i64 = 1_000_000;
 const QUERIES: i64 = 100;
-/// Appends to the table of many objects, each of so many rows, which nearly always have all its partitions.
+/// Appends to the table of many objects. Each has enough rows to reach nearly always all
+/// partitions.
 const APPENDS: i64 = 100;
 const ROWS_OF_AN_APPEND: i64 = 10_000;
 const POOL: &str = "points";
@@ -65,7 +66,7 @@ pub async fn run(args: &Args, near: &Cluster) -> Outcome<Section> {
     })
 }
 
-/// A table of a hundred thousand objects: opened and pruned to the objects of a few rows.
+/// Opens a table of 100,000 objects, and prunes it to the objects of a few rows.
 pub async fn many(args: &Args) -> Outcome<Section> {
     let work = tempfile::Builder::new().prefix("benthic-bench-").tempdir()?;
     let store: Arc<dyn Store> = EmbeddedStore::open(&work.path().join("store"), true, Options::default())?;
@@ -108,7 +109,7 @@ pub async fn many(args: &Args) -> Outcome<Section> {
     })
 }
 
-/// An empty table in a thousand partitions.
+/// Creates an empty table with 1,000 partitions.
 async fn table(pool: &Arc<dyn Pool>, name: &str) -> Outcome<Table> {
     let mut definition = Definition::new(&schema())?;
     let field = definition.schema.by_name("id")?.id;
@@ -124,7 +125,7 @@ fn schema() -> Schema {
     ])
 }
 
-/// Rows with these ids, in one commit.
+/// Appends rows with these ids in one commit.
 async fn append(table: &Table, ids: Range<i64>) -> Outcome {
     let mut writer = table.writer(WriterOptions::default()).await?;
     for start in ids.clone().step_by(50_000) {

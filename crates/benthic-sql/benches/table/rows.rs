@@ -1,4 +1,4 @@
-//! Queries to their last rows.
+//! Runs queries to their last row.
 
 use bench_harness::{Outcome, seconds, start};
 use benthic_sql::session::SqlSession;
@@ -6,14 +6,14 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
-/// Seconds and rows of a query of ours.
+/// Runs a query with Benthic; returns seconds and rows.
 pub async fn ours(session: &SqlSession, sql: &str) -> Outcome<(f64, usize)> {
     let stopwatch = start();
     let rows = count(session.query(sql).await?).await?;
     Ok((seconds(stopwatch), rows))
 }
 
-/// Seconds and rows of a query of plain DataFusion.
+/// Runs a query with plain DataFusion; returns seconds and rows.
 pub async fn plain(context: &SessionContext, sql: &str) -> Outcome<(f64, usize)> {
     let stopwatch = start();
     let rows = count(context.sql(sql).await?.execute_stream().await?).await?;

@@ -1,4 +1,5 @@
-//! Shares of lineitem, from a few rows to all, beside the objects, here, and as it seems better: `benthic table demo`.
+//! Shares of lineitem, from a few rows to all, pushed, pulled, and decided at run time: `benthic
+//! table demo`.
 
 use crate::Args;
 use bench_harness::cluster::Cluster;
@@ -8,10 +9,10 @@ use bench_harness::{Outcome, median};
 use serde_json::Value;
 use std::process::Stdio;
 
-/// Shorter queries say little of a choice that is made while they run.
+/// The choice is made while a query runs, so shorter queries show little of it.
 const SECONDS_MIN: f64 = 1.0;
 
-/// The runs of a query in one way.
+/// The runs of a query with one pushdown mode.
 struct Runs {
     seconds: Vec<f64>,
     moved_mib: Vec<f64>,

@@ -1,4 +1,4 @@
-//! The queries of TPC-H on the embedded engine, against plain DataFusion on the same Parquet bytes.
+//! TPC-H queries on the embedded engine, compared with plain DataFusion on the same Parquet bytes.
 
 use crate::Args;
 use crate::rows::{ours, plain};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 const POOL: &str = "tpch";
 const OBJECT_BYTES: u64 = 32 * 1024 * 1024;
 const QUERIES: usize = 22;
-/// Queries that have rows of their own.
+/// Queries with a table row of their own.
 const SINGLES: [usize; 2] = [1, 6];
 
 pub async fn run(args: &Args) -> Outcome<Section> {
@@ -96,7 +96,8 @@ pub async fn run(args: &Args) -> Outcome<Section> {
     Ok(section)
 }
 
-/// Starts DuckDB and Polars in a process of Python, over a directory with a directory of Parquet files for each table.
+/// Starts a Python process with DuckDB and Polars. `files` holds a directory of Parquet files for
+/// each table.
 fn start_others(python: &Path, files: &Path) -> Outcome<Child> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let mut command = Command::new(python);
@@ -104,14 +105,14 @@ fn start_others(python: &Path, files: &Path) -> Outcome<Child> {
     Child::start(command.arg(format!("{root}/crates/benthic-sql/tests/tpch")))
 }
 
-/// Seconds that a query takes in one of them.
+/// Runs a query in one of them; returns seconds.
 fn run_other(others: &mut Child, name: &str, number: usize) -> Outcome<f64> {
     others.send(&format!("{name} {number}"))?;
     let answer = others.next_line()?;
     answer.trim().parse().map_err(|_| format!("{name} failed in q{number}: {answer:?}").into())
 }
 
-/// Writes the objects of a snapshot as files.
+/// Writes the objects of a snapshot to files.
 async fn export(snapshot: &Snapshot, dir: &Path) -> Outcome {
     fs::create_dir_all(dir)?;
     let mut entries = snapshot.entries();

@@ -1,5 +1,5 @@
-//! Queries of objects and tables in a real cluster: the same rows wherever the work runs, and little of an object moves if it
-//! runs beside it.
+//! Queries of objects and tables on a real cluster: every pushdown mode returns the same rows, and
+//! pushed work moves little data.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -35,7 +35,7 @@ use std::process::Command;
 use std::sync::{Arc, LazyLock};
 use support::{ALL, POOL, explained, explained_when_free, metric, put, query, rows};
 
-/// The cluster's configuration; the library of the class is installed beside it.
+/// The cluster's configuration. The first access also installs the class library.
 static CONF: LazyLock<PathBuf> = LazyLock::new(|| {
     let variable = "BENTHIC_TEST_CEPH_CONF";
     let conf = env::var_os(variable)
@@ -90,7 +90,7 @@ async fn an_osd_answers_what_runs_here_and_moves_less() {
     }
 }
 
-/// Rows of a query of tables, as text.
+/// Runs a query of tables and returns its rows as text.
 async fn rows_of_tables(store: &Arc<dyn Store>, pushdown: Pushdown, sql: &str) -> Vec<String> {
     let session = SqlSession::new(Arc::clone(store), support::settings(pushdown));
     let batches: Vec<_> = session.query(sql).await.unwrap().try_collect().await.unwrap();
@@ -100,7 +100,7 @@ async fn rows_of_tables(store: &Arc<dyn Store>, pushdown: Pushdown, sql: &str) -
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_answers_from_its_osds() {
     let (store, pool) = (store().await, pool().await);
-    // A table that a killed run left.
+    // Remove the table of a killed run.
     let environment = Environment::default();
     let _ = drop_table(Arc::clone(&pool), "items", true, &environment).await;
     let all = lineitem(60_000);
@@ -127,7 +127,7 @@ async fn a_table_answers_from_its_osds() {
     assert!(drop_table(pool, "items", false, &environment).await.unwrap().finished);
 }
 
-/// Which rows an index leaves is found out beside the objects, and the same here.
+/// A look-up in an index gives the same rows in the OSDs as in this process.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_is_looked_up_in_the_osds() {
     let (store, pool) = (store().await, pool().await);
@@ -140,7 +140,7 @@ async fn an_index_is_looked_up_in_the_osds() {
     for part in 1..6 {
         made::append(&table, &[all.slice(part * 5_000, 5_000)]).await;
     }
-    // The first object's pages are made now, those of the others came with them.
+    // Build the first object's pages now; the writer made those of the others.
     build_indexes(&table).await;
     for condition in [
         "price BETWEEN 100 AND 150",
@@ -184,7 +184,7 @@ fn ceph(words: &[&str]) {
     assert!(output.status.success(), "ceph {words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Indexes are in omaps, which erasure-coded pools do not have.
+/// Indexes are stored in omaps, which erasure-coded pools lack.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_in_an_erasure_coded_pool_takes_no_index() {
     let name = format!("indexed.{}", std::process::id());
@@ -227,6 +227,6 @@ async fn tpch_is_answered_as_duckdb_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_files_hold() {
-    // Without pruning all is as on the other engines.
+    // Skip the way without pruning, which does not depend on the engine.
     files_hold(&connect(), "slt", &ways()[1..]).await;
 }

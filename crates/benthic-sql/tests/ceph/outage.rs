@@ -1,5 +1,6 @@
-//! OSDs that die during a query, which has all rows then or an error, never some of the rows; and OSDs that have more to do
-//! than they take. The clusters are these tests' own, and go with them however they end.
+//! OSDs that die during a query, and OSDs that are overloaded. A query returns all rows or an
+//! error, never some of the rows. The tests start clusters of their own and remove them however
+//! they end.
 
 use crate::data::lineitem;
 use crate::made::{answer, append, create, pool, session};
@@ -19,19 +20,19 @@ use futures::TryStreamExt;
 use std::env;
 use std::sync::Arc;
 
-/// More than are read ahead of whoever takes the rows.
+/// More objects than a query prefetches.
 const OBJECTS: usize = 60;
 const ROWS: usize = 2_000;
 const SQL: &str = "SELECT * FROM outage.t WHERE quantity > 10";
 
 struct Own {
-    /// Taken at the end.
+    /// None after the drop has taken the cluster down.
     cluster: Option<Cluster>,
 }
 
 impl Own {
     fn up(osds: u32) -> Own {
-        // The daemons' sockets want a short path.
+        // The path must be short, because the daemons' sockets are in it.
         let dir = env::temp_dir().join(format!("benthic-sql-{osds}-{}", std::process::id()));
         match Cluster::up(&dir, Some(osds), &mut |_| Ok(())) {
             Ok((cluster, _)) => {
@@ -63,7 +64,7 @@ impl Own {
         self.cluster().kill(Daemon::Osd(osd), &mut |_| Ok(())).unwrap();
     }
 
-    /// Starts what was killed, and waits until all is well.
+    /// Restarts killed daemons, and waits until the cluster is healthy.
     fn heal(&self) {
         let dir = self.cluster().conf().parent().unwrap().to_owned();
         Cluster::up(&dir, None, &mut |_| Ok(())).unwrap();
@@ -77,7 +78,7 @@ impl Drop for Own {
     }
 }
 
-/// What is left of an answer, in an order that does not depend on where it was made.
+/// Reads the remaining rows and sorts them, because their order depends on the place of execution.
 async fn rest(rows: SendableRecordBatchStream, first: RecordBatch) -> Result<Vec<String>> {
     let schema = rows.schema();
     let mut batches = vec![first];
@@ -89,7 +90,7 @@ async fn rest(rows: SendableRecordBatchStream, first: RecordBatch) -> Result<Vec
     Ok(lines)
 }
 
-/// Starts the query, takes the first rows, does `harm`, and takes the rest.
+/// Starts the query, reads the first rows, runs `harm`, and reads the rest.
 async fn harmed(store: &Arc<dyn Store>, pushdown: Pushdown, harm: impl FnOnce()) -> Result<Vec<String>> {
     let settings = Settings { pushdown, ..Settings::default() };
     let mut rows = session(store, settings).query(SQL).await?;
@@ -145,8 +146,9 @@ async fn two_clients_share_what_an_osd_takes() {
 
     let (one, other) = tokio::join!(ask(&stores[0], SQL), ask(&stores[1], SQL));
     assert_eq!((&one, &other), (&alone, &alone));
-    // An OSD that is busy refuses, and then an object runs here, unless that is seen to be slower. How it goes is a matter of
-    // moments: both clients ask until each went every way.
+    // A busy OSD refuses, and the object then runs in the client, unless that was measured to be
+    // slower. The choice depends on timing, so both clients repeat the query until each has seen
+    // every outcome.
     let explain = format!("EXPLAIN ANALYZE {SQL}");
     const WAYS: [&str; 3] = ["refused_busy", "objects_pushed", "objects_pulled"];
     let mut counts = [[0; WAYS.len()]; 2];

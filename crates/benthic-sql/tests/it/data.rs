@@ -1,4 +1,5 @@
-//! An object like one of TPC-H's lineitem, with what real data have besides: nulls, NaN, dictionaries, time zones.
+//! Rows like those of TPC-H's lineitem, with features of real data in addition: nulls, NaN,
+//! dictionaries, time zones.
 
 use arrow::array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array,
@@ -11,7 +12,7 @@ use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 use std::sync::Arc;
 
-/// Numbers that are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -20,7 +21,7 @@ impl Numbers {
         (self.0 >> 33) % end
     }
 
-    /// Nothing for every so manieth.
+    /// Returns None in one of `one_in` cases.
     fn some<T>(&mut self, one_in: u64, value: T) -> Option<T> {
         (self.below(one_in) > 0).then_some(value)
     }
@@ -42,7 +43,7 @@ const WORDS: [&str; 12] = [
 ];
 const MODES: [&str; 7] = ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"];
 
-/// 1992-01-01, in days and in microseconds.
+/// 1992-01-01, in days and in microseconds since 1970.
 const FIRST_DAY: i32 = 8_035;
 const FIRST_US: i64 = 8_035 * 86_400_000_000;
 
@@ -124,7 +125,7 @@ pub fn lineitem(rows: usize) -> RecordBatch {
         .unwrap()
 }
 
-/// A batch as a Parquet file with several row groups and pages.
+/// Writes a batch as a Parquet file with several row groups and pages.
 pub fn parquet(batch: &RecordBatch, compression: Compression) -> Bytes {
     let properties = WriterProperties::builder()
         .set_compression(compression)

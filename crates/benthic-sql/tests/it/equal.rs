@@ -1,4 +1,4 @@
-//! The same rows, wherever the work runs.
+//! Queries of an object return the same rows in every pushdown mode.
 
 use crate::data::{lineitem, parquet};
 use crate::queries::{OTHERS, PUSHED};
@@ -46,7 +46,7 @@ async fn what_can_run_beside_the_object_does() {
     }
 }
 
-/// The rows themselves, so that all ways being wrong in the same way is found too.
+/// Compares with known rows, to find errors that all modes share.
 #[tokio::test(flavor = "multi_thread")]
 async fn not_a_number_is_larger_than_all_numbers_and_never_lost() {
     let pool = memory(Some(Table)).await;

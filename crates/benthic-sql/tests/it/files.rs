@@ -4,7 +4,7 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray}
 use parquet::arrow::ArrowWriter;
 use std::sync::Arc;
 
-/// `id`, `fare` and `name`, so that every row is told by its id.
+/// Columns `id`, `fare` and `name`; the id determines the row.
 pub fn trips(ids: std::ops::Range<i64>) -> RecordBatch {
     let fares = Float64Array::from_iter(ids.clone().map(|id| (id % 7 != 0).then_some(id as f64 / 4.0)));
     let names = StringArray::from_iter_values(ids.clone().map(|id| format!("trip {id}")));
@@ -28,7 +28,7 @@ pub fn csv(batch: &RecordBatch) -> Vec<u8> {
     text
 }
 
-/// With nulls said, so that the first line has all columns.
+/// Writes nulls explicitly, so that the first line has all columns.
 pub fn json(batch: &RecordBatch) -> Vec<u8> {
     let mut text = Vec::new();
     let writer = arrow::json::WriterBuilder::new().with_explicit_nulls(true);
@@ -42,7 +42,7 @@ pub fn arrow_file(batch: &RecordBatch) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-/// As other tools write it unless they are told otherwise.
+/// LZ4 is the default compression of other tools.
 pub fn arrow_file_compressed(batch: &RecordBatch) -> Vec<u8> {
     let lz4 = Some(arrow::ipc::CompressionType::LZ4_FRAME);
     let options = arrow::ipc::writer::IpcWriteOptions::default().try_with_compression(lz4).unwrap();

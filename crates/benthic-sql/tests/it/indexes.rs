@@ -1,4 +1,4 @@
-//! Queries of tables with indexes: which rows and objects they leave out, and what damage does.
+//! Queries of tables with indexes: the rows and objects that they skip, and the effect of damage.
 
 use crate::made::{answer, append, build_indexes, create, memory_store, options, pool, session};
 use crate::support::{ALL, metric, rows};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const OBJECTS: i64 = 10;
 const OBJECT_ROWS: i64 = 2_000;
 
-/// A number that is anywhere among the rows; each is there once.
+/// Scatters numbers over the rows; each number occurs once.
 fn scattered(row: i64) -> i64 {
     row * 7_919 % (OBJECTS * OBJECT_ROWS)
 }
@@ -34,7 +34,7 @@ fn some(object: i64) -> RecordBatch {
     RecordBatch::try_from_iter([("id", ids), ("k", numbers), ("kind", kinds), ("f", floats)]).unwrap()
 }
 
-/// A table whose indexes are made for half of the objects later, and for half as they are written.
+/// Creates a table whose writer indexes half of the objects, while the other half is indexed later.
 async fn table(pool: &Arc<dyn Pool>) -> Table {
     let table = create(pool, "t", &Definition::new(&some(0).schema()).unwrap()).await;
     for object in 0..OBJECTS {
@@ -60,7 +60,8 @@ fn settings(pushdown: Pushdown, index: bool) -> Settings {
     Settings { pushdown, index, pruning: index, partitions: 2, ..Settings::default() }
 }
 
-/// The rows, the same with the index and without; and what EXPLAIN ANALYZE says of each mode.
+/// Checks that a query gives the same rows with and without indexes; returns the rows, and the
+/// output of EXPLAIN ANALYZE for each mode.
 async fn explained(store: &Arc<dyn Store>, sql: &str) -> (Vec<String>, Vec<String>) {
     let sorted = |mut rows: Vec<String>| {
         rows.sort_unstable();
@@ -88,7 +89,7 @@ async fn a_point_is_read_from_the_one_object_that_has_it() {
         assert_eq!(metric(&plan, "rows_by_index"), 1, "{plan}");
         assert_eq!(metric(&plan, "index_pages"), 10, "{plan}");
     }
-    // Nothing of a data object is read if no row can match.
+    // If no row can match, the query reads no data object.
     let (rows, plans) = explained(&store, "SELECT id FROM p.t WHERE kind = 'kind 007' AND k = 10008").await;
     assert_eq!(rows.len(), 0);
     for plan in plans {
@@ -180,7 +181,7 @@ async fn damaged_pages_are_an_error_that_names_table_and_object() {
             for word in ["table=p/t".to_owned(), format!("object={}", entry.object), "--rebuild".to_owned()] {
                 assert!(error.to_string().contains(&word), "{word} {error}");
             }
-            // Whoever does not need the index reads on.
+            // Queries that do not need the index still work.
             answer(&session(&store, settings(pushdown, false)), "SELECT id FROM p.t WHERE k = 1")
                 .await
                 .unwrap();
@@ -190,7 +191,7 @@ async fn damaged_pages_are_an_error_that_names_table_and_object() {
     explained(&store, "SELECT id FROM p.t WHERE k = 1").await;
 }
 
-/// On the embedded engine too, whose omap comes from its key-value store.
+/// The embedded engine takes the omap from its key-value store.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_engine_finds_the_same() {
     let dir = tempfile::TempDir::new().unwrap();

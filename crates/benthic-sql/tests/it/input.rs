@@ -1,4 +1,4 @@
-//! Reading files: types, what is guessed, and bytes that are wrong anywhere.
+//! Reading files: types, type guessing, and bytes that are damaged anywhere.
 
 use crate::files::{arrow_file, arrow_file_compressed, arrow_stream, parquet, trips};
 use arrow::array::{Array, RecordBatch};
@@ -21,7 +21,7 @@ fn open(dir: &TempDir, name: &str, content: &[u8], options: &Options) -> Result<
     Source::open(&path, options)
 }
 
-/// The columns that a table made of the text would have.
+/// The columns of a table created from the text.
 #[track_caller]
 fn guessed(name: &str, text: &str) -> String {
     let dir = TempDir::new().unwrap();
@@ -30,7 +30,7 @@ fn guessed(name: &str, text: &str) -> String {
     definition.schema.columns().iter().map(show_column).collect::<Vec<_>>().join(", ")
 }
 
-/// The rows of a text, read for a table with these columns, as lines of JSON.
+/// Reads a text for a table with these columns; returns its rows as JSON lines.
 #[track_caller]
 fn read(name: &str, text: &str, columns: &str, options: &Options) -> Vec<String> {
     let dir = TempDir::new().unwrap();
@@ -186,7 +186,7 @@ fn progress_adds_up_to_the_file() {
     }
 }
 
-/// Whether all of a file can be read; if not, the error must name it.
+/// Whether the whole file can be read. If not, the error must name the file.
 fn reads(dir: &TempDir, name: &str, content: &[u8], columns: &TableSchema) -> bool {
     let all = open(dir, name, content, &Options::default()).and_then(|source| {
         source.batches(columns)?.map(|batch| Ok(batch?.rows.num_rows())).sum::<Result<usize>>()
@@ -209,7 +209,7 @@ fn a_wrong_byte_anywhere_never_ends_the_program() {
         ("a.arrows", arrow_stream(&rows)),
     ] {
         assert!(reads(&dir, name, &whole, &columns));
-        // The ends hold what says where the rest is.
+        // The ends of a file locate the rest, so damage each byte there.
         let ends = (0..600).chain(whole.len() - 800..whole.len());
         let places: Vec<usize> = ends.chain((600..whole.len() - 800).step_by(997)).collect();
         let failed = places.iter().enumerate().filter(|(bit, at)| {

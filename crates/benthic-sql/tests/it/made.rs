@@ -1,4 +1,4 @@
-//! Tables made of rows, and sessions that query them.
+//! Creates tables from rows, and sessions that query them.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -11,17 +11,17 @@ use benthic_table::{At, Definition, Table, WriterOptions, drop_table};
 use futures::TryStreamExt;
 use std::sync::Arc;
 
-/// A memory store in which fragments run.
+/// A memory store that can run fragments.
 pub fn memory_store() -> Arc<dyn Store> {
     MemStore::new(options())
 }
 
-/// The options of a store in which fragments run.
+/// Options of a store that can run fragments.
 pub fn options() -> Options {
     Options::default().with_classes(ClassRegistry::new().with(benthic_fragment::Table))
 }
 
-/// All ways to answer a query, each with its name; the first is the simplest.
+/// All ways to answer a query, with their names; the first is the simplest.
 pub fn ways() -> Vec<(&'static str, Settings)> {
     let way = |pushdown, pruning| Settings { pushdown, pruning, index: pruning, ..Settings::default() };
     vec![
@@ -32,14 +32,14 @@ pub fn ways() -> Vec<(&'static str, Settings)> {
     ]
 }
 
-/// Makes the pages that objects lack of the table's indexes.
+/// Builds the index pages that objects lack.
 pub async fn build_indexes(table: &Table) {
     let snapshot = table.snapshot(At::Current).await.unwrap();
     let built: Vec<_> = snapshot.build_indexes(false).try_collect().await.unwrap();
     assert_eq!(built.len() as u64, snapshot.objects());
 }
 
-/// The pool, made if it is not there.
+/// Opens the pool; creates it if it is missing.
 pub async fn pool(store: &Arc<dyn Store>, name: &str) -> Arc<dyn Pool> {
     match store.create_pool(name).await {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
@@ -47,7 +47,7 @@ pub async fn pool(store: &Arc<dyn Store>, name: &str) -> Arc<dyn Pool> {
     }
 }
 
-/// A new table; one of the same name, of an earlier run on the same cluster, goes.
+/// Creates a table, and first drops a table of that name that an earlier run left on the cluster.
 pub async fn create(pool: &Arc<dyn Pool>, name: &str, definition: &Definition) -> Table {
     match drop_table(Arc::clone(pool), name, true, &Environment::default()).await {
         Err(error) if error.kind() != ErrorKind::NotFound => panic!("{error}"),
@@ -55,7 +55,7 @@ pub async fn create(pool: &Arc<dyn Pool>, name: &str, definition: &Definition) -
     }
 }
 
-/// Adds rows in one commit: an object, or one for each partition.
+/// Appends rows in one commit: one object, or one for each partition.
 pub async fn append(table: &Table, rows: &[RecordBatch]) {
     let mut writer = table.writer(WriterOptions::default()).await.unwrap();
     for batch in rows {
@@ -68,7 +68,7 @@ pub fn session(store: &Arc<dyn Store>, settings: Settings) -> SqlSession {
     SqlSession::new(Arc::clone(store), settings)
 }
 
-/// All rows of an answer.
+/// Runs a query and collects all rows.
 pub async fn answer(session: &SqlSession, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let rows = session.query(sql).await?;
     let schema = rows.schema();

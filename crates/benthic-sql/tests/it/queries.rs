@@ -1,6 +1,6 @@
-//! The same rows, wherever the work runs.
+//! Queries that must return the same rows in every pushdown mode.
 
-/// Queries of which at least a part runs beside the object.
+/// Queries with at least one part that can run beside the object.
 pub const PUSHED: [&str; 23] = [
     "SELECT 1 FROM object WHERE quantity > 30",
     "SELECT count(*) FROM object WHERE quantity > 30",
@@ -29,7 +29,7 @@ pub const PUSHED: [&str; 23] = [
     "SELECT coalesce(mode, 'none') || '-' || flag AS k, min(comment), max(ship) FROM object GROUP BY k",
 ];
 
-/// Queries that only run here, or of which it does not matter.
+/// Queries that run only in the client, or for which the place does not matter.
 pub const OTHERS: [&str; 14] = [
     "SELECT count(*) FROM object",
     "SELECT min(id), max(id), min(ship), max(price) FROM object",

@@ -1,4 +1,5 @@
-//! What is refused beside the object runs here, and what fails says so in the same words.
+//! A fragment that is refused beside the object runs in the client. An error has the same words
+//! wherever it occurs.
 
 use crate::data::{lineitem, parquet};
 use crate::support::{
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const COUNT: &str = "SELECT mode, count(*), sum(quantity) FROM object WHERE quantity > 30 GROUP BY mode";
 
-/// A class in the place of the real one, with other methods.
+/// A class that replaces the real one and has other methods.
 struct OtherTable(&'static [Method]);
 
 impl Class for OtherTable {
@@ -56,7 +57,7 @@ const fn scan_by(run: Scan) -> Method {
     }
 }
 
-/// The class whose every reply has this status.
+/// A class that always replies with this status.
 const fn says<const STATUS: i32>() -> OtherTable {
     OtherTable(const { &[scan_by(reply_with::<STATUS>)] })
 }
@@ -70,7 +71,7 @@ const BUSY: u64 = 20;
 
 static BUSY_LEFT: AtomicU64 = AtomicU64::new(BUSY);
 
-/// The real class, which is busy for the first calls.
+/// The real class, except that it is busy for the first calls.
 const BUSY_AT_FIRST: OtherTable = OtherTable(&[scan_by(busy_at_first)]);
 
 fn busy_at_first(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
@@ -82,7 +83,7 @@ fn busy_at_first(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8
     (scan.run)(context, input)
 }
 
-/// Runs [`COUNT`] where it is refused, and checks that EXPLAIN ANALYZE tells the reason.
+/// Runs [`COUNT`] where the class refuses it, and checks that EXPLAIN ANALYZE shows the reason.
 async fn is_pulled(pool: Arc<dyn Pool>, object: Bytes, reason: &str) {
     put(&pool, "object", object).await;
     let expected = rows(&query(&pool, "object", Pushdown::Never, COUNT).await.unwrap());

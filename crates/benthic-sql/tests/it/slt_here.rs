@@ -1,4 +1,4 @@
-//! The files of `tests/slt` in all ways, on the memory engine and the embedded one.
+//! Runs the files of `tests/slt` in all ways, on the memory engine and the embedded one.
 
 use crate::made::{memory_store, options, ways};
 use crate::slt::files_hold;
@@ -21,7 +21,8 @@ async fn the_files_hold_in_a_directory() {
     store.close().unwrap();
 }
 
-/// What the query engine does wrongly on plain rows in memory too. A file goes to `tests/slt` when it holds.
+/// Known bugs of the query engine, which also occur on plain rows in memory. A file moves to
+/// `tests/slt` when it passes.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the query engine's own mistakes"]
 async fn what_is_known_to_be_wrong() {

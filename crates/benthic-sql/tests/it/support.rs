@@ -17,17 +17,17 @@ use tempfile::TempDir;
 
 pub const ALL: [Pushdown; 3] = [Pushdown::Never, Pushdown::Always, Pushdown::Auto];
 
-/// The pool of these tests, also on a cluster that others use.
+/// The pool of these tests; its name must not clash on a shared cluster.
 pub const POOL: &str = "benthic-sql-test";
 
-/// A memory store with the pool, in which this class runs.
+/// A memory store with the pool and this class.
 pub async fn memory(class: Option<impl Class + 'static>) -> Arc<dyn Pool> {
     let classes = class.map_or_else(ClassRegistry::new, |class| ClassRegistry::new().with(class));
     let store: Arc<dyn Store> = MemStore::new(Options::default().with_classes(classes));
     pool_of(&store).await
 }
 
-/// The same in a directory, and its store, which closes when it is dropped.
+/// An embedded store with the pool and this class. The store closes when it is dropped.
 pub async fn embedded(dir: &TempDir, class: impl Class + 'static) -> (Arc<dyn Store>, Arc<dyn Pool>) {
     let options = Options::default().with_classes(ClassRegistry::new().with(class));
     let store: Arc<dyn Store> = EmbeddedStore::open(dir.path(), true, options).unwrap();
@@ -67,7 +67,7 @@ pub async fn query(
     rows.try_collect().await.map_err(|error| from_datafusion(&error))
 }
 
-/// The rows as text, sorted. Floating-point numbers are rounded: a sum depends on the order.
+/// The rows as sorted text. Floating-point numbers are rounded, because a sum depends on the order.
 pub fn rows(batches: &[RecordBatch]) -> Vec<String> {
     let mut rows: Vec<String> = batches.iter().flat_map(rows_of).collect();
     rows.sort_unstable();
@@ -96,13 +96,13 @@ fn rows_of(batch: &RecordBatch) -> Vec<String> {
         .collect()
 }
 
-/// What EXPLAIN ANALYZE says of a query.
+/// Returns the output of EXPLAIN ANALYZE for a query.
 pub async fn explained(pool: &Arc<dyn Pool>, name: &str, pushdown: Pushdown, sql: &str) -> String {
     let plan = query(pool, name, pushdown, &format!("EXPLAIN ANALYZE {sql}")).await.unwrap();
     rows(&plan).join("\n")
 }
 
-/// The same, again for as long as other tests' fragments have the place beside the object.
+/// Like [`explained`], but repeats the query while other tests' fragments keep the class busy.
 pub async fn explained_when_free(pool: &Arc<dyn Pool>, name: &str, pushdown: Pushdown, sql: &str) -> String {
     loop {
         let explained = explained(pool, name, pushdown, sql).await;
@@ -112,7 +112,8 @@ pub async fn explained_when_free(pool: &Arc<dyn Pool>, name: &str, pushdown: Pus
     }
 }
 
-/// The sum of a metric over all nodes of an explained plan, as far as its few digits tell.
+/// The sum of a metric over all nodes of an explained plan, with the few digits that the plan
+/// shows.
 pub fn metric(explained: &str, name: &str) -> u64 {
     let key = format!("{name}=");
     let sums = explained.match_indices(&key).map(|(at, found)| {

@@ -1,4 +1,4 @@
-//! Types and partitionings as people write them.
+//! Types and partitionings in the syntax that users write.
 
 use arrow::datatypes::{DataType, Schema, TimeUnit};
 use benthic_core::ErrorKind;

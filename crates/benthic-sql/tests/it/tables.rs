@@ -1,4 +1,4 @@
-//! Queries of tables: the same rows in every mode, from the objects that the manifest leaves.
+//! Queries of tables return the same rows in every mode, and read only objects that pruning leaves.
 
 use crate::data::lineitem;
 use crate::made::{self, answer, create, memory_store, options, pool, session};
@@ -28,7 +28,7 @@ async fn table(store: &Arc<dyn Store>, name: &str, definition: &Definition) -> T
     create(&pool(store, "p").await, name, definition).await
 }
 
-/// Appends each batch on its own, so that each makes objects.
+/// Appends each batch in its own commit, so that each makes objects.
 async fn append(table: &Table, batches: &[RecordBatch]) {
     for batch in batches {
         made::append(table, std::slice::from_ref(batch)).await;
@@ -43,7 +43,7 @@ fn settings(pushdown: Pushdown, pruning: bool) -> Settings {
     Settings { pushdown, pruning, index: pruning, partitions: 3, ..Settings::default() }
 }
 
-/// The rows, which are the same in every mode.
+/// Runs a query in every mode, checks that the rows are equal, and returns them.
 async fn same(store: &Arc<dyn Store>, sql: &str) -> Vec<String> {
     let expected = rows(&run(store, settings(Pushdown::Never, false), sql).await.unwrap());
     for pushdown in ALL {
@@ -67,7 +67,7 @@ async fn explained(store: &Arc<dyn Store>, pushdown: Pushdown, sql: &str) -> Str
     rows(&run(store, settings(pushdown, true), &format!("EXPLAIN ANALYZE {sql}")).await.unwrap()).join("\n")
 }
 
-/// `lineitem` in twelve objects, by `ship`.
+/// `lineitem` in twelve objects, sorted by `ship`.
 async fn lineitems(store: &Arc<dyn Store>) -> Table {
     let all = lineitem(20_000);
     let table = table(store, "object", &Definition::new(&all.schema()).unwrap()).await;
@@ -162,7 +162,7 @@ async fn columns_are_found_by_number_whatever_they_were_called() {
     append(&table, &[pairs(0..1_000)]).await;
     let rename = |from: &str, to: &str| Alter::Rename { from: from.to_owned(), to: to.to_owned() };
     let add = |name: &str, data_type| Alter::Add { name: name.to_owned(), data_type };
-    // What was `name` is `title` now; `name` is another column, which the first object does not have.
+    // The old column `name` is now `title`; `name` is a new column, which the first object lacks.
     table.alter(&[rename("name", "title"), add("name", DataType::Int32)]).await.unwrap();
     let id: ArrayRef = Arc::new(Int32Array::from(vec![1_000, 1_001]));
     let title: ArrayRef = Arc::new(StringArray::from(vec!["new", "newer"]));
@@ -174,7 +174,7 @@ async fn columns_are_found_by_number_whatever_they_were_called() {
     assert_eq!(same(&store, "SELECT id FROM p.t WHERE name = 8").await, ["1001"]);
     assert_eq!(same(&store, "SELECT id FROM p.t WHERE title = 'name 17'").await, ["17"]);
     assert_eq!(same(&store, "SELECT count(*) FROM p.t WHERE name IS NULL").await, ["1000"]);
-    // Wider, and gone.
+    // Widen one column, and drop another.
     let widen = Alter::Widen { name: "id".to_owned(), data_type: DataType::Int64 };
     table.alter(&[widen, Alter::Drop { name: "name".to_owned() }]).await.unwrap();
     let id: ArrayRef = Arc::new(Int64Array::from(vec![1 << 40]));
@@ -207,7 +207,7 @@ async fn columns_that_a_query_does_not_name_do_not_matter() {
     same(&store, sql).await;
     let plan = explained(&store, Pushdown::Always, sql).await;
     assert_eq!(metric(&plan, "objects_pushed"), 1, "{plan}");
-    // Lists are read here.
+    // Lists are read in the client.
     let sql = "SELECT list FROM p.wide WHERE id < 3";
     assert_eq!(same(&store, sql).await, ["[0, null]", "[1, null]", "[2, null]"]);
     let (kind, error) = fails(&store, "SELECT \"colum 7\" FROM p.wide").await;
@@ -309,7 +309,7 @@ async fn what_is_lost_or_damaged_is_named() {
     pool.remove(&first).await.unwrap();
     let (kind, error) = fails(&store, sql).await;
     assert!(kind == ErrorKind::Corrupt && error.contains("lost") && error.contains(first.name()), "{error}");
-    // What is whole can still be asked for.
+    // Queries of intact objects still work.
     let mut found = 0;
     for id in [500, 1_500] {
         match run(&store, settings(Pushdown::Always, true), &format!("SELECT name FROM p.t WHERE id = {id}"))
@@ -329,7 +329,7 @@ async fn a_table_that_goes_while_it_is_read_is_an_error() {
     for pushdown in ALL {
         let table = table(&store, "t", &Definition::new(&pairs(0..1).schema()).unwrap()).await;
         append(&table, &Vec::from_iter((0..20).map(|part| pairs(part * 100..part * 100 + 100)))).await;
-        // With one partition nothing is read before it is asked for.
+        // With one partition, a query reads nothing before its rows are requested.
         let settings = Settings { partitions: 1, ..settings(pushdown, true) };
         let queries = session(&store, settings);
         let rows = queries.query("SELECT name FROM p.t WHERE name <> 'x'").await.unwrap();

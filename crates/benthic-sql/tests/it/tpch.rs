@@ -1,4 +1,4 @@
-//! TPC-H: the rows that its generator makes, its 22 queries, and DuckDB's answers to them (`tests/tpch`).
+//! TPC-H: the rows of its generator, its 22 queries, and DuckDB's answers to them (`tests/tpch`).
 
 use crate::made::{answer, append, create, pool, session};
 use crate::support::rows;
@@ -26,12 +26,12 @@ use tpchgen_arrow::{
 
 const POOL: &str = "tpch";
 const QUERIES: usize = 22;
-/// Between our sums of floating-point numbers and DuckDB's.
+/// Tolerance between our sums of floating-point numbers and DuckDB's.
 const RELATIVE_DIFFERENCE_MAX: f64 = 1e-9;
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
-/// The tables at a scale.
+/// Generates the tables at a scale.
 pub fn tables(scale: f64) -> [(&'static str, Batches); 8] {
     [
         ("customer", Box::new(CustomerArrow::new(CustomerGenerator::new(scale, 1, 1)))),
@@ -45,7 +45,8 @@ pub fn tables(scale: f64) -> [(&'static str, Batches); 8] {
     ]
 }
 
-/// Puts all tables into a store: lineitem sorted by its shipping date and cut into objects, orders in partitions.
+/// Loads all tables into a store: lineitem sorted by its shipping date and split into objects,
+/// orders in partitions.
 pub async fn load(store: &Arc<dyn Store>, scale: f64) {
     let pool = pool(store, POOL).await;
     for (name, batches) in tables(scale) {
@@ -72,8 +73,8 @@ fn sorted(batches: &[RecordBatch], column: &str) -> RecordBatch {
     take_record_batch(&rows, &order).unwrap()
 }
 
-/// Runs all queries in all these ways, and compares each answer with DuckDB's. No two rows are equal in what a query orders
-/// by, so that all rows have their places.
+/// Runs all queries in all these ways, and compares each answer with DuckDB's. Every query orders
+/// its rows completely, so that the order is unique.
 pub async fn queries_are_answered(store: &Arc<dyn Store>, scale: &str, ways: &[(&str, Settings)]) {
     let sessions: Vec<_> =
         ways.iter().map(|(way, settings)| (way, session(store, settings.clone()))).collect();
@@ -89,7 +90,7 @@ pub async fn queries_are_answered(store: &Arc<dyn Store>, scale: &str, ways: &[(
     }
 }
 
-/// What EXPLAIN ANALYZE says of a query.
+/// Returns the output of EXPLAIN ANALYZE for a query.
 pub async fn explained(store: &Arc<dyn Store>, settings: Settings, number: usize) -> String {
     let sql = format!("EXPLAIN ANALYZE {}", query(number).split_once('\n').unwrap().1);
     let (_, plan) = answer(&session(store, settings), &sql).await.unwrap();
@@ -104,7 +105,7 @@ fn file(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tpch").join(path)).unwrap()
 }
 
-/// An answer of DuckDB: all values as text, and which columns are floating-point numbers there.
+/// DuckDB's answer: all values as text, and a flag for each column of floating-point numbers.
 struct Expected {
     rows: Vec<Vec<String>>,
     is_float: Vec<bool>,
@@ -156,7 +157,7 @@ fn compare(batches: &[RecordBatch], expected: &Expected) -> Result<(), String> {
     }
 }
 
-/// A decimal without the zeros at its end, of which there are as many as its type has places.
+/// Removes trailing zeros of a decimal; the scale of its type determines their number.
 fn plain<'a>(text: &'a str, data_type: &DataType) -> &'a str {
     match data_type {
         DataType::Decimal128(_, _) | DataType::Decimal256(_, _) if text.contains('.') => {
@@ -166,8 +167,8 @@ fn plain<'a>(text: &'a str, data_type: &DataType) -> &'a str {
     }
 }
 
-/// Whether a number is DuckDB's floating-point number. Averages and quotients of decimals are decimals here, and end after
-/// some places.
+/// Whether a number is close to DuckDB's floating-point number. Averages and quotients of decimals
+/// are decimals here, so they have limited precision.
 fn is_near(ours: &str, wanted: &str, data_type: &DataType) -> bool {
     let (Ok(number), Ok(wanted)) = (ours.parse::<f64>(), wanted.parse::<f64>()) else {
         return ours == wanted;

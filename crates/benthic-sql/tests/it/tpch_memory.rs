@@ -16,7 +16,7 @@ async fn tpch_is_answered_as_duckdb_does() {
     tpch::queries_are_answered(&store, "0.1", &ways()).await;
 }
 
-/// The rows as Parquet files, for `tests/tpch/answers.py`.
+/// Writes the rows as Parquet files for `tests/tpch/answers.py`.
 #[test]
 #[ignore = "writes the files that DuckDB's answers are made from"]
 fn tpch_data() {
@@ -34,7 +34,7 @@ fn tpch_data() {
     }
 }
 
-/// The work of a way that pushes really runs beside the objects.
+/// Checks that the `always` mode really runs work beside the objects.
 #[tokio::test(flavor = "multi_thread")]
 async fn fragments_of_tpch_run_beside_the_objects() {
     let store = memory_store();

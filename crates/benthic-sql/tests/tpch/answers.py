@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes the answers that the test of TPC-H compares with: DuckDB's, over the same rows.
+"""Computes the expected answers of the TPC-H test with DuckDB, over the same rows.
 
     BENTHIC_TPCH_DIR=DIR cargo test --release --workspace --test it -- --ignored tpch_data
     pip install duckdb==2.0.0
     ./answers.py DIR
 
-DIR has a directory for each scale (`0.01`, `0.1`) with a Parquet file for each table. Answers go to `answers/SCALE/qNN.csv`.
-The first line names the columns, those of floating-point numbers with `double` after the name.
+DIR has a directory for each scale (`0.01`, `0.1`) with a Parquet file for each table. Answers go
+to `answers/SCALE/qNN.csv`. The first line names the columns; a name of a floating-point column is
+followed by `double`.
 """
 
 import csv

@@ -1,4 +1,5 @@
-//! Random queries of random tables: answers are the same in all ways, and those of the query engine on the same rows in memory.
+//! Random queries of random tables: all ways give the same answers, which equal those of the query
+//! engine on the same rows in memory.
 //!
 //! `BENTHIC_TEST_LONG` runs more cases.
 
@@ -27,7 +28,7 @@ use same::{Answer, differ};
 use std::sync::Arc;
 use table::RandomTable;
 
-/// Cases, and queries of the two tables of each.
+/// Number of cases. Each has two tables and `QUERIES` queries.
 const CASES: u64 = 50;
 const CASES_LONG: u64 = 1_000;
 const QUERIES: usize = 8;
@@ -76,13 +77,13 @@ async fn case(store: &Arc<dyn Store>, pool: &Arc<dyn Pool>, seed: u64) {
     }
 }
 
-/// The query engine alone, with our rules for literals and the same rows in memory.
+/// The plain query engine on the same rows in memory, with our rules for literals.
 fn plain(tables: &[RandomTable; 2]) -> SessionContext {
     let mut config = SessionConfig::new();
     config.options_mut().execution.time_zone = Some("+00:00".to_owned());
     let state = SessionStateBuilder::new_with_default_features().with_config(config);
     let context = SessionContext::new_with_state(with_rules(state).build());
-    // Its own are wrong for groups of floating-point numbers.
+    // Its own min and max are wrong for groups of floating-point numbers.
     for extreme in extremes() {
         context.register_udaf(AggregateUDF::clone(&extreme));
     }

@@ -1,4 +1,4 @@
-//! Numbers that a seed gives, the same in every run (SplitMix64).
+//! Pseudo-random numbers from a seed (SplitMix64), the same in every run.
 
 use benthic_program::noise::Noise as Numbers;
 use std::ops::Range;
@@ -10,7 +10,7 @@ impl Noise {
         Noise(Numbers::new(seed))
     }
 
-    /// Less than `end`, which is not 0.
+    /// A number less than `end`, which must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         self.0.below(end as u64) as usize
     }
@@ -19,7 +19,7 @@ impl Noise {
         range.start + self.0.below((range.end - range.start) as u64) as i64
     }
 
-    /// True in so many of a hundred cases.
+    /// True in `percent` of 100 cases.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -28,7 +28,7 @@ impl Noise {
         &of[self.below(of.len())]
     }
 
-    /// The first that matches what is asked for, from a random place on.
+    /// A random one of the items that match.
     pub fn find<'a, T>(&mut self, of: &'a [T], wanted: impl Fn(&T) -> bool) -> Option<&'a T> {
         let found: Vec<&T> = of.iter().filter(|one| wanted(one)).collect();
         if found.is_empty() { None } else { Some(found[self.below(found.len())]) }

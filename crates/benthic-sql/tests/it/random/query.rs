@@ -5,31 +5,32 @@ use super::table::RandomTable;
 use super::values::{Column, Kind};
 use arrow::datatypes::DataType;
 
-/// A query, and how its answers are compared.
+/// A query, and the rules for comparing its answers.
 #[derive(Default)]
 pub struct Query {
     pub sql: String,
-    /// Which columns are floating-point numbers that depend on the order in which they are computed.
+    /// Columns with floating-point numbers that depend on the order of computation.
     pub approximate: Vec<usize>,
-    /// Whether rows have an order.
+    /// Whether the query orders its rows.
     pub ordered: bool,
-    /// Whether it depends on what is evaluated together with what if it fails; rows are equal nevertheless.
+    /// Whether the query may fail depending on the order of evaluation. If it succeeds, its rows
+    /// are equal.
     pub may_fail: bool,
 }
 
-/// A table in a query, under a name.
+/// A table in a query, under an alias.
 struct Source<'a> {
     alias: &'static str,
     table: &'a RandomTable,
 }
 
-/// Writes parts of queries.
+/// Generates parts of queries.
 struct Author<'a> {
     n: &'a mut Noise,
     sources: Vec<Source<'a>>,
 }
 
-/// What is selected: expressions, and which of them are approximate.
+/// Selected expressions, and the indexes of those that are approximate.
 #[derive(Default)]
 struct Selected {
     exprs: Vec<String>,
@@ -44,7 +45,7 @@ impl Selected {
         self.exprs.push(expr);
     }
 
-    /// The expressions, each with a name of its own.
+    /// The expressions, each with an alias.
     fn named(&self) -> String {
         named(&self.exprs)
     }
@@ -57,7 +58,7 @@ fn named(exprs: &[String]) -> String {
 }
 
 impl Query {
-    /// A query of one of two tables, or of both.
+    /// A random query of one of two tables, or of both.
     pub fn random(n: &mut Noise, tables: &[RandomTable; 2]) -> Query {
         let [a, b] = if n.percent(50) { [&tables[0], &tables[1]] } else { [&tables[1], &tables[0]] };
         let mut author = Author { n, sources: vec![Source { alias: "a", table: a }] };
@@ -86,7 +87,7 @@ impl Author<'_> {
         format!("r.{} {}", source.table.name, source.alias)
     }
 
-    /// A column of a kind that is wanted, by its name and itself.
+    /// A random column that `wanted` accepts: its qualified name, the column, and its source.
     fn column(&mut self, wanted: impl Fn(&Column) -> bool) -> Option<(String, Column, usize)> {
         let place = self.n.below(self.sources.len());
         let source = &self.sources[place];
@@ -102,7 +103,7 @@ impl Author<'_> {
         }
     }
 
-    /// A literal that fits a column; mostly a value that is in it, or near one.
+    /// A literal that fits a column; usually a value of the column, or one near it.
     fn literal(&mut self, column: &Column, place: usize) -> String {
         let value = self.sources[place].table.value(self.n, column);
         let strangers_percent = if column.kind == Kind::Float { 25 } else { 10 };
@@ -128,7 +129,7 @@ impl Author<'_> {
         }
     }
 
-    /// A literal that is probably in no row.
+    /// A literal that probably occurs in no row.
     fn stranger(&mut self, column: &Column) -> String {
         let literals: &[&str] = match column.kind {
             Kind::Integer => &["0", "-1", "1000000", "-5", "3.5"],
@@ -149,7 +150,7 @@ impl Author<'_> {
         (*self.n.pick(literals)).to_owned()
     }
 
-    /// An expression of one row, and its kind; sums of it are exact if it is tame.
+    /// An expression on one row, its kind, and whether sums of it are exact.
     fn expr(&mut self) -> (String, Kind, bool) {
         let (name, column, place) = self.any_column();
         let is_tame = column.is_tame;
@@ -194,7 +195,7 @@ impl Author<'_> {
                     is_tame && kind != Kind::Integer,
                 )
             }
-            // The query engine has no coalesce of the binaries that a scan gives.
+            // The query engine has no coalesce for the binary type that a scan returns.
             (kind, 5) if kind != Kind::Binary => {
                 let literal = self.literal(&column, place);
                 (format!("coalesce({name}, {literal})"), kind, is_tame && kind != Kind::Integer)
@@ -202,7 +203,7 @@ impl Author<'_> {
             (kind, _) => (name, kind, is_tame),
         };
         match expr {
-            // What a literal next to the column may be is another type, and larger than tame.
+            // A literal may have a wider type than the column, so sums may not be exact.
             (text, kind @ (Kind::Float | Kind::Integer), _)
                 if text.starts_with("CASE") || text.starts_with("coalesce") =>
             {
@@ -255,7 +256,7 @@ impl Author<'_> {
 
     fn pattern(&mut self, literal: &str) -> String {
         let inner = literal.trim_matches('\'');
-        // Half of a quote is none.
+        // Drop quotes, because half of an escaped quote is invalid.
         let part: String = inner.chars().take(1 + self.n.below(3)).filter(|char| *char != '\'').collect();
         match self.n.below(4) {
             0 => format!("'{part}%'"),
@@ -321,7 +322,8 @@ impl Author<'_> {
         Query { sql, approximate: selected.approximate, ..Query::default() }
     }
 
-    /// Columns in the order of all of them, so that rows in the same place are the same.
+    /// Random columns, and an ORDER BY over all of them. Rows that tie are equal, so their order
+    /// does not matter.
     fn ordered_columns(&mut self) -> (Vec<String>, String) {
         let mut names: Vec<String> = Vec::new();
         for _ in 0..1 + self.n.below(3) {
@@ -409,7 +411,8 @@ impl Author<'_> {
         Query { sql, ..Query::default() }
     }
 
-    /// A division by what may be zero: without a guard it fails in all ways or in none, with one it has the same rows.
+    /// A division whose divisor may be zero. Without a guard it fails in all ways or in none; with
+    /// a guard it returns the same rows.
     fn division(&mut self) -> Query {
         let divides = |column: &Column| column.kind == Kind::Integer && column.is_tame;
         let from = self.from();

@@ -1,14 +1,14 @@
-//! Whether two answers are the same.
+//! Compares two answers.
 
 use super::query::Query;
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use benthic_core::{Error, ErrorKind, Result};
 
-/// Between numbers that depend on the order in which they are computed, for one and for each of the number itself.
+/// Tolerance for numbers that depend on the order of computation, both absolute and relative.
 const DIFFERENCE_MAX: f64 = 1e-9;
 
-/// An answer as it is compared: rows as text, in an order if they have none.
+/// An answer prepared for comparison: rows as text, sorted if the query does not order them.
 pub struct Answer(Result<Vec<Vec<String>>>);
 
 impl Answer {
@@ -18,7 +18,7 @@ impl Answer {
             Err(error) => return Answer(Err(error)),
         };
         if !query.ordered {
-            // Approximate columns last: what is in front of them tells rows apart.
+            // Sort by exact columns first, because they distinguish the rows.
             rows.sort_by_cached_key(|row| {
                 let (approximate, exact): (Vec<_>, Vec<_>) =
                     row.iter().enumerate().partition(|(place, _)| query.approximate.contains(place));
@@ -38,7 +38,7 @@ fn texts(batch: &RecordBatch) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// What differs.
+/// Describes the first difference.
 pub fn differ(left: &Answer, right: &Answer, query: &Query) -> Option<String> {
     let (left, right) = match (&left.0, &right.0) {
         (Ok(left), Ok(right)) => (left, right),

@@ -1,4 +1,4 @@
-//! Random tables: rows over a few objects, written under one schema or several.
+//! Random tables: rows in a few objects, written under one schema or several.
 
 use super::noise::Noise;
 use super::values::{Column, Kind, valid};
@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 const OBJECTS_MAX: usize = 12;
 
-/// A table: how it is made, and what is then in it.
+/// A table: the steps that create it, and its expected rows.
 pub struct RandomTable {
     pub name: String,
     pub columns: Vec<Column>,
-    /// All rows, in no order.
+    /// All rows, in no particular order.
     pub rows: RecordBatch,
-    /// For people.
+    /// For messages of failed tests.
     pub description: String,
     definition: Definition,
     steps: Vec<Step>,
@@ -28,18 +28,18 @@ pub struct RandomTable {
 enum Step {
     Append(RecordBatch),
     Alter(Vec<Alter>),
-    /// Adds an index over these columns.
+    /// Adds an index on these columns.
     AddIndex(Vec<String>),
-    /// Makes the pages that objects lack.
+    /// Builds the index pages that objects lack.
     BuildIndexes,
 }
 
-/// What is known of a table while it is made: its columns, and their values so far.
+/// The state of a table under construction: its columns, and their values so far.
 struct Making<'a> {
     n: &'a mut Noise,
     columns: Vec<Column>,
     parts: Vec<Vec<ArrayRef>>,
-    /// Names of the columns that the table is sorted or partitioned by, or has indexes over, which stay.
+    /// Names of columns that sort, partition or index the table. They must stay.
     fixed: Vec<String>,
     names: usize,
     steps: Vec<Step>,
@@ -47,7 +47,7 @@ struct Making<'a> {
 }
 
 impl RandomTable {
-    /// A table of at most so many rows, whose first column is a key.
+    /// A random table of at most `rows_max` rows. The first column is a key.
     pub fn random(n: &mut Noise, name: &str, rows_max: usize) -> RandomTable {
         let objects = 1 + n.below(OBJECTS_MAX);
         let object_rows = match n.below(20) {
@@ -92,7 +92,7 @@ impl RandomTable {
         RandomTable { name: name.to_owned(), columns, rows, description, definition, steps }
     }
 
-    /// Makes the table in a pool.
+    /// Creates the table in a pool.
     pub async fn make(&self, pool: &Arc<dyn Pool>) {
         let table = create(pool, &self.name, &self.definition).await;
         for step in &self.steps {
@@ -108,7 +108,7 @@ impl RandomTable {
         }
     }
 
-    /// A value that is in a column, as text; nothing if there is none but nulls.
+    /// A value of a column as text; None if no value other than null was found.
     pub fn value(&self, n: &mut Noise, column: &Column) -> Option<String> {
         let values = self.rows.column_by_name(&column.name)?;
         (0..8).find_map(|_| {
@@ -119,10 +119,10 @@ impl RandomTable {
     }
 }
 
-/// A value as text from which a literal can be made.
+/// Formats a value as text for a literal.
 fn text(values: &ArrayRef, row: usize) -> String {
     let shown = match values.data_type() {
-        // In UTC, whatever the zone.
+        // Show times in UTC, independent of their zone.
         DataType::Timestamp(unit, Some(_)) => {
             let numbers = cast(values, &DataType::Int64).unwrap();
             cast(&numbers, &DataType::Timestamp(*unit, None)).unwrap()
@@ -160,7 +160,7 @@ impl Making<'_> {
                 (column, Partitioning::Hash { field: id(&definition, column), buckets })
             }),
             2 => n.find(columns, is_day).map(|column| {
-                // So few values that there are few partitions.
+                // Few bounds, so that there are few partitions.
                 let ranges = Ranges::Bounds(vec![-40_000, 0, 20_000]);
                 (column, Partitioning::Range { field: id(&definition, column), ranges })
             }),
@@ -201,7 +201,7 @@ impl Making<'_> {
         self.steps.push(Step::Append(batch));
     }
 
-    /// An index over a few columns, or the pages that were not made yet. Some objects stay without.
+    /// Adds an index on a few columns, or builds missing pages. Some objects stay without pages.
     fn index(&mut self) {
         let indexes = self.steps.iter().filter(|step| matches!(step, Step::AddIndex(_))).count();
         if indexes >= INDEXES_MAX || self.n.percent(30) {
@@ -222,7 +222,7 @@ impl Making<'_> {
         }
     }
 
-    /// One change of the schema, and what it does to the rows that are there. The key stays.
+    /// Changes the schema once, and updates the existing rows accordingly. The key column stays.
     fn alter(&mut self) {
         let place = self.n.below(self.columns.len());
         let name = self.columns[place].name.clone();

@@ -9,7 +9,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int32Type, TimeUnit};
 use std::sync::Arc;
 
-/// What can be done with a column.
+/// The kind of a column, which determines its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Integer,
@@ -23,7 +23,7 @@ pub enum Kind {
     Nested,
 }
 
-/// A column of a table, as queries see it.
+/// A column of a table.
 #[derive(Clone, Debug)]
 pub struct Column {
     pub name: String,
@@ -31,26 +31,25 @@ pub struct Column {
     pub data_type: DataType,
     /// Whether numbers are so small that sums are exact in any order.
     pub is_tame: bool,
-    /// Whether there are zeros of both signs: they are equal, and either may come first.
+    /// Whether both zeros occur: they are equal, so either may come first.
     pub has_both_zeros: bool,
-    /// How values are spread.
     spread: Spread,
     nulls_percent: usize,
-    /// Whether rows are given as a dictionary.
+    /// Whether rows are passed as a dictionary.
     pub from_dictionary: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Spread {
-    /// A few values again and again.
+    /// Few distinct values, which repeat.
     Few,
-    /// Any.
+    /// Values from the whole range.
     Wide,
-    /// Larger from object to object, so that bounds tell something.
+    /// Values grow from object to object, so that statistics can exclude objects.
     Rising,
 }
 
-/// Words that start, end and compare alike.
+/// Words with common beginnings and endings, and with similar order.
 const WORDS: [&str; 16] = [
     "",
     "a",
@@ -69,7 +68,7 @@ const WORDS: [&str; 16] = [
     "it's",
     "\u{10ffff}",
 ];
-/// About 1700 and 2250, in days: what nanoseconds hold.
+/// About the years 1700 to 2250, in days since 1970: the range of nanoseconds in 64 bits.
 const DAYS: std::ops::Range<i64> = -98_000..102_000;
 const DAY_US: i64 = 86_400_000_000;
 
@@ -104,7 +103,7 @@ impl Column {
         Column::of(n, name, kind, data_type)
     }
 
-    /// Small integers, of which tables have many equal ones.
+    /// A key of small integers with many duplicates.
     pub fn key(n: &mut Noise, name: String) -> Column {
         let data_type = n.pick(&INTEGERS[2..4]).clone();
         let nulls_percent = *n.pick(&[0, 0, 10]);
@@ -135,7 +134,7 @@ impl Column {
         }
     }
 
-    /// What the column may be widened to.
+    /// A type to which the column can be widened.
     pub fn wider(&self) -> Option<DataType> {
         Some(match self.data_type {
             DataType::Int8 => DataType::Int16,
@@ -150,12 +149,12 @@ impl Column {
         })
     }
 
-    /// Whether the column can be ordered by.
+    /// Whether queries can order by the column.
     pub fn has_order(&self) -> bool {
         self.kind != Kind::Nested
     }
 
-    /// The values of an object, which is the so manieth.
+    /// The values of the object with number `object`.
     pub fn values(&self, n: &mut Noise, rows: usize, object: usize) -> ArrayRef {
         let nulls_percent = if n.percent(8) { 100 } else { self.nulls_percent };
         let mut column = Values { n, column: self, rows, object, nulls_percent };
@@ -190,7 +189,7 @@ impl Values<'_> {
             .collect()
     }
 
-    /// A number of this range as the column spreads them.
+    /// A number in this range, distributed as the column demands.
     fn number(&mut self, range: std::ops::Range<i64>) -> i64 {
         let middle = range.start.midpoint(range.end);
         match self.column.spread {
@@ -217,7 +216,7 @@ impl Values<'_> {
                 let times = TimestampMicrosecondArray::from(times);
                 let times = cast(&times, &DataType::Timestamp(*unit, None)).unwrap();
                 match zone {
-                    // The same numbers; that they are in a zone says only how they are shown.
+                    // The zone affects only the display; the numbers are the same.
                     Some(_) => {
                         let numbers = cast(&times, &DataType::Int64).unwrap();
                         cast(&numbers, &self.column.data_type).unwrap()
@@ -252,7 +251,7 @@ impl Values<'_> {
             }
             DataType::Struct(fields) => {
                 let valid: Vec<bool> = self.each(|_| ()).iter().map(Option::is_some).collect();
-                // What is in a struct that is null is null, as in a file.
+                // The fields of a null struct are null, as in a file.
                 let words: StringArray = self
                     .each(Values::text)
                     .into_iter()
@@ -301,7 +300,8 @@ impl Values<'_> {
         cast(&numbers, &self.column.data_type).unwrap()
     }
 
-    /// Eighths, whose sums are exact; NaN and the like; and if they need not be tame, what no sum is exact with.
+    /// Multiples of 1/8, whose sums are exact, and NaN, infinities and zeros. If the column need
+    /// not be tame, also numbers that make sums inexact.
     fn float(&mut self) -> f64 {
         match self.n.below(40) {
             0 => f64::NAN,
@@ -317,7 +317,7 @@ impl Values<'_> {
     fn text(&mut self) -> String {
         match self.column.spread {
             Spread::Few => (*self.n.pick(&WORDS)).to_owned(),
-            // Longer than what is kept of bounds.
+            // Longer than the prefix that statistics keep.
             Spread::Wide if self.n.percent(10) => {
                 format!("{}{}{}", "x".repeat(62), self.n.pick(&WORDS), self.n.pick(&WORDS))
             }

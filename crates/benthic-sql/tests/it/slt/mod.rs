@@ -1,7 +1,8 @@
-//! The files of `tests/slt`.
+//! Runs the files of `tests/slt`.
 //!
-//! A query's columns are `I` (integers), `R` (decimals and floating-point numbers), `B` (booleans), `D` (dates and times) and
-//! `T` (all else). A null is `NULL`, a text without characters `(empty)`.
+//! The types of a query's columns are `I` (integers), `R` (decimals and floating-point numbers),
+//! `B` (booleans), `D` (dates and times) and `T` (all others). A null is written as `NULL`, an
+//! empty text as `(empty)`.
 
 pub mod tables;
 
@@ -15,7 +16,7 @@ use sqllogictest::{AsyncDB, ColumnType, DBOutput, Runner, strict_column_validato
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the columns of an answer are, as the files write it.
+/// The type of a column, as the files write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     Integer,
@@ -88,7 +89,7 @@ fn files(dir: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Runs all files of a directory in these ways on a store, into which it puts their tables.
+/// Creates the tables in a store, and runs all files of a directory in each of these ways.
 pub async fn files_hold(store: &Arc<dyn Store>, dir: &str, ways: &[(&str, Settings)]) {
     tables::load(store).await;
     let mut failed = Vec::new();

@@ -17,7 +17,7 @@ use std::sync::Arc;
 const DAY: i32 = 19_723;
 const DAY_US: i64 = 86_400_000_000;
 
-/// Makes all tables.
+/// Creates all tables.
 pub async fn load(store: &Arc<dyn Store>) {
     let pool = pool(store, "t").await;
     plain(&pool, "nums", &(0..5).map(|part| nums(part * 8..part * 8 + 8)).collect::<Vec<_>>()).await;
@@ -44,13 +44,14 @@ fn batch(columns: Columns) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-/// A table with an object of each batch.
+/// Creates a table with one object for each batch.
 async fn plain(pool: &Arc<dyn Pool>, name: &str, batches: &[RecordBatch]) {
     let table = create(pool, name, &Definition::new(&batches[0].schema()).unwrap()).await;
     objects(&table, batches).await;
 }
 
-/// The objects, and indexes over the first columns: of the first object they are made later, the others are written with them.
+/// Appends the batches, and indexes the first columns. The first object's pages are built later;
+/// the writer makes those of the others.
 async fn objects(table: &Table, batches: &[RecordBatch]) {
     for (place, batch) in batches.iter().enumerate() {
         append(table, std::slice::from_ref(batch)).await;
@@ -69,7 +70,8 @@ async fn objects(table: &Table, batches: &[RecordBatch]) {
     build_indexes(table).await;
 }
 
-/// Numbers of all kinds, with nulls. Rows 0 and 1 have the least and greatest that there are.
+/// Numbers of all kinds, with nulls. Rows 0 and 1 hold the least and the greatest value of each
+/// type.
 fn nums(ids: std::ops::Range<i64>) -> RecordBatch {
     let some = |id: i64| (id % 7 != 3).then_some(id);
     let ints = |least: i128, greatest: i128, step: i128, data_type: DataType| {
@@ -111,7 +113,7 @@ fn nums(ids: std::ops::Range<i64>) -> RecordBatch {
     ])
 }
 
-/// Each object with another mix of what floating-point numbers have besides numbers.
+/// Objects with different mixes of special floating-point values.
 fn floats() -> Vec<RecordBatch> {
     let (nan, inf) = (Some(f64::NAN), Some(f64::INFINITY));
     let objects: [&[Option<f64>]; 8] = [
@@ -135,8 +137,9 @@ fn floats() -> Vec<RecordBatch> {
     objects.iter().map(object).collect()
 }
 
-/// Texts that compare, cut and match in their own ways: of several bytes a character, long ones with equal beginnings, the
-/// last before and the first after the surrogates, the last of all.
+/// Texts with special cases of comparison, slicing and matching: characters of several bytes, long
+/// common prefixes, the last character before the surrogates and the first after them, and the last
+/// character of all.
 fn texts() -> Vec<RecordBatch> {
     let long = "x".repeat(64);
     let (long_a, long_z, high) = (format!("{long}a"), format!("{long}z"), "\u{10ffff}".repeat(17));
@@ -166,7 +169,7 @@ fn texts() -> Vec<RecordBatch> {
     objects.iter().map(object).collect()
 }
 
-/// Dates and times; one object before 1970, one around the hour that Berlin has twice.
+/// Dates and times. One object is before 1970; one is around the hour that occurs twice in Berlin.
 fn times() -> Vec<RecordBatch> {
     let object = |first: i64, days: Vec<Option<i32>>, micros: Vec<Option<i64>>| {
         let ids = Int64Array::from_iter_values(first..first + days.len() as i64);
@@ -187,7 +190,7 @@ fn times() -> Vec<RecordBatch> {
             ("clock", Arc::new(Time64MicrosecondArray::from_iter(of_day))),
         ])
     };
-    // 2024-10-27 00:00:00 UTC; an hour later Berlin's clocks go back from 03:00 to 02:00.
+    // 2024-10-27 00:00:00 UTC. One hour later, Berlin's clocks go back from 03:00 to 02:00.
     let autumn_us = 20_023 * DAY_US;
     let half_hours = (0..6).map(|half| Some(autumn_us + half * DAY_US / 48)).collect();
     let at_us = |day: i32, seconds: i64| Some(i64::from(day) * DAY_US + seconds * 1_000_000);
@@ -229,7 +232,7 @@ fn nested(ids: std::ops::Range<i64>) -> RecordBatch {
     ])
 }
 
-/// Divisors: none of them zero, all zero, some zero or null, zero only in the last row.
+/// Divisors, by object: none is zero, all are zero, some are zero or null, only the last is zero.
 fn guard() -> Vec<RecordBatch> {
     let objects: [&[Option<i64>]; 4] = [
         &[Some(1), Some(2), Some(-3), Some(4)],
@@ -263,7 +266,7 @@ fn series(ids: std::ops::Range<i64>) -> RecordBatch {
     ])
 }
 
-/// Columns whose values come only with the second object, and are such that what is known of them is not exact.
+/// Columns that have values only from the second object on. Their statistics are not exact.
 fn late(ids: std::ops::Range<i64>) -> RecordBatch {
     let some = |id: i64| (id >= 4).then_some(id);
     let float = |id: i64| if id % 3 == 0 { f64::NAN } else { id as f64 };
@@ -283,7 +286,8 @@ fn dept() -> RecordBatch {
     ])
 }
 
-/// A number, a name, a department, a salary in hundredths, the day of the year 2024 of the first work, and a boss.
+/// Number, name, department, salary in hundredths, first working day as a day of the year 2024, and
+/// boss.
 type Employee = (i32, &'static str, Option<i32>, Option<i64>, i32, Option<i32>);
 
 fn emp() -> Vec<RecordBatch> {
@@ -317,7 +321,7 @@ fn emp() -> Vec<RecordBatch> {
     ]
 }
 
-/// Names that must be quoted, and a column that is called like a word of SQL.
+/// Names that must be quoted, and a column named like an SQL keyword.
 fn odd_names() -> RecordBatch {
     batch(vec![
         ("Id", Arc::new(Int64Array::from(vec![1, 2, 3]))),
@@ -328,7 +332,8 @@ fn odd_names() -> RecordBatch {
     ])
 }
 
-/// Four objects, each written under another schema; and a table that only changed.
+/// A table of four objects, each written under another schema, and a table whose schema changed
+/// without new rows.
 async fn evolved(pool: &Arc<dyn Pool>) {
     let ids = |start: i32| Arc::new(Int32Array::from_iter_values(start..start + 4));
     let long_ids = |start: i64| Arc::new(Int64Array::from_iter_values(start..start + 4));
@@ -404,7 +409,7 @@ async fn evolved(pool: &Arc<dyn Pool>) {
     empty.alter(&[add("more", DataType::Utf8), rename("i8", "tiny")]).await.unwrap();
 }
 
-/// The same rows, as they come and in every kind of partitions.
+/// The same rows, without partitions and in every kind of partitioning.
 async fn partitioned(pool: &Arc<dyn Pool>) {
     let rows = [events(0..130), events(130..200)];
     let definition = Definition::new(&rows[0].schema()).unwrap();
