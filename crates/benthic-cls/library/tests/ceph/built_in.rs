@@ -1,4 +1,4 @@
-//! The built-in classes and what their library says about itself.
+//! The built-in classes in a real OSD, and the self-description of their library.
 
 use crate::cluster::{Cluster, errno};
 use benthic_classes::digest::Algorithm;
@@ -42,7 +42,7 @@ fn an_object_of_many_pieces_is_hashed_whole_and_as_often_as_asked() {
     let state = cluster.state(object).unwrap();
     assert_eq!(state["size"], 5_200_000);
     assert_eq!(state["data"], cluster.xattr(object, "digest.md5"));
-    // The stored digest is now wrong.
+    // The stored digest is now stale.
     let digest = cluster.xattr(object, "digest.md5");
     cluster.put(object, b"other data", 1);
     let input = format!("set_xattr digest.md5 {digest}");
@@ -105,7 +105,7 @@ fn a_library_describes_itself_by_any_object_name_and_makes_no_object() {
     }
 }
 
-/// What the OSD of an object counted.
+/// The call counters of a library in the OSD of an object.
 fn counted(cluster: &mut Cluster, object: &str, library: &str) -> LibraryCalls {
     serde_json::from_slice(&cluster.exec(object, library, CALLS, b"").unwrap()).unwrap()
 }
@@ -144,7 +144,7 @@ fn an_osd_counts_the_calls_of_each_method_and_their_failures() {
     let [before, after] = [&before, &after].map(|counted| of_method(counted, "calls", "counted"));
     assert_eq!((after.calls - before.calls, after.failures - before.failures), (11, 4));
     assert!(after.busy_us > before.busy_us);
-    // Another library in the same OSD counts for itself.
+    // Another library in the same OSD has its own counters.
     let other = counted(&mut cluster, object, LIBRARY);
     assert_eq!(other.library, LIBRARY);
     assert!(other.classes.iter().all(|class| class.name != "calls"));

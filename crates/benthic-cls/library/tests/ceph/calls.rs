@@ -1,4 +1,5 @@
-//! Every call of the context on a real OSD, by the class of `examples/cls_calls_1.rs`: what docs/design/0003 says of them.
+//! Every context call on a real OSD, made by the class of `examples/cls_calls_1.rs`, against the
+//! rules of docs/design/0003.
 
 use crate::cluster::{Cluster, errno};
 use benthic_core::ErrorKind::{
@@ -44,7 +45,7 @@ fn an_omap_is_read_in_pages_that_hold_what_they_may() {
                     count=64 last=k0063 more=true\ncount=64 last=k1099 more=false\ncount=63 last=k1099 more=false\n\
                     count=0 last= more=false\nk0007=vvvvvvvvvv\n";
     assert_eq!(cluster.look(object, script), expected);
-    // 16 MiB and one entry more.
+    // A page ends with the entry that reaches 16 MiB.
     cluster.remove(object);
     cluster.change(object, "omap_fill 20 1048576").unwrap();
     assert_eq!(cluster.look(object, "omap_range - - 100"), "count=16 last=k0015 more=true\n");
@@ -119,7 +120,7 @@ fn a_missing_object_is_missing_for_every_read_and_made_by_writes() {
         "set_xattr a ",
         "omap_set k ",
         "omap_set_none",
-        // What another kind of change made does not hide that the object was missing.
+        // A change of another kind does not hide that the object was missing.
         "write 0 \ntry get_xattr a",
         "create\ntry omap_range - - 1",
         "create\ntry read 0 1",
@@ -158,7 +159,7 @@ fn what_an_osd_would_stumble_over_never_reaches_it() {
         assert_eq!(cluster.change(object, script), Err(errno(kind)), "{script}");
         assert_eq!(cluster.state(object), before, "{script}");
     }
-    // The largest object that there is: its last byte can be written.
+    // The largest possible object: its last byte can be written.
     cluster.change(object, "write 134217727 x").unwrap();
     assert_eq!(cluster.state(object).unwrap()["size"], 134_217_728);
     cluster.remove(object);

@@ -1,6 +1,6 @@
-"""A librados client for the tests: reads a JSON request a line, writes a JSON reply a line.
+"""A librados client for the tests: reads one JSON request per line, writes one JSON reply per line.
 
-Bytes are hex. A reply has `errno` (0 for success) and what the request asked for.
+Bytes are hex. A reply has `errno` (0 for success) and the requested values.
 """
 import hashlib
 import json
@@ -20,7 +20,7 @@ def connect(conf):
 
 
 def boots(cluster):
-    """The epoch in which each OSD came up last: it grows when one dies and comes back."""
+    """The epoch in which each OSD last came up. It grows when an OSD dies and comes back."""
     status, output, message = cluster.mon_command(json.dumps({"prefix": "osd dump", "format": "json"}), b"")
     if status:
         raise OSError(-status, message)
@@ -28,7 +28,7 @@ def boots(cluster):
 
 
 def state(io, name):
-    """All of an object that a client can see, and its version."""
+    """Everything of an object that a client can see, and its version."""
     size, _ = io.stat(name)
     data = io.read(name, size, 0) if size else b""
     version = io.get_last_version()

@@ -1,4 +1,4 @@
-//! A running cluster, reached through librados by `client.py`.
+//! A running cluster, accessed through librados by `client.py`.
 
 use benthic_core::ErrorKind;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub struct Cluster {
     replies: BufReader<ChildStdout>,
 }
 
-/// What a method answered: its output, or the errno.
+/// The answer of a method: its output or an errno.
 pub type Answer = Result<Vec<u8>, i32>;
 
 impl Cluster {
@@ -28,7 +28,7 @@ impl Cluster {
             panic!("{CONF_VARIABLE} names no cluster to test with; `make test` starts one")
         });
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ceph/client.py");
-        // Debian's python3-rados is of Debian's Python.
+        // Debian's python3-rados works only with Debian's Python.
         let mut client = Command::new("/usr/bin/python3")
             .arg(script)
             .arg(conf)
@@ -48,7 +48,7 @@ impl Cluster {
         cluster
     }
 
-    /// Where the OSDs look for libraries.
+    /// The folder in which the OSDs look for libraries.
     fn class_dir(&mut self) -> PathBuf {
         let reply = self.ask(&json!({ "do": "conf", "key": "osd_class_dir" }));
         PathBuf::from(reply["value"].as_str().unwrap())
@@ -59,7 +59,7 @@ impl Cluster {
         benthic_ceph::classes::install(&built(name), &self.class_dir()).unwrap();
     }
 
-    /// Installs a library that is installed already under one more name.
+    /// Installs an already installed library under a second name.
     pub fn install_renamed(&mut self, library: &str, name: &str) {
         let class_dir = self.class_dir();
         std::fs::copy(class_dir.join(library), class_dir.join(name)).unwrap();
@@ -73,13 +73,13 @@ impl Cluster {
         serde_json::from_str(&reply).unwrap_or_else(|error| panic!("{error}: {request} -> {reply:?}"))
     }
 
-    /// Removes the object, if it is there.
+    /// Removes the object if it exists.
     pub fn remove(&mut self, object: &str) {
         let reply = self.ask(&json!({ "do": "remove", "object": object }));
         assert!([0, 2].contains(&reply["errno"].as_i64().unwrap()), "{reply}");
     }
 
-    /// Makes an object of data (as often as told), with an attribute and an omap entry.
+    /// Creates an object that repeats `data` `times` times, with an attribute and an omap entry.
     pub fn put(&mut self, object: &str, data: &[u8], times: usize) {
         self.remove(object);
         let request = json!({
@@ -89,7 +89,8 @@ impl Cluster {
         assert_eq!(self.ask(&request)["errno"], 0);
     }
 
-    /// All of the object that a client can see, and its version; `None` if it is missing.
+    /// Everything of the object that a client can see, and its version; `None` if the object is
+    /// missing.
     pub fn state(&mut self, object: &str) -> Option<Value> {
         let reply = self.ask(&json!({ "do": "state", "object": object }));
         match reply["errno"].as_i64() {
@@ -99,13 +100,11 @@ impl Cluster {
         }
     }
 
-    /// An attribute of the object.
     pub fn xattr(&mut self, object: &str, name: &str) -> String {
         let state = self.state(object).unwrap();
         String::from_utf8(unhex(state["xattrs"][name].as_str().unwrap())).unwrap()
     }
 
-    /// Calls a method.
     pub fn exec(&mut self, object: &str, library: &str, method: &str, input: &[u8]) -> Answer {
         let request = json!({
             "do": "exec", "object": object, "class": library, "method": method, "input": hex(input),
@@ -118,7 +117,7 @@ impl Cluster {
         }
     }
 
-    /// The epoch in which each OSD came up last. It is another one if an OSD died.
+    /// The epoch in which each OSD last came up. It changes if an OSD dies and restarts.
     pub fn boots(&mut self) -> Value {
         let boots = self.ask(&json!({ "do": "boots" }))["boots"].clone();
         assert!(boots.as_object().is_some_and(|osds| !osds.is_empty()), "{boots}");
@@ -128,13 +127,13 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // The client ends at the end of its input.
+        // The client exits at the end of its input.
         self.requests = None;
         let _ = self.client.wait();
     }
 }
 
-/// The errno of a kind.
+/// The errno of an error kind.
 pub fn errno(kind: ErrorKind) -> i32 {
     kind.row().errno
 }

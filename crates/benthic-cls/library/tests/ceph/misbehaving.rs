@@ -1,4 +1,5 @@
-//! Methods that break the rules: the OSD stays, the object stays, the caller gets the right errno.
+//! Methods that break the rules: the OSD survives, the object is intact, and the caller gets the
+//! right errno.
 
 use crate::cluster::{Cluster, errno};
 use benthic_core::ErrorKind::{ClassFailed, InvalidArgument, LimitExceeded};

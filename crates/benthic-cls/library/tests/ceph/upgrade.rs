@@ -1,4 +1,4 @@
-//! A library's next wire version, installed beside the one that is called.
+//! Installs a library's next wire version while callers use the current one.
 
 use crate::cluster::Cluster;
 use benthic_core::{Stopwatch, SystemClock};
@@ -35,7 +35,7 @@ fn a_next_version_is_installed_while_calls_to_the_first_go_on() {
     assert_eq!(cluster.boots(), boots, "no OSD was started again");
 }
 
-/// Lets the callers end, also when the test fails.
+/// Stops the callers on drop, also when the test fails.
 struct Stopped<'a>(&'a AtomicBool);
 
 impl Drop for Stopped<'_> {
@@ -44,7 +44,7 @@ impl Drop for Stopped<'_> {
     }
 }
 
-/// Waits until so many more calls were answered.
+/// Waits until `more` further calls have completed.
 fn wait_for_calls(calls: &AtomicUsize, more: usize) {
     let before = calls.load(Ordering::SeqCst);
     let waited = Stopwatch::start(&SystemClock);

@@ -1,5 +1,5 @@
-//! Fragments inside the OSDs of a real cluster: the answers are those of the same code here, and nothing that a client can
-//! send or store harms an OSD.
+//! Runs fragments inside the OSDs of a real cluster. The answers equal those of the same code in
+//! this process, and no input that a client can send or store harms an OSD.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +22,8 @@ use std::sync::{Arc, Once};
 
 const POOL: &str = "benthic-cls-table-test";
 
-/// The cluster's configuration; the library is installed beside it.
+/// The cluster's configuration. The first call installs the library in the folder `classes` beside
+/// it.
 fn conf() -> PathBuf {
     let variable = "BENTHIC_TEST_CEPH_CONF";
     let conf = env::var_os(variable)
@@ -45,7 +46,7 @@ fn pool() -> Arc<dyn Pool> {
     }
 }
 
-/// When each OSD started.
+/// The epoch in which each OSD last came up.
 fn boots(conf: &Path) -> Vec<i64> {
     let dump = Command::new("ceph").arg("--conf").arg(conf).args(["osd", "dump", "--format=json"]).output();
     let dump: serde_json::Value = serde_json::from_slice(&dump.unwrap().stdout).unwrap();
@@ -57,7 +58,7 @@ async fn scan(pool: &Arc<dyn Pool>, object: &ObjectId, envelope: Bytes) -> Resul
     Ok(Reply::decode(pool.exec(object, call).await?).unwrap())
 }
 
-/// The same, again for as long as other tests' fragments have the place.
+/// Scans an object, and retries while other tests' fragments keep the OSD busy.
 fn scanned(pool: &Arc<dyn Pool>, object: &ObjectId, envelope: &Bytes) -> Reply {
     loop {
         let reply = block_on(scan(pool, object, envelope.clone())).unwrap();
@@ -135,7 +136,7 @@ fn plans_and_objects_that_would_harm_an_osd_are_refused_and_it_lives() {
 fn a_busy_osd_refuses_at_once_and_serves_the_rest() {
     let pool = pool();
     let parquet = common::lineitem_of(60_000).parquet;
-    // An OSD runs the operations of one placement group one after the other.
+    // An OSD runs the operations of one placement group one after another.
     let objects: Vec<_> = (0..24).map(|n| put(&pool, &format!("busy {n}"), parquet.clone())).collect();
     let envelope = envelope(&common::q1()).to_bytes();
     let expected = scanned(&pool, &objects[0], &envelope).ipc;
