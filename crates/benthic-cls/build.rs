@@ -1,14 +1,14 @@
 //! Compiles the shim against the headers of Debian's Ceph packages.
 //!
-//! A machine without them builds the workspace all the same: the Rust side needs no header and is checked in full, only
-//! the shim is left out, and `export!` then exports nothing. A library built so has no `__cls_init`, and
-//! `benthic class install` refuses it.
+//! A machine without these headers still builds the workspace. The Rust side needs no header and is
+//! checked in full. Only the shim is left out, and `export!` then exports nothing. Such a library
+//! has no `__cls_init`, and `benthic class install` refuses it.
 
 use std::path::Path;
 use std::process::exit;
 
 const HEADERS: &str = "/usr/include/rados";
-/// A header that a build needs, and the package that has it.
+/// A required header and the package that contains it.
 const NEEDED: [(&str, &str); 2] = [("objclass.h", "rados-objclass-dev"), ("buffer.h", "libradospp-dev")];
 
 fn main() {

@@ -1,8 +1,6 @@
 //! Fuzz targets: a function for every decoder that takes any bytes and panics if a promise is
 //! broken. The fuzzer generates the bytes; `make test` runs the inputs in `corpus/`.
 
-#![allow(missing_docs, reason = "a target's name says it")]
-
 use benthic_classes::bucket::Bucket;
 use benthic_classes::bucket::codec::Id;
 use benthic_classes::bucket::state::{Body, Group, Manifest, Segment};

@@ -1,13 +1,14 @@
 //! The names under which ceph-osd knows classes and their libraries.
 //!
-//! Two crates need the list of Ceph's own classes: `benthic-rados`, which must not look for a library of `rbd`, and
-//! `benthic-cls`, which refuses to build a library of that name. The client cannot depend on the C++ shim, and a library
-//! inside an OSD cannot depend on the client. Core names no engine. So the names are a crate of their own, without dependencies.
+//! Two crates need the list of Ceph's own classes: `benthic-rados`, which must not look for a
+//! library of `rbd`, and `benthic-cls`, which refuses to build a library of that name. The client
+//! cannot depend on the C++ shim, a library inside an OSD cannot depend on the client, and core
+//! names no engine. So the names are a separate crate without dependencies.
 
 const LIBRARY_NAME_BYTES_MAX: usize = 64;
 
-/// The classes that Ceph itself ships, in 16.2 and in the releases before and after it. OSDs, RBD images and gateways depend on
-/// them.
+/// The classes that Ceph itself ships, in 16.2 and in the releases before and after it. OSDs, RBD
+/// images and gateways depend on them.
 pub const CEPH_CLASSES: [&str; 28] = [
     "2pc_queue",
     "acl",
@@ -39,11 +40,12 @@ pub const CEPH_CLASSES: [&str; 28] = [
     "version",
 ];
 
-/// Prefix that selects one of [`CEPH_CLASSES`] where one of our classes has the same name: `ceph.lock` is Ceph's `lock`, and `lock`
-/// is ours. Engines without Ceph's classes do not know these names.
+/// Prefix that selects one of [`CEPH_CLASSES`] if one of our classes has the same name: `ceph.lock`
+/// is Ceph's `lock`, and `lock` is ours. Engines without Ceph's classes do not know these names.
 pub const CEPH_CLASS_PREFIX: &str = "ceph.";
 
-/// Whether a library of classes may have this name: at most 64 lower-case letters, digits and `_`, and none of [`CEPH_CLASSES`].
+/// Whether a class library may have this name: at most 64 lower-case letters, digits and `_`, and
+/// none of [`CEPH_CLASSES`].
 pub const fn is_library_name(name: &str) -> bool {
     let name = name.as_bytes();
     if name.is_empty() || name.len() > LIBRARY_NAME_BYTES_MAX {

@@ -1,8 +1,8 @@
 //! The built-in classes, one folder each.
 //!
-//! Per class: `mod.rs` holds the methods, `wire.rs` what goes in and out, `client.rs` typed calls for those
-//! who use it, `tests.rs` the tests. A class depends on [`benthic_core`] and nothing of an engine, because it
-//! is linked twice: into the embedded engine and into the library that ceph-osd loads.
+//! In each class `mod.rs` holds the methods, `wire.rs` their inputs and outputs, `client.rs` typed
+//! calls for clients, `tests.rs` the tests. A class depends on [`benthic_core`] and on no engine,
+//! because it is linked twice: into the embedded engine and into the library that ceph-osd loads.
 
 pub mod bucket;
 pub mod digest;
@@ -12,7 +12,7 @@ pub mod picture;
 
 use benthic_core::ClassRegistry;
 
-/// All built-in classes.
+/// A registry of all built-in classes.
 pub fn registry() -> ClassRegistry {
     ClassRegistry::new()
         .with(bucket::Bucket)

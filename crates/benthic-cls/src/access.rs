@@ -1,24 +1,24 @@
-//! The object as an OSD has it, with the rules of docs/design/0003.
+//! An object in an OSD as an [`ObjectAccess`], with the rules of docs/design/0003.
 
 use crate::ffi::{self, Context, Entry, Errno};
 use benthic_core::{Action, Error, ErrorKind, LogLevel, ObjectAccess, OmapPage, Result, Stat, limits};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many omap entries are asked for at a time: with the longest values, one answer has 64 MiB.
+/// Omap entries per request: with the longest values, one answer takes 64 MiB.
 const OMAP_BATCH: usize = 64;
 
-/// Levels of `debug_objclass`. 0 is always in the log; what is over 5 costs nothing by default.
+/// Levels of `debug_objclass`. The log always has level 0. Levels above 5 cost nothing by default.
 const LOG_LEVEL_ERROR: i32 = 0;
 const LOG_LEVEL_INFO: i32 = 1;
 const LOG_LEVEL_DEBUG: i32 = 20;
 
-/// One object during one call of a method.
+/// One object during one method call.
 pub struct OsdObject<'a> {
     context: Context<'a>,
-    /// LIBRARY CLASS.METHOD, for the log.
+    /// `LIBRARY CLASS.METHOD`, for the log.
     caller: &'a str,
-    /// Whether the object existed before the operation, once it is known.
+    /// Whether the object existed before the operation; `None` until it is known.
     existed: Option<bool>,
 }
 
@@ -27,7 +27,8 @@ impl OsdObject<'_> {
         OsdObject { context, caller, existed: None }
     }
 
-    /// Asks once, before anything is changed: `stat` sees changes, and to all else a missing object looks empty.
+    /// Checks once, before any change: `stat` sees the operation's own changes, and to all other
+    /// reads a missing object looks empty.
     fn existed(&mut self) -> Result<bool> {
         if let Some(existed) = self.existed {
             return Ok(existed);
@@ -101,7 +102,7 @@ impl ObjectAccess for OsdObject<'_> {
             let entries =
                 self.context.omap_get(batch).map_err(|errno| failed("omap_get", Action::Read, errno))?;
             len_bytes += entries.iter().map(entry_bytes).sum::<usize>();
-            // The context would refuse it too, but after all of it was read.
+            // The context would also refuse this, but only after reading all values.
             if len_bytes as u64 > limits::METHOD_MEMORY_BYTES_MAX {
                 return Err(Error::new(
                     ErrorKind::LimitExceeded,
@@ -212,7 +213,7 @@ impl ObjectAccess for OsdObject<'_> {
             LogLevel::Info => LOG_LEVEL_INFO,
             LogLevel::Error => LOG_LEVEL_ERROR,
         };
-        // One call is one line, whatever a class puts into it.
+        // One call writes one line, whatever control characters the message contains.
         let line = format!("{}: {message}", self.caller).replace(char::is_control, " ");
         ffi::log(level, &line);
     }

@@ -1,10 +1,11 @@
-//! How often a method ran, and for how long.
+//! Counts a method's calls, failures and total run time.
 
 use benthic_core::{Clock, MethodCalls, Stopwatch};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The calls of one method in this process. Threads of the OSD add to it at once, and wait for nothing.
+/// The call counters of one method in this process. Threads of the OSD update them concurrently
+/// without locks.
 #[derive(Default)]
 pub struct Count {
     calls: AtomicU64,
@@ -12,7 +13,8 @@ pub struct Count {
     busy_ns: AtomicU64,
 }
 
-/// A call under way. It is counted when it ends, as a failure unless it says that it was none: also when it panics.
+/// A call in progress. It is counted when it ends, and as a failure unless it succeeded; so a panic
+/// counts as a failure.
 struct Running<'a> {
     count: &'a Count,
     time: Stopwatch<'a>,
@@ -28,7 +30,7 @@ impl Count {
         outcome
     }
 
-    /// The counts by now. A call that ends meanwhile may be in some of them only.
+    /// The current counts. A call that ends during the read may be in only some of them.
     pub fn read(&self, name: &str) -> MethodCalls {
         let busy = Duration::from_nanos(self.busy_ns.load(Ordering::Relaxed));
         MethodCalls {

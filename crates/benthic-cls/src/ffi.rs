@@ -1,4 +1,5 @@
-//! The functions of `shim.cc`, made safe. All `unsafe` code of this crate is here; the contracts are in `shim.cc`.
+//! Safe wrappers of the functions in `shim.cc`. All `unsafe` code of this crate is here; `shim.cc`
+//! states the contracts.
 #![allow(unsafe_code)]
 
 use bytes::Bytes;
@@ -7,11 +8,11 @@ use std::marker::PhantomData;
 use std::panic::catch_unwind;
 use std::{ptr, slice};
 
-/// A negative answer of ceph-osd, as a positive number.
+/// A negative result of ceph-osd, as a positive number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
-/// An entry of a map: its key and its value.
+/// A key and a value of a map.
 pub type Entry = (Bytes, Bytes);
 
 #[repr(C)]
@@ -92,12 +93,13 @@ impl Slice {
     }
 
     /// # Safety
-    /// The shim's promise of a slice: `len` bytes at `data` for `'a`, or nothing if `len` is 0.
+    /// The slice must hold the shim's promise: `len` bytes at `data` are readable for `'a`, unless
+    /// `len` is 0.
     unsafe fn bytes<'a>(self) -> &'a [u8] {
         if self.len == 0 {
             return &[];
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { slice::from_raw_parts(self.data, self.len) }
     }
 }
@@ -106,24 +108,24 @@ fn check(result: c_int) -> Result<(), Errno> {
     if result < 0 { Err(Errno(result.wrapping_neg())) } else { Ok(()) }
 }
 
-/// Bytes of ceph-osd, given back when dropped.
+/// Bytes that ceph-osd owns; freed on drop.
 struct Buffer(RawBuffer);
 
-// SAFETY: a buffer is never changed, and ceph-osd's counters of references are atomic.
+// SAFETY: a buffer never changes, and ceph-osd's reference counters are atomic.
 unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
 
 impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the owner, which lives as long as `self`, keeps these bytes.
+        // SAFETY: the owner lives as long as `self` and keeps these bytes alive.
         unsafe { Slice { data: self.0.data, len: self.0.len }.bytes() }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: the owner is ours, and this is the only place that ends it.
+        // SAFETY: we hold the owner, and only this line frees it.
         unsafe { benthic_cls_free(self.0.owner) }
     }
 }
@@ -136,7 +138,8 @@ fn take_buffer(fill: impl FnOnce(*mut RawBuffer) -> c_int) -> Result<Bytes, Errn
 
 fn take_entries(fill: impl FnOnce(Take, *mut c_void) -> c_int) -> Result<Vec<Entry>, Errno> {
     unsafe extern "C" fn take(sink: *mut c_void, key: Slice, value: Slice) {
-        // SAFETY: the sink is the vector below, which nobody else touches meanwhile; the slices are the shim's.
+        // SAFETY: the sink is the vector below, which nothing else uses during the call; the slices
+        // come from the shim.
         let (entries, key, value) = unsafe { (&mut *sink.cast::<Vec<Entry>>(), key.bytes(), value.bytes()) };
         entries.push((Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)));
     }
@@ -145,17 +148,19 @@ fn take_entries(fill: impl FnOnce(Take, *mut c_void) -> c_int) -> Result<Vec<Ent
     Ok(entries)
 }
 
-/// One object during one operation, as ceph-osd gives it to a method. What it offers is described in `shim.cc`.
+/// One object during one operation, as ceph-osd passes it to a method. `shim.cc` describes the
+/// operations.
 pub struct Context<'a> {
     raw: *mut c_void,
     call: PhantomData<&'a ()>,
 }
 
-// SAFETY of all blocks: `raw` is valid as long as `self` (made in `call` below for the time of the call), the slices
-// are borrowed for the call, and the shim writes through the pointers only during the call.
+// SAFETY of all blocks: `raw` is valid as long as `self`, which `call` below creates for the
+// duration of the call. The slices are borrowed for the call, and the shim writes through the
+// pointers only during the call.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "documented once, above")]
 impl Context<'_> {
-    /// Size, and time in ns.
+    /// Size in bytes, and modification time in ns since 1970.
     pub fn stat(&self) -> Result<(u64, u64), Errno> {
         let (mut size_bytes, mut modified_unix_ns) = (0, 0);
         check(unsafe { benthic_cls_stat(self.raw, &mut size_bytes, &mut modified_unix_ns) })?;
@@ -182,7 +187,7 @@ impl Context<'_> {
         })
     }
 
-    /// Entries, and whether there are more.
+    /// The entries, and whether more follow.
     pub fn omap_range(
         &self,
         after: &[u8],
@@ -245,18 +250,20 @@ impl Context<'_> {
     }
 }
 
-/// A line for the OSD's log; see `shim.cc` for the level.
+/// Writes a line to the OSD's log; see `shim.cc` for the level.
 pub fn log(level: c_int, message: &str) {
     // SAFETY: the message is borrowed for the call.
     unsafe { benthic_cls_log(level, Slice::of(message.as_bytes())) }
 }
 
-/// What answers calls: gets the method's index, its object and its input; gives the output, or the errno to return.
+/// Handles calls: gets the method's index, its object and its input, and returns the output or an
+/// errno.
 pub trait Answer {
     fn answer(index: usize, context: Context<'_>, input: &[u8]) -> Result<Bytes, Errno>;
 }
 
-/// Registers a library and its methods (names and `CLS_METHOD_*` flags). Calls of them go to `A`, which may panic.
+/// Registers a library and its methods (names and `CLS_METHOD_*` flags). Calls go to `A`, which may
+/// panic.
 ///
 /// # Errors
 /// As `benthic_cls_register` in `shim.cc`.
@@ -267,12 +274,13 @@ pub fn register<A: Answer>(library: &CStr, methods: &[(&CStr, c_int)]) -> Result
         input: Slice,
         output: *mut c_void,
     ) -> c_int {
-        // EIO is the row of `ClassFailed`. What a panic left half done goes with the operation.
+        // EIO is the errno of `ClassFailed` in the error table. The OSD drops the operation, and
+        // with it the partial changes of a method that panicked.
         catch_unwind(|| {
-            // SAFETY: ceph-osd keeps the input until the method returns.
+            // SAFETY: ceph-osd keeps the input alive until the method returns.
             let input = unsafe { input.bytes() };
             match A::answer(index, Context { raw: context, call: PhantomData }, input) {
-                // SAFETY: `output` is what the trampoline passed.
+                // SAFETY: `output` is the pointer that the trampoline passed.
                 Ok(answer) => unsafe { benthic_cls_output(output, Slice::of(&answer)) },
                 Err(Errno(errno)) => -errno,
             }
@@ -285,7 +293,7 @@ pub fn register<A: Answer>(library: &CStr, methods: &[(&CStr, c_int)]) -> Result
     check(unsafe { benthic_cls_register(library.as_ptr(), methods.as_ptr(), methods.len(), call::<A>) })
 }
 
-/// How many methods [`register`] takes.
+/// The number of methods that [`register`] accepts.
 pub fn methods_max() -> usize {
     benthic_cls_methods_max()
 }

@@ -1,4 +1,5 @@
-//! A library inside an OSD: its methods, how they are called, how it describes itself, and how often they were called.
+//! A library inside an OSD: dispatches calls to its methods, describes the library, and counts the
+//! calls.
 
 use crate::access::OsdObject;
 use crate::counts::Count;
@@ -14,17 +15,19 @@ use std::panic::{self, catch_unwind};
 use std::process;
 use std::sync::OnceLock;
 
-/// A shorter deadline for methods, in milliseconds, from the environment of the OSD. For clusters that run tests. A
-/// value that is no number from 1 to the [usual deadline](benthic_core::limits::METHOD_DEADLINE_MS) is not taken.
+/// Environment variable of the OSD that shortens the deadline of methods, in milliseconds, for test
+/// clusters. Values other than a number from 1 to the [usual
+/// deadline](benthic_core::limits::METHOD_DEADLINE_MS) are ignored.
 pub const DEADLINE_VARIABLE: &str = "BENTHIC_METHOD_DEADLINE_MS";
 
-/// As objclass.h has them.
+/// The flags of objclass.h.
 const CLS_METHOD_RD: i32 = 1;
 const CLS_METHOD_WR: i32 = 2;
 
 const LOG_LEVEL_FAILURE: i32 = 5;
 
-/// The methods that every library has, before those of its classes. They have no [`Method`], for they look at no object.
+/// The methods that every library has, ahead of those of its classes. They have no [`Method`],
+/// because they access no object.
 const BUILT_IN: [(&str, Answerer); 2] = [
     (DESCRIBE, |library| Ok(library.description.clone())),
     (CALLS, |library| serde_json::to_vec(&library.calls()).map(Bytes::from)),
@@ -37,28 +40,28 @@ static LIBRARY: OnceLock<Library> = OnceLock::new();
 struct Library {
     name: String,
     description: Bytes,
-    /// Those of one class stand together.
+    /// Grouped by class.
     methods: Vec<Entry>,
     limits: MethodLimits,
-    /// Made when the library is loaded.
     clock: SystemClock,
     loaded_unix_ns: u64,
 }
 
 struct Entry {
     class: String,
-    /// CLASS.METHOD.
+    /// `CLASS.METHOD`.
     name: String,
-    /// LIBRARY CLASS.METHOD.
+    /// `LIBRARY CLASS.METHOD`.
     caller: String,
     method: &'static Method,
     count: Count,
 }
 
-/// Registers a library with the OSD whose process this is; [`export!`](crate::export) calls it. What goes wrong is in
-/// the OSD's log, and the library then has no methods.
+/// Registers a library with the OSD of this process; [`export!`](crate::export) calls it. On a
+/// failure it writes the cause to the OSD's log, and the library has no methods.
 pub fn start(name: &str, classes: fn() -> ClassRegistry) {
-    // This hook is of this library's copy of the standard library alone. `call_method` logs the message.
+    // The hook belongs to this library's own copy of the standard library. `call_method` logs the
+    // panic's message.
     panic::set_hook(Box::new(|panic| {
         let place = panic.location().map_or_else(|| "unknown".to_owned(), ToString::to_string);
         ffi::log(0, &format!("a panic at {place}"));
@@ -114,7 +117,7 @@ impl Answer for Calls {
         let mut object = OsdObject::new(context, &entry.caller);
         let call = || call_method(entry.method, &mut object, &library.clock, library.limits, input);
         entry.count.of(&library.clock, call).map_err(|error| {
-            // The message may quote data, so it stays out of the log.
+            // The message may quote data, so it must not reach the log.
             let row = error.kind().row();
             ffi::log(
                 LOG_LEVEL_FAILURE,

@@ -48,7 +48,7 @@ fn calls(library: &Library) -> LibraryCalls {
     serde_json::from_slice(&BUILT_IN[1].1(library).unwrap()).unwrap()
 }
 
-/// Class, method, calls and failures of each.
+/// Class, method, calls and failures of each method.
 fn counts(library: &Library) -> Vec<(String, String, u64, u64)> {
     let classes = calls(library).classes.into_iter();
     classes

@@ -1,10 +1,13 @@
-// What stands between ceph-osd and Rust. It moves buffers and decides nothing; src/ffi.rs declares the same functions.
+// The layer between ceph-osd and Rust. It moves buffers and makes no decisions. src/ffi.rs declares
+// the same functions.
 //
-// - A result is 0 or the negative errno that ceph-osd answered. No exception leaves a function: -ENOMEM if there is no
-//   memory, -EREMOTEIO for any other.
-// - Offsets and lengths are bytes. The caller keeps them within an object (128 MiB), so they fit ceph-osd's int.
-// - Pointers that come in are borrowed for the call. `context` is what ceph-osd gave the method, valid until it returns.
-// - No state but `call_rust`, which is set once; no threads.
+// - A result is 0, or the negative errno that ceph-osd returned. No exception leaves a function:
+//   out of memory becomes -ENOMEM, any other exception -EREMOTEIO.
+// - Offsets and lengths are bytes. The caller keeps them within an object (128 MiB), so they fit
+//   ceph-osd's int.
+// - Pointer arguments are borrowed for the call. `context` is the context that ceph-osd passed to
+//   the method, valid until the method returns.
+// - The only state is `call_rust`, which is set once. There are no threads.
 #include <rados/objclass.h>
 
 #include <array>
@@ -21,7 +24,7 @@ using ceph::bufferlist;
 using context_t = cls_method_context_t;
 using entries_t = std::map<std::string, bufferlist>;
 
-// Exported by ceph-osd 16.2, in no public header.
+// ceph-osd 16.2 exports these functions, but no public header declares them.
 namespace ceph {
 class real_clock;
 }
@@ -39,7 +42,7 @@ extern int cls_cxx_map_remove_key(context_t, const std::string&);
 extern int cls_cxx_map_clear(context_t);
 
 extern "C" {
-// Bytes of somebody else. `data` may be anything if `len` is 0.
+// Borrowed bytes. `data` may be any pointer if `len` is 0.
 struct benthic_slice {
   const char* data;
   size_t len;
@@ -48,16 +51,16 @@ struct benthic_entry {
   benthic_slice key;
   benthic_slice value;
 };
-// Bytes that `owner` keeps until benthic_cls_free(owner).
+// Bytes that `owner` keeps alive until benthic_cls_free(owner).
 struct benthic_buffer {
   const char* data;
   size_t len;
   void* owner;
 };
-// Takes a copy of one entry; `sink` is the caller's own. Does not unwind.
+// Takes a copy of one entry; `sink` belongs to the caller. Does not unwind.
 typedef void (*benthic_take)(void* sink, benthic_slice key, benthic_slice value);
-// Runs the method that was registered with this index; `output` goes to benthic_cls_output. Gives 0 or a negative
-// errno. Does not unwind.
+// Runs the method that was registered with this index. The method passes `output` to
+// benthic_cls_output. Returns 0 or a negative errno. Does not unwind.
 typedef int (*benthic_call)(size_t index, void* context, benthic_slice input, void* output);
 struct benthic_method {
   const char* name;  // ends with NUL, copied by ceph-osd
@@ -65,7 +68,8 @@ struct benthic_method {
 };
 }
 
-// All that is not a function for Rust has internal linkage: two of our libraries in one OSD must not share any of it.
+// Everything except the functions for Rust has internal linkage: two of our libraries in one OSD
+// must share nothing.
 namespace {
 
 benthic_call call_rust = nullptr;
@@ -90,20 +94,21 @@ bufferlist list_of(benthic_slice slice) {
   return list;
 }
 
-// c_str() joins the pieces of the list, by copying if there are several.
+// c_str() joins the pieces of the list; with several pieces it copies them.
 benthic_slice slice_of(bufferlist& list) { return {list.length() ? list.c_str() : nullptr, list.length()}; }
 
 void give(entries_t& entries, benthic_take take, void* sink) {
   for (auto& [key, value] : entries) take(sink, {key.data(), key.size()}, slice_of(value));
 }
 
-// Gives the bytes of `list` to the caller without a copy where they are in one piece.
+// Hands the bytes of `list` to the caller, without a copy if they are in one piece.
 void give(std::unique_ptr<bufferlist> list, benthic_buffer* buffer) {
   benthic_slice slice = slice_of(*list);
   *buffer = {slice.data, slice.len, list.release()};
 }
 
-// ceph-osd calls a method without telling which, so each has a function of its own.
+// ceph-osd does not tell a function which method it was called for, so each method has its own
+// function.
 template <size_t index>
 int trampoline(context_t context, bufferlist* input, bufferlist* output) {
   return guarded([&] { return call_rust(index, context, slice_of(*input), output); });
@@ -114,19 +119,19 @@ constexpr std::array<cls_method_cxx_call_t, sizeof...(indices)> all_trampolines(
   return {{trampoline<indices>...}};
 }
 
-// 256 for the methods of a library, and two for those that every library has.
+// 256 methods of a library, plus two that every library has.
 constexpr auto trampolines = all_trampolines(std::make_index_sequence<258>{});
 
 }  // namespace
 
 extern "C" {
 
-// How many methods benthic_cls_register takes.
+// The number of methods that benthic_cls_register accepts.
 size_t benthic_cls_methods_max() { return trampolines.size(); }
 
-// Registers a library and its methods; only from __cls_init. `library` (ends with NUL) is the NAME of libcls_NAME.so.
-// -E2BIG for too many methods and -EINVAL if ceph-osd refuses the name, both before anything is registered; -EINVAL if it
-// refuses a method.
+// Registers a library and its methods; call it only from __cls_init. `library` (ends with NUL) is
+// the NAME of libcls_NAME.so. Returns -E2BIG for too many methods and -EINVAL if ceph-osd refuses
+// the name, in both cases before it registers anything; -EINVAL if ceph-osd refuses a method.
 int benthic_cls_register(const char* library, const benthic_method* methods, size_t count, benthic_call call) {
   return guarded([&] {
     if (count > trampolines.size()) return -E2BIG;
@@ -143,12 +148,12 @@ int benthic_cls_register(const char* library, const benthic_method* methods, siz
   });
 }
 
-// A line for the OSD's log, kept if debug_objclass is at least `level`; 0 is an error.
+// Writes a line to the OSD's log if debug_objclass is at least `level`; level 0 is for errors.
 void benthic_cls_log(int level, benthic_slice message) {
   guarded([&] { return cls_log(level, "<cls> %.*s", static_cast<int>(message.len), message.data); });
 }
 
-// Appends a copy to the method's output.
+// Appends a copy of `data` to the method's output.
 int benthic_cls_output(void* output, benthic_slice data) {
   return guarded([&] {
     static_cast<bufferlist*>(output)->append(list_of(data));
@@ -156,10 +161,11 @@ int benthic_cls_output(void* output, benthic_slice data) {
   });
 }
 
-// Ends a benthic_buffer. From any thread.
+// Frees the owner of a benthic_buffer. Any thread may call it.
 void benthic_cls_free(void* owner) { delete static_cast<bufferlist*>(owner); }
 
-// Size and modification time (ns since 1970, UTC), with the operation's changes so far. -ENOENT.
+// Size and modification time (ns since 1970, UTC), including the operation's changes so far.
+// -ENOENT for a missing object.
 int benthic_cls_stat(void* context, uint64_t* size_bytes, uint64_t* modified_unix_ns) {
   return guarded([&] {
     real_time modified;
@@ -169,8 +175,8 @@ int benthic_cls_stat(void* context, uint64_t* size_bytes, uint64_t* modified_uni
   });
 }
 
-// Data before the operation; short at the end. `len_bytes` is not 0, which ceph-osd takes for "to the end". A missing
-// object reads as empty.
+// Reads data as it was before the operation; shorter at the object's end. `len_bytes` must not be
+// 0, which ceph-osd takes for "to the end". A missing object reads as empty.
 int benthic_cls_read(void* context, uint64_t offset_bytes, uint64_t len_bytes, benthic_buffer* buffer) {
   return guarded([&] {
     if (len_bytes == 0) return -EINVAL;
@@ -181,7 +187,8 @@ int benthic_cls_read(void* context, uint64_t offset_bytes, uint64_t len_bytes, b
   });
 }
 
-// An attribute before the operation. -ENODATA; -ENOENT for a missing object.
+// Reads an attribute as it was before the operation. -ENODATA for a missing attribute, -ENOENT for
+// a missing object.
 int benthic_cls_get_xattr(void* context, benthic_slice name, benthic_buffer* buffer) {
   return guarded([&] {
     auto list = std::make_unique<bufferlist>();
@@ -191,7 +198,7 @@ int benthic_cls_get_xattr(void* context, benthic_slice name, benthic_buffer* buf
   });
 }
 
-// All attributes before the operation. -ENOENT.
+// Lists all attributes as they were before the operation. -ENOENT for a missing object.
 int benthic_cls_list_xattrs(void* context, benthic_take take, void* sink) {
   return guarded([&] {
     entries_t entries;
@@ -201,7 +208,8 @@ int benthic_cls_list_xattrs(void* context, benthic_take take, void* sink) {
   });
 }
 
-// Those of the keys that are there, before the operation, in order. A missing object has none.
+// The entries of those keys that exist, as they were before the operation, in key order. None for a
+// missing object.
 int benthic_cls_omap_get(void* context, const benthic_slice* keys, size_t count, benthic_take take, void* sink) {
   return guarded([&] {
     std::set<std::string> wanted;
@@ -213,8 +221,9 @@ int benthic_cls_omap_get(void* context, const benthic_slice* keys, size_t count,
   });
 }
 
-// Entries before the operation, in order: at most `entries_max` (1 at least) behind `after` that start with `prefix`.
-// `more` tells whether there are others behind. A missing object has none.
+// Lists entries as they were before the operation, in key order: at most `entries_max` (at least 1)
+// after `after` that start with `prefix`. `more` tells whether further entries follow. A missing
+// object has none.
 int benthic_cls_omap_range(void* context, benthic_slice after, benthic_slice prefix, uint64_t entries_max, bool* more,
                            benthic_take take, void* sink) {
   return guarded([&] {
@@ -226,12 +235,13 @@ int benthic_cls_omap_range(void* context, benthic_slice after, benthic_slice pre
   });
 }
 
-// Makes the object exist. -EEXIST if exclusive and it does.
+// Creates the object if it is missing. -EEXIST if `exclusive` and the object exists.
 int benthic_cls_create(void* context, bool exclusive) {
   return guarded([&] { return cls_cxx_create(context, exclusive); });
 }
 
-// Writes a copy of `data`, which is not empty: an empty write would let an object grow and spoil its checksum.
+// Writes a copy of `data`, which must not be empty: ceph-osd would extend the object for an empty
+// write and corrupt its checksum.
 int benthic_cls_write(void* context, uint64_t offset_bytes, benthic_slice data) {
   return guarded([&] {
     if (data.len == 0) return -EINVAL;
@@ -248,22 +258,23 @@ int benthic_cls_write_full(void* context, benthic_slice data) {
   });
 }
 
-// Cuts or extends, to less than 128 MiB. Nothing on a missing object.
+// Truncates or extends the object to `size_bytes`, less than 128 MiB. Does nothing on a missing
+// object.
 int benthic_cls_truncate(void* context, uint64_t size_bytes) {
   return guarded([&] { return cls_cxx_truncate(context, size_bytes); });
 }
 
-// Zeros a range. `len_bytes` is not 0, at which ceph-osd aborts.
+// Zeroes a range. `len_bytes` must not be 0: ceph-osd would abort.
 int benthic_cls_zero(void* context, uint64_t offset_bytes, uint64_t len_bytes) {
   return guarded([&] { return len_bytes ? cls_cxx_write_zero(context, offset_bytes, len_bytes) : -EINVAL; });
 }
 
-// -ENOENT.
+// Removes the object. -ENOENT for a missing object.
 int benthic_cls_remove(void* context) {
   return guarded([&] { return cls_cxx_remove(context); });
 }
 
-// Sets an attribute to a copy of `value`; the name has no NUL.
+// Sets an attribute to a copy of `value`. The name must not contain a NUL.
 int benthic_cls_set_xattr(void* context, benthic_slice name, benthic_slice value) {
   return guarded([&] {
     bufferlist list = list_of(value);
@@ -271,7 +282,7 @@ int benthic_cls_set_xattr(void* context, benthic_slice name, benthic_slice value
   });
 }
 
-// Sets copies of the entries, of which there is 1 at least.
+// Sets copies of at least one entry.
 int benthic_cls_omap_set(void* context, const benthic_entry* entries, size_t count) {
   return guarded([&] {
     entries_t copies;
@@ -281,7 +292,7 @@ int benthic_cls_omap_set(void* context, const benthic_entry* entries, size_t cou
   });
 }
 
-// Removes one key; a missing one is no error. -ENOENT for a missing object.
+// Removes one key; a missing key is no error. -ENOENT for a missing object.
 int benthic_cls_omap_remove(void* context, benthic_slice key) {
   return guarded([&] { return cls_cxx_map_remove_key(context, string_of(key)); });
 }

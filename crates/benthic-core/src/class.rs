@@ -188,7 +188,6 @@ pub struct ClassInfo {
 
 /// A store's description of one method. The fields are those of [`Method`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "documented at Method")]
 pub struct MethodInfo {
     #[serde(rename = "method")]
     pub name: String,

@@ -30,7 +30,6 @@ pub enum LogLevel {
 /// the operation, and return `NotFound` if it did not exist then. `stat` sees the object after the
 /// steps so far. Changes are staged: the engine applies them together if the operation succeeds.
 /// The caller has checked all arguments against the limits.
-#[allow(missing_docs, reason = "the operations are documented at ReadStep, WriteStep and MethodContext")]
 pub trait ObjectAccess {
     fn stat(&mut self) -> Result<Stat>;
     fn read(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<Bytes>;

@@ -77,7 +77,6 @@ pub struct ErrorRow {
 
 /// The errno values of the table, with Linux numbers.
 pub mod errno {
-    #![allow(missing_docs, reason = "the names are POSIX'")]
     pub const EPERM: i32 = 1;
     pub const ENOENT: i32 = 2;
     pub const EIO: i32 = 5;

@@ -1,4 +1,5 @@
-//! Questions and commands of the person who runs the cluster, as `ceph` sends them: JSON objects with a `prefix`.
+//! Queries and commands for the administrator of a cluster, in the form that `ceph` sends: JSON
+//! objects with a `prefix`.
 
 use crate::blocking::Progress;
 use crate::connection::Shared;
@@ -9,11 +10,11 @@ use benthic_core::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 impl RadosStore {
-    /// Asks the monitors something that changes nothing, and returns their output.
+    /// Sends the monitors a command that changes nothing, and returns its output.
     ///
     /// # Errors
-    /// `Unavailable` if none answers in time, `PermissionDenied` if the client may not ask, `InvalidArgument` and others for
-    /// what they refuse.
+    /// `Unavailable` if no monitor answers in time, `PermissionDenied` if the client lacks the
+    /// caps, `InvalidArgument` and others if the monitors refuse the command.
     pub async fn ask_monitors(&self, question: Value) -> Result<Vec<u8>> {
         let prefix = prefix(&question);
         let job = move |shared: &Shared| {
@@ -22,10 +23,11 @@ impl RadosStore {
         self.run(job).await.map_err(|error| error.with("command", prefix))
     }
 
-    /// Asks the active manager something that changes nothing and has an answer.
+    /// Sends the active manager a command that changes nothing and has output.
     ///
     /// # Errors
-    /// As [`ask_monitors`](RadosStore::ask_monitors); `Unavailable` also if no manager is active, or it hangs, or ends meanwhile.
+    /// As [`ask_monitors`](RadosStore::ask_monitors); `Unavailable` also if no manager is active,
+    /// or if the manager hangs or ends during the command.
     pub async fn ask_manager(&self, question: Value) -> Result<Vec<u8>> {
         let prefix = prefix(&question);
         let job = move |shared: &Shared| {
@@ -35,11 +37,12 @@ impl RadosStore {
         self.run(job).await.map_err(|error| of_manager(error).with("command", prefix))
     }
 
-    /// Lets the monitors change something; `input` is what `ceph` reads from a file with `-i`.
+    /// Sends the monitors a command that changes the cluster. `input` is the data that `ceph` reads
+    /// from a file with `-i`.
     ///
     /// # Errors
-    /// As [`ask_monitors`](RadosStore::ask_monitors), but `OutcomeUnknown` if none answers in time; `Conflict` for a CRUSH map
-    /// whose `prior_version` is not the current one.
+    /// As [`ask_monitors`](RadosStore::ask_monitors), but `OutcomeUnknown` if no monitor answers in
+    /// time; `Conflict` for a CRUSH map whose `prior_version` is not the current one.
     pub async fn tell_monitors(&self, command: Value, input: Vec<u8>) -> Result<()> {
         let prefix = prefix(&command);
         let job = move |shared: &Shared, progress: &Progress| {
@@ -60,7 +63,8 @@ fn output((result, status): (std::result::Result<Vec<u8>, i32>, String)) -> Resu
     result.map_err(|number| errors::of_command(number, &status))
 }
 
-/// A manager that ends during a command seems to succeed, without output.
+/// Refuses empty output: if a manager ends during a command, the command seems to succeed without
+/// output.
 fn check_manager_output(output: Vec<u8>) -> Result<Vec<u8>> {
     if output.is_empty() {
         return Err(Error::new(ErrorKind::Unavailable, "the manager's answer is empty: it may have ended"));
@@ -68,7 +72,7 @@ fn check_manager_output(output: Vec<u8>) -> Result<Vec<u8>> {
     Ok(output)
 }
 
-/// The monitors answer in time where a manager does not: somebody has to look after that one.
+/// Points the operator at the manager: the monitors still answer in time while a manager hangs.
 fn of_manager(error: Error) -> Error {
     let message = match error.kind() {
         ErrorKind::Unavailable => {

@@ -1,8 +1,9 @@
-//! A few threads for what librados can only do blocking: monitor commands, maps and listings.
+//! Runs librados' blocking calls on a few threads: monitor commands, maps and listings.
 //!
-//! Some of it knows no time-out: while no monitor answers, a wait for the newest map lasts. So a watching thread answers
-//! for a job that is late. The thread that runs the job stays in librados until a monitor answers; how many can be stuck
-//! there is bounded, and nobody waits for them, neither at the end of the store nor of the process.
+//! Some of these calls have no time-out: a wait for the newest map lasts until a monitor answers.
+//! So a watchdog thread answers the caller of a late job. The job's own thread stays in librados
+//! until a monitor answers. The number of such threads is limited, and neither the store nor the
+//! process waits for them when it ends.
 
 use benthic_core::{Clock, Error, ErrorKind, Result};
 use futures::channel::oneshot;
@@ -15,15 +16,15 @@ use std::time::Duration;
 const THREADS: usize = 8;
 const QUEUE_JOBS_MAX: usize = 1_024;
 
-/// The threads. They end when this is dropped and their work is done.
+/// The thread pool. Its threads end when this is dropped and their work is done.
 pub(crate) struct Blocking(Arc<Shared>);
 
 struct Shared {
     clock: Arc<dyn Clock>,
     jobs: Mutex<Jobs>,
-    /// Wakes a thread for a job.
+    /// Wakes a worker thread for a job.
     work: Condvar,
-    /// Wakes the watching thread.
+    /// Wakes the watchdog thread.
     watch: Condvar,
 }
 
@@ -31,7 +32,7 @@ struct Shared {
 struct Jobs {
     queue: VecDeque<Job>,
     running: Vec<Running>,
-    /// Jobs that were started; numbers the next one.
+    /// Number of jobs started so far; numbers the next one.
     started: u64,
     closed: bool,
 }
@@ -41,20 +42,21 @@ struct Job {
     caller: Caller,
 }
 
-/// A job on a thread; without a caller, it was late and the caller has its answer.
+/// A job on a thread. `caller` is `None` once the job is late and the watchdog has answered the
+/// caller.
 struct Running {
     number: u64,
     caller: Option<Caller>,
 }
 
-/// The caller of a job, and the monotonic time until which it waits.
+/// The caller of a job, and its deadline in monotonic time.
 struct Caller {
     deadline: Duration,
     progress: Arc<Progress>,
     give_up: Box<dyn FnOnce(Error) + Send>,
 }
 
-/// A job whose caller gets an error in place of an answer; `run` if it will never run.
+/// A job whose caller gets a time-out error. `run` is set if the job never started.
 struct Late {
     caller: Caller,
     error: Error,
@@ -63,7 +65,7 @@ struct Late {
 
 type Run = Box<dyn FnOnce(&Progress) + Send>;
 
-/// How far a job is, so that what its caller is told is true.
+/// The stage of a job, which decides the error that a late answer gives.
 #[derive(Default)]
 pub(crate) struct Progress(Mutex<Stage>);
 
@@ -76,10 +78,12 @@ enum Stage {
 }
 
 impl Progress {
-    /// To be called before the job changes the cluster: from now on a late answer means `OutcomeUnknown`.
+    /// Marks that the job is about to change the cluster. From then on a late answer is
+    /// `OutcomeUnknown`.
     ///
     /// # Errors
-    /// `Unavailable` if the caller was told that nothing happened. Then nothing may.
+    /// `Unavailable` if the caller already has the answer that nothing happened. The job must then
+    /// change nothing.
     pub fn begin_change(&self) -> Result<()> {
         let mut stage = self.0.lock();
         if *stage == Stage::GivenUp {
@@ -89,7 +93,8 @@ impl Progress {
         Ok(())
     }
 
-    /// An error that a job ended with: after the change began, no answer leaves its outcome open.
+    /// Turns `Unavailable` into `OutcomeUnknown` if the change has begun: without an answer, its
+    /// outcome is unknown.
     pub fn judge(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Unavailable && *self.0.lock() == Stage::Changing {
             return outcome_unknown();
@@ -131,7 +136,7 @@ impl Blocking {
     pub fn start(clock: Arc<dyn Clock>) -> Result<Blocking> {
         let jobs = Mutex::default();
         let shared = Arc::new(Shared { clock, jobs, work: Condvar::new(), watch: Condvar::new() });
-        // Made first, so that the threads that were started end if one cannot be.
+        // Created first, so that dropping it ends the started threads if a later one cannot start.
         let blocking = Blocking(Arc::clone(&shared));
         let spawn = |name: String, body: fn(&Shared)| {
             let shared = Arc::clone(&shared);
@@ -147,11 +152,12 @@ impl Blocking {
         Ok(blocking)
     }
 
-    /// Runs a job on one of the threads, and waits for it for `limit` at most.
+    /// Runs a job on one of the threads, and waits for it at most `limit`.
     ///
     /// # Errors
-    /// What the job returned; `Unavailable` if it did not end in time, or `OutcomeUnknown` if it had
-    /// [begun to change](Progress::begin_change) something; `Busy` if the queue is full; `Internal` if it panicked.
+    /// The job's own error; `Unavailable` if the job did not end in time, or `OutcomeUnknown` if it
+    /// had [begun to change](Progress::begin_change) something; `Busy` if the queue is full;
+    /// `Internal` if the job panicked.
     pub async fn run<T: Send + 'static>(
         &self,
         limit: Duration,
@@ -163,7 +169,7 @@ impl Blocking {
             let sender = Arc::clone(&sender);
             move |result: Result<T>| {
                 let sender = sender.lock().take();
-                // Nobody to send to: the caller went away, or has another answer.
+                // Without a sender there is no receiver: the caller is gone, or has another answer.
                 drop(sender.map(|sender| sender.send(result)));
             }
         };
@@ -204,12 +210,12 @@ impl Drop for Blocking {
 }
 
 impl Jobs {
-    /// Whether every thread is in a job that is late.
+    /// Whether every thread runs a job that is late.
     fn stuck(&self) -> bool {
         self.running.len() == THREADS && self.running.iter().all(|running| running.caller.is_none())
     }
 
-    /// Takes those whose time is over, and gives the deadline of the next.
+    /// Removes the callers and jobs that are past their deadline, and returns the next deadline.
     fn late(&mut self, now: Duration) -> (Vec<Late>, Option<Duration>) {
         let mut late = Vec::new();
         for running in &mut self.running {
@@ -239,8 +245,8 @@ fn watch(shared: &Shared) {
         let now = shared.clock.monotonic();
         let (late, next) = jobs.late(now);
         if !late.is_empty() {
-            // Not under the lock: answering wakes tasks, and a job may have the last handle of the store, whose end
-            // takes the lock.
+            // Not under the lock: answering wakes tasks, and a job may hold the last handle of the
+            // store, whose drop takes the lock.
             drop(jobs);
             for Late { caller, error, run } in late {
                 (caller.give_up)(error);
@@ -272,12 +278,12 @@ fn work(shared: &Shared) {
         let progress = Arc::clone(&job.caller.progress);
         jobs.running.push(Running { number, caller: Some(job.caller) });
         drop(jobs);
-        // A panic is reported to whoever waits for the job: its sender goes.
+        // A panic drops the job's sender, so the caller gets an error.
         let _ = catch_unwind(AssertUnwindSafe(|| (job.run)(&progress)));
         jobs = shared.jobs.lock();
         let done = jobs.running.iter().position(|running| running.number == number);
         let done = done.map(|at| jobs.running.swap_remove(at));
-        // What the caller's waker has is not ours to end under the lock.
+        // The caller's closure may own other values; do not drop them under the lock.
         parking_lot::MutexGuard::unlocked(&mut jobs, || drop(done));
     }
 }

@@ -1,4 +1,5 @@
-//! A connection to a cluster: its settings, what the store and its pools share, and commands to the monitors.
+//! A connection to a cluster: its settings, the state that the store and its pools share, and
+//! monitor commands.
 
 use crate::blocking::Blocking;
 use crate::errors::{self, c_string, no_such_pool};
@@ -17,24 +18,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Connections of this process that may be in the making at once. One to a monitor that does not answer may take longer
-/// than its caller waits.
+/// Limit of connection attempts at once in this process. An attempt to reach a monitor that does
+/// not answer may outlast its caller's wait.
 const CONNECTING_MAX: usize = 64;
 
-/// How a store talks to its cluster.
+/// Settings of a connection to a cluster.
 #[derive(Clone)]
 pub struct Options {
-    /// The classes that the library [`CLASS_LIBRARY`](crate::CLASS_LIBRARY) in the OSDs holds. Any other class `x` is that
-    /// of the library `x_1`, or `x_2` that of the library `x_2`, if the OSDs have it; else it is one of Ceph's and goes
-    /// to the OSDs as it is.
+    /// The classes in the OSDs' library [`CLASS_LIBRARY`](crate::CLASS_LIBRARY). Any other class
+    /// `x` belongs to the library `x_1`, and `x_2` to the library `x_2`, if the OSDs have that
+    /// library. Otherwise the class is one of Ceph's, and the name goes to the OSDs unchanged.
     pub classes: ClassRegistry,
-    /// After so long without an answer an operation on an object ends: a read as `Unavailable`, a write as
-    /// `OutcomeUnknown`. Rounded up to whole seconds; at least one.
+    /// Time-out of an operation on an object. A read that exceeds it fails with `Unavailable`, a
+    /// write with `OutcomeUnknown`. Rounded up to whole seconds; at least one.
     pub osd_timeout_ms: u64,
-    /// The same for connecting and for what is asked of the monitors, which ends as `Unavailable`, and as `OutcomeUnknown`
-    /// if a pool may have been created or removed.
+    /// Time-out for connecting and for requests to the monitors, which fail with `Unavailable`, or
+    /// with `OutcomeUnknown` if a pool may have been created or removed.
     pub mon_timeout_ms: u64,
-    /// Placement groups of a pool that this store creates.
+    /// Number of placement groups of a pool that this store creates.
     pub pool_pgs: u32,
     /// Whether reads go to the nearest replica (by `crush_location`) instead of the primary.
     pub localized_reads: bool,
@@ -65,7 +66,7 @@ impl Options {
     }
 }
 
-/// A connection: what the store and its pools share.
+/// A connection: the state that the store and its pools share.
 pub(crate) struct Shared {
     pub blocking: Blocking,
     pub in_flight: Arc<InFlight>,
@@ -95,7 +96,7 @@ impl Shared {
                     .with("errno", number)
             })?;
         }
-        // librados' own limit mostly comes first; then nothing is left behind.
+        // librados' own time-out usually fires first; then no thread is left behind.
         let limit = options.mon_timeout() + Duration::from_secs(1);
         let cluster = within(limit, cluster)?.map_err(failed)?;
         let class_names = options.classes.describe().into_iter().map(|class| class.name).collect();
@@ -110,7 +111,7 @@ impl Shared {
         })
     }
 
-    /// Runs what blocks and changes nothing, for `mon_timeout_ms` at most.
+    /// Runs a blocking job that changes nothing, for at most `mon_timeout_ms`.
     pub async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         job: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
@@ -119,14 +120,16 @@ impl Shared {
         self.blocking.run(self.options.mon_timeout(), move |_| job(&shared)).await
     }
 
-    /// Opens a namespace of a pool. Waits for the newest map, without a limit, if the pool is not in the one that is here.
+    /// Opens a namespace of a pool. If the pool is not in the client's map, librados waits for the
+    /// newest map, without a time limit.
     pub fn open_context(&self, pool_id: i64, namespace: &CStr) -> Result<Arc<IoCtx>> {
         IoCtx::open(&self.cluster, pool_id, namespace)
             .map_err(|number| errors::of_operation(number, Action::Read))
     }
 }
 
-/// Connects on a thread of its own, which is left behind if it takes longer than `limit`. The inner error is an errno.
+/// Connects on a separate thread, and abandons the thread after `limit`. The inner error is an
+/// errno.
 fn within(limit: Duration, cluster: Cluster) -> Result<std::result::Result<Cluster, i32>> {
     static CONNECTING: AtomicUsize = AtomicUsize::new(0);
     let taken = CONNECTING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |connecting| {
@@ -143,7 +146,7 @@ fn within(limit: Duration, cluster: Cluster) -> Result<std::result::Result<Clust
     let connect = move || {
         let connected = cluster.connect().map(|()| cluster);
         CONNECTING.fetch_sub(1, Ordering::Relaxed);
-        // A caller that waited too long gets nothing; the connection ends here.
+        // If the caller has given up, the send fails and the connection is dropped here.
         drop(sender.send(connected));
     };
     std::thread::Builder::new().name("rados-connect".to_owned()).spawn(connect).map_err(|error| {
@@ -159,10 +162,11 @@ fn settings(options: &Options) -> [(&'static CStr, String); 7] {
         (c"rados_osd_op_timeout", seconds(options.osd_timeout_ms)),
         (c"rados_mon_op_timeout", seconds(options.mon_timeout_ms)),
         (c"client_mount_timeout", seconds(options.mon_timeout_ms)),
-        // At these librados would block the thread that sends; `in_flight` bounds both, far below.
+        // At these limits librados would block the sending thread; `in_flight` limits both far
+        // below them.
         (c"objecter_inflight_ops", (1_u64 << 30).to_string()),
         (c"objecter_inflight_op_bytes", (1_u64 << 40).to_string()),
-        // A library does not print.
+        // A library must not print.
         (c"log_to_stderr", "false".to_owned()),
         (c"err_to_stderr", "false".to_owned()),
     ]
@@ -186,7 +190,8 @@ fn no_conf(number: i32, conf: Option<&Path>) -> Error {
     }
 }
 
-/// The number of a pool. librados asks for the newest map, without a limit, if its own has no such pool.
+/// The id of a pool. If the client's map has no such pool, librados requests the newest map,
+/// without a time limit.
 pub(crate) fn pool_id(shared: &Shared, name: &str) -> Result<i64> {
     shared.cluster.pool_id(&c_string(name)?).map_err(|number| match number {
         errno::ENOENT => no_such_pool(name),
@@ -199,14 +204,14 @@ pub(crate) fn wait_for_map(shared: &Shared) -> Result<()> {
     shared.cluster.wait_for_map().map_err(|number| errors::of_command(number, ""))
 }
 
-/// Runs a monitor command and gives its output and its status line.
+/// Runs a monitor command and returns its output and its status line.
 pub(crate) fn command(shared: &Shared, command: &Value) -> Result<(Vec<u8>, String)> {
     let (result, status) = shared.cluster.command(Daemons::Monitors, &c_string(command.to_string())?, &[]);
     let output = result.map_err(|number| errors::of_command(number, &status))?;
     Ok((output, status))
 }
 
-/// Runs a monitor command that answers in JSON.
+/// Runs a monitor command and parses its JSON output.
 pub(crate) fn ask<T: for<'de> Deserialize<'de>>(shared: &Shared, question: &Value) -> Result<T> {
     let (answer, _) = command(shared, question)?;
     serde_json::from_slice(&answer).map_err(|error| {

@@ -1,11 +1,11 @@
-//! What an errno of a cluster means to a person.
+//! Maps errnos of a cluster to error kinds and messages.
 
 use benthic_core::error::errno;
 use benthic_core::{Action, ClassCall, Error, ErrorKind, Reason};
 use futures::channel::oneshot;
 use std::ffi::{CStr, CString};
 
-/// A name as librados wants it.
+/// A name as a C string for librados.
 ///
 /// # Errors
 /// `InvalidArgument` for a NUL.
@@ -64,7 +64,7 @@ pub(crate) fn lost(_: oneshot::Canceled) -> Error {
     Error::new(ErrorKind::Internal, "librados dropped an operation")
 }
 
-/// The error that a method returned, or that the OSD gave in its place.
+/// The error that a method returned, or that the OSD returned in its place.
 pub(crate) fn of_method(number: i32, call: &ClassCall) -> Error {
     let kind = ErrorKind::from_errno(number, Action::Exec);
     let message = match kind {
@@ -77,7 +77,7 @@ pub(crate) fn of_method(number: i32, call: &ClassCall) -> Error {
     Error::new(kind, message).with("class", &call.class).with("method", &call.method).with("errno", number)
 }
 
-/// The error of an operation with a method that an OSD refused before it ran anything.
+/// The error of an operation with a method call that an OSD refused before it ran any step.
 pub(crate) fn of_refused_method(call: &ClassCall) -> Error {
     Error::new(
         ErrorKind::PermissionDenied,
@@ -88,11 +88,12 @@ pub(crate) fn of_refused_method(call: &ClassCall) -> Error {
     .with("method", &call.method)
 }
 
-/// The error of a command to the monitors. What they say about it may help.
+/// The error of a monitor command. It includes the monitors' status line, if there is one.
 pub(crate) fn of_command(number: i32, status: &str) -> Error {
     let (kind, message) = match number {
         errno::ETIMEDOUT => (ErrorKind::Unavailable, "no monitor answered in time"),
-        // The monitors refuse a CRUSH map whose `prior_version` is old with the errno of missing caps; only the text differs.
+        // For an old `prior_version` of a CRUSH map the monitors return EPERM, as for missing caps;
+        // only the text differs.
         errno::EPERM if status.contains("prior_version") => {
             (ErrorKind::Conflict, "the CRUSH map has changed meanwhile")
         }

@@ -1,5 +1,8 @@
-//! Why an OSD does not do what it was asked for. It answers EOPNOTSUPP for a missing class and a missing method, for what an
-//! erasure-coded pool cannot do, and for a method that says so itself; two small questions tell which it was.
+//! Finds out why an OSD does not support an operation.
+//!
+//! An OSD answers EOPNOTSUPP for a missing class, for a missing method, for an operation that an
+//! erasure-coded pool does not support, and for a method that returns this errno itself. Two small
+//! queries tell the causes apart.
 
 use crate::connection::command;
 use crate::errors::lost;
@@ -11,12 +14,12 @@ use benthic_core::{ClassCall, Error, ErrorKind, Pool, Result};
 use std::ffi::CStr;
 use std::sync::Arc;
 
-/// No object has it.
+/// No object has this version.
 const IMPOSSIBLE_VERSION: u64 = u64::MAX;
 
 impl RadosPool {
-    /// The error of an operation that an OSD does not support; `call` is the method that it called, if it did. `error` itself
-    /// where nothing more can be found out.
+    /// Returns the error for an operation that an OSD does not support. `call` is the method call
+    /// of the operation, if it has one. Returns `error` itself if the queries find no cause.
     pub(crate) async fn explain(
         &self,
         context: &Arc<IoCtx>,
@@ -50,7 +53,7 @@ impl RadosPool {
         })
     }
 
-    /// Asks a monitor. If it does not know, the pool counts as replicated.
+    /// Asks a monitor. If the monitor does not know, the pool counts as replicated.
     async fn is_erasure_coded(&self) -> bool {
         let question = serde_json::json!({
             "prefix": "osd pool get", "pool": self.name(), "var": "erasure_code_profile", "format": "json",
@@ -58,7 +61,8 @@ impl RadosPool {
         self.shared().run(move |shared| command(shared, &question)).await.is_ok()
     }
 
-    /// Whether the OSD of an object can call a method, which does not run: a guard that never holds stands before it.
+    /// Whether the OSD of an object can call a method. A guard that never holds keeps the method
+    /// from running.
     async fn has(&self, context: &Arc<IoCtx>, object: &CStr, class: &CStr, method: &CStr) -> Result<bool> {
         let permit = self.shared().in_flight.enter(0).await?;
         let answer = {

@@ -1,7 +1,8 @@
-//! How much is in flight to the OSDs.
+//! Limits the operations and bytes in flight to the OSDs.
 //!
-//! librados has limits too, but at one of them it blocks the thread that sends, which here is an executor's. So its own
-//! are lifted out of reach when a store connects, and these hold in their place: an operation over a limit waits without a thread.
+//! librados has limits too, but at a limit it blocks the sending thread, which here belongs to an
+//! async executor. So the connection raises librados' limits out of reach, and this module enforces
+//! its own: an operation above a limit waits without occupying a thread.
 
 use benthic_core::{Clock, Error, ErrorKind, Result};
 use futures::channel::oneshot;
@@ -10,14 +11,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Operations of one store in flight.
+/// Operations in flight per store.
 pub(crate) const OPERATIONS_MAX: usize = 4_096;
-/// Bytes that they carry, as far as it is known beforehand: what is written, and what is asked for. librados copies what
-/// is written, so it may take as much again.
+/// Bytes in flight per store, as far as the size is known beforehand: bytes to write and bytes
+/// requested. librados copies the bytes to write, so the memory used may be twice as much.
 pub(crate) const BYTES_MAX: u64 = 256 << 20;
 
-/// The room that is left, and a first-in-first-out queue for it. The queue has no limit of its own: each entry
-/// is a future that some caller keeps, or one that was dropped, and dropped ones are removed before there are too many.
+/// Admission control: the remaining room, and a first-in-first-out queue for it. The queue has no
+/// limit of its own: each entry is a future that some caller holds or has dropped, and `enter`
+/// removes dropped ones before they pile up.
 pub(crate) struct InFlight {
     timeout: Duration,
     clock: Arc<dyn Clock>,
@@ -28,7 +30,7 @@ struct Admission {
     operations: usize,
     bytes: u64,
     waiting: VecDeque<Waiting>,
-    /// Length of the queue at which cancelled entries are removed.
+    /// Length of the queue at which `enter` removes cancelled entries.
     sweep_at: usize,
 }
 
@@ -49,7 +51,7 @@ impl Admission {
     }
 }
 
-/// The room of one operation, until it is answered.
+/// The room that one operation takes until it completes.
 pub(crate) struct Permit {
     of: Arc<InFlight>,
     bytes: u64,
@@ -57,7 +59,7 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// The operation was not answered in time.
+    /// Records that the operation timed out.
     pub fn timed_out(&mut self) {
         self.timed_out = true;
     }
@@ -70,17 +72,17 @@ impl Drop for Permit {
 }
 
 impl InFlight {
-    /// Room for operations that end `timeout` after they were sent.
+    /// Creates the limits for operations that each end within `timeout` of being sent.
     pub fn new(timeout: Duration, clock: Arc<dyn Clock>) -> Arc<InFlight> {
         let admission =
             Admission { operations: 0, bytes: 0, waiting: VecDeque::new(), sweep_at: OPERATIONS_MAX };
         Arc::new(InFlight { timeout, clock, admission: Mutex::new(admission) })
     }
 
-    /// Waits for room for one operation that carries at most [`BYTES_MAX`].
+    /// Waits for room for one operation that carries at most [`BYTES_MAX`] bytes.
     ///
     /// # Errors
-    /// `Unavailable` if the operations ahead are not answered: after twice the time-out at most.
+    /// `Unavailable` if the operations ahead get no answer, after at most twice the time-out.
     pub async fn enter(self: &Arc<Self>, bytes: u64) -> Result<Permit> {
         let receiver = {
             let mut admission = self.admission.lock();
@@ -112,15 +114,16 @@ impl InFlight {
         let mut freed = Some(bytes);
         let now = self.clock.monotonic();
         loop {
-            // Dropped after the lock: what wakes or ends a task does not belong under it.
+            // Dropped after the lock is released: waking or ending a task must not happen under the
+            // lock.
             let mut gone = Vec::new();
             let mut admission = self.admission.lock();
             if let Some(bytes) = freed.take() {
                 admission.operations -= 1;
                 admission.bytes -= bytes;
             }
-            // Every operation that was sent ends by its time-out. So an operation that waits behind a dead OSD fails here and
-            // needs no timer of its own.
+            // Every sent operation ends within its time-out. So an operation that waits behind a
+            // dead OSD fails here and needs no timer of its own.
             let over = |waiting: &Waiting| timed_out && now.saturating_sub(waiting.since) >= self.timeout;
             while admission.waiting.front().is_some_and(|first| over(first) || first.sender.is_canceled()) {
                 gone.extend(admission.waiting.pop_front());
@@ -131,7 +134,8 @@ impl InFlight {
             }
             let next = admission.waiting.pop_front();
             drop(admission);
-            // A caller that was cancelled meanwhile gives the room back by dropping the permit.
+            // If the caller was cancelled meanwhile, the send fails, and dropping the permit
+            // returns the room.
             drop(next.map(|next| next.sender.send(self.permit(bytes))));
         }
     }

@@ -48,7 +48,7 @@ fn who_went_away_leaves_the_room_to_others() {
     assert!((&mut last).now_or_never().is_none());
     drop(gone);
     drop(all);
-    // Granted, and dropped before it was looked at.
+    // The permit was granted, but the future is dropped before it is polled again.
     drop(granted);
     assert!(last.now_or_never().unwrap().is_ok());
 }

@@ -1,16 +1,17 @@
-//! Questions about libraries of classes that tools for operators ask OSDs.
+//! Queries about class libraries in OSDs, for operators' tools.
 
 use crate::libraries::{answer, describe};
 use crate::store::RadosStore;
 use benthic_core::{ClassInfo, LibraryCalls, LibraryInfo, ObjectId, Result};
 use std::ffi::CStr;
 
-/// [`benthic_core::CALLS`], as librados takes it.
+/// [`benthic_core::CALLS`] as a C string for librados.
 const CALLS: &CStr = c"benthic.calls";
 
 impl RadosStore {
-    /// A class of somebody's library, as the OSD that has `object` describes it, by the name that it was asked for; `None`
-    /// if it is a class of this build, one of Ceph's own, or nowhere.
+    /// Describes a class of a third-party library, as the OSD that stores `object` reports it,
+    /// under the requested name. `None` if the class is in this build, is one of Ceph's own, or
+    /// does not exist.
     ///
     /// # Errors
     /// `NotFound` for a missing pool; `Unavailable` if no OSD answers in time.
@@ -25,25 +26,26 @@ impl RadosStore {
         Ok(found.map(|found| ClassInfo { name: class.to_owned(), ..found.class.clone() }))
     }
 
-    /// What a library says about itself in the OSD that leads the placement group of an object, which need not be there; `None`
-    /// if the OSD does not have the library.
+    /// The description that a library gives of itself in the primary OSD of the object's placement
+    /// group. The object need not exist. `None` if the OSD does not have the library.
     ///
     /// # Errors
-    /// `NotFound` for a missing pool; `PermissionDenied` if the client may not call methods, or the OSD may not load the
-    /// library; `Unavailable` if the OSD does not answer in time.
+    /// `NotFound` for a missing pool; `PermissionDenied` if the client may not call methods, or the
+    /// OSD may not load the library; `Unavailable` if the OSD does not answer in time.
     pub async fn library_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryInfo>> {
         let context = self.namespace(pool, "").await?;
         describe(&self.shared().in_flight, &context, &ObjectId::new(object)?, library).await
     }
 
-    /// What a library counted in the OSD that leads the placement group of an object, which need not be there: one round
-    /// trip that takes as long as a small write, and no question to the monitors. `None` if the OSD does not have the
-    /// library, or a build of it that does not count. `process` tells whether two answers come from the same OSD, which the
-    /// objects of a former map do not.
+    /// The call counters of a library in the primary OSD of the object's placement group. The
+    /// object need not exist. The query is one round trip that takes as long as a small write, and
+    /// does not involve the monitors. `None` if the OSD does not have the library, or has a build
+    /// of it that does not count. `process` identifies the OSD process: two objects chosen with an
+    /// outdated map may reach the same OSD.
     ///
     /// # Errors
-    /// `NotFound` for a missing pool; `PermissionDenied` if the client may not call methods; `Unavailable` if the OSD does
-    /// not answer in time.
+    /// `NotFound` for a missing pool; `PermissionDenied` if the client may not call methods;
+    /// `Unavailable` if the OSD does not answer in time.
     pub async fn calls_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryCalls>> {
         let context = self.namespace(pool, "").await?;
         answer(&self.shared().in_flight, &context, &ObjectId::new(object)?, library, CALLS).await

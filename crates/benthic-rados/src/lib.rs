@@ -1,11 +1,12 @@
-//! Benthic's Ceph engine: [`RadosStore`], a client of a real cluster.
+//! The Ceph engine: [`RadosStore`], a client of a Ceph cluster.
 //!
-//! librados is opened when a store is connected, not when the program is built: one program works with and without
-//! Ceph, and says which package is missing. Every operation on an object is one asynchronous call of librados with many
-//! in flight; what librados can only do blocking (monitor commands, listings) runs on a few threads.
+//! The engine opens librados when a store connects, not when the program is built. So one program
+//! works with and without Ceph, and its error names the missing package. Every operation on an
+//! object is one asynchronous librados call, with many in flight. librados offers only blocking
+//! calls for monitor commands and listings; they run on a few threads.
 //!
-//! How the contract's operations become an OSD's is in `read.rs` and `write.rs`; why, in
-//! docs/design/0003-what-an-osd-does.md.
+//! `read.rs` and `write.rs` translate the contract's operations into OSD operations.
+//! docs/design/0003-what-an-osd-does.md gives the reasons.
 
 mod admin;
 mod blocking;
@@ -27,6 +28,7 @@ pub use connection::Options;
 pub use ffi::end_process;
 pub use store::RadosStore;
 
-/// The class that ceph-osd knows our library by; our classes are methods of it, as `CLASS.METHOD`. The number grows with
-/// the wire version, so that an upgrade is a new file beside the old one.
+/// The class name under which ceph-osd knows our library. The methods of our classes are
+/// `CLASS.METHOD` in it. The number grows with the wire version, so that an upgrade installs a new
+/// file beside the old one.
 pub const CLASS_LIBRARY: &str = "benthic_1";

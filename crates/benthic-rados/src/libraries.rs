@@ -1,10 +1,11 @@
-//! Libraries of classes in the OSDs: which of them has a class that this build does not know.
+//! Finds the library in the OSDs that holds a class which is not in this build.
 //!
-//! A class `mydigest` that is not of this build is that of the library `mydigest_1`; `mydigest_2` is that of the library
-//! `mydigest_2`, its next wire version. The library is asked ([`DESCRIBE`]) in the OSD that has the object, and its answer
-//! is remembered for a while. A class that no library has goes to the OSDs as it is: it is one of Ceph's own. Those of
-//! this build come first: `hello` and `lock` are ours, `benthic_1` has them; Ceph's are `ceph.hello` and `ceph.lock`
-//! ([`CEPH_CLASS_PREFIX`]).
+//! A class `mydigest` that is not in this build belongs to the library `mydigest_1`; its next wire
+//! version `mydigest_2` belongs to the library `mydigest_2`. The client asks the library
+//! ([`DESCRIBE`]) in the OSD that stores the object, and caches the answer. If no library has the
+//! class, the name goes to the OSDs unchanged: the class is one of Ceph's own. Classes of this
+//! build take precedence: `hello` and `lock` are ours, in `benthic_1`; Ceph's are `ceph.hello` and
+//! `ceph.lock` ([`CEPH_CLASS_PREFIX`]).
 
 use crate::errors::{c_string, lost};
 use crate::ffi::{self, IoCtx, StepOutput};
@@ -22,18 +23,18 @@ use std::ffi::CStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// [`benthic_core::DESCRIBE`], as librados takes it.
+/// [`benthic_core::DESCRIBE`] as a C string for librados.
 pub(crate) const DESCRIBE: &CStr = c"benthic.describe";
 
 /// Limit of cached classes.
 const CLASSES_MAX: usize = 1_024;
-/// Limit of an answer; those of libraries are much shorter.
+/// Limit of an answer; libraries' answers are much shorter.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// Age at which a cache entry is refreshed, so that most calls are one round trip. A library may be installed at any time, and
-/// an OSD that starts again may load another build of it.
+/// Age at which the client refreshes a cache entry. The cache makes most calls one round trip. A
+/// library may be installed at any time, and an OSD that restarts may load another build of it.
 const CACHE_TTL: Duration = Duration::from_secs(60);
 
-/// A cache of the libraries of classes that are not of this build.
+/// A cache of the libraries of classes that are not in this build.
 pub(crate) struct Libraries {
     clock: Arc<dyn Clock>,
     cache: Mutex<HashMap<String, CachedClass>>,
@@ -41,13 +42,13 @@ pub(crate) struct Libraries {
 
 #[derive(Default)]
 struct CachedClass {
-    /// `None` if no library that was asked has the class.
+    /// `None` if no OSD has reported a library with the class.
     found: Option<Arc<LibraryClass>>,
-    /// Monotonic time of the last question; `None` if the entry is stale whatever its age.
+    /// Monotonic time of the last query; `None` if the entry is stale whatever its age.
     asked_at: Option<Duration>,
 }
 
-/// A class, and the library that has it.
+/// A class and the library that holds it.
 pub(crate) struct LibraryClass {
     pub library: String,
     pub class: ClassInfo,
@@ -62,14 +63,16 @@ impl Libraries {
         self.cache.lock().get(class)?.found.clone()
     }
 
-    /// The library, class and method of a call; `None` for what no library that was asked has.
+    /// The library of a call and the flags of its method; `None` if no cached library has the
+    /// method.
     pub fn method(&self, call: &ClassCall) -> Option<(Arc<LibraryClass>, MethodFlags)> {
         let found = self.get(&call.class)?;
         let flags = flags(found.method(&call.method)?)?;
         Some((found, flags))
     }
 
-    /// Finds the library of a class and caches it. A method that the cached library did not have is asked for again.
+    /// Looks up the library of a class and caches it. Asks again if the cached library lacks
+    /// `method`.
     pub async fn find(
         &self,
         in_flight: &Arc<InFlight>,
@@ -83,7 +86,7 @@ impl Libraries {
         }
         let (library, name) = library_of(class);
         let described = match describe(in_flight, context, object, &library).await {
-            // The call itself is refused too, and says it of the right class.
+            // The call itself is refused too, and its error names the right class.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
             described => described?,
         };
@@ -93,7 +96,8 @@ impl Libraries {
         Ok(())
     }
 
-    /// Whether the caller has to ask for a class. Only one caller is told to refresh an entry; others use the old one meanwhile.
+    /// Whether the caller must refresh the entry of a class. Only one caller refreshes an entry;
+    /// meanwhile the others use the old one.
     fn begin_refresh(&self, class: &str, method: Option<&str>) -> bool {
         let now = self.clock.monotonic();
         let mut cache = self.cache.lock();
@@ -119,14 +123,14 @@ impl Libraries {
         }
         let cached = cache.entry(class.to_owned()).or_default();
         cached.asked_at = Some(now);
-        // An OSD without the library does not undo what another one said.
+        // An OSD without the library does not invalidate the answer of another OSD.
         if let Some(found) = found {
             cached.found = Some(Arc::new(found));
         }
     }
 
-    /// Marks the entry of a class as stale, after an OSD did not support a call of it: the next call asks again. Until then the
-    /// entry serves calls that are on their way.
+    /// Marks the entry of a class as stale after an OSD did not support a call to it. The next call
+    /// refreshes the entry. Until then the entry serves calls that are in progress.
     pub fn invalidate(&self, class: &str) {
         if let Some(cached) = self.cache.lock().get_mut(class) {
             cached.asked_at = None;
@@ -140,7 +144,7 @@ impl LibraryClass {
     }
 }
 
-/// `None` for a method that no OSD would call.
+/// `None` for a method that neither reads nor writes: no OSD would call it.
 fn flags(method: &MethodInfo) -> Option<MethodFlags> {
     match (method.reads, method.writes) {
         (true, true) => Some(MethodFlags::READ_WRITE),
@@ -150,12 +154,12 @@ fn flags(method: &MethodInfo) -> Option<MethodFlags> {
     }
 }
 
-/// Whether a class is one of Ceph's own, so that no library is asked for it.
+/// Whether a class is one of Ceph's own, which needs no library.
 fn is_of_ceph(class: &str) -> bool {
     CEPH_CLASSES.contains(&class) || class.starts_with(CEPH_CLASS_PREFIX)
 }
 
-/// The library that has a class which is not of this build, and what the class is called in it.
+/// The library of a class that is not in this build, and the class's name inside that library.
 fn library_of(class: &str) -> (String, &str) {
     match class.rsplit_once('_') {
         Some((name, version)) if !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -165,8 +169,8 @@ fn library_of(class: &str) -> (String, &str) {
     }
 }
 
-/// What a library says about itself in the OSD that has `object`, which need not be there; `None` if the OSD does not
-/// have the library.
+/// The description that a library gives of itself in the OSD that stores `object`, which need not
+/// exist. `None` if the OSD does not have the library.
 pub(crate) async fn describe(
     in_flight: &Arc<InFlight>,
     context: &Arc<IoCtx>,
@@ -176,8 +180,8 @@ pub(crate) async fn describe(
     answer(in_flight, context, object, library, DESCRIBE).await
 }
 
-/// The answer to a question that libraries answer, in the OSD that has `object`; `None` if the OSD does not have the
-/// library, or the library does not have the method.
+/// Calls a query method of a library in the OSD that stores `object`, and parses the answer. `None`
+/// if the OSD does not have the library, or the library does not have the method.
 pub(crate) async fn answer<T: DeserializeOwned>(
     in_flight: &Arc<InFlight>,
     context: &Arc<IoCtx>,
@@ -201,7 +205,7 @@ pub(crate) async fn answer<T: DeserializeOwned>(
             Err(refusal(number, &call, Action::Read))
         }
         _ => Ok(completed.buffers.outputs().into_iter().find_map(|output| match output {
-            // One of Ceph's own classes may answer anything.
+            // One of Ceph's own classes may return any bytes.
             StepOutput::Exec(output) if output.len() <= ANSWER_BYTES_MAX => {
                 serde_json::from_slice(&output).ok()
             }

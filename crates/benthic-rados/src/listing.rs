@@ -1,10 +1,12 @@
-//! Listing a pool, page by page.
+//! Lists a pool page by page.
 //!
-//! Ceph orders a pool's objects by a 32-bit hash, then by namespace and name. Its C interface gives cursors in that order,
-//! but none that outlives the process. So a token is a position in the order that can be made again: the hash as a number,
-//! found by comparing the cursor with those of `2^32` equal slices, without a message to the cluster. A page that ends
-//! among objects of one hash also names the last of them. Such a token stays right when objects come and go, when placement
-//! groups split, and in another process.
+//! Ceph orders a pool's objects by a 32-bit hash, then by namespace and name. Its C interface has
+//! cursors in that order, but no cursor outlives the process. So a list token stores a position
+//! that another process can find again: the hash as a number. The client computes the hash by
+//! comparing the cursor with the cursors of `2^32` equal slices, without a message to the cluster.
+//! If a page ends between objects of the same hash, the token also names the last of them. Such a
+//! token stays valid when objects are created and removed, when placement groups split, and in
+//! another process.
 
 use crate::errors;
 use crate::ffi::{Cursor, IoCtx, Listed};
@@ -14,32 +16,33 @@ use benthic_core::{
 };
 use std::time::Duration;
 
-/// The name that librados takes for all namespaces.
+/// The name by which librados selects all namespaces.
 pub(crate) const ALL_NAMESPACES: &str = "\u{1}";
 
-/// How many hashes there are.
+/// The number of hash values.
 const HASHES: usize = 1 << 32;
 
-/// Round trips that one page may take, so that a rare prefix cannot hold a thread for long. Each covers a placement group
-/// or as many objects as are missing on the page.
+/// Limit of round trips per page, so that a rare prefix cannot occupy a thread for long. Each round
+/// trip covers a placement group, or as many objects as the page still needs.
 const CALLS_MAX: usize = 256;
 
-/// After so long a page ends with what it has, so that slow OSDs give short pages rather than time-outs.
+/// A page ends after this time with the objects found so far, so that slow OSDs cause short pages
+/// instead of time-outs.
 pub(crate) const PAGE_TIME: Duration = Duration::from_secs(5);
 
-/// Starts every token, so that another engine's is refused.
+/// Prefix of every token, so that tokens of other engines are refused.
 const TOKEN_MARK: &[u8] = b"rados1";
 
 /// The position in the order of objects at which a listing continues.
 #[derive(Debug, PartialEq, Eq)]
 struct Position {
-    /// Objects with a smaller hash are done.
+    /// Objects with a smaller hash are already listed.
     hash: u32,
-    /// Of those with this hash, these and all before it are done: namespace and name.
+    /// Namespace and name of the last listed object with this hash.
     last: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// One page to be made.
+/// The request for one page.
 pub(crate) struct Listing {
     request: ListRequest,
     objects_max: usize,
@@ -63,7 +66,7 @@ impl Listing {
         Ok(Listing { request: request.clone(), objects_max, start })
     }
 
-    /// The one namespace; `None` for all.
+    /// The requested namespace; `None` for all.
     pub fn namespace(&self) -> Option<&str> {
         match &self.request.namespaces {
             Namespaces::One(namespace) => Some(namespace),
@@ -71,14 +74,14 @@ impl Listing {
         }
     }
 
-    /// Makes the page; blocks.
+    /// Lists the page; blocks.
     pub fn page(&self, context: &IoCtx, clock: &dyn Clock) -> Result<ListPage> {
         let stopwatch = Stopwatch::start(clock);
         let mut page = ListPage::default();
         let end = context.end();
         let mut from = context.slice(self.start.hash as usize, HASHES);
         if let Some(last) = &self.start.last {
-            // The objects of one hash are few: 2^32 hashes against the objects of one pool.
+            // Few objects share a hash: the objects of one pool spread over 2^32 hashes.
             let same_hash = context.slice(self.start.hash as usize + 1, HASHES);
             let (listed, next) = list(context, &from, &same_hash, limits::LIST_PAGE_OBJECTS_MAX)?;
             let left: Vec<_> = listed
@@ -118,7 +121,8 @@ impl Listing {
     }
 
     fn take(&self, page: &mut ListPage, object: &Listed) {
-        // An object that a locator places is not found by its name; one whose name is not text has none here.
+        // The name alone does not find an object that has a locator. A name that is not UTF-8 has
+        // no `ObjectId`.
         if !object.locator.is_empty() || object.namespace == ALL_NAMESPACES.as_bytes() {
             return;
         }

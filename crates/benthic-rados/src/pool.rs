@@ -1,4 +1,4 @@
-//! A pool: its namespaces, and the operations on its objects.
+//! A pool: its namespaces and the operations on its objects.
 
 use crate::connection::Shared;
 use crate::errors::{c_string, lost};
@@ -17,19 +17,19 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::Arc;
 
-/// Namespaces whose I/O contexts are kept.
+/// Limit of cached I/O contexts, one per namespace.
 const CONTEXTS_MAX: usize = 256;
 
 pub(crate) struct RadosPool {
     shared: Arc<Shared>,
     name: String,
-    /// Of this pool and no later one with the same name.
+    /// Identifies this pool, not a later pool with the same name.
     id: i64,
     contexts: Mutex<HashMap<String, Arc<IoCtx>>>,
 }
 
 impl RadosPool {
-    /// `context` is that of the default namespace.
+    /// `context` is the I/O context of the default namespace.
     pub fn new(shared: Arc<Shared>, name: String, id: i64, context: Arc<IoCtx>) -> RadosPool {
         RadosPool { shared, name, id, contexts: Mutex::new(HashMap::from([(String::new(), context)])) }
     }
@@ -38,12 +38,12 @@ impl RadosPool {
         &self.shared
     }
 
-    /// Whether a class is one that this build knows.
+    /// Whether the called class is compiled into this build.
     pub fn is_of_this_build(&self, call: &ClassCall) -> bool {
         self.shared.class_names.contains(&call.class)
     }
 
-    /// The I/O context of a namespace; objects are addressed through their namespace's.
+    /// The I/O context of a namespace, through which the objects in it are addressed.
     async fn context(&self, namespace: &str) -> Result<Arc<IoCtx>> {
         if namespace == ALL_NAMESPACES {
             return Err(Error::new(
@@ -57,20 +57,20 @@ impl RadosPool {
         let context = self.open_context(namespace).await?;
         let mut contexts = self.contexts.lock();
         if contexts.len() >= CONTEXTS_MAX {
-            // Cheap to make again, and operations in flight hold theirs.
+            // A context is cheap to open again, and operations in flight keep theirs alive.
             contexts.clear();
         }
         contexts.insert(namespace.to_owned(), Arc::clone(&context));
         Ok(context)
     }
 
-    /// On a thread: it waits for a monitor if the pool is gone.
+    /// Opens the context on a thread: if the pool no longer exists, librados waits for a monitor.
     async fn open_context(&self, namespace: &str) -> Result<Arc<IoCtx>> {
         let (id, namespace) = (self.id, c_string(namespace)?);
         self.shared.run(move |shared| shared.open_context(id, &namespace)).await
     }
 
-    /// Finds the libraries of the called methods that are not of this build.
+    /// Looks up the libraries of the called classes that are not in this build.
     async fn find_libraries<'a>(
         &self,
         object: &ObjectId,
@@ -84,7 +84,7 @@ impl RadosPool {
         Ok(())
     }
 
-    /// What the method does; `None` for a native class, which only the OSDs know.
+    /// The flags of a method; `None` for a native class, which only the OSDs know.
     fn flags(&self, call: &ClassCall) -> Result<Option<MethodFlags>> {
         if !self.is_of_this_build(call) {
             return Ok(self.shared.libraries.method(call).map(|(_, flags)| flags));
@@ -109,8 +109,9 @@ impl RadosPool {
         self.send_read(object, op, len_bytes, false).await
     }
 
-    /// Sends a read operation that carries `len_bytes`. A native method that it calls may change the object; a caller that
-    /// allows that says so, and gets `OutcomeUnknown` for a time-out.
+    /// Sends a read operation that carries `len_bytes` bytes. A native method may change the object
+    /// even in a read operation. A caller that permits this sets `may_change`; a time-out is then
+    /// `OutcomeUnknown`.
     async fn send_read(
         &self,
         object: &ObjectId,
@@ -143,7 +144,8 @@ impl RadosPool {
         let mut method = None;
         if let Some(WriteStep::Exec(call)) = op.steps.first() {
             self.find_libraries(object, std::iter::once(call)).await?;
-            // A READ method alone is not called on a missing object; with other steps beside it an OSD would.
+            // The contract does not call a READ method on a missing object. An OSD would, if other
+            // steps stand beside it.
             needs_object = self.flags(call)?.is_some_and(|flags| !flags.contains(MethodFlags::WRITE));
             method = Some((call, self.wire_names(call)?));
         }
@@ -161,7 +163,8 @@ impl RadosPool {
         }
     }
 
-    /// An OSD refuses an operation without steps; what it answers is the version.
+    /// Handles an operation without guards and steps, which an OSD would refuse: reads only the
+    /// version.
     async fn write_nothing(&self, object: &ObjectId) -> Result<WriteReply> {
         match self.send_read(object, &ReadOp::new(), 0, false).await {
             Ok(reply) => Ok(WriteReply { version: reply.version }),
@@ -176,7 +179,8 @@ impl RadosPool {
         let flags = self.flags(&call)?;
         match call.into_op(flags.is_some_and(|flags| flags.contains(MethodFlags::WRITE))) {
             ExecOp::Write(op) => self.write_op(object, &op).await.map(|_| Bytes::new()),
-            // As librados' own exec: an OSD runs a native method that writes from a read operation too.
+            // As in librados' own exec: an OSD also runs a native method that writes from a read
+            // operation.
             ExecOp::Read(fetch) => {
                 let (op, outputs) = fetch.into_parts();
                 let reply = self.send_read(object, &op, len_bytes, flags.is_none()).await?;
@@ -200,7 +204,7 @@ impl RadosPool {
         error.with_op(op).with("pool", &self.name).with("object", object)
     }
 
-    /// Class and method as the OSDs know them.
+    /// The names under which the OSDs know the class and the method.
     pub fn wire_names(&self, call: &ClassCall) -> Result<(CString, CString)> {
         if self.is_of_this_build(call) {
             let method = c_string(format!("{}.{}", call.class, call.method))?;

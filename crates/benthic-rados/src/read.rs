@@ -1,4 +1,4 @@
-//! Read operations as librados' own.
+//! Translates read operations into librados operations, and replies back.
 
 use crate::errors::{self, c_string, up_to_nul};
 use crate::ffi::{self, Completed, IoCtx, ReadBuffers, StepOutput};
@@ -11,11 +11,10 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 
-/// A read operation, and what is sent for it.
+/// A read operation and the librados steps that are sent for it.
 pub(crate) struct Plan<'a> {
     op: &'a ReadOp,
     guards: Vec<PlannedGuard<'a>>,
-    /// One for every step that is sent.
     sent: Vec<Sent<'a>>,
 }
 
@@ -25,17 +24,17 @@ enum PlannedGuard<'a> {
 }
 
 enum Sent<'a> {
-    /// A step as it is.
     Step(&'a ReadStep),
-    /// All attributes, for all steps that want any: the C interface reads no single one within an operation.
+    /// Reads all attributes, for all steps that need any: within an operation, the C interface
+    /// cannot read a single one.
     Xattrs,
     Exec(&'a ClassCall, CString, CString),
-    /// Nothing else is: `NotFound` and the version still have to be found out.
+    /// Sent if no other step is: it tells whether the object exists, and its version.
     Stat,
 }
 
 impl<'a> Plan<'a> {
-    /// Plans an operation that [`ReadOp::check`] found well formed.
+    /// Plans an operation that [`ReadOp::check`] accepts.
     pub fn new(
         op: &'a ReadOp,
         wire_names: impl Fn(&ClassCall) -> Result<(CString, CString)>,
@@ -51,7 +50,7 @@ impl<'a> Plan<'a> {
         let mut xattrs = false;
         for step in &op.steps {
             match step {
-                // To an OSD it means "to the end".
+                // To an OSD, length 0 means "to the end".
                 ReadStep::Read { len_bytes: 0, .. } => {}
                 ReadStep::GetXattr { .. } | ReadStep::ListXattrs => {
                     if !std::mem::replace(&mut xattrs, true) {
@@ -71,10 +70,10 @@ impl<'a> Plan<'a> {
         Ok(Plan { op, guards, sent })
     }
 
-    /// Builds the operation.
+    /// Builds the librados operation.
     pub fn build(&self, context: &IoCtx) -> ffi::ReadOp {
         let mut built = ffi::ReadOp::new(context);
-        // A version guard alone may give EOVERFLOW for a missing object.
+        // A version guard alone can return EOVERFLOW for a missing object.
         if self.op.guards.iter().any(|guard| matches!(guard, Guard::Version(_))) {
             built.assert_exists();
         }
@@ -108,7 +107,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The method that a step calls.
+/// The class call of a step, if it is one.
 pub(crate) fn call(step: &ReadStep) -> Option<&ClassCall> {
     match step {
         ReadStep::Exec(call) => Some(call),
@@ -116,7 +115,7 @@ pub(crate) fn call(step: &ReadStep) -> Option<&ClassCall> {
     }
 }
 
-/// What the answer means. `may_change` is whether a method may have changed the object.
+/// Turns the answer into a reply. `may_change` is whether a method may have changed the object.
 pub(crate) fn reply(
     plan: &Plan<'_>,
     completed: Completed<ReadBuffers>,
@@ -161,7 +160,7 @@ fn step_output(step: &ReadStep, output: Option<StepOutput>) -> Result<ReadOutput
         (_, Some(StepOutput::Data(data))) => ReadOutput::Data(data.into()),
         (_, Some(StepOutput::Stat { size_bytes, modified_unix_s })) => ReadOutput::Stat(Stat {
             size_bytes,
-            // The C interface tells whole seconds.
+            // The C interface returns whole seconds.
             modified_unix_ns: u64::try_from(modified_unix_s).unwrap_or(0).saturating_mul(1_000_000_000),
         }),
         (ReadStep::OmapRange { after, prefix, entries_max }, Some(StepOutput::Omap { entries, more })) => {
@@ -178,7 +177,7 @@ fn step_output(step: &ReadStep, output: Option<StepOutput>) -> Result<ReadOutput
     })
 }
 
-/// Names that are not UTF-8 cannot be asked for by this contract, and are left out.
+/// Omits names that are not UTF-8: the contract cannot request them.
 fn text_names(found: Vec<(Vec<u8>, Vec<u8>)>) -> BTreeMap<String, Bytes> {
     let text = |(name, value)| Some((String::from_utf8(name).ok()?, Bytes::from(value)));
     found.into_iter().filter_map(text).collect()
@@ -203,8 +202,9 @@ fn failure(plan: &Plan<'_>, completed: &Completed<ReadBuffers>, may_change: bool
 
 /// One page of an omap range.
 ///
-/// The C interface takes the start and the prefix as C strings. Where one of them has a NUL, the page is asked for from
-/// the part before it, and what lies outside is dropped here.
+/// The C interface takes the start key and the prefix as C strings. If one of them contains a NUL,
+/// the client requests the page from the part before the NUL and drops the entries outside the
+/// range here.
 struct Range<'a> {
     after: &'a [u8],
     prefix: &'a [u8],

@@ -1,4 +1,4 @@
-//! The store: pools of a cluster.
+//! The store: the pools of a cluster.
 
 use crate::blocking::Progress;
 use crate::connection::{Options, Shared, ask, command, pool_id, wait_for_map};
@@ -17,20 +17,22 @@ pub struct RadosStore {
 }
 
 impl RadosStore {
-    /// Connects to a cluster. Blocks, for a second more than `mon_timeout_ms` at most.
+    /// Connects to a cluster. Blocks for at most `mon_timeout_ms` plus one second.
     ///
-    /// `conf` is a file such as `/etc/ceph/ceph.conf`; without it those that Ceph's programs read (`CEPH_CONF` first).
-    /// `id` is `client.x` or `x`; without it `client.admin`.
+    /// `conf` is a file such as `/etc/ceph/ceph.conf`; without it, librados reads the files that
+    /// Ceph's programs read (`CEPH_CONF` first). `id` is `client.x` or `x`; without it,
+    /// `client.admin`.
     ///
     /// # Errors
-    /// `Unsupported` without librados, `NotFound` for a missing configuration or key, `PermissionDenied` for a key that
-    /// the cluster does not accept, `Unavailable` if no monitor answers.
+    /// `Unsupported` without librados, `NotFound` for a missing configuration or key,
+    /// `PermissionDenied` for a key that the cluster does not accept, `Unavailable` if no monitor
+    /// answers.
     pub fn connect(conf: Option<&Path>, id: Option<&str>, options: Options) -> Result<Arc<RadosStore>> {
         let shared = Shared::connect(conf, id, options).map_err(|error| error.with_op("connect"))?;
         Ok(Arc::new(RadosStore { shared: Arc::new(shared) }))
     }
 
-    /// The clock that the store measures time with.
+    /// The clock with which the store measures time.
     pub fn clock(&self) -> &dyn Clock {
         &*self.shared.options.clock
     }
@@ -54,7 +56,7 @@ impl RadosStore {
         self.shared.run(job).await
     }
 
-    /// The same for a job that may change something, and says when it begins to.
+    /// Like `run`, for a job that may change the cluster and reports when the change begins.
     pub(crate) async fn run_change<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Shared, &Progress) -> Result<T> + Send + 'static,
@@ -101,8 +103,9 @@ impl Store for RadosStore {
         .map_err(|error| error.with_op("list pools"))
     }
 
-    /// No round trip for a pool that is in the client's map, which may be old: operations on a pool that is gone are then
-    /// `NotFound`, as they are if it goes afterwards.
+    /// Opens a pool without a round trip if the pool is in the client's map. The map may be stale:
+    /// operations on a pool that no longer exists then fail with `NotFound`, as they do if the pool
+    /// is removed after the open.
     async fn open_pool(&self, name: &str) -> Result<Arc<dyn Pool>> {
         let wanted = name.to_owned();
         let open = move |shared: &Shared| {
@@ -122,14 +125,14 @@ impl Store for RadosStore {
         ClassHost::Cluster
     }
 
-    /// Nothing to do: a cluster acknowledges what is durable.
+    /// Does nothing: a cluster acknowledges only durable writes.
     async fn flush(&self) -> Result<()> {
         Ok(())
     }
 }
 
 fn create_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
-    // The monitors call the creation of a pool that is there a success.
+    // The monitors report success for the creation of an existing pool.
     match pool_id(shared, name) {
         Ok(_) => return there_already(shared, progress, name),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -148,7 +151,8 @@ fn create_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
     wait_for_map(shared)
 }
 
-/// Refuses to create a pool that is there. If its creation was cut short before it had an application, finishes that first.
+/// Refuses to create an existing pool. If an earlier creation stopped before the pool had an
+/// application, finishes that creation first.
 fn there_already(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
     let question = json!({ "prefix": "osd pool application get", "pool": name, "format": "json" });
     let applications: Map<String, Value> = ask(shared, &question)?;
@@ -172,8 +176,9 @@ fn remove_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
         "prefix": "osd pool delete", "pool": name, "pool2": name, "yes_i_really_really_mean_it": true,
     });
     match command(shared, &remove) {
-        // Also when they say that there is no such pool: a moment ago there was, and a command that is taken up again after
-        // an election or a lost connection finds its own work done. Of two removals at once, both may so succeed.
+        // This includes the answer that there is no such pool. The pool existed a moment ago, and a
+        // command that is resent after an election or a lost connection finds its own work done. So
+        // two concurrent removals may both succeed.
         Ok(_) => wait_for_map(shared),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Error::new(
             ErrorKind::PermissionDenied,

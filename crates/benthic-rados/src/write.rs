@@ -1,4 +1,4 @@
-//! Write operations as librados' own.
+//! Translates write operations into librados operations, and replies back.
 
 use crate::errors::{self, c_string};
 use crate::ffi::{self, Completed, IoCtx, MethodCode, Operator};
@@ -6,8 +6,9 @@ use benthic_core::error::errno;
 use benthic_core::{Action, ClassCall, Compare, Guard, Result, WriteOp, WriteReply, WriteStep};
 use std::ffi::CString;
 
-/// Builds an operation that [`WriteOp::check`] found well formed. `method` has the names of the method that is its first
-/// step, if it is one; `needs_object` is whether a missing object fails it.
+/// Builds an operation that [`WriteOp::check`] accepts. If the first step calls a method, `method`
+/// holds the wire names of its class and method. With `needs_object` the operation fails on a
+/// missing object.
 pub(crate) fn build(
     context: &IoCtx,
     op: &WriteOp,
@@ -15,7 +16,7 @@ pub(crate) fn build(
     needs_object: bool,
 ) -> Result<ffi::WriteOp> {
     let mut built = ffi::WriteOp::new(context);
-    // A version guard alone gives EOVERFLOW for a missing object.
+    // A version guard alone returns EOVERFLOW for a missing object.
     if needs_object || op.guards.iter().any(|guard| matches!(guard, Guard::Version(_))) {
         built.assert_exists();
     }
@@ -38,7 +39,7 @@ pub(crate) fn build(
 fn add_step(built: &mut ffi::WriteOp, step: &WriteStep, method: Option<&(CString, CString)>) -> Result<()> {
     match step {
         WriteStep::Create { exclusive } => built.create(*exclusive),
-        // An OSD extends the object for an empty write behind its end, and spoils its checksum.
+        // For an empty write past the end, an OSD extends the object and corrupts its checksum.
         WriteStep::Write { data, .. } | WriteStep::Append { data } if data.is_empty() => built.create(false),
         WriteStep::Write { offset_bytes, data } => built.write(*offset_bytes, data),
         WriteStep::WriteFull { data } => built.write_full(data),
@@ -62,22 +63,23 @@ fn add_step(built: &mut ffi::WriteOp, step: &WriteStep, method: Option<&(CString
     Ok(())
 }
 
-/// What the answer means. `method` is the one that the operation called.
+/// Turns the answer into a reply. `method` is the call that the operation contains.
 pub(crate) fn reply(completed: &Completed<MethodCode>, method: Option<&ClassCall>) -> Result<WriteReply> {
-    // A guard that holds, and a method, may answer more than 0.
+    // A guard that holds and a method can return more than 0.
     if completed.result >= 0 {
         return Ok(WriteReply { version: completed.version });
     }
     let number = completed.result.saturating_neg();
     Err(match method {
-        // ERANGE is a guard's or the method's: only the method's own result tells.
+        // Both a guard and the method can return ERANGE; only the method's own result tells them
+        // apart.
         Some(call) if completed.buffers.get() == completed.result => errors::of_method(number, call),
         Some(call) => refusal(number, call, Action::Write),
         None => errors::of_operation(number, Action::Write),
     })
 }
 
-/// The error of an operation whose method did not fail, and perhaps did not run.
+/// The error of an operation whose method did not fail and perhaps did not run.
 pub(crate) fn refusal(number: i32, call: &ClassCall, action: Action) -> benthic_core::Error {
     match number {
         errno::EPERM | errno::EACCES => errors::of_refused_method(call),
@@ -86,7 +88,7 @@ pub(crate) fn refusal(number: i32, call: &ClassCall, action: Action) -> benthic_
     }
 }
 
-/// An OSD compares `given OP stored`, the contract `stored OP given`.
+/// Swaps the operands: an OSD compares `given OP stored`, the contract `stored OP given`.
 pub(crate) fn xattr_operator(compare: Compare) -> Operator {
     match compare {
         Compare::Eq => Operator::Eq,

@@ -1,4 +1,4 @@
-//! Changes of a table's schema. No data are rewritten.
+//! Schema changes. They do not rewrite data.
 
 use crate::error::no_such_column;
 use crate::head::{Head, Operation};
@@ -11,42 +11,25 @@ use arrow::datatypes::{DataType, Field};
 use benthic_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// A change of a table's schema. No data are rewritten.
+/// A schema change. It does not rewrite data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Alter {
-    /// Adds a column; in rows that are there it is null.
-    Add {
-        /// Its name.
-        name: String,
-        /// Its type.
-        data_type: DataType,
-    },
-    /// Removes a column. Older snapshots have it still.
-    Drop {
-        /// Its name.
-        name: String,
-    },
-    /// Gives a column another name.
-    Rename {
-        /// The name that it has.
-        from: String,
-        /// The name that it gets.
-        to: String,
-    },
-    /// Gives a column a type that has all values of the one before, see [`widens`].
-    Widen {
-        /// Its name.
-        name: String,
-        /// The type that it gets.
-        data_type: DataType,
-    },
+    /// Adds a column. It is null in existing rows.
+    Add { name: String, data_type: DataType },
+    /// Removes a column. Older snapshots still have it.
+    Drop { name: String },
+    /// Renames a column.
+    Rename { from: String, to: String },
+    /// Changes a column's type to one that has all values of the old type, see [`widens`].
+    Widen { name: String, data_type: DataType },
 }
 
 impl Table {
-    /// Changes the schema, all changes or none. No data are rewritten.
+    /// Applies all schema changes or none. Rewrites no data.
     ///
     /// # Errors
-    /// `InvalidArgument` for a change that cannot be, with a hint; `LimitExceeded`; `NotFound`; `Busy`.
+    /// `InvalidArgument` for an impossible change, with a hint; `LimitExceeded`; `NotFound`;
+    /// `Busy`.
     pub async fn alter(&self, changes: &[Alter]) -> Result<Snapshot> {
         let writer = Id::draw(&self.environment)?;
         let now_ms = self.environment.unix_ms();
@@ -69,7 +52,7 @@ impl Table {
     }
 }
 
-/// The schema that a table has after some changes, in order; with it the number that the next column gets.
+/// Applies the changes in order. Returns the new schema and the id that the next column gets.
 fn apply(head: &Head, changes: &[Alter]) -> Result<(TableSchema, u32)> {
     let (_, schema) = head.current()?;
     let mut columns = schema.columns().to_vec();

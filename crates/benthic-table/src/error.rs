@@ -1,22 +1,23 @@
-//! Errors of the libraries below as Benthic's, and hints.
+//! Converts errors of Arrow and Parquet to Benthic errors, and suggests names.
 
 use benthic_core::{Error, ErrorKind};
 use parquet::errors::ParquetError;
 use strsim::levenshtein;
 
-/// A failed kernel of arrow's on data that were checked before.
+/// The error of an Arrow kernel that failed on data checked before.
 pub(crate) fn arrow(message: &str, source: arrow::error::ArrowError) -> Error {
     Error::new(ErrorKind::Internal, message).with_source(source)
 }
 
-/// A value that does not fit the column's type.
+/// The error of a value that does not fit the column's type.
 pub(crate) fn misfit(column: &str, source: arrow::error::ArrowError) -> Error {
     Error::new(ErrorKind::InvalidArgument, "a value does not fit the column")
         .with("column", column)
         .with_source(source)
 }
 
-/// A Parquet object that cannot be read: what the engine said if it was the engine, else it is damaged.
+/// The error of a Parquet object that cannot be read: the pool's error if the pool failed, else
+/// `Corrupt`.
 pub(crate) fn parquet(source: ParquetError) -> Error {
     match source {
         ParquetError::External(source) => match source.downcast::<Error>() {
@@ -29,9 +30,10 @@ pub(crate) fn parquet(source: ParquetError) -> Error {
     }
 }
 
-/// "did you mean" for a name that is not among `names`: one that differs in case only, else the nearest within three edits.
+/// A "did you mean" suggestion for a name that is not among `names`: a name that differs only in
+/// case, else the nearest within three edits.
 pub fn suggest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // The distance costs the product of the lengths; nobody mistypes more than that.
+    // The distance costs the product of the lengths, so only short names are compared.
     const CHARS_MAX: usize = 64;
     let lower = name.to_lowercase();
     let short = |name: &str| name.chars().nth(CHARS_MAX).is_none();
@@ -51,7 +53,7 @@ pub fn suggest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&
     best.map(|(_, name)| name)
 }
 
-/// The error of a column that is not there.
+/// The error of a missing column, with a suggestion.
 pub(crate) fn no_such_column<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Error {
     let error = |message: String| Error::new(ErrorKind::InvalidArgument, message).with("column", name);
     match suggest(name, names) {

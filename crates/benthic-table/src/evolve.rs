@@ -1,4 +1,4 @@
-//! Rows of an earlier schema as rows of a later one: columns are matched by their numbers.
+//! Converts rows of an earlier schema to a later one. Columns are matched by id, not by name.
 
 use crate::error::{misfit, suggest};
 use crate::schema::{Column, TableSchema};
@@ -9,14 +9,15 @@ use arrow::datatypes::{DataType, Field};
 use benthic_core::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
-/// Rows as they were written, as the rows of a later schema: columns by number, with the names and types of now, and null
-/// where a column came later.
+/// Converts rows to a later schema: matches columns by id, applies the current names and types, and
+/// fills columns that were added later with null.
 ///
-/// `batch` has columns of `file`, by name; it may lack those that `current` does not have. `current` may be a
-/// [projection](TableSchema::project).
+/// `batch` has the columns of `file`, by name; it may lack those that `current` does not have.
+/// `current` may be a [projection](TableSchema::project).
 ///
 /// # Errors
-/// `InvalidArgument` if `batch` lacks a column; `Corrupt` if the schemas cannot be of one table.
+/// `InvalidArgument` if `batch` lacks a column; `Corrupt` if the schemas cannot belong to one
+/// table.
 pub fn adapt(batch: &RecordBatch, file: &TableSchema, current: &TableSchema) -> Result<RecordBatch> {
     let given = batch.schema();
     let places = places(given.fields());
@@ -42,7 +43,8 @@ pub fn adapt(batch: &RecordBatch, file: &TableSchema, current: &TableSchema) -> 
     assemble(current, columns, batch.num_rows())
 }
 
-/// Rows from outside as rows of the table: columns by name, missing ones null, types widened.
+/// Converts a caller's rows to rows of the table: matches columns by name, fills missing ones with
+/// null, widens types.
 pub(crate) fn conform(batch: &RecordBatch, schema: &TableSchema) -> Result<RecordBatch> {
     let given = batch.schema();
     let places = places(given.fields());
@@ -119,7 +121,7 @@ fn assemble(schema: &TableSchema, columns: Vec<ArrayRef>, rows: usize) -> Result
         .map_err(|source| crate::error::arrow("columns do not make a batch", source))
 }
 
-/// The bytes that the rows of a batch take, without what else its buffers hold.
+/// The bytes that the rows of a batch occupy, without the unused parts of its buffers.
 pub(crate) fn rows_bytes(batch: &RecordBatch) -> usize {
     let bytes = |column: &ArrayRef| {
         column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
@@ -127,7 +129,8 @@ pub(crate) fn rows_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(bytes).sum()
 }
 
-/// A copy, if the batch is a small part of large buffers: it may be kept for long.
+/// Copies the batch if it is a small part of large buffers, which it would otherwise keep in memory
+/// for long.
 pub(crate) fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     if batch.get_array_memory_size() / 2 <= rows_bytes(&batch) + 64 * 1024 {
         return Ok(batch);

@@ -1,4 +1,5 @@
-//! Checking a table against itself: lists against objects, facts against rows, indexes against columns.
+//! Checks a table for consistency: lists against objects, statistics against rows, indexes against
+//! columns.
 
 use crate::error::arrow;
 use crate::head::ListRef;
@@ -20,20 +21,20 @@ use futures::future::ready;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use std::sync::Arc;
 
-/// What was found of one data object or list.
+/// The result for one data object or list.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// Bytes of a data object; none of a list.
+    /// Bytes of a data object; 0 for a list.
     pub bytes: u64,
-    /// Indexes of which a data object has no pages: it is read whole, which is right.
+    /// Indexes without pages in this data object. That is no fault: queries read the object whole.
     pub unindexed: usize,
-    /// What is wrong: each names the object.
+    /// The faults found; each error names the object.
     pub findings: Vec<Error>,
-    /// Of that, the indexes that were made anew.
+    /// Number of faulty indexes that were rebuilt.
     pub repaired: usize,
 }
 
-/// The facts of a list about one column of one object, and what the rows said so far.
+/// The statistics in a list of one column of one object, and the values counted in the rows so far.
 struct Facts<'f> {
     column: &'f Column,
     row: RecordBatch,
@@ -44,13 +45,15 @@ struct Facts<'f> {
 }
 
 impl Snapshot {
-    /// Reads all lists and data objects of the snapshot in full, and checks that objects are what lists say, and indexes what
-    /// columns say. With `repair`, index pages that are damaged are made anew; of all else there is no second copy.
+    /// Reads all lists and data objects of the snapshot in full, and checks objects against lists
+    /// and indexes against columns. With `repair`, rebuilds damaged index pages; nothing else can
+    /// be repaired, as there is no second copy.
     ///
     /// Memory: the indexed columns of an object, and a batch of its rows.
     ///
     /// # Errors
-    /// In the stream, what stops the check: those of the pool but `NotFound` and `Corrupt`, which are findings.
+    /// In the stream, errors that stop the check: those of the pool, except `NotFound` and
+    /// `Corrupt`, which are findings.
     pub fn fsck(&self, repair: bool) -> BoxStream<'static, Result<Checked>> {
         let (snapshot, lists) = (self.clone(), self.lists().to_vec());
         let check = move |list| {
@@ -69,7 +72,7 @@ impl Snapshot {
             Ok(batches) => batches,
             Err(error) => futures::stream::iter([Err(error)]).boxed(),
         };
-        // Behind damage nothing of a list can be trusted.
+        // After damage, the rest of a list cannot be trusted.
         let until_damage = batches.scan(false, |is_over, batch| {
             let was_over = std::mem::replace(is_over, batch.is_err());
             ready((!was_over).then_some(batch))
@@ -91,7 +94,7 @@ impl Snapshot {
         objects.try_flatten().boxed()
     }
 
-    /// Checks what the head says of a list.
+    /// Checks the totals that the head records for a list.
     async fn check_sums(&self, list: ListRef) -> Result<()> {
         let mut found = (0, 0_u64, 0_u64);
         let mut batches = self.list_batches(list, &[]).await?;
@@ -197,7 +200,7 @@ impl Snapshot {
             if repair {
                 let object = entry.object.object_id(self.table().id())?;
                 let pages = match pack(index, &columns) {
-                    // Without pages it is read whole.
+                    // Without pages, queries read the object whole.
                     Err(error) if error.kind() == ErrorKind::LimitExceeded => Vec::new(),
                     pages => pages?,
                 };
@@ -208,7 +211,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The places of the columns that indexes have.
+    /// The positions of the indexed columns.
     fn indexed_columns(&self) -> Vec<usize> {
         let is_indexed = |id: u32| self.indexes().any(|index| index.columns.contains(&id));
         let columns = self.schema().columns().iter().enumerate();
@@ -228,7 +231,7 @@ impl Snapshot {
     }
 }
 
-/// An error that says something of the table, and does not end the check.
+/// Separates findings, which describe the table, from errors that end the check.
 fn finding(error: Error) -> Result<Error> {
     match error.kind() {
         ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Unsupported => Ok(error),
@@ -245,7 +248,7 @@ fn holds(compare: Compare, one: &ArrayRef, other: &ArrayRef) -> Result<bool> {
     Ok(outcome.is_valid(0) && outcome.value(0))
 }
 
-/// The sum of a column of a list.
+/// The sum of a list's column.
 fn sum(batch: &RecordBatch, name: &str) -> Option<u64> {
     let column = batch.column_by_name(name)?.as_primitive_opt::<UInt64Type>()?;
     Some(column.iter().flatten().fold(0, u64::saturating_add))
@@ -265,7 +268,7 @@ impl<'f> Facts<'f> {
         Error::new(ErrorKind::Corrupt, message).with("column", &self.column.name)
     }
 
-    /// Compares some rows with the bounds, which are those of [`Statistics`].
+    /// Compares some rows with the recorded bounds, which have the meaning of [`Statistics`].
     fn add(&mut self, rows: &ArrayRef) -> Result<()> {
         let found = Statistics::of(rows);
         self.nulls += found.nulls;
@@ -276,7 +279,7 @@ impl<'f> Facts<'f> {
         let (Some(min), Some(max)) = (self.fact("min").cloned(), self.fact("max").cloned()) else {
             return Err(self.wrong("there are no bounds"));
         };
-        // A bound that is not known bounds nothing.
+        // An unknown bound excludes nothing.
         if found.min.is_valid(0) && min.is_valid(0) {
             if !holds(lt_eq, &min, &found.min)? {
                 return Err(self.wrong("the least value"));
@@ -296,7 +299,7 @@ impl<'f> Facts<'f> {
         Ok(())
     }
 
-    /// Compares what only all rows together tell.
+    /// Compares the facts that only all rows together determine.
     fn finish(&self) -> Result<()> {
         let said = |kind| self.fact(kind).map(|fact| fact.as_primitive::<UInt64Type>().value(0));
         if said("nulls") != Some(self.nulls) {

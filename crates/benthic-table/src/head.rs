@@ -1,4 +1,5 @@
-//! The head: the one object of a table that changes. It is small, and replaced whole.
+//! The head: the only mutable object of a table. It is small, and every change replaces it as a
+//! whole.
 
 use crate::ids::{Id, Role, TableObject};
 use crate::partition::Partitioning;
@@ -11,37 +12,36 @@ use prost::Message;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
-/// Largest head.
+/// Size limit of a head.
 pub const HEAD_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Most snapshots that a table keeps; the next one drops the oldest.
+/// Limit of snapshots per table; one more drops the oldest.
 pub const SNAPSHOTS_MAX: usize = 1_000;
-/// Most writers at once.
+/// Limit of concurrent writers.
 pub const INTENTS_MAX: usize = 1_000;
-/// Most lists of one snapshot.
+/// Limit of lists per snapshot.
 pub const LISTS_MAX: usize = 1_024;
-/// Most indexes of a table.
+/// Limit of indexes per table.
 pub const INDEXES_MAX: usize = 8;
-/// What the size of data objects may aim at.
+/// Permitted target sizes of data objects.
 pub const OBJECT_BYTES_TARGET: RangeInclusive<u64> = 1024 * 1024..=64 * 1024 * 1024;
 
 const MAGIC: &[u8; 8] = b"BNTABLE\n";
 const VERSION: u32 = 1;
 const FRAME_BYTES: usize = 16;
-/// Most fields of the head's message: it has one for each list, snapshot, intent, schema.
+/// Limit of fields in the head's message, which has one field per list, snapshot, intent and
+/// schema.
 const FIELDS_MAX: usize = 50_000;
-/// Most parts of columns in all schemas of the history.
+/// Limit of fields in all schemas of the history, nested ones included.
 const HISTORY_NODES_MAX: usize = 5 * NODES_MAX;
 
-/// Whether a table is there.
+/// The state of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableState {
-    /// It is.
     Live,
-    /// It is being dropped.
     Dropping,
 }
 
-/// What made a snapshot.
+/// The operation that created a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// The table was created.
@@ -53,7 +53,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Its name for people and `--json`.
+    /// The name in messages and `--json` output.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Create => "create",
@@ -63,71 +63,65 @@ impl Operation {
     }
 }
 
-/// A file list, and the sums over what it lists.
+/// A file list and its totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListRef {
-    /// The list.
     pub object: TableObject,
-    /// Data objects in it.
+    /// Data objects in the list.
     pub objects: u64,
-    /// Rows of those.
+    /// Rows of these data objects.
     pub rows: u64,
-    /// Bytes of those.
+    /// Bytes of these data objects.
     pub data_bytes: u64,
     /// Bytes of the list itself.
     pub list_bytes: u64,
 }
 
-/// A snapshot, as the head has it.
+/// A snapshot, as the head records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotRef {
     /// Counts up from 1.
     pub id: u64,
-    /// When it was committed, in milliseconds since 1970 (UTC); never before an earlier snapshot.
+    /// Commit time, in milliseconds since 1970 (UTC); never before that of an earlier snapshot.
     pub time_ms: u64,
-    /// What made it.
     pub operation: Operation,
-    /// Who made it: an id drawn for this one commit.
+    /// The id of the commit that created it; each commit draws its own.
     pub writer: Id,
-    /// Its schema.
+    /// The id of its schema.
     pub schema: u32,
-    /// Its lists.
     pub lists: Vec<TableObject>,
 }
 
-/// A writer at work: what it has written so far is not vacuumed.
+/// A registered writer: a vacuum keeps the objects it has written so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// The writer.
     pub writer: Id,
-    /// When it began, in milliseconds since 1970 (UTC).
+    /// Start time, in milliseconds since 1970 (UTC).
     pub time_ms: u64,
 }
 
-/// All that a head says.
+/// The content of a head.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
     /// The table's id.
     pub id: Id,
-    /// Whether the table is there.
     pub state: TableState,
-    /// The history of schemas; a schema's id is its place here.
+    /// The history of schemas; a schema's id is its position.
     pub schemas: Vec<TableSchema>,
-    /// The number that the next column gets.
+    /// The id that the next column gets.
     pub next_field_id: u32,
-    /// How rows are spread over data objects.
     pub partitioning: Partitioning,
-    /// Numbers of the columns that data objects are sorted by.
+    /// Ids of the columns by which data objects are sorted.
     pub sort: Vec<u32>,
-    /// What the size of a data object aims at.
+    /// Target size of a data object.
     pub object_bytes_target: u64,
-    /// The lists that snapshots refer to. One that no snapshot refers to is not written.
+    /// The lists of the snapshots. `encode` omits lists that no snapshot refers to.
     pub lists: BTreeMap<TableObject, ListRef>,
-    /// The snapshots that are kept, oldest first; never empty.
+    /// The existing snapshots, oldest first; never empty.
     pub snapshots: Vec<SnapshotRef>,
-    /// The writers at work.
+    /// The registered writers.
     pub intents: Vec<Intent>,
-    /// The indexes that data objects have, or are to have.
+    /// The indexes that data objects have or will get.
     pub indexes: Vec<Index>,
     /// The number that the next index gets.
     pub next_index: u32,
@@ -137,7 +131,7 @@ impl Head {
     /// The newest snapshot and its schema.
     ///
     /// # Errors
-    /// `Internal`; a head that was decoded has a snapshot.
+    /// `Internal` if there is none; a decoded head always has a snapshot.
     pub fn current(&self) -> Result<(&SnapshotRef, &TableSchema)> {
         let snapshot = self.snapshots.last();
         let pair = snapshot.and_then(|snapshot| Some((snapshot, self.schema(snapshot.schema)?)));
@@ -154,12 +148,12 @@ impl Head {
         snapshot.lists.iter().filter_map(|list| self.lists.get(list).copied()).collect()
     }
 
-    /// Whether somebody is at work under this id.
+    /// Whether a writer with this id is registered.
     pub fn has_intent(&self, writer: Id) -> bool {
         self.intents.iter().any(|intent| intent.writer == writer)
     }
 
-    /// Adds a snapshot, and drops the oldest if there are too many.
+    /// Adds a snapshot, and drops the oldest above the limit.
     pub(crate) fn push_snapshot(
         &mut self,
         operation: Operation,
@@ -175,7 +169,7 @@ impl Head {
         self.snapshots.drain(..excess);
     }
 
-    /// The bytes of the object.
+    /// The object's bytes.
     ///
     /// # Errors
     /// `LimitExceeded` for a head that would be too large.
@@ -229,13 +223,14 @@ impl Head {
             .with("len_bytes", message.len() + FRAME_BYTES)
             .with("len_bytes_max", HEAD_BYTES_MAX));
         }
-        // What nobody could read is not written.
+        // Never write a head that cannot be decoded again.
         Head::decode_message(&message).map_err(|error| error.with_kind(ErrorKind::LimitExceeded))?;
         let crc = crc32c::crc32c(&message).to_le_bytes();
         Ok([MAGIC.as_slice(), &VERSION.to_le_bytes(), &crc, &message].concat().into())
     }
 
-    /// Reads the bytes of the object. Whatever they are, this takes memory in proportion to them, and does not panic.
+    /// Decodes the object's bytes. For any input this takes memory in proportion to its length and
+    /// does not panic.
     ///
     /// # Errors
     /// `Corrupt`; `Unsupported` for a format newer than this build's.
@@ -263,7 +258,8 @@ impl Head {
         Head::decode_message(message)
     }
 
-    /// Reads what stands behind the checksum. For fuzzing, which would never get past it.
+    /// Decodes the message after the checksum. Public for fuzzers, which would never pass the
+    /// checksum.
     ///
     /// # Errors
     /// As [`Head::decode`].
@@ -324,7 +320,7 @@ impl Head {
         Ok(head)
     }
 
-    /// What holds of every head.
+    /// Checks the invariants of a head.
     fn check(&self) -> Result<()> {
         let (_, schema) = self.current().map_err(|_| corrupt("no snapshot"))?;
         let ids = self.snapshots.windows(2).all(|pair| pair[0].id < pair[1].id);

@@ -68,14 +68,15 @@ fn every_cut_and_every_flip_is_found() {
         for bit in 0..8 {
             let mut flipped = bytes.to_vec();
             flipped[at] ^= 1 << bit;
-            // Of the version one cannot tell.
+            // A damaged version looks like a newer format.
             let kind = if (8..12).contains(&at) { ErrorKind::Unsupported } else { ErrorKind::Corrupt };
             assert_eq!(Head::decode(&flipped).unwrap_err().kind(), kind, "at={at} bit={bit}");
         }
     }
 }
 
-/// Whoever forges the checksum too gets an error or a head that keeps the rules, and no panic.
+/// A message with a forged checksum gives an error or a head that satisfies the invariants, and
+/// never a panic.
 #[test]
 fn forged_messages_do_no_harm() {
     let bytes = head().encode().unwrap();
@@ -99,7 +100,7 @@ fn forged_messages_do_no_harm() {
             harmless(&forged);
         }
     }
-    // Millions of empty snapshots in a few bytes each.
+    // Millions of empty snapshots of two bytes each.
     let many = [74, 0].repeat(HEAD_BYTES_MAX / 2 - 8);
     assert_eq!(Head::decode_message(&many).unwrap_err().kind(), ErrorKind::Corrupt);
     let schemas = [26, 4, 10, 2, 8, 1].repeat(HEAD_BYTES_MAX / 6 - 8);

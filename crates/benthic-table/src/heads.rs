@@ -1,4 +1,4 @@
-//! Reading and replacing heads. All that changes in a table changes by a compare-and-swap of its head.
+//! Reads and replaces heads. Every change of a table is a compare-and-swap of its head.
 
 use crate::head::{HEAD_BYTES_MAX, Head, TableState};
 use crate::ids::{HEADS_NAMESPACE, Id, head_object};
@@ -11,26 +11,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often a commit is tried before it is given up. Whoever fails lost to somebody who did not.
+/// Attempts at a commit. Each failed attempt means that another writer's commit succeeded.
 const ATTEMPTS_MAX: u32 = 100;
 const PAUSE_MS_MAX: u64 = 200;
 
-/// Counts the attempts at something, with a pause between them that grows.
+/// Counts attempts, with a growing random delay between them.
 pub(crate) struct Attempts {
     made: u32,
     seed: u64,
 }
 
 impl Attempts {
-    /// `seed` differs between those who compete.
+    /// `seed` must differ between competing writers.
     pub(crate) fn new(seed: Id) -> Attempts {
         Attempts { made: 0, seed: seed.0 }
     }
 
-    /// Returns when the next attempt may start.
+    /// Waits until the next attempt may start.
     ///
     /// # Errors
-    /// `Busy` if there were enough.
+    /// `Busy` after the last attempt.
     pub(crate) async fn next(&mut self) -> Result<()> {
         if self.made >= ATTEMPTS_MAX {
             let message = "others change the table all the time; try again when fewer write at once";
@@ -38,7 +38,7 @@ impl Attempts {
         }
         if self.made > 0 {
             let most_ms = (1_u64 << self.made.min(10)).min(PAUSE_MS_MAX);
-            // Not all at the same time again.
+            // A random delay, so that competing writers do not retry at the same time.
             self.seed =
                 self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             pause(Duration::from_millis(1 + (self.seed >> 33) % most_ms)).await;
@@ -70,12 +70,12 @@ impl Heads {
         error.with("table", self.address())
     }
 
-    /// The table as people write it: POOL/NAME.
+    /// The table as POOL/NAME.
     pub(crate) fn address(&self) -> String {
         format!("{}/{}", self.pool.name(), self.name)
     }
 
-    /// The head and its version, whatever its state.
+    /// Reads the head and its version, in any state.
     ///
     /// # Errors
     /// `NotFound`, `Corrupt`, `Unsupported`.
@@ -94,22 +94,23 @@ impl Heads {
         Ok((Head::decode(&bytes).map_err(|error| self.add_context(error))?, version))
     }
 
-    /// The shortest that the head took to come; nothing if it never came.
+    /// The shortest time that a read of the head has taken; `None` before the first read.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         let took_us = self.round_trip_us.load(Ordering::Relaxed);
         (took_us < u64::MAX).then(|| Duration::from_micros(took_us))
     }
 
-    /// Makes the head; false if the outcome is not known.
+    /// Creates the head. Returns false if the outcome is unknown.
     ///
     /// # Errors
-    /// `AlreadyExists`, also if the outcome was not known before and it was this very head that was made.
+    /// `AlreadyExists`, also if an earlier attempt with an unknown outcome created this head.
     pub(crate) async fn create(&self, head: &Head) -> Result<bool> {
         self.write(WriteOp::new().create(true).write_full(head.encode()?)).await
     }
 
-    /// Replaces the head if it has this version still; false if it has not or the outcome is not known. Whoever gets false
-    /// reads again, and looks whether the change is there.
+    /// Replaces the head if it still has this version. Returns false if it has not, or if the
+    /// outcome is unknown. The caller then reads the head again and checks whether it contains the
+    /// change.
     ///
     /// # Errors
     /// `NotFound` if the table is gone; as [`Pool::write`].
@@ -117,7 +118,7 @@ impl Heads {
         self.write(WriteOp::new().assert_version(version).write_full(head.encode()?)).await
     }
 
-    /// Removes the head if it has this version still, as [`Heads::replace`].
+    /// Removes the head if it still has this version. Returns as [`Heads::replace`].
     ///
     /// # Errors
     /// As [`Heads::replace`].
@@ -125,7 +126,7 @@ impl Heads {
         self.write(WriteOp::new().assert_version(version).remove()).await
     }
 
-    /// Writes the head, as [`Heads::replace`].
+    /// Runs a write operation on the head; returns as [`Heads::replace`].
     ///
     /// # Errors
     /// As [`Pool::write`].
@@ -139,11 +140,12 @@ impl Heads {
         }
     }
 
-    /// Changes the head, which `change` may be asked for several times: each time on a head that it was not done on, or was,
-    /// if the outcome was not known. A head that stays as it is is not written.
+    /// Changes the head by compare-and-swap. `change` may run several times: each time on a fresh
+    /// head, which already contains the change if an earlier attempt with an unknown outcome
+    /// succeeded. A head that `change` leaves as it is is not written.
     ///
     /// # Errors
-    /// What `change` says; `NotFound`, `Busy`; as [`Pool::write`].
+    /// The errors of `change`; `NotFound`, `Busy`; as [`Pool::write`].
     pub(crate) async fn commit<T>(
         &self,
         seed: Id,
@@ -162,7 +164,7 @@ impl Heads {
     }
 }
 
-/// Checks that a head is of the table with this id, and that the table is there.
+/// Checks that a head belongs to the table with this id, and that the table is not being dropped.
 pub(crate) fn check_live(head: &Head, id: Id) -> Result<()> {
     if head.id != id {
         return Err(Error::new(

@@ -1,16 +1,16 @@
-//! Names: of tables, and of the objects that a table is made of.
+//! Names of tables and of the objects of a table.
 
 use benthic_core::{Environment, Error, ErrorKind, ObjectId, Result};
 use std::fmt;
 
 /// The namespace that holds the heads of a pool's tables.
 pub const HEADS_NAMESPACE: &str = "benthic.tables";
-/// What the namespace of one table's other objects begins with; its id follows.
+/// Prefix of the namespace of a table's other objects; the table's id follows.
 pub const TABLE_NAMESPACE_PREFIX: &str = "benthic.table.";
-/// Longest name of a table, in bytes of UTF-8.
+/// Limit of a table's name, in bytes of UTF-8.
 pub const TABLE_NAME_BYTES_MAX: usize = 200;
 
-/// A number drawn at random that tells one table, or one writer, from all others. Shown as 16 hexadecimal digits.
+/// A random number that identifies one table or one writer. Displayed as 16 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(pub u64);
 
@@ -21,10 +21,10 @@ impl fmt::Display for Id {
 }
 
 impl Id {
-    /// A new id; never 0, which stands for no writer.
+    /// Draws a new id; never 0, which stands for no writer.
     ///
     /// # Errors
-    /// `Unavailable` if there are no random numbers.
+    /// `Unavailable` if the source of randomness fails.
     pub(crate) fn draw(environment: &Environment) -> Result<Id> {
         loop {
             let number = environment.random.random_u64()?;
@@ -61,7 +61,7 @@ pub fn check_table_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The object that is the head of the table with this name.
+/// The object that holds the head of the table with this name.
 ///
 /// # Errors
 /// As [`check_table_name`].
@@ -70,7 +70,7 @@ pub fn head_object(table: &str) -> Result<ObjectId> {
     ObjectId::in_namespace(HEADS_NAMESPACE, table)
 }
 
-/// What an object of a table holds.
+/// The content of a table's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// Rows.
@@ -79,12 +79,11 @@ pub enum Role {
     List,
 }
 
-/// An object of a table: what it holds, who wrote it, and its number among that writer's. Its name says all of it.
+/// An object of a table: its role, its writer, and its number among the writer's objects. The
+/// object's name encodes all three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableObject {
-    /// What it holds.
     pub role: Role,
-    /// Who wrote it.
     pub writer: Id,
     /// Counts up within the writer.
     pub number: u32,
@@ -101,7 +100,7 @@ impl fmt::Display for TableObject {
 }
 
 impl TableObject {
-    /// The object with this name; none if no writer names one so.
+    /// Parses an object's name; `None` if no writer would choose this name.
     pub fn parse(name: &str) -> Option<TableObject> {
         let (folder, rest) = name.split_once('/')?;
         let (writer, number) = rest.strip_suffix(".parquet")?.split_once('-')?;
@@ -112,14 +111,14 @@ impl TableObject {
         };
         let writer = Id(u64::from_str_radix(writer, 16).ok()?);
         let object = TableObject { role, writer, number: number.parse().ok()? };
-        // One object has one name: no capitals, no leading zeros or signs.
+        // Each object has exactly one name: refuse capitals, leading zeros and signs.
         (object.to_string() == name).then_some(object)
     }
 
-    /// Where the object is, in the table with this id.
+    /// The object's id in the table with this id.
     ///
     /// # Errors
-    /// None that a name of this form can cause.
+    /// None for a name of this form.
     pub fn object_id(&self, table: Id) -> Result<ObjectId> {
         ObjectId::in_namespace(table.namespace(), self.to_string())
     }

@@ -1,8 +1,10 @@
-//! Indexes of a table: which there are, and the pages that its data objects carry of them.
+//! The indexes of a table, and the index pages of its data objects.
 //!
-//! The head says which indexes the table has. A data object has the pages of each in its omap, or none: then it is read whole.
-//! So an index is first added to the head, whereupon new objects are written with its pages, and then the pages of the objects
-//! that are there are made, one by one, in any order, as often as it is interrupted. It is dropped the same way round.
+//! The head lists the table's indexes. A data object has the pages of each index in its omap, or
+//! none: then a query reads the whole object. So adding an index first adds it to the head, after
+//! which new objects are written with its pages. Then the build adds pages to the existing objects,
+//! one by one and in any order; it may be interrupted and repeated. Dropping an index takes the
+//! same order: first the head, then the pages.
 
 use crate::error::arrow;
 use crate::head::{Head, INDEXES_MAX, check_index};
@@ -22,17 +24,17 @@ use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Objects that are worked on at once: each holds the columns of its indexes in memory.
+/// Objects processed concurrently; each holds the columns of its indexes in memory.
 const OBJECTS_AT_ONCE: usize = 2;
 
-/// What was done for one data object.
+/// The result for one data object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Built {
-    /// The object's size.
     pub bytes: u64,
-    /// Indexes whose pages were made.
+    /// Indexes whose pages were built.
     pub built: usize,
-    /// Indexes whose pages would be too large: the object stays without, and is read whole.
+    /// Indexes whose pages would be too large: the object stays without them, and queries read it
+    /// whole.
     pub too_large: usize,
 }
 
@@ -42,12 +44,13 @@ fn ids_of(head: &Head, columns: &[&str]) -> Result<Vec<u32>> {
 }
 
 impl Table {
-    /// Adds an index over these columns, or finds it. New data objects then have its pages; [`Snapshot::build_indexes`] makes
-    /// those of the others.
+    /// Adds an index over these columns, or returns the existing one. New data objects then get its
+    /// pages; [`Snapshot::build_indexes`] builds those of existing objects.
     ///
     /// # Errors
-    /// `InvalidArgument` for columns that are not there, with a hint, none, too many or one twice; `Unsupported` for types that
-    /// cannot be indexed and for a pool without omap; `LimitExceeded` for too many indexes; `NotFound`, `Busy`.
+    /// `InvalidArgument` for missing columns, with a hint, and for no, too many or duplicate
+    /// columns; `Unsupported` for types that cannot be indexed and for a pool without omap;
+    /// `LimitExceeded` for too many indexes; `NotFound`, `Busy`.
     pub async fn add_index(&self, columns: &[&str]) -> Result<Index> {
         let mut attempts = Attempts::new(Id::draw(&self.environment)?);
         loop {
@@ -59,7 +62,8 @@ impl Table {
             }
             head.next_index += 1;
             head.indexes.push(index.clone());
-            // What is removed is not there. A pool without omap refuses the operation whole, and then nothing has changed.
+            // The removed key does not exist. It makes a pool without omap refuse the whole
+            // operation, so that nothing changes.
             let op = WriteOp::new().assert_version(version).write_full(head.encode()?);
             match self.heads.write(op.omap_remove([directory_key(index.number)])).await {
                 Ok(true) => return Ok(index),
@@ -75,7 +79,7 @@ impl Table {
         }
     }
 
-    /// The index over these columns: one that is there, or the next.
+    /// The index over these columns: the existing one, or a new definition.
     fn new_index(&self, head: &Head, columns: &[&str]) -> Result<Index> {
         let columns = ids_of(head, columns)?;
         if let Some(found) = head.indexes.iter().find(|index| index.columns == columns) {
@@ -93,13 +97,13 @@ impl Table {
         Ok(index)
     }
 
-    /// Removes the index over these columns from the head. [`Snapshot::remove_pages`] then removes its pages, which are in
-    /// nobody's way; no other index ever gets its number.
+    /// Removes the index over these columns from the head. [`Snapshot::remove_pages`] then removes
+    /// its pages, which are harmless: no other index ever gets its number.
     ///
     /// # Errors
-    /// `NotFound` if there is no such index; `InvalidArgument` for columns that are not there; `Busy`.
+    /// `NotFound` if the index does not exist; `InvalidArgument` for missing columns; `Busy`.
     pub async fn drop_index(&self, columns: &[&str]) -> Result<Index> {
-        // The last that was seen: if it is gone when the outcome was not known, it was this call that dropped it.
+        // The last index seen. If it is gone after an unknown outcome, this call has dropped it.
         let mut seen: Option<Index> = None;
         let change = |head: &mut Head| {
             let ids = ids_of(head, columns)?;
@@ -119,10 +123,10 @@ impl Table {
 }
 
 impl Snapshot {
-    /// Makes the pages of the indexes that data objects lack; with `anew`, of all. Each object is changed by one operation for
-    /// each index, and tells when it is done.
+    /// Builds the missing index pages of the data objects; with `anew`, rebuilds all. Each object
+    /// takes one operation per index, and yields one item when it is done.
     ///
-    /// Memory: the columns of the indexes, of two objects at once, and their pages.
+    /// Memory: the indexed columns and the pages of two objects at a time.
     ///
     /// # Errors
     /// In the stream: as [`Snapshot::read`]; as [`Pool::write`](benthic_core::Pool::write).
@@ -145,7 +149,7 @@ impl Snapshot {
         if !anew {
             let keys = wanted.iter().map(|index| directory_key(index.number)).collect();
             let directories = self.index_entries(entry, keys).await?;
-            // One that cannot be read is made again.
+            // Rebuild an index whose directory cannot be read.
             wanted.retain(|index| {
                 !index.is_there(directories.get(&directory_key(index.number))).unwrap_or(false)
             });
@@ -173,7 +177,8 @@ impl Snapshot {
         Ok(built)
     }
 
-    /// Removes the pages of an index from all data objects; each tells its size when it is done.
+    /// Removes the pages of an index from all data objects. Yields the size of each finished object
+    /// in bytes.
     ///
     /// # Errors
     /// In the stream: as [`Pool::write`](benthic_core::Pool::write).
@@ -192,7 +197,8 @@ impl Snapshot {
         self.entries().map_ok(remove).try_buffer_unordered(OBJECTS_AT_ONCE).boxed()
     }
 
-    /// Those of an object's omap entries that are there. One round trip; all are of one time.
+    /// Reads those of an object's omap entries that exist. One round trip, and one consistent
+    /// state.
     pub(crate) async fn index_entries(
         &self,
         entry: &FileEntry,
@@ -206,7 +212,8 @@ impl Snapshot {
         Ok(page.entries.into_iter().collect())
     }
 
-    /// The rows of an object in the order that they have there, with the columns of some indexes as they are now.
+    /// The rows of an object in stored order, with the columns of these indexes in the current
+    /// schema.
     async fn columns_of(&self, entry: &FileEntry, indexes: &[&Index]) -> Result<RecordBatch> {
         let ids: BTreeSet<u32> = indexes.iter().flat_map(|index| &index.columns).copied().collect();
         let names = ids.iter().filter_map(|id| self.schema().by_id(*id)).map(|column| column.name.as_str());
@@ -223,7 +230,7 @@ impl Snapshot {
     }
 }
 
-/// The columns of an index, in its order.
+/// The columns of an index, in index order.
 pub(crate) fn arrays(index: &Index, rows: &RecordBatch, schema: &TableSchema) -> Result<Vec<ArrayRef>> {
     let array = |id: &u32| {
         let column = schema.by_id(*id).and_then(|column| rows.column_by_name(&column.name));

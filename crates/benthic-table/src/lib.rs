@@ -1,9 +1,10 @@
-//! Benthic's tables: rows in immutable Parquet objects, found through one small object that changes.
+//! Tables: rows in immutable Parquet objects, found through one small mutable object.
 //!
-//! A table is a *head*, immutable *file lists* and immutable *data objects*, all in one pool (`docs/formats.md` draws them).
-//! The head names schemas, snapshots and their lists; a list names data objects and says what is known of their values; a data
-//! object is a Parquet file that any reader takes. There is no transaction over objects: what a writer makes is seen when its
-//! last step, a compare-and-swap of the head, succeeds, all of it or nothing.
+//! A table consists of a *head*, immutable *file lists* and immutable *data objects*, all in one
+//! pool (`docs/formats.md` draws them). The head names schemas, snapshots and their lists. A list
+//! names data objects and holds statistics of their values. A data object is a Parquet file that
+//! any Parquet reader can read. Pools have no transactions across objects. So a writer's rows
+//! become visible, all or none, when its last step succeeds: a compare-and-swap of the head.
 //!
 //! ```
 //! use arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -36,20 +37,25 @@
 //! # Ok(()) }) }
 //! ```
 //!
-//! # Who does what in which order
+//! # The order of steps
 //!
-//! - A **writer** ([`Table::writer`]) registers in the head, writes data objects, then a list of them, and commits: snapshot
-//!   added and registration removed in one step. If it fails at any point the last snapshot is as it was.
-//! - A **vacuum** ([`vacuum()`]) drops snapshots and old registrations from the head, lists the table's objects, reads the head
-//!   *again*, and removes what no snapshot has and no registered writer wrote. Because registration comes before creation, what
-//!   it removes can never become part of a snapshot.
-//! - A **drop** ([`drop_table`]) marks the head, removes the objects, then the head. In between the table is listed as being
-//!   dropped, its name is taken, and a drop or vacuum goes on with it.
-//! - A **reader** holds nothing. A snapshot that it reads may be vacuumed; then it hears so, with `NotFound`.
+//! - A **writer** ([`Table::writer`]) registers an intent in the head, writes data objects, then a
+//!   list of them, and commits: one step adds the snapshot and removes the intent. If the writer
+//!   fails at any point, the last snapshot is unchanged.
+//! - A **vacuum** ([`vacuum()`]) drops old snapshots and old intents from the head, lists the
+//!   table's objects, reads the head *again*, and removes each listed object that belongs to no
+//!   snapshot and no registered writer. Because a writer registers before it creates objects, a
+//!   removed object can never become part of a snapshot.
+//! - A **drop** ([`drop_table`]) marks the head, removes the objects, then the head. In between,
+//!   listings show the table as being dropped, its name is taken, and another drop or vacuum
+//!   continues the work.
+//! - A **reader** holds no lock. If a vacuum removes the snapshot that it reads, the reader fails
+//!   with `NotFound`.
 //!
-//! What has an unknown outcome is found out by reading: every commit carries an id of its own.
+//! A caller resolves an unknown outcome by reading: every commit carries its own id.
 //!
-//! There is no query engine here, and no runtime: futures may be polled by anything, and encoding is done by whoever polls.
+//! This crate contains no query engine and no runtime. Any executor may poll the futures; encoding
+//! runs on the polling thread.
 
 mod alter;
 mod error;
@@ -89,5 +95,5 @@ pub use types::widens;
 pub use vacuum::{Dropped, VacuumOptions, Vacuumed, drop_table, vacuum};
 pub use writer::{Writer, WriterOptions};
 
-/// What Parquet objects say of who made them.
+/// The `created_by` field of the Parquet objects.
 const CREATED_BY: &str = concat!("benthic ", env!("CARGO_PKG_VERSION"));

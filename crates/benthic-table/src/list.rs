@@ -1,4 +1,4 @@
-//! File lists: which data objects a snapshot has, and what is known of their values. One row a data object.
+//! File lists: the data objects of a snapshot, one row each, with statistics of their values.
 
 use crate::error;
 use crate::head::ListRef;
@@ -22,31 +22,28 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::SchemaDescriptor;
 use std::sync::Arc;
 
-/// What a list's size aims at; more becomes another list.
+/// Target size of a list; further rows go to another list.
 const LIST_BYTES_TARGET: usize = 32 * 1024 * 1024;
-/// Rows of a batch of a list, and of what is encoded at once.
+/// Rows of a list's batch, and rows encoded at a time.
 const BATCH_ROWS: usize = 4_096;
-/// Statistics of a column in an object that wait to be encoded; each takes a few hundred bytes.
+/// Limit of column statistics that wait to be encoded; each takes a few hundred bytes.
 const PENDING_MAX: usize = 64 * 1024;
 const ROW_GROUP_ROWS: usize = 16_384;
 
-/// A data object, as a list has it.
+/// A data object, as a list records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileEntry {
-    /// The object.
     pub object: TableObject,
-    /// The schema that it was written with.
+    /// The id of the schema with which the object was written.
     pub schema: u32,
-    /// The partition that its rows are in.
+    /// The partition of its rows.
     pub partition: Option<i64>,
-    /// Its rows.
     pub rows: u64,
-    /// Its size.
     pub bytes: u64,
 }
 
 impl FileEntry {
-    /// The data objects of a batch of a list.
+    /// The data objects in a batch of a list.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -72,7 +69,7 @@ impl FileEntry {
     }
 }
 
-/// What a list says of a column beside its bounds.
+/// The fields that a list has for a column's statistics.
 fn statistics_fields(column: &Column) -> Vec<Field> {
     let id = column.id;
     let mut fields = Vec::new();
@@ -101,7 +98,7 @@ pub fn list_schema(columns: &[Column]) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Writes lists, and cuts them where they get large.
+/// Writes lists, and starts a new list when one reaches the target size.
 pub(crate) struct ListWriter {
     pool: Arc<dyn Pool>,
     table: Id,
@@ -111,13 +108,14 @@ pub(crate) struct ListWriter {
     schema: SchemaRef,
     encoder: Option<ArrowWriter<Vec<u8>>>,
     pending: Vec<(FileEntry, Vec<Statistics>)>,
-    /// Of the list that is being encoded.
+    /// Objects, rows and bytes of the list that is being encoded.
     sums: (u64, u64, u64),
     written: Vec<ListRef>,
 }
 
 impl ListWriter {
-    /// A writer of lists with statistics of the columns of `schema`; its objects are numbered from `next_number`.
+    /// A writer of lists with statistics of the columns of `schema`. Its objects are numbered from
+    /// `next_number`.
     pub(crate) fn new(
         pool: Arc<dyn Pool>,
         table: Id,
@@ -150,7 +148,7 @@ impl ListWriter {
         if enough { self.encode_pending().await } else { Ok(()) }
     }
 
-    /// Adds rows of another list, as [`read_list`] gives them.
+    /// Adds rows of another list, as [`read_list`] returns them.
     pub(crate) async fn push_batch(&mut self, batch: &RecordBatch) -> Result<()> {
         let sum = |name| -> u64 {
             let column =
@@ -181,7 +179,7 @@ impl ListWriter {
         }
     }
 
-    /// Writes what is left, and gives all lists.
+    /// Writes the rest, and returns all lists.
     pub(crate) async fn finish(&mut self) -> Result<Vec<ListRef>> {
         self.encode_pending().await?;
         self.cut().await?;
@@ -239,8 +237,8 @@ impl ListWriter {
     }
 }
 
-/// Reads a list with the statistics of these columns, which are columns of a schema that is not older than the list. What
-/// the list does not know of a column, because it came later, is that all values are null.
+/// Reads a list with the statistics of these columns. The columns' schema must not be older than
+/// the list. If the list lacks a column, the column was added later, so all its values are null.
 pub(crate) async fn read_list(
     pool: Arc<dyn Pool>,
     (table, address): (Id, String),
@@ -249,7 +247,7 @@ pub(crate) async fn read_list(
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let wanted = list_schema(columns);
     let reader = ObjectReader::new(pool, list.object.object_id(table)?, list.list_bytes);
-    // What Parquet itself says of types is enough, and safe to read in a damaged list.
+    // Parquet's own types are enough, and are safe to read from a damaged list.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let mask = {
         let wanted = Arc::clone(&wanted);
@@ -262,7 +260,7 @@ pub(crate) async fn read_list(
     Ok(batches.and_then(move |batch| std::future::ready(fill(&batch, &wanted))).boxed())
 }
 
-/// A batch of a list with the columns and types that are wanted.
+/// Converts a batch of a list to the requested columns and types.
 fn fill(batch: &RecordBatch, wanted: &SchemaRef) -> Result<RecordBatch> {
     let rows = batch.num_rows();
     let mut columns = Vec::with_capacity(wanted.fields().len());

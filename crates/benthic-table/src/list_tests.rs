@@ -19,14 +19,15 @@ fn pool() -> Arc<dyn Pool> {
     block_on(store.open_pool("p")).unwrap()
 }
 
-/// Sixteen columns as a table of orders has them: numbers, floats, words.
+/// Sixteen columns as in a typical table of orders: numbers, floats, words.
 fn schema() -> Schema {
     let data_type =
         |at: usize| [DataType::Int64, DataType::Float64, DataType::Utf8, DataType::Int64][at % 4].clone();
     Schema::new((0..16).map(|at| Field::new(format!("c{at}"), data_type(at), true)).collect::<Vec<_>>())
 }
 
-/// Adds a list of `objects` data objects that nobody wrote. The values of column 0 ascend from object to object.
+/// Adds a list of `objects` data objects that do not exist. The values of column 0 ascend from
+/// object to object.
 async fn commit_list(table: &Table, objects: u64) {
     let writer = Id::draw(&table.environment).unwrap();
     let schema = table.head().await.unwrap().current().unwrap().1.clone();
@@ -55,7 +56,7 @@ async fn commit_list(table: &Table, objects: u64) {
     commit.await.unwrap();
 }
 
-/// With BENTHIC_TEST_LONG, a hundred thousand.
+/// Uses 10,000 objects; with BENTHIC_TEST_LONG, 100,000.
 #[test]
 fn a_table_of_many_objects_is_pruned_by_two_columns() {
     let objects = if std::env::var_os("BENTHIC_TEST_LONG").is_some() { 100_000 } else { 10_000 };

@@ -1,4 +1,4 @@
-//! The objects of a table: written once, read by ranges, removed.
+//! The immutable objects of a table: write once, read by ranges, remove.
 
 use crate::error;
 use crate::ids::{Id, TableObject};
@@ -19,20 +19,20 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often something that may be repeated is tried.
+/// Attempts at an idempotent operation.
 const ATTEMPTS_MAX: u32 = 5;
-/// The first wait between two attempts; each is twice as long as the one before.
+/// Delay before the first retry; each further delay is twice as long.
 const PAUSE_MS: u64 = 50;
-/// Objects that are removed at once.
+/// Concurrent removals.
 const REMOVALS_MAX: usize = 16;
-/// How much of an object's end is read at once, in the hope that the footer is in it.
+/// Bytes prefetched from an object's end; the footer usually fits.
 const FOOTER_BYTES: u64 = 64 * 1024;
 
-/// Writes an object that nobody else writes, with its omap entries, durably. Repeats what it does not know the outcome of: the
-/// bytes are the same.
+/// Writes an object that has only this writer, with its omap entries, durably. Retries after an
+/// unknown outcome: the bytes are the same.
 ///
 /// # Errors
-/// As [`Pool::write`]; `LimitExceeded` for more than one operation carries.
+/// As [`Pool::write`]; `LimitExceeded` for more bytes than one operation can carry.
 pub(crate) async fn put(
     pool: &Arc<dyn Pool>,
     table: Id,
@@ -56,7 +56,7 @@ pub(crate) async fn put(
     repeat(|| async { pool.write(&id, op.clone()).await.map(|_| ()) }).await
 }
 
-/// Replaces the omap entries of an object that is there: removes `keys`, then sets `entries`.
+/// Replaces the omap entries of an existing object: removes `keys`, then sets `entries`.
 ///
 /// # Errors
 /// As [`Pool::write`]; `NotFound` if the object is gone.
@@ -71,10 +71,10 @@ pub(crate) async fn replace_entries(
     repeat(|| async { pool.write(id, op.clone()).await.map(|_| ()) }).await
 }
 
-/// Removes objects durably, those that are there, a few at once.
+/// Removes objects durably, several at a time. Missing objects are no error.
 ///
 /// # Errors
-/// As [`Pool::write`]; then some of them may be there still.
+/// As [`Pool::write`]; some of the objects may then still exist.
 pub(crate) async fn remove_all(
     pool: &Arc<dyn Pool>,
     objects: impl Iterator<Item = Result<ObjectId>> + Send,
@@ -123,7 +123,7 @@ impl ObjectReader {
     async fn read(&self, range: Range<u64>) -> Result<Bytes> {
         let damaged =
             |message: &str| Error::new(ErrorKind::Corrupt, message).with("size_bytes", self.size_bytes);
-        // A range that the object cannot have comes from a damaged footer.
+        // A range outside the object comes from a damaged footer.
         if range.start > range.end || range.end > self.size_bytes {
             return Err(damaged("a Parquet object refers to bytes behind its end"));
         }
@@ -171,11 +171,12 @@ fn external(error: Error) -> ParquetError {
     ParquetError::External(Box::new(error))
 }
 
-/// The batches of a Parquet object: `columns` of it, chosen by its own schema. `address` is POOL/NAME of the table.
+/// The batches of a Parquet object, with the columns that `columns` selects from the object's own
+/// schema. The first part of the last argument is the table as POOL/NAME.
 ///
 /// # Errors
-/// As [`Pool::read`]; `Corrupt` for whatever the Parquet reader does not take, its panics too: a damaged file makes it multiply
-/// and slice with any numbers. The same in the stream.
+/// As [`Pool::read`]; `Corrupt` for any failure of the Parquet reader, including panics: with a
+/// damaged file it computes and slices with arbitrary numbers. The stream fails in the same ways.
 pub(crate) async fn batches(
     reader: ObjectReader,
     options: ArrowReaderOptions,

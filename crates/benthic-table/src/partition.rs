@@ -1,4 +1,4 @@
-//! How rows are spread over data objects.
+//! Partitioning: assigns rows to data objects.
 
 use crate::error;
 use crate::schema::TableSchema;
@@ -9,46 +9,44 @@ use arrow::datatypes::{ArrowPrimitiveType, DataType, Float64Type, Int64Type};
 use benthic_core::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Most buckets of a hash partitioning, and bounds of a range partitioning.
+/// Limit of the buckets of a hash partitioning and of the bounds of a range partitioning.
 pub const PARTITIONS_MAX: usize = 10_000;
 
-/// How rows are spread over data objects. Every data object holds rows of one partition.
+/// How a table assigns rows to data objects. Every data object holds rows of one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Partitioning {
-    /// As they come.
+    /// No partitioning: rows in arrival order.
     Rows,
     /// By the jump consistent hash of a column's value; nulls are in bucket 0.
     Hash {
-        /// The column.
+        /// The column's id.
         field: u32,
-        /// How many.
         buckets: u32,
     },
     /// By ranges of a column's value; nulls are in no range.
     Range {
-        /// The column.
+        /// The column's id.
         field: u32,
-        /// Which ranges.
         ranges: Ranges,
     },
 }
 
-/// The ranges of a range partitioning. Partitions are numbered from 1970, or from the first bound.
+/// The ranges of a range partitioning. Days, months and years are numbered from 1970, other ranges
+/// from the first bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ranges {
     /// Days, in UTC.
     Day,
-    /// Months.
     Month,
-    /// Years.
     Year,
-    /// A value is in the partition whose number is how many of these bounds it reaches. Strictly ascending. Integers as they
-    /// are; dates and times as days since 1970.
+    /// A value's partition number is the number of bounds that are at most the value. The bounds
+    /// are strictly ascending: integers for integer columns, days since 1970 for dates and
+    /// timestamps.
     Bounds(Vec<i64>),
 }
 
 impl Partitioning {
-    /// The column by which it goes.
+    /// The id of the partitioning column.
     pub fn field(&self) -> Option<u32> {
         match self {
             Partitioning::Rows => None,
@@ -56,11 +54,11 @@ impl Partitioning {
         }
     }
 
-    /// Checks it against a schema.
+    /// Checks the partitioning against a schema.
     ///
     /// # Errors
-    /// `InvalidArgument` for a column that is not there or whose type cannot be partitioned so, and for numbers that make no
-    /// sense.
+    /// `InvalidArgument` for a missing column, a type that does not support this partitioning, and
+    /// invalid numbers.
     pub fn check(&self, schema: &TableSchema) -> Result<()> {
         let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
         self.check_numbers()?;
@@ -104,7 +102,8 @@ impl Partitioning {
         }
     }
 
-    /// The partition of each row, given the partitioning column as its type in the schema is. Null is a partition too.
+    /// The partition of each row, given the partitioning column with its type in the schema. Null
+    /// is also a partition.
     ///
     /// # Errors
     /// `Internal` for a column of a type that [`check`](Partitioning::check) refuses.
@@ -146,8 +145,8 @@ impl Partitioning {
     }
 }
 
-/// The bucket of a key among `buckets`, at least 1 (Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm",
-/// 2014). With one bucket more, keys move only to the new one.
+/// The bucket of a key among `buckets`, at least 1 (Lamping and Veach, "A Fast, Minimal Memory,
+/// Consistent Hash Algorithm", 2014). When a bucket is added, keys move only to the new one.
 pub fn jump_hash(mut key: u64, buckets: u32) -> u32 {
     let (mut bucket, mut next) = (0, 0);
     while next < i64::from(buckets) {
@@ -191,7 +190,7 @@ fn hash(column: &ArrayRef, buckets: u32) -> Result<Int64Array> {
         DataType::Decimal128(_, _) => numbers!(Decimal128Type),
         DataType::Decimal256(_, _) => numbers!(Decimal256Type),
         DataType::Float64 => map(column.as_primitive::<Float64Type>(), |value| {
-            // Equal values are in one bucket: -0.0 with 0.0, and all NaN.
+            // Equal values must share a bucket: -0.0 with 0.0, and all NaN.
             let value = if value == 0.0 {
                 0.0
             } else if value.is_nan() {
@@ -232,7 +231,7 @@ fn range(column: &ArrayRef, ranges: &Ranges) -> Result<Int64Array> {
                 ticks.as_primitive::<Int64Type>().unary::<_, Int64Type>(|tick: i64| tick.div_euclid(per_day)),
             )
         }
-        // A value beyond all bounds stays there.
+        // A value beyond the range of i64 is beyond all bounds; clamp it.
         DataType::UInt64 => {
             let values = column.as_primitive::<arrow::datatypes::UInt64Type>();
             std::sync::Arc::new(
@@ -252,15 +251,15 @@ fn range(column: &ArrayRef, ranges: &Ranges) -> Result<Int64Array> {
     })
 }
 
-/// Months since January 1970, of days since 1970 in the proleptic Gregorian calendar (the civil-from-days algorithm of
-/// Howard Hinnant's date library).
+/// Months since January 1970 of a number of days since 1970, in the proleptic Gregorian calendar
+/// (the civil-from-days algorithm of Howard Hinnant's date library).
 fn month_of(day: i64) -> i64 {
     let day = day.saturating_add(719_468);
     let era = day.div_euclid(146_097);
     let of_era = day.rem_euclid(146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // From March on.
+    // Months count from March.
     let month = (5 * of_year + 2) / 153;
     (era * 400 + year_of_era - 1970) * 12 + month + 2
 }

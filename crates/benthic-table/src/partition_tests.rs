@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 #[test]
 fn the_jump_hash_is_the_published_one() {
-    // As other implementations of the paper test it.
+    // Test vectors of other implementations of the paper.
     let vectors = [
         (1, 1, 0),
         (42, 57, 43),
@@ -62,7 +62,8 @@ fn ranged(column: impl Array + 'static, ranges: Ranges) -> Vec<Option<i64>> {
 
 #[test]
 fn days_months_and_years() {
-    // 1969-12-31, 1970-01-01, 1970-01-31, 1970-02-01, 2000-02-29, 2000-03-01, 2100-02-28, 2100-03-01, 0001-01-01
+    // 1969-12-31, 1970-01-01, 1970-01-31, 1970-02-01, 2000-02-29, 2000-03-01, 2100-02-28,
+    // 2100-03-01, 0001-01-01
     let days = [-1, 0, 30, 31, 11_016, 11_017, 47_540, 47_541, -719_162];
     let dates = || Date32Array::from_iter(days.iter().copied().map(Some).chain([None]));
     assert_eq!(ranged(dates(), Ranges::Day)[..2], [Some(-1), Some(0)]);

@@ -1,9 +1,9 @@
-//! Waiting without a runtime.
+//! Sleeps without an async runtime.
 
 use futures::channel::oneshot;
 use std::time::Duration;
 
-/// Waits on a thread of its own: there is no runtime with timers, and pauses are rare.
+/// Sleeps on a separate thread: there is no runtime with timers, and pauses are rare.
 pub(crate) async fn pause(duration: Duration) {
     let (done, waiting) = oneshot::channel::<()>();
     let spawned = std::thread::Builder::new().name("table-pause".to_owned()).spawn(move || {
@@ -11,7 +11,7 @@ pub(crate) async fn pause(duration: Duration) {
         drop(done);
     });
     if spawned.is_ok() {
-        // The sender is dropped when the time is over; that is the signal.
+        // The thread drops the sender after the sleep, which wakes this task.
         let _ = waiting.await;
     }
 }

@@ -1,4 +1,4 @@
-//! A table's schema: columns that are told apart by number, whatever they are called.
+//! A table's schema. Ids, not names, identify its columns.
 
 use crate::error::no_such_column;
 use crate::types::{self, canonical};
@@ -9,32 +9,29 @@ use prost::Message;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Most columns of a table.
+/// Limit of columns per table.
 pub const COLUMNS_MAX: usize = 10_000;
-/// Longest name of a column, in bytes of UTF-8.
+/// Limit of a column's name, in bytes of UTF-8.
 pub const COLUMN_NAME_BYTES_MAX: usize = 256;
-/// Most columns and parts of columns of one schema.
+/// Limit of fields in one schema, nested ones included.
 pub(crate) const NODES_MAX: usize = 20_000;
-/// The key under which Arrow and Parquet keep the number of a field.
+/// The metadata key under which Arrow and Parquet keep the id of a field.
 pub const FIELD_ID_KEY: &str = parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 /// A column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Its number, never given to another column of the table. From 1.
+    /// From 1; never reused for another column of the table.
     pub id: u32,
-    /// Its name.
     pub name: String,
-    /// Its type.
     pub data_type: DataType,
-    /// Whether it may be null.
     pub nullable: bool,
 }
 
-/// A schema out of a table's history.
+/// A schema from a table's history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableSchema {
-    /// Its place in the history, from 0.
+    /// Position in the history, from 0.
     pub id: u32,
     columns: Vec<Column>,
     places_by_id: HashMap<u32, usize>,
@@ -46,8 +43,9 @@ impl TableSchema {
     /// A schema of these columns.
     ///
     /// # Errors
-    /// `InvalidArgument` for names that are empty, double or contain a NUL, `LimitExceeded` for too many or too long ones,
-    /// `Unsupported` for a type that a table cannot have.
+    /// `InvalidArgument` for names that are empty, duplicate or contain a NUL, and for duplicate
+    /// ids; `LimitExceeded` for too many columns or too long names; `Unsupported` for a type that a
+    /// table cannot store.
     pub fn new(id: u32, columns: Vec<Column>) -> Result<TableSchema> {
         if columns.is_empty() {
             return Err(Error::new(ErrorKind::InvalidArgument, "a table has at least one column"));
@@ -89,10 +87,10 @@ impl TableSchema {
         Ok(TableSchema { id, columns, places_by_id, places_by_name, arrow })
     }
 
-    /// The schema that a table for data of schema `given` gets, numbered from 1.
+    /// The schema of a table for data of schema `given`, with column ids from 1.
     ///
     /// # Errors
-    /// As [`TableSchema::new`]; `Unsupported` for a type that a table cannot have.
+    /// As [`TableSchema::new`]; `Unsupported` for a type that a table cannot store.
     pub fn from_arrow(given: &Schema) -> Result<TableSchema> {
         let mut columns = Vec::with_capacity(given.fields().len());
         for (id, field) in (1..).zip(given.fields()) {
@@ -106,12 +104,12 @@ impl TableSchema {
         &self.columns
     }
 
-    /// The same for Arrow; each field has its number under [`FIELD_ID_KEY`].
+    /// The Arrow schema; each field has its id under [`FIELD_ID_KEY`].
     pub fn arrow(&self) -> &SchemaRef {
         &self.arrow
     }
 
-    /// The column with this number.
+    /// The column with this id.
     pub fn by_id(&self, id: u32) -> Option<&Column> {
         self.places_by_id.get(&id).map(|place| &self.columns[*place])
     }
@@ -119,7 +117,7 @@ impl TableSchema {
     /// The column with this name.
     ///
     /// # Errors
-    /// `InvalidArgument`, with a hint at the name that may have been meant.
+    /// `InvalidArgument`, with a suggestion of a similar name.
     pub fn by_name(&self, name: &str) -> Result<&Column> {
         let found = self.places_by_name.get(name).map(|place| &self.columns[*place]);
         found.ok_or_else(|| no_such_column(name, self.columns.iter().map(|column| column.name.as_str())))
@@ -130,7 +128,7 @@ impl TableSchema {
         self.places_by_name.contains_key(name)
     }
 
-    /// The same schema with these columns only, in this order.
+    /// The schema with only these columns, in this order.
     ///
     /// # Errors
     /// As [`TableSchema::by_name`].
@@ -166,10 +164,11 @@ impl TableSchema {
 }
 
 impl Column {
-    /// The column that a table gets for a field: its type without views, dictionaries, 64-bit offsets and seconds.
+    /// The table column for a field: its type without views, dictionaries, 64-bit offsets and
+    /// seconds.
     ///
     /// # Errors
-    /// `Unsupported` for a type that a table cannot have.
+    /// `Unsupported` for a type that a table cannot store.
     pub fn from_arrow(id: u32, field: &Field) -> Result<Column> {
         let name = field.name().clone();
         let data_type = canonical(field.data_type()).map_err(|error| error.with("column", &name))?;

@@ -3,7 +3,7 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
 use benthic_core::ErrorKind;
 use std::sync::Arc;
 
-/// A schema with every type that a table can have.
+/// A schema with every type that a table can store.
 pub(crate) fn every_type() -> TableSchema {
     let list = |name: &str, inner: DataType| Arc::new(Field::new(name, inner, true));
     let pair =
@@ -74,7 +74,7 @@ fn hostile_schemas_are_refused() {
         }
     }
     assert!(refused > bytes.len(), "refused={refused}");
-    // Lists of lists of lists: each node is in the one before.
+    // Lists of lists of lists: each node is a child of the one before.
     let deep = [10, 4, 32, 21, 64, 1].repeat(5_000);
     assert_eq!(TableSchema::decode(0, &deep).unwrap_err().kind(), ErrorKind::Corrupt);
 }

@@ -1,4 +1,4 @@
-//! A snapshot: what a table held at one time. What it names never changes.
+//! A snapshot: the immutable state of a table at one time.
 
 use crate::evolve::adapt;
 use crate::head::{Head, ListRef, Operation, SnapshotRef, check_index};
@@ -17,23 +17,22 @@ use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::schema::types::SchemaDescriptor;
 use std::sync::Arc;
 
-/// Rows of a batch.
 const BATCH_ROWS: usize = 8_192;
 
-/// Which snapshot.
+/// Selects a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum At {
     /// The newest.
     #[default]
     Current,
-    /// The one with this id.
+    /// The snapshot with this id.
     Id(u64),
-    /// The newest that was committed at this time or before, in milliseconds since 1970 (UTC).
+    /// The newest snapshot committed at or before this time, in milliseconds since 1970 (UTC).
     TimeMs(u64),
 }
 
-/// A snapshot of a table. Reading it takes the lists and data objects that it names; when it is vacuumed, they are gone, and
-/// reading fails with `NotFound`.
+/// A snapshot of a table. Reads need the lists and data objects that it names. A vacuum of the
+/// snapshot removes them, and reads then fail with `NotFound`.
 ///
 /// Cheap to clone.
 #[derive(Clone)]
@@ -62,10 +61,10 @@ impl Table {
         table.snapshot_of(head, at)
     }
 
-    /// A snapshot. One round trip.
+    /// Opens a snapshot. One round trip.
     ///
     /// # Errors
-    /// `NotFound` if the table was dropped or the snapshot is not kept, `Corrupt`.
+    /// `NotFound` if the table was dropped or the snapshot was removed, `Corrupt`.
     pub async fn snapshot(&self, at: At) -> Result<Snapshot> {
         let head = self.head().await?;
         self.snapshot_of(head, at)
@@ -89,7 +88,7 @@ impl Table {
         Snapshot::new(self, &head, found)
     }
 
-    /// The snapshots that are kept, oldest first.
+    /// The existing snapshots, oldest first.
     ///
     /// # Errors
     /// `NotFound` if the table was dropped, `Corrupt`.
@@ -113,46 +112,47 @@ impl Snapshot {
         })))
     }
 
-    /// The table that it is of.
+    /// The snapshot's table.
     pub fn table(&self) -> &Table {
         &self.0.table
     }
 
-    /// How the table's rows are spread over data objects.
+    /// How the table assigns rows to data objects.
     pub fn partitioning(&self) -> &Partitioning {
         &self.0.head.partitioning
     }
 
-    /// The table's indexes, as far as this snapshot has their columns. A data object may lack the pages of any.
+    /// The table's indexes whose columns exist in this snapshot. A data object may lack the pages
+    /// of any index.
     pub fn indexes(&self) -> impl Iterator<Item = &Index> {
         let has_columns = |index: &&Index| check_index(index, &self.0.schema).is_ok();
         self.0.head.indexes.iter().filter(has_columns)
     }
 
-    /// Its id; ids count up from 1.
+    /// The snapshot's id; ids count up from 1.
     pub fn id(&self) -> u64 {
         self.0.snapshot.id
     }
 
-    /// When it was committed, in milliseconds since 1970 (UTC).
+    /// The commit time, in milliseconds since 1970 (UTC).
     pub fn time_ms(&self) -> u64 {
         self.0.snapshot.time_ms
     }
 
-    /// What made it.
+    /// The operation that created the snapshot.
     pub fn operation(&self) -> Operation {
         self.0.snapshot.operation
     }
 
-    /// The columns that it has.
+    /// The snapshot's columns.
     pub fn schema(&self) -> &TableSchema {
         &self.0.schema
     }
 
-    /// A schema that a data object was written with, see [`FileEntry::schema`].
+    /// The schema with which a data object was written, see [`FileEntry::schema`].
     ///
     /// # Errors
-    /// `Corrupt` if there was none with this id.
+    /// `Corrupt` if the table never had a schema with this id.
     pub fn schema_of(&self, id: u32) -> Result<&TableSchema> {
         let damaged = || {
             Error::new(ErrorKind::Corrupt, "an object has a schema that the table never had")
@@ -161,31 +161,33 @@ impl Snapshot {
         self.0.head.schema(id).ok_or_else(|| self.0.table.heads.add_context(damaged()))
     }
 
-    /// Its lists, and sums over them.
+    /// The snapshot's file lists, with their totals.
     pub fn lists(&self) -> &[ListRef] {
         &self.0.lists
     }
 
-    /// Rows, exactly.
+    /// The exact number of rows.
     pub fn rows(&self) -> u64 {
         self.0.lists.iter().fold(0, |sum, list| sum.saturating_add(list.rows))
     }
 
-    /// Data objects.
+    /// The number of data objects.
     pub fn objects(&self) -> u64 {
         self.0.lists.iter().fold(0, |sum, list| sum.saturating_add(list.objects))
     }
 
-    /// Bytes of all data objects.
+    /// The total size of the data objects in bytes.
     pub fn data_bytes(&self) -> u64 {
         self.0.lists.iter().fold(0, |sum, list| sum.saturating_add(list.data_bytes))
     }
 
-    /// The data objects, with the statistics of these columns: batches of [`list_schema`](crate::list_schema). Only the parts
-    /// of the lists that are asked for are read, a row group of one list at a time.
+    /// The data objects with the statistics of these columns, as batches of
+    /// [`list_schema`](crate::list_schema). Reads only the requested columns of the lists, one row
+    /// group of one list at a time.
     ///
     /// # Errors
-    /// `InvalidArgument` for a column that is not there; in the stream: `NotFound` if the snapshot was vacuumed, `Corrupt`.
+    /// `InvalidArgument` for a missing column; in the stream: `NotFound` if the snapshot was
+    /// vacuumed, `Corrupt`.
     pub fn files(&self, columns: &[&str]) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let columns: Result<Vec<Column>> =
             columns.iter().map(|name| self.0.schema.by_name(name).cloned()).collect();
@@ -205,7 +207,7 @@ impl Snapshot {
         self.batches_of_lists(Vec::new()).map_ok(entries).try_flatten().boxed()
     }
 
-    /// The batches of all lists, each with the list that it is of.
+    /// The batches of all lists, each with its list.
     fn batches_of_lists(
         &self,
         columns: Vec<Column>,
@@ -226,10 +228,10 @@ impl Snapshot {
         futures::stream::iter(self.0.lists.clone()).then(open).try_flatten().boxed()
     }
 
-    /// Reads a data object's bytes by ranges.
+    /// A reader of a data object's byte ranges.
     ///
     /// # Errors
-    /// None that an entry of a list can cause.
+    /// None for an entry that comes from a list.
     pub fn reader(&self, entry: &FileEntry) -> Result<ObjectReader> {
         Ok(ObjectReader::new(
             Arc::clone(self.0.table.pool()),
@@ -238,19 +240,19 @@ impl Snapshot {
         ))
     }
 
-    /// The rows of a data object, with columns as `wanted` has them: the snapshot's schema, or a
-    /// [projection](TableSchema::project) of it. Only those columns are read.
+    /// The rows of a data object with the columns of `wanted`: the snapshot's schema, or a
+    /// [projection](TableSchema::project) of it. Reads only those columns.
     ///
     /// # Errors
-    /// `NotFound` if the snapshot was vacuumed or the table dropped, `Corrupt` if the object is lost or damaged; the same in
-    /// the stream.
+    /// `NotFound` if the snapshot was vacuumed or the table dropped, `Corrupt` if the object is
+    /// lost or damaged; the stream fails in the same ways.
     pub async fn read(
         &self,
         entry: &FileEntry,
         wanted: &TableSchema,
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let file = self.schema_of(entry.schema).map_err(|error| error.with("object", entry.object))?.clone();
-        // The head knows the schema; what the object says of it may be damaged.
+        // Use the schema of the head; the schema stored in the object may be damaged.
         let options =
             ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_schema(Arc::clone(file.arrow()));
         let places =
@@ -291,9 +293,11 @@ impl Snapshot {
             .boxed()
     }
 
-    /// Why an object of this snapshot is not there: somebody removed the snapshot, or lost the object.
+    /// Finds out why an object of this snapshot is missing: a vacuum removed the snapshot, or the
+    /// object is lost.
     ///
-    /// Whoever reads the snapshot's objects by other means than [`Snapshot::read`] passes their errors through this.
+    /// Code that reads the snapshot's objects without [`Snapshot::read`] passes its errors through
+    /// this function.
     pub async fn explain(&self, error: Error, object: TableObject) -> Error {
         let error = self.0.table.heads.add_context(error).with("object", object);
         if error.kind() != ErrorKind::NotFound {

@@ -1,4 +1,4 @@
-//! What is known of the values of one column in one data object.
+//! Statistics of one column in one data object.
 
 use crate::types::is_flat;
 use arrow::array::{
@@ -9,21 +9,20 @@ use arrow::compute;
 use arrow::datatypes::{ArrowNativeTypeOp, ArrowPrimitiveType, DataType};
 use std::sync::Arc;
 
-/// What a minimum or maximum of strings and binaries is cut to.
+/// Minimum and maximum of strings and binaries are truncated to this length.
 pub(crate) const BOUND_BYTES_MAX: usize = 64;
 
 /// Statistics of one column.
 #[derive(Debug)]
 pub(crate) struct Statistics {
-    /// No value but NaN is less; one value of the column's type, null if there is none or it is not known.
+    /// A lower bound of all values except NaN, as an array with one value of the column's type.
+    /// Null if the column has no value or the bound is unknown.
     pub min: ArrayRef,
-    /// No value but NaN is greater.
+    /// An upper bound of all values except NaN.
     pub max: ArrayRef,
-    /// Whether both are values of the column.
+    /// Whether both bounds are values of the column.
     pub exact: bool,
-    /// Nulls.
     pub nulls: u64,
-    /// NaN.
     pub nans: u64,
 }
 
@@ -86,12 +85,12 @@ impl Statistics {
     }
 }
 
-/// Least and greatest value other than NaN, and how many NaN there are. Of zeros the least is -0.0 and the greatest 0.0,
-/// whichever are there, because they are equal to a filter.
+/// The least and greatest values other than NaN, and the number of NaN. A zero bound becomes -0.0
+/// as minimum and 0.0 as maximum, because filters treat the two as equal.
 fn extremes<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> (ArrayRef, ArrayRef, u64) {
     let (mut bounds, mut nans) = (None, 0);
     for value in array.iter().flatten() {
-        // Only NaN differs from itself; arrow's own comparison orders all bits instead.
+        // Only NaN differs from itself. Arrow's own comparison orders all bit patterns instead.
         if value.partial_cmp(&value).is_none() {
             nans += 1;
             continue;
@@ -114,19 +113,19 @@ fn is_short(len_bytes: Option<usize>) -> bool {
     len_bytes.is_none_or(|len_bytes| len_bytes <= BOUND_BYTES_MAX)
 }
 
-/// The first characters, not greater than the whole.
+/// The first characters of the text: a lower bound of it.
 fn prefix(text: &str) -> &str {
     &text[..text.floor_char_boundary(BOUND_BYTES_MAX)]
 }
 
-/// The least text that is short and not less than `text`, or nearly so; none if there is none.
+/// A short upper bound of `text`, the least one or nearly so; `None` if there is none.
 fn round_up(text: &str) -> Option<String> {
     let mut short = prefix(text).to_owned();
     if short.len() == text.len() {
         return Some(short);
     }
     while let Some(last) = short.pop() {
-        // The one behind the surrogates follows the one before them.
+        // The code point after the surrogate range follows the one before it.
         let next = match last {
             '\u{d7ff}' => Some('\u{e000}'),
             other => char::from_u32(other as u32 + 1),

@@ -85,7 +85,8 @@ fn long_strings_are_cut_below_and_rounded_up_above() {
     let (min, max, exact) = bounds(&"x".repeat(BOUND_BYTES_MAX + 1));
     assert_eq!((min.as_str(), exact), ("x".repeat(64).as_str(), false));
     assert_eq!(max.unwrap(), format!("{}y", "x".repeat(63)));
-    // Not through a character; and none has a successor that the last one has.
+    // A bound is not cut inside a character. If the last character has no successor, the one before
+    // it is raised.
     let text = format!("{}é{}", "x".repeat(63), "z");
     assert_eq!(bounds(&text).0, "x".repeat(63));
     let text = format!("a{}", char::MAX.to_string().repeat(16));
@@ -100,7 +101,7 @@ fn long_strings_are_cut_below_and_rounded_up_above() {
     assert_eq!(statistics.max.as_binary::<i32>().value(0)[62..], [7, 8]);
 }
 
-/// Whatever the strings are, the bounds hold.
+/// The bounds hold for arbitrary strings.
 #[test]
 fn bounds_hold_for_any_strings() {
     let mut state = 7_u64;

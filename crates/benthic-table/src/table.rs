@@ -1,4 +1,4 @@
-//! A table by name: create, open, list, change its head.
+//! Tables by name: create, open, list, and change their heads.
 
 use crate::error::suggest;
 use crate::head::{Head, OBJECT_BYTES_TARGET, Operation, TableState};
@@ -12,21 +12,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a table is made with.
+/// The properties with which a table is created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// Its columns, numbered from 1.
+    /// The columns, with ids from 1.
     pub schema: TableSchema,
-    /// How rows are spread over data objects.
     pub partitioning: Partitioning,
-    /// The columns that the rows of a data object are sorted by, ascending, nulls first.
+    /// Ids of the columns by which the rows of a data object are sorted, ascending, nulls first.
     pub sort: Vec<u32>,
-    /// What the size of a data object aims at, from 1 to 64 MiB.
+    /// Target size of a data object, from 1 to 64 MiB.
     pub object_bytes_target: u64,
 }
 
 impl Definition {
-    /// A table for data of this schema: rows as they come, objects of 32 MiB.
+    /// A table for data of this schema, without partitioning and with objects of 32 MiB.
     ///
     /// # Errors
     /// As [`TableSchema::from_arrow`].
@@ -63,13 +62,12 @@ impl Definition {
 /// A table of a pool, in [`Table::list`].
 #[derive(Debug)]
 pub struct TableEntry {
-    /// Its name.
     pub name: String,
-    /// Its head, or why it cannot be read.
+    /// The head, or the error of reading it.
     pub head: Result<Head>,
 }
 
-/// An open table: a name and the id that it had. Cheap to clone; holds nothing open.
+/// An open table: its name, and its id at the time of opening. Cheap to clone; holds no resources.
 #[derive(Clone)]
 pub struct Table {
     pub(crate) heads: Heads,
@@ -78,10 +76,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// Makes a table without rows.
+    /// Creates a table without rows.
     ///
     /// # Errors
-    /// `AlreadyExists`; `InvalidArgument`, `LimitExceeded` for a name or definition that cannot be; as [`Pool::write`].
+    /// `AlreadyExists`; `InvalidArgument`, `LimitExceeded` for an invalid name or definition; as
+    /// [`Pool::write`].
     pub async fn create(
         pool: Arc<dyn Pool>,
         name: &str,
@@ -122,7 +121,7 @@ impl Table {
         }
     }
 
-    /// Finds out whether this call created the head that exists.
+    /// Finds out whether this call created the existing head.
     async fn resolve_create(self, error: Error) -> Result<Table> {
         let message = match self.heads.read().await {
             Ok((head, _)) if head.id == self.id => return Ok(self),
@@ -137,13 +136,14 @@ impl Table {
     /// Opens a table.
     ///
     /// # Errors
-    /// `NotFound`, with a hint at the name that may have been meant; `Corrupt`; `Unsupported` for a format newer than this
-    /// build's.
+    /// `NotFound`, with a suggestion of a similar name; `Corrupt`; `Unsupported` for a format newer
+    /// than this build's.
     pub async fn open(pool: Arc<dyn Pool>, name: &str, environment: Environment) -> Result<Table> {
         Ok(Table::open_with_head(pool, name, environment).await?.0)
     }
 
-    /// The name of a table of a pool that is most like `name`, which none has; nothing if a table has it.
+    /// The table name in a pool that is most similar to `name`; `None` if a table with this name
+    /// exists or no name is similar.
     ///
     /// # Errors
     /// As [`Pool::list`].
@@ -171,7 +171,8 @@ impl Table {
         Ok((Table { heads, id: head.id, environment }, head))
     }
 
-    /// The tables of a pool, by name; those that are being dropped and those that are damaged too.
+    /// The tables of a pool, sorted by name, including tables that are being dropped or are
+    /// damaged.
     ///
     /// # Errors
     /// As [`Pool::list`].
@@ -182,7 +183,7 @@ impl Table {
                 Ok(heads) => heads.read().await.map(|(head, _)| head),
                 Err(error) => Err(error),
             };
-            // One that went since the listing.
+            // Skip a table that was removed since the listing.
             if !matches!(&head, Err(error) if error.kind() == ErrorKind::NotFound) {
                 tables.push(TableEntry { name, head });
             }
@@ -195,7 +196,7 @@ impl Table {
         &self.heads.name
     }
 
-    /// The table as people write it: POOL/NAME.
+    /// The table as POOL/NAME.
     pub fn address(&self) -> String {
         self.heads.address()
     }
@@ -205,17 +206,18 @@ impl Table {
         self.id
     }
 
-    /// The pool that the table is in.
+    /// The table's pool.
     pub fn pool(&self) -> &Arc<dyn Pool> {
         &self.heads.pool
     }
 
-    /// How long something small takes to come: the shortest that reads of the head took. Nothing before the first.
+    /// The round-trip time of a small read: the shortest time that a read of the head took. `None`
+    /// before the first read.
     pub fn round_trip(&self) -> Option<Duration> {
         self.heads.round_trip()
     }
 
-    /// The head as it is now.
+    /// Reads the current head.
     ///
     /// # Errors
     /// `NotFound` if the table was dropped, `Corrupt`.
@@ -229,7 +231,7 @@ impl Table {
         Ok((head, version))
     }
 
-    /// Changes the head, as [`Heads::commit`], of this table only.
+    /// Changes the head as [`Heads::commit`], if it still belongs to this table.
     pub(crate) async fn commit<T>(
         &self,
         seed: Id,

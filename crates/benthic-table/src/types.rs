@@ -1,14 +1,14 @@
-//! The types that a table's columns have, and how the head writes them down.
+//! The column types of a table, and their encoding in the head.
 
 use crate::wire::Node;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use benthic_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// How deep types nest.
+/// Limit of a type's nesting depth.
 pub(crate) const DEPTH_MAX: usize = 16;
 
-/// The types without parameters, and their numbers in the head.
+/// The types without parameters, with their numbers in the head.
 const PLAIN: [(u32, DataType); 15] = [
     (1, DataType::Boolean),
     (2, DataType::Int8),
@@ -39,11 +39,11 @@ const MAP: u32 = 24;
 const UNITS: [TimeUnit; 4] =
     [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
 
-/// The type that a table stores a column of type `given` as: no views, no dictionaries, no 64-bit offsets, no seconds, and
-/// the children of lists and maps named as Parquet does.
+/// The type in which a table stores a column of type `given`: no views, no dictionaries, no 64-bit
+/// offsets, no seconds, and Parquet's names for the children of lists and maps.
 ///
 /// # Errors
-/// `Unsupported` for a type that a table cannot have.
+/// `Unsupported` for a type that a table cannot store.
 pub(crate) fn canonical(given: &DataType) -> Result<DataType> {
     canonical_at(given, 0)
 }
@@ -65,13 +65,13 @@ fn canonical_at(given: &DataType, depth: usize) -> Result<DataType> {
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
             DataType::Decimal128(*precision, *scale)
         }
-        // What Parquet has as well.
+        // The precisions and scales that Parquet also supports.
         DataType::Decimal128(precision @ 1..=38, scale) | DataType::Decimal256(precision @ 1..=76, scale)
             if u8::try_from(*scale).is_ok_and(|scale| scale <= *precision) =>
         {
             given.clone()
         }
-        // Parquet has no seconds: other readers would see plain integers.
+        // Parquet has no unit of seconds: other readers would see plain integers.
         DataType::Time32(_) => DataType::Time32(TimeUnit::Millisecond),
         DataType::Timestamp(TimeUnit::Second, zone) => {
             DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
@@ -102,12 +102,13 @@ fn unsupported(given: &DataType) -> Error {
         .with("type", given)
 }
 
-/// Whether a type has no parts: such a column has minimum and maximum.
+/// Whether a type is not nested: such a column has minimum and maximum.
 pub(crate) fn is_flat(data_type: &DataType) -> bool {
     !data_type.is_nested()
 }
 
-/// Whether every value of type `from` has its equal in type `to`, so that a column may become one.
+/// Whether every value of type `from` has an equal value in type `to`, so that a column's type may
+/// change to `to`.
 pub fn widens(from: &DataType, to: &DataType) -> bool {
     let signed = [DataType::Int8, DataType::Int16, DataType::Int32, DataType::Int64];
     let unsigned = [DataType::UInt8, DataType::UInt16, DataType::UInt32, DataType::UInt64];
@@ -182,7 +183,7 @@ pub(crate) fn encode(id: u32, field: &Field, nodes: &mut Vec<Node>) -> Result<()
     children.into_iter().try_for_each(|child| encode(0, child, nodes))
 }
 
-/// Reads the next field and its children; its id too.
+/// Reads the next field and its children. Returns the field's id too.
 pub(crate) fn decode(nodes: &mut std::vec::IntoIter<Node>, depth: usize) -> Result<(u32, Field)> {
     let damaged = |what: &str| Error::new(ErrorKind::Corrupt, format!("a schema is damaged: {what}"));
     let node = nodes.next().ok_or_else(|| damaged("a field is missing"))?;

@@ -1,4 +1,4 @@
-//! Removing what nobody needs: old snapshots, what crashed writers left, whole tables.
+//! Removes garbage: old snapshots, objects of crashed writers, and dropped tables.
 
 use crate::head::{Head, TableState};
 use crate::heads::{Heads, list_names};
@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// What a vacuum keeps.
+/// The snapshots and writers that a vacuum keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VacuumOptions {
-    /// So many of the newest snapshots; at least the newest is kept.
+    /// Number of newest snapshots to keep; the newest is always kept.
     pub keep_snapshots: usize,
-    /// And all snapshots that are not older than this.
+    /// Also keep every snapshot that is at most this old.
     pub keep_ms: u64,
-    /// A writer that began longer ago is given up: it cannot commit any more.
+    /// A writer that began longer ago than this loses its registration and can no longer commit.
     pub intent_age_ms: u64,
 }
 
@@ -29,39 +29,42 @@ impl Default for VacuumOptions {
     }
 }
 
-/// What a vacuum did.
+/// The result of a vacuum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vacuumed {
-    /// Snapshots that are gone.
+    /// Snapshots removed.
     pub snapshots: usize,
-    /// Writers that were given up.
+    /// Writers whose registration was removed.
     pub writers: usize,
-    /// Objects that were removed.
+    /// Objects removed.
     pub objects: u64,
-    /// Objects whose names are none that a table gives; they are left.
+    /// Objects whose names have no table object's form; they are kept.
     pub strangers: u64,
-    /// Whether the table was being dropped, and is gone now.
+    /// Whether the table was being dropped and is now gone.
     pub dropped: bool,
 }
 
-/// What a drop did.
+/// The result of a drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
-    /// Objects that were removed.
+    /// Objects removed.
     pub objects: u64,
-    /// Whether all is gone. If not, somebody still writes to the table; drop or vacuum it later.
+    /// Whether the table is gone. If not, a writer is still at work; drop or vacuum the table
+    /// later.
     pub finished: bool,
 }
 
-/// Drops old snapshots and removes the objects of a table that no snapshot has and no writer is at. Readers of snapshots
-/// that are kept are not disturbed, nor are writers.
+/// Drops old snapshots, and removes the objects of a table that belong to no snapshot and to no
+/// registered writer. Does not disturb readers of kept snapshots, or writers.
 ///
-/// It is exact because a writer registers before it creates: an object that was listed, and that afterwards is in no snapshot
-/// and of no registered writer, never will be in a snapshot. Memory: 24 bytes for each object that was listed and for each
-/// that snapshots have, and the names while they are listed.
+/// The selection is exact because a writer registers before it creates objects: a listed object
+/// that is afterwards in no snapshot and has no registered writer will never be in a snapshot.
+/// Memory: 24 bytes per listed object and per object of the snapshots, and the names while they are
+/// listed.
 ///
 /// # Errors
-/// `NotFound`; `Corrupt` if a list is lost or damaged, then nothing is removed; `Busy`; as [`Pool::write`].
+/// `NotFound`; `Corrupt` if a list is lost or damaged, and then nothing is removed; `Busy`; as
+/// [`Pool::write`].
 pub async fn vacuum(
     pool: Arc<dyn Pool>,
     table: &str,
@@ -97,7 +100,7 @@ pub async fn vacuum(
     Ok(done)
 }
 
-/// Takes snapshots and writers out of a head.
+/// Removes old snapshots and old intents from a head.
 fn trim(head: &mut Head, options: &VacuumOptions, now_ms: u64) -> Vacuumed {
     let (snapshots, writers) = (head.snapshots.len(), head.intents.len());
     let newest = options.keep_snapshots.max(1);
@@ -114,14 +117,14 @@ fn trim(head: &mut Head, options: &VacuumOptions, now_ms: u64) -> Vacuumed {
     }
 }
 
-/// The objects that snapshots have and the writers at work, as of one head that is read now.
+/// The objects of all snapshots and the registered writers, both from one head that is read now.
 async fn in_use(heads: &Heads, id: Id) -> Result<(HashSet<TableObject>, HashSet<Id>)> {
     let (mut head, mut version) = heads.read().await?;
     loop {
         match objects_of(heads, &head, id).await {
             Ok(used) => return Ok((used, head.intents.iter().map(|intent| intent.writer).collect())),
             Err(error) => {
-                // Another vacuum may have removed a list that this head has; then there is a newer head.
+                // Another vacuum may have removed a list of this head. Then a newer head exists.
                 let before = version;
                 (head, version) = heads.read().await?;
                 if error.kind() != ErrorKind::NotFound {
@@ -151,14 +154,15 @@ async fn objects_of(heads: &Heads, head: &Head, id: Id) -> Result<HashSet<TableO
     Ok(used)
 }
 
-/// Drops a table with all its snapshots, or goes on with a drop that was interrupted.
+/// Drops a table with all its snapshots, or continues an interrupted drop.
 ///
-/// While somebody writes to the table who began less than a day ago, its head stays as "being dropped", so that what that
-/// writer still makes is found: drop or vacuum the table later, or `force` it if the writer is known to be gone. A forced drop
-/// leaves what a living writer still makes.
+/// While a writer that began less than a day ago is registered, the head stays and shows the table
+/// as being dropped, so that a later drop or vacuum finds the objects that the writer still
+/// creates. With `force`, the drop ignores such writers; use it if they are known to be gone.
+/// Objects that a live writer creates after a forced drop are leaked.
 ///
 /// # Errors
-/// `NotFound`, `Busy`, as [`Pool::write`]; a table whose head is damaged is `Corrupt`.
+/// `NotFound`, `Busy`, as [`Pool::write`]; `Corrupt` for a table whose head is damaged.
 pub async fn drop_table(
     pool: Arc<dyn Pool>,
     table: &str,
@@ -188,7 +192,7 @@ async fn finish_drop(heads: &Heads, head: &Head, intent_age_ms: u64, now_ms: u64
     if head.intents.iter().any(at_work) {
         return Ok(Dropped { objects, finished: false });
     }
-    // Whoever dropped it too may be faster; and another table may have the name then.
+    // A concurrent drop may remove the head first, and a new table may then take the name.
     loop {
         match heads.read().await {
             Ok((now, version)) if now.id == head.id => {

@@ -1,4 +1,5 @@
-//! The head's messages, as docs/formats.md draws them. Numbers of fields are never used again for something else.
+//! The head's protobuf messages, as docs/formats.md draws them. A field number is never reused for
+//! another meaning.
 
 use benthic_core::{Error, ErrorKind, Result};
 use prost::encoding::{DecodeContext, decode_key, skip_field};
@@ -118,8 +119,8 @@ pub(crate) struct Index {
     pub columns: Vec<u32>,
 }
 
-/// Refuses a message with too many fields before it is decoded: an empty nested message takes two bytes here and a hundred
-/// in memory. Gives their number.
+/// Refuses a message with too many fields before it is decoded: an empty nested message takes two
+/// bytes here and a hundred in memory. Returns the number of fields.
 pub(crate) fn check_fields(mut message: &[u8], fields_max: usize) -> Result<usize> {
     let mut fields = 0;
     while !message.is_empty() {

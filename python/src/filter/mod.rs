@@ -6,7 +6,6 @@
 //! the same result as pyarrow ([`meaning`]), so results never differ.
 
 mod meaning;
-#[allow(missing_docs, reason = "the names are Substrait's")]
 mod wire;
 
 use crate::errors::{invalid, raised};

@@ -1,5 +1,5 @@
-//! How a bucket's values are written as bytes: in the encoding of [`benthic_core::codec`]. A struct that may ever change
-//! begins with a [`Version`].
+//! Encodes a bucket's values with [`benthic_core::codec`]. A struct that may ever change begins
+//! with a [`Version`].
 
 use benthic_core::codec::{Decoded, Decoder, Encode, Malformed, Wire};
 use benthic_core::{Error, ErrorKind};
@@ -10,7 +10,7 @@ pub(super) fn corrupt(message: &str) -> Error {
     Error::new(ErrorKind::Corrupt, message)
 }
 
-/// The version of a form, one byte; all others are refused.
+/// The format version of a struct, one byte. Decoding refuses all other versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version;
 
@@ -26,7 +26,8 @@ impl Wire for Version {
     }
 }
 
-/// A number that nobody else draws: six bytes of time (big-endian milliseconds, so that ids sort by age), ten at random.
+/// A unique id: six bytes of time (big-endian milliseconds, so that ids sort by age) and ten random
+/// bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(pub [u8; 16]);
 
@@ -40,7 +41,7 @@ impl Wire for Id {
     }
 }
 
-/// 32 hexadecimal digits.
+/// Displayed as 32 hexadecimal digits.
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", u128::from_be_bytes(self.0))
@@ -52,13 +53,13 @@ impl FromStr for Id {
 
     fn from_str(text: &str) -> Decoded<Id> {
         let id = u128::from_str_radix(text, 16).map(|number| Id(number.to_be_bytes()));
-        // Only its own spelling: no sign, no capitals, no fewer digits.
+        // Accept only the canonical spelling: no sign, no capitals, no fewer digits.
         id.ok().filter(|id| id.to_string() == text).ok_or(Malformed)
     }
 }
 
-/// Declares structs and enums and implements [`Wire`] for them: a struct is its fields one after the other, a variant its
-/// number (u8) and its value.
+/// Declares structs and enums and implements [`Wire`] for them. A struct is encoded as its fields
+/// in order, a variant as its number (u8) and its value.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! wire {

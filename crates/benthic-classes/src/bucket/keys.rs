@@ -1,7 +1,9 @@
-//! The omap keys of a shard. Every kind of entry has a first byte of its own, so a listing reads one kind in order.
+//! The omap keys of a shard. Each kind of entry has its own first byte, so that a listing reads one
+//! kind in order.
 //!
-//! The key of an object may have any bytes that UTF-8 has, zero too. Where something stands behind it, a zero in it is
-//! written as `00 ff`, and `00 00` ends it: the order of omap keys then is the order of the object's keys.
+//! An object's key may contain any byte of UTF-8, including zero. If a suffix follows the key, a
+//! zero byte inside the key is escaped as `00 ff`, and `00 00` ends the key. This keeps omap keys
+//! in the order of the objects' keys.
 
 use super::codec::{Id, corrupt};
 use benthic_core::Result;
@@ -17,21 +19,21 @@ pub const OLDER: u8 = b'v';
 pub const UPLOAD: u8 = b'u';
 /// Parts of uploads.
 pub const PART: u8 = b'p';
-/// What a write intends, and then what it did.
+/// The intent of a write, and later its outcome.
 pub const WRITE: u8 = b'w';
-/// The bodies of versions that are too large to stand in the version's entry.
+/// Bodies of versions that are too large for the version's entry.
 pub const BODY: u8 = b'b';
-/// Data that several versions refer to.
+/// Groups: data that several versions refer to.
 pub const GROUP: u8 = b'g';
-/// Who refers to such data.
+/// Tags: the versions that refer to a group.
 pub const TAG: u8 = b't';
-/// What is to be collected, in the order of time.
+/// Garbage to collect, in order of time.
 pub const GARBAGE: u8 = b'x';
 
-/// Above every byte of UTF-8 and of an escaped zero.
+/// Greater than every byte of UTF-8 and of an escaped zero.
 const ABOVE_ALL: u8 = 0xff;
 
-/// The key of an object, escaped; without an end, so it stands for all that begin with it.
+/// The escaped key of an object without a terminator, so that it is a prefix of all longer keys.
 pub fn escape(key: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(key.len() + 2);
     for byte in key.bytes() {
@@ -43,7 +45,7 @@ pub fn escape(key: &str) -> Vec<u8> {
     out
 }
 
-/// The object's key in an omap key behind its first byte, and what stands behind it.
+/// Splits an omap key without its first byte into the object's key and the suffix.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -71,88 +73,88 @@ fn of(space: u8, parts: &[&[u8]]) -> Bytes {
     out.into()
 }
 
-/// Of [`CURRENT`].
+/// The omap key of a [`CURRENT`] entry.
 pub fn current(key: &str) -> Bytes {
     of(CURRENT, &[&escape(key)])
 }
 
-/// What all older versions of a key begin with.
+/// The prefix of all older versions of a key.
 pub fn older_of(key: &str) -> Bytes {
     of(OLDER, &[&escape(key), &[0, 0]])
 }
 
-/// Of [`OLDER`]: the newest has the least key.
+/// The omap key of an [`OLDER`] entry. The newest version has the smallest key.
 pub fn older(key: &str, seq: u64) -> Bytes {
     of(OLDER, &[&escape(key), &[0, 0], &(!seq).to_be_bytes()])
 }
 
-/// What stands behind the key in an omap key of [`OLDER`].
+/// The sequence number in the suffix of an [`OLDER`] key.
 pub fn seq_of(suffix: &[u8]) -> Option<u64> {
     suffix.try_into().ok().map(|bytes| !u64::from_be_bytes(bytes))
 }
 
-/// Of [`UPLOAD`].
+/// The omap key of an [`UPLOAD`] entry.
 pub fn upload(key: &str, upload: Id) -> Bytes {
     of(UPLOAD, &[&escape(key), &[0, 0], &upload.0])
 }
 
-/// What all parts of an upload begin with.
+/// The prefix of all parts of an upload.
 pub fn parts_of(upload: Id) -> Bytes {
     of(PART, &[&upload.0])
 }
 
-/// Of [`PART`].
+/// The omap key of a [`PART`] entry.
 pub fn part(upload: Id, number: u16) -> Bytes {
     of(PART, &[&upload.0, &number.to_be_bytes()])
 }
 
-/// The number in an omap key of [`PART`].
+/// The part number in a [`PART`] key.
 pub fn part_number(key: &[u8]) -> Option<u16> {
     key.get(17..)?.try_into().ok().map(u16::from_be_bytes)
 }
 
-/// Of [`WRITE`].
+/// The omap key of a [`WRITE`] entry.
 pub fn write(write: Id) -> Bytes {
     of(WRITE, &[&write.0])
 }
 
-/// Of [`BODY`].
+/// The omap key of a [`BODY`] entry.
 pub fn body(seq: u64) -> Bytes {
     of(BODY, &[&seq.to_be_bytes()])
 }
 
-/// Of [`GROUP`].
+/// The omap key of a [`GROUP`] entry.
 pub fn group(group: Id) -> Bytes {
     of(GROUP, &[&group.0])
 }
 
-/// What all tags of a group begin with.
+/// The prefix of all tags of a group.
 pub fn tags_of(group: Id) -> Bytes {
     of(TAG, &[&group.0])
 }
 
-/// Of [`TAG`].
+/// The omap key of a [`TAG`] entry.
 pub fn tag(group: Id, tag: Id) -> Bytes {
     of(TAG, &[&group.0, &tag.0])
 }
 
-/// Of [`GARBAGE`].
+/// The omap key of a [`GARBAGE`] entry.
 pub fn garbage(free_at_ms: u64, id: Id) -> Bytes {
     of(GARBAGE, &[&free_at_ms.to_be_bytes(), &id.0])
 }
 
-/// When the garbage under this key may be collected.
+/// The time from which the garbage under this key may be collected.
 pub fn garbage_free_at_ms(key: &[u8]) -> Option<u64> {
     key.get(1..9)?.try_into().ok().map(u64::from_be_bytes)
 }
 
-/// The id in an omap key of one, which ends with it.
+/// The id at the end of an omap key.
 pub fn id_at_end(key: &[u8]) -> Option<Id> {
     let at = key.len().checked_sub(16)?;
     key[at..].try_into().ok().map(Id)
 }
 
-/// Behind every omap key of a kind whose object key begins with `prefix`.
+/// A key after all omap keys of a kind whose object key begins with `prefix`.
 pub fn behind_all(space: u8, prefix: &str) -> Bytes {
     of(space, &[&escape(prefix), &[ABOVE_ALL]])
 }

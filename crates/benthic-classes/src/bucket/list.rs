@@ -1,4 +1,5 @@
-//! Listings: entries in the order of their keys, those that a delimiter makes one skipped where they are stored.
+//! Lists entries in the order of their keys. For keys that a delimiter groups into one entry, the
+//! listing seeks past the group in the omap instead of reading it.
 
 use super::codec::{Id, corrupt};
 use super::keys;
@@ -10,11 +11,12 @@ use benthic_core::{MethodContext, Result};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Most entries that one call reads. What it leaves the next call finds.
+/// Limit of entries read per call; the next call continues.
 const READ_MAX: usize = 4_096;
-/// Most ranges that one call reads: each costs a search.
+/// Limit of ranges read per call; each costs a search.
 const RANGES_MAX: usize = 1_024;
-/// Entries of a range, at least and at most. After a jump it is short, for the next jump may be near.
+/// Smallest and largest number of entries per range. After a seek the range is short, because the
+/// next seek may be near.
 const RANGE_ENTRIES: [usize; 2] = [16, 512];
 
 pub(super) fn list(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
@@ -31,7 +33,7 @@ struct Listing<'i> {
     ranges: usize,
 }
 
-/// One kind of entries, read in order.
+/// Reads one kind of entries in order.
 struct Cursor {
     space: u8,
     prefix: Bytes,
@@ -54,7 +56,7 @@ impl<'i> Listing<'i> {
 
     fn run(mut self, shard: &mut Shard<'_, '_>) -> Result<Listed> {
         let mut entries: Vec<Entry> = Vec::new();
-        // Behind what was looked at last.
+        // The position after the last entry examined.
         let mut next = self.input.after.clone();
         loop {
             if entries.len() >= self.input.entries_max as usize
@@ -72,7 +74,8 @@ impl<'i> Listing<'i> {
                 }
                 continue;
             };
-            // After what is shown: a prefix with nothing but delete markers in it is none.
+            // Only after the entry is known to be listed: a prefix that covers only delete markers
+            // is not listed.
             if let Some(prefix) = common_prefix(&key, &self.input.prefix, &self.input.delimiter) {
                 self.cursors.iter_mut().for_each(|cursor| cursor.jump(&prefix));
                 entries.push(Entry::Prefix(prefix));
@@ -83,7 +86,8 @@ impl<'i> Listing<'i> {
         }
     }
 
-    /// The least entry of all cursors. Of one key the current version comes first: its kind does.
+    /// The smallest entry of all cursors. For equal keys the current version comes first, because
+    /// its cursor does.
     fn pop(&mut self, shard: &mut Shard<'_, '_>) -> Result<Option<(String, (Bytes, Bytes))>> {
         let mut least: Option<(String, usize)> = None;
         for (at, cursor) in self.cursors.iter_mut().enumerate() {
@@ -102,7 +106,7 @@ impl<'i> Listing<'i> {
         Ok(self.cursors[at].buffered.pop_front().map(|entry| (key, entry)))
     }
 
-    /// What the listing shows of an entry; nothing of what does not belong into it.
+    /// The listing's form of a stored entry; `None` if the entry is not listed.
     fn what_is(&self, (key, value): &(Bytes, Bytes)) -> Result<Option<Entry>> {
         let (name, suffix) = keys::unescape(&key[1..])?;
         let (current, mut head) = match key[0] {
@@ -117,7 +121,7 @@ impl<'i> Listing<'i> {
         };
         let within =
             self.input.after.as_ref().filter(|after| after.key == name).and_then(|after| after.within);
-        // The current version's key says nothing of its number.
+        // The key of the current version does not contain its sequence number.
         let seen = matches!(within, Some(Within::Version(seq)) if head.seq >= seq);
         if seen || (self.input.what == What::Objects && head.marker) {
             return Ok(None);
@@ -136,7 +140,7 @@ impl Cursor {
             Some(after) => start(space, input, after),
         };
         let [least, most] = RANGE_ENTRIES;
-        // Mostly all that is asked for, and nothing that is not: what is read costs an OSD more than anything else here.
+        // Read what one page needs and little more: reading is the largest cost in an OSD.
         let range_entries =
             if input.delimiter.is_empty() { (input.entries_max as usize).clamp(least, most) } else { least };
         Cursor {
@@ -149,7 +153,7 @@ impl Cursor {
         }
     }
 
-    /// Reads more. Gives the number of entries.
+    /// Reads the next range, and returns the number of entries read.
     fn fill(&mut self, shard: &mut Shard<'_, '_>) -> Result<usize> {
         let after = (!self.after.is_empty()).then_some(self.after.as_ref());
         let page = shard.range(after, &self.prefix, self.range_entries)?;
@@ -163,7 +167,7 @@ impl Cursor {
         Ok(read)
     }
 
-    /// Goes on behind all keys that begin so.
+    /// Seeks past all keys with this prefix.
     fn jump(&mut self, prefix: &str) {
         let behind = keys::behind_all(self.space, prefix);
         while self.buffered.front().is_some_and(|(key, _)| *key < behind) {
@@ -176,7 +180,7 @@ impl Cursor {
     }
 }
 
-/// Behind which omap key a listing goes on.
+/// The omap key after which a listing continues.
 fn start(space: u8, input: &List, after: &After) -> Bytes {
     if after.within != Some(Within::Hidden)
         && let Some(prefix) = common_prefix(&after.key, &input.prefix, &input.delimiter)
@@ -184,12 +188,14 @@ fn start(space: u8, input: &List, after: &After) -> Bytes {
         return keys::behind_all(space, &prefix);
     }
     match (space, after.within) {
-        // The current version of this key may be behind the one that came last: a newer one was removed.
+        // If a newer version was removed, the current version of this key may now come after the
+        // last listed one.
         (keys::CURRENT, Some(Within::Version(_))) => before(keys::current(&after.key)),
         (keys::CURRENT, _) => keys::current(&after.key),
         (keys::OLDER, Some(Within::Version(seq))) => keys::older(&after.key, seq),
         (keys::UPLOAD, Some(Within::Upload(upload))) => keys::upload(&after.key, upload),
-        // Behind all that the key itself has: its end is `00 00`, and a zero in a longer key is `00 ff`.
+        // After all entries of the key itself: the key ends with `00 00`, and a zero in a longer
+        // key is `00 ff`.
         (space, _) => {
             let mut key = vec![space];
             key.extend(keys::escape(&after.key));
@@ -199,18 +205,18 @@ fn start(space: u8, input: &List, after: &After) -> Bytes {
     }
 }
 
-/// An omap key right before this one: a listing behind it begins with this one, if that is there.
+/// An omap key just before this one: a listing after it begins with this one, if it exists.
 fn before(key: Bytes) -> Bytes {
     let mut key = key.to_vec();
-    // Less by one in the last byte, and then more than any key that goes on from there. The last byte is no zero: a zero in
-    // a key is followed by `ff`.
+    // Decrement the last byte, and append bytes that no key with that prefix exceeds. The last byte
+    // is not zero: in a key, `ff` follows each zero.
     if let Some(last @ 1..) = key.pop() {
         key.extend([last - 1, 0xff, 0xff]);
     }
     key.into()
 }
 
-/// What of a key stands before the first delimiter behind the prefix, the delimiter with it.
+/// The key up to and including the first delimiter after the prefix.
 fn common_prefix(key: &str, prefix: &str, delimiter: &str) -> Option<String> {
     if delimiter.is_empty() {
         return None;

@@ -1,24 +1,27 @@
-//! The index of a bucket: which keys it has, what versions of them, and where their data are.
+//! The index of a bucket: its keys, their versions, and the location of their data.
 //!
-//! A bucket's index is a number of *shards*, objects of which each has the keys that hash to it. There is no transaction over
-//! two objects, so all that must change together is in the omap of one shard and is changed by one call: a key's
-//! versions, the uploads and parts of its object, the intents of those who write, what replaced data become garbage, and
-//! the sums of the bucket.
+//! A bucket's index consists of *shards*. Each shard is an object and holds the keys that hash to
+//! it. Pools have no transactions across objects. So everything that must change together is in the
+//! omap of one shard, and one call changes it: a key's versions, the uploads and parts of its
+//! object, write intents, garbage from replaced data, and the bucket's totals.
 //!
-//! **A write** is known by an id that its writer draws. `begin` notes the intent; data objects are written under
-//! the id; one call (`put`, `part`, `complete`) demands that the intent is still there, checks the condition, and makes all of it
-//! visible. The intent becomes the *outcome*, so a repetition finds that it is done: write methods return nothing, and
-//! may run more than once. An intent that expired is garbage for whoever sweeps; its writer then fails, and nothing of it shows.
+//! **A write** has an id that its writer draws. `begin` stores the intent; the writer then writes
+//! data objects under the id. One call (`put`, `part`, `complete`) requires that the intent still
+//! exists, checks the condition, and makes the write visible. The intent becomes the *outcome*,
+//! from which a repeated call learns that the write is done: write methods return nothing and may
+//! run more than once. Any sweep may collect an intent that has expired; its writer then fails, and
+//! no part of its write becomes visible.
 //!
-//! **Data** belong to the version that wrote them. When another version is to share them they become a *group* with a tag for
-//! each version that refers to it, and are garbage when the last tag is gone. Tags are a set, so taking one away twice
-//! is taking it away once.
+//! **Data** belong to the version that wrote them. When another version is to share them, they
+//! become a *group* with one tag per version that refers to it. They become garbage when the last
+//! tag is removed. Tags are a set, so removing a tag twice is the same as removing it once.
 //!
-//! **Time** is the caller's, in the input. Nothing that is promised depends on it: a clock that is ahead makes others lose
-//! intents, and their writes fail; one that is behind lets garbage live longer. Only how long a reader may still read
-//! what was replaced is counted by clocks.
+//! **Time** is the caller's, from the input. Correctness does not depend on it: a clock that is
+//! ahead makes other writers lose their intents, and their writes fail; a clock that is behind lets
+//! garbage live longer. Only the grace period, in which a reader may still read replaced data,
+//! depends on clocks.
 //!
-//! Inputs and outputs are binary, in the form of [`codec`]; docs/formats.md draws them.
+//! Inputs and outputs are binary, in the encoding of [`codec`]; docs/formats.md draws them.
 
 pub mod codec;
 pub mod keys;
@@ -34,7 +37,7 @@ mod writes;
 
 use benthic_core::{Class, Method, MethodContext, MethodFlags, MethodResult, Result};
 
-/// The class.
+/// The `bucket` class.
 pub struct Bucket;
 
 impl Class for Bucket {

@@ -1,5 +1,5 @@
-//! A shard during one call: what is read, with what the call is about to change. Nothing is written before the end, because
-//! a method reads before it writes.
+//! A shard during one call: stored entries, overlaid with the call's staged changes. The changes
+//! are written at the end, because a method must read before it writes.
 
 use super::codec::{Id, corrupt};
 use super::keys;
@@ -19,14 +19,16 @@ pub(super) struct Shard<'c, 'a> {
 }
 
 impl<'c, 'a> Shard<'c, 'a> {
+    /// Loads the shard's header.
+    ///
     /// # Errors
-    /// `NotFound` if this is no shard.
+    /// `NotFound` if the object is not a shard.
     pub fn open(context: &'c mut MethodContext<'a>) -> Result<Shard<'c, 'a>> {
         let header = load_header(context)?.ok_or_else(|| not_found("this is no shard of a bucket"))?;
         Ok(Shard { context, header, staged: BTreeMap::new() })
     }
 
-    /// Writes what the call changes.
+    /// Writes the staged changes.
     pub fn finish(mut self) -> Result<Vec<u8>> {
         self.set(keys::HEADER, &self.header.clone());
         let (set, removed): (Vec<_>, Vec<_>) =
@@ -47,12 +49,13 @@ impl<'c, 'a> Shard<'c, 'a> {
         value.map(|value| T::from_stored(&value)).transpose()
     }
 
-    /// Of the entries as they were before the call.
+    /// A page of the entries as they were before the call.
     pub fn range(&mut self, after: Option<&[u8]>, prefix: &[u8], entries_max: usize) -> Result<OmapPage> {
         self.context.omap_range(after, prefix, entries_max)
     }
 
-    /// All entries with a prefix as they were before the call. Their number is bounded by what writes them.
+    /// All entries with a prefix, as they were before the call. The methods that write these
+    /// entries limit their number.
     pub fn all(&mut self, prefix: &[u8]) -> Result<Vec<(Bytes, Bytes)>> {
         let mut entries: Vec<(Bytes, Bytes)> = Vec::new();
         loop {
@@ -73,6 +76,8 @@ impl<'c, 'a> Shard<'c, 'a> {
         self.staged.insert(key, None);
     }
 
+    /// Checks that the shard takes writes.
+    ///
     /// # Errors
     /// `Busy` if the shard is closed.
     pub fn check_open(&self) -> Result<()> {
@@ -82,10 +87,11 @@ impl<'c, 'a> Shard<'c, 'a> {
         Err(Error::new(ErrorKind::Busy, "the bucket is being deleted"))
     }
 
-    /// Whether the write is done already. If it is not, and it needs an intent, the intent must be there.
+    /// Whether the write is already done. If it is not and `needs_intent` is set, its intent must
+    /// exist.
     ///
     /// # Errors
-    /// `Conflict` if the intent was given up.
+    /// `Conflict` if the intent was removed.
     pub fn is_done(&mut self, write: Id, needs_intent: bool) -> Result<bool> {
         match self.get(&keys::write(write))? {
             Some(Write::Outcome(_)) => Ok(true),
@@ -106,6 +112,8 @@ impl<'c, 'a> Shard<'c, 'a> {
         self.set(keys::write(write), &Write::Outcome(outcome));
     }
 
+    /// Draws the next sequence number.
+    ///
     /// # Errors
     /// `LimitExceeded` after 2⁶⁴ versions.
     pub fn next_seq(&mut self) -> Result<u64> {
@@ -120,13 +128,13 @@ impl<'c, 'a> Shard<'c, 'a> {
         self.get(&keys::current(key))
     }
 
-    /// The newest version behind the current one, as it was before the call.
+    /// The newest version after the current one, as it was before the call.
     pub fn newest_older(&mut self, key: &str) -> Result<Option<Head>> {
         let page = self.range(None, &keys::older_of(key), 1)?;
         page.entries.first().map(|(_, value)| Head::from_stored(value)).transpose()
     }
 
-    /// A version, and what the current one is if that is another.
+    /// The version of a key that `version` identifies.
     pub fn version(&mut self, key: &str, version: VersionRef) -> Result<Option<Head>> {
         let Some(current) = self.current(key)? else { return Ok(None) };
         if current.head.version_ref() == version {
@@ -153,7 +161,7 @@ impl<'c, 'a> Shard<'c, 'a> {
         }
     }
 
-    /// A version loses its place: what nobody else refers to becomes garbage.
+    /// Removes a version from the totals, and makes data that nothing else refers to garbage.
     pub fn retire(&mut self, head: &Head, free_at_ms: u64) -> Result<()> {
         let body = self.body(head)?;
         let usage = &mut self.header.usage;
@@ -179,7 +187,8 @@ impl<'c, 'a> Shard<'c, 'a> {
         Ok(())
     }
 
-    /// Takes a tag from a group; without any left, its data are garbage. A group that is none yet has this tag alone.
+    /// Removes a tag from a group; without tags left, the group's data become garbage. If the group
+    /// does not exist, the data are `own`, which this tag alone refers to.
     pub fn unshare(&mut self, group: Id, tag: Id, own: Vec<Chunks>, free_at_ms: u64) -> Result<()> {
         let key = keys::group(group);
         let data = match self.get::<Vec<Chunks>>(&key)? {
@@ -216,13 +225,17 @@ pub(super) fn chunks(segments: &[Segment]) -> Vec<Chunks> {
     segments.iter().map(Segment::chunks).collect()
 }
 
+/// Subtracts from a total.
+///
 /// # Errors
-/// `Corrupt` if the sum was too small.
+/// `Corrupt` if the total is too small.
 pub(super) fn subtract(sum: &mut u64, by: u64) -> Result<()> {
     *sum = sum.checked_sub(by).ok_or_else(|| corrupt("the sums of a shard do not fit what it holds"))?;
     Ok(())
 }
 
+/// Adds to a total.
+///
 /// # Errors
 /// `LimitExceeded`.
 pub(super) fn add(sum: &mut u64, by: u64) -> Result<()> {

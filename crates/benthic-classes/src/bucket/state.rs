@@ -1,151 +1,144 @@
-//! What a shard stores under its omap keys.
+//! The values in a shard's omap.
 
 use super::codec::{Id, Version};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Named values that the owner of an object gives it and the index only keeps.
+/// Named values of an object. The index stores them without interpreting them.
 pub type Attributes = BTreeMap<String, Bytes>;
 
 crate::wire! {
-    /// Under `h`: one a shard.
+    /// The shard's header, under `h`: one per shard.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Header {
-        /// Of this form.
         pub version: Version,
-        /// The bucket.
         pub bucket: Id,
         /// The number of this shard.
         pub shard: u32,
-        /// The revision of the bucket's record that opened or closed the shard last; only a later one may again.
+        /// The revision of the bucket's record that last opened or closed the shard. Only a later
+        /// revision may change that.
         pub gate: u64,
-        /// Whether the shard takes no writes, because its bucket is being deleted.
+        /// Whether the shard refuses writes because its bucket is being deleted.
         pub closed: bool,
-        /// What the next version gets.
+        /// The sequence number that the next version gets.
         pub next_seq: u64,
-        /// Exact sums over what the shard holds.
+        /// Exact totals of the shard's content.
         pub usage: Usage,
     }
 
-    /// What is stored. Sums over the shards are those of the bucket.
+    /// Storage usage. The sums over the shards are those of the bucket.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Usage {
         /// Keys whose current version is an object.
         pub objects: u64,
-        /// Versions that are objects, the current ones among them.
+        /// Versions that are objects, including the current ones.
         pub versions: u64,
         /// Versions that are delete markers.
         pub markers: u64,
-        /// Bytes of all versions. What several versions share counts for each.
+        /// Bytes of all versions. Shared data count once per version.
         pub bytes: u64,
         /// Uploads that are neither complete nor aborted.
         pub uploads: u64,
-        /// Their parts.
+        /// Parts of these uploads.
         pub parts: u64,
         /// Bytes of these parts.
         pub part_bytes: u64,
     }
 
-    /// Under `k`.
+    /// The current version of a key, under `k`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Current {
-        /// The version that is the null version but not current; 0 if there is none.
+        /// Sequence number of the null version if it is not the current version; else 0.
         pub null_seq: u64,
-        /// The version.
         pub head: Head,
     }
 
     /// A version of a key; under `v` if it is not current.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Head {
-        /// Of this form.
         pub version: Version,
-        /// Grows from version to version of a shard.
+        /// Sequence number; grows from version to version within a shard.
         pub seq: u64,
         /// Whether it is its key's null version.
         pub null: bool,
-        /// Whether it is a delete marker, and has no data.
+        /// Whether it is a delete marker, which has no data.
         pub marker: bool,
-        /// The write that made it.
+        /// The write that created it.
         pub write: Id,
-        /// Size of the data.
         pub size_bytes: u64,
-        /// When it was made, in milliseconds since 1970 (UTC).
+        /// Creation time, in milliseconds since 1970 (UTC).
         pub modified_ms: u64,
-        /// How often its attributes were changed.
+        /// Number of changes of its attributes.
         pub revision: u32,
         /// Entity tag, without quotes.
         pub etag: String,
-        /// The rest; absent if it is under `b`.
+        /// The rest; `None` if it is stored separately, under `b`.
         pub body: Option<Body>,
     }
 
     /// The part of a version that a listing does not need.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Body {
-        /// Where the data are.
         pub manifest: Manifest,
-        /// Attributes.
         pub attributes: Attributes,
     }
 
-    /// Where the data of a version are.
+    /// The location of a version's data.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Manifest {
-        /// The group to which the data belong, if another version's write made them.
+        /// The group of the data, if another version's write created them.
         pub shared: Option<Group>,
-        /// The data, one after the other.
+        /// The segments, in order.
         pub segments: Vec<Segment>,
     }
 
-    /// Data that were written by one version and may be shared by others.
+    /// Data that one version wrote and other versions may share.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub struct Group {
-        /// The bucket that the data were written for.
+        /// The bucket for which the data were written.
         pub bucket: Id,
-        /// The shard that knows who refers to them.
+        /// The shard that stores the group's tags.
         pub shard: u32,
-        /// The write of the version that had them first.
+        /// The write of the version that had the data first.
         pub write: Id,
     }
 
-    /// Data in objects of one size, but for the last: `ID.0`, `ID.1`, …
+    /// Data in objects `ID.0`, `ID.1`, … of equal size, except that the last may be shorter.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Segment {
-        /// The write that made them.
+        /// The write that created them.
         pub write: Id,
-        /// Size of the data.
         pub len_bytes: u64,
-        /// Size of an object.
+        /// Size of one data object.
         pub chunk_bytes: u32,
     }
 
-    /// Data to remove: so many objects, of which not all need be there.
+    /// Data objects to remove. Some of them may not exist.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Chunks {
-        /// The write that made them.
+        /// The write that created them.
         pub write: Id,
-        /// At most so many.
+        /// Upper limit of the number of objects.
         pub count: u32,
     }
 
-    /// Under `w` before the write is visible.
+    /// A write intent, under `w` until the write is visible.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Intent {
-        /// When it may be given up, in milliseconds since 1970 (UTC).
+        /// Expiry time of its lease, in milliseconds since 1970 (UTC).
         pub expires_ms: u64,
-        /// How many data objects there may be.
+        /// Upper limit of the number of data objects.
         pub chunks: u32,
-        /// Data that it wants to share.
+        /// Data that the write will share.
         pub shared: Option<Group>,
     }
 
-    /// Under `w` after the write: what a repetition of it is answered.
+    /// The outcome of a write, under `w`: the answer to a repetition of it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Outcome {
-        /// When it may be forgotten, in milliseconds since 1970 (UTC).
+        /// Time from which it may be removed, in milliseconds since 1970 (UTC).
         pub expires_ms: u64,
-        /// The version that was made or removed.
+        /// The version that the write created or removed.
         pub seq: u64,
         /// Whether that was the null version.
         pub null: bool,
@@ -153,27 +146,25 @@ crate::wire! {
         pub marker: bool,
     }
 
-    /// Under `u`.
+    /// A multipart upload, under `u`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Upload {
-        /// Of this form.
         pub version: Version,
-        /// When it was begun, in milliseconds since 1970 (UTC).
+        /// Start time, in milliseconds since 1970 (UTC).
         pub begun_ms: u64,
-        /// What its object is to get.
+        /// The attributes of the future object.
         pub attributes: Attributes,
     }
 
-    /// Under `p`.
+    /// A part of an upload, under `p`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Part {
-        /// Of this form.
         pub version: Version,
-        /// The data; absent if it has none.
+        /// The data; `None` for an empty part.
         pub segment: Option<Segment>,
-        /// The write that made it.
+        /// The write that created it.
         pub write: Id,
-        /// When it was written, in milliseconds since 1970 (UTC).
+        /// Write time, in milliseconds since 1970 (UTC).
         pub modified_ms: u64,
         /// Entity tag, without quotes.
         pub etag: String,
@@ -184,35 +175,34 @@ crate::wire! {
     /// A tag to remove from a group.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Release {
-        /// The group.
         pub group: Group,
-        /// The tag: the write that referred to the group.
+        /// The tag: the id of the write that referred to the group.
         pub tag: Id,
     }
 }
 
 crate::wire! {
-    /// Under `w`.
+    /// The state of a write, under `w`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Write {
-        /// It is not visible yet.
+        /// The write is not visible yet.
         1 = Intent(Intent),
-        /// It is done.
+        /// The write is complete.
         2 = Outcome(Outcome),
     }
 
-    /// Under `x`.
+    /// Garbage to collect, under `x`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Garbage {
-        /// Data that nobody refers to.
+        /// Data that no version refers to.
         1 = Data(Vec<Chunks>),
-        /// A reference that nobody has any longer.
+        /// A tag of a version that no longer exists.
         2 = Release(Release),
     }
 }
 
 impl Segment {
-    /// The data objects, of which the last may be shorter.
+    /// The data objects of the segment.
     pub fn chunks(&self) -> Chunks {
         let count = self.len_bytes.div_ceil(u64::from(self.chunk_bytes.max(1)));
         Chunks { write: self.write, count: u32::try_from(count).unwrap_or(u32::MAX) }
@@ -220,14 +210,14 @@ impl Segment {
 }
 
 impl Part {
-    /// Size of its data.
+    /// Size of the part's data.
     pub fn size_bytes(&self) -> u64 {
         self.segment.map_or(0, |segment| segment.len_bytes)
     }
 }
 
 impl Usage {
-    /// Adds another shard's.
+    /// Adds the usage of another shard.
     pub fn add(&mut self, other: &Usage) {
         let sums = self.fields_mut().into_iter().zip(other.clone().fields_mut().map(|field| *field));
         for (sum, addend) in sums {

@@ -21,9 +21,9 @@ fn values_come_back_from_their_form() {
     check(Attributes::from([("a".into(), Bytes::from("1")), ("b".into(), Bytes::new())]));
     assert_eq!(bool::decode(&[2]), Err(Malformed));
     assert_eq!(Condition::decode(&[9]), Err(Malformed));
-    // A count that lies allocates nothing.
+    // A false count must not allocate memory.
     assert_eq!(Vec::<u64>::decode(&[0xff; 12]), Err(Malformed));
-    // One map has one form.
+    // Each map has only one encoding.
     let pair = |name: &str| [&[1, 0, 0, 0], name.as_bytes(), &[0; 4]].concat();
     let twice = [&[2, 0, 0, 0][..], &pair("a"), &pair("a")].concat();
     assert_eq!(Attributes::decode(&twice), Err(Malformed));
@@ -47,7 +47,7 @@ fn omap_keys_are_in_the_order_of_the_objects_keys() {
     names.sort_unstable();
     for pair in names.windows(2) {
         assert!(keys::current(pair[0]) < keys::current(pair[1]), "{pair:?}");
-        // All versions of one key come before those of the next, and the newest first.
+        // All versions of a key come before those of the next key, the newest first.
         assert!(keys::older(pair[0], 1) < keys::older(pair[1], u64::MAX), "{pair:?}");
         assert!(keys::older(pair[0], 2) < keys::older(pair[0], 1));
     }
@@ -56,7 +56,7 @@ fn omap_keys_are_in_the_order_of_the_objects_keys() {
         let older = keys::older(name, 5);
         let (unescaped, suffix) = keys::unescape(&older[1..]).unwrap();
         assert_eq!((unescaped.as_str(), keys::seq_of(suffix)), (name, Some(5)));
-        // What is behind all keys with a prefix is behind them, and before the next.
+        // `behind_all` is after all keys with the prefix and before the next key.
         let behind = keys::behind_all(keys::CURRENT, "a");
         assert_eq!(keys::current(name) > behind, name > "a" && !name.starts_with('a'), "{name:?}");
     }

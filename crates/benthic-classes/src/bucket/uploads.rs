@@ -1,4 +1,4 @@
-//! Uploads of objects in parts.
+//! Multipart uploads.
 
 use super::codec::{Id, Version, corrupt};
 use super::keys;
@@ -43,7 +43,8 @@ pub(super) fn part(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
         return Ok(Vec::new());
     }
     check_upload(&mut shard, &input.key, input.upload)?;
-    // What a repetition finds is the part; if it was replaced meanwhile, the intent is gone, and the write with it.
+    // A repetition finds the part itself, above. If another write has replaced the part, the intent
+    // is gone, and this write fails.
     shard.is_done(input.write, true)?;
     let part = Part {
         version: Version,
@@ -63,6 +64,8 @@ pub(super) fn part(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
     shard.finish()
 }
 
+/// Checks that the upload exists.
+///
 /// # Errors
 /// `NotFound`.
 fn check_upload(shard: &mut Shard<'_, '_>, key: &str, upload: Id) -> Result<()> {
@@ -146,7 +149,8 @@ fn drop_part(shard: &mut Shard<'_, '_>, at: Bytes, part: &Part) -> Result<()> {
     Ok(())
 }
 
-/// Nobody reads a part but its upload's completion, so its data can go at once.
+/// Removes parts, and makes their data garbage without a grace period: only the completion of the
+/// upload reads parts.
 fn drop_parts(shard: &mut Shard<'_, '_>, parts: &[(Bytes, Part)], now_ms: u64) -> Result<()> {
     for (at, part) in parts {
         drop_part(shard, at.clone(), part)?;

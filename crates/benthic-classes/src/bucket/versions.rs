@@ -1,4 +1,4 @@
-//! Versions of keys: made, removed, looked up.
+//! Creates, removes and reads versions of keys.
 
 use super::codec::Version;
 use super::keys;
@@ -35,14 +35,14 @@ pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
     shard.finish()
 }
 
-/// A version to make; without a body it is a delete marker.
+/// A version to create; without a body it is a delete marker.
 pub(super) struct New {
     pub write: super::codec::Id,
     pub etag: String,
     pub body: Option<Body>,
 }
 
-/// Makes a version the current one, and keeps or retires those it replaces.
+/// Makes a version the current one, and keeps or retires the versions it replaces.
 pub(super) fn install(
     shard: &mut Shard<'_, '_>,
     key: &str,
@@ -101,7 +101,7 @@ pub(super) fn install(
     Ok(())
 }
 
-/// Puts a body where listings can read past it.
+/// Stores a body in the version's entry, or separately if it is large, so that listings skip it.
 fn place_body(shard: &mut Shard<'_, '_>, head: &mut Head, body: Body) {
     if body.encode().len() <= BODY_INLINE_BYTES_MAX {
         head.body = Some(body);
@@ -110,8 +110,11 @@ fn place_body(shard: &mut Shard<'_, '_>, head: &mut Head, body: Body) {
     }
 }
 
+/// Checks the condition of a write.
+///
 /// # Errors
-/// `Conflict` if the condition does not hold; `NotFound` if it wants something that is not there at all.
+/// `Conflict` if the condition does not hold; `NotFound` if it requires an object that does not
+/// exist.
 pub(super) fn check_condition(condition: &Condition, head: Option<&Head>) -> Result<()> {
     let object = head.filter(|head| !head.marker);
     match (condition, object) {
@@ -157,7 +160,7 @@ pub(super) fn delete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
     if input.version.is_some() {
         check_condition(&input.condition, head.as_ref())?;
     }
-    // A version that is not there is deleted already.
+    // A missing version counts as deleted.
     let (Some(current), Some(head)) = (current, head) else { return Ok(Vec::new()) };
     remove(&mut shard, &input.key, current, &head)?;
     shard.retire(&head, input.times.now_ms.saturating_add(input.times.grace_ms))?;
@@ -165,7 +168,8 @@ pub(super) fn delete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
     shard.finish()
 }
 
-/// Takes a version out of its key's; without a current one the newest of the others is.
+/// Removes a version from its key. If it was the current one, the newest of the others becomes
+/// current.
 fn remove(shard: &mut Shard<'_, '_>, key: &str, current: Current, head: &Head) -> Result<()> {
     if head.seq != current.head.seq {
         shard.remove(keys::older(key, head.seq));
@@ -201,7 +205,7 @@ pub(super) fn set_attributes(context: &mut MethodContext<'_>, input: &[u8]) -> R
     let mut head = head.ok_or_else(|| not_found("the version is not there"))?;
     let mut body = shard.body(&head)?;
     if Some(head.revision) == input.revision.checked_add(1) && body.attributes == input.attributes {
-        // A repetition: it was done.
+        // A repeated call: the change is already done.
         return Ok(Vec::new());
     }
     if head.revision != input.revision {

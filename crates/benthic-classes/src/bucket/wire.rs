@@ -1,296 +1,277 @@
-//! Input and output of the `bucket` methods, and their limits.
+//! Inputs and outputs of the `bucket` methods, and their limits.
 
 use super::codec::Id;
 use super::state::{Attributes, Body, Group, Head, Manifest, Segment};
 use benthic_core::{Error, ErrorKind, Result};
 
-/// Longest key of an object, in bytes of UTF-8. It has one byte at least.
+/// Limit of an object's key, in bytes of UTF-8; the minimum is one byte.
 pub const KEY_BYTES_MAX: usize = 1_024;
-/// Longest prefix, delimiter and marker of a listing.
+/// Limit of a listing's prefix, delimiter and marker.
 pub const LIST_TEXT_BYTES_MAX: usize = 1_024;
-/// Longest entity tag.
+/// Limit of an entity tag.
 pub const ETAG_BYTES_MAX: usize = 128;
-/// Most attributes of a version, an upload or a part.
+/// Limit of the attributes of a version, an upload or a part.
 pub const ATTRIBUTES_MAX: usize = 256;
-/// Most bytes of names and values of attributes.
+/// Limit of the total bytes of attribute names and values.
 pub const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
-/// The same of a part: one call reads all parts of an upload.
+/// The same limit for a part. It is small because one call reads all parts of an upload.
 pub const PART_ATTRIBUTES_BYTES_MAX: usize = 1_024;
-/// Most segments of a version, and most parts of an upload.
+/// Limit of the segments of a version and of the parts of an upload.
 pub const SEGMENTS_MAX: usize = 10_000;
-/// Largest number of a part; the least is 1.
+/// Largest part number; the smallest is 1.
 pub const PART_NUMBER_MAX: u16 = 10_000;
-/// Most data objects of one write.
+/// Limit of the data objects of one write.
 pub const CHUNKS_MAX: u32 = 1 << 20;
-/// Most entries of a page of a listing.
+/// Limit of the entries of a listing's page.
 pub const LIST_ENTRIES_MAX: u32 = 1_000;
-/// Most writes that one call looks at, and most garbage that it forgets.
+/// Limit of the writes that one `sweep` examines.
 pub const SWEEP_MAX: usize = 1_000;
-/// Largest body that stands in its version's entry; listings read past it.
+/// Limit of a body inside its version's entry; larger bodies are stored separately, so that
+/// listings skip them.
 pub const BODY_INLINE_BYTES_MAX: usize = 1_024;
 
 crate::wire! {
-    /// Of `init`.
+    /// Input of `init`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Init {
-        /// The bucket.
         pub bucket: Id,
         /// The number of this shard.
         pub shard: u32,
     }
 
-    /// Of `gate`.
+    /// Input of `gate`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Gate {
-        /// Of the bucket's record that says so.
+        /// Revision of the bucket's record that demands the change.
         pub revision: u64,
-        /// Whether to close.
+        /// Whether to close the shard rather than open it.
         pub close: bool,
     }
 
-    /// Of `begin`.
+    /// Input of `begin` and `renew`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Begin {
-        /// The write.
         pub write: Id,
-        /// When it may be given up, in milliseconds since 1970 (UTC).
+        /// Expiry time of the intent, in milliseconds since 1970 (UTC).
         pub expires_ms: u64,
-        /// How many data objects there may be; a later call may raise it.
+        /// Upper limit of the number of data objects; a later call may raise it.
         pub chunks: u32,
-        /// Data that it wants to share.
+        /// Data that the write will share.
         pub shared: Option<Group>,
     }
 
-    /// The time at which a method is called, and what follows from it. It is the caller's: see the head of the class.
+    /// The caller's time, and durations that depend on it; the module comment of the class explains
+    /// why.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Times {
-        /// Now, in milliseconds since 1970 (UTC).
+        /// The caller's time, in milliseconds since 1970 (UTC).
         pub now_ms: u64,
-        /// How long what is replaced may still be read.
+        /// Grace period during which replaced data may still be read.
         pub grace_ms: u64,
         /// How long the write's outcome is kept.
         pub outcome_ms: u64,
     }
 
-    /// Of `put`.
+    /// Input of `put`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Put {
-        /// Time.
         pub times: Times,
-        /// The write.
         pub write: Id,
-        /// The object.
+        /// The object's key.
         pub key: String,
-        /// What must hold.
         pub condition: Condition,
-        /// What becomes of the version that is replaced.
         pub mode: Mode,
-        /// Entity tag.
+        /// Entity tag, without quotes.
         pub etag: String,
-        /// The rest.
         pub body: Body,
-        /// One more intent to note, for another write.
+        /// An intent to store for another write.
         pub reserve: Option<Reserve>,
     }
 
-    /// An intent that nobody needs yet: of a write of one data object.
+    /// An intent stored in advance for a later write of one data object.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Reserve {
-        /// The write.
         pub write: Id,
-        /// When it may be given up, in milliseconds since 1970 (UTC).
+        /// Expiry time of the intent, in milliseconds since 1970 (UTC).
         pub expires_ms: u64,
     }
 
-    /// Of `delete`.
+    /// Input of `delete`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Delete {
-        /// Time.
         pub times: Times,
-        /// The write.
         pub write: Id,
-        /// The object.
+        /// The object's key.
         pub key: String,
-        /// The version to remove; absent: what S3 means by deleting an object.
+        /// The version to remove. Without it, the object is deleted as S3 defines it.
         pub version: Option<VersionRef>,
-        /// What must hold of the version, or of the current one.
+        /// Condition on the given version, or else on the current one.
         pub condition: Condition,
-        /// What becomes of the current version.
         pub mode: Mode,
     }
 
-    /// Of `set_attributes`.
+    /// Input of `set_attributes`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct SetAttributes {
-        /// The object.
+        /// The object's key.
         pub key: String,
-        /// Its version.
         pub version: VersionRef,
-        /// The write that made it.
+        /// The write that created the version.
         pub write: Id,
-        /// How often its attributes were changed so far.
+        /// Expected number of previous changes of its attributes.
         pub revision: u32,
-        /// The new ones.
+        /// The new attributes.
         pub attributes: Attributes,
     }
 
-    /// Of `upload`.
+    /// Input of `upload`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct NewUpload {
-        /// The upload; also the write of its object.
+        /// The upload's id, which is also the id of its object's write.
         pub upload: Id,
-        /// The object.
+        /// The object's key.
         pub key: String,
-        /// Now, in milliseconds since 1970 (UTC).
+        /// The caller's time, in milliseconds since 1970 (UTC).
         pub now_ms: u64,
-        /// What the object is to get.
+        /// The attributes of the future object.
         pub attributes: Attributes,
     }
 
-    /// Of `part`.
+    /// Input of `part`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct PutPart {
-        /// Time.
         pub times: Times,
-        /// The upload.
         pub upload: Id,
-        /// Its object.
+        /// The object's key.
         pub key: String,
-        /// The part's number.
+        /// The part number.
         pub number: u16,
-        /// The write.
         pub write: Id,
-        /// The data; absent if it has none.
+        /// The data; `None` for an empty part.
         pub segment: Option<Segment>,
-        /// Entity tag.
+        /// Entity tag, without quotes.
         pub etag: String,
-        /// Attributes.
         pub attributes: Attributes,
     }
 
-    /// Of `complete`.
+    /// Input of `complete`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Complete {
-        /// Time.
         pub times: Times,
-        /// The upload.
         pub upload: Id,
-        /// Its object.
+        /// The object's key.
         pub key: String,
-        /// What must hold of the current version.
+        /// Condition on the current version.
         pub condition: Condition,
-        /// What becomes of the version that is replaced.
         pub mode: Mode,
-        /// Entity tag.
+        /// Entity tag, without quotes.
         pub etag: String,
-        /// Attributes.
         pub attributes: Attributes,
-        /// The parts of the object in order of their numbers, and the writes that made them.
+        /// The parts of the object, in order of their numbers.
         pub parts: Vec<PartRef>,
     }
 
-    /// A part as `complete` names it.
+    /// A part in the input of `complete`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct PartRef {
-        /// Its number.
         pub number: u16,
-        /// The write that made it.
+        /// The write that created the part.
         pub write: Id,
     }
 
-    /// Of `abort`.
+    /// Input of `abort`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Abort {
-        /// Time.
         pub times: Times,
-        /// The upload.
         pub upload: Id,
-        /// Its object.
+        /// The object's key.
         pub key: String,
     }
 
-    /// Of `share`.
+    /// Input of `share`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Share {
-        /// The write whose data are wanted.
+        /// The write whose data are to be shared.
         pub group: Id,
-        /// The write that wants them.
+        /// The write that will share them.
         pub tag: Id,
-        /// Where the group's own version is, if it has none but that.
+        /// Key of the version that wrote the data, needed if the data are not a group yet.
         pub key: String,
-        /// Its version.
+        /// The version that wrote the data.
         pub version: VersionRef,
     }
 
-    /// Of `release`.
+    /// Input of `release`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Unshare {
-        /// The write whose data were wanted.
+        /// The write whose data were shared.
         pub group: Id,
-        /// The write that wanted them.
+        /// The write that shared them.
         pub tag: Id,
-        /// When what nobody wants any longer may be removed.
+        /// Time from which unreferenced data may be removed, in milliseconds since 1970 (UTC).
         pub free_at_ms: u64,
     }
 
-    /// Of `sweep`.
+    /// Input of `sweep`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Sweep {
-        /// Now, in milliseconds since 1970 (UTC): intents and outcomes that expired before are given up.
+        /// The caller's time, in milliseconds since 1970 (UTC). Intents and outcomes that expired
+        /// by then are removed.
         pub now_ms: u64,
-        /// Those to look at; at most [`SWEEP_MAX`].
+        /// The writes to examine; at most [`SWEEP_MAX`].
         pub writes: Vec<Id>,
-        /// Intents to give up whether they expired or not: their own writers say so.
+        /// Whether to remove intents that have not expired: their own writers have abandoned them.
         pub given_up: bool,
     }
 
-    /// Of `get`.
+    /// Input of `get`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Get {
-        /// The object.
+        /// The object's key.
         pub key: String,
         /// The version; the current one if absent.
         pub version: Option<VersionRef>,
     }
 
-    /// Of `list`.
+    /// Input of `list`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct List {
-        /// What to list.
         pub what: What,
-        /// Only keys that begin so.
+        /// Lists only keys that begin with this prefix.
         pub prefix: String,
-        /// Keys that are equal up to this, behind the prefix, are one entry; no such entries if it is empty.
+        /// Groups keys that are equal up to this delimiter after the prefix into one entry. If
+        /// empty, no keys are grouped.
         pub delimiter: String,
-        /// Where to go on.
+        /// The position to continue from.
         pub after: Option<After>,
-        /// At most so many entries, 1 to [`LIST_ENTRIES_MAX`].
+        /// Limit of entries in the page, 1 to [`LIST_ENTRIES_MAX`].
         pub entries_max: u32,
     }
 
-    /// Where a listing goes on: behind this key, or within it behind a version or an upload.
+    /// The position from which a listing continues: after this key, or within it after a version or
+    /// an upload.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct After {
-        /// The key. If it has the delimiter, the listing goes on behind all keys that are one entry with it, unless it is
-        /// [`Within::Hidden`].
+        /// The key. If it contains the delimiter after the prefix, the listing continues after all
+        /// keys grouped with it, unless `within` is [`Within::Hidden`].
         pub key: String,
-        /// What of the key came last; all of it if absent.
+        /// The last entry of the key; `None` if all of them were listed.
         pub within: Option<Within>,
     }
 
     /// Output of `list`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Listed {
-        /// Entries in order.
+        /// The entries, in order.
         pub entries: Vec<Entry>,
-        /// Where to go on; absent at the end. A page may be empty and not the last.
+        /// The position to continue from; `None` at the end. A page may be empty without being the
+        /// last.
         pub next: Option<After>,
     }
 
     /// A version in a listing.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ListedVersion {
-        /// The key.
         pub key: String,
         /// Whether it is the current version.
         pub current: bool,
@@ -301,57 +282,56 @@ crate::wire! {
     /// An upload in a listing.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ListedUpload {
-        /// The key.
         pub key: String,
-        /// The upload.
         pub upload: Id,
-        /// When it was begun, in milliseconds since 1970 (UTC).
+        /// Start time, in milliseconds since 1970 (UTC).
         pub begun_ms: u64,
     }
 }
 
 crate::wire! {
-    /// What must hold for a write to happen.
+    /// The condition of a write.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub enum Condition {
-        /// Nothing.
+        /// No condition.
         #[default]
         0 = Always,
-        /// The object is there.
+        /// The object exists.
         1 = Exists,
-        /// It is not.
+        /// The object does not exist.
         2 = Absent,
-        /// It is there and has this entity tag.
+        /// The object exists and has this entity tag.
         3 = Matches(String),
-        /// It is not there or has another one.
+        /// The object does not exist or has another entity tag.
         4 = Differs(String),
     }
 
-    /// What becomes of the current version when a new one comes.
+    /// The bucket's versioning mode: the fate of the current version when a new one is written.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Mode {
-        /// There never were versions: it goes.
+        /// Never versioned: the current version is removed.
         #[default]
         0 = Off,
-        /// It is kept.
+        /// The current version is kept.
         1 = Enabled,
-        /// It is kept, but for the null version: the new one is the null version.
+        /// The current version is kept unless it is the null version. The new version is the null
+        /// version.
         2 = Suspended,
     }
 
-    /// A version of a key.
+    /// Identifies a version of a key.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub enum VersionRef {
-        /// Its null version.
+        /// The null version.
         0 = Null,
-        /// The version with this number, if that is not the null version.
+        /// The version with this sequence number, unless it is the null version.
         1 = Seq(u64),
     }
 
-    /// What a listing shows.
+    /// The kind of entries that a listing returns.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum What {
-        /// Objects: current versions that are no delete markers.
+        /// Objects: current versions that are not delete markers.
         0 = Objects,
         /// All versions, newest first.
         1 = Versions,
@@ -359,31 +339,29 @@ crate::wire! {
         2 = Uploads,
     }
 
-    /// What of a key came last.
+    /// The last entry of a key in a listing.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Within {
-        /// The version with this number, also if it is the null version.
+        /// The version with this sequence number, even if it is the null version.
         0 = Version(u64),
-        /// The upload.
         1 = Upload(Id),
-        /// Nothing: it is not shown, and what it has in common with other keys was not shown yet.
+        /// None: the key is not listed, and the prefix that it shares with other keys was not
+        /// listed yet.
         2 = Hidden,
     }
 
     /// An entry of a listing.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Entry {
-        /// All keys that begin so.
+        /// All keys with this prefix.
         0 = Prefix(String),
-        /// A version.
         1 = Version(ListedVersion),
-        /// An upload.
         2 = Upload(ListedUpload),
     }
 }
 
 impl Head {
-    /// Its name among the versions of its key.
+    /// Identifies this version among the versions of its key.
     pub fn version_ref(&self) -> VersionRef {
         if self.null { VersionRef::Null } else { VersionRef::Seq(self.seq) }
     }
@@ -410,7 +388,7 @@ impl List {
 }
 
 impl Entry {
-    /// By what entries are ordered, and equal ones merged.
+    /// The key by which entries are ordered and duplicates merged.
     pub fn key(&self) -> &str {
         match self {
             Entry::Prefix(key) => key,
@@ -419,7 +397,7 @@ impl Entry {
         }
     }
 
-    /// Where a listing goes on behind it.
+    /// The position after this entry.
     pub fn place(&self, what: What) -> After {
         let within = match self {
             Entry::Version(version) if what == What::Versions => Some(Within::Version(version.head.seq)),
@@ -459,7 +437,7 @@ pub fn check_attributes(attributes: &Attributes, len_bytes_max: usize) -> Result
     check_most("the attributes are too large", len_bytes, len_bytes_max)
 }
 
-/// Checks the number of a part.
+/// Checks a part number.
 ///
 /// # Errors
 /// `InvalidArgument`.
@@ -473,12 +451,12 @@ pub fn check_part_number(number: u16) -> Result<()> {
 }
 
 impl Manifest {
-    /// Size of the data; saturated, which no segments within the limits are.
+    /// Size of the data. The sum saturates, which cannot happen within the limits.
     pub fn size_bytes(&self) -> u64 {
         self.segments.iter().fold(0, |sum, segment| sum.saturating_add(segment.len_bytes))
     }
 
-    /// Checks number and sizes of the segments.
+    /// Checks the number and sizes of the segments.
     ///
     /// # Errors
     /// `LimitExceeded`, `InvalidArgument`.
@@ -489,10 +467,10 @@ impl Manifest {
 }
 
 impl Segment {
-    /// Checks the size.
+    /// Checks the sizes.
     ///
     /// # Errors
-    /// `InvalidArgument` if it has no data or no data object.
+    /// `InvalidArgument` for zero sizes or too many data objects.
     pub fn check(&self) -> Result<()> {
         if self.len_bytes > 0 && self.chunk_bytes > 0 && self.chunks().count <= CHUNKS_MAX {
             return Ok(());
@@ -503,7 +481,7 @@ impl Segment {
     }
 }
 
-/// A call of a method of this class.
+/// Builds a call of a method of this class.
 pub fn call(method: &str, input: &impl benthic_core::codec::Wire) -> benthic_core::ClassCall {
     benthic_core::ClassCall { class: "bucket".to_owned(), method: method.to_owned(), input: input.encode() }
 }

@@ -1,4 +1,4 @@
-//! Intents, what became of them, and data that several versions share.
+//! Write intents, outcomes, and data that several versions share.
 
 use super::codec::{Id, Version};
 use super::keys;
@@ -27,7 +27,7 @@ pub(super) fn init(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
         shard,
         gate: 0,
         closed: false,
-        // 0 stands for no version.
+        // Sequence number 0 means no version.
         next_seq: 1,
         usage: Usage::default(),
     };
@@ -42,7 +42,7 @@ pub(super) fn gate(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
     if revision == header.gate && close == header.closed {
         return Ok(Vec::new());
     }
-    // Whoever comes late must not undo what a later decision did.
+    // A delayed call must not undo a later decision.
     if revision <= header.gate {
         return Err(conflict("a later revision of the bucket opened or closed the shard"));
     }
@@ -73,7 +73,7 @@ pub(super) fn begin(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec
     match shard.get(&keys::write(write))? {
         Some(Write::Outcome(_)) => return Err(conflict("the write is done")),
         Some(Write::Intent(before)) => {
-            // A call that was overtaken takes nothing back.
+            // A call that arrives late must not lower the values of a later one.
             intent.expires_ms = intent.expires_ms.max(before.expires_ms);
             intent.chunks = intent.chunks.max(before.chunks);
             intent.shared = intent.shared.or(before.shared);
@@ -84,7 +84,8 @@ pub(super) fn begin(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec
     shard.finish()
 }
 
-/// An intent that is renewed must still be there: who lost it must not write on.
+/// Renews an intent. The intent must still exist: a writer that has lost its intent must not
+/// continue.
 pub(super) fn renew(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let Begin { write, .. } = Begin::from_input(input)?;
     let mut shard = Shard::open(context)?;

@@ -1,14 +1,14 @@
-//! The `digest` class for its callers.
+//! Typed calls of the `digest` class for clients.
 
 use super::wire::{ComputeInput, StoreInput, Verified};
 use super::{Algorithm, Hasher};
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectId, Pool, Result};
 
-/// How much [`hash_here`] asks for at a time.
+/// Bytes per read of [`hash_here`].
 const PIECE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Computes a digest beside the object, keeps it as the object's attribute, and reads that back: two round
-/// trips. All the work is done `repeat` times.
+/// Computes a digest beside the object, stores it as the object's attribute, and reads the
+/// attribute: two round trips. The method repeats the whole work `repeat` times.
 ///
 /// # Errors
 /// `NotFound`, `InvalidArgument` or `LimitExceeded` for a bad `repeat`, as [`Pool::exec`].
@@ -18,8 +18,8 @@ pub async fn store(pool: &dyn Pool, object: &ObjectId, algorithm: Algorithm, rep
     text(pool.get_xattr(object, algorithm.xattr()).await?.to_vec())
 }
 
-/// Computes a digest beside the object and stores nothing: one round trip. All the work is done `repeat`
-/// times.
+/// Computes a digest beside the object and stores nothing: one round trip. The method repeats the
+/// whole work `repeat` times.
 ///
 /// # Errors
 /// As [`store`].
@@ -33,20 +33,22 @@ pub async fn compute(
     text(exec(pool, object, "compute", input).await?)
 }
 
-/// Compares the object with one stored digest, or with all if `algorithm` is absent: one round trip.
+/// Compares the object with one stored digest, or with all if `algorithm` is absent: one round
+/// trip.
 ///
 /// # Errors
-/// `Corrupt` if one differs, `NotFound` if there is none, as [`Pool::exec`].
+/// `Corrupt` if a digest differs, `NotFound` if there is none, as [`Pool::exec`].
 pub async fn verify(pool: &dyn Pool, object: &ObjectId, algorithm: Option<Algorithm>) -> Result<Verified> {
     let input = algorithm.map_or("", Algorithm::name).to_owned();
     let output = exec(pool, object, "verify", input).await?;
     serde_json::from_slice(&output).map_err(misfit)
 }
 
-/// Computes a digest here, from data that crosses the engine's boundary: what [`compute`] saves.
+/// Computes a digest in the client, from data that it reads from the pool. [`compute`] saves this
+/// transfer.
 ///
 /// # Errors
-/// `NotFound`, `Corrupt`, `Conflict` if the object changes meanwhile, as [`Pool::read`].
+/// `NotFound`, `Corrupt`, `Conflict` if the object changes during the reads, as [`Pool::read`].
 pub async fn hash_here(pool: &dyn Pool, object: &ObjectId, algorithm: Algorithm) -> Result<String> {
     let (stat, version) = pool.stat(object).await?;
     let mut hasher = Hasher::new(algorithm);

@@ -1,4 +1,4 @@
-//! The algorithms, and one streaming hasher for all, so that storage and clients hash with the same code.
+//! The algorithms, and one streaming hasher for all of them, which storage and clients share.
 
 use benthic_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,13 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
-    /// MD5 (RFC 1321), for those who already have MD5 sums. Broken as a cryptographic hash.
+    /// MD5 (RFC 1321), for compatibility with existing MD5 sums. Broken as a cryptographic hash.
     Md5,
     /// SHA-1 (FIPS 180-4). Broken as a cryptographic hash.
     Sha1,
     /// SHA-256 (FIPS 180-4).
     Sha256,
-    /// CRC-32C (Castagnoli, RFC 3720), for detecting damage only.
+    /// CRC-32C (Castagnoli, RFC 3720), only for detecting damage.
     Crc32c,
     /// XXH3 with 128 bits and seed 0, printed as `xxh128sum` does. Not cryptographic.
     Xxh3,
@@ -24,7 +24,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All algorithms, in the order in which they are listed to people.
+    /// All algorithms, in display order.
     pub const ALL: [Algorithm; 6] = [
         Algorithm::Md5,
         Algorithm::Sha1,
@@ -34,7 +34,7 @@ impl Algorithm {
         Algorithm::Blake3,
     ];
 
-    /// The name, which is also the method that stores this digest.
+    /// The algorithm's name, which is also the name of the method that stores this digest.
     pub const fn name(self) -> &'static str {
         match self {
             Algorithm::Md5 => "md5",
@@ -85,13 +85,13 @@ enum AlgorithmState {
     Sha1(sha1::Sha1),
     Sha256(sha2::Sha256),
     Crc32c(u32),
-    // Xxh3 and BLAKE3 keep buffers of hundreds of bytes; boxed, the enum stays small to move.
+    // Xxh3 and BLAKE3 have buffers of hundreds of bytes; boxing them keeps the enum small.
     Xxh3(Box<xxhash_rust::xxh3::Xxh3>),
     Blake3(Box<blake3::Hasher>),
 }
 
 impl Hasher {
-    /// A hasher that has seen nothing.
+    /// A hasher without input.
     pub fn new(algorithm: Algorithm) -> Hasher {
         Hasher(match algorithm {
             Algorithm::Md5 => AlgorithmState::Md5(fast_md5::Md5::new()),

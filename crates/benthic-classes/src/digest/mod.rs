@@ -1,10 +1,11 @@
-//! Digests, computed beside the object and kept as its attributes.
+//! Digests, computed beside the object and stored as its attributes.
 //!
-//! This is the classic active-storage experiment: instead of moving every object to a client to hash it, the
-//! storage reads it, hashes it and keeps at most 64 characters. `repeat` does all of it (stat, read, hash,
-//! set the attribute) as often as asked, which is how the experiment was published.
+//! This is the classic active-storage experiment: instead of moving every object to a client that
+//! hashes it, the storage reads and hashes it and stores at most 64 characters. `repeat` repeats
+//! the whole work (stat, read, hash, set the attribute), as in the published experiment.
 //!
-//! The object is hashed in pieces of [`PIECE_BYTES`] and is never in memory as a whole.
+//! The method reads the object in pieces of [`PIECE_BYTES`], so the object is never in memory as a
+//! whole.
 
 pub mod client;
 mod hasher;
@@ -19,10 +20,10 @@ use benthic_core::{
 };
 use wire::{ComputeInput, StoreInput, Verified};
 
-/// How much of the object is in memory at a time.
+/// Bytes of the object in memory at a time.
 pub const PIECE_BYTES: u64 = 1024 * 1024;
 
-/// The class.
+/// The `digest` class.
 pub struct Digest;
 
 impl Class for Digest {
@@ -136,7 +137,7 @@ fn verify(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
         )
         .with("attribute", wanted.map_or("digest.*", Algorithm::xattr)));
     }
-    // One pass over the object for all of them.
+    // One pass over the object serves all digests.
     each_piece(context, |piece| checks.iter_mut().for_each(|(_, _, hasher)| hasher.update(piece)))?;
     let mut verified = Verified::new();
     for (algorithm, stored, hasher) in checks {
@@ -149,7 +150,7 @@ fn verify(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
             .with("algorithm", algorithm)
             .with("stored", String::from_utf8_lossy(stored))
             .with("computed", computed);
-            // The reply of an OSD is an errno and no more, so its log gets the details.
+            // An OSD's reply contains only an errno, so the details go to its log.
             context.log(LogLevel::Error, &error.to_string());
             return Err(error);
         }
@@ -165,7 +166,7 @@ fn hash(context: &mut MethodContext<'_>, algorithm: Algorithm) -> Result<String>
     Ok(hasher.finish())
 }
 
-/// Gives the whole object to `take`, piece by piece.
+/// Passes the whole object to `take`, piece by piece.
 fn each_piece(context: &mut MethodContext<'_>, mut take: impl FnMut(&[u8])) -> Result<()> {
     let size_bytes = context.stat()?.size_bytes;
     let mut offset_bytes = 0;

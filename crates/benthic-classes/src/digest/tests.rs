@@ -39,7 +39,7 @@ fn pattern(len_bytes: u64) -> Vec<u8> {
     (0..len_bytes).map(|index| (index % 251) as u8).collect()
 }
 
-/// In one call, not by pieces; MD5 by another crate than the class uses.
+/// Hashes in one call instead of pieces, and MD5 with another crate than the class uses.
 fn at_once(algorithm: Algorithm, data: &[u8]) -> String {
     use md5::Digest as _;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -53,8 +53,8 @@ fn at_once(algorithm: Algorithm, data: &[u8]) -> String {
     }
 }
 
-/// By other implementations of each algorithm; among them vectors of RFC 1321, FIPS 180-4 and the check
-/// value of CRC-32C. The pattern is [`pattern`] with 2 MiB + 1.
+/// Digests by other implementations of each algorithm, including the vectors of RFC 1321 and FIPS
+/// 180-4 and the check value of CRC-32C. The pattern is [`pattern`] with 2 MiB + 1.
 const VECTORS: [(&str, [&str; 6]); 4] = [
     (
         "",
@@ -163,7 +163,7 @@ fn a_hasher_takes_pieces_of_any_size() {
     }
 }
 
-/// A block of MD5 is 64 bytes, and 9 of the last are not the message's.
+/// A block of MD5 has 64 bytes, and 9 bytes of the last block are padding and length.
 #[test]
 fn every_length_around_a_block_is_padded_right() {
     let data = pattern(200);
@@ -196,7 +196,7 @@ fn repetitions_give_the_same_digest_and_are_counted_against_the_deadline() {
     assert_eq!(block_on(client::store(pool, object, Algorithm::Sha1, 1_000)).unwrap(), expected);
     assert_eq!(block_on(client::compute(pool, object, Algorithm::Sha1, 1_000)).unwrap(), expected);
 
-    // 100,000 repetitions over 8 MiB cannot be done in a millisecond.
+    // 100,000 repetitions over 8 MiB exceed one millisecond.
     let method_limits = MethodLimits { deadline_ms: 1, ..MethodLimits::default() };
     let fixture = Fixture::with(Options { method_limits, ..Options::default() });
     fixture.put(&pattern(8 * PIECE_BYTES));
@@ -204,7 +204,7 @@ fn repetitions_give_the_same_digest_and_are_counted_against_the_deadline() {
     let xattr = block_on(fixture.pool.get_xattr(&fixture.object, "digest.md5"));
     assert_eq!(xattr.unwrap_err().kind(), ErrorKind::NotFound);
 
-    // The clock stands still: no deadline, so it is the repetitions that end it.
+    // The clock stands still, so there is no deadline; the call ends after its repetitions.
     let fixture = Fixture::with(Options {
         clock: Arc::new(ManualClock::default()),
         method_limits,
@@ -240,7 +240,7 @@ fn verify_checks_what_is_stored() {
     assert!(context.contains(&("stored", "364b3fb7")), "{error}");
     assert!(context.contains(&("computed", &at_once(Algorithm::Crc32c, b"abd"))), "{error}");
     assert_eq!(fixture.kind("verify", ""), ErrorKind::Corrupt);
-    // What nobody knows is nobody's digest.
+    // An attribute for an unknown algorithm is not a digest.
     block_on(pool.write(object, WriteOp::new().remove().set_xattr("digest.sha3", "00"))).unwrap();
     assert_eq!(fixture.kind("verify", ""), ErrorKind::NotFound);
     block_on(pool.write(object, WriteOp::new().set_xattr("digest.md5", &b"\xff\xfe"[..]))).unwrap();

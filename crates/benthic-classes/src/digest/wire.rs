@@ -1,21 +1,21 @@
-//! Input and output of the `digest` methods.
+//! Inputs and outputs of the `digest` methods.
 
 use super::Algorithm;
 use benthic_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 
-/// Most repetitions that one call does.
+/// Limit of repetitions per call.
 pub const REPEAT_MAX: u32 = 100_000;
 
-/// Longest input; all valid inputs are far shorter.
+/// Limit of an input; all valid inputs are far shorter.
 const INPUT_BYTES_MAX: usize = 256;
 
 /// Input of the methods that store a digest: empty, or JSON such as `{"repeat":1000}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreInput {
-    /// How often all work is done, 1 to [`REPEAT_MAX`].
+    /// Repetitions of the whole work, 1 to [`REPEAT_MAX`].
     #[serde(default = "once")]
     pub repeat: u32,
 }
@@ -24,14 +24,13 @@ pub struct StoreInput {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComputeInput {
-    /// The algorithm.
     pub algorithm: Algorithm,
-    /// How often all work is done, 1 to [`REPEAT_MAX`].
+    /// Repetitions of the whole work, 1 to [`REPEAT_MAX`].
     #[serde(default = "once")]
     pub repeat: u32,
 }
 
-/// Output of `verify`, as JSON: the digests that are right, by algorithm.
+/// Output of `verify`, as JSON: the digests that match, by algorithm.
 pub type Verified = BTreeMap<Algorithm, String>;
 
 fn once() -> u32 {
@@ -39,7 +38,7 @@ fn once() -> u32 {
 }
 
 impl StoreInput {
-    /// Reads the input of a method.
+    /// Parses the input of a method.
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`.
@@ -53,14 +52,14 @@ impl StoreInput {
         Ok(parsed)
     }
 
-    /// What a client sends.
+    /// The input as JSON.
     pub fn encode(self) -> String {
         format!(r#"{{"repeat":{}}}"#, self.repeat)
     }
 }
 
 impl ComputeInput {
-    /// Reads the input of `compute`.
+    /// Parses the input of `compute`.
     ///
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`.
@@ -77,13 +76,13 @@ impl ComputeInput {
         Ok(parsed)
     }
 
-    /// What a client sends.
+    /// The input as JSON.
     pub fn encode(self) -> String {
         format!(r#"{{"algorithm":"{}","repeat":{}}}"#, self.algorithm, self.repeat)
     }
 }
 
-/// Reads the input of `verify`: an algorithm, or nothing for every stored digest.
+/// Parses the input of `verify`: an algorithm's name, or empty for every stored digest.
 ///
 /// # Errors
 /// `InvalidArgument`, `LimitExceeded`.
@@ -105,7 +104,7 @@ fn text(input: &[u8]) -> Result<&str> {
 }
 
 fn json<T: DeserializeOwned>(input: &str, expected: &str) -> Result<T> {
-    // serde would also take an array for a struct.
+    // serde would also accept an array for a struct.
     if !input.starts_with('{') {
         return Err(Error::new(ErrorKind::InvalidArgument, expected));
     }

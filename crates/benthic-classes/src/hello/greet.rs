@@ -1,16 +1,16 @@
-//! Ordinary methods: one that needs no object, one that writes, one that reads.
+//! Ordinary methods: one needs no data, one writes, one reads.
 
 use super::GREETING_XATTR;
 use benthic_core::{Error, ErrorKind, LogLevel, MethodContext, Result};
 
-/// Longest name that is greeted.
+/// Limit of a name's length.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Greets.
+/// Returns a greeting.
 ///
-/// Learn: check the input first; it comes from anyone who may call methods. A method declares at least one
-/// flag, so this one declares `READ` although it looks at nothing, and is not called if the object is
-/// missing.
+/// Learn: check the input first; any client that may call methods can send it. A method declares at
+/// least one flag. So this one declares `READ` although it reads nothing, and it is not called if
+/// the object is missing.
 ///
 /// # Errors
 /// `LimitExceeded` for a name over 100 bytes, `InvalidArgument` for one that is not UTF-8.
@@ -18,13 +18,14 @@ pub fn say(_context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     greeting(input).map(String::into_bytes)
 }
 
-/// Makes a new object whose data and attribute are a greeting.
+/// Creates an object whose data and attribute are a greeting.
 ///
-/// Learn: a write method returns nothing. What it has to say it stores, and the caller reads it back. All of
-/// its writes commit together with the operation. `stat` needs no `READ`, so `WRITE` is all that it declares.
+/// Learn: a write method returns nothing. It stores its result, and the caller reads it back. All
+/// of its writes commit together with the operation. `stat` needs no `READ`, so this method
+/// declares only `WRITE`.
 ///
 /// # Errors
-/// `AlreadyExists` if the object is there; as [`say`].
+/// `AlreadyExists` if the object exists; as [`say`].
 pub fn record(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let greeting = greeting(input)?;
     match context.stat() {
@@ -45,7 +46,7 @@ pub fn record(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> 
 
 /// Returns the greeting that [`record`] stored.
 ///
-/// Learn: a read method returns its output, and is called only if the object is there.
+/// Learn: a read method returns its output. It is called only if the object exists.
 ///
 /// # Errors
 /// `NotFound` if there is no greeting.

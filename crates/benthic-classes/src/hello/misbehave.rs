@@ -1,14 +1,15 @@
-//! Methods that break the rules. After each of them the object is as it was and the next call works.
+//! Methods that break the rules. After each of them the object is unchanged and the next call
+//! works.
 
 use super::semantics::write_everywhere;
 use benthic_core::{Error, ErrorKind, MethodContext, Result, limits};
 
 const HOARD_BYTES: u64 = 1024 * 1024;
 
-/// Writes, but declared only that it reads.
+/// Writes, but declares only `READ`.
 ///
-/// Learn: the call of the context succeeds, and the operation fails all the same when the method returns: an
-/// OSD looks afterwards. The engine must discard the write and answer `ClassFailed`.
+/// Learn: the context's call succeeds, but the operation fails when the method returns, because an
+/// OSD checks afterwards. The engine must discard the write and answer `ClassFailed`.
 ///
 /// # Errors
 /// None of its own.
@@ -17,26 +18,26 @@ pub fn write_undeclared(context: &mut MethodContext<'_>, _input: &[u8]) -> Resul
     Ok(b"written".to_vec())
 }
 
-/// Reads, but declared only that it writes.
+/// Reads, but declares only `WRITE`.
 ///
-/// Learn: as [`write_undeclared`]. The engine must discard what the method wrote from what it read.
+/// Learn: as in [`write_undeclared`]. The engine must discard the write that uses the data read.
 ///
 /// # Errors
-/// `NotFound` from its read, which nobody sees: the engine answers `ClassFailed`.
+/// `NotFound` from its read, which never reaches the caller: the engine answers `ClassFailed`.
 pub fn read_undeclared(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
     let data = context.read(0, 1)?;
     context.write_full(data)?;
     Ok(Vec::new())
 }
 
-/// Changes a part of the object, then reads it.
+/// Changes a part of the object, then reads that part.
 ///
-/// Learn: read first, write last. An OSD answers such a read with old bytes, an endless wait or a crash,
-/// depending on the lengths; so the context refuses it, and the engine must answer `ClassFailed` when the
-/// method passes that on.
+/// Learn: read first, write last. Depending on the lengths, an OSD answers such a read with old
+/// bytes, waits forever or crashes. So the context refuses the read, and the engine must answer
+/// `ClassFailed` when the method passes the error on.
 ///
 /// # Errors
-/// `ClassFailed`; `InvalidArgument` for a part that no object has.
+/// `ClassFailed`; `InvalidArgument` for an unknown part.
 pub fn read_after_write(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     write_everywhere(context)?;
     match input {
@@ -49,8 +50,8 @@ pub fn read_after_write(context: &mut MethodContext<'_>, input: &[u8]) -> Result
 
 /// Writes, then panics.
 ///
-/// Learn: a panic is a bug, never a way to fail. The engine must catch it, log it, discard the writes and
-/// answer `ClassFailed`; neither the store nor an OSD goes down.
+/// Learn: a panic is a bug, never a way to fail. The engine must catch it, log it, discard the
+/// writes and answer `ClassFailed`. Neither the store nor an OSD may go down.
 ///
 /// # Errors
 /// Those of its writes.
@@ -62,10 +63,10 @@ pub fn panic(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> 
     panic!("this method panics, as its name says");
 }
 
-/// Runs until it is stopped.
+/// Runs until the deadline stops it.
 ///
-/// Learn: every call of the context checks the deadline; pass its error on. Long computations between calls
-/// use `check_deadline`.
+/// Learn: every call of the context checks the deadline; pass its error on. In long computations
+/// without such calls, use `check_deadline`.
 ///
 /// # Errors
 /// `LimitExceeded` when the deadline has passed.
@@ -75,10 +76,10 @@ pub fn spin(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
     }
 }
 
-/// Runs until it is stopped, takes no notice of the error and claims success.
+/// Runs until the deadline stops it, ignores the error and claims success.
 ///
-/// Learn: the engine remembers that the deadline has passed and answers `LimitExceeded` whatever the method
-/// returns.
+/// Learn: the engine remembers that the deadline has passed and answers `LimitExceeded`, no matter
+/// what the method returns.
 ///
 /// # Errors
 /// None of its own.
@@ -87,9 +88,9 @@ pub fn swallow_deadline(context: &mut MethodContext<'_>, _input: &[u8]) -> Resul
     Ok(b"in time".to_vec())
 }
 
-/// Asks for memory until it is refused.
+/// Charges memory until the context refuses.
 ///
-/// Learn: charge memory before you allocate it. The engine gives all of it back when the call ends.
+/// Learn: charge memory before you allocate it. The engine releases all charges when the call ends.
 ///
 /// # Errors
 /// `LimitExceeded`.
@@ -99,12 +100,12 @@ pub fn hoard(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> 
     }
 }
 
-/// Returns more than a method may.
+/// Returns more output than permitted.
 ///
-/// Learn: bound your output. The engine answers `LimitExceeded` and sends nothing of it.
+/// Learn: limit your output. The engine answers `LimitExceeded` and sends no part of the output.
 ///
 /// # Errors
-/// `LimitExceeded` already for its memory, where little is allowed.
+/// `LimitExceeded` from the memory charge if the memory limit is small.
 pub fn flood(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
     let len_bytes = limits::METHOD_OUTPUT_BYTES_MAX + 1;
     context.charge_memory(len_bytes as u64)?;

@@ -1,10 +1,11 @@
-//! A class written to teach: what a method sees, what it leaves, and what becomes of one that misbehaves.
+//! A class for learning: what a method sees, what it leaves behind, and what happens to a method
+//! that misbehaves.
 //!
 //! - [`greet`]: ordinary methods, one of each sort.
-//! - [`semantics`]: what a method sees of its own operation, and what a failing method leaves.
-//! - [`misbehave`]: methods that break the rules. An engine must survive every one of them, leave the object
-//!   as it
-//!   was, and answer the next call.
+//! - [`semantics`]: what a method sees of its own operation, and what a failed method leaves
+//!   behind.
+//! - [`misbehave`]: methods that break the rules. An engine must survive each of them, leave the
+//!   object unchanged, and answer the next call.
 
 pub mod greet;
 pub mod misbehave;
@@ -15,12 +16,12 @@ pub mod wire;
 
 use benthic_core::{Class, Method, MethodFlags, MethodResult};
 
-/// The attribute that holds what [`record`](greet::record) stored.
+/// The attribute in which [`record`](greet::record) stores the greeting.
 pub const GREETING_XATTR: &str = "hello.greeting";
-/// The attribute that holds what a method of [`semantics`] saw.
+/// The attribute in which methods of [`semantics`] store what they saw.
 pub const SEEN_XATTR: &str = "hello.seen";
 
-/// The class.
+/// The `hello` class.
 pub struct Hello;
 
 impl Class for Hello {

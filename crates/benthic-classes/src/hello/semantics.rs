@@ -1,4 +1,4 @@
-//! What a method sees of its own operation, and what a failing method leaves.
+//! Shows what a method sees of its own operation, and what a failed method leaves behind.
 
 use super::{SEEN_XATTR, wire::Seen};
 use benthic_core::{Error, ErrorKind, MethodContext, Result};
@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 const DATA_BYTES_SEEN: u64 = 64;
 const NAMES_SEEN: usize = 8;
 
-/// Looks at the object, appends data and an omap entry, and stores what it saw.
+/// Reads the object, appends data and an omap entry, and stores what it saw.
 ///
-/// Learn: read first, decide, write last. What a method changed it may not read any more; `stat` it may
-/// always call, and sees the size that it made. On an object that is not there the reads are `NotFound`, and
-/// writing creates it.
+/// Learn: read first, decide, write last. A method may not read a part that it has changed. It may
+/// always call `stat`, which returns the size after its own writes. On a missing object, reads fail
+/// with `NotFound` and writes create it.
 ///
 /// # Errors
-/// `LimitExceeded` if the object gets too large.
+/// `LimitExceeded` if the object becomes too large.
 pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let data = found(context.read(0, DATA_BYTES_SEEN))?.map(|data| text(&data));
@@ -36,11 +36,11 @@ pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
     Ok(Vec::new())
 }
 
-/// Does nothing, although it declared that it reads and writes.
+/// Does nothing, although it declares that it reads and writes.
 ///
-/// Learn: flags say what a method may do, not what it did. On a missing object nothing is created; on an
-/// object that exists the version stays. The output of a method that declares `WRITE` goes nowhere, even if
-/// nothing was written.
+/// Learn: flags state what a method may do, not what it did. A missing object is not created; an
+/// existing object keeps its version. The output of a method that declares `WRITE` is dropped, even
+/// if it wrote nothing.
 ///
 /// # Errors
 /// None.
@@ -50,8 +50,8 @@ pub fn nothing(_context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8
 
 /// Writes data, an attribute and an omap entry, then fails.
 ///
-/// Learn: an error undoes the whole operation, the steps around the method included. There is nothing to
-/// clean up.
+/// Learn: an error undoes the whole operation, including the steps around the method. A method has
+/// nothing to clean up.
 ///
 /// # Errors
 /// `InvalidArgument`, always.
@@ -62,11 +62,11 @@ pub fn fail_after_writing(context: &mut MethodContext<'_>, _input: &[u8]) -> Res
 
 /// Writes, then fails with the kind of error that the input names.
 ///
-/// Learn: the kind of a method's error reaches the caller, also through an OSD, whose reply is one errno. The
-/// message does not, so what the caller must know is in the kind.
+/// Learn: the kind of a method's error reaches the caller, even through an OSD, whose reply is one
+/// errno. The message does not, so put all that the caller must know into the kind.
 ///
 /// # Errors
-/// The one asked for; `InvalidArgument` for an unknown name.
+/// The kind that the input names; `InvalidArgument` for an unknown name.
 pub fn errno(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let name = String::from_utf8_lossy(input);
     let Some(kind) = ErrorKind::from_name(&name) else {

@@ -1,11 +1,12 @@
-//! What [`old_and_new`](super::semantics::old_and_new) stores.
+//! The record that [`old_and_new`](super::semantics::old_and_new) stores.
 
 use serde::{Deserialize, Serialize};
 
-/// What the method saw: the size after it wrote, all else before. What was not there is `null`.
+/// What the method saw: the size after its write, everything else before it. Missing parts are
+/// `null`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// The size that `stat` showed after the write.
+    /// The size from `stat` after the write.
     pub size_bytes: u64,
     /// The first 64 bytes of the data.
     pub data: Option<String>,

@@ -1,4 +1,4 @@
-//! The `lock` class for its callers.
+//! Typed calls of the `lock` class for clients.
 
 use super::wire::{Input, ListedLock, Mode};
 use benthic_core::{
@@ -7,26 +7,24 @@ use benthic_core::{
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// First and longest pause of [`Held::acquire_within`].
+/// First and longest delay between retries of [`Held::acquire_within`].
 const PAUSE_MS: [u64; 2] = [10, 500];
 
-/// Which lock of an object is wanted, by whom, and for how long.
+/// A request for a lock: its name, its holder, its mode and its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The lock.
     pub name: String,
-    /// Who.
     pub owner: String,
-    /// Which of the owner's sessions: something that no other session of the owner uses.
+    /// Identifies a session of the owner; no other session of the owner may use it.
     pub cookie: String,
-    /// How many may hold it.
     pub mode: Mode,
-    /// When it is free again if it is neither renewed nor released; never if absent.
+    /// Lease duration, after which the lock is free unless it was renewed. Without it, the lease
+    /// never ends.
     pub lease_ms: Option<u64>,
 }
 
-/// A lock that was acquired. It is held until [`release`](Held::release), or until its lease ends: dropping this does
-/// nothing, because releasing takes a round trip.
+/// An acquired lock. It is held until [`release`](Held::release), or until its lease ends. Dropping
+/// this does not release the lock, because that takes a round trip.
 #[must_use = "the lock stays held until it is released or its lease ends"]
 pub struct Held {
     pool: Arc<dyn Pool>,
@@ -35,19 +33,21 @@ pub struct Held {
 }
 
 impl Held {
-    /// Takes the lock, or renews it if the same owner and cookie hold it: one round trip. Creates a missing object.
+    /// Takes the lock, or renews it if the same owner and cookie hold it: one round trip. Creates a
+    /// missing object.
     ///
     /// # Errors
-    /// `Busy` if others hold it, as [`Pool::exec`]. After `OutcomeUnknown` the same call is safe to repeat.
+    /// `Busy` if others hold the lock, as [`Pool::exec`]. After `OutcomeUnknown`, the same call is
+    /// safe to repeat.
     pub async fn acquire(pool: Arc<dyn Pool>, object: ObjectId, wanted: Wanted) -> Result<Held> {
         let held = Held { pool, object, wanted };
         held.exec("acquire", held.input(true, true)).await?;
         Ok(held)
     }
 
-    /// As [`Held::acquire`], but tries again while others hold the lock, with pauses that sum up to at most `wait_ms_max`.
-    /// `pause` waits for that many milliseconds: the caller's runtime knows how, this crate has none. Who waits longest
-    /// need not be first.
+    /// As [`Held::acquire`], but retries with backoff while others hold the lock. The delays sum up
+    /// to at most `wait_ms_max`. `pause` sleeps for a number of milliseconds on the caller's
+    /// runtime; this crate has none. Waiters are not served in order.
     ///
     /// # Errors
     /// As [`Held::acquire`]; `Busy` when the time is over.
@@ -72,7 +72,7 @@ impl Held {
         }
     }
 
-    /// Starts the lease anew.
+    /// Restarts the lease.
     ///
     /// # Errors
     /// `Conflict` if the lock is no longer held, as [`Pool::exec`].
@@ -80,11 +80,12 @@ impl Held {
         self.exec("renew", self.input(false, true)).await.map(|_| ())
     }
 
-    /// Runs a write operation on the locked object, if the lock is still held: one round trip, atomic; another where something
-    /// is not found. The operation has no method of its own, because the check is one.
+    /// Runs a write operation on the locked object if the lock is still held: one atomic round
+    /// trip, and a second one after `NotFound`. The operation must not call a method, because the
+    /// check is a method call.
     ///
     /// # Errors
-    /// `Conflict` if the lock is no longer held, and nothing was done; as [`Pool::write`].
+    /// `Conflict` if the lock is no longer held, and nothing was changed; as [`Pool::write`].
     pub async fn write(&self, mut op: WriteOp) -> Result<WriteReply> {
         op.steps.insert(0, WriteStep::Exec(self.assertion()));
         match self.pool.write(&self.object, op).await {
@@ -93,8 +94,8 @@ impl Held {
         }
     }
 
-    /// Runs a read operation on the locked object, if the lock is still held: one round trip; another where something is not
-    /// found. Gives its outputs and the object's version.
+    /// Runs a read operation on the locked object if the lock is still held: one round trip, and a
+    /// second one after `NotFound`. Returns its outputs and the object's version.
     ///
     /// # Errors
     /// `Conflict` if the lock is no longer held; as [`Pool::read`].
@@ -105,8 +106,9 @@ impl Held {
         }
     }
 
-    /// Without its object the lock is lost, but `assert` did not run to say so. That something is not found can be the
-    /// operation's own failure too, so it is asked again, alone.
+    /// Finds the cause of `NotFound`. If the object is missing, so is the lock, but `assert` did
+    /// not run to report that. `NotFound` can also be the operation's own error. So this calls
+    /// `assert` again, alone.
     async fn explain(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
@@ -121,15 +123,15 @@ impl Held {
         }
     }
 
-    /// Lets go of the lock; success too if it was not held any longer.
+    /// Releases the lock. Succeeds also if it was no longer held.
     ///
     /// # Errors
-    /// As [`Pool::exec`]. The lease goes on then.
+    /// As [`Pool::exec`]. The lease then continues.
     pub async fn release(self) -> Result<()> {
         self.exec("release", self.input(false, false)).await.map(|_| ())
     }
 
-    /// The call of `assert` that belongs to this lock, as first step of an operation on its object.
+    /// The call of `assert` for this lock, to use as the first step of an operation on its object.
     pub fn assertion(&self) -> ClassCall {
         call("assert", self.input(true, false).encode())
     }
@@ -150,7 +152,8 @@ impl Held {
     }
 }
 
-/// Takes a lock away from an owner: from one session, or without a cookie from all. Success too if it is not held.
+/// Takes a lock away from one session of an owner, or without a cookie from all. Succeeds also if
+/// it is not held.
 ///
 /// # Errors
 /// As [`Pool::exec`].
@@ -171,7 +174,7 @@ pub async fn break_lock(
     pool.exec(object, call("break", input.encode())).await.map(|_| ())
 }
 
-/// The locks of an object that are held, by name.
+/// The held locks of an object, by name.
 ///
 /// # Errors
 /// `NotFound` if the object is missing, `Corrupt`, as [`Pool::exec`].

@@ -1,18 +1,22 @@
-//! Advisory locks on an object: shared and exclusive, several by name, each with a lease if its holder wants one.
+//! Advisory locks on an object: shared or exclusive, several per object by name, each with an
+//! optional lease.
 //!
-//! A holder is an *owner* (who) and a *cookie* (which of the owner's sessions). The locks live in the object's omap, a key
-//! `lock/NAME` each, so they go with the object; taking a lock on a missing object creates it empty.
+//! A holder is an *owner* and a *cookie*, which identifies one of the owner's sessions. The locks
+//! are in the object's omap, one key `lock/NAME` each, so removing the object removes them. Taking
+//! a lock on a missing object creates it empty.
 //!
-//! They are advisory: only [`assert`] makes a lock count. It is a `READ` method, so it stands as the first step of a write
-//! operation (or in a read operation) and lets the other steps happen only while the lock is held, atomically. A holder
-//! whose lease ran out, or whose lock was broken, cannot write late: that is what a lease alone would not give.
+//! Locks are advisory: only [`assert`] enforces them. It is a `READ` method. As the first step of a
+//! write or read operation, it lets the other steps run only while the lock is held, atomically. So
+//! a holder whose lease has ended, or whose lock was broken, cannot write late. A lease alone would
+//! not prevent that.
 //!
-//! **Time** is that of the machine that runs the method: on a Ceph cluster, of the OSD that is the object's primary just
-//! then. When another OSD takes over, a lease ends earlier or later by as much as their clocks differ. That two hold an
-//! exclusive lock at once is impossible all the same, and so is that both pass `assert`.
+//! **Time** is the time of the machine that runs the method: on a Ceph cluster, of the OSD that is
+//! currently the object's primary. When another OSD takes over, a lease ends earlier or later by
+//! the difference of their clocks. Still, two holders can never hold an exclusive lock at once, and
+//! can never both pass `assert`.
 //!
-//! **Retries** are safe: taking a lock that the same owner and cookie hold renews it, and letting go of one that is not held
-//! does nothing.
+//! **Retries** are safe: taking a lock that the same owner and cookie hold renews it, and releasing
+//! a lock that is not held does nothing.
 
 pub mod client;
 mod state;
@@ -30,10 +34,10 @@ use state::LockState;
 use std::collections::BTreeMap;
 use wire::{Fields, Input, LOCKS_MAX, ListedHolder, ListedLock};
 
-/// What the omap keys of locks begin with; the lock's name follows.
+/// Prefix of the omap keys of locks; the lock's name follows.
 pub const KEY_PREFIX: &str = "lock/";
 
-/// The class.
+/// The `lock` class.
 pub struct Lock;
 
 impl Class for Lock {
@@ -192,7 +196,8 @@ fn list(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     Ok(json!(listed).to_string().into_bytes())
 }
 
-/// A context has no time of day; see the head of this file for whose this is. All that depends on it takes it as an argument.
+/// A context offers no time of day, so this reads the system clock; the module comment says which
+/// machine's. All other functions take the time as an argument.
 fn now_ms() -> u64 {
     SystemClock.unix_ns() / 1_000_000
 }
@@ -205,7 +210,7 @@ fn key(name: &str) -> Bytes {
     format!("{KEY_PREFIX}{name}").into()
 }
 
-/// The lock as it is stored, expired holders included.
+/// The stored lock, including expired holders.
 fn load(context: &mut MethodContext<'_>, name: &str) -> Result<Option<LockState>> {
     match or_empty(context.omap_get(&[key(name)]))?.pop() {
         Some((_, value)) => LockState::decode(&value).map(Some).map_err(|error| error.with("lock", name)),
@@ -214,11 +219,11 @@ fn load(context: &mut MethodContext<'_>, name: &str) -> Result<Option<LockState>
 }
 
 fn entries(context: &mut MethodContext<'_>) -> Result<Vec<(Bytes, Bytes)>> {
-    // All of them fit into one page, by their limits.
+    // The limits ensure that all entries fit into one page.
     or_empty(context.omap_range(None, KEY_PREFIX.as_bytes(), LOCKS_MAX).map(|page| page.entries))
 }
 
-/// Without the object there are no locks.
+/// Treats a missing object as one without locks.
 fn or_empty(entries: Result<Vec<(Bytes, Bytes)>>) -> Result<Vec<(Bytes, Bytes)>> {
     match entries {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -226,7 +231,7 @@ fn or_empty(entries: Result<Vec<(Bytes, Bytes)>>) -> Result<Vec<(Bytes, Bytes)>>
     }
 }
 
-/// The keys of locks to remove so that one more fits: those that nobody holds any longer.
+/// The keys of locks without live holders, to remove if the object is at its limit of locks.
 fn make_room(context: &mut MethodContext<'_>, now_ms: u64) -> Result<Vec<Bytes>> {
     let entries = entries(context)?;
     if entries.len() < LOCKS_MAX {
@@ -259,7 +264,7 @@ fn store(context: &mut MethodContext<'_>, name: &str, lock: &LockState) -> Resul
     Ok(Vec::new())
 }
 
-/// Whether somebody was removed.
+/// Removes a holder, and returns whether there was one.
 fn remove(context: &mut MethodContext<'_>, name: &str, owner: &str, cookie: Option<&str>) -> Result<bool> {
     let Some(mut lock) = load(context, name)? else {
         return Ok(false);

@@ -1,4 +1,5 @@
-//! A lock as it is stored, and the rules of who gets it. Time comes in as an argument.
+//! The stored form of a lock, and the rules for acquiring it. Time is an argument, so tests control
+//! it.
 
 use super::wire::{HOLDERS_MAX, Mode, check_cookie, check_owner};
 use benthic_core::{Error, ErrorKind, Result};
@@ -9,7 +10,7 @@ use serde_json::json;
 /// Version of the stored form, which is JSON so that `benthic omap ls` shows it.
 const VERSION: u32 = 1;
 
-/// Above what the limits of holders allow, so that nothing larger is parsed.
+/// Above the largest valid lock; longer values are not parsed.
 const STATE_BYTES_MAX: usize = 96 * 1024;
 
 /// One lock. Its stored form is
@@ -21,12 +22,12 @@ pub struct LockState {
     pub holders: Vec<Holder>,
 }
 
-/// One holder.
+/// A holder of the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     pub owner: String,
     pub cookie: String,
-    /// Milliseconds since 1970; absent: the lease does not end.
+    /// Milliseconds since 1970; if absent, the lease never ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_unix_ms: Option<u64>,
 }
@@ -44,7 +45,7 @@ impl Default for LockState {
 }
 
 impl LockState {
-    /// Reads the stored form and checks all of it: others can write to the omap too.
+    /// Decodes and validates the stored form: other clients can write to the omap too.
     pub fn decode(value: &[u8]) -> Result<LockState> {
         if value.len() > STATE_BYTES_MAX {
             return Err(corrupt());
@@ -68,7 +69,7 @@ impl LockState {
         json!(self).to_string().into()
     }
 
-    /// A lease ends at its moment, not after it.
+    /// Drops holders whose lease has ended. A lease has ended at its expiry time, not after it.
     pub fn drop_expired(&mut self, now_ms: u64) {
         self.holders.retain(|holder| holder.expires_unix_ms.is_none_or(|expires_ms| now_ms < expires_ms));
     }
@@ -77,7 +78,7 @@ impl LockState {
         self.holders.is_empty()
     }
 
-    /// Takes or renews it, changing the mode if nobody else minds.
+    /// Takes or renews the lock, and changes its mode if no other holder conflicts.
     pub fn acquire(
         &mut self,
         owner: &str,
@@ -114,7 +115,7 @@ impl LockState {
         Ok(())
     }
 
-    /// Whether there was such a holder; without a cookie, any of the owner's.
+    /// Removes a holder; without a cookie, all of the owner's. Returns whether there was one.
     pub fn remove(&mut self, owner: &str, cookie: Option<&str>) -> bool {
         let before = self.holders.len();
         self.holders

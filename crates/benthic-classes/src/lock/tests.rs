@@ -86,7 +86,7 @@ fn the_mode_changes_where_nobody_else_minds() {
 #[test]
 fn so_many_share_a_lock_and_its_stored_form_stays_small() {
     let mut lock = LockState::default();
-    // The longest there is: every byte of it is escaped.
+    // The longest possible text: each of its bytes is escaped.
     let text = |at: usize| format!("{at:04}{}", "\"".repeat(TEXT_BYTES_MAX - 4));
     for at in 0..HOLDERS_MAX {
         lock.acquire(&text(at), &text(at), Mode::Shared, Some(u64::MAX)).unwrap();
@@ -141,7 +141,7 @@ fn damage_at_random_never_panics() {
         for bit in 0..8 {
             let mut damaged = whole.to_vec();
             damaged[at] ^= 1 << bit;
-            // What is still a lock can be stored and read again.
+            // If a damaged value still decodes, it survives another round trip.
             if let Ok(lock) = LockState::decode(&damaged) {
                 assert_eq!(LockState::decode(&lock.encode()).unwrap(), lock);
             }
@@ -213,7 +213,7 @@ fn held_is_refused_after(fixture: &Fixture, held: Held) {
 fn a_lock_is_lost_with_its_object() {
     let fixture = Fixture::new();
     let held = fixture.acquire("ada", Mode::Exclusive).unwrap();
-    // What the operation itself does not find is not the lock's matter.
+    // If the operation itself fails with `NotFound`, the lock is not involved.
     let missing = || Fetch::get_xattr("missing");
     assert_eq!(block_on(held.fetch(missing())).unwrap_err().kind(), ErrorKind::NotFound);
     let lost = || {

@@ -5,28 +5,28 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt;
 
-/// Longest name, owner and cookie of a lock, in bytes of UTF-8.
+/// Limit of a lock's name, owner and cookie, in bytes of UTF-8.
 pub const TEXT_BYTES_MAX: usize = 128;
-/// Most locks of one object.
+/// Limit of locks per object.
 pub const LOCKS_MAX: usize = 64;
-/// Most that share a lock.
+/// Limit of holders of a shared lock.
 pub const HOLDERS_MAX: usize = 128;
-/// Longest lease. Whoever works longer renews it.
+/// Limit of a lease. Holders that need the lock for longer renew it.
 pub const LEASE_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
-/// The lock's name where none is given.
+/// The lock's name if the input has none.
 pub const DEFAULT_NAME: &str = "default";
 
 const INPUT_BYTES_MAX: usize = 4_096;
 
-/// How many may hold a lock at once.
+/// Whether a lock admits one holder or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// One.
+    /// One holder.
     #[default]
     Exclusive,
-    /// Up to [`HOLDERS_MAX`], and nobody exclusively.
+    /// Up to [`HOLDERS_MAX`] holders, none of them exclusive.
     Shared,
 }
 
@@ -39,28 +39,28 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Input of all methods but `list`, as JSON such as `{"name":"index","owner":"ada","cookie":"1","lease_ms":30000}`.
+/// Input of all methods except `list`, as JSON such as
+/// `{"name":"index","owner":"ada","cookie":"1","lease_ms":30000}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The lock.
     #[serde(default = "default_name")]
     pub name: String,
-    /// Who.
     pub owner: String,
-    /// Which of the owner's sessions; an absent one is the empty one, but for `break` it means all.
+    /// Identifies a session of the owner. If absent, it is the empty cookie; for `break`, all
+    /// sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<String>,
-    /// Of `acquire` and `assert`.
+    /// For `acquire` and `assert`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Of `acquire` and `renew`: when the lock is free again without the holder's doing, 1 to [`LEASE_MS_MAX`]
-    /// milliseconds from now; never if absent.
+    /// For `acquire` and `renew`: lease duration, 1 to [`LEASE_MS_MAX`] milliseconds. Without it,
+    /// the lease never ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
 }
 
-/// What a method takes beside name, owner and cookie.
+/// The optional fields that a method accepts.
 #[derive(Clone, Copy)]
 pub(super) struct Fields {
     pub mode: bool,
@@ -70,20 +70,17 @@ pub(super) struct Fields {
 /// One lock in the output of `list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedLock {
-    /// Its name.
     pub name: String,
-    /// How it is held.
     pub mode: Mode,
-    /// Who holds it, in the order in which they came.
+    /// The holders, in the order of acquisition.
     pub holders: Vec<ListedHolder>,
 }
 
 /// One holder in the output of `list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedHolder {
-    /// Who.
     pub owner: String,
-    /// Which of the owner's sessions.
+    /// Identifies a session of the owner.
     pub cookie: String,
     /// Milliseconds until the lease ends; `null` if it does not.
     pub left_ms: Option<u64>,
@@ -94,16 +91,16 @@ fn default_name() -> String {
 }
 
 impl Input {
-    /// The cookie, for the methods that mean one session.
+    /// The cookie, for methods that address one session.
     pub fn cookie(&self) -> &str {
         self.cookie.as_deref().unwrap_or_default()
     }
 
-    /// Reads the input of a method and checks all of it.
+    /// Parses and validates the input of a method.
     pub(super) fn parse(input: &[u8], fields: Fields) -> Result<Input> {
         let expected = r#"the input is JSON such as {"owner":"ada"}; `benthic class show lock` shows more"#;
         let text = text(input)?;
-        // serde would also take an array for a struct.
+        // serde would also accept an array for a struct.
         if !text.starts_with('{') {
             return Err(Error::new(ErrorKind::InvalidArgument, expected));
         }
@@ -134,13 +131,13 @@ impl Input {
         }
     }
 
-    /// What a client sends.
+    /// The input as JSON.
     pub fn encode(&self) -> String {
         json!(self).to_string()
     }
 }
 
-/// Reads the input of `list`: nothing, or a lock's name.
+/// Parses the input of `list`: empty, or a lock's name.
 pub(super) fn parse_list(input: &[u8]) -> Result<Option<&str>> {
     match text(input)? {
         "" => Ok(None),

@@ -1,19 +1,21 @@
-//! The `picture` class for its callers.
+//! Typed calls of the `picture` class for clients.
 
 use super::wire::Options;
 use benthic_core::{ClassCall, Error, ErrorKind, ObjectId, Pool, Result};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Stores an image with thumbnails and labels, in place of what the object held: one round trip, atomic.
+/// Stores an image with thumbnails and labels, and replaces the object's previous content: one
+/// atomic round trip.
 ///
 /// # Errors
-/// `InvalidArgument` if it is no image or a broken one, `LimitExceeded`, as [`Pool::exec`]. Nothing is stored then.
+/// `InvalidArgument` if the data are not an image or a broken one, `LimitExceeded`, as
+/// [`Pool::exec`]. Nothing is then stored.
 pub async fn put(pool: &dyn Pool, object: &ObjectId, image: &[u8], options: &Options) -> Result<()> {
     exec(pool, object, "put", options.encode_with(image)).await.map(|_| ())
 }
 
-/// Makes thumbnails and labels of an object that holds an image: one round trip.
+/// Creates thumbnails and labels for an object that holds an image: one round trip.
 ///
 /// # Errors
 /// `NotFound`, as [`put`].
@@ -21,15 +23,15 @@ pub async fn index(pool: &dyn Pool, object: &ObjectId, options: &Options) -> Res
     exec(pool, object, "index", options.encode()).await.map(|_| ())
 }
 
-/// A thumbnail as a file: JPEG, or PNG if the picture has transparent parts.
+/// Returns a thumbnail as a file: JPEG, or PNG if the picture has transparent parts.
 ///
 /// # Errors
-/// `NotFound` also if none of this size is kept.
+/// `NotFound` also if there is no thumbnail of this size.
 pub async fn thumbnail(pool: &dyn Pool, object: &ObjectId, edge: u32) -> Result<Bytes> {
     exec(pool, object, "thumbnail", edge.to_string()).await
 }
 
-/// All labels: name and value.
+/// All labels, as names and values.
 ///
 /// # Errors
 /// `NotFound`, as [`Pool::exec`].
@@ -40,7 +42,8 @@ pub async fn labels(pool: &dyn Pool, object: &ObjectId) -> Result<BTreeMap<Strin
     })
 }
 
-/// The original, if it carries the label (with this value, if one is given); what does not match stays where it is.
+/// Returns the original if it has the label (with this value, if given). Otherwise no data are
+/// transferred.
 ///
 /// # Errors
 /// `NotFound` if the object is missing, `InvalidArgument`, as [`Pool::exec`].

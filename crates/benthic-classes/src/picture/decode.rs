@@ -1,8 +1,9 @@
-//! From the bytes of anybody to a small picture, within bounds that are known before anything is decoded.
+//! Decodes untrusted bytes to a small picture, within limits that are checked before decoding.
 //!
-//! Bounds: the size of the file, the number of pixels, and the memory that decoder and pixels take together, which is charged
-//! to the method's budget first. A decoder cannot be interrupted, so what [`container`] lets through to it is also what keeps
-//! it below the deadline.
+//! There are limits for the file's size, the number of pixels, and the memory of the decoder and
+//! the pixels together, which is first charged to the method's budget. A decoder cannot be
+//! interrupted. So the limits on the parts that [`container`] passes to it also keep it below the
+//! deadline.
 
 use super::container::{self, Format, Reduced, SCANS_MAX, SIDE_MAX};
 use super::wire::{EDGE_MAX, IMAGE_BYTES_MAX};
@@ -18,17 +19,18 @@ use zune_jpeg::JpegDecoder;
 /// A decoded image.
 pub struct Decoded {
     pub format: Format,
-    /// As it is shown, after the camera's orientation.
+    /// Size as displayed, after the camera's orientation is applied.
     pub width: u32,
     pub height: u32,
-    /// The image as it is shown, in at most [`EDGE_MAX`] pixels a side: all that anything is made of.
+    /// The image as displayed, with at most [`EDGE_MAX`] pixels per side. Thumbnails and labels are
+    /// derived from it.
     pub small: RgbaImage,
 }
 
-/// Decodes an image, shrinks it, and turns it as the camera's orientation says.
+/// Decodes an image, shrinks it, and applies the camera's orientation.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no image, or a broken one; `LimitExceeded`.
+/// `InvalidArgument` if the data are not an image or a broken one; `LimitExceeded`.
 pub fn decode(context: &mut MethodContext<'_>, data: &[u8]) -> Result<Decoded> {
     if data.len() > IMAGE_BYTES_MAX {
         return Err(Error::new(ErrorKind::LimitExceeded, "the image file is too large; scale it down")
@@ -41,7 +43,7 @@ pub fn decode(context: &mut MethodContext<'_>, data: &[u8]) -> Result<Decoded> {
     context.charge_memory(data.len() as u64)?;
     let decoded = container::reduce(format, data).and_then(|reduced| {
         let image = pixels(context, format, &reduced)?;
-        // A camera's orientation that cannot be read is no reason to refuse its picture.
+        // An unreadable orientation is no reason to refuse the picture.
         let orientation = reduced.exif.and_then(Orientation::from_exif_chunk);
         Ok((image, orientation.unwrap_or(Orientation::NoTransforms)))
     });
@@ -67,9 +69,10 @@ fn shown(format: Format, image: DynamicImage, orientation: Orientation) -> Decod
     Decoded { format, width, height, small: small.into_rgba8() }
 }
 
-/// Decoders have been seen to panic over damaged files. With arithmetic that wraps (see the profile in the root `Cargo.toml`)
-/// and files in one piece that takes a new defect of theirs. If one shows, the file is broken to the caller, and an OSD logs
-/// the panic.
+/// Decodes the pixels and catches panics, which decoders have shown on damaged files. With wrapping
+/// arithmetic (see the profile in the root `Cargo.toml`) and files that are complete, only a new
+/// defect of a decoder can cause a panic. The caller then gets the error of a broken file, and an
+/// OSD logs the panic.
 fn pixels(context: &mut MethodContext<'_>, format: Format, reduced: &Reduced<'_>) -> Result<DynamicImage> {
     let decoded = catch_unwind(AssertUnwindSafe(|| match format {
         Format::Jpeg => jpeg(context, reduced),
@@ -87,7 +90,7 @@ fn png(context: &mut MethodContext<'_>, reduced: &Reduced<'_>) -> Result<Dynamic
     DynamicImage::from_decoder(decoder).map_err(refused)
 }
 
-/// By its decoder directly: `image` would have it forgive broken data.
+/// Uses the JPEG decoder directly, because `image` would make it tolerate broken data.
 fn jpeg(context: &mut MethodContext<'_>, reduced: &Reduced<'_>) -> Result<DynamicImage> {
     let colours = if reduced.grey { ColorSpace::Luma } else { ColorSpace::RGB };
     let pixels_bytes = reduced.pixels() * colours.num_components() as u64;

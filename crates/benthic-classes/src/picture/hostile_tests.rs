@@ -1,4 +1,5 @@
-//! Broken and hostile images: a clear error, nothing stored, no panic, bounded memory.
+//! Broken and hostile images give a clear error, store nothing, do not panic, and use bounded
+//! memory.
 
 use super::container::PIXELS_MAX;
 use super::tests::Fixture;
@@ -9,18 +10,18 @@ use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
 use std::io::Cursor;
 
-/// Ten scans; this crate has no encoder for that, nor for the next.
+/// Ten scans. A data file, because this crate has no encoder for it, nor for the next one.
 pub(super) const PROGRESSIVE_JPEG: &[u8] = include_bytes!("../../../benthic-testkit/data/progressive.jpg");
 /// Four colours, for print.
 const CMYK_JPEG: &[u8] = include_bytes!("../../../benthic-testkit/data/cmyk.jpg");
 
-/// Grey on the whole, and everywhere different.
+/// A picture of noise, grey on average.
 pub(super) fn noise(width: u32, height: u32) -> RgbImage {
     let mut random = Random(1);
     RgbImage::from_fn(width, height, |_, _| Rgb([(); 3].map(|()| random.below(256) as u8)))
 }
 
-/// The same with transparency that is noise too.
+/// The same with random transparency.
 pub(super) fn noisy(width: u32, height: u32) -> RgbaImage {
     let mut random = Random(3);
     RgbaImage::from_fn(width, height, |_, _| Rgba([(); 4].map(|()| random.below(256) as u8)))
@@ -38,18 +39,18 @@ pub(super) fn png(image: &DynamicImage) -> Vec<u8> {
     encoded.into_inner()
 }
 
-/// A sequence of numbers that looks random and is always the same.
+/// A deterministic pseudo-random generator.
 struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: usize) -> usize {
-        // Knuth's MMIX generator; the high bits are the good ones.
+        // Knuth's MMIX generator; the high bits are the better ones.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % end
     }
 }
 
-/// A small image of each format, with what its decoder has to do.
+/// A small image for each format and each feature of its decoder.
 fn images() -> Vec<(&'static str, Vec<u8>)> {
     let picture = noise(24, 17);
     let transparent = DynamicImage::ImageRgb8(picture.clone()).into_rgba8();
@@ -90,7 +91,8 @@ fn bytes_behind_an_image_do_not_matter() {
     }
 }
 
-/// What damage leaves decodable is stored with thumbnails that are images; all else is refused and changes nothing.
+/// If a damaged image can still be decoded, it is stored and its thumbnails are valid images.
+/// Otherwise it is refused and nothing changes.
 #[test]
 fn damage_at_random_is_refused_or_harmless() {
     let rounds = if std::env::var_os("BENTHIC_TEST_LONG").is_some() { 50_000 } else { 1_500 };
@@ -125,7 +127,7 @@ fn damage_at_random_is_refused_or_harmless() {
                         matches!(kind, ErrorKind::InvalidArgument | ErrorKind::LimitExceeded),
                         "{name} round={round}: {error:?} {damaged:?}"
                     );
-                    // Not even within: an OSD would log it.
+                    // No caught panic either: an OSD would log it.
                     assert!(
                         !format!("{error:?}").contains("panicked"),
                         "{name} round={round}: {error:?} {damaged:?}"
@@ -156,7 +158,8 @@ fn a_broken_image_leaves_the_old_picture() {
     assert_eq!(fixture.exec("match", "width").unwrap(), "width=40");
 }
 
-/// The images claim a size, and so say little else: a decoder that believes them allocates gigabytes.
+/// The images claim huge sizes and contain little else. A decoder that trusts the sizes would
+/// allocate gigabytes.
 #[test]
 fn sizes_are_checked_before_anything_is_allocated() {
     let (_, grey_jpeg) = images().swap_remove(1);

@@ -1,14 +1,17 @@
-//! Pictures: an image is stored, looked at, and described in one atomic operation beside the data.
+//! Pictures: one atomic operation beside the data stores an image and creates its thumbnails and
+//! labels.
 //!
-//! The object's data are the image as it came. Its omap holds what was made of it: thumbnails, `thumbnail/EDGE` with EDGE in
-//! four digits, and labels, `label/NAME`. Some labels are made from the picture (format, width, height, shape, colour), others
-//! the caller gives. A one-line summary is kept in the attribute [`SUMMARY_XATTR`].
+//! The object's data are the image, unchanged. Its omap holds the derived values: thumbnails under
+//! `thumbnail/EDGE`, with EDGE in four digits, and labels under `label/NAME`. The class derives
+//! some labels from the picture (format, width, height, shape, colour); the caller gives others.
+//! The attribute [`SUMMARY_XATTR`] holds a one-line summary.
 //!
-//! Whoever changes an object's data by other means runs `index` again.
+//! A client that changes an object's data by other means must call `index` again.
 //!
-//! The input comes from anyone, and decoders of images are where attackers look first. So a file is taken apart before it is
-//! decoded, and of its parts only those go on that pixels are made of ([`container`]); what they cost is bounded and charged
-//! first ([`decode`]). Formats whose decoders allocate as they go along are not read.
+//! The input is untrusted, and image decoders are a common target of attacks. So the class first
+//! splits a file into its parts, and passes only those parts to the decoder that the pixels need
+//! ([`container`]). Their cost is limited, and charged before decoding ([`decode`]). Formats whose
+//! decoders allocate memory as they go are not supported.
 
 pub mod client;
 mod container;
@@ -28,17 +31,17 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{DEFAULT_SIZES, IMAGE_BYTES_MAX, Options};
 
-/// The attribute with a summary of the picture.
+/// The attribute that holds the picture's summary.
 pub const SUMMARY_XATTR: &str = "picture.summary";
-/// What the omap keys of labels begin with; the label's name follows.
+/// Prefix of the omap keys of labels; the label's name follows.
 pub const LABEL_PREFIX: &str = "label/";
-/// What the omap keys of thumbnails begin with; the longest edge in four digits follows.
+/// Prefix of the omap keys of thumbnails; the longest edge in four digits follows.
 pub const THUMBNAIL_PREFIX: &str = "thumbnail/";
 
-/// Most keys of one prefix that a picture can have. The class itself makes a few hundred.
+/// Limit of a picture's keys per prefix. The class itself creates a few hundred.
 const KEYS_MAX: usize = 4_096;
 
-/// The class.
+/// The `picture` class.
 pub struct Picture;
 
 impl Class for Picture {
@@ -142,19 +145,20 @@ fn index(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     Ok(Vec::new())
 }
 
-/// The sizes of the thumbnails that there are.
+/// The sizes of the existing thumbnails.
 fn kept_sizes(thumbnails: &[Bytes]) -> Result<BTreeSet<u32>> {
     let size = |key: &Bytes| str::from_utf8(&key[THUMBNAIL_PREFIX.len()..]).ok()?.parse().ok();
     let sizes: BTreeSet<u32> = thumbnails.iter().filter_map(size).collect();
     if sizes.is_empty() {
         return Ok(BTreeSet::from(DEFAULT_SIZES));
     }
-    // Others can write to the omap too.
+    // Other clients can write to the omap too.
     wire::check_sizes(&sizes)?;
     Ok(sizes)
 }
 
-/// Stores what is made of an image. Of the `old` keys, those that are not set anew are removed.
+/// Stores an image's thumbnails, labels and summary. Removes those of the `old` keys that are not
+/// set again.
 fn describe(
     context: &mut MethodContext<'_>,
     image: &[u8],
@@ -224,7 +228,7 @@ fn get_if(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     Ok(image.to_vec())
 }
 
-/// The value of a label, if it is the wanted one.
+/// The value of a label, if it exists and equals the wanted value.
 fn label(context: &mut MethodContext<'_>, name: &str, wanted: Option<&str>) -> Result<Option<Bytes>> {
     let found = context.omap_get(&[label_key(name)])?.pop();
     Ok(found.map(|(_, value)| value).filter(|value| wanted.is_none_or(|wanted| wanted.as_bytes() == value)))
@@ -245,7 +249,7 @@ fn keys(context: &mut MethodContext<'_>, prefix: &str) -> Result<Vec<Bytes>> {
     loop {
         let after = keys.last().cloned();
         let page = match context.omap_range(after.as_deref(), prefix.as_bytes(), usize::MAX) {
-            // A new object.
+            // The object does not exist yet.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(keys),
             page => page?,
         };

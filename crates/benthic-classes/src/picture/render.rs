@@ -1,4 +1,4 @@
-//! What is made of a picture: thumbnails, and labels that can be seen in it.
+//! Creates thumbnails, and labels derived from the picture.
 
 use super::decode::Decoded;
 use benthic_core::{Error, ErrorKind, Result};
@@ -8,7 +8,8 @@ use image::{DynamicImage, ImageError, RgbaImage};
 
 const JPEG_QUALITY: u8 = 85;
 
-/// The picture in at most `edge` pixels a side, never larger than it is: a JPEG, or a PNG if something shows through.
+/// Scales the picture to at most `edge` pixels per side, never up, and encodes it: as JPEG, or as
+/// PNG if it has transparent parts.
 ///
 /// # Errors
 /// `Internal` if it cannot be encoded.
@@ -39,7 +40,7 @@ fn encode(image: &RgbaImage) -> Result<Vec<u8>, ImageError> {
     Ok(encoded)
 }
 
-/// The labels that the class itself makes: name and value.
+/// The derived labels, as names and values.
 pub fn labels(picture: &Decoded) -> [(&'static str, String); 5] {
     let shape = match picture.width.cmp(&picture.height) {
         std::cmp::Ordering::Greater => "landscape",
@@ -55,7 +56,7 @@ pub fn labels(picture: &Decoded) -> [(&'static str, String); 5] {
     ]
 }
 
-/// The name of the mean colour of what can be seen.
+/// The name of the mean colour of the visible pixels.
 fn colour(image: &RgbaImage) -> &'static str {
     let mut sums = [0_u64; 3];
     let mut weight = 0;

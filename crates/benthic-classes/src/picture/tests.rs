@@ -91,7 +91,7 @@ fn a_picture_is_stored_with_thumbnails_and_labels() {
 #[test]
 fn thumbnails_show_the_picture() {
     let fixture = Fixture::new();
-    // Red on the left, blue on the right; larger than what thumbnails are made of.
+    // Red on the left, blue on the right; larger than the image that thumbnails are made from.
     let picture = RgbImage::from_fn(1_600, 800, |x, _| Rgb(if x < 800 { [255, 0, 0] } else { [0, 0, 255] }));
     fixture.put(&png(&picture.into()), &options([16, EDGE_MAX], &[]));
     for edge in [16, EDGE_MAX] {
@@ -148,7 +148,7 @@ fn colours_have_names() {
     }
 }
 
-/// An EXIF segment with an orientation, behind the JPEG's first marker.
+/// Adds an EXIF segment with an orientation after the JPEG's first marker.
 fn with_orientation(jpeg: &[u8], orientation: u8) -> Vec<u8> {
     let mut exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0".to_vec();
     exif.extend([orientation, 0, 0, 0, 0, 0, 0]);
@@ -162,7 +162,7 @@ fn with_orientation(jpeg: &[u8], orientation: u8) -> Vec<u8> {
 #[test]
 fn the_cameras_orientation_is_honoured() {
     let fixture = Fixture::new();
-    // White on the left half, so: at the top when turned by 90 degrees.
+    // White on the left half, so white is at the top after a rotation by 90 degrees.
     let picture = RgbImage::from_fn(64, 32, |x, _| Rgb([if x < 32 { 255 } else { 0 }; 3]));
     let encoded = jpeg(&picture);
     for (orientation, size, white) in
@@ -243,7 +243,7 @@ fn index_keeps_to_the_sizes_that_there_are() {
     assert_eq!(thumbnails, ["thumbnail/0016", "thumbnail/0100"]);
     assert_eq!([16, 100].map(|edge| fixture.thumbnail(edge).height()), [4, 25]);
     assert_eq!(fixture.labels()["colour"], "blue");
-    // None at all is what one has to ask for.
+    // Only an explicit empty list of sizes removes all thumbnails.
     block_on(client::index(&*fixture.pool, &fixture.object, &options([], &[]))).unwrap();
     assert!(fixture.keys().iter().all(|key| key.starts_with("label/")));
     fixture.exec("index", "").unwrap();
@@ -266,7 +266,7 @@ fn keys_of_others_have_a_limit() {
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
 }
 
-/// What is random cannot be compressed, and what shows through cannot be a JPEG.
+/// Random pixels cannot be compressed, and transparent ones cannot be JPEG.
 #[test]
 fn every_thumbnail_fits_into_the_omap() {
     for side in [EDGE_MAX, 512, 1_200] {
@@ -348,7 +348,7 @@ fn bad_input_is_refused_and_stores_nothing() {
     many.labels.extend((0..=LABELS_MAX).map(|at| (at.to_string(), String::new())));
     let error = block_on(client::put(&*fixture.pool, &fixture.object, &image, &many)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
-    // Nothing of all that made an object.
+    // None of these calls created an object.
     assert_eq!(block_on(fixture.pool.stat(&fixture.object)).unwrap_err().kind(), ErrorKind::NotFound);
 
     fixture.put(&image, &Options::default());

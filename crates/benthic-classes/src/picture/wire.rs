@@ -1,4 +1,4 @@
-//! Input and output of the `picture` methods, and their limits.
+//! Inputs and outputs of the `picture` methods, and their limits.
 
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -6,53 +6,55 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Largest file of an image.
+/// Limit of an image file.
 pub const IMAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Largest thumbnail: pixels of its longest edge. Even without any compression, with transparency, so many fit into an omap
-/// value.
+/// Limit of a thumbnail's longest edge, in pixels. A thumbnail of this size fits into an omap value
+/// even uncompressed and with transparency.
 pub const EDGE_MAX: u32 = 500;
-/// Most thumbnails of one picture.
+/// Limit of thumbnails per picture.
 pub const SIZES_MAX: usize = 8;
-/// The thumbnails that are made if nobody says which.
+/// The sizes of thumbnails if the caller gives none.
 pub const DEFAULT_SIZES: [u32; 2] = [64, 256];
-/// Longest name of a label, in bytes of UTF-8.
+/// Limit of a label's name, in bytes of UTF-8.
 pub const LABEL_NAME_BYTES_MAX: usize = 64;
-/// Longest value of a label, in bytes of UTF-8.
+/// Limit of a label's value, in bytes of UTF-8.
 pub const LABEL_VALUE_BYTES_MAX: usize = 256;
-/// Most labels that one call gives.
+/// Limit of labels per call.
 pub const LABELS_MAX: usize = 64;
-/// The labels that are made from the picture; nobody else gives them.
+/// The labels that the class derives from the picture; callers cannot set them.
 pub const MADE_LABELS: [&str; 5] = ["colour", "format", "height", "shape", "width"];
 
-/// What an input of `put` begins with that has [options](Options) before the image: this, a version, the length of the
-/// options as JSON (both `u32`, little-endian), the options, the image.
+/// First bytes of an input of `put` that has [options](Options) before the image. The format: these
+/// bytes, a version, the length of the options as JSON (both `u32`, little-endian), the options,
+/// the image.
 pub const PUT_MAGIC: [u8; 4] = *b"BPIC";
 const PUT_VERSION: u32 = 1;
 
 const OPTIONS_BYTES_MAX: usize = 64 * 1024;
 
-/// What is to be made of a picture, as JSON such as `{"sizes":[64,256],"labels":{"album":"reef"}}`; both may be absent.
+/// The thumbnails and labels to create, as JSON such as
+/// `{"sizes":[64,256],"labels":{"album":"reef"}}`; both may be absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// Thumbnails: pixels of the longest edge, 1 to [`EDGE_MAX`]. If absent, `index` keeps to the sizes that there are; where
-    /// there are none, and for `put`, it is [`DEFAULT_SIZES`].
+    /// Longest edges of the thumbnails in pixels, 1 to [`EDGE_MAX`]. If absent, `index` keeps the
+    /// existing sizes; without existing ones, and for `put`, the sizes are [`DEFAULT_SIZES`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<BTreeSet<u32>>,
-    /// Labels: name and value.
+    /// The caller's labels, by name.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
 
 impl Options {
-    /// Reads options; nothing is the default.
+    /// Parses options; empty input means the defaults.
     pub(super) fn parse(input: &[u8]) -> Result<Options> {
         if input.is_empty() {
             return Ok(Options::default());
         }
         check_len("the options", input.len(), OPTIONS_BYTES_MAX)?;
         let expected = r#"options are JSON such as {"sizes":[64,256],"labels":{"album":"reef"}}"#;
-        // serde would also take an array for a struct.
+        // serde would also accept an array for a struct.
         if input[0] != b'{' {
             return Err(Error::new(ErrorKind::InvalidArgument, expected));
         }
@@ -102,7 +104,7 @@ impl Options {
         let options = self.encode();
         let mut input = PUT_MAGIC.to_vec();
         input.extend(PUT_VERSION.to_le_bytes());
-        // What is longer than 4 GiB is refused for its length anyway.
+        // Options over 4 GiB are refused for their length anyway.
         input.extend(u32::try_from(options.len()).unwrap_or(u32::MAX).to_le_bytes());
         input.extend(options.as_bytes());
         input.extend(image);
@@ -110,7 +112,7 @@ impl Options {
     }
 }
 
-/// Reads the input of `put`: an image, or options and an image.
+/// Parses the input of `put`: an image, or options and an image.
 pub(super) fn parse_put(input: &[u8]) -> Result<(Options, &[u8])> {
     let Some(rest) = input.strip_prefix(&PUT_MAGIC) else {
         return Ok((Options::default(), input));
@@ -129,7 +131,7 @@ pub(super) fn parse_put(input: &[u8]) -> Result<(Options, &[u8])> {
     Ok((Options::parse(options)?, image))
 }
 
-/// Reads the input of `thumbnail`: the size, or nothing for the larger of the defaults.
+/// Parses the input of `thumbnail`: the size, or empty for the larger default.
 pub(super) fn parse_size(input: &[u8]) -> Result<u32> {
     match text(input)? {
         "" => Ok(DEFAULT_SIZES[1]),
@@ -140,7 +142,7 @@ pub(super) fn parse_size(input: &[u8]) -> Result<u32> {
     }
 }
 
-/// Reads the input of `match` and `get_if`: `LABEL` or `LABEL=VALUE`.
+/// Parses the input of `match` and `get_if`: `LABEL` or `LABEL=VALUE`.
 pub(super) fn parse_condition(input: &[u8]) -> Result<(&str, Option<&str>)> {
     let text = text(input)?;
     let (name, value) = match text.split_once('=') {
@@ -151,7 +153,7 @@ pub(super) fn parse_condition(input: &[u8]) -> Result<(&str, Option<&str>)> {
     Ok((name, value))
 }
 
-/// Checks what thumbnails are to be made.
+/// Checks the sizes of thumbnails.
 pub(super) fn check_sizes(sizes: &BTreeSet<u32>) -> Result<()> {
     if sizes.len() > SIZES_MAX || sizes.last().is_some_and(|edge| *edge > EDGE_MAX) {
         return Err(Error::new(ErrorKind::LimitExceeded, "too many thumbnails, or too large ones")

@@ -1,5 +1,5 @@
-//! `libcls_calls_1.so`: a class that makes the calls of its context that it is told, for the tests of this package.
-//! A class of one's own needs no more than this file has around them.
+//! `libcls_calls_1.so`: a class for the tests of this package. It makes the context calls that its
+//! input lists. A library of your own needs only what surrounds the methods in this file.
 
 use benthic_core::{
     Class, ClassRegistry, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result,
@@ -7,7 +7,6 @@ use benthic_core::{
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// The class.
 struct Calls;
 
 impl Class for Calls {
@@ -28,7 +27,7 @@ impl Class for Calls {
     }
 }
 
-/// Where `change` leaves what its reading calls answered, if it is told to.
+/// The attribute in which `change` stores the answers of its read calls, if its input requests it.
 const SEEN_XATTR: &str = "calls.seen";
 
 static METHODS: [Method; 3] = [
@@ -83,7 +82,7 @@ fn call(context: &mut MethodContext<'_>, words: &[&str]) -> Result<String> {
     let done = |()| "done".to_owned();
     match words {
         ["stat"] => context.stat().map(|stat| stat.size_bytes.to_string()),
-        // For calls whose failure is the answer.
+        // For calls that are expected to fail.
         ["try", rest @ ..] => Ok(call(context, rest).unwrap_or_else(|error| error.kind().to_string())),
         ["read", offset, len] => context.read(number(offset)?, number(len)?).map(|data| text(&data)),
         ["get_xattr", name] => context.get_xattr(name).map(|value| text(&value)),

@@ -1,9 +1,8 @@
-//! `libcls_calls_2.so`: the next wire version of `cls_calls_1.rs`, for the test of an upgrade. Its `look` means something
-//! else.
+//! `libcls_calls_2.so`: the next wire version of `cls_calls_1.rs`, for the upgrade test. Its `look`
+//! has another meaning.
 
 use benthic_core::{Class, ClassRegistry, Method, MethodFlags, MethodResult};
 
-/// The class.
 struct Calls;
 
 impl Class for Calls {

@@ -5,21 +5,21 @@ use benthic_core::Result;
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
-/// A client of a cluster; shut down with the last handle.
+/// A client of a cluster. Dropping the last handle shuts it down.
 pub(crate) struct Cluster {
     pub(super) api: &'static Api,
     pub(super) handle: Handle,
 }
 
-/// Who a command is for.
+/// The daemons that run a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Daemons {
     Monitors,
-    /// The one that is active.
+    /// The active manager.
     Manager,
 }
 
-// SAFETY: librados' cluster handles may be used by any thread at any time.
+// SAFETY: any thread may use a librados cluster handle at any time.
 unsafe impl Send for Cluster {}
 // SAFETY: as above.
 unsafe impl Sync for Cluster {}
@@ -30,18 +30,18 @@ struct Closing {
     handle: Handle,
 }
 
-// SAFETY: as for the cluster, whose handle it is.
+// SAFETY: as for `Cluster`, which owned the handle.
 unsafe impl Send for Closing {}
 
 impl Closing {
     fn shut_down(self) {
-        // SAFETY: nothing uses the handle any more: whatever did held the cluster.
+        // SAFETY: nothing uses the handle any more: every user held the `Cluster`.
         unsafe { (self.api.shutdown)(self.handle) };
     }
 }
 
 impl Cluster {
-    /// A client with the name `client.x`, not yet connected. The inner error is an errno.
+    /// Creates a client with the name `client.x`, not yet connected. The inner error is an errno.
     pub fn create(name: &CStr) -> Result<std::result::Result<Cluster, i32>> {
         let api = api()?;
         let mut handle = null_mut();
@@ -50,37 +50,37 @@ impl Cluster {
         Ok(check(result).map(|_| Cluster { api, handle }))
     }
 
-    /// Reads a configuration file, or the ones that Ceph's programs read.
+    /// Reads a configuration file, or without `path` the files that Ceph's programs read.
     pub fn read_conf(&self, path: Option<&CStr>) -> std::result::Result<(), i32> {
-        // SAFETY: the handle lives; a null path means the default files.
+        // SAFETY: the handle is live; a null path means the default files.
         check(unsafe { (self.api.conf_read_file)(self.handle, path.map_or(null(), CStr::as_ptr)) })
             .map(|_| ())
     }
 
     /// Changes a setting of the client.
     pub fn set_conf(&self, key: &CStr, value: &CStr) -> std::result::Result<(), i32> {
-        // SAFETY: the handle lives and the strings end in NUL.
+        // SAFETY: the handle is live and the strings end in NUL.
         check(unsafe { (self.api.conf_set)(self.handle, key.as_ptr(), value.as_ptr()) }).map(|_| ())
     }
 
-    /// Connects; blocks for `client_mount_timeout` at most.
+    /// Connects; blocks for at most `client_mount_timeout`.
     pub fn connect(&self) -> std::result::Result<(), i32> {
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is live.
         check(unsafe { (self.api.connect)(self.handle) }).map(|_| ())
     }
 
-    /// The number of a pool in the map that the client has.
+    /// The id of a pool in the client's map.
     pub fn pool_id(&self, name: &CStr) -> std::result::Result<i64, i32> {
-        // SAFETY: the handle lives and the string ends in NUL.
+        // SAFETY: the handle is live and the string ends in NUL.
         let id = unsafe { (self.api.pool_lookup)(self.handle, name.as_ptr()) };
         if id < 0 { Err(i32::try_from(-id).unwrap_or(i32::MAX)) } else { Ok(id) }
     }
 
-    /// Names of all pools in the map that the client has.
+    /// The names of all pools in the client's map.
     pub fn pools(&self) -> std::result::Result<Vec<Vec<u8>>, i32> {
         let mut buffer = vec![0_u8; 64 * 1024];
         loop {
-            // SAFETY: the buffer is as long as it is said to be.
+            // SAFETY: the buffer has the stated length.
             let result =
                 unsafe { (self.api.pool_list)(self.handle, buffer.as_mut_ptr().cast(), buffer.len()) };
             let needed = check(result)? as usize;
@@ -92,13 +92,13 @@ impl Cluster {
         }
     }
 
-    /// Waits for the cluster's present map.
+    /// Waits for the cluster's newest map.
     pub fn wait_for_map(&self) -> std::result::Result<(), i32> {
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is live.
         check(unsafe { (self.api.wait_for_latest_osdmap)(self.handle) }).map(|_| ())
     }
 
-    /// Runs a command and gives its result, with the output, and its status line.
+    /// Runs a command and returns its result, with the output, and its status line.
     pub fn command(
         &self,
         at: Daemons,
@@ -111,7 +111,7 @@ impl Cluster {
         };
         let commands = [command.as_ptr()];
         let (mut out, mut out_len, mut status, mut status_len) = (null_mut(), 0, null_mut(), 0);
-        // SAFETY: all pointers are valid during the call; both buffers are ours to free.
+        // SAFETY: all pointers are valid during the call; we free both buffers.
         unsafe {
             let result = run(
                 self.handle,
@@ -140,8 +140,8 @@ impl Drop for Cluster {
         if !IN_CALLBACK.get() {
             return closing.shut_down();
         }
-        // Shutting down waits for the thread that the callback runs on. Without another thread the connection lasts as
-        // long as the process.
+        // The shutdown waits for the thread that runs the callback, so another thread must do it.
+        // If no thread can start, the connection stays open until the process ends.
         drop(std::thread::Builder::new().name("rados-close".to_owned()).spawn(move || closing.shut_down()));
     }
 }

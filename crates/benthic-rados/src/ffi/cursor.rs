@@ -1,9 +1,9 @@
-//! Cursors: places in the order of a pool's objects, and listing from one on.
+//! Cursors: positions in the order of a pool's objects, and listings that start at one.
 
 use super::{Handle, IoCtx, ListItem, check, copy};
 use std::ptr::null;
 
-/// A place in the order of a pool's objects.
+/// A position in the order of a pool's objects.
 pub(crate) struct Cursor<'a> {
     io: &'a IoCtx,
     handle: Handle,
@@ -11,7 +11,7 @@ pub(crate) struct Cursor<'a> {
 
 impl Drop for Cursor<'_> {
     fn drop(&mut self) {
-        // SAFETY: the cursor is ours, and of this context.
+        // SAFETY: we own the cursor, and it belongs to this context.
         unsafe { (self.io.cluster.api.object_list_cursor_free)(self.io.handle, self.handle) };
     }
 }
@@ -20,25 +20,27 @@ impl Drop for Cursor<'_> {
 pub(crate) struct Listed {
     pub namespace: Vec<u8>,
     pub name: Vec<u8>,
-    /// What places the object in place of its name; mostly empty.
+    /// The key that places the object instead of its name; mostly empty.
     pub locator: Vec<u8>,
 }
 
-// SAFETY of all calls below: cursors and context live, and cursors are used by one thread.
+// SAFETY of all calls below: cursors and context are live, and one thread at a time uses a cursor.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one comment for all, above")]
 impl IoCtx {
     fn begin(&self) -> Cursor<'_> {
         Cursor { io: self, handle: unsafe { (self.cluster.api.object_list_begin)(self.handle) } }
     }
 
-    /// The place behind the last object.
+    /// The position behind the last object.
     pub fn end(&self) -> Cursor<'_> {
         Cursor { io: self, handle: unsafe { (self.cluster.api.object_list_end)(self.handle) } }
     }
 
-    /// The place of slice `index` of `count` equal ones of the order; behind the last one, the end.
+    /// The start of slice `index` when the order is cut into `count` equal slices; the end if
+    /// `index >= count`.
     pub fn slice(&self, index: usize, count: usize) -> Cursor<'_> {
-        // librados counts hashes in 64 bits: 2^32 times the slice behind the last one is 0, the beginning.
+        // librados counts hashes in 64 bits: 2^32 times the slice behind the last one overflows to
+        // 0, the beginning.
         if index >= count {
             return self.end();
         }
@@ -58,7 +60,8 @@ impl IoCtx {
         from
     }
 
-    /// At most `objects_max` objects from `from` on and before `to`, and the place to go on at.
+    /// Lists at most `objects_max` objects from `from` up to but excluding `to`, and returns the
+    /// position to continue from.
     pub fn list(
         &self,
         from: &Cursor<'_>,
@@ -101,12 +104,12 @@ impl IoCtx {
 
 #[expect(clippy::undocumented_unsafe_blocks, reason = "as above")]
 impl Cursor<'_> {
-    /// Whether nothing comes behind it.
+    /// Whether the cursor is at the end.
     pub fn is_end(&self) -> bool {
         unsafe { (self.io.cluster.api.object_list_is_end)(self.io.handle, self.handle) != 0 }
     }
 
-    /// How it lies to another cursor of the same context.
+    /// Compares the position with that of another cursor of the same context.
     pub fn order(&self, other: &Cursor<'_>) -> std::cmp::Ordering {
         let order = unsafe {
             (self.io.cluster.api.object_list_cursor_cmp)(self.io.handle, self.handle, other.handle)

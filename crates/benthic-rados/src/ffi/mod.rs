@@ -1,12 +1,15 @@
-//! librados. All unsafe code of this crate is in this folder.
+//! Bindings to librados. All unsafe code of this crate is in this folder.
 //!
-//! What librados promises, and this folder relies on:
+//! This folder relies on these promises of librados:
 //!
-//! - Building an operation copies names, keys, values and data; only output buffers are borrowed.
-//! - Output buffers are written until the completion's callback begins, never after. They belong to a [`Pending`], which
-//!   lives until then, whether or not somebody still waits for the operation.
-//! - A completion's callback is called exactly once if the submission returned 0 or more, else never.
-//! - Handles of clusters and I/O contexts may be used by any thread; operations and cursors by one at a time.
+//! - Building an operation copies names, keys, values and data; it borrows only output buffers.
+//! - librados writes to output buffers until the completion's callback begins, never after. The
+//!   buffers belong to a   [`Pending`], which lives until then, whether or not a caller still waits
+//!   for the operation.
+//! - librados calls a completion's callback exactly once if the submission returned 0 or more, else
+//!   never.
+//! - Any thread may use handles of clusters and I/O contexts; only one thread at a time may use
+//!   operations and cursors.
 
 mod cluster;
 mod cursor;
@@ -30,7 +33,7 @@ use std::sync::{Arc, OnceLock};
 type Handle = *mut c_void;
 type Callback = extern "C" fn(Handle, *mut c_void);
 
-/// One object in a listing, as librados gives it.
+/// One object in a listing, in librados' layout.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct ListItem {
@@ -42,7 +45,7 @@ struct ListItem {
     locator: *const c_char,
 }
 
-/// Declares the functions that are looked up in the library: `rados_` and the name.
+/// Declares the functions to look up in the library: `rados_` and the name.
 macro_rules! functions {
     ($(fn $name:ident($($arg:ty),*) $(-> $ret:ty)?;)*) => {
         struct Api {
@@ -127,7 +130,7 @@ functions! {
 const OPERATION_LOCALIZE_READS: c_int = 2;
 const OPERATION_FULL_TRY: c_int = 64;
 
-/// Opens librados, once in a process. It is never closed: it has threads of its own.
+/// Opens librados once per process and never closes it: librados has threads of its own.
 fn api() -> Result<&'static Api> {
     static API: OnceLock<std::result::Result<Api, String>> = OnceLock::new();
     let loaded = API.get_or_init(|| {
@@ -148,17 +151,18 @@ fn api() -> Result<&'static Api> {
 }
 
 thread_local! {
-    /// Whether this thread is in a callback of librados, where the last handle of a cluster may go.
+    /// Whether this thread runs a librados callback, which may drop the last handle of a cluster.
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A pool and a namespace of it.
+/// A pool and one of its namespaces.
 pub(crate) struct IoCtx {
     cluster: Arc<Cluster>,
     handle: Handle,
 }
 
-// SAFETY: librados' I/O contexts may be used by any thread at any time; the namespace is set before it is shared.
+// SAFETY: any thread may use a librados I/O context at any time; the namespace is set before the
+// context is shared.
 unsafe impl Send for IoCtx {}
 // SAFETY: as above.
 unsafe impl Sync for IoCtx {}
@@ -179,7 +183,8 @@ impl IoCtx {
         Ok(Arc::new(IoCtx { cluster: Arc::clone(cluster), handle }))
     }
 
-    /// Sends a write operation. The answer comes although the future is dropped, and is then dropped.
+    /// Sends a write operation. Dropping the future does not cancel the operation; its answer is
+    /// then discarded.
     pub fn write(
         self: &Arc<Self>,
         object: &CStr,
@@ -188,7 +193,8 @@ impl IoCtx {
         let handle = op.handle;
         let code = std::mem::take(&mut op.method_code);
         submit(self, code, op.permit.take(), |api, completion| {
-            // SAFETY: the operation, the context and the completion live; the object's name is copied.
+            // SAFETY: the operation, the context and the completion are live; librados copies the
+            // object's name.
             unsafe {
                 (api.aio_write_op_operate)(
                     handle,
@@ -211,7 +217,8 @@ impl IoCtx {
     ) -> oneshot::Receiver<Completed<ReadBuffers>> {
         let handle = op.handle;
         let buffers = ReadBuffers::of(&mut op);
-        // A native method may write from a read operation; a full pool would block that.
+        // A native method may write from a read operation; in a full pool that would block without
+        // this flag.
         let flags = OPERATION_FULL_TRY | if localized { OPERATION_LOCALIZE_READS } else { 0 };
         submit(self, buffers, op.permit.take(), |api, completion| {
             // SAFETY: as in `write`; the buffers belong to the pending operation.
@@ -222,22 +229,22 @@ impl IoCtx {
 
 impl Drop for IoCtx {
     fn drop(&mut self) {
-        // SAFETY: nothing uses the handle any more; librados counts the operations that it still needs it for.
+        // SAFETY: nothing uses the handle any more; librados keeps the context alive for operations
+        // in flight.
         unsafe { (self.cluster.api.ioctx_destroy)(self.handle) };
     }
 }
 
-/// What an operation answered.
+/// The answer to an operation.
 pub(crate) struct Completed<T> {
     /// 0 or more, or a negative errno.
     pub result: i32,
-    /// The object's version.
     pub version: u64,
-    /// The output buffers.
     pub buffers: T,
 }
 
-/// An operation in flight: what librados writes to, and who waits.
+/// An operation in flight: the buffers that librados writes to, and the sender for the waiting
+/// task.
 struct Pending<T> {
     io: Arc<IoCtx>,
     buffers: T,
@@ -255,26 +262,27 @@ fn submit<T: Send + 'static>(
     let (sender, receiver) = oneshot::channel();
     let pending = Box::into_raw(Box::new(Pending { io: Arc::clone(io), buffers, permit, sender }));
     let mut completion = null_mut();
-    // SAFETY: `pending` is a live box; whoever of this function and the callback takes it takes it alone, because the
-    // callback is called if and only if the submission succeeds.
+    // SAFETY: `pending` is a live box. Either this function or the callback takes it, never both:
+    // the callback is called if and only if the submission succeeds.
     unsafe {
         (api.aio_create_completion2)(pending.cast(), completed::<T>, &mut completion);
         let result = operate(api, completion);
         if result < 0 {
             (api.aio_release)(completion);
             let Pending { buffers, sender, .. } = *Box::from_raw(pending);
-            // Nobody waits yet, but the receiver is here.
+            // The send cannot fail: the receiver is still here.
             let _ = sender.send(Completed { result, version: 0, buffers });
         }
     }
     receiver
 }
 
-/// The callback of every operation. It only hands over; the waiting task looks at the outputs. A waker that panics ends
-/// the process, as unwinding into librados must not happen.
+/// The callback of every operation. It only hands the result to the waiting task, which reads the
+/// outputs. A waker that panics ends the process, because unwinding into librados is not allowed.
 extern "C" fn completed<T>(completion: Handle, pending: *mut c_void) {
     IN_CALLBACK.set(true);
-    // SAFETY: `submit` made the box and left it to this call; the completion lives until it is released.
+    // SAFETY: `submit` created the box and left it to this call; the completion is live until it is
+    // released.
     unsafe {
         let Pending { io, buffers, permit, sender } = *Box::from_raw(pending.cast::<Pending<T>>());
         let api = io.cluster.api;
@@ -286,9 +294,10 @@ extern "C" fn completed<T>(completion: Handle, pending: *mut c_void) {
         {
             permit.timed_out();
         }
-        // Before the waiting task goes on: it may end the process next, which must not find a connection being closed here.
+        // Drop the context before the waiting task continues: that task may end the process, while
+        // this thread would still be closing a connection.
         drop(io);
-        // Fails if the future was dropped: then this was its buffers' end.
+        // The send fails if the future was dropped; the buffers are then freed here.
         drop(sender.send(Completed { result, version, buffers }));
     }
     IN_CALLBACK.set(false);
@@ -299,15 +308,16 @@ unsafe extern "C" {
     safe fn exit_at_once(status: c_int) -> !;
 }
 
-/// Ends the process without running what libraries registered for its end.
+/// Ends the process without running exit handlers of libraries.
 ///
-/// For a program that used a store and is done: an operation that was given up may still be in flight, and librados' threads
-/// must not go on while its static data are taken apart. Nothing is flushed, and no other thread is waited for.
+/// For a program that has used a store and is done: an abandoned operation may still be in flight,
+/// and librados' threads must not run while their static data are destroyed. Flushes nothing and
+/// waits for no other thread.
 pub fn end_process(status: u8) -> ! {
     exit_at_once(status.into())
 }
 
-/// The operators of comparisons, as librados numbers them.
+/// Comparison operators, with librados' numbers.
 #[derive(Clone, Copy)]
 pub(crate) enum Operator {
     Eq = 1,
@@ -326,7 +336,7 @@ fn parts(bytes: &[u8]) -> (*const c_char, usize) {
     (bytes.as_ptr().cast(), bytes.len())
 }
 
-/// Copies what librados returned.
+/// Copies bytes that librados returned.
 ///
 /// # Safety
 /// `start` is null or points at `len` bytes.
@@ -334,6 +344,6 @@ unsafe fn copy(start: *const c_char, len: usize) -> Vec<u8> {
     if start.is_null() {
         return Vec::new();
     }
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller guarantees `len` readable bytes.
     unsafe { std::slice::from_raw_parts(start.cast(), len) }.to_vec()
 }

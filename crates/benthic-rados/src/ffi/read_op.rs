@@ -1,11 +1,11 @@
-//! Building read operations, and their outputs.
+//! Builds read operations and reads their outputs.
 
 use super::{Api, Handle, IoCtx, Operator, copy, parts};
 use crate::in_flight::Permit;
 use std::ffi::{CStr, c_char, c_int, c_uchar};
 use std::ptr::{null, null_mut};
 
-/// Where one step of a read operation answers. The result is 0 or more, or a negative errno.
+/// The output buffer of one step of a read operation. The result is 0 or more, or a negative errno.
 struct ReadBuffer {
     api: &'static Api,
     result: c_int,
@@ -22,8 +22,8 @@ enum RawOutput {
 
 impl Drop for ReadBuffer {
     fn drop(&mut self) {
-        // SAFETY: the iterators and buffers are librados' and ours to free, once; the operation is over or was never
-        // sent.
+        // SAFETY: librados allocated the iterators and buffers, and we free each exactly once. The
+        // operation is complete or was never sent.
         unsafe {
             match self.output {
                 RawOutput::Xattrs { iterator } if !iterator.is_null() => (self.api.getxattrs_end)(iterator),
@@ -35,7 +35,7 @@ impl Drop for ReadBuffer {
     }
 }
 
-/// What one step of a read operation answered.
+/// The output of one step of a read operation.
 pub(crate) enum StepOutput {
     Data(Vec<u8>),
     Stat { size_bytes: u64, modified_unix_s: i64 },
@@ -44,11 +44,13 @@ pub(crate) enum StepOutput {
     Exec(Vec<u8>),
 }
 
-/// The outputs of a read operation. Boxed each, so that they stay where librados was told they are.
+/// The output buffers of a read operation. Each is boxed, so that its address stays the one that
+/// librados holds.
 #[expect(clippy::vec_box, reason = "librados holds their addresses")]
 pub(crate) struct ReadBuffers(Vec<Box<ReadBuffer>>);
 
-// SAFETY: librados writes to the buffers before the callback and nobody afterwards; iterators are of no thread.
+// SAFETY: librados writes to the buffers only before the callback; iterators are not bound to a
+// thread.
 unsafe impl Send for ReadBuffers {}
 
 impl ReadBuffers {
@@ -57,7 +59,7 @@ impl ReadBuffers {
         ReadBuffers(std::mem::take(&mut op.buffers))
     }
 
-    /// The result of every step of the operation; 0 for those that did not run.
+    /// The result of every step of the operation; 0 for a step that did not run.
     pub fn results(&self) -> impl Iterator<Item = i32> {
         self.0.iter().map(|buffer| buffer.result)
     }
@@ -70,8 +72,9 @@ impl ReadBuffers {
 
 impl ReadBuffer {
     fn take(&mut self) -> StepOutput {
-        // SAFETY: the operation succeeded, so that librados filled all outputs: `len` bytes of a buffer that is longer,
-        // iterators that stand at their first entry, and what they point at until they are moved.
+        // SAFETY: the operation succeeded, so librados has filled all outputs: `len` bytes of a
+        // buffer with at least that capacity, and iterators at their first entry. Entries stay
+        // valid until the iterator moves.
         unsafe {
             match &mut self.output {
                 RawOutput::Data { buffer, len } => {
@@ -118,7 +121,7 @@ impl ReadBuffer {
     }
 }
 
-/// A read operation being built.
+/// A read operation under construction.
 pub(crate) struct ReadOp {
     api: &'static Api,
     pub(super) handle: Handle,
@@ -129,12 +132,13 @@ pub(crate) struct ReadOp {
 
 impl Drop for ReadOp {
     fn drop(&mut self) {
-        // SAFETY: librados took what it needs when the operation was sent.
+        // SAFETY: librados took the data it needs when the operation was sent.
         unsafe { (self.api.release_read_op)(self.handle) };
     }
 }
 
-// SAFETY of all calls below: as for `WriteOp`; outputs are boxes that the pending operation owns until it is over.
+// SAFETY of all calls below: as for `WriteOp`. Outputs are boxes that the pending operation owns
+// until it completes.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one comment for all, above")]
 impl ReadOp {
     pub fn new(io: &IoCtx) -> ReadOp {
@@ -142,7 +146,7 @@ impl ReadOp {
         ReadOp { api, handle: unsafe { (api.create_read_op)() }, buffers: Vec::new(), permit: None }
     }
 
-    /// Keeps the operation's room until it is answered.
+    /// Holds the operation's permit until the operation completes.
     pub fn keep(mut self, permit: Permit) -> Self {
         self.permit = Some(permit);
         self
@@ -161,7 +165,7 @@ impl ReadOp {
         unsafe { (self.api.read_op_cmpxattr)(self.handle, name.as_ptr(), operator as u8, value, len) }
     }
 
-    /// Equality: OSDs order no bytes above 0x7f.
+    /// Compares for equality only: OSDs do not order bytes above 0x7f.
     pub fn compare_omap(&mut self, key: &[u8], value: &[u8]) {
         let ((key, key_len), (value, len)) = (parts(key), parts(value));
         unsafe {
@@ -177,7 +181,8 @@ impl ReadOp {
         }
     }
 
-    /// The length is not 0: that would mean "to the end", into a buffer of nothing.
+    /// Reads a range. The length must not be 0: librados would read to the end, into an empty
+    /// buffer.
     pub fn read(&mut self, offset_bytes: u64, len_bytes: usize) {
         assert!(len_bytes > 0, "a read of 0 bytes reads to the end");
         let buffer = Vec::with_capacity(len_bytes);

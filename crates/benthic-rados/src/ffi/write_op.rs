@@ -1,11 +1,11 @@
-//! Building write operations.
+//! Builds write operations.
 
 use super::{Api, Handle, IoCtx, Operator, parts};
 use crate::in_flight::Permit;
 use std::ffi::{CStr, c_int};
 use std::ptr::{null, null_mut};
 
-/// What the one method of a write operation returned; 0 if it did not run.
+/// The return value of a write operation's only method call; 0 if it did not run.
 #[derive(Default)]
 pub(crate) struct MethodCode(Option<Box<c_int>>);
 
@@ -16,7 +16,7 @@ impl MethodCode {
     }
 }
 
-/// A write operation being built.
+/// A write operation under construction.
 pub(crate) struct WriteOp {
     api: &'static Api,
     pub(super) handle: Handle,
@@ -26,13 +26,14 @@ pub(crate) struct WriteOp {
 
 impl Drop for WriteOp {
     fn drop(&mut self) {
-        // SAFETY: librados took what it needs when the operation was sent.
+        // SAFETY: librados took the data it needs when the operation was sent.
         unsafe { (self.api.release_write_op)(self.handle) };
     }
 }
 
-// SAFETY of all calls below: the operation lives and is used by one thread; pointers are valid during the call, and
-// librados copies what they point to, except outputs, whose place is said there.
+// SAFETY of all calls below: the operation is live and used by one thread. Pointers are valid
+// during the call, and librados copies the data behind them, except for outputs; the methods with
+// outputs name the owner.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one comment for all, above")]
 impl WriteOp {
     pub fn new(io: &IoCtx) -> WriteOp {
@@ -41,7 +42,7 @@ impl WriteOp {
         WriteOp { api, handle, method_code: MethodCode::default(), permit: None }
     }
 
-    /// Keeps the operation's room until it is answered.
+    /// Holds the operation's permit until the operation completes.
     pub fn keep(mut self, permit: Permit) -> Self {
         self.permit = Some(permit);
         self
@@ -60,7 +61,7 @@ impl WriteOp {
         unsafe { (self.api.write_op_cmpxattr)(self.handle, name.as_ptr(), operator as u8, value, len) }
     }
 
-    /// Equality: OSDs order no bytes above 0x7f.
+    /// Compares for equality only: OSDs do not order bytes above 0x7f.
     pub fn compare_omap(&mut self, key: &[u8], value: &[u8]) {
         let ((key, key_len), (value, len)) = (parts(key), parts(value));
         unsafe {
@@ -99,7 +100,7 @@ impl WriteOp {
         unsafe { (self.api.write_op_truncate)(self.handle, size_bytes) }
     }
 
-    /// The length is not 0: an OSD would abort.
+    /// Zeroes a range. The length must not be 0: an OSD would abort.
     pub fn zero(&mut self, offset_bytes: u64, len_bytes: u64) {
         assert!(len_bytes > 0, "a zero of 0 bytes ends an OSD");
         unsafe { (self.api.write_op_zero)(self.handle, offset_bytes, len_bytes) }
@@ -145,7 +146,8 @@ impl WriteOp {
         unsafe { (self.api.write_op_omap_clear)(self.handle) }
     }
 
-    /// At most once. The method's own result goes to the operation's [`MethodCode`], which the pending operation owns.
+    /// Calls a method, at most once per operation. The method's own result goes to the operation's
+    /// [`MethodCode`], which the pending operation owns.
     pub fn exec(&mut self, class: &CStr, method: &CStr, input: &[u8]) {
         let code: *mut c_int = &mut **self.method_code.0.insert(Box::new(0));
         let (input, len) = parts(input);

@@ -1,4 +1,4 @@
-//! The last step of a writer, and what keeps a table's lists few.
+//! Commits a writer's lists, and merges lists so that a table has few of them.
 
 use super::Writer;
 use crate::head::{Head, LISTS_MAX, ListRef, Operation};
@@ -14,21 +14,21 @@ use futures::stream::TryStreamExt;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Lists that may still grow, before some are merged.
+/// Lists below [`LARGE_LIST_BYTES`] that a table may have before some are merged.
 const SMALL_LISTS_MAX: usize = 32;
-/// A list of this size is not merged any more.
+/// A list of this size or more is not merged any more.
 const LARGE_LIST_BYTES: u64 = 16 * 1024 * 1024;
-/// Lists that are merged at least.
+/// Minimum number of lists per merge.
 const MERGED_MIN: usize = 8;
 
-/// Lists that were put together.
+/// The result of a merge: the source lists and the new lists.
 struct Merged {
     of: BTreeSet<TableObject>,
     to: Vec<ListRef>,
 }
 
 impl Writer {
-    /// Makes the lists part of the table.
+    /// Adds the lists to the table.
     pub(super) async fn commit(&mut self, lists: Vec<ListRef>) -> Result<Snapshot> {
         let (table, writer) = (self.table.clone(), self.id);
         if lists.is_empty() {
@@ -55,7 +55,8 @@ impl Writer {
                 let known = match merged.take().filter(still_there) {
                     Some(merged) => merged,
                     None => match self.merge(&head, chosen).await {
-                        // Somebody else merged these lists, and a vacuum removed them since: this head is old.
+                        // Another writer merged these lists, and a vacuum has removed them since:
+                        // this head is stale.
                         Err(error)
                             if error.kind() == ErrorKind::NotFound && table.live().await?.1 != version =>
                         {
@@ -91,15 +92,16 @@ impl Writer {
         Snapshot::new(&table, &Arc::new(head), &snapshot)
     }
 
-    /// Puts lists together, as one or a few; with the statistics of the columns that the table has now, which has all that
-    /// any of its lists knows and that is not dropped.
+    /// Merges lists into one or a few. The merged lists have statistics of the table's current
+    /// columns, which include every column that a list knows and that was not dropped.
     async fn merge(&mut self, head: &Head, chosen: Vec<ListRef>) -> Result<Merged> {
         let (table, schema) = (self.table.clone(), head.current()?.1);
-        // With the writer, so that what is dropped on the way is removed with it.
+        // The list writer belongs to `self`, so that `abort` removes its objects if this future is
+        // dropped.
         let to = ListWriter::new(Arc::clone(table.pool()), table.id, self.id, self.next_list, schema);
         let to = self.lists.insert(to);
         let copied = copy(&table, schema, &chosen, to).await;
-        // Whatever happened: no name is used twice.
+        // Even after an error: no name may be used twice.
         self.next_list = to.next_number();
         self.lists = None;
         Ok(Merged { of: chosen.iter().map(|list| list.object).collect(), to: copied? })
@@ -132,8 +134,8 @@ fn lost(table: &Table, error: Error) -> Error {
     }
 }
 
-/// Removes lists that were merged into others on the way, or for an attempt that failed. What cannot be removed now, vacuum
-/// finds.
+/// Removes lists of this writer that were merged into others, or that belong to a failed attempt. A
+/// vacuum removes those that this call cannot.
 async fn remove_unused_lists(table: &Table, head: &Head, writer: Id, lists: u32) {
     let named = |number| TableObject { role: Role::List, writer, number };
     let used = |list: &TableObject| head.snapshots.iter().any(|snapshot| snapshot.lists.contains(list));
@@ -144,8 +146,9 @@ async fn remove_unused_lists(table: &Table, head: &Head, writer: Id, lists: u32)
     }
 }
 
-/// Which lists to merge, if they are too many: the smallest, and on as long as the next is not larger than those before it
-/// together. A data object is then merged about as often as the logarithm of how many there are.
+/// Selects the lists to merge if there are too many: the smallest ones, for as long as the next is
+/// not larger than all before it together. So each data object is merged about as often as the
+/// logarithm of the number of data objects.
 fn choose(lists: &[ListRef]) -> Option<Vec<ListRef>> {
     let mut small: Vec<ListRef> =
         lists.iter().filter(|list| list.list_bytes < LARGE_LIST_BYTES).copied().collect();

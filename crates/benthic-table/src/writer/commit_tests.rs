@@ -7,7 +7,7 @@ fn list(number: u32, objects: u64, list_bytes: u64) -> ListRef {
     ListRef { object, objects, rows: 0, data_bytes: 0, list_bytes }
 }
 
-/// Appends of one object each: lists stay few, and an object is merged a few times only.
+/// Appends one object at a time: lists stay few, and each object is merged only a few times.
 #[test]
 fn lists_stay_few_at_little_cost() {
     let (mut lists, mut merged) = (Vec::new(), 0);

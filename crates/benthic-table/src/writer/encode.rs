@@ -1,4 +1,4 @@
-//! Rows as a Parquet object.
+//! Encodes rows as a Parquet object.
 
 use crate::CREATED_BY;
 use crate::error;
@@ -10,17 +10,18 @@ use parquet::basic::Compression;
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
-/// What a row group holds at most: whoever decodes one beside the data has little memory.
+/// Limits of a row group. They are small because code inside an OSD, which has little memory,
+/// decodes whole row groups.
 const ROW_GROUP_ROWS: usize = 128 * 1024;
 const ROW_GROUP_BYTES: usize = 8 * 1024 * 1024;
-/// Rows of a page.
 const PAGE_ROWS: usize = 8 * 1024;
-/// What is encoded before the size is looked at again.
+/// Bytes to encode before the size is checked again.
 const STEP_BYTES: usize = 1024 * 1024;
-/// What an object with its footer stays below, if its rows are not larger themselves.
+/// Size limit of an object with its footer, unless a single row is larger.
 const OBJECT_BYTES_MAX: usize = limits::OPERATION_BYTES_MAX as usize - 4 * 1024 * 1024;
 
-/// Encodes the first rows of `rows`, until they take about `bytes_target`: the object, and how many they are.
+/// Encodes the first rows of `rows` until the object has about `bytes_target` bytes. Returns the
+/// object and the number of encoded rows.
 pub(super) fn encode_object(
     rows: &RecordBatch,
     sort: &[usize],
@@ -57,7 +58,8 @@ pub(super) fn encode_object(
     Ok((encoder.into_inner().map_err(error::parquet)?, taken))
 }
 
-/// How Parquet says what the rows are sorted by: by leaves, which are columns only if all before them are.
+/// The sort order in Parquet's form. Parquet counts leaves, which match columns only if no column
+/// is nested.
 fn sorting_columns(rows: &RecordBatch, sort: &[usize]) -> Option<Vec<SortingColumn>> {
     let flat = rows.schema_ref().fields().iter().all(|field| !field.data_type().is_nested());
     let column = |place: &usize| {

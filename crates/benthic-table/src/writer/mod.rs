@@ -1,4 +1,5 @@
-//! Adding rows: data objects, then a list of them, then one compare-and-swap that makes them visible, all or none.
+//! Adds rows to a table: writes data objects, then a list of them, then makes all or none visible
+//! with one compare-and-swap of the head.
 
 mod commit;
 mod encode;
@@ -27,20 +28,21 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Rows that are taken from a batch at once.
+/// Rows processed at a time.
 const SLICE_ROWS: usize = 64 * 1024;
-/// What an object aims at, at least, so that its indexes go with it.
+/// Least target size of an object when it is reduced so that its indexes fit into the same
+/// operation.
 const INDEXED_BYTES_MIN: usize = 64 * 1024;
 
-/// How a writer works.
+/// Settings of a writer.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
-    /// Rows that wait for their partition to fill take at most so much memory; beyond, the largest partition is written as it
-    /// is. At least 1 MiB.
+    /// Memory limit for rows that wait for their partition to fill. Above it, the writer flushes
+    /// the largest partition early. At least 1 MiB.
     pub buffer_bytes_max: usize,
-    /// Objects that are being uploaded at once. Each holds its bytes in memory.
+    /// Concurrent uploads. Each holds its object's bytes in memory.
     pub uploads_max: usize,
-    /// Whether columns that the table does not have are added to it, rather than refused.
+    /// Whether to add columns that the table lacks, rather than refuse them.
     pub add_columns: bool,
 }
 
@@ -50,11 +52,11 @@ impl Default for WriterOptions {
     }
 }
 
-/// Adds rows to a table. Nothing of it is seen before [`Writer::finish`]; a writer that is dropped without leaves its objects
-/// to [`vacuum`](crate::vacuum), after a day.
+/// Adds rows to a table. No row is visible before [`Writer::finish`]. If a writer is dropped
+/// without it, [`vacuum`](crate::vacuum) removes its objects after a day.
 ///
-/// Memory: `buffer_bytes_max`, twice the largest partition while it is sorted and encoded, and `uploads_max` objects. Encoding
-/// is done by whoever polls.
+/// Memory: `buffer_bytes_max`, twice the largest partition while it is sorted and encoded, and
+/// `uploads_max` objects. Encoding runs on the polling thread.
 pub struct Writer {
     table: Table,
     id: Id,
@@ -66,23 +68,23 @@ pub struct Writer {
     options: WriterOptions,
     buffers: HashMap<Option<i64>, Buffer>,
     buffered_bytes: usize,
-    /// Bytes in memory of a byte in an object, as it was so far.
+    /// Bytes in memory per byte in an object, as measured so far.
     ratio: f64,
     uploads: FuturesUnordered<BoxFuture<'static, Result<()>>>,
     lists: Option<ListWriter>,
     written: Vec<ListRef>,
     next_data: u32,
     next_list: u32,
-    /// A commit was tried.
+    /// Whether a commit was attempted.
     may_be_committed: bool,
 }
 
-/// Rows as an object.
+/// Rows encoded as an object.
 struct Encoded {
     bytes: Vec<u8>,
-    /// How many rows these are.
+    /// Number of encoded rows.
     taken: usize,
-    /// Its indexes.
+    /// The index pages, as omap entries.
     entries: Vec<(Bytes, Bytes)>,
 }
 
@@ -97,10 +99,11 @@ struct Buffer {
 }
 
 impl Table {
-    /// Begins to add rows. The writer is registered in the head, so that its objects are not taken for left-overs.
+    /// Starts a writer. Registers it in the head, so that a vacuum keeps its objects.
     ///
     /// # Errors
-    /// `NotFound` if the table was dropped; `LimitExceeded` for too many writers at once; `Busy`.
+    /// `NotFound` if the table was dropped; `LimitExceeded` for too many concurrent writers;
+    /// `Busy`.
     pub async fn writer(&self, options: WriterOptions) -> Result<Writer> {
         let id = Id::draw(&self.environment)?;
         let time_ms = self.environment.unix_ms();
@@ -147,17 +150,18 @@ impl Table {
 }
 
 impl Writer {
-    /// The columns that rows are matched with.
+    /// The schema against which rows are matched.
     pub fn schema(&self) -> &TableSchema {
         &self.schema
     }
 
-    /// Takes rows. Columns are matched by name; a missing column is null, a narrower type is widened. After an error the
-    /// writer is of no use but to [`Writer::abort`].
+    /// Buffers rows and writes full partitions. Columns are matched by name; a missing column is
+    /// null, a narrower type is widened. After an error, only [`Writer::abort`] is useful.
     ///
     /// # Errors
-    /// `InvalidArgument` for columns that do not fit, with a hint; `LimitExceeded` for a row that is too large for an object
-    /// and for too many partitions; as [`Pool::write`](benthic_core::Pool::write).
+    /// `InvalidArgument` for columns that do not fit, with a hint; `LimitExceeded` for a row that
+    /// is too large for an object and for too many partitions; as
+    /// [`Pool::write`](benthic_core::Pool::write).
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.options.add_columns && !strangers(batch, &self.schema).is_empty() {
             self.add_columns(batch).await?;
@@ -176,18 +180,20 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what is left and commits. Gives the snapshot that has the rows; the current one if there were none. The writer is
-    /// of no more use then; if this is dropped on the way, it is to be aborted.
+    /// Writes the remaining rows and commits. Returns the snapshot that contains the rows, or the
+    /// current one if there were none. The writer cannot be used afterwards. If the future is
+    /// dropped before it completes, call [`Writer::abort`].
     ///
     /// # Errors
-    /// `Conflict` if a vacuum gave the writer up; `NotFound` if the table was dropped; `Busy`; as [`Writer::write`]. Then
-    /// nothing is in the table, and what was written is removed if that can be. `OutcomeUnknown` if it could not be found out
-    /// whether the rows are in the table: the snapshots' rows tell.
+    /// `Conflict` if a vacuum removed the writer's registration; `NotFound` if the table was
+    /// dropped; `Busy`; as [`Writer::write`]. The rows are then not in the table, and their objects
+    /// are removed if possible. `OutcomeUnknown` if it is not known whether the rows are in the
+    /// table; read its snapshots to find out.
     pub async fn finish(&mut self) -> Result<Snapshot> {
         let lists = match self.finish_lists().await {
             Ok(lists) => lists,
             Err(error) => {
-                // Left to vacuum otherwise.
+                // If this fails, a vacuum removes the objects later.
                 let _ = self.remove_all().await;
                 return Err(error);
             }
@@ -203,15 +209,18 @@ impl Writer {
         }
     }
 
-    /// Removes what was written, unless it was committed. What cannot be removed is left to [`vacuum`](crate::vacuum).
+    /// Removes the writer's objects unless they were committed. [`vacuum`](crate::vacuum) removes
+    /// those that this call cannot.
     ///
     /// # Errors
-    /// `OutcomeUnknown` if it may have been committed; as [`Pool::write`](benthic_core::Pool::write).
+    /// `OutcomeUnknown` if it may have been committed; as
+    /// [`Pool::write`](benthic_core::Pool::write).
     pub async fn abort(&mut self) -> Result<()> {
         self.remove_all().await.map(|_| ())
     }
 
-    /// Removes the writer from the head, and then its objects; gives its snapshot if it was committed.
+    /// Removes the writer from the head, and then its objects. Returns its snapshot if it was
+    /// committed.
     async fn remove_all(&mut self) -> Result<Option<Snapshot>> {
         while self.uploads.next().await.is_some() {}
         let writer = self.id;
@@ -224,13 +233,14 @@ impl Writer {
             Ok(((_, Some(committed)), head)) => {
                 return Snapshot::new(&self.table, &Arc::new(head), &committed).map(Some);
             }
-            // Committed, perhaps, and its snapshot vacuumed since: newer ones have its objects.
+            // The writer may have committed, and a vacuum removed its snapshot since; newer
+            // snapshots then hold its objects.
             Ok(((false, None), _)) if self.may_be_committed => {
                 let message = "a vacuum removed the writer or what it committed; the table's rows tell";
                 return Err(self.table.heads.add_context(Error::new(ErrorKind::OutcomeUnknown, message)));
             }
             Ok(((_, None), _)) => {}
-            // The table was dropped by force; nobody else will look for these objects.
+            // A forced drop removed the table; only this writer knows these objects.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -246,7 +256,7 @@ impl Writer {
     async fn add_columns(&mut self, batch: &RecordBatch) -> Result<()> {
         let add =
             |field: Field| Alter::Add { name: field.name().clone(), data_type: field.data_type().clone() };
-        // Somebody else may have added them since.
+        // Another writer may have added the columns since.
         let current = self.table.snapshot(At::Current).await?;
         let changes: Vec<Alter> = strangers(batch, current.schema()).into_iter().map(add).collect();
         let current = if changes.is_empty() { current } else { self.table.alter(&changes).await? };
@@ -263,7 +273,7 @@ impl Writer {
         largest.map(|(partition, buffer)| (*partition, buffer.bytes))
     }
 
-    /// Puts rows to those of their partitions that wait.
+    /// Adds rows to the buffers of their partitions.
     fn buffer(&mut self, batch: &RecordBatch) -> Result<()> {
         let Some(field) = self.partitioning.field() else {
             return self.add(None, batch.clone());
@@ -301,7 +311,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the rows of a partition as objects; of what would make a small last one, the rows wait on if they may.
+    /// Writes the rows of a partition as objects. With `may_wait`, the rows after the first object
+    /// go back to the buffer.
     async fn flush(&mut self, partition: Option<i64>, may_wait: bool) -> Result<()> {
         let Some(buffer) = self.buffers.remove(&partition) else { return Ok(()) };
         self.buffered_bytes -= buffer.bytes;
@@ -327,7 +338,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Encodes the first of the rows as an object with its indexes, which together are no more than one operation carries.
+    /// Encodes the first of the rows as an object with its index pages, small enough for one
+    /// operation.
     fn encode_first(&self, rows: &RecordBatch) -> Result<Encoded> {
         let mut bytes_target = self.object_bytes_target;
         loop {
@@ -342,13 +354,13 @@ impl Writer {
                 }
                 Err(error) if !is_too_large(&error) => return Err(error),
                 _ if bytes_target > INDEXED_BYTES_MIN => bytes_target /= 2,
-                // Without pages the object is read whole, which is right too.
+                // Without index pages, queries read the object whole.
                 _ => return Ok(Encoded { bytes, taken, entries: Vec::new() }),
             }
         }
     }
 
-    /// The omap entries of an object with these rows.
+    /// The index pages of an object with these rows, as omap entries.
     fn entries(&self, rows: &RecordBatch) -> Result<Vec<(Bytes, Bytes)>> {
         let mut entries = Vec::new();
         for index in &self.indexes {
@@ -378,7 +390,7 @@ impl Writer {
         }
         let (pool, id) = (Arc::clone(self.table.pool()), self.table.id);
         self.uploads.push(async move { object::put(&pool, id, object, bytes.into(), entries).await }.boxed());
-        // Starts it; and takes note of those that are done.
+        // Starts the new upload and collects finished ones.
         while let Some(Some(done)) = self.uploads.next().now_or_never() {
             done?;
         }
@@ -407,7 +419,7 @@ impl Writer {
         sorted.map_err(|source| error::arrow("rows cannot be sorted", source))
     }
 
-    /// Writes all that waits; gives all lists.
+    /// Writes all buffered rows and returns all lists.
     async fn finish_lists(&mut self) -> Result<Vec<ListRef>> {
         while let Some((partition, _)) = self.largest() {
             self.flush(partition, false).await?;

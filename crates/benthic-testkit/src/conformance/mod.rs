@@ -131,7 +131,6 @@ macro_rules! runners {
     ($($theme:ident { $($case:ident)* })*) => {
         /// One function per case.
         #[doc(hidden)]
-        #[allow(missing_docs, reason = "the cases' names say what they prove")]
         pub mod run {
             $(pub mod $theme {
                 use super::super::{Subject, run_case, $theme as cases};

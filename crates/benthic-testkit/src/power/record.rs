@@ -46,7 +46,6 @@ pub struct Event {
 
 /// A recorded call. Paths are relative to the recorded directory.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "the names of the calls say it")]
 pub enum What {
     Open { fd: i32, path: String, created: bool, truncated: bool },
     Close { fd: i32 },

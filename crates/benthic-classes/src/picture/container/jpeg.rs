@@ -1,16 +1,18 @@
-//! JPEG (T.81): segments, each a marker and mostly a length, and behind each start of a scan its coded pixels.
+//! JPEG (T.81): a sequence of segments, each a marker and mostly a length. The coded pixels follow
+//! the start of each scan.
 
 use super::{Reduced, Rest, broken, check_size, cut, too_many};
 use benthic_core::Result;
 
 pub(super) const MAGIC: &[u8] = &[0xff, SOI, 0xff];
 
-/// Most scans of a progressive JPEG. Encoders make about ten; each one costs a pass over all pixels and hardly a byte.
+/// Limit of the scans of a progressive JPEG. Encoders write about ten. A scan of very few bytes can
+/// cost a pass over all pixels.
 pub const SCANS_MAX: usize = 32;
-/// Most segments, of whatever kind.
+/// Limit of segments of all kinds.
 pub(super) const SEGMENTS_MAX: usize = 4_096;
-/// Most bytes of tables. Thirty scans with tables of their own have about 20 KiB; each 17 bytes of them can cost the decoder a
-/// table of 4 KiB to fill.
+/// Limit of the bytes of tables. Thirty scans with their own tables have about 20 KiB. Each 17
+/// bytes can make the decoder fill a table of 4 KiB.
 pub(super) const TABLES_BYTES_MAX: usize = 64 * 1024;
 
 const SOF_BASELINE: u8 = 0xc0;
@@ -30,15 +32,15 @@ const APP_ADOBE: u8 = 0xee;
 const APP_LAST: u8 = 0xef;
 const COMMENT: u8 = 0xfe;
 
-/// The frame header, as far as it matters here.
+/// The needed fields of the frame header.
 struct Frame {
     width: u32,
     height: u32,
     components: usize,
     progressive: bool,
-    /// What the decoder holds of one row of blocks, before and after it is scaled to the picture's size.
+    /// The decoder's memory for one row of blocks, before and after scaling to the picture's size.
     rows_bytes: u64,
-    /// The coefficients of all components.
+    /// The decoder's memory for the coefficients of all components.
     coefficients_bytes: u64,
 }
 
@@ -55,7 +57,8 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
         if marker == EOI {
             let frame = frame.filter(|_| scans > 0).ok_or_else(|| broken("it has no pixels"))?;
             file.extend([0xff, EOI]);
-            // Pixels that do not come all at once are kept as coefficients until all are there.
+            // If the pixels come in several scans, the decoder keeps coefficients until all scans
+            // are read.
             let kept_bytes = if frame.progressive || in_pieces { frame.coefficients_bytes } else { 0 };
             return Ok(Reduced {
                 file,
@@ -67,7 +70,8 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
             });
         }
         let content = match marker {
-            // These have no length, so that whoever reads one goes on elsewhere.
+            // These markers have no length. A decoder that reads one would continue at another
+            // place.
             ..=0x01 | RST_FIRST..=SOI => return Err(broken("a marker stands where none may")),
             _ => segment(rest)?,
         };
@@ -93,7 +97,7 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
                 let components = scan_components(content, frame)?;
                 in_pieces |= components < frame.components;
                 scans += 1;
-                // Without progression each component is in one scan.
+                // Without progression, each component is in one scan.
                 let scans_max = if frame.progressive { SCANS_MAX } else { frame.components };
                 if scans > scans_max {
                     return Err(too_many("scans", scans_max));
@@ -101,7 +105,8 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
                 keep(&mut file, marker, content);
                 file.extend(coded_pixels(rest)?);
             }
-            // Which colours the components are. Of one that is shorter, decoders read what stands behind it.
+            // This segment tells the colour space of the components. If it is shorter, decoders
+            // read beyond its end.
             APP_ADOBE if !adobe && scans == 0 && content.len() >= 12 && content.starts_with(b"Adobe") => {
                 adobe = true;
                 keep(&mut file, marker, &content[..12]);
@@ -119,7 +124,7 @@ fn marker(rest: &mut Rest<'_>) -> Result<u8> {
     if byte != 0xff {
         return Err(broken("a segment begins with no marker"));
     }
-    // Any number of these may fill the place before a marker.
+    // Any number of fill bytes may precede a marker.
     while byte == 0xff {
         [byte] = rest.array()?;
     }
@@ -133,7 +138,7 @@ fn segment<'a>(rest: &mut Rest<'a>) -> Result<&'a [u8]> {
 
 fn keep(file: &mut Vec<u8>, marker: u8, content: &[u8]) {
     file.extend([0xff, marker]);
-    // It came with its length in 16 bits.
+    // The length was read from 16 bits.
     file.extend((content.len() as u16 + 2).to_be_bytes());
     file.extend(content);
 }
@@ -158,7 +163,8 @@ fn read_frame(marker: u8, content: &[u8]) -> Result<Frame> {
     let (Some(across), Some(down)) = (sampling(|byte| byte >> 4), sampling(|byte| byte & 0x0f)) else {
         return Err(broken("a component has no such sampling"));
     };
-    // Of every component, because one may have as many samples as there are pixels. Blocks are whole at the edges too.
+    // Multiply by the number of components, because each may have as many samples as there are
+    // pixels. Blocks at the edges are stored whole.
     let padded = |side: u32, factor: u8| u64::from(side.next_multiple_of(8 * u32::from(factor)));
     let row = count as u64 * padded(width, across);
     Ok(Frame {
@@ -171,7 +177,8 @@ fn read_frame(marker: u8, content: &[u8]) -> Result<Frame> {
     })
 }
 
-/// T.81 has 16-bit steps only for samples of 12 bits. With them the decoder's arithmetic leaves its range.
+/// Refuses tables with 16-bit steps, which T.81 defines only for 12-bit samples. They would
+/// overflow the decoder's arithmetic.
 fn check_quantization(content: &[u8]) -> Result<()> {
     if content.chunks(65).any(|table| table.len() != 65 || table[0] > 3) {
         return Err(broken("the steps of quantization are none of 8 bits"));
@@ -179,7 +186,7 @@ fn check_quantization(content: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// How many components the scan has.
+/// The number of components in the scan.
 fn scan_components(content: &[u8], frame: &Frame) -> Result<usize> {
     match content {
         [count, rest @ ..]
@@ -192,7 +199,8 @@ fn scan_components(content: &[u8], frame: &Frame) -> Result<usize> {
     }
 }
 
-/// All up to the next marker that is no restart. A byte 0xff among the pixels has a 0 behind it.
+/// The bytes up to the next marker other than a restart. Inside the pixels, a 0 follows each byte
+/// 0xff.
 fn coded_pixels<'a>(rest: &mut Rest<'a>) -> Result<&'a [u8]> {
     let mut at = 0;
     loop {

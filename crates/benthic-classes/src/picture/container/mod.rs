@@ -1,9 +1,11 @@
-//! The file of an image, reduced to what its pixels are made of.
+//! Reduces an image file to the parts that its pixels need.
 //!
-//! Decoders forgive, and they read much beside pixels: comments, profiles, texts, pieces of documents that they sort and put
-//! together. What that costs grows with whatever a file holds of it. So a decoder does not get the file. It gets what this
-//! module writes anew from parts that it understood itself, so that both agree on where each begins, in numbers that have a
-//! limit; all else is left out. A file that is cut off, or has a part that makes no sense, is broken.
+//! Decoders are tolerant, and they read much besides pixels: comments, profiles, texts, and pieces
+//! of documents that they sort and assemble. The cost of that grows with the file's content. So a
+//! decoder does not get the original file. This module parses the file and writes a new one from
+//! the parts that it understands, so that both agree on where each part begins. The number of parts
+//! is limited, and all other parts are left out. A truncated file, or one with an invalid part, is
+//! broken.
 
 mod jpeg;
 mod png;
@@ -15,9 +17,9 @@ pub use jpeg::SCANS_MAX;
 use benthic_core::{Error, ErrorKind, Result};
 use std::fmt;
 
-/// Most pixels of an image.
+/// Limit of an image's pixels.
 pub const PIXELS_MAX: u64 = 25_000_000;
-/// Most pixels in a row or a column: what a JPEG can say. Decoders keep whole rows.
+/// Limit of the pixels in a row or a column, which is JPEG's own maximum. Decoders keep whole rows.
 pub const SIDE_MAX: u32 = u16::MAX as u32;
 
 /// A format that can be decoded.
@@ -28,7 +30,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of these bytes, by how they begin.
+    /// Detects the format from the first bytes.
     pub fn of(data: &[u8]) -> Option<Format> {
         if data.starts_with(jpeg::MAGIC) {
             Some(Format::Jpeg)
@@ -53,17 +55,17 @@ impl fmt::Display for Format {
     }
 }
 
-/// A file reduced to what its pixels are made of.
+/// A file reduced to the parts that its pixels need.
 pub struct Reduced<'a> {
-    /// What the decoder gets: a file of the same format, no longer than the original.
+    /// The file for the decoder: of the same format, and no longer than the original.
     pub file: Vec<u8>,
     pub width: u32,
     pub height: u32,
-    /// Without colours. Only told of a JPEG.
+    /// Whether the image has no colours. Set only for JPEG.
     pub grey: bool,
-    /// What the decoder holds beside this file and the pixels that it returns.
+    /// Memory of the decoder in addition to this file and the decoded pixels.
     pub decoder_bytes: u64,
-    /// What the camera says, as TIFF.
+    /// The camera's EXIF metadata, as TIFF.
     pub exif: Option<&'a [u8]>,
 }
 
@@ -73,10 +75,11 @@ impl Reduced<'_> {
     }
 }
 
-/// Follows a file from its first part to its last. Bytes behind the last are let be: cameras put things there.
+/// Parses a file from its first part to its last, and reduces it. Ignores bytes after the last
+/// part: cameras append data there.
 ///
 /// # Errors
-/// `InvalidArgument` if it is broken or of a kind that cannot be decoded, `LimitExceeded`.
+/// `InvalidArgument` if the file is broken or of an unsupported kind, `LimitExceeded`.
 pub fn reduce(format: Format, data: &[u8]) -> Result<Reduced<'_>> {
     match format {
         Format::Jpeg => jpeg::reduce(data),
@@ -84,7 +87,7 @@ pub fn reduce(format: Format, data: &[u8]) -> Result<Reduced<'_>> {
     }
 }
 
-/// What is still to be followed.
+/// The bytes that are not parsed yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

@@ -1,20 +1,21 @@
-//! PNG: chunks, each with its length, its name and a checksum.
+//! PNG: a sequence of chunks, each with a length, a name and a checksum.
 
 use super::{Reduced, Rest, broken, check_size, too_many};
 use benthic_core::Result;
 
 pub(super) const MAGIC: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// Most chunks, of whatever kind. Encoders make chunks of 8 KiB and more.
+/// Limit of chunks of all kinds. Encoders write chunks of 8 KiB and more.
 pub(super) const CHUNKS_MAX: usize = 16_384;
 
-/// 256 colours of three bytes. Over more, or over a part of one, the decoder panics.
+/// 256 colours of three bytes. With more, or with a partial colour, the decoder panics.
 pub(super) const PALETTE_BYTES_MAX: usize = 768;
 
-/// What the decoder takes beside the image: rows of [`SIDE_MAX`](super::SIDE_MAX) pixels and what it decompresses them from.
+/// Memory of the decoder in addition to the image: rows of [`SIDE_MAX`](super::SIDE_MAX) pixels,
+/// and the compressed data they come from.
 const DECODER_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Of an animation this is the picture that is shown where nothing moves.
+/// Reduces a PNG file. For an animation, the result is the still picture.
 pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
     let rest = &mut Rest(data);
     let mut file = Vec::with_capacity(data.len());
@@ -26,7 +27,7 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
         let name: [u8; 4] = rest.array()?;
         let content = rest.take(len_bytes)?;
         rest.take(4)?;
-        // The checksum goes along; the decoder looks at it.
+        // The checksum is kept; the decoder verifies it.
         let chunk = &chunk[..len_bytes + 12];
         match (&name, size) {
             (b"IHDR", None) => {
@@ -48,7 +49,8 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
                 return Ok(Reduced { file, width, height, grey: false, decoder_bytes: DECODER_BYTES, exif });
             }
             (b"eXIf", Some(_)) => exif = exif.or(Some(content)),
-            // A small letter: what nobody has to understand.
+            // A name that begins with a lower-case letter marks an ancillary chunk, which decoders
+            // may ignore.
             ([b'a'..=b'z', ..], Some(_)) => {}
             _ => return Err(broken("a chunk is unknown, or stands where it may not")),
         }

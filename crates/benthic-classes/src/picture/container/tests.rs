@@ -1,4 +1,5 @@
-//! What a decoder gets of files that are made to cost it much, and which of them it does not get at all.
+//! Files that are crafted to cost a decoder much: the parts that it gets of them, and the files
+//! that are refused.
 
 use super::super::hostile_tests::{PROGRESSIVE_JPEG, crc32, jpeg, noise, png};
 use super::super::tests::Fixture;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 
 const MANY_BYTES: usize = 4 * 1024 * 1024;
 
-/// Numbers and texts one after the other.
+/// Concatenates byte slices.
 macro_rules! bytes {
     ($($part:expr),* $(,)?) => { [$(&$part[..]),*].concat() };
 }
@@ -24,12 +25,12 @@ fn chunk(name: &[u8; 4], content: &[u8]) -> Vec<u8> {
     bytes!((content.len() as u32).to_be_bytes(), named, crc32(&named).to_be_bytes())
 }
 
-/// Puts segments behind the first marker of a JPEG.
+/// Inserts segments after the first marker of a JPEG.
 fn with_segments(image: &[u8], segments: &[u8]) -> Vec<u8> {
     bytes!(image[..2], segments, image[2..])
 }
 
-/// Puts chunks behind the header of a PNG.
+/// Inserts chunks after the header of a PNG.
 fn with_chunks(image: &[u8], chunks: &[u8]) -> Vec<u8> {
     bytes!(image[..33], chunks, image[33..])
 }
@@ -53,7 +54,7 @@ fn small_png() -> Vec<u8> {
     png(&noise(16, 16).into())
 }
 
-/// Where in a JPEG a marker stands.
+/// The position of a marker in a JPEG.
 fn find(image: &[u8], marker: u8) -> usize {
     image.windows(2).position(|pair| pair == [0xff, marker]).unwrap()
 }
@@ -78,7 +79,7 @@ fn the_decoder_gets_no_part_that_pixels_are_not_made_of() {
     Fixture::new().exec("put", image).unwrap();
 }
 
-/// Behind each such comment a decoder that keeps the pieces sorts all of them.
+/// A decoder that keeps the pieces would sort all of them after each comment.
 #[test]
 fn pieces_of_a_document_do_not_reach_the_decoder() {
     let piece = bytes!(b"http://ns.adobe.com/xmp/extension/\0", [b'0'; 32], [0; 4], [0, 0, 0, 1], b"x");
@@ -95,7 +96,7 @@ fn pieces_of_a_document_do_not_reach_the_decoder() {
 
 #[test]
 fn what_a_decoder_reads_otherwise_is_refused_or_written_anew() {
-    // Markers without a length, which some read a length behind.
+    // Markers without a length, after which some decoders read one.
     for marker in [0x01, 0xd0, 0xd7, 0xd8] {
         let hidden = bytes!([0xff, marker, 0, 8], [0xff, 0xe5, 0xff, 0xff, 0, 0]);
         refused(with_segments(&small_jpeg(), &hidden), ErrorKind::InvalidArgument, "marker");
@@ -104,11 +105,11 @@ fn what_a_decoder_reads_otherwise_is_refused_or_written_anew() {
     let end = behind_scan.len() - 2;
     behind_scan.splice(end..end, [0xff, 0x01, 0, 2]);
     refused(behind_scan, ErrorKind::InvalidArgument, "marker");
-    // Segments of which some read more than they have.
+    // Segments that some decoders read beyond their end.
     let short = [segment(0xe0, b"AVI1"), segment(0xee, b"Adobe"), segment(0xee, b"Adobe\0\x64\0\0\0\0")];
     let image = with_segments(&small_jpeg(), &short.concat());
     assert!(reduced(&image).unwrap() == reduced(&small_jpeg()).unwrap());
-    // And one that is longer than what they read.
+    // A segment that is longer than the part that decoders read.
     let adobe = b"Adobe\0\x64\0\0\0\0\x01";
     let image = with_segments(&small_jpeg(), &segment(0xee, &bytes!(adobe, [0xff; 9])));
     assert!(
@@ -171,13 +172,14 @@ fn frames_that_no_picture_has_are_refused() {
     refused(empty, ErrorKind::InvalidArgument, "no pixels");
 }
 
-/// Sums of differences that leave what the decoder's arithmetic holds, with the largest steps that are allowed and beyond.
+/// Sums of differences that overflow the decoder's arithmetic, with the largest permitted steps and
+/// beyond.
 #[test]
 fn pixels_beyond_all_measure_are_no_panic() {
     let with_steps = |steps: &[u8]| {
-        // One code each of one bit: the longest difference, and the end of a block.
+        // One code of one bit each: the longest difference, and the end of a block.
         let table = |class: u8, symbol: u8| segment(0xc4, &bytes!([class, 1], [0; 15], [symbol]));
-        // Zero and fifteen ones and zero, 16 times over: 34 bytes, of which none needs stuffing but 0xff.
+        // A 0, fifteen 1s and a 0, 16 times: 34 bytes, of which only 0xff needs stuffing.
         let bits: String = "01111111111111110".repeat(8 * 16_384);
         let pixels =
             bits.as_bytes().chunks(8).map(|byte| byte.iter().fold(0, |sum, bit| 2 * sum + (bit - b'0')));
@@ -229,7 +231,7 @@ fn chunks_that_no_picture_has_are_refused() {
     }
 }
 
-/// Frames are left out, so the first picture of the file is the picture.
+/// The reduction drops the frames of an animation, so the first picture of the file remains.
 #[test]
 fn an_animation_is_the_picture_that_it_begins_with() {
     let image = small_png();
