@@ -1,6 +1,7 @@
 //! The program starts, damages, stops and removes a real Ceph cluster.
 
 use crate::support::{CLUSTER_DIR, Home, Removed, daemon, failed, keys, printed, status, tree, wait_for};
+use benthic_core::{Stopwatch, SystemClock};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +10,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Runs one of Ceph's programs as a client, which knows only the configuration that `cluster env`
 /// printed.
@@ -129,7 +130,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
     let signal =
         |name: &str| assert!(Command::new("kill").args([name, &monitor]).status().unwrap().success());
     signal("-STOP");
-    let began = Instant::now();
+    let began = Stopwatch::start(&SystemClock);
     let hung = status(&home);
     signal("-CONT");
     assert_eq!(

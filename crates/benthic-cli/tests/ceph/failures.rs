@@ -6,7 +6,7 @@
 //! version, and a version older than the last one acknowledged before the read began.
 
 use crate::support::{CLUSTER_DIR, Home, Removed, printed, status, wait_for};
-use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Store, WriteOp};
+use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_rados::{Options, RadosStore};
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -17,7 +17,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const WRITERS: usize = 8;
 const READERS: usize = 3;
@@ -77,7 +77,7 @@ impl Load {
         let version = track.issued.load(Ordering::SeqCst) + 1;
         track.issued.store(version, Ordering::SeqCst);
         let op = WriteOp::new().write_full(content(index, version)).set_xattr("version", version.to_string());
-        let began = Instant::now();
+        let began = Stopwatch::start(&SystemClock);
         let result = block_on(self.pool.write(&object(index), op));
         match result {
             Ok(_) => track.acknowledged.store(version, Ordering::SeqCst),
@@ -98,7 +98,7 @@ impl Load {
     fn read(&self, index: usize) {
         let track = &self.tracks[index];
         let oldest = track.acknowledged.load(Ordering::SeqCst);
-        let began = Instant::now();
+        let began = Stopwatch::start(&SystemClock);
         let whole = Fetch::read(0, VERSION_BYTES_MAX + 8).and(Fetch::get_xattr("version"));
         let ((data, version), _) = match block_on(self.pool.fetch(&object(index), whole)) {
             Ok(found) => found,
@@ -136,7 +136,7 @@ impl Load {
             self.tracks.chunks(OBJECTS_PER_WRITER).map(of_writer).collect()
         };
         // Two writes, because the first may have been sent before the event.
-        let (before, began) = (issued(), Instant::now());
+        let (before, began) = (issued(), Stopwatch::start(&SystemClock));
         while issued().iter().zip(&before).any(|(now, before)| *now < before + 2) {
             assert!(began.elapsed() < STALL_MAX, "writers stalled for longer than {STALL_MAX:?}");
             thread::park_timeout(Duration::from_millis(50));
@@ -197,7 +197,7 @@ impl Cluster<'_> {
             groups.map(|group| (text(&group["pgid"]), text(&group["last_deep_scrub_stamp"]))).collect()
         };
         let before = groups();
-        let began = Instant::now();
+        let began = Stopwatch::start(&SystemClock);
         loop {
             let left: Vec<_> =
                 groups().into_iter().zip(&before).filter(|(now, before)| now == *before).collect();

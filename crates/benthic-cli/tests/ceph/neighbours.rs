@@ -2,9 +2,10 @@
 //! gateway, whose object classes the OSDs load from it.
 
 use crate::support::{Home, pattern, printed, shared_conf};
+use benthic_core::{Stopwatch, SystemClock};
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A client of the shared cluster.
 struct Client {
@@ -124,7 +125,7 @@ fn the_s3_gateway_of_ceph_lives_beside_our_classes() {
         ];
         client.run("curl", &[&signed[..], args, &[&url]].concat())
     };
-    let began = Instant::now();
+    let began = Stopwatch::start(&SystemClock);
     while !s3(&["-f"], "").status.success() {
         let log = || std::fs::read_to_string(&log).unwrap_or_default();
         assert!(began.elapsed() < Duration::from_secs(120), "the gateway did not come up: {}", log());

@@ -1,11 +1,11 @@
 //! A cluster with sites: near and far reads, the effect of a cut, and complete cleanup.
 
 use crate::support::{CLUSTER_DIR, Home, Removed, daemon, printed, status, wait_for};
+use benthic_core::{Stopwatch, SystemClock};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
 /// Much longer than a read on a busy machine without a simulated link.
 const RTT_MS: f64 = 40.0;
@@ -111,7 +111,7 @@ fn sites_are_apart_can_be_cut_off_and_leave_nothing() {
     assert!(home.ok(&["cluster", "status"]).contains("0 ms for a round trip, 40 Mbit/s"));
     let file = home.path("4MiB");
     fs::write(&file, vec![7; 4 << 20]).unwrap();
-    let began = Instant::now();
+    let began = Stopwatch::start(&SystemClock);
     home.ok(&["--store", &store, "put", "near/large", file.to_str().unwrap()]);
     let seconds = began.elapsed().as_secs_f64();
     assert!(seconds > 0.8, "32 Mbit at 40 Mbit/s: {seconds} s");

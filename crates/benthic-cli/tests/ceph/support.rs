@@ -6,12 +6,13 @@ mod home;
 
 pub use home::{Home, failed, json_lines, keys, pattern, printed, run_block, tree};
 
+use benthic_core::{Stopwatch, SystemClock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest wait of a test, for example for a dead OSD to be detected or for a cluster to
 /// recover.
@@ -53,7 +54,7 @@ pub fn daemon<'a>(status: &'a Value, name: &str) -> &'a Value {
 
 #[track_caller]
 pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
+    let began = Stopwatch::start(&SystemClock);
     while !done() {
         assert!(began.elapsed() < WAIT_LIMIT, "waited too long for {what}");
         std::thread::park_timeout(Duration::from_millis(50));

@@ -2,14 +2,15 @@
 
 use crate::support::{OwnPool, block_on, ceph, connect, id, kind, options};
 use benthic_core::{
-    ClassCall, ErrorKind, Fetch, ListRequest, ListToken, Namespaces, ObjectId, ReadOp, Store, WriteOp,
+    ClassCall, ErrorKind, Fetch, ListRequest, ListToken, Namespaces, ObjectId, ReadOp, Stopwatch, Store,
+    SystemClock, WriteOp,
 };
 use benthic_rados::{Options, RadosStore};
 use futures::FutureExt;
 use futures::future::{join_all, try_join_all};
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The pool requires more replicas than there are OSDs, so its placement groups are inactive.
 #[test]
@@ -25,7 +26,7 @@ fn time_outs_end_every_operation_with_the_right_kind() {
     let stuck = || kind(block_on(pool.write(&id("o"), WriteOp::new().create(false))));
     assert!((0..100).any(|_| stuck() == Some(ErrorKind::OutcomeUnknown)), "the pool goes on");
 
-    let started = Instant::now();
+    let started = Stopwatch::start(&SystemClock);
     let call = |method: &str| ClassCall { class: "hello".into(), method: method.into(), input: "".into() };
     let native = ClassCall { class: "version".into(), method: "read".into(), input: "".into() };
     let (write, read, list, record, say, native) = block_on(async {
@@ -101,7 +102,7 @@ fn a_store_may_go_before_its_operations() {
         let _ = pool.write_full(&id(&round.to_string()), vec![1; 1 << 20]).now_or_never();
     }
     let written = |round: i32| kind(block_on(own.pool.stat(&id(&round.to_string())))).is_none();
-    let started = Instant::now();
+    let started = Stopwatch::start(&SystemClock);
     while !(0..20).all(written) {
         assert!(started.elapsed() < Duration::from_secs(30), "a write that was sent did not happen");
     }
@@ -239,7 +240,7 @@ fn a_full_pool_refuses_and_does_not_hang() {
     let own = OwnPool::new("full");
     block_on(own.pool.write_full(&id("0"), "x")).unwrap();
     ceph(&["osd", "pool", "set-quota", own.pool.name(), "max_objects", "1"]);
-    let started = Instant::now();
+    let started = Stopwatch::start(&SystemClock);
     // The monitors take some seconds to notice.
     for round in 1.. {
         let written = block_on(own.pool.write_full(&id(&round.to_string()), "x"));

@@ -5,7 +5,7 @@
 
 use crate::support::{block_on, ceph_of, id, kind, options};
 use benthic_ceph::local::{Cluster, Daemon};
-use benthic_core::{ClassCall, ErrorKind, ListRequest, Pool, Store, WriteOp};
+use benthic_core::{ClassCall, ErrorKind, ListRequest, Pool, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_rados::{Options, RadosStore};
 use futures::FutureExt;
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const TIMEOUT_MS: u64 = 2_000;
 /// Limit for a call that waits for one time-out, on a busy machine.
@@ -145,7 +145,7 @@ fn a_process_with_a_stuck_thread_ends() {
 
 /// Runs a call that must fail within [`SOON`].
 fn fails<T: Debug>(what: &str, wanted: ErrorKind, call: impl FnOnce() -> benthic_core::Result<T>) -> String {
-    let started = Instant::now();
+    let started = Stopwatch::start(&SystemClock);
     let error = call().err().unwrap_or_else(|| panic!("{what} succeeded"));
     assert_eq!(error.kind(), wanted, "{what}: {error}");
     assert!(started.elapsed() < SOON, "{what} took {:?}", started.elapsed());
@@ -153,7 +153,7 @@ fn fails<T: Debug>(what: &str, wanted: ErrorKind, call: impl FnOnce() -> benthic
 }
 
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
+    let started = Stopwatch::start(&SystemClock);
     while !holds() {
         assert!(started.elapsed() < Duration::from_secs(90), "{what} never happened");
         std::thread::park_timeout(Duration::from_millis(200));
@@ -282,7 +282,7 @@ fn a_stopped_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Po
         async move { store.open_pool(&format!("unknown-{index}")).await.map(|_| ()) }
     });
     let opened = {
-        let started = Instant::now();
+        let started = Stopwatch::start(&SystemClock);
         let opened = block_on(futures::future::join_all(opened));
         assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
         opened
@@ -298,7 +298,7 @@ fn a_stopped_monitor_times_out(own: &Own, store: &Arc<RadosStore>, pool: &dyn Po
     let mut child = Child::start(&own.conf);
     let stopped = own.stop(Daemon::Mon);
     fails("open pool", ErrorKind::Unavailable, || block_on(second.open_pool("unknown")).map(|_| ()));
-    let started = Instant::now();
+    let started = Stopwatch::start(&SystemClock);
     drop(second);
     child.end();
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
