@@ -57,7 +57,8 @@ demo-sql: ceph-packages toolchain ## run the table experiment on a Ceph cluster 
 # Cargo chooses the features of dependencies by the packages that a command selects. All commands below select the same ones,
 # so that nothing compiles twice; `--bin` and `--test` choose what is built of them. The crate of the S3 protocol declares a newer
 # Rust than it needs. The Python package is built by pip, which must choose the same features: a Python test compares them.
-SELECTION := --workspace --exclude benthic-python --features benthic-s3/gateway --ignore-rust-version
+WITH_PYTHON := --workspace --features benthic-s3/gateway --ignore-rust-version
+SELECTION := $(WITH_PYTHON) --exclude benthic-python
 
 s3: toolchain ## build benthic and its S3 gateway; `benthic s3 serve` starts it
 	@echo "==> building benthic and its S3 gateway"
@@ -99,8 +100,8 @@ test-here: toolchain
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(PART) format 10 $(CARGO) fmt --all --check; \
 	else echo "skipped: rustfmt is missing; 'rustup component add rustfmt' installs it"; fi
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
-		$(PART) lints 600 $(CARGO) clippy --release $(SELECTION) --all-targets -- -D warnings && \
-		$(PART) "lints of the Ceph tests" 60 $(CARGO) clippy --release $(SELECTION) --test ceph -- -D warnings; \
+		$(PART) lints 600 $(CARGO) clippy --release $(WITH_PYTHON) --all-targets -- -D warnings && \
+		$(PART) "lints of the Ceph tests" 60 $(CARGO) clippy --release $(WITH_PYTHON) --test ceph -- -D warnings; \
 	else echo "skipped: clippy is missing; 'rustup component add clippy' installs it"; fi
 	@$(PART) "build programs and tests" 1500 $(CARGO) test --release $(SELECTION) --no-run
 	@$(PART) "Rust tests" 300 env $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION)
