@@ -115,6 +115,7 @@ pub fn run_with(
         .with("status", output.status.code().unwrap_or(-1)))
 }
 
+/// Starts a program. The error names the program and says how to install it.
 pub fn spawn(command: &mut Command) -> Result<Child> {
     command.spawn().map_err(|error| cannot_run(command, error))
 }
