@@ -28,6 +28,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast;
+use futures::future::BoxFuture;
 use std::sync::Arc;
 
 /// Name of the table in a query of one object.
@@ -84,6 +85,10 @@ pub struct Selection {
     pub limit: Option<usize>,
 }
 
+/// A query that is being planned. The future is boxed, so that the planner's code is compiled in
+/// this crate and not once more in each program and test that awaits it.
+pub type StartingQuery<'a> = BoxFuture<'a, Result<SendableRecordBatchStream>>;
+
 /// Runs queries over the tables of a store.
 pub struct SqlSession {
     store: Arc<dyn Store>,
@@ -107,7 +112,11 @@ impl SqlSession {
     ///
     /// # Errors
     /// `InvalidArgument` for unknown columns, with a hint, and for invalid filters.
-    pub async fn select(
+    pub fn select(&self, snapshot: Snapshot, selection: Selection) -> StartingQuery<'_> {
+        Box::pin(self.start_select(snapshot, selection))
+    }
+
+    async fn start_select(
         &self,
         snapshot: Snapshot,
         selection: Selection,
@@ -150,15 +159,19 @@ impl SqlSession {
     /// # Errors
     /// `InvalidArgument` for invalid SQL; `NotFound` for an unknown table or pool; `Unsupported`
     /// for SQL that does more than read.
-    pub async fn query(&self, sql: &str) -> Result<SendableRecordBatchStream> {
-        self.query_with_work(sql, &Arc::default()).await
+    pub fn query<'a>(&'a self, sql: &'a str) -> StartingQuery<'a> {
+        Box::pin(async { self.query_with_work(sql, &Arc::default()).await })
     }
 
     /// Like [`query`](SqlSession::query), and counts the work in `work`.
     ///
     /// # Errors
     /// Errors of `query`.
-    pub async fn query_with_work(&self, sql: &str, work: &Arc<Work>) -> Result<SendableRecordBatchStream> {
+    pub fn query_with_work<'a>(&'a self, sql: &'a str, work: &'a Arc<Work>) -> StartingQuery<'a> {
+        Box::pin(self.start_query(sql, work))
+    }
+
+    async fn start_query(&self, sql: &str, work: &Arc<Work>) -> Result<SendableRecordBatchStream> {
         let reading = Reading { footers: self.footers.clone(), work: Arc::clone(work) };
         let context = context(&self.settings, work)?;
         let state = context.state();
@@ -167,7 +180,7 @@ impl SqlSession {
         if matches!(&statement, Statement::Statement(statement) if matches!(**statement, ast::Statement::ShowTables { .. }))
         {
             // Without the query engine's own tables.
-            return Box::pin(self.query_with_work(TABLES, work)).await;
+            return self.query_with_work(TABLES, work).await;
         }
         let names = state.resolve_table_references(&statement).map_err(|error| from_datafusion(&error))?;
         for name in &names {
@@ -289,7 +302,11 @@ fn has_capitals(name: &str) -> bool {
 ///
 /// # Errors
 /// `InvalidArgument` for invalid SQL; `Unsupported` for SQL that does more than read.
-pub async fn query(objects: Objects, settings: &Settings, sql: &str) -> Result<SendableRecordBatchStream> {
+pub fn query<'a>(objects: Objects, settings: &'a Settings, sql: &'a str) -> StartingQuery<'a> {
+    Box::pin(start_query(objects, settings, sql))
+}
+
+async fn start_query(objects: Objects, settings: &Settings, sql: &str) -> Result<SendableRecordBatchStream> {
     let context = context(settings, &Arc::default())?;
     register(&context, NO_POOL, OBJECT_TABLE, Arc::new(objects))?;
     let statement = parse(&context.state(), sql)?;
