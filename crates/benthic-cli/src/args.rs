@@ -122,26 +122,3 @@ pub enum Command {
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Cli;
-    use clap::CommandFactory;
-
-    #[test]
-    fn every_command_has_help_with_an_example() {
-        fn check(command: &clap::Command, path: &str) {
-            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("Example") && help.contains(path), "{path}: {help:?}");
-            assert!(command.get_about().is_some(), "{path} says what it does");
-            for option in command.get_arguments() {
-                assert!(option.get_help().is_some(), "{path}: {} is documented", option.get_id());
-            }
-            for inner in command.get_subcommands() {
-                check(inner, &format!("{path} {}", inner.get_name()));
-            }
-        }
-        Cli::command().debug_assert();
-        check(&Cli::command(), "benthic");
-    }
-}

@@ -2,7 +2,7 @@
 //! in the client. Both ways return the same rows. If an OSD refuses or fails a fragment, the node
 //! runs it in the client.
 
-use crate::choice::{Choice, Pushdown, Way};
+use crate::choice::{Choice, Pushdown, Step};
 use crate::dynamic_filter::DynamicFilter;
 use crate::errors::external;
 use crate::fragment::{FilteredFragment, Fragment};
@@ -258,31 +258,31 @@ impl Run {
                 return Ok(stream::empty().boxed());
             }
             let mut start = self.clock.monotonic();
-            let mut way = match object.is_read_by_name() {
+            let mut step = match object.is_read_by_name() {
                 true => self.choice.next(object.size_bytes()),
-                false => Way::Here,
+                false => Step::Pull,
             };
             loop {
-                way = match way {
-                    Way::Here => return Arc::clone(&self).pull(&object, &filtered),
-                    Way::TryHere => match Arc::clone(&self).try_pull(&object, &filtered).await? {
+                step = match step {
+                    Step::Pull => return Arc::clone(&self).pull(&object, &filtered),
+                    Step::TryPull => match Arc::clone(&self).try_pull(&object, &filtered).await? {
                         Some(batches) => return Ok(batches),
                         None => {
                             start = self.clock.monotonic();
-                            Way::Beside
+                            Step::Push
                         }
                     },
-                    Way::Wait(time) => {
+                    Step::Wait(time) => {
                         tokio::time::sleep(time).await;
-                        Way::Beside
+                        Step::Push
                     }
-                    Way::Beside => match self.push(&object, &filtered, start).await? {
+                    Step::Push => match self.push(&object, &filtered, start).await? {
                         Pushed::Rows(batches) => {
                             object.done();
                             return Ok(stream::iter(batches).map(Ok).boxed());
                         }
                         Pushed::Busy => self.choice.busy(object.size_bytes(), self.since(start)),
-                        Pushed::Refused => Way::Here,
+                        Pushed::Refused => Step::Pull,
                     },
                 };
             }

@@ -102,6 +102,43 @@ impl Home {
     }
 }
 
+/// Checks the help of a program and of all its commands: each says what it does, documents every
+/// option and has an example of its own. `names` is the command line of the program, as the examples
+/// have it. The commands in `others` belong to other programs.
+pub fn check_help(program: &str, names: &[&str], others: &[&str]) {
+    let output =
+        Command::new(program).args(&names[1..]).arg("--help").output().expect("a program that starts");
+    let help = printed(&output, names);
+    let about = help.lines().next().unwrap_or_default();
+    assert!(!about.is_empty() && !about.starts_with("Usage"), "{names:?} says what it does: {help}");
+    let example = format!("  {}", names.join(" "));
+    let has_example = |text: &str| text.lines().any(|line| line.starts_with(&example));
+    assert!(help.split_once("\nExample").is_some_and(|(_, text)| has_example(text)), "{names:?}: {help}");
+
+    // The text of an option is on its own line after two spaces, or on the next one with a deeper
+    // indentation.
+    let mut lines = help.lines().skip_while(|line| !line.starts_with("Usage")).peekable();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut commands = Vec::new();
+    let mut in_commands = false;
+    while let Some(line) = lines.next() {
+        if !line.starts_with(' ') {
+            in_commands = line == "Commands:";
+            if line.starts_with("Example") {
+                break;
+            }
+        } else if in_commands && indent(line) == 2 {
+            commands.extend(line.split_whitespace().next());
+        } else if line.trim_start().starts_with('-') && indent(line) <= 6 {
+            let follows = lines.peek().is_some_and(|next| indent(next) > indent(line) + 2);
+            assert!(line.trim_start().contains("  ") || follows, "{names:?} documents {line}");
+        }
+    }
+    for command in commands.into_iter().filter(|command| *command != "help" && !others.contains(command)) {
+        check_help(program, &[names, &[command]].concat(), others);
+    }
+}
+
 /// The standard output of a call that must have succeeded. `what` names the call in a failure
 /// message.
 #[track_caller]

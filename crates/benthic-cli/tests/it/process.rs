@@ -1,6 +1,7 @@
 //! The program as a process: usage errors, pipes, signals, concurrent runs.
 
 use crate::support::{Home, json_lines, tree};
+use benthic_testkit::program::check_help;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
@@ -27,6 +28,11 @@ fn usage_errors_have_their_status_and_help_goes_to_stdout() {
     assert!(home.ok(&["--help"]).contains("12  corrupt"));
     assert!(home.fails(2, &["delete", "p/o"]).contains("'rm'"));
     assert!(home.ok(&["--version"]).starts_with("benthic "));
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    check_help(env!("CARGO_BIN_EXE_benthic"), &["benthic"], &["sql", "table", "s3"]);
 }
 
 #[test]

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod error_codes;
+mod help;
 mod seal;
 mod single_flight;

@@ -3,7 +3,7 @@
 use crate::data::{lineitem, parquet};
 use benthic_core::{ObjectAddress, Store};
 use benthic_embedded::{EmbeddedStore, Options};
-use benthic_testkit::program::{Home, failed};
+use benthic_testkit::program::{Home, check_help, failed};
 use futures::executor::block_on;
 use parquet::basic::Compression;
 use std::process::Command;
@@ -30,6 +30,13 @@ fn fails(home: &Home, status: i32, args: &[&str]) -> String {
     let error = failed(&output, status);
     assert!(error.starts_with("benthic: ") && output.stdout.is_empty(), "{error}");
     error
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    for verb in ["sql", "table"] {
+        check_help(PROGRAM, &["benthic", verb], &[]);
+    }
 }
 
 #[test]
