@@ -8,6 +8,7 @@
 //! - [`power`]: simulated power cuts and disk failures, from a record of all file changes of a
 //!   process.
 //! - [`program`]: runs a program in a temporary directory, as a user does.
+//! - [`random`]: random numbers and bytes from a seed.
 //! - [`seed`]: the seeds of random tests.
 
 pub mod conformance;
@@ -16,4 +17,5 @@ pub mod linear;
 pub mod model;
 pub mod power;
 pub mod program;
+pub mod random;
 pub mod seed;

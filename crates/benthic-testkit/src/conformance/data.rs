@@ -1,7 +1,8 @@
 //! Reading and writing data.
 
 use super::Case;
-use super::support::{FULL_BYTES, ObjectContent, Sequence, kind, pattern};
+use super::support::{FULL_BYTES, ObjectContent, kind, pattern};
+use crate::random::Rng;
 use benthic_core::{ErrorKind, ReadOp, WriteOp};
 
 pub(super) async fn reads_are_short_at_the_end_and_empty_behind_it(case: &Case<'_>) {
@@ -202,16 +203,16 @@ pub(super) async fn overwrites_of_a_large_object_hit_their_place(case: &Case<'_>
     let object = case.object("o");
     let mut expected = pattern(5 * 1024 * 1024 + 123);
     case.pool().write_full(&object, expected.clone()).await.unwrap();
-    let mut sequence = Sequence::new(1);
+    let mut random = Rng(1);
     for round in 0..120_u8 {
-        let offset = sequence.below(expected.len());
-        let len = 1 + sequence.below(if round % 10 == 0 { 300_000 } else { 9_000 });
+        let offset = random.below(expected.len());
+        let len = 1 + random.below(if round % 10 == 0 { 300_000 } else { 9_000 });
         let end = expected.len().min(offset + len);
         expected[offset..end].fill(round);
         let data = vec![round; end - offset];
         case.pool().write(&object, WriteOp::new().write(offset as u64, data).buffered()).await.unwrap();
 
-        let (from, len) = (sequence.below(expected.len()), sequence.below(100_000));
+        let (from, len) = (random.below(expected.len()), random.below(100_000));
         let read = case.pool().read_range(&object, from as u64, len as u64).await.unwrap();
         assert!(
             read == expected[from..expected.len().min(from + len)],

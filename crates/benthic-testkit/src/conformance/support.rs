@@ -114,18 +114,3 @@ pub(super) fn kind<T: fmt::Debug>(result: Result<T>) -> ErrorKind {
 pub(super) fn pattern(len_bytes: usize) -> Vec<u8> {
     (0..len_bytes).map(|index| (index % 251) as u8).collect()
 }
-
-/// A deterministic pseudorandom sequence.
-pub(super) struct Sequence(u64);
-
-impl Sequence {
-    pub(super) fn new(seed: u64) -> Sequence {
-        Sequence(seed)
-    }
-
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        // Knuth's MMIX linear congruential generator. Its high bits have the best quality.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % end
-    }
-}

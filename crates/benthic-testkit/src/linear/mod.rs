@@ -15,6 +15,7 @@ mod search;
 
 use crate::model::Subject;
 use crate::model::answer::answer;
+use crate::random::Rng;
 use crate::seed;
 use benthic_core::{
     Compare, Durability, ObjectId, Pool, ReadOp, ReadOutput, ReadReply, Result, WriteOp, WriteReply,
@@ -70,13 +71,13 @@ pub fn find_violation<S: Subject>(subject: &mut S, seed: u64, load: Load) -> Opt
         std::thread::scope(|scope| {
             for thread in 0..load.threads {
                 let (pool, objects, history, clock) = (pool.as_ref(), &objects, &history, &clock);
-                let random = Random(seed ^ ((round * load.threads + thread) as u64 + 1).wrapping_mul(MIX));
+                let random = Rng(seed ^ ((round * load.threads + thread) as u64) << 48);
                 scope.spawn(move || {
                     let mut worker =
                         Worker { pool, clock, random, seen: vec![Seen::default(); objects.len()], thread };
                     let mut done = Vec::new();
                     for index in 0..load.ops_per_thread {
-                        let object = worker.random.below(objects.len() as u64) as usize;
+                        let object = worker.random.below(objects.len());
                         done.push((object, worker.step(object, &objects[object], index)));
                     }
                     history.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(done);
@@ -100,19 +101,6 @@ pub fn find_violation<S: Subject>(subject: &mut S, seed: u64, load: Load) -> Opt
     })
 }
 
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The upper bits of a linear congruential generator: sufficient to choose operations, and
-/// identical on every platform.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
-
 /// The version and value that a thread last saw of an object, for guards that can succeed.
 #[derive(Clone, Default)]
 struct Seen {
@@ -123,7 +111,7 @@ struct Seen {
 struct Worker<'a> {
     pool: &'a dyn Pool,
     clock: &'a AtomicU64,
-    random: Random,
+    random: Rng,
     seen: Vec<Seen>,
     thread: usize,
 }
@@ -153,7 +141,7 @@ impl Worker<'_> {
         // Every operation writes a unique value, so a value identifies its operation.
         let mut unique = format!("{}.{index};", self.thread).into_bytes();
         let value = unique.clone();
-        if self.random.below(8) == 0 {
+        if self.random.one_in(8) {
             // Some values are too large to be stored inline with the metadata.
             unique.resize(5_000, b'.');
         }
@@ -163,12 +151,12 @@ impl Worker<'_> {
             3 if seen.version > 0 => WriteOp::new().assert_version(seen.version).write_full(unique),
             4 => WriteOp::new().cmp_xattr("by", Compare::Eq, seen.value).set_xattr("by", value),
             5 => WriteOp::new().remove(),
-            6 => WriteOp::new().create(self.random.below(4) == 0).omap_set([("last", value)]),
-            7 => WriteOp::new().write(self.random.below(6_000), value),
+            6 => WriteOp::new().create(self.random.one_in(4)).omap_set([("last", value)]),
+            7 => WriteOp::new().write(self.random.below(6_000) as u64, value),
             8 => return Step::Read(ReadOp::new().stat()),
             _ => return Step::Read(ReadOp::new().read(0, 1 << 20).list_xattrs().omap_range(None, "", 10)),
         };
-        let buffered = self.random.below(2) == 0;
+        let buffered = self.random.one_in(2);
         Step::Write(WriteOp {
             durability: if buffered { Durability::Buffered } else { Durability::Durable },
             ..op

@@ -2,6 +2,7 @@
 //! offsets lie around the boundaries where engines change their layout.
 
 use super::classes;
+use crate::random::Rng;
 use benthic_core::{ClassCall, Compare, Durability, ReadStep, WriteStep};
 use bytes::Bytes;
 use proptest::collection::{btree_map, vec};
@@ -202,14 +203,7 @@ fn blob(len_bytes: usize, seed: u8) -> Bytes {
     if seed == 0 {
         return Bytes::from(vec![0; len_bytes]);
     }
-    let mut state = u64::from(seed);
-    let next = |_| {
-        // A linear congruential generator. Its upper bits are random enough to distinguish
-        // positions.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8 | 1
-    };
-    (0..len_bytes).map(next).collect()
+    Rng(seed.into()).bytes(len_bytes).into_iter().map(|byte| byte | 1).collect()
 }
 
 fn small_value() -> impl Strategy<Value = Bytes> {

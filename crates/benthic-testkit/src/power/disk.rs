@@ -7,8 +7,8 @@
 //! names. A failed sync of a file leaves any part of the data that it was to write, and no later
 //! sync writes the rest. Linux behaves this way.
 
-use super::Rng;
 use super::record::{Event, Record, What};
+use crate::random::Rng;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::Result;

@@ -1,7 +1,7 @@
 //! The workload of the recorded process: several threads run random operations on a few objects and
 //! write a mark into the record before and after each.
 
-use super::Rng;
+use crate::random::Rng;
 use benthic_core::{ErrorKind, ObjectId, Result, Store, WriteOp, WriteStep};
 use futures::executor::block_on;
 use std::fs::{File, OpenOptions};

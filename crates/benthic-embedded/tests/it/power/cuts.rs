@@ -3,7 +3,8 @@
 
 use super::{Bench, child, examine};
 use crate::support::tell;
-use benthic_testkit::power::{Cut, Disk, FileTree, Record, Rng, Script, Sync, What};
+use benthic_testkit::power::{Cut, Disk, FileTree, Record, Script, Sync, What};
+use benthic_testkit::random::Rng;
 use benthic_testkit::seed;
 use std::path::Path;
 

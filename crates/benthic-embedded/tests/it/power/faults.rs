@@ -2,7 +2,8 @@
 
 use super::{Bench, examine};
 use crate::support::tell;
-use benthic_testkit::power::{Cut, Disk, Fault, FileTree, Rng, Script, What};
+use benthic_testkit::power::{Cut, Disk, Fault, FileTree, Script, What};
+use benthic_testkit::random::Rng;
 use benthic_testkit::seed;
 
 const EIO: i32 = 5;
