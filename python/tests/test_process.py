@@ -64,7 +64,7 @@ def test_ctrl_c_stops_a_query(here):
     assert stopped < 30
 
 
-def test_ctrl_c_leaves_no_half_of_a_load(here):
+def test_ctrl_c_discards_a_load(here):
     table = here.table({"x": [0]})
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
 
@@ -86,7 +86,7 @@ def test_ctrl_c_leaves_no_half_of_a_load(here):
     here.store.drop_table(table.name)
 
 
-def test_ctrl_c_while_a_load_is_committed_leaves_nothing_of_it(durable, altered):
+def test_ctrl_c_during_a_commit_discards_the_load(durable, altered):
     table = durable.table({"x": [b""]}, object_size="64MiB")
     native = table._native
 
@@ -191,7 +191,7 @@ def test_processes_share_a_directory(tmp_path):
         assert len(table) == 2
 
 
-def test_a_fork_is_told_to_connect_again(tmp_path):
+def test_a_forked_process_must_connect_again(tmp_path):
     script = """
         import os, sys, benthic
         store = benthic.connect(sys.argv[1])
@@ -219,7 +219,7 @@ def test_a_fork_is_told_to_connect_again(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_fork_does_not_wait_for_threads_that_it_has_not():
+def test_a_forked_process_does_not_wait_for_its_parents_threads():
     script = """
         import os, signal, threading, benthic
         store = benthic.connect("mem:")
@@ -257,7 +257,7 @@ def test_a_fork_does_not_wait_for_threads_that_it_has_not():
 
 
 @pytest.mark.parametrize("engine", ["mem", "file", pytest.param("ceph", marks=pytest.mark.ceph)])
-def test_a_process_ends_well_whatever_is_open(engine, uri_of):
+def test_a_process_exits_cleanly_with_open_handles(engine, uri_of):
     script = """
         import sys, uuid, benthic
         store = benthic.connect(sys.argv[1])
@@ -275,7 +275,7 @@ def test_a_process_ends_well_whatever_is_open(engine, uri_of):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_panics_of_methods_are_no_noise(tmp_path):
+def test_panics_of_methods_print_nothing(tmp_path):
     script = """
         import sys, benthic
         with benthic.connect(sys.argv[1]) as store:

@@ -37,19 +37,19 @@ TAKERS = {
 
 
 @pytest.mark.parametrize("taker", TAKERS)
-def test_everybody_takes_rows(table, place, taker):
+def test_libraries_read_rows(table, place, taker):
     name = f'"{place.pool_name}".{table.name.split("/")[1]}'
     assert TAKERS[taker](table.scan()) == TOTAL
     assert TAKERS[taker](place.store.sql(f"SELECT * FROM {name}")) == TOTAL
 
 
 @pytest.mark.parametrize("taker", ["pyarrow", "pyarrow stream", "pandas", "polars", "duckdb"])
-def test_everybody_takes_a_table(table, taker):
+def test_libraries_read_a_table(table, taker):
     rows = table
     assert TAKERS[taker](rows) == TOTAL
 
 
-def test_the_schema_is_there_without_the_rows(table):
+def test_the_schema_needs_no_rows(table):
     rows = table.scan(["text"])
     assert pa.schema(rows) == rows.schema == pa.schema([("text", pa.string())])
     assert pa.schema(table) == table.schema
@@ -57,7 +57,7 @@ def test_the_schema_is_there_without_the_rows(table):
     assert rows.to_arrow().num_rows == 50_000
 
 
-def test_rows_come_once(table):
+def test_rows_are_read_once(table):
     rows = table.scan()
     rows.to_arrow()
     for again in (rows.to_arrow, rows.to_reader, lambda: pa.table(rows)):
@@ -69,7 +69,7 @@ def test_rows_come_once(table):
         rows.to_arrow()
 
 
-def test_rows_come_as_they_are_asked_for(durable):
+def test_rows_are_produced_on_demand(durable):
     table = durable.table({"x": list(range(1_000_000))}, object_size="1MiB")
     before = durable.store.moved()
     batches = iter(table.scan(pushdown="never"))
@@ -82,7 +82,7 @@ def test_rows_come_as_they_are_asked_for(durable):
     assert some < everything * 0.8, (some, everything)
 
 
-def test_whoever_stops_reading_stops_the_query(table):
+def test_dropped_rows_are_freed(table):
     for leave in (
         lambda rows: iter(rows),
         lambda rows: next(iter(rows)),
@@ -99,7 +99,7 @@ def test_whoever_stops_reading_stops_the_query(table):
         assert native() is None
 
 
-def test_a_stream_that_nobody_reads_leaks_nothing(table):
+def test_an_unread_stream_leaks_nothing(table):
     def once():
         table.scan().__arrow_c_stream__()
         table.scan().__arrow_c_schema__()
@@ -137,7 +137,7 @@ def test_rows_that_failed_are_closed(here):
         rows._native.next()
 
 
-def test_no_columns_are_still_rows(table):
+def test_a_scan_without_columns_counts_rows(table):
     rows = table.scan([], pc.field("x") < 10)
     assert rows.schema == pa.schema([])
     assert sum(batch.num_rows for batch in rows) == 10

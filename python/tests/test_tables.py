@@ -56,7 +56,7 @@ def same_rows(one, two):
     assert sorted(one.to_pylist(), key=key) == sorted(two.to_pylist(), key=key)
 
 
-def test_a_table_is_made_from_data_and_read(place):
+def test_a_table_is_created_from_data_and_read(place):
     table = place.table(TRIPS, partition_by="hash(city, 4)", sort_by="fare", object_size="1MiB")
     assert len(table) == 4 and table
     assert table.schema.names == ["city", "fare", "day"]
@@ -67,7 +67,7 @@ def test_a_table_is_made_from_data_and_read(place):
     assert again.scan(["fare"], pc.field("city") == "Oslo").to_pylist() == [{"fare": 40.0}]
 
 
-def test_every_type_goes_in_and_out(place):
+def test_every_type_is_written_and_read(place):
     table = place.table(EVERYTHING)
     back = table.scan().to_arrow()
     assert back.to_pylist() == EVERYTHING.to_pylist()
@@ -77,7 +77,7 @@ def test_every_type_goes_in_and_out(place):
     assert not any("view" in str(field.type) for field in back.schema)
 
 
-def test_a_table_is_made_from_a_schema(place):
+def test_a_table_is_created_from_a_schema(place):
     table = place.store.create_table(place.address(), schema=TRIPS.schema)
     assert len(table) == 0 and table
     assert table.scan().to_arrow().num_rows == 0
@@ -151,7 +151,7 @@ def test_a_failed_load_leaves_nothing(place):
     place.store.drop_table(table.name)
 
 
-def test_a_load_that_was_committed_is_told(place, altered):
+def test_a_committed_load_is_reported(place, altered):
     table = place.table({"x": [0]})
     native = table._native
 
@@ -212,7 +212,7 @@ def test_data_that_do_not_fit_are_refused(here):
     assert table.schema.names == ["fare", "city", "tip"]
 
 
-def test_definitions_that_cannot_be_are_refused(here):
+def test_invalid_definitions_are_refused(here):
     for options in (
         {"partition_by": "hash(nothing, 4)"},
         {"partition_by": "by luck"},
@@ -276,7 +276,7 @@ def test_a_table_dropped_during_a_scan_fails_it(place):
         list(batches)
 
 
-def test_names_that_are_not_there_get_a_hint(place):
+def test_unknown_names_get_a_hint(place):
     table = place.table(TRIPS)
     for wrong in (
         lambda: table.scan(["citi"]),
@@ -289,7 +289,7 @@ def test_names_that_are_not_there_get_a_hint(place):
             wrong()
 
 
-def test_scans_that_cannot_be_are_refused(here):
+def test_invalid_scans_are_refused(here):
     table = here.table(TRIPS)
     for wrong in (
         lambda: table.scan("city"),

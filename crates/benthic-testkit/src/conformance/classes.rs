@@ -137,7 +137,7 @@ pub(super) async fn a_method_is_the_first_step_and_the_only_method(case: &Case<'
     assert_eq!(case.state(&missing).await, None);
 }
 
-pub(super) async fn steps_behind_a_method_see_what_it_left(case: &Case<'_>) {
+pub(super) async fn steps_after_a_method_see_its_changes(case: &Case<'_>) {
     let object = case.object("o");
     let op = WriteOp::new().exec("hello", "record", "Ada").append("!!").set_xattr("a", "1");
     case.pool().write(&object, op).await.unwrap();
@@ -203,7 +203,7 @@ pub(super) async fn a_step_or_guard_that_fails_undoes_the_method(case: &Case<'_>
     assert_eq!(case.size(&object).await, 101);
 }
 
-pub(super) async fn a_read_method_in_a_write_operation_says_yes_or_no(case: &Case<'_>) {
+pub(super) async fn a_read_method_can_fail_a_write_operation(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let version = case.version(&object).await;
     // The method alone changes nothing.
@@ -218,7 +218,7 @@ pub(super) async fn a_read_method_in_a_write_operation_says_yes_or_no(case: &Cas
     assert_eq!(case.state(&object).await, Some(ObjectContent { data: "x".into(), ..ObjectContent::full() }));
 }
 
-pub(super) async fn read_methods_stand_among_the_steps_of_a_read(case: &Case<'_>) {
+pub(super) async fn read_methods_are_steps_of_a_read_operation(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let op = ReadOp::new().read(0, 2).exec("hello", "say", "Ada").get_xattr("X").exec("hello", "say", "Bob");
     let reply = case.pool().read(&object, op).await.unwrap();

@@ -4,7 +4,7 @@ use super::Case;
 use super::support::{ObjectContent, kind};
 use benthic_core::{Compare, ErrorKind, ReadOp, ReadOutput, WriteOp};
 
-pub(super) async fn steps_on_a_missing_object_see_what_earlier_steps_left(case: &Case<'_>) {
+pub(super) async fn steps_on_a_missing_object_see_earlier_steps(case: &Case<'_>) {
     for (index, (op, expected)) in [
         (WriteOp::new().write(0, "abc").append("d").truncate(2), Some(ObjectContent::data("ab"))),
         (WriteOp::new().append("abc").append("d"), Some(ObjectContent::data("abcd"))),
@@ -30,7 +30,7 @@ pub(super) async fn steps_on_a_missing_object_see_what_earlier_steps_left(case: 
     }
 }
 
-pub(super) async fn steps_on_an_object_see_what_earlier_steps_left(case: &Case<'_>) {
+pub(super) async fn steps_on_an_object_see_earlier_steps(case: &Case<'_>) {
     let full = ObjectContent::full;
     let with_data = |data: String| ObjectContent { data: data.into(), ..ObjectContent::full() };
     for (index, (op, expected)) in [
@@ -58,7 +58,7 @@ pub(super) async fn steps_on_an_object_see_what_earlier_steps_left(case: &Case<'
     }
 }
 
-pub(super) async fn remove_and_recreate_starts_afresh(case: &Case<'_>) {
+pub(super) async fn a_recreated_object_is_empty(case: &Case<'_>) {
     for (index, (op, expected)) in [
         (WriteOp::new().remove().create(true), Some(ObjectContent::default())),
         (WriteOp::new().remove().create(false), Some(ObjectContent::default())),

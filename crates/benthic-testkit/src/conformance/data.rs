@@ -5,7 +5,7 @@ use super::support::{FULL_BYTES, ObjectContent, kind, pattern};
 use crate::random::Rng;
 use benthic_core::{ErrorKind, ReadOp, WriteOp};
 
-pub(super) async fn reads_are_short_at_the_end_and_empty_behind_it(case: &Case<'_>) {
+pub(super) async fn reads_are_short_at_the_end_and_empty_after_it(case: &Case<'_>) {
     let object = case.object("o");
     case.pool().write_full(&object, "0123456789").await.unwrap();
     for (offset_bytes, len_bytes, expected) in [
@@ -70,7 +70,7 @@ pub(super) async fn writes_overwrite_and_extend(case: &Case<'_>) {
 
 /// An empty write never extends the object. An OSD would set the size to the offset, and may report
 /// the object as damaged afterwards. The Ceph engine therefore sends `create` instead.
-pub(super) async fn an_empty_write_only_makes_the_object_exist(case: &Case<'_>) {
+pub(super) async fn an_empty_write_only_creates_the_object(case: &Case<'_>) {
     for offset_bytes in [0, 10] {
         let object = case.object(&format!("missing {offset_bytes}"));
         case.pool().write(&object, WriteOp::new().write(offset_bytes, "")).await.unwrap();
@@ -130,7 +130,7 @@ pub(super) async fn zero_inside_keeps_the_size(case: &Case<'_>) {
     assert_eq!(case.state(&object).await, Some(ObjectContent::data("\0\0\0\0\0\0\0\0\x009")));
 }
 
-pub(super) async fn zero_that_reaches_the_end_cuts_there(case: &Case<'_>) {
+pub(super) async fn zero_up_to_the_end_truncates(case: &Case<'_>) {
     for (offset_bytes, len_bytes, left) in [(90, 10, 90), (90, 1_000, 90), (99, 1, 99), (0, 100, 0)] {
         let object = case.make_full(&format!("{offset_bytes}+{len_bytes}")).await;
         case.pool().write(&object, WriteOp::new().zero(offset_bytes, len_bytes)).await.unwrap();
@@ -139,7 +139,7 @@ pub(super) async fn zero_that_reaches_the_end_cuts_there(case: &Case<'_>) {
     }
 }
 
-pub(super) async fn zero_behind_the_end_does_nothing(case: &Case<'_>) {
+pub(super) async fn zero_after_the_end_does_nothing(case: &Case<'_>) {
     let object = case.make_full("o").await;
     for (offset_bytes, len_bytes) in [(100, 1), (100, 1_000), (200, 10)] {
         case.pool().write(&object, WriteOp::new().zero(offset_bytes, len_bytes)).await.unwrap();
@@ -159,7 +159,7 @@ pub(super) async fn zero_of_no_bytes_is_refused(case: &Case<'_>) {
     assert_eq!(case.state(&missing).await, None);
 }
 
-pub(super) async fn remove_takes_everything(case: &Case<'_>) {
+pub(super) async fn remove_deletes_data_attributes_and_omap(case: &Case<'_>) {
     let object = case.make_full("o").await;
     case.pool().remove(&object).await.unwrap();
     assert_eq!(case.state(&object).await, None);
@@ -168,7 +168,7 @@ pub(super) async fn remove_takes_everything(case: &Case<'_>) {
     assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
 }
 
-pub(super) async fn stat_tells_size_and_time(case: &Case<'_>) {
+pub(super) async fn stat_returns_size_and_time(case: &Case<'_>) {
     let object = case.object("o");
     case.pool().write_full(&object, "abc").await.unwrap();
     let (first, _) = case.pool().stat(&object).await.unwrap();
@@ -199,7 +199,7 @@ pub(super) async fn data_of_every_size_reads_back(case: &Case<'_>) {
 }
 
 /// The access pattern of a block image or a file that is edited in place.
-pub(super) async fn overwrites_of_a_large_object_hit_their_place(case: &Case<'_>) {
+pub(super) async fn overwrites_of_a_large_object_change_only_their_range(case: &Case<'_>) {
     let object = case.object("o");
     let mut expected = pattern(5 * 1024 * 1024 + 123);
     case.pool().write_full(&object, expected.clone()).await.unwrap();
@@ -223,7 +223,7 @@ pub(super) async fn overwrites_of_a_large_object_hit_their_place(case: &Case<'_>
     assert!(read == expected, "the whole object differs");
 }
 
-pub(super) async fn cuts_and_zeros_of_a_large_object_leave_the_rest(case: &Case<'_>) {
+pub(super) async fn truncates_and_zeros_of_a_large_object_keep_the_rest(case: &Case<'_>) {
     let object = case.object("o");
     let mut expected = pattern(3 * 1024 * 1024);
     case.pool().write_full(&object, expected.clone()).await.unwrap();

@@ -95,7 +95,7 @@ pub(super) async fn a_digest_that_differs_is_corrupt(case: &Case<'_>) {
     assert_eq!(kind(case.exec(&object, "digest", "verify", "md5").await), ErrorKind::Corrupt);
 }
 
-pub(super) async fn a_digest_of_nothing_is_not_found(case: &Case<'_>) {
+pub(super) async fn a_digest_of_a_missing_object_is_not_found(case: &Case<'_>) {
     let object = case.object("o");
     for (algorithm, _) in DIGESTS {
         assert_eq!(

@@ -5,7 +5,7 @@ use super::Case;
 use super::support::{ObjectContent, kind};
 use benthic_core::{ErrorKind, WriteOp};
 
-pub(super) async fn a_buffered_write_shows_at_once(case: &Case<'_>) {
+pub(super) async fn a_buffered_write_is_visible_at_once(case: &Case<'_>) {
     let object = case.object("o");
     let first = case.pool().write(&object, WriteOp::new().write_full("1").buffered()).await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::data("1")));

@@ -65,7 +65,7 @@ pub(super) async fn omap_values_compare_bytewise_for_equality(case: &Case<'_>) {
     }
 }
 
-pub(super) async fn what_is_missing_compares_as_an_empty_value(case: &Case<'_>) {
+pub(super) async fn a_missing_value_compares_as_empty(case: &Case<'_>) {
     let object = case.make_full("o").await;
     for guarded in [
         WriteOp::new().cmp_xattr("missing", Compare::Eq, ""),
@@ -121,7 +121,7 @@ pub(super) async fn version_0_is_refused(case: &Case<'_>) {
     assert_eq!(case.state(&case.object("missing")).await, None);
 }
 
-pub(super) async fn an_object_that_exists_passes(case: &Case<'_>) {
+pub(super) async fn the_exists_guard_passes_on_an_object(case: &Case<'_>) {
     let object = case.make_full("o").await;
     case.pool().write(&object, WriteOp::new().assert_exists().write(0, "b")).await.unwrap();
     case.pool().read(&object, ReadOp::new().assert_exists().stat()).await.unwrap();
@@ -149,7 +149,7 @@ pub(super) async fn every_guard_must_hold(case: &Case<'_>) {
 }
 
 /// All guards are evaluated before the first step, so none sees the changes of the operation.
-pub(super) async fn guards_look_at_the_object_before_the_operation(case: &Case<'_>) {
+pub(super) async fn guards_see_the_object_before_the_operation(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let op = WriteOp::new().set_xattr("X", "2").omap_set([("K", "W")]);
     let op = op.cmp_xattr("X", Compare::Eq, "1").cmp_omap("K", "V");

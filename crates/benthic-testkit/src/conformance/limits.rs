@@ -26,7 +26,7 @@ pub(super) async fn names_at_their_limits_work(case: &Case<'_>) {
     assert_eq!(kind(ObjectId::in_namespace(namespace + "s", name)), ErrorKind::LimitExceeded);
 }
 
-pub(super) async fn names_that_are_none_are_refused(case: &Case<'_>) {
+pub(super) async fn invalid_names_are_refused(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let over = "x".repeat(limits::XATTR_NAME_BYTES_MAX + 1);
     for (name, expected) in [
@@ -107,7 +107,7 @@ pub(super) async fn omap_keys_and_values_have_limits(case: &Case<'_>) {
     assert!(pages == [[(key, value)]], "the entry differs");
 }
 
-pub(super) async fn one_step_gets_so_many_omap_keys(case: &Case<'_>) {
+pub(super) async fn one_step_gets_a_limited_number_of_omap_keys(case: &Case<'_>) {
     let object = case.object("o");
     let keys = |count: usize| (0..count).map(|index| Bytes::from(format!("{index:05}"))).collect::<Vec<_>>();
     let max = limits::OMAP_PAGE_ENTRIES_MAX;
@@ -119,7 +119,7 @@ pub(super) async fn one_step_gets_so_many_omap_keys(case: &Case<'_>) {
     assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::LimitExceeded);
 }
 
-pub(super) async fn an_operation_has_so_many_steps_and_guards(case: &Case<'_>) {
+pub(super) async fn an_operation_has_a_limited_number_of_steps_and_guards(case: &Case<'_>) {
     let object = case.object("o");
     let steps = |count| (0..count).fold(WriteOp::new(), |op, _| op.append("x"));
     let max = limits::OPERATION_STEPS_MAX;
@@ -133,7 +133,7 @@ pub(super) async fn an_operation_has_so_many_steps_and_guards(case: &Case<'_>) {
     assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::LimitExceeded);
 }
 
-pub(super) async fn an_operation_carries_64_mib(case: &Case<'_>) {
+pub(super) async fn an_operation_carries_at_most_64_mib(case: &Case<'_>) {
     let object = case.object("o");
     let data = Bytes::from(pattern(limits::OPERATION_BYTES_MAX as usize));
     for over in [
@@ -161,7 +161,7 @@ pub(super) async fn an_operation_carries_64_mib(case: &Case<'_>) {
     case.pool().remove(&object).await.unwrap();
 }
 
-pub(super) async fn an_object_holds_128_mib_and_not_a_byte_more(case: &Case<'_>) {
+pub(super) async fn an_object_holds_at_most_128_mib(case: &Case<'_>) {
     let max = limits::OBJECT_BYTES_MAX;
     let object = case.object("o");
     let half = Bytes::from(pattern((max / 2) as usize));
@@ -201,7 +201,7 @@ pub(super) async fn an_object_holds_128_mib_and_not_a_byte_more(case: &Case<'_>)
     case.pool().remove(&object).await.unwrap();
 }
 
-pub(super) async fn nothing_is_stored_of_an_object_that_would_be_too_large(case: &Case<'_>) {
+pub(super) async fn an_object_that_would_be_too_large_is_not_stored(case: &Case<'_>) {
     let object = case.object("o");
     let max = limits::OBJECT_BYTES_MAX;
     for over in [

@@ -54,7 +54,7 @@ pub(super) async fn every_object_is_listed_once_at_every_page_size(case: &Case<'
     }
 }
 
-pub(super) async fn a_prefix_selects(case: &Case<'_>) {
+pub(super) async fn a_prefix_selects_objects(case: &Case<'_>) {
     let names_made = ["a", "ab", "abc", "abd", "b", "ba", "A", "a/b", "a/", "é", "é1", "\u{10ffff}"];
     make(case, names_made.map(str::to_owned)).await;
     for prefix in ["", "a", "ab", "abc", "abcd", "a/", "b", "B", "é", "\u{10ffff}", "z"] {
@@ -78,7 +78,7 @@ pub(super) async fn an_unused_namespace_is_empty(case: &Case<'_>) {
     assert_eq!(names(&pages(case.pool(), &own(case), None).await), BTreeSet::new());
 }
 
-pub(super) async fn a_listing_goes_on_where_its_token_says(case: &Case<'_>) {
+pub(super) async fn a_listing_continues_after_its_token(case: &Case<'_>) {
     let made = make(case, (0..30).map(|index| index.to_string())).await;
     let request = ListRequest { objects_max: 4, ..own(case) };
     let all = pages(case.pool(), &request, None).await;
@@ -94,7 +94,7 @@ pub(super) async fn a_listing_goes_on_where_its_token_says(case: &Case<'_>) {
     }
 }
 
-pub(super) async fn what_changes_shows_at_once(case: &Case<'_>) {
+pub(super) async fn changes_are_visible_at_once(case: &Case<'_>) {
     let mut made = make(case, (0..10).map(|index| index.to_string())).await;
     for name in ["3", "0", "9"] {
         case.pool().remove(&case.object(name)).await.unwrap();
@@ -132,7 +132,7 @@ pub(super) async fn changes_during_a_listing_do_not_disturb_it(case: &Case<'_>) 
     assert!(listed.is_superset(&kept), "missing: {:?}", &kept - &listed);
 }
 
-pub(super) async fn a_token_that_is_none_is_refused(case: &Case<'_>) {
+pub(super) async fn an_invalid_token_is_refused(case: &Case<'_>) {
     make(case, ["a".to_owned()]).await;
     for token in [&b""[..], b"?", b"\xff\xff\xff\xff", b"not a token of any pool"] {
         let request = ListRequest { after: Some(ListToken(token.into())), ..own(case) };
@@ -149,7 +149,7 @@ pub(super) async fn a_bad_namespace_is_refused(case: &Case<'_>) {
     }
 }
 
-pub(super) async fn hundreds_of_objects_are_listed_by_pages(case: &Case<'_>) {
+pub(super) async fn hundreds_of_objects_are_listed_in_pages(case: &Case<'_>) {
     let made = make(case, (0..600).map(|index| format!("{:x}/{index}", index * 7_919 % 600))).await;
     let request = ListRequest { objects_max: 100, ..own(case) };
     assert_eq!(names(&pages(case.pool(), &request, None).await), made);

@@ -63,7 +63,7 @@ pub(super) async fn a_shared_lock_is_shared(case: &Case<'_>) {
     case.exec(&object, "lock", "acquire", BOB_SHARED).await.unwrap();
 }
 
-pub(super) async fn what_a_retry_repeats_does_no_harm(case: &Case<'_>) {
+pub(super) async fn retries_of_acquire_and_release_are_harmless(case: &Case<'_>) {
     let object = case.object("o");
     for _ in 0..2 {
         case.exec(&object, "lock", "acquire", ADA).await.unwrap();
@@ -83,7 +83,7 @@ pub(super) async fn what_a_retry_repeats_does_no_harm(case: &Case<'_>) {
     assert_eq!(case.state(&missing).await, None);
 }
 
-pub(super) async fn a_lease_ends_by_itself(case: &Case<'_>) {
+pub(super) async fn a_lease_expires(case: &Case<'_>) {
     let object = case.object("o");
     let lease = |lease_ms: u64| format!(r#"{{"owner":"ada","cookie":"1","lease_ms":{lease_ms}}}"#);
     case.exec(&object, "lock", "acquire", &lease(3_600_000)).await.unwrap();
@@ -101,7 +101,7 @@ pub(super) async fn a_lease_ends_by_itself(case: &Case<'_>) {
     assert_eq!(kind(case.exec(&object, "lock", "assert", ADA).await), ErrorKind::Conflict);
 }
 
-pub(super) async fn a_lock_that_was_broken_is_lost(case: &Case<'_>) {
+pub(super) async fn the_holder_of_a_broken_lock_loses_it(case: &Case<'_>) {
     let object = case.object("o");
     for owner in [ADA_SHARED, r#"{"owner":"ada","cookie":"2","mode":"shared"}"#, BOB_SHARED] {
         case.exec(&object, "lock", "acquire", owner).await.unwrap();
@@ -114,7 +114,7 @@ pub(super) async fn a_lock_that_was_broken_is_lost(case: &Case<'_>) {
     assert_eq!(holders(case, &object, "").await, ["bob/1"]);
 }
 
-pub(super) async fn assert_guards_the_operation_it_stands_in(case: &Case<'_>) {
+pub(super) async fn assert_guards_its_operation(case: &Case<'_>) {
     let object = case.object("o");
     let write = |input: &str| WriteOp::new().exec("lock", "assert", input.to_owned()).append("x");
     assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::NotFound);
@@ -145,7 +145,7 @@ pub(super) async fn assert_guards_the_operation_it_stands_in(case: &Case<'_>) {
     assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::Conflict);
 }
 
-pub(super) async fn locks_of_other_names_are_other_locks(case: &Case<'_>) {
+pub(super) async fn locks_with_different_names_are_independent(case: &Case<'_>) {
     let object = case.object("o");
     let named = |name: &str, owner: &str| json!({ "name": name, "owner": owner }).to_string();
     for (name, owner) in [("é", "ada"), ("e", "bob"), ("a b/c", "cyd")] {
@@ -160,7 +160,7 @@ pub(super) async fn locks_of_other_names_are_other_locks(case: &Case<'_>) {
 
 /// Each thread reads a counter and writes it in two operations. Only the lock prevents lost
 /// updates.
-pub(super) async fn under_a_lock_parallel_changes_lose_nothing(case: &Case<'_>) {
+pub(super) async fn parallel_changes_under_a_lock_lose_nothing(case: &Case<'_>) {
     const THREADS: usize = 4;
     const ROUNDS: usize = 5;
     let object = case.object("o");

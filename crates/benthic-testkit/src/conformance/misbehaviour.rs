@@ -48,7 +48,7 @@ pub(super) async fn every_kind_of_error_reaches_the_caller(case: &Case<'_>) {
     fails(case, "errno", "no such kind", ErrorKind::InvalidArgument).await;
 }
 
-pub(super) async fn bad_input_is_the_methods_to_refuse(case: &Case<'_>) {
+pub(super) async fn a_method_refuses_bad_input(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let long = "x".repeat(101);
     assert_eq!(kind(case.exec(&object, "hello", "say", &long).await), ErrorKind::LimitExceeded);
@@ -99,11 +99,11 @@ pub(super) async fn a_method_that_never_ends_is_stopped(case: &Case<'_>) {
     fails(case, "spin", "", ErrorKind::LimitExceeded).await;
 }
 
-pub(super) async fn a_deadline_counts_even_if_the_method_ignores_it(case: &Case<'_>) {
+pub(super) async fn a_method_that_ignores_its_deadline_fails(case: &Case<'_>) {
     fails(case, "swallow_deadline", "", ErrorKind::LimitExceeded).await;
 }
 
-pub(super) async fn a_method_gets_no_memory_over_its_budget(case: &Case<'_>) {
+pub(super) async fn the_memory_of_a_method_is_limited(case: &Case<'_>) {
     fails(case, "hoard", "", ErrorKind::LimitExceeded).await;
     // The engine releases the memory charged to a call.
     let object = case.make_full("o").await;
@@ -112,6 +112,6 @@ pub(super) async fn a_method_gets_no_memory_over_its_budget(case: &Case<'_>) {
     }
 }
 
-pub(super) async fn a_method_returns_no_more_than_it_may(case: &Case<'_>) {
+pub(super) async fn the_output_of_a_method_is_limited(case: &Case<'_>) {
     fails(case, "flood", "", ErrorKind::LimitExceeded).await;
 }

@@ -4,7 +4,7 @@ use super::Case;
 use super::support::ObjectContent;
 use benthic_core::{ListRequest, Namespaces, ObjectId};
 
-pub(super) async fn every_name_is_an_object_of_its_own(case: &Case<'_>) {
+pub(super) async fn every_name_is_a_separate_object(case: &Case<'_>) {
     let names = [
         "a",
         "A",
@@ -92,7 +92,7 @@ pub(super) async fn long_names_differ_in_their_last_byte(case: &Case<'_>) {
     }
 }
 
-pub(super) async fn the_pool_knows_its_name(case: &Case<'_>) {
+pub(super) async fn a_pool_returns_its_name(case: &Case<'_>) {
     let pools = case.store().list_pools().await.unwrap();
     assert!(pools.iter().any(|name| name == case.pool().name()), "{} in {pools:?}", case.pool().name());
 }

@@ -43,7 +43,7 @@ pub(super) async fn the_same_name_is_another_object_in_another_namespace(case: &
     }
 }
 
-pub(super) async fn namespace_and_name_do_not_run_together(case: &Case<'_>) {
+pub(super) async fn namespace_and_name_are_not_concatenated(case: &Case<'_>) {
     let base = case.namespace();
     let ids = [(format!("{base}a"), "b/c"), (format!("{base}a/b"), "c"), (base.to_owned(), "ab/c")];
     for (index, (namespace, name)) in ids.iter().enumerate() {

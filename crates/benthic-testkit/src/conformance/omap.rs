@@ -39,7 +39,7 @@ pub(super) async fn entries_are_set_replaced_and_removed(case: &Case<'_>) {
     assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
 }
 
-pub(super) async fn get_gives_those_that_are_there(case: &Case<'_>) {
+pub(super) async fn get_returns_the_keys_that_exist(case: &Case<'_>) {
     let object = case.object("o");
     case.pool().write(&object, WriteOp::new().omap_set([("a", "1"), ("b", ""), ("c", "3")])).await.unwrap();
     let page = get(case, &object, &["c", "missing", "a", "b"]).await;
@@ -98,7 +98,7 @@ pub(super) async fn keys_are_bytes_in_bytewise_order(case: &Case<'_>) {
     assert_eq!(keys(&range(case, &object, None, b"b\0", 9).await), [b"b\0\0"]);
 }
 
-pub(super) async fn ranges_begin_behind_after_and_keep_to_the_prefix(case: &Case<'_>) {
+pub(super) async fn ranges_begin_after_the_given_key_and_keep_to_the_prefix(case: &Case<'_>) {
     let object = case.object("o");
     let entries = ["B", "a", "ab", "b", "ba", "bb", "bc", "c"].map(|key| (key, "v"));
     case.pool().write(&object, WriteOp::new().omap_set(entries)).await.unwrap();
@@ -130,7 +130,7 @@ pub(super) async fn ranges_begin_behind_after_and_keep_to_the_prefix(case: &Case
     }
 }
 
-pub(super) async fn thousands_of_entries_are_read_by_pages(case: &Case<'_>) {
+pub(super) async fn thousands_of_entries_are_read_in_pages(case: &Case<'_>) {
     let object = case.object("o");
     let key = |index: usize| {
         Bytes::from(format!("{}{:05}", if index.is_multiple_of(2) { "even" } else { "odd" }, index))

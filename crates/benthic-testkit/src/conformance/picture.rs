@@ -191,7 +191,7 @@ pub(super) async fn a_picture_is_stored_with_the_rest_of_its_operation_or_not_at
     assert_eq!(state.omap[&Bytes::from("label/colour")], "red");
 }
 
-pub(super) async fn index_fills_in_what_an_image_lacks(case: &Case<'_>) {
+pub(super) async fn index_adds_missing_labels_and_thumbnails(case: &Case<'_>) {
     let object = case.object("o");
     assert_eq!(kind(case.exec(&object, "picture", "index", "").await), ErrorKind::NotFound);
     let image = png(90, 300, [30, 160, 60]);
@@ -245,7 +245,7 @@ async fn fill(case: &Case<'_>) {
     }
 }
 
-pub(super) async fn only_what_carries_a_label_is_returned(case: &Case<'_>) {
+pub(super) async fn get_if_returns_only_a_picture_with_the_label(case: &Case<'_>) {
     let object = case.object("o");
     let image = png(300, 300, [128; 3]);
     put(case, &object, labelled(&image)).await.unwrap();

@@ -4,7 +4,7 @@ use super::Case;
 use super::support::{ObjectContent, kind};
 use benthic_core::{ClassCall, ErrorKind, Fetch, ListRequest, Namespaces, ReadOp, WriteOp};
 
-pub(super) async fn a_pool_is_made_listed_opened_and_removed(case: &Case<'_>) {
+pub(super) async fn a_pool_is_created_listed_opened_and_removed(case: &Case<'_>) {
     let store = case.store();
     let name = case.pool_name("p");
     assert_eq!(kind(store.open_pool(&name).await.map(|_| ())), ErrorKind::NotFound);
@@ -22,7 +22,7 @@ pub(super) async fn a_pool_is_made_listed_opened_and_removed(case: &Case<'_>) {
     assert_eq!(kind(store.open_pool(&name).await.map(|_| ())), ErrorKind::NotFound);
 }
 
-pub(super) async fn a_pool_is_made_once_and_removed_once(case: &Case<'_>) {
+pub(super) async fn a_pool_is_created_once_and_removed_once(case: &Case<'_>) {
     let store = case.store();
     let name = case.pool_name("p");
     assert_eq!(kind(store.remove_pool(&name).await), ErrorKind::NotFound);
@@ -36,7 +36,7 @@ pub(super) async fn a_pool_is_made_once_and_removed_once(case: &Case<'_>) {
     assert_eq!(kind(store.remove_pool(&name).await), ErrorKind::NotFound);
 }
 
-pub(super) async fn pools_are_apart(case: &Case<'_>) {
+pub(super) async fn pools_are_separate(case: &Case<'_>) {
     let store = case.store();
     let name = case.pool_name("p");
     store.create_pool(&name).await.unwrap();
@@ -64,7 +64,7 @@ pub(super) async fn two_handles_of_a_pool_are_one_pool(case: &Case<'_>) {
     assert_eq!(case.size(&object).await, 101);
 }
 
-pub(super) async fn a_pool_that_is_gone_answers_not_found(case: &Case<'_>) {
+pub(super) async fn a_removed_pool_returns_not_found(case: &Case<'_>) {
     let store = case.store();
     let name = case.pool_name("p");
     store.create_pool(&name).await.unwrap();
@@ -82,7 +82,7 @@ pub(super) async fn a_pool_that_is_gone_answers_not_found(case: &Case<'_>) {
 
 /// A new pool with the name of a removed pool is empty, and handles of the removed pool cannot
 /// access it.
-pub(super) async fn a_pool_made_again_is_empty(case: &Case<'_>) {
+pub(super) async fn a_recreated_pool_is_empty(case: &Case<'_>) {
     let store = case.store();
     let name = case.pool_name("p");
     let object = case.object("o");

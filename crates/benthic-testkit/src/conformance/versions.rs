@@ -33,7 +33,7 @@ pub(super) async fn every_write_raises_the_version(case: &Case<'_>) {
 }
 
 /// A write of identical content is still a write.
-pub(super) async fn a_write_of_the_same_raises_the_version_too(case: &Case<'_>) {
+pub(super) async fn a_write_of_the_same_content_raises_the_version(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let mut last = case.version(&object).await;
     for op in [
@@ -82,7 +82,7 @@ pub(super) async fn an_operation_that_fails_keeps_the_version(case: &Case<'_>) {
     }
 }
 
-pub(super) async fn reading_keeps_the_version_and_tells_it(case: &Case<'_>) {
+pub(super) async fn reading_keeps_and_returns_the_version(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let version = case.version(&object).await;
     for op in [

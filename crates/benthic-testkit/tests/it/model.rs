@@ -121,12 +121,12 @@ impl Pool for FaultyPool {
 }
 
 #[test]
-fn the_model_has_nothing_against_a_correct_engine() {
+fn a_correct_engine_passes_the_model_test() {
     model::run(|| Memory::new(None), 100, 40);
 }
 
 #[test]
-fn the_model_finds_faults_and_makes_them_small() {
+fn the_model_test_finds_faults_and_shrinks_them() {
     for fault in [
         Fault::AppendLosesLastByte,
         Fault::BufferedWritesAreLost,

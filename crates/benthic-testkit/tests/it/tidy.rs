@@ -111,12 +111,12 @@ fn every_crate_in_the_table_exists() {
 }
 
 #[test]
-fn libraries_stay_light() {
+fn libraries_have_no_heavy_dependencies() {
     check("a crate must do without it", packages().iter().flat_map(heavy_dependencies));
 }
 
 #[test]
-fn every_crate_takes_the_lints_of_the_workspace() {
+fn every_crate_uses_the_lints_of_the_workspace() {
     let packages = packages();
     let manifests =
         files().into_iter().filter(|file| packages.iter().any(|package| package.manifest == file.path));
@@ -129,12 +129,12 @@ fn unsafe_code_is_allowed_only_where_it_must_be() {
 }
 
 #[test]
-fn imports_name_what_they_import() {
+fn imports_have_no_globs() {
     check_files("no glob imports", glob_imports);
 }
 
 #[test]
-fn every_crate_says_what_it_is_for() {
+fn every_crate_has_docs() {
     check_files("a crate's root starts with `//!`", missing_crate_docs);
 }
 
@@ -154,7 +154,7 @@ fn lines_have_no_tabs_and_no_blanks_at_the_end() {
 }
 
 #[test]
-fn no_program_decides_by_the_text_of_a_message() {
+fn no_code_reads_the_text_of_a_message() {
     check_files("give the error a `Reason` and match on it", decisions_by_text);
 }
 
@@ -164,13 +164,13 @@ fn public_items_are_documented() {
 }
 
 #[test]
-fn nothing_is_unfinished_or_of_one_machine() {
+fn no_unfinished_code_and_no_paths_of_one_machine() {
     check_files("finish it, or make it run anywhere", leftovers);
 }
 
 /// Every rule once on something that breaks it: a rule that finds nothing anywhere proves nothing.
 #[test]
-fn the_rules_find_what_breaks_them() {
+fn every_rule_finds_a_violation() {
     let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
     let package = |name: &str, dependency: &str, dev| Package {
         name: name.to_owned(),
