@@ -14,12 +14,10 @@
 mod search;
 
 use crate::model::Subject;
-use crate::model::answer::answer;
+use crate::model::answer::{answer, without_times};
 use crate::random::Rng;
 use crate::seed;
-use benthic_core::{
-    Compare, Durability, ObjectId, Pool, ReadOp, ReadOutput, ReadReply, Result, WriteOp, WriteReply,
-};
+use benthic_core::{Compare, Durability, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp, WriteReply};
 use search::{Operation, Outcome, Step};
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -73,8 +71,13 @@ pub fn find_violation<S: Subject>(subject: &mut S, seed: u64, load: Load) -> Opt
                 let (pool, objects, history, clock) = (pool.as_ref(), &objects, &history, &clock);
                 let random = Rng(seed ^ ((round * load.threads + thread) as u64) << 48);
                 scope.spawn(move || {
-                    let mut worker =
-                        Worker { pool, clock, random, seen: vec![Seen::default(); objects.len()], thread };
+                    let mut worker = Worker {
+                        pool,
+                        clock,
+                        random,
+                        known: vec![KnownState::default(); objects.len()],
+                        thread,
+                    };
                     let mut done = Vec::new();
                     for index in 0..load.ops_per_thread {
                         let object = worker.random.below(objects.len());
@@ -90,20 +93,21 @@ pub fn find_violation<S: Subject>(subject: &mut S, seed: u64, load: Load) -> Opt
         let mut operations: Vec<Operation> =
             history.iter().filter(|(of, _)| *of == object).map(|(_, operation)| operation.clone()).collect();
         operations.sort_by_key(|operation| operation.called);
-        let stuck = search::stuck_at(&operations)?;
-        let mut text = format!("operations on {} have no order that explains their answers", objects[object]);
+        let stuck = search::find_stuck(&operations)?;
+        let mut text =
+            format!("the operations on {} have no linear order that explains their answers", objects[object]);
         let from = stuck.saturating_sub(SHOWN / 2);
         for operation in operations.iter().skip(from).take(SHOWN) {
             let _ = write!(text, "\n  {operation:?}");
         }
-        let _ = write!(text, "\nthe operations again, with {}={seed}", seed::VARIABLE);
+        let _ = write!(text, "\nreplay the operations with {}={seed}", seed::VARIABLE);
         Some(text)
     })
 }
 
 /// The version and value that a thread last saw of an object, for guards that can succeed.
 #[derive(Clone, Default)]
-struct Seen {
+struct KnownState {
     version: u64,
     value: bytes::Bytes,
 }
@@ -112,7 +116,7 @@ struct Worker<'a> {
     pool: &'a dyn Pool,
     clock: &'a AtomicU64,
     random: Rng,
-    seen: Vec<Seen>,
+    known: Vec<KnownState>,
     thread: usize,
 }
 
@@ -123,7 +127,7 @@ impl Worker<'_> {
         let called = self.clock.fetch_add(1, Ordering::SeqCst);
         let outcome = match &step {
             Step::Read(op) => match answer(self.pool.read(id, op.clone())) {
-                Ok(reply) => Outcome::Read(without_time(reply)),
+                Ok(reply) => Outcome::Read(without_times(reply)),
                 Err(error) => Outcome::Failed(error.kind()),
             },
             Step::Write(op) => match answer(self.pool.write(id, op.clone())) {
@@ -132,12 +136,12 @@ impl Worker<'_> {
             },
         };
         let answered = self.clock.fetch_add(1, Ordering::SeqCst);
-        self.learn(object, &outcome);
+        self.update_known(object, &outcome);
         Operation { called, answered, step, outcome }
     }
 
     fn choose(&mut self, object: usize, index: usize) -> Step {
-        let seen = self.seen[object].clone();
+        let known = self.known[object].clone();
         // Every operation writes a unique value, so a value identifies its operation.
         let mut unique = format!("{}.{index};", self.thread).into_bytes();
         let value = unique.clone();
@@ -148,8 +152,8 @@ impl Worker<'_> {
         let op = match self.random.below(12) {
             0 | 1 => WriteOp::new().write_full(unique),
             2 => WriteOp::new().append(unique).set_xattr("by", value),
-            3 if seen.version > 0 => WriteOp::new().assert_version(seen.version).write_full(unique),
-            4 => WriteOp::new().cmp_xattr("by", Compare::Eq, seen.value).set_xattr("by", value),
+            3 if known.version > 0 => WriteOp::new().assert_version(known.version).write_full(unique),
+            4 => WriteOp::new().cmp_xattr("by", Compare::Eq, known.value).set_xattr("by", value),
             5 => WriteOp::new().remove(),
             6 => WriteOp::new().create(self.random.one_in(4)).omap_set([("last", value)]),
             7 => WriteOp::new().write(self.random.below(6_000) as u64, value),
@@ -163,28 +167,19 @@ impl Worker<'_> {
         })
     }
 
-    fn learn(&mut self, object: usize, outcome: &Outcome) {
-        let seen = &mut self.seen[object];
+    fn update_known(&mut self, object: usize, outcome: &Outcome) {
+        let known = &mut self.known[object];
         match outcome {
-            Outcome::Written(version) => seen.version = *version,
+            Outcome::Written(version) => known.version = *version,
             Outcome::Read(reply) => {
-                seen.version = reply.version;
+                known.version = reply.version;
                 for output in &reply.outputs {
                     if let ReadOutput::Xattrs(xattrs) = output {
-                        seen.value = xattrs.get("by").cloned().unwrap_or_default();
+                        known.value = xattrs.get("by").cloned().unwrap_or_default();
                     }
                 }
             }
             Outcome::Failed(_) => {}
         }
     }
-}
-
-fn without_time(mut reply: ReadReply) -> ReadReply {
-    for output in &mut reply.outputs {
-        if let ReadOutput::Stat(stat) = output {
-            stat.modified_unix_ns = 0;
-        }
-    }
-    reply
 }

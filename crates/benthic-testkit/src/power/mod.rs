@@ -21,5 +21,5 @@ mod workload;
 
 pub use disk::{Cut, Disk, FileTree, Sync};
 pub use history::History;
-pub use record::{Event, Fault, Record, Recorder, What};
+pub use record::{Call, Event, Fault, Record, Recorder};
 pub use workload::{Action, Script, mark, run};
