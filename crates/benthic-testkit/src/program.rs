@@ -28,7 +28,6 @@ impl Home {
         self.dir.path()
     }
 
-    /// The path of a file in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir().join(name)
     }
@@ -41,7 +40,6 @@ impl Home {
         path
     }
 
-    /// Reads a file.
     pub fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.path(name)).expect("a file")
     }
@@ -54,12 +52,10 @@ impl Home {
         command
     }
 
-    /// Runs the program to completion.
     pub fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().expect("a program that starts")
     }
 
-    /// Runs the program with this standard input.
     pub fn pipe(&self, args: &[&str], input: &[u8]) -> Output {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -156,7 +152,6 @@ pub fn failed(run: &Output, status: i32) -> String {
     stderr
 }
 
-/// Parses JSON lines.
 #[track_caller]
 pub fn json_lines(printed: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(printed);

@@ -5,7 +5,6 @@
 pub struct Rng(pub u64);
 
 impl Rng {
-    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -14,7 +13,6 @@ impl Rng {
         mixed ^ mixed >> 31
     }
 
-    /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.number() % end.max(1) as u64) as usize
     }
@@ -29,7 +27,6 @@ impl Rng {
         (0..len).map(|_| char::from(b' ' + self.below(90) as u8)).collect()
     }
 
-    /// Returns random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let words = len.div_ceil(8);
         let mut bytes: Vec<u8> = (0..words).flat_map(|_| self.number().to_le_bytes()).collect();

@@ -30,9 +30,7 @@ const SHOWN: usize = 12;
 /// The size of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Number of concurrent threads.
     pub threads: usize,
-    /// Operations per thread and round.
     pub ops_per_thread: usize,
     /// Number of rounds. The store is reopened between rounds.
     pub rounds: usize,
@@ -121,7 +119,6 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Runs one random operation.
     fn step(&mut self, object: usize, id: &ObjectId, index: usize) -> Operation {
         let step = self.choose(object, index);
         let called = self.clock.fetch_add(1, Ordering::SeqCst);

@@ -6,14 +6,12 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// The request of an operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Read(ReadOp),
     Write(WriteOp),
 }
 
-/// The answer to an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     Read(ReadReply),
@@ -21,7 +19,6 @@ pub(crate) enum Outcome {
     Failed(ErrorKind),
 }
 
-/// One operation of a history.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub called: u64,

@@ -61,7 +61,6 @@ pub(crate) struct Called {
     pub(crate) touched: bool,
 }
 
-/// Runs a method on the oracle's object.
 pub(crate) fn call(object: &mut Option<Object>, call: &ClassCall) -> Result<Called, ErrorKind> {
     let input = str::from_utf8(&call.input).map_err(|_| InvalidArgument)?;
     match (call.class.as_str(), call.method.as_str(), object) {

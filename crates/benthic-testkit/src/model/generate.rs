@@ -14,7 +14,6 @@ use proptest::strategy::Union;
 
 /// The objects of a case: index of the namespace (0 or 1) and name.
 pub(crate) const OBJECTS: [(usize, &str); 5] = [(0, "a"), (0, "ab"), (0, "a/../é"), (1, "a"), (1, "b")];
-/// Prefixes for listings.
 const PREFIXES: [&str; 4] = ["", "a", "ab", "x"];
 const XATTRS: [&str; 4] = ["a", "b", "user.color", "ünïcode"];
 const KEYS: [&[u8]; 6] = [b"a", b"a\0", b"ab", b"b", b"b\xff", b"c/d"];
@@ -73,7 +72,6 @@ pub(crate) enum GuardPlan {
     },
 }
 
-/// The value that a guard compares with.
 #[derive(Clone, Debug)]
 pub(crate) enum GuardValue {
     Stored,

@@ -17,7 +17,6 @@ pub(crate) struct Object {
     pub(crate) omap: BTreeMap<Bytes, Bytes>,
 }
 
-/// The result of a write operation.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) object: Option<Object>,

@@ -25,7 +25,6 @@ const ZERO_RANGE: i32 = 16;
 pub struct Sync<'a> {
     /// The relative path of the file or directory; empty for the recorded directory itself.
     pub path: &'a str,
-    /// Whether the path is a directory.
     pub is_dir: bool,
     /// The next file that the same thread writes, opens or renames; empty if there is none.
     pub next_path: &'a str,
@@ -34,7 +33,6 @@ pub struct Sync<'a> {
 /// The part of the unsynced changes that a power cut keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// No unsynced change.
     Nothing,
     /// All unsynced changes except one.
     AllButOne,
@@ -77,7 +75,6 @@ struct Content {
 
 #[derive(Clone)]
 struct Change {
-    /// Index of the event.
     at: usize,
     effect: Effect,
 }
@@ -418,7 +415,6 @@ impl FileTree {
         Ok(())
     }
 
-    /// Describes the first difference between two trees.
     pub fn difference(&self, other: &FileTree) -> Option<String> {
         let paths = self.0.keys().chain(other.0.keys());
         paths.into_iter().find_map(|path| match (self.0.get(path), other.0.get(path)) {

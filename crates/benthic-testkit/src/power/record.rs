@@ -21,26 +21,20 @@ pub struct Fault {
     pub kind: char,
     /// Counted from 1.
     pub nth: u32,
-    /// The error code that the call returns.
     pub errno: i32,
 }
 
 /// All changes of a process below one directory, in order.
 pub struct Record {
-    /// The changes, in order.
     pub events: Vec<Event>,
-    /// Exit status of the process.
     pub status: ExitStatus,
-    /// Standard error of the process.
     pub stderr: String,
 }
 
 /// One recorded call of a thread.
 #[derive(Debug)]
 pub struct Event {
-    /// Number of the thread.
     pub thread: u32,
-    /// The call.
     pub call: Call,
 }
 

@@ -15,7 +15,6 @@ const LARGE_BYTES: usize = 1_100_000;
 /// A workload. Equal values produce equal actions.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
-    /// Seed of the random choices.
     pub seed: u64,
     /// Number of concurrent threads.
     pub threads: usize,
@@ -31,14 +30,10 @@ pub struct Script {
 pub enum Action {
     /// A write operation on an object of a pool.
     Write {
-        /// Name of the pool.
         pool: String,
-        /// Name of the object.
         object: String,
-        /// The operation.
         op: WriteOp,
     },
-    /// Flushes the store.
     Flush,
     /// Creates a pool. Each name is used once.
     CreatePool(String),
