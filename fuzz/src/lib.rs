@@ -213,8 +213,7 @@ fn call(
         block_on(pool.read(object, op)).map(|reply| reply.outputs).map_err(|error| error.kind())
     };
     let before = content();
-    let call = ClassCall { class: class.to_owned(), method: method.to_owned(), input: input.into() };
-    let error = match block_on(pool.exec(object, call)) {
+    let error = match block_on(pool.exec(object, ClassCall::new(class, method, input))) {
         Ok(output) => return Some(output),
         Err(error) => error,
     };

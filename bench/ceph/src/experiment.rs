@@ -70,7 +70,7 @@ pub async fn run(store: &dyn Store, rounds: usize, quick: bool, plain: bool) -> 
 }
 
 async fn call(pool: &dyn Pool, object: &ObjectId, class: &str, input: String) -> Outcome<f64> {
-    let call = ClassCall { class: class.to_owned(), method: "md5".to_owned(), input: input.into() };
+    let call = ClassCall::new(class, "md5", input);
     let stopwatch = start();
     pool.exec(object, call).await?;
     Ok(seconds(stopwatch))

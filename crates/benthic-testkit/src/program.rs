@@ -135,12 +135,11 @@ pub fn check_help(program: &str, names: &[&str], others: &[&str]) {
     }
 }
 
-/// The standard output of a call that must have succeeded. `what` names the call in a failure
-/// message.
+/// The standard output of a call that must have succeeded. A failure message names the call.
 #[track_caller]
-pub fn printed(run: &Output, what: &[&str]) -> String {
+pub fn printed(run: &Output, call: &[&str]) -> String {
     let stderr = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{what:?}: {}: {stderr}", run.status);
+    assert!(run.status.success(), "{call:?}: {}: {stderr}", run.status);
     String::from_utf8(run.stdout.clone()).expect("text")
 }
 

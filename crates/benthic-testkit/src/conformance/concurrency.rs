@@ -160,10 +160,10 @@ pub(super) async fn readers_never_see_half_an_operation(case: &Case<'_>) {
         versions
     });
     for of_thread in &versions {
-        assert!(of_thread.is_sorted(), "time goes forward: {of_thread:?}");
+        assert!(of_thread.is_sorted(), "versions must grow: {of_thread:?}");
     }
     let written: Vec<_> = versions[..3].concat();
-    assert_eq!(written.iter().collect::<BTreeSet<_>>().len(), written.len(), "no version twice");
+    assert_eq!(written.iter().collect::<BTreeSet<_>>().len(), written.len(), "a version was used twice");
     assert_eq!(check().await, written.into_iter().max().unwrap());
 }
 

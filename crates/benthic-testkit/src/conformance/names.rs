@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::support::ObjectContent;
-use benthic_core::{ListRequest, Namespaces, ObjectId};
+use benthic_core::ObjectId;
 
 pub(super) async fn every_name_is_a_separate_object(case: &Case<'_>) {
     let names = [
@@ -58,19 +58,9 @@ pub(super) async fn every_name_is_a_separate_object(case: &Case<'_>) {
     for name in names {
         assert_eq!(case.state(&case.object(name)).await, Some(ObjectContent::data(name)), "{name:?}");
     }
-    let request =
-        ListRequest { namespaces: Namespaces::One(case.namespace().to_owned()), ..ListRequest::default() };
-    let mut listed = Vec::new();
-    let mut after = None;
-    loop {
-        let page = case.pool().list(ListRequest { after, ..request.clone() }).await.unwrap();
-        listed.extend(page.objects.iter().map(|object| object.name().to_owned()));
-        match page.next {
-            Some(next) => after = Some(next),
-            None => break,
-        }
-    }
-    listed.sort();
+    let pages = case.list_pages(&case.list_request(), None).await;
+    let mut listed: Vec<_> = pages.iter().flat_map(|page| &page.objects).map(ObjectId::name).collect();
+    listed.sort_unstable();
     let mut expected = names.to_vec();
     expected.sort_unstable();
     assert_eq!(listed, expected);

@@ -177,7 +177,7 @@ pub(super) async fn the_empty_key_is_refused(case: &Case<'_>) {
     let op = ReadOp::new().omap_get([""]);
     assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::InvalidArgument);
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
-    assert_eq!(keys(&range(case, &object, Some(b""), b"", 9).await), [b"K"], "but behind it is everything");
+    assert_eq!(keys(&range(case, &object, Some(b""), b"", 9).await), [b"K"], "all other keys come after it");
 }
 
 pub(super) async fn a_range_of_no_entries_is_refused(case: &Case<'_>) {

@@ -3,7 +3,7 @@
 
 use super::Case;
 use super::support::{ObjectContent, kind, pattern};
-use benthic_core::{ClassCall, ErrorKind, ListRequest, Namespaces, ObjectId, Result, WriteOp};
+use benthic_core::{ClassCall, ErrorKind, ObjectId, Result, WriteOp};
 use bytes::Bytes;
 use futures::future::join_all;
 
@@ -58,8 +58,7 @@ fn with(file: &[u8], at: usize, more: &[u8]) -> Vec<u8> {
 }
 
 async fn put(case: &Case<'_>, object: &ObjectId, input: impl Into<Bytes>) -> Result<Bytes> {
-    let call = ClassCall { class: "picture".into(), method: "put".into(), input: input.into() };
-    case.pool().exec(object, call).await
+    case.pool().exec(object, ClassCall::new("picture", "put", input)).await
 }
 
 fn with_options(options: &str, image: &[u8]) -> Vec<u8> {
@@ -227,8 +226,7 @@ async fn fill(case: &Case<'_>) {
     for (at, sample) in samples.iter().cycle().take(12).enumerate() {
         case.pool().write_full(&case.object(&format!("sample {at}")), *sample).await.unwrap();
     }
-    let namespaces = Namespaces::One(case.namespace().to_owned());
-    let listed = case.pool().list(ListRequest { namespaces, ..ListRequest::default() }).await.unwrap();
+    let listed = case.pool().list(case.list_request()).await.unwrap();
     let indexed = join_all(listed.objects.iter().map(async |object| {
         let indexed = case.exec(object, "picture", "index", "").await;
         (object.name(), indexed.map_err(|error| error.kind()))

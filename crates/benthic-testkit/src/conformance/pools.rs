@@ -45,11 +45,9 @@ pub(super) async fn pools_are_separate(case: &Case<'_>) {
     assert_eq!(kind(other.stat(&object).await), ErrorKind::NotFound);
     other.write_full(&object, "other").await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
-    let request =
-        ListRequest { namespaces: Namespaces::One(case.namespace().to_owned()), ..ListRequest::default() };
     case.pool().remove(&object).await.unwrap();
-    assert_eq!(case.pool().list(request.clone()).await.unwrap().objects, []);
-    assert_eq!(other.list(request).await.unwrap().objects, std::slice::from_ref(&object));
+    assert_eq!(case.pool().list(case.list_request()).await.unwrap().objects, []);
+    assert_eq!(other.list(case.list_request()).await.unwrap().objects, std::slice::from_ref(&object));
     assert_eq!(other.read_range(&object, 0, 10).await.unwrap(), "other");
     store.remove_pool(&name).await.unwrap();
 }
@@ -72,7 +70,7 @@ pub(super) async fn a_removed_pool_returns_not_found(case: &Case<'_>) {
     let object = case.object("o");
     pool.write_full(&object, "data").await.unwrap();
     store.remove_pool(&name).await.unwrap();
-    let call = |method: &str| ClassCall { class: "hello".into(), method: method.into(), input: "".into() };
+    let call = |method: &str| ClassCall::new("hello", method, "");
     assert_eq!(kind(pool.read(&object, ReadOp::new().stat()).await), ErrorKind::NotFound);
     assert_eq!(kind(pool.write(&object, WriteOp::new().create(false)).await), ErrorKind::NotFound);
     assert_eq!(kind(pool.exec(&object, call("say")).await), ErrorKind::NotFound);

@@ -1,7 +1,9 @@
 //! Helpers for the cases.
 
 use super::Case;
-use benthic_core::{ClassCall, ErrorKind, Fetch, ObjectId, Result, WriteOp};
+use benthic_core::{
+    ClassCall, ErrorKind, Fetch, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result, WriteOp,
+};
 use bytes::Bytes;
 use std::{collections::BTreeMap, fmt};
 
@@ -90,6 +92,29 @@ impl Case<'_> {
         }
     }
 
+    /// Lists this run's namespace.
+    pub(super) fn list_request(&self) -> ListRequest {
+        ListRequest { namespaces: Namespaces::One(self.namespace().to_owned()), ..ListRequest::default() }
+    }
+
+    /// Lists all pages after `after`.
+    pub(super) async fn list_pages(
+        &self,
+        request: &ListRequest,
+        mut after: Option<ListToken>,
+    ) -> Vec<ListPage> {
+        let mut pages = Vec::new();
+        loop {
+            let page = self.pool().list(ListRequest { after, ..request.clone() }).await.unwrap();
+            assert!(page.objects.len() <= request.objects_max, "{} objects", page.objects.len());
+            after = page.next.clone();
+            pages.push(page);
+            if after.is_none() {
+                return pages;
+            }
+        }
+    }
+
     pub(super) async fn exec(
         &self,
         object: &ObjectId,
@@ -105,7 +130,7 @@ impl Case<'_> {
 #[track_caller]
 pub(super) fn kind<T: fmt::Debug>(result: Result<T>) -> ErrorKind {
     match result {
-        Ok(value) => panic!("this must fail, but gave {value:?}"),
+        Ok(value) => panic!("expected an error, got {value:?}"),
         Err(error) => error.kind(),
     }
 }

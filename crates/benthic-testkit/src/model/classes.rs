@@ -48,11 +48,7 @@ pub(crate) fn read_call() -> impl Strategy<Value = ClassCall> {
 }
 
 fn class_call((class, method, input): Call) -> ClassCall {
-    ClassCall {
-        class: class.to_owned(),
-        method: method.to_owned(),
-        input: Bytes::from_static(input.as_bytes()),
-    }
+    ClassCall::new(class, method, input)
 }
 
 /// The result of a successful call.
