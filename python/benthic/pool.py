@@ -96,7 +96,7 @@ class Pool:
         """
         start = offset or 0
         if start < 0 or (length is not None and length < 0):
-            raise InvalidArgumentError("an offset and a length are not negative")
+            raise InvalidArgumentError("offset and length must not be negative")
         if length is None:
             return self._native.get(name, start)
         return self._native.get_range(name, start, length)
@@ -126,15 +126,15 @@ class Pool:
         >>> for name in pool.ls("2026/"):
         ...     print(name)
         """
-        return (name for _, name in self._listed(prefix, False))
+        return (name for _, name in self._list(prefix, False))
 
     def ls_all(self, prefix: str = "") -> Iterator[tuple[str, str]]:
         """Namespace and name of all objects in all namespaces, except in reserved ones such as
         those of tables.
         """
-        return self._listed(prefix, True)
+        return self._list(prefix, True)
 
-    def _listed(self, prefix: str, all_namespaces: bool) -> Iterator[tuple[str, str]]:
+    def _list(self, prefix: str, all_namespaces: bool) -> Iterator[tuple[str, str]]:
         after: bytes | None = None
         while True:
             names, after = self._native.list(prefix, after, all_namespaces)

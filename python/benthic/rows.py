@@ -35,8 +35,8 @@ class Rows:
     ) -> None:
         self._native = native
         self._name = name
-        self._sent = pa.ipc.read_schema(pa.py_buffer(native.schema()))
-        self._schema, self._shape = shaped or (self._sent, iter)
+        self._native_schema = pa.ipc.read_schema(pa.py_buffer(native.schema()))
+        self._schema, self._shape = shaped or (self._native_schema, iter)
         self._is_taken = False
 
     def __repr__(self) -> str:
@@ -58,7 +58,7 @@ class Rows:
     def _batches(self) -> Batches:
         try:
             while (message := self._native.next()) is not None:
-                yield pa.ipc.read_record_batch(pa.py_buffer(message), self._sent)
+                yield pa.ipc.read_record_batch(pa.py_buffer(message), self._native_schema)
         finally:
             self._native.close()
 

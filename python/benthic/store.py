@@ -197,7 +197,7 @@ class Store:
         reader = None if data is None else rows_of(data)
         if schema is None:
             if reader is None:
-                raise InvalidArgumentError("a table has the columns of its data, or of a schema; give one of them")
+                raise InvalidArgumentError("a table takes the columns of its data or of a schema; pass data or schema")
             schema = reader.schema
         sort = [sort_by] if isinstance(sort_by, str) else list(sort_by)
         native = self._native.create_table(
@@ -209,7 +209,7 @@ class Store:
                 table.append(reader)
             except BaseException:
                 with contextlib.suppress(Error):
-                    native.take_back()
+                    native.drop_if_unchanged()
                 raise
         return table
 
@@ -255,7 +255,7 @@ def _size_bytes(size: int | str) -> int:
         return max(size, 0)
     parsed = _SIZE.fullmatch(size)
     if not parsed:
-        raise InvalidArgumentError("a size is a number of bytes, or a number with KiB, MiB or GiB behind it")
+        raise InvalidArgumentError("a size is a number of bytes, or a number followed by KiB, MiB or GiB")
     return int(parsed[1]) * _UNITS[parsed[2] or "B"]
 
 

@@ -1,6 +1,6 @@
 //! Opening a store, and its pools, tables and queries.
 
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::meter::MeteredStore;
 use crate::pool::Pool;
 use crate::rows::Rows;
@@ -42,7 +42,7 @@ pub fn connect(py: Python<'_>, uri: &str, create: bool) -> PyResult<Store> {
     let opened = wait(py, async || {
         open(uri, create, benthic_sql::classes()).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound if uri.starts_with("file:") => {
-                let message = "there is no store here; connect with create=True to make one";
+                let message = "there is no store here; connect with create=True to create one";
                 Error::new(ErrorKind::NotFound, message).with("store", uri)
             }
             _ => error,
@@ -67,7 +67,7 @@ impl Shared {
                 let pools = self.store.list_pools().await?;
                 let message = match suggest(name, pools.iter().map(String::as_str)) {
                     Some(pool) => format!("no such pool; did you mean {pool:?}"),
-                    None => "no such pool; create_pool makes one, pools lists them".to_owned(),
+                    None => "no such pool; create_pool creates one, and pools lists all".to_owned(),
                 };
                 Err(Error::new(ErrorKind::NotFound, message).with("pool", name))
             }
@@ -128,14 +128,14 @@ impl Store {
     /// # Errors
     /// `InvalidArgument` after it was closed.
     pub fn shared(&self) -> PyResult<Arc<Shared>> {
-        self.slot.get().map_err(|error| raised(&error))
+        self.slot.get().map_err(|error| to_exception(&error))
     }
 }
 
 #[pymethods]
 impl Store {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let shared = py.detach(|| self.slot.close()).map_err(|error| raised(&error))?;
+        let shared = py.detach(|| self.slot.close()).map_err(|error| to_exception(&error))?;
         let Some(shared) = shared else { return Ok(()) };
         wait(py, async || {
             shared.slots.close();

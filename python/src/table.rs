@@ -1,8 +1,8 @@
 //! Tables: creating, scanning, appending, vacuuming and dropping them.
 
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::filter::Filter;
-use crate::ipc::{Message, exported, read_stream};
+use crate::ipc::{Message, plain_schema, read_stream};
 use crate::rows::Rows;
 use crate::runtime::wait;
 use crate::slot::Slot;
@@ -111,8 +111,8 @@ pub async fn drop(shared: &Shared, address: &str, force: bool) -> Result<u64> {
         dropped => dropped?,
     };
     if !dropped.finished {
-        let message = "somebody writes to the table; its rows are gone, drop it again when they are done, or with force=True \
-            if they are known to be gone";
+        let message = "a writer is still active; the rows are removed, but not the writer's objects; drop the table again \
+            when the writer has ended, or with force=True if it died";
         return Err(Error::new(ErrorKind::Busy, message).with("table", address));
     }
     Ok(dropped.objects)
@@ -124,15 +124,15 @@ impl Table {
     /// without rows.
     fn schema<'py>(&self, py: Python<'py>, snapshot: Option<u64>) -> PyResult<(u64, Bound<'py, PyBytes>)> {
         let snapshot = wait(py, async || self.opened()?.snapshot(at(snapshot)).await)?;
-        let schema = exported(snapshot.schema().arrow());
-        let columns = Message::of_schema(&schema).map_err(|error| raised(&error))?.into_bytes(py)?;
+        let schema = plain_schema(snapshot.schema().arrow());
+        let columns = Message::of_schema(&schema).map_err(|error| to_exception(&error))?.into_bytes(py)?;
         Ok((snapshot.id(), columns))
     }
 
     /// Partitioning, sort columns, and target size of data objects in bytes.
     fn layout(&self, py: Python<'_>) -> PyResult<(String, Vec<String>, u64)> {
         let head = wait(py, async || self.opened()?.head().await)?;
-        let (_, schema) = head.current().map_err(|error| raised(&error))?;
+        let (_, schema) = head.current().map_err(|error| to_exception(&error))?;
         let name = |id: &u32| schema.by_id(*id).map(|column| column.name.clone());
         let sort = head.sort.iter().filter_map(name).collect();
         Ok((show_partitioning(&head.partitioning, schema), sort, head.object_bytes_target))
@@ -189,12 +189,12 @@ impl Table {
     }
 
     /// Drops the table if nothing has changed it since its creation.
-    fn take_back(&self, py: Python<'_>) -> PyResult<()> {
+    fn drop_if_unchanged(&self, py: Python<'_>) -> PyResult<()> {
         wait(py, async || {
             let table = self.opened()?;
             let head = table.head().await?;
             if head.snapshots.len() > 1 || !head.intents.is_empty() {
-                return Err(Error::new(ErrorKind::Conflict, "somebody else writes to the table already"));
+                return Err(Error::new(ErrorKind::Conflict, "another client has changed the table already"));
             }
             let pool = Arc::clone(table.pool());
             drop_table(pool, table.name(), false, &Environment::default()).await.map(|_| ())

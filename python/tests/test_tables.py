@@ -201,7 +201,7 @@ def test_data_that_do_not_fit_are_refused(here):
         table.append({"fare": [1.5], "citi": ["Rio"]})
     with pytest.raises(benthic.InvalidArgumentError, match="another type"):
         table.append({"fare": ["much"]})
-    with pytest.raises(benthic.InvalidArgumentError, match="no rows for Arrow"):
+    with pytest.raises(benthic.InvalidArgumentError, match="no Arrow rows"):
         table.append(3)
     with pytest.raises(benthic.InvalidArgumentError, match="cannot become columns"):
         table.append({"fare": [1.5, "much"]})
