@@ -31,7 +31,6 @@ pub struct Pool {
 type Page<'py> = (Vec<(String, String)>, Option<Bound<'py, PyBytes>>);
 
 impl Pool {
-    /// A namespace of an open pool.
     pub fn new(pool: Arc<Slot<Arc<dyn benthic_core::Pool>>>, namespace: String) -> Pool {
         Pool { pool, namespace }
     }

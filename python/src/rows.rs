@@ -91,7 +91,6 @@ impl Rows {
         message.map(|message| message.into_bytes(py)).transpose()
     }
 
-    /// Stops the query.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.running.close().map(drop)).map_err(|error| to_exception(&error))
     }

@@ -22,7 +22,6 @@ enum SlotState<T> {
 }
 
 impl<T> Slot<T> {
-    /// Creates a slot with contents.
     pub fn new(content: T) -> Slot<T> {
         Slot { pid: process::id(), state: Mutex::new(SlotState::Filled(content)), closing: Notify::new() }
     }
@@ -171,7 +170,6 @@ impl Slots {
         slot
     }
 
-    /// Closes all slots.
     pub fn close(&self) {
         let slots = std::mem::take(&mut *self.0.lock());
         slots.iter().filter_map(Weak::upgrade).for_each(|slot| slot.close_slot());

@@ -101,7 +101,6 @@ impl Shared {
         Rows::new(rows, &self.slots)
     }
 
-    /// The handles to close together with the store.
     pub fn slots(&self) -> &Slots {
         &self.slots
     }

@@ -17,7 +17,6 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Wraps a writer of the table format.
     pub fn new(writer: Arc<Slot<Arc<Mutex<benthic_table::Writer>>>>) -> Writer {
         Writer { writer }
     }
