@@ -44,7 +44,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
     std::fs::write(files.join(LIST), names.join("\n"))?;
     let expected = md5sum(&files, setting.cores)?;
     if expected.len() as u64 != count {
-        return Err(format!("md5sum answered for {} of {count} files", expected.len()).into());
+        return Err(format!("md5sum hashed {} of {count} files", expected.len()).into());
     }
     let cores = setting.cores;
     let (pool, objects, files) = (&*pool, &objects[..], &files);

@@ -99,7 +99,8 @@ impl Load<'_> {
             if read == self.data.slice(at as usize..(at + self.read_bytes) as usize) {
                 return Ok(());
             }
-            Err(Error::new(ErrorKind::Internal, "other bytes than were written").with("offset_bytes", at))
+            Err(Error::new(ErrorKind::Internal, "a read returned other bytes than were written")
+                .with("offset_bytes", at))
         })
         .map(|_| ())
     }

@@ -183,7 +183,7 @@ impl Report {
     pub fn new(title: &'static str, mut conditions: Conditions, rounds: usize, quick: bool) -> Report {
         conditions.push(("rounds", format!("{rounds}, medians; the sides in turns")));
         if quick {
-            conditions.push(("quick", "little of the work: these numbers are no result".to_owned()));
+            conditions.push(("quick", "only a little of the work; these numbers are not results".to_owned()));
         }
         Report { title, conditions, sections: Vec::new() }
     }

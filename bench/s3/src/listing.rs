@@ -45,7 +45,7 @@ pub async fn page(
     let answer = client.call("GET", bucket.trim_end_matches('/'), &arguments, Bytes::new()).await?;
     let text = std::str::from_utf8(&answer.body)?;
     let count =
-        element(text, "KeyCount").ok_or_else(|| format!("a list without a count: {text}"))?.parse()?;
+        element(text, "KeyCount").ok_or_else(|| format!("the list has no KeyCount: {text}"))?.parse()?;
     Ok((answer.first_byte, count, element(text, "NextContinuationToken").map(str::to_owned)))
 }
 
@@ -95,7 +95,7 @@ pub async fn run(setting: &Setting, server: &Server) -> Outcome<Section> {
                 }
             }
             if count != wanted {
-                return Err(format!("{count} of {wanted} are listed").into());
+                return Err(format!("the pages list {count} of {wanted} entries").into());
             }
             milliseconds.push(seconds(stopwatch) * 1_000.0 / f64::from(pages));
         }

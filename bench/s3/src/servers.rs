@@ -40,9 +40,11 @@ impl Server {
         command.arg("--sealing-key").arg(setting.dir.join("sealing.key"));
         let mut child = command.stdout(Stdio::piped()).stderr(log(setting, "benthic-s3")?).spawn()?;
         let mut line = String::new();
-        BufReader::new(child.stdout.take().ok_or("it has no output")?).read_line(&mut line)?;
-        let told: serde_json::Value = serde_json::from_str(&line)?;
-        let text = |name: &str| told[name].as_str().ok_or_else(|| format!("it tells no {name}: {line}"));
+        BufReader::new(child.stdout.take().ok_or("the gateway has no output")?).read_line(&mut line)?;
+        let reported: serde_json::Value = serde_json::from_str(&line)?;
+        let text = |name: &str| {
+            reported[name].as_str().ok_or_else(|| format!("the gateway reported no {name}: {line}"))
+        };
         let host = text("url")?.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let mut remove = Command::new(setting.benthic_s3.with_file_name("benthic"));
         remove.args(["--store", store, "pool", "rm", &pool]);
@@ -102,8 +104,8 @@ impl Server {
         let server = Server { name, target: Rc::new(Target { host, signer }), child, clean };
         let stopwatch = start();
         loop {
-            let made = server.client().call("PUT", &format!("/{BUCKET}"), "", Bytes::new()).await;
-            match made {
+            let created = server.client().call("PUT", &format!("/{BUCKET}"), "", Bytes::new()).await;
+            match created {
                 Ok(_) => return Ok(server),
                 Err(error) if stopwatch.elapsed() > START_MAX => return Err(error),
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
