@@ -307,10 +307,7 @@ pub fn lock(input: &[u8]) {
 pub fn log(input: &[u8]) {
     let mut parts = Parts(input);
     let (flags, applied_lsn) = (parts.byte(), u64::from(parts.byte()));
-    let dir = tempfile::Builder::new()
-        .prefix("benthic-fuzz")
-        .tempdir()
-        .expect("a temporary directory can be created");
+    let dir = tempfile::Builder::new().prefix("benthic-fuzz").tempdir().expect("a temporary directory");
     for index in 0..=flags >> 4 {
         let mut segment = if index == flags >> 4 { parts.0.to_vec() } else { parts.bytes().to_vec() };
         if flags & 1 == 0 {
