@@ -18,7 +18,7 @@ def place_of(engine, tmp_path_factory):
     if engine == "file":
         return f"file:{tmp_path_factory.mktemp('store')}/s"
     conf = os.environ.get("BENTHIC_TEST_CEPH_CONF")
-    assert conf, "this test takes a real Ceph cluster: `make test-python-ceph` is part of `make test`, which starts one"
+    assert conf, "this test needs a real Ceph cluster; `make test-ceph` starts one and runs the test"
     return f"ceph:?conf={conf}"
 
 
