@@ -73,8 +73,8 @@ pub fn bucket(input: &[u8]) {
     let mut parts = Parts(input);
     call("init", index::Init { bucket: Id([1; 16]), shard: 0 }.encode());
     let (key, value) = (parts.bytes(), parts.bytes());
-    let has_forged_entry = (1..=limits::OMAP_KEY_BYTES_MAX).contains(&key.len());
-    if has_forged_entry {
+    let is_forged = (1..=limits::OMAP_KEY_BYTES_MAX).contains(&key.len());
+    if is_forged {
         block_on(pool.write(&object, WriteOp::new().omap_set([(key, value)])))
             .expect("a valid write succeeds");
     }
@@ -92,18 +92,13 @@ pub fn bucket(input: &[u8]) {
     };
     let listed = call("list", list(index::What::Versions).encode());
     let Some(listed) = listed else {
-        assert!(has_forged_entry, "the class cannot list its own entries");
+        assert!(is_forged, "the class cannot list its entries");
         return;
     };
     for entry in index::Listed::decode(&listed).expect("a listing can be decoded").entries {
-        let index::Entry::Version(version) = entry else {
-            panic!("the listing has prefixes, but no delimiter was given")
-        };
+        let index::Entry::Version(version) = entry else { panic!("a prefix without a delimiter") };
         let get = index::Get { key: version.key, version: Some(version.head.version_ref()) };
-        assert!(
-            call("get", get.encode()).is_some() || has_forged_entry,
-            "{get:?} is listed but cannot be read"
-        );
+        assert!(call("get", get.encode()).is_some() || is_forged, "{get:?} is listed but cannot be read");
     }
 }
 

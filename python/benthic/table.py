@@ -139,7 +139,7 @@ class Table:
             if name not in schema.names:
                 self._native.check_column(name, snapshot)
         read = schema.names if parts.columns is None else list(dict.fromkeys([*names, *parts.columns]))
-        native = self._scan(read, parts.pushed, None, None, snapshot, pushdown)
+        native = self._native.scan(self._store, read, parts.pushed, None, None, snapshot, pushdown)
         shown = pa.schema([schema.field(name) for name in names])
 
         def filtered(batches: Batches) -> Batches:
@@ -157,26 +157,15 @@ class Table:
         pushdown: str,
     ) -> Rows:
         if columns != []:
-            return Rows(self._scan(columns, filter, sql, limit, snapshot, pushdown), self._address)
+            return Rows(self._native.scan(self._store, columns, filter, sql, limit, snapshot, pushdown), self._address)
         # Batches without columns must still have the right row count, so read one column.
         snapshot, schema = self._schema(snapshot)
-        native = self._scan(schema.names[:1], filter, sql, limit, snapshot, pushdown)
+        native = self._native.scan(self._store, schema.names[:1], filter, sql, limit, snapshot, pushdown)
 
         def bare(batches: Batches) -> Batches:
             return (batch.select([]) for batch in batches)
 
         return Rows(native, self._address, (pa.schema([]), bare))
-
-    def _scan(
-        self,
-        columns: list[str] | None,
-        filter: _native.Filter | None,
-        sql: str | None,
-        limit: int | None,
-        snapshot: int | None,
-        pushdown: str,
-    ) -> _native.Rows:
-        return self._native.scan(self._store, columns, filter, sql, limit, snapshot, pushdown)
 
     def dataset(self, *, snapshot: int | None = None, pushdown: Pushdown = "auto") -> TableDataset:
         """The table as a pyarrow dataset. DuckDB, Polars and others read only part of it: they

@@ -20,7 +20,6 @@ const FIRST_BYTES: u64 = 1024 * 1024;
 /// How often a read starts over because the object changed.
 const ATTEMPTS: usize = 5;
 
-/// A namespace of a pool.
 #[pyclass(frozen)]
 pub struct Pool {
     pool: Arc<Slot<Arc<dyn benthic_core::Pool>>>,

@@ -19,7 +19,6 @@ use pyo3::prelude::{PyResult, Python};
 use pyo3::{pyclass, pyfunction, pymethods};
 use std::sync::{Arc, Once};
 
-/// An open store.
 #[pyclass(frozen)]
 pub struct Store {
     slot: Slot<Arc<Shared>>,
@@ -57,9 +56,6 @@ pub fn connect(py: Python<'_>, uri: &str, create: bool) -> PyResult<Store> {
 
 impl Shared {
     /// Opens a pool. If the pool is missing, the error suggests a similar name.
-    ///
-    /// # Errors
-    /// Those of [`benthic_core::Store::open_pool`].
     pub async fn pool(&self, name: &str) -> Result<Arc<dyn benthic_core::Pool>> {
         check_pool_name(name)?;
         match self.store.open_pool(name).await {
@@ -94,9 +90,6 @@ impl Shared {
     }
 
     /// Wraps query results so that closing the store closes them.
-    ///
-    /// # Errors
-    /// Those of [`Rows::new`].
     pub fn rows(&self, rows: datafusion::execution::SendableRecordBatchStream) -> Result<Rows> {
         Rows::new(rows, &self.slots)
     }

@@ -18,7 +18,6 @@ use pyo3::types::PyBytes;
 use pyo3::{pyclass, pymethods};
 use std::sync::Arc;
 
-/// An open table.
 #[pyclass(frozen)]
 pub struct Table {
     table: Arc<Slot<benthic_table::Table>>,
@@ -45,9 +44,6 @@ fn at(snapshot: Option<u64>) -> At {
 
 impl Table {
     /// Opens a table.
-    ///
-    /// # Errors
-    /// Those of [`benthic_table::Table::open`].
     pub async fn open(shared: &Shared, address: &str) -> Result<Table> {
         let (pool, name) = table_address(address)?;
         let pool = shared.pool(pool).await?;
@@ -56,9 +52,6 @@ impl Table {
     }
 
     /// Creates a table without rows. `schema` is an Arrow IPC stream.
-    ///
-    /// # Errors
-    /// Those of [`benthic_table::Table::create`].
     pub async fn create(
         shared: &Shared,
         address: &str,

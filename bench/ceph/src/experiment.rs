@@ -12,7 +12,6 @@ use serde::Serialize;
 const SIZES: [(usize, u32); 4] = [(4 << 10, 1000), (64 << 10, 1000), (1 << 20, 1000), (4 << 20, 250)];
 const PLAIN_XATTR: &str = "plain.md5";
 
-/// Median times for one object size.
 #[derive(Serialize)]
 pub struct Row {
     pub size_bytes: usize,

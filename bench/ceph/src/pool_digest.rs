@@ -40,13 +40,11 @@ enum Method {
 }
 
 impl PoolDigest {
-    /// MiB per second.
     pub fn mib_per_s(&self, seconds: f64) -> f64 {
         (self.objects * (OBJECT_BYTES >> 20)) as f64 / seconds
     }
 }
 
-/// Runs the benchmark.
 pub async fn run(store: &dyn Store, rounds: usize, quick: bool) -> Outcome<PoolDigest> {
     let pool = pool(store, "pool-digest").await?;
     let count = if quick { OBJECTS / 16 } else { OBJECTS };

@@ -5,7 +5,6 @@ use bench_harness::html::{Bar, chart, page};
 use bench_harness::tables::{Conditions, Table, conditions_html, conditions_json, markdown};
 use serde::{Serialize, Serializer};
 
-/// All results. Times are medians.
 #[derive(Serialize)]
 pub struct Report {
     #[serde(serialize_with = "conditions")]

@@ -46,7 +46,6 @@ pub async fn run(store: &dyn Store, quick: bool) -> Outcome<SmallCalls> {
     })
 }
 
-/// The median time of a `stat`.
 pub async fn round_trip_ms(store: &dyn Store) -> Outcome<f64> {
     let pool = pool(store, "round-trips").await?;
     let object = ObjectId::new("one-byte")?;

@@ -19,7 +19,6 @@ pub const MARK: &str = "--child";
 pub const POOL: &str = "many";
 /// A child reports its progress after this many objects.
 const REPORT_EVERY: usize = 1_000_000;
-/// Size of a tiny object.
 pub const TINY_BYTES: usize = 100;
 
 /// Starts a child with its task, the store's directory, and numbers.
@@ -28,12 +27,10 @@ pub fn start_child(work: &str, dir: &Path, numbers: &[u64]) -> Outcome<Child> {
     Child::start(command.args([MARK, work]).arg(dir).args(numbers.iter().map(u64::to_string)))
 }
 
-/// Reads the next JSON line from a child.
 pub fn next(child: &mut Child) -> Outcome<Value> {
     Ok(serde_json::from_str(&child.next_line()?)?)
 }
 
-/// Reads a number from a child's line.
 pub fn number(line: &Value, name: &str) -> Outcome<f64> {
     line[name].as_f64().ok_or_else(|| format!("a child reported no {name}: {line}").into())
 }
@@ -43,7 +40,6 @@ pub fn tiny(index: u64) -> benthic_core::Result<ObjectId> {
     ObjectId::new(format!("{:016x}", Noise::new(index).next_u64()))
 }
 
-/// Runs a child's task.
 pub fn run(mut args: impl Iterator<Item = OsString>) -> Outcome {
     // Kill the child when its parent dies.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

@@ -23,7 +23,6 @@ const AIM: Aim = Aim::OfReference(0.9);
 /// File that lists the files for md5sum.
 const LIST: &str = "list";
 
-/// Digest by object name.
 type Digests = BTreeMap<String, String>;
 
 pub fn run(setting: &Setting) -> Outcome<Section> {

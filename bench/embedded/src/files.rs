@@ -43,7 +43,6 @@ pub fn settle(dir: &Path) -> Outcome {
     Ok(rustix::fs::syncfs(File::open(dir)?)?)
 }
 
-/// CPU ticks that this process has used so far.
 fn cpu_ticks() -> Outcome<u64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     // The process name comes first and may contain spaces and parentheses.

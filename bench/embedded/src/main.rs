@@ -63,7 +63,6 @@ struct Args {
     list: bool,
 }
 
-/// The settings of a section.
 pub struct Setting {
     /// Directory for the section's data, on the file system under test.
     pub dir: PathBuf,

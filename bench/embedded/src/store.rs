@@ -51,7 +51,6 @@ pub fn flush(store: &dyn Store) -> Outcome<f64> {
     Ok(seconds(stopwatch))
 }
 
-/// Names `count` objects with a common prefix.
 pub fn objects(prefix: &str, count: u64) -> Outcome<Vec<ObjectId>> {
     Ok((0..count).map(|index| ObjectId::new(format!("{prefix}-{index:08}"))).collect::<Result<_, _>>()?)
 }

@@ -55,17 +55,14 @@ impl Cluster {
         Ok(store::open(&self.store(), false, benthic_classes::registry()).await?.store)
     }
 
-    /// The cluster's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The configuration file for clients.
     pub fn conf(&self) -> PathBuf {
         self.dir.join("ceph.conf")
     }
 
-    /// The cluster's store URI.
     pub fn store(&self) -> String {
         format!("ceph:?conf={}", self.conf().display())
     }

@@ -37,7 +37,6 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts the process.
     pub fn start(command: &mut Command) -> Outcome<Child> {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let lines = BufReader::new(process.stdout.take().ok_or("a child has no output")?);

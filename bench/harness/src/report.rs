@@ -29,7 +29,6 @@ pub struct Row {
     pub aim: Aim,
 }
 
-/// A table of rows.
 pub struct Section {
     pub title: &'static str,
     /// How the rows were measured, and how the two sides differ.
@@ -45,7 +44,6 @@ pub struct Report {
 }
 
 impl Row {
-    /// A row that is compared with a reference.
     pub fn compared(
         what: impl Into<String>,
         unit: &'static str,
@@ -56,7 +54,6 @@ impl Row {
         Row { what: what.into(), unit, ours: ours.to_vec(), reference: reference.to_vec(), aim }
     }
 
-    /// A row without a reference.
     pub fn alone(what: impl Into<String>, unit: &'static str, ours: Vec<f64>, aim: Aim) -> Row {
         Row { what: what.into(), unit, ours, reference: Vec::new(), aim }
     }
@@ -179,7 +176,6 @@ impl Section {
 }
 
 impl Report {
-    /// Creates a report without sections.
     pub fn new(title: &'static str, mut conditions: Conditions, rounds: usize, quick: bool) -> Report {
         conditions.push(("rounds", format!("{rounds}, medians; the sides in turns")));
         if quick {

@@ -8,12 +8,9 @@ use std::path::Path;
 /// The conditions of a measurement: names and values.
 pub type Conditions = Vec<(&'static str, String)>;
 
-/// A table with a title and a note.
 pub struct Table {
     pub title: String,
-    /// How the table was measured.
     pub note: String,
-    /// Headings of the columns.
     pub heads: Vec<&'static str>,
     pub rows: Vec<Vec<String>>,
 }
@@ -39,7 +36,6 @@ impl Table {
     }
 }
 
-/// The conditions and all tables as Markdown.
 pub fn markdown(conditions: &Conditions, tables: &[Table]) -> String {
     let mut text = String::new();
     for (name, value) in conditions {
@@ -52,12 +48,10 @@ pub fn markdown(conditions: &Conditions, tables: &[Table]) -> String {
     text
 }
 
-/// The conditions as an HTML list.
 pub fn conditions_html(conditions: &Conditions) -> String {
     html::list(conditions.iter().map(|(name, value)| format!("{name}: {value}")))
 }
 
-/// The conditions as a JSON object.
 pub fn conditions_json(conditions: &Conditions) -> Value {
     Value::Object(conditions.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect())
 }

@@ -9,7 +9,6 @@ use bench_harness::{Outcome, seconds, start};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// Connections that fill the bucket.
 const CONNECTIONS: u64 = 64;
 /// Keys in each "directory".
 const KEYS_EACH: u64 = 100;
@@ -55,7 +54,6 @@ pub fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     Some(rest.split_once(&format!("</{name}>"))?.0)
 }
 
-/// Escapes text for a query string.
 pub fn escaped(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {

@@ -50,11 +50,9 @@ struct Args {
     quick: bool,
 }
 
-/// The settings of a section.
 pub struct Setting {
     pub benthic_s3: PathBuf,
     pub versitygw: PathBuf,
-    /// Directory for data and logs.
     pub dir: PathBuf,
     pub rounds: usize,
     /// Object sizes to measure; empty for all.

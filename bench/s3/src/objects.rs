@@ -10,7 +10,6 @@ use bytes::Bytes;
 use std::time::Duration;
 
 const CONNECTIONS: [u64; 3] = [1, 16, 64];
-/// The object sizes under test.
 pub const SIZES: [Size; 4] = [
     Size { name: "4 KiB", size_bytes: 4 << 10, connections_max: 64 },
     Size { name: "64 KiB", size_bytes: 64 << 10, connections_max: 64 },
@@ -45,14 +44,10 @@ macro_rules! titles {
     };
 }
 
-/// On a Ceph cluster.
 pub const ON_CEPH: Engine = Engine { titles: titles!("Ceph"), has_aims: true, is_ceph: true };
-/// On a disk.
 pub const ON_A_DIRECTORY: Engine = Engine { titles: titles!("Disk"), has_aims: false, is_ceph: false };
-/// On a file system in memory.
 pub const IN_MEMORY: Engine = Engine { titles: titles!("Memory"), has_aims: true, is_ceph: false };
 
-/// A size of objects.
 pub struct Size {
     /// Its name in tables and arguments.
     pub name: &'static str,
@@ -205,7 +200,6 @@ async fn get(client: &mut Client, path: &str, content: &Bytes) -> Outcome<Durati
     }
 }
 
-/// Runs multipart uploads.
 async fn uploads(setting: &Setting, server: &Server, connections: u64) -> Outcome<Load> {
     let part = Bytes::from(noise(PART_BYTES));
     let prefix = format!("u{}", setting.next_number());

@@ -22,9 +22,7 @@ const BUCKET: &str = "bench";
 
 /// A running gateway with a bucket. Dropping it stops the gateway.
 pub struct Server {
-    /// The name in the results.
     pub name: &'static str,
-    /// The target of its requests.
     pub target: Rc<Target>,
     child: Child,
     /// Commands that remove the gateway's data after it stopped.
@@ -113,7 +111,6 @@ impl Server {
         }
     }
 
-    /// Creates a new connection.
     pub fn client(&self) -> Client {
         Client::new(&self.target)
     }
@@ -136,7 +133,6 @@ impl Drop for Server {
     }
 }
 
-/// The path of an object.
 pub fn path(key: &str) -> String {
     format!("/{BUCKET}/{key}")
 }

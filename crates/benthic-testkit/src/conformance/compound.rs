@@ -5,7 +5,7 @@ use super::support::{ObjectContent, kind};
 use benthic_core::{Compare, ErrorKind, ReadOp, ReadOutput, WriteOp};
 
 pub(super) async fn steps_on_a_missing_object_see_earlier_steps(case: &Case<'_>) {
-    for (index, (op, expected)) in [
+    let ops = [
         (WriteOp::new().write(0, "abc").append("d").truncate(2), Some(ObjectContent::data("ab"))),
         (WriteOp::new().append("abc").append("d"), Some(ObjectContent::data("abcd"))),
         (WriteOp::new().create(true).create(false), Some(ObjectContent::default())),
@@ -20,20 +20,16 @@ pub(super) async fn steps_on_a_missing_object_see_earlier_steps(case: &Case<'_>)
         (WriteOp::new().write(0, "x").remove(), None),
         (WriteOp::new().write(0, "x").remove().append("y"), Some(ObjectContent::data("y"))),
         (WriteOp::new().set_xattr("a", "1").remove().create(true), Some(ObjectContent::default())),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let object = case.object(&index.to_string());
-        case.pool().write(&object, op.clone()).await.unwrap();
-        assert_eq!(case.state(&object).await, expected, "{op:?}");
+    ];
+    for (index, (op, expected)) in ops.into_iter().enumerate() {
+        case.check_write(&case.object(&index.to_string()), op, expected).await;
     }
 }
 
 pub(super) async fn steps_on_an_object_see_earlier_steps(case: &Case<'_>) {
     let full = ObjectContent::full;
     let with_data = |data: String| ObjectContent { data: data.into(), ..ObjectContent::full() };
-    for (index, (op, expected)) in [
+    let ops = [
         (WriteOp::new().truncate(50).truncate(60), with_data("a".repeat(50) + &"\0".repeat(10))),
         (WriteOp::new().write_full("zz").append("y"), with_data("zzy".into())),
         (WriteOp::new().write(0, "zz").write_full("q"), with_data("q".into())),
@@ -48,18 +44,14 @@ pub(super) async fn steps_on_an_object_see_earlier_steps(case: &Case<'_>) {
             ObjectContent { omap: [].into(), ..full() }.entry("n", "1"),
         ),
         (WriteOp::new().omap_set([("n", "1")]).omap_clear(), ObjectContent { omap: [].into(), ..full() }),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let object = case.make_full(&index.to_string()).await;
-        case.pool().write(&object, op.clone()).await.unwrap();
-        assert_eq!(case.state(&object).await, Some(expected), "{op:?}");
+    ];
+    for (index, (op, expected)) in ops.into_iter().enumerate() {
+        case.check_write(&case.make_full(&index.to_string()).await, op, Some(expected)).await;
     }
 }
 
 pub(super) async fn a_recreated_object_is_empty(case: &Case<'_>) {
-    for (index, (op, expected)) in [
+    let ops = [
         (WriteOp::new().remove().create(true), Some(ObjectContent::default())),
         (WriteOp::new().remove().create(false), Some(ObjectContent::default())),
         (WriteOp::new().remove().write(2, "x"), Some(ObjectContent::data("\0\0x"))),
@@ -69,13 +61,9 @@ pub(super) async fn a_recreated_object_is_empty(case: &Case<'_>) {
         (WriteOp::new().remove().truncate(10), None),
         (WriteOp::new().remove().zero(0, 10), None),
         (WriteOp::new().remove().create(true).truncate(3), Some(ObjectContent::data("\0\0\0"))),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let object = case.make_full(&index.to_string()).await;
-        case.pool().write(&object, op.clone()).await.unwrap();
-        assert_eq!(case.state(&object).await, expected, "{op:?}");
+    ];
+    for (index, (op, expected)) in ops.into_iter().enumerate() {
+        case.check_write(&case.make_full(&index.to_string()).await, op, expected).await;
     }
 }
 

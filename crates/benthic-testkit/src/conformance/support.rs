@@ -64,6 +64,12 @@ impl Case<'_> {
         }
     }
 
+    /// Runs a write operation and checks the state that it leaves.
+    pub(super) async fn check_write(&self, object: &ObjectId, op: WriteOp, expected: Option<ObjectContent>) {
+        self.pool().write(object, op.clone()).await.unwrap();
+        assert_eq!(self.state(object).await, expected, "{op:?}");
+    }
+
     pub(super) async fn version(&self, object: &ObjectId) -> u64 {
         self.pool().stat(object).await.unwrap().1
     }

@@ -2,7 +2,15 @@
 
 use super::Case;
 use super::support::kind;
-use benthic_core::{ErrorKind, ReadOp, WriteOp};
+use benthic_core::{ErrorKind, ObjectId, ReadOp, WriteOp};
+
+/// Checks that an operation raises the version above `last`, and returns the new version.
+async fn check_raised(case: &Case<'_>, object: &ObjectId, op: WriteOp, last: u64) -> u64 {
+    let version = case.pool().write(object, op.clone()).await.unwrap().version;
+    assert!(version > last, "{op:?}: {version} after {last}");
+    assert_eq!(case.version(object).await, version, "{op:?}");
+    version
+}
 
 /// A write raises the version by at least one, not by exactly one: an OSD counts versions per
 /// placement group, not per object.
@@ -25,10 +33,7 @@ pub(super) async fn every_write_raises_the_version(case: &Case<'_>) {
         WriteOp::new().write(0, "x").set_xattr("a", "1").omap_set([("k", "v")]),
         WriteOp::new().remove().create(true),
     ] {
-        let version = case.pool().write(&object, op.clone()).await.unwrap().version;
-        assert!(version > last, "{op:?}: {version} after {last}");
-        assert_eq!(case.version(&object).await, version, "{op:?}");
-        last = version;
+        last = check_raised(case, &object, op, last).await;
     }
 }
 
@@ -46,10 +51,7 @@ pub(super) async fn a_write_of_the_same_content_raises_the_version(case: &Case<'
         WriteOp::new().omap_set([("K", "V")]),
         WriteOp::new().omap_remove(["missing"]),
     ] {
-        let version = case.pool().write(&object, op.clone()).await.unwrap().version;
-        assert!(version > last, "{op:?}: {version} after {last}");
-        assert_eq!(case.version(&object).await, version, "{op:?}");
-        last = version;
+        last = check_raised(case, &object, op, last).await;
     }
 }
 

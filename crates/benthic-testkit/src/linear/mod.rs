@@ -17,7 +17,7 @@ use crate::model::Subject;
 use crate::model::answer::{answer, without_times};
 use crate::random::Rng;
 use crate::seed;
-use benthic_core::{Compare, Durability, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp, WriteReply};
+use benthic_core::{Compare, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp, WriteReply};
 use search::{Operation, Outcome, Step};
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -69,13 +69,8 @@ pub fn find_violation<S: Subject>(subject: &mut S, seed: u64, load: Load) -> Opt
                 let (pool, objects, history, clock) = (pool.as_ref(), &objects, &history, &clock);
                 let random = Rng(seed ^ ((round * load.threads + thread) as u64) << 48);
                 scope.spawn(move || {
-                    let mut worker = Worker {
-                        pool,
-                        clock,
-                        random,
-                        known: vec![KnownState::default(); objects.len()],
-                        thread,
-                    };
+                    let known = vec![KnownState::default(); objects.len()];
+                    let mut worker = Worker { pool, clock, random, known, thread };
                     let mut done = Vec::new();
                     for index in 0..load.ops_per_thread {
                         let object = worker.random.below(objects.len());
@@ -157,11 +152,7 @@ impl Worker<'_> {
             8 => return Step::Read(ReadOp::new().stat()),
             _ => return Step::Read(ReadOp::new().read(0, 1 << 20).list_xattrs().omap_range(None, "", 10)),
         };
-        let buffered = self.random.one_in(2);
-        Step::Write(WriteOp {
-            durability: if buffered { Durability::Buffered } else { Durability::Durable },
-            ..op
-        })
+        Step::Write(if self.random.one_in(2) { op.buffered() } else { op })
     }
 
     fn update_known(&mut self, object: usize, outcome: &Outcome) {

@@ -151,18 +151,11 @@ impl<S: Subject> Case<'_, S> {
         let got = answer(self.pool.read(&slot.id, op)).map(without_times);
         match (expected, got) {
             (Ok(outputs), Ok(reply)) => {
-                if reply.version != slot.version {
+                let (expected, got) = ((slot.version, outputs.len()), (reply.version, reply.outputs.len()));
+                if expected != got {
                     return Err(format!(
-                        "read of {}: expected version={}, got version={}",
-                        slot.id, slot.version, reply.version
-                    ));
-                }
-                if outputs.len() != reply.outputs.len() {
-                    return Err(format!(
-                        "read of {}: expected outputs={}, got outputs={}",
-                        slot.id,
-                        outputs.len(),
-                        reply.outputs.len()
+                        "read of {}: expected (version, outputs)={expected:?}, got {got:?}",
+                        slot.id
                     ));
                 }
                 for (step, (expected, got)) in outputs.iter().zip(&reply.outputs).enumerate() {

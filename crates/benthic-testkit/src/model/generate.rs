@@ -3,7 +3,7 @@
 
 use super::classes;
 use crate::random::Rng;
-use benthic_core::{ClassCall, Compare, Durability, ReadStep, WriteStep};
+use benthic_core::{ClassCall, Compare, Durability, ReadStep, WriteStep, limits};
 use bytes::Bytes;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -25,7 +25,7 @@ const BOUNDARIES_BYTES: [usize; 11] =
     [0, 1, 4_095, 4_096, 4_097, 8_192, 65_535, 65_536, 65_537, 131_072, 262_144];
 const LEN_BYTES_MAX: usize = 300 * 1024;
 /// More keys than one page of a range holds.
-const MANY_KEYS: usize = benthic_core::limits::OMAP_PAGE_ENTRIES_MAX + 76;
+const MANY_KEYS: usize = limits::OMAP_PAGE_ENTRIES_MAX + 76;
 
 /// One operation of a case.
 #[derive(Clone, Debug)]
@@ -139,9 +139,9 @@ fn write_step() -> impl Strategy<Value = WriteStep> {
         5 => (offset_bytes(), offset_bytes())
             .prop_map(|(offset_bytes, len_bytes)| WriteStep::Zero { offset_bytes, len_bytes }),
         2 => Just(WriteStep::Remove),
-        5 => (xattr_name(), xattr_value()).prop_map(|(name, value)| WriteStep::SetXattr { name, value }),
+        5 => (xattr_name(), value(limits::XATTR_VALUE_BYTES_MAX)).prop_map(|(name, value)| WriteStep::SetXattr { name, value }),
         2 => xattr_name().prop_map(|name| WriteStep::RemoveXattr { name }),
-        5 => btree_map(key(), omap_value(), 0..=4).prop_map(|entries| WriteStep::OmapSet { entries }),
+        5 => btree_map(key(), value(100_000), 0..=4).prop_map(|entries| WriteStep::OmapSet { entries }),
         1 => any::<u8>().prop_map(|seed| WriteStep::OmapSet { entries: many_entries(seed) }),
         2 => keys().prop_map(|keys| WriteStep::OmapRemove { keys }),
         2 => Just(WriteStep::OmapClear),
@@ -212,14 +212,10 @@ fn xattr_name() -> impl Strategy<Value = String> {
     select(&XATTRS[..]).prop_map(str::to_owned)
 }
 
-fn xattr_value() -> impl Strategy<Value = Bytes> {
-    let large = select(&[4_096, benthic_core::limits::XATTR_VALUE_BYTES_MAX][..]);
-    prop_oneof![8 => small_value(), 1 => (large, any::<u8>()).prop_map(|(len_bytes, seed)| blob(len_bytes, seed))]
-}
-
-fn omap_value() -> impl Strategy<Value = Bytes> {
-    let large = select(&[4_096, 100_000][..]);
-    prop_oneof![8 => small_value(), 1 => (large, any::<u8>()).prop_map(|(len_bytes, seed)| blob(len_bytes, seed))]
+/// Mostly small values, and some of 4 KiB or the given size.
+fn value(large_bytes: usize) -> impl Strategy<Value = Bytes> {
+    let large = (select(vec![4_096, large_bytes]), any::<u8>());
+    prop_oneof![8 => small_value(), 1 => large.prop_map(|(len_bytes, seed)| blob(len_bytes, seed))]
 }
 
 fn key() -> impl Strategy<Value = Bytes> {
