@@ -140,8 +140,8 @@ def test_pyarrow_pushes_columns_and_conditions(durable, dataset, everything):
     assert (durable.store.moved() - before).received_bytes < everything / 3
 
 
-def test_a_dataset_is_a_pyarrow_dataset(here):
-    table = here.table({"x": list(range(100)), "y": [str(number) for number in range(100)]})
+def test_a_dataset_is_a_pyarrow_dataset(in_memory):
+    table = in_memory.table({"x": list(range(100)), "y": [str(number) for number in range(100)]})
     dataset = table.dataset()
     assert isinstance(dataset, pyarrow.dataset.Dataset)
     assert dataset.schema == table.schema == pa.schema(dataset)
@@ -186,8 +186,8 @@ def test_a_dataset_defines_every_public_method():
     assert theirs <= ours
 
 
-def test_a_dataset_stays_at_its_snapshot(here):
-    table = here.table({"x": [1]})
+def test_a_dataset_stays_at_its_snapshot(in_memory):
+    table = in_memory.table({"x": [1]})
     dataset = table.dataset()
     table.append({"x": [2]})
     assert dataset.to_table().num_rows == dataset.count_rows() == 1

@@ -18,8 +18,8 @@ def test_every_kind_has_its_class():
     assert set(errors.__all__) <= set(benthic.__all__)
 
 
-def test_an_error_has_its_context(here):
-    pool = here.pool()
+def test_an_error_has_its_context(in_memory):
+    pool = in_memory.pool()
     with pytest.raises(benthic.NotFoundError) as failure:
         pool.get("nothing")
     error = failure.value

@@ -279,13 +279,13 @@ def random_filter(rng, depth):
     return rng.choice(operators)
 
 
-def test_random_filters_on_random_rows(here):
+def test_random_filters_on_random_rows(in_memory):
     rng = random.Random(seeds.one())
     pushed = kept = 0
     for _ in range(4):
         batches = [random_rows(rng, rng.randrange(1, 40)) for _ in range(3)]
         rows = pa.concat_tables(batches)
-        table = here.table(batches[0])
+        table = in_memory.table(batches[0])
         for batch in batches[1:]:
             table.append(batch)
         for _ in range(100):

@@ -25,15 +25,15 @@ def test_an_object_is_put_read_and_removed(pool):
 
 
 @pytest.mark.parametrize("data", [b"abc", bytearray(b"abc"), memoryview(b"abc"), numpy.array([97, 98, 99], dtype="int8")])
-def test_data_can_be_any_buffer(here, data):
-    pool = here.pool()
+def test_data_can_be_any_buffer(in_memory, data):
+    pool = in_memory.pool()
     pool.put("o", data)
     assert pool.get("o") == b"abc"
 
 
-def test_text_is_not_bytes(here):
+def test_text_is_not_bytes(in_memory):
     with pytest.raises(TypeError):
-        here.pool().put("o", "text")
+        in_memory.pool().put("o", "text")
 
 
 def test_large_objects_are_whole(durable):
@@ -68,8 +68,8 @@ def test_objects_are_listed(pool):
     assert next(listing) in names
 
 
-def test_a_listing_has_more_than_a_page(here):
-    pool = here.pool()
+def test_a_listing_has_more_than_a_page(in_memory):
+    pool = in_memory.pool()
     for number in range(10_050):
         pool.write(str(number), benthic.WriteOp().create(), durable=False)
     assert sum(1 for _ in pool.ls()) == 10_050
@@ -182,8 +182,8 @@ def test_repr_of_an_operation():
     assert repr(op) == "<benthic.WriteOp if_version, write_full, set_xattr>"
 
 
-def test_wrong_arguments_are_refused(here):
-    pool = here.pool()
+def test_wrong_arguments_are_refused(in_memory):
+    pool = in_memory.pool()
     with pytest.raises(benthic.InvalidArgumentError):
         pool.get("o", -1)
     with pytest.raises(benthic.InvalidArgumentError, match="comparison"):

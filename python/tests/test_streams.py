@@ -21,7 +21,7 @@ def table(place):
     return place.table(NUMBERS)
 
 
-TAKERS = {
+READERS = {
     "to_arrow": lambda rows: pc.sum(rows.to_arrow()["x"]).as_py(),
     "to_pandas": lambda rows: rows.to_pandas()["x"].sum(),
     "to_polars": lambda rows: rows.to_polars()["x"].sum(),
@@ -36,17 +36,17 @@ TAKERS = {
 }
 
 
-@pytest.mark.parametrize("taker", TAKERS)
-def test_libraries_read_rows(table, place, taker):
+@pytest.mark.parametrize("reader", READERS)
+def test_libraries_read_rows(table, place, reader):
     name = f'"{place.pool_name}".{table.name.split("/")[1]}'
-    assert TAKERS[taker](table.scan()) == TOTAL
-    assert TAKERS[taker](place.store.sql(f"SELECT * FROM {name}")) == TOTAL
+    assert READERS[reader](table.scan()) == TOTAL
+    assert READERS[reader](place.store.sql(f"SELECT * FROM {name}")) == TOTAL
 
 
-@pytest.mark.parametrize("taker", ["pyarrow", "pyarrow stream", "pandas", "polars", "duckdb"])
-def test_libraries_read_a_table(table, taker):
+@pytest.mark.parametrize("reader", ["pyarrow", "pyarrow stream", "pandas", "polars", "duckdb"])
+def test_libraries_read_a_table(table, reader):
     rows = table
-    assert TAKERS[taker](rows) == TOTAL
+    assert READERS[reader](rows) == TOTAL
 
 
 def test_the_schema_needs_no_rows(table):
@@ -115,9 +115,9 @@ def test_an_unread_stream_leaks_nothing(table):
     assert resident_bytes() - before < 100 * 1024 * 1024
 
 
-def test_a_large_scan_is_read_in_little_memory(here):
+def test_a_large_scan_is_read_in_little_memory(in_memory):
     rows = 1_000_000
-    table = here.table({"text": pa.array(f"{number:0100}" for number in range(rows))}, object_size="4MiB")
+    table = in_memory.table({"text": pa.array(f"{number:0100}" for number in range(rows))}, object_size="4MiB")
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     times = 5
@@ -129,8 +129,8 @@ def test_a_large_scan_is_read_in_little_memory(here):
     assert grown < size_bytes / 4, (grown, size_bytes)
 
 
-def test_rows_that_failed_are_closed(here):
-    rows = here.store.sql("SELECT 1 / (value - value) FROM generate_series(1, 10)")
+def test_rows_that_failed_are_closed(in_memory):
+    rows = in_memory.store.sql("SELECT 1 / (value - value) FROM generate_series(1, 10)")
     with pytest.raises(benthic.InvalidArgumentError, match="zero"):
         rows._native.next()
     with pytest.raises(benthic.InvalidArgumentError, match="closed"):
