@@ -98,18 +98,21 @@ impl Home {
     }
 }
 
-/// Checks the help of a program and of all its commands: each says what it does, documents every
-/// option and has an example of its own. `names` is the command line of the program, as the examples
-/// have it. The commands in `others` belong to other programs.
+/// Checks the help of a program and of all its commands: each has a description, documents every
+/// option and has its own example. `names` is the program's command line in the examples. The
+/// commands in `others` belong to other programs.
 pub fn check_help(program: &str, names: &[&str], others: &[&str]) {
     let output =
         Command::new(program).args(&names[1..]).arg("--help").output().expect("a program that starts");
     let help = printed(&output, names);
     let about = help.lines().next().unwrap_or_default();
-    assert!(!about.is_empty() && !about.starts_with("Usage"), "{names:?} says what it does: {help}");
+    assert!(!about.is_empty() && !about.starts_with("Usage"), "{names:?} has no description: {help}");
     let example = format!("  {}", names.join(" "));
     let has_example = |text: &str| text.lines().any(|line| line.starts_with(&example));
-    assert!(help.split_once("\nExample").is_some_and(|(_, text)| has_example(text)), "{names:?}: {help}");
+    assert!(
+        help.split_once("\nExample").is_some_and(|(_, text)| has_example(text)),
+        "{names:?} has no example: {help}"
+    );
 
     // The text of an option is on its own line after two spaces, or on the next one with a deeper
     // indentation.
@@ -127,7 +130,7 @@ pub fn check_help(program: &str, names: &[&str], others: &[&str]) {
             commands.extend(line.split_whitespace().next());
         } else if line.trim_start().starts_with('-') && indent(line) <= 6 {
             let follows = lines.peek().is_some_and(|next| indent(next) > indent(line) + 2);
-            assert!(line.trim_start().contains("  ") || follows, "{names:?} documents {line}");
+            assert!(line.trim_start().contains("  ") || follows, "{names:?} does not document {line}");
         }
     }
     for command in commands.into_iter().filter(|command| *command != "help" && !others.contains(command)) {

@@ -39,7 +39,7 @@ pub fn many(cases: u64) -> impl Iterator<Item = u64> {
 
 fn selected() -> Option<u64> {
     let text = std::env::var(VARIABLE).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{VARIABLE} is a decimal number got={text:?}")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{VARIABLE} must be a decimal number got={text:?}")))
 }
 
 /// The first seed. A random seed is at most 48 bits, so that a test can add to it without overflow.

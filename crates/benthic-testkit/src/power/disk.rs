@@ -198,7 +198,7 @@ impl<'a> Disk<'a> {
                         node
                     }
                     None => {
-                        assert!(*created, "{path} was opened and is not there");
+                        assert!(*created, "{path} was opened but does not exist");
                         let node = self.add(false);
                         let (parent, name) = self.parent(path);
                         self.change(parent, Effect::Name(name, Some(node)));
@@ -221,7 +221,7 @@ impl<'a> Disk<'a> {
             Call::Allocate { fd, mode, offset_bytes, len_bytes } => {
                 let (node, at, len) = (self.fds[fd].0, *offset_bytes as usize, *len_bytes as usize);
                 if mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
-                    panic!("fallocate in an unknown mode mode={mode}");
+                    panic!("fallocate has an unknown mode mode={mode}");
                 }
                 if mode & (PUNCH_HOLE | ZERO_RANGE) != 0 {
                     self.change(node, Effect::Zero(at, len));
@@ -231,7 +231,7 @@ impl<'a> Disk<'a> {
                 }
             }
             Call::Rename { from, to } => {
-                let node = self.find(from).unwrap_or_else(|| panic!("{from} was renamed and is not there"));
+                let node = self.find(from).unwrap_or_else(|| panic!("{from} was renamed but does not exist"));
                 let ((old, old_name), (new, new_name)) = (self.parent(from), self.parent(to));
                 if old == new {
                     self.change(old, Effect::Move(old_name, new_name, node));
@@ -315,7 +315,8 @@ impl<'a> Disk<'a> {
 
     fn parent(&self, path: &str) -> (usize, String) {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let parent = self.find(parent).unwrap_or_else(|| panic!("{path} has no directory"));
+        let parent =
+            self.find(parent).unwrap_or_else(|| panic!("the parent directory of {path} does not exist"));
         (parent, name.to_owned())
     }
 }
@@ -424,7 +425,7 @@ impl FileTree {
                 Some(format!("{path}: len_bytes={} and {}, first at {at:?}", one.len(), another.len()))
             }
             (one, another) => {
-                Some(format!("{path}: there={} and there={}", one.is_some(), another.is_some()))
+                Some(format!("{path}: exists={} and exists={}", one.is_some(), another.is_some()))
             }
         })
     }
