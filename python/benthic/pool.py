@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._handle import Handle
 from .errors import InvalidArgumentError, NotFoundError
 from .ops import ReadOp, WriteOp
 
@@ -34,7 +34,7 @@ class ObjectStat:
         return datetime.fromtimestamp(seconds, UTC).replace(microsecond=ns // 1000)
 
 
-class Pool:
+class Pool(Handle):
     """A namespace of a pool: objects by name. :meth:`Store.pool` opens it.
 
     An object has data, attributes, and an ordered map of keys to values (its *omap*). Every
@@ -50,14 +50,6 @@ class Pool:
     def __repr__(self) -> str:
         namespace = f":{self._namespace}" if self._namespace else ""
         return f"<benthic.Pool {self._name}{namespace}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the handle. Closing the store also closes it."""

@@ -10,12 +10,12 @@ import re
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
 from . import _native
+from ._handle import Handle
 from .errors import AlreadyExistsError, Error, InvalidArgumentError, PermissionDeniedError
 from .filters import schema_bytes
 from .pool import Pool
@@ -68,7 +68,7 @@ class Moved:
         )
 
 
-class Store:
+class Store(Handle):
     """An open store: pools of objects, and tables in pools. :func:`connect` opens it.
 
     Close the store, for example with a ``with`` statement: then all acknowledged writes are on
@@ -82,14 +82,6 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<benthic.Store {self._uri}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the store; closing it again does nothing."""

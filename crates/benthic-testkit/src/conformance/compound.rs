@@ -84,7 +84,7 @@ pub(super) async fn a_step_that_fails_undoes_the_operation(case: &Case<'_>) {
         (WriteOp::new().remove().create(true).create(true), ErrorKind::AlreadyExists),
         (everything().cmp_xattr("X", Compare::Eq, "2"), ErrorKind::Conflict),
     ] {
-        assert_eq!(kind(case.pool().write(&object, failing.clone()).await), expected, "{failing:?}");
+        assert_eq!(kind(case.pool.write(&object, failing.clone()).await), expected, "{failing:?}");
         assert_eq!(case.state(&object).await, Some(ObjectContent::full()), "{failing:?}");
         assert_eq!(case.version(&object).await, version, "{failing:?}");
     }
@@ -97,17 +97,17 @@ pub(super) async fn a_step_that_fails_undoes_the_creation(case: &Case<'_>) {
         (WriteOp::new().create(true).create(true), ErrorKind::AlreadyExists),
         (WriteOp::new().write_full("x").set_xattr("a", "1").remove().remove(), ErrorKind::NotFound),
     ] {
-        assert_eq!(kind(case.pool().write(&object, failing.clone()).await), expected, "{failing:?}");
+        assert_eq!(kind(case.pool.write(&object, failing.clone()).await), expected, "{failing:?}");
         assert_eq!(case.state(&object).await, None, "{failing:?}");
     }
-    case.pool().write(&object, WriteOp::new().create(true)).await.unwrap();
+    case.pool.write(&object, WriteOp::new().create(true)).await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
 }
 
 pub(super) async fn create_exclusive_fails_on_an_object_that_exists(case: &Case<'_>) {
     let object = case.make_full("o").await;
-    assert_eq!(kind(case.pool().write(&object, WriteOp::new().create(true)).await), ErrorKind::AlreadyExists);
-    case.pool().write(&object, WriteOp::new().create(false)).await.unwrap();
+    assert_eq!(kind(case.pool.write(&object, WriteOp::new().create(true)).await), ErrorKind::AlreadyExists);
+    case.pool.write(&object, WriteOp::new().create(false)).await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
 }
 
@@ -118,7 +118,7 @@ pub(super) async fn many_steps_are_one_operation(case: &Case<'_>) {
         1 => op.set_xattr("count", index.to_string()),
         _ => op.omap_set([(format!("{index:04}"), "")]),
     });
-    let reply = case.pool().write(&object, op).await.unwrap();
+    let reply = case.pool.write(&object, op).await.unwrap();
     let state = case.state(&object).await.unwrap();
     assert_eq!((state.data.len(), state.omap.len()), (334, 333));
     assert_eq!(state.xattrs["count"], "997");
@@ -128,7 +128,7 @@ pub(super) async fn many_steps_are_one_operation(case: &Case<'_>) {
 pub(super) async fn a_read_operation_sees_one_object(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let op = ReadOp::new().omap_get(["K"]).list_xattrs().omap_range(None, "", 1).read(0, 2).get_xattr("X");
-    let outputs = case.pool().read(&object, op).await.unwrap().outputs;
+    let outputs = case.pool.read(&object, op).await.unwrap().outputs;
     let full = ObjectContent::full();
     let page = benthic_core::OmapPage { entries: full.omap.into_iter().collect(), more: false };
     let expected = [

@@ -17,7 +17,7 @@ fn names(pages: &[ListPage]) -> BTreeSet<String> {
 async fn create(case: &Case<'_>, names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
     let mut created = BTreeSet::new();
     for name in names {
-        case.pool().write(&case.object(&name), WriteOp::new().create(true).buffered()).await.unwrap();
+        case.pool.write(&case.object(&name), WriteOp::new().create(true).buffered()).await.unwrap();
         created.insert(name);
     }
     created
@@ -74,11 +74,11 @@ pub(super) async fn a_listing_continues_after_its_token(case: &Case<'_>) {
 pub(super) async fn changes_are_visible_at_once(case: &Case<'_>) {
     let mut created = create(case, (0..10).map(|index| index.to_string())).await;
     for name in ["3", "0", "9"] {
-        case.pool().remove(&case.object(name)).await.unwrap();
+        case.pool.remove(&case.object(name)).await.unwrap();
         created.remove(name);
         assert_eq!(names(&case.list_pages(&case.list_request(), None).await), created);
     }
-    case.pool().write_full(&case.object("new"), "x").await.unwrap();
+    case.pool.write_full(&case.object("new"), "x").await.unwrap();
     created.insert("new".to_owned());
     assert_eq!(names(&case.list_pages(&case.list_request(), None).await), created);
 }
@@ -92,13 +92,13 @@ pub(super) async fn changes_during_a_listing_do_not_disturb_it(case: &Case<'_>) 
     let mut listed = Vec::new();
     let mut after = None;
     for round in 0.. {
-        let page = case.pool().list(ListRequest { after, ..request.clone() }).await.unwrap();
+        let page = case.pool.list(ListRequest { after, ..request.clone() }).await.unwrap();
         // One of the removed objects may be the one that the list token refers to.
         let going = page.objects.iter().filter(|object| object.name().starts_with("gone"));
         for object in going.cloned().collect::<Vec<_>>() {
-            case.pool().remove(&object).await.unwrap();
+            case.pool.remove(&object).await.unwrap();
         }
-        case.pool().write_full(&case.object(&format!("added {round}")), "").await.unwrap();
+        case.pool.write_full(&case.object(&format!("added {round}")), "").await.unwrap();
         after = page.next.clone();
         listed.push(page);
         if after.is_none() {
@@ -113,7 +113,7 @@ pub(super) async fn an_invalid_token_is_refused(case: &Case<'_>) {
     create(case, ["a".to_owned()]).await;
     for token in [&b""[..], b"?", b"\xff\xff\xff\xff", b"not a token of any pool"] {
         let request = ListRequest { after: Some(ListToken(token.into())), ..case.list_request() };
-        assert_eq!(kind(case.pool().list(request).await), ErrorKind::InvalidArgument, "{token:?}");
+        assert_eq!(kind(case.pool.list(request).await), ErrorKind::InvalidArgument, "{token:?}");
     }
 }
 
@@ -122,7 +122,7 @@ pub(super) async fn a_bad_namespace_is_refused(case: &Case<'_>) {
         [("n".repeat(257), ErrorKind::LimitExceeded), ("a\0b".to_owned(), ErrorKind::InvalidArgument)]
     {
         let request = ListRequest { namespaces: Namespaces::One(namespace), ..ListRequest::default() };
-        assert_eq!(kind(case.pool().list(request).await), expected);
+        assert_eq!(kind(case.pool.list(request).await), expected);
     }
 }
 
@@ -131,5 +131,5 @@ pub(super) async fn hundreds_of_objects_are_listed_in_pages(case: &Case<'_>) {
     let request = ListRequest { objects_max: 100, ..case.list_request() };
     assert_eq!(names(&case.list_pages(&request, None).await), created);
     let object = case.object("none of them");
-    assert_eq!(kind(case.pool().stat(&object).await), ErrorKind::NotFound);
+    assert_eq!(kind(case.pool.stat(&object).await), ErrorKind::NotFound);
 }

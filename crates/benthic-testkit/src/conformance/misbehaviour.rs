@@ -20,7 +20,7 @@ async fn assert_fails(case: &Case<'_>, method: &str, input: &str, expected: Erro
         assert_eq!(case.version(&object).await, version, "{method}, round {round}");
         assert_eq!(case.exec(&object, "hello", "say", "Ada").await.unwrap(), "Hello, Ada!", "after {method}");
     }
-    case.pool().write(&object, WriteOp::new().append("b")).await.unwrap();
+    case.pool.write(&object, WriteOp::new().append("b")).await.unwrap();
     assert_eq!(case.size(&object).await, 101, "{method}");
 }
 
@@ -42,7 +42,7 @@ pub(super) async fn every_kind_of_error_reaches_the_caller(case: &Case<'_>) {
         assert_fails(case, "errno", row.name, row.kind).await;
         let object = case.make_full(&format!("in a write {}", row.name)).await;
         let op = WriteOp::new().exec("hello", "errno", row.name).write_full("x");
-        assert_eq!(kind(case.pool().write(&object, op).await), row.kind);
+        assert_eq!(kind(case.pool.write(&object, op).await), row.kind);
         assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     }
     assert_fails(case, "errno", "no such kind", ErrorKind::InvalidArgument).await;
@@ -57,16 +57,16 @@ pub(super) async fn a_method_refuses_bad_input(case: &Case<'_>) {
         ErrorKind::LimitExceeded
     );
     let op = ReadOp::new().exec("hello", "say", vec![0xff]);
-    assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::InvalidArgument);
+    assert_eq!(kind(case.pool.read(&object, op).await), ErrorKind::InvalidArgument);
 }
 
 pub(super) async fn a_write_that_was_not_declared_fails_the_call(case: &Case<'_>) {
     assert_fails(case, "write_undeclared", "", ErrorKind::ClassFailed).await;
     let object = case.make_full("o").await;
     let op = ReadOp::new().stat().exec("hello", "write_undeclared", "");
-    assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::ClassFailed);
+    assert_eq!(kind(case.pool.read(&object, op).await), ErrorKind::ClassFailed);
     let op = WriteOp::new().exec("hello", "write_undeclared", "").append("x");
-    assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::ClassFailed);
+    assert_eq!(kind(case.pool.write(&object, op).await), ErrorKind::ClassFailed);
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
 }
 

@@ -17,7 +17,7 @@ pub(super) async fn reads_are_not_found(case: &Case<'_>) {
         ReadOp::new().omap_get(Vec::<&str>::new()),
         ReadOp::new().omap_range(None, "", 10),
     ] {
-        assert_eq!(kind(case.pool().read(&object, op.clone()).await), ErrorKind::NotFound, "{op:?}");
+        assert_eq!(kind(case.pool.read(&object, op.clone()).await), ErrorKind::NotFound, "{op:?}");
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn steps_that_need_the_object(case: &Case<'_>) {
         WriteOp::new().remove().create(true),
         WriteOp::new().omap_clear().omap_set([("k", "v")]),
     ] {
-        assert_eq!(kind(case.pool().write(&object, op.clone()).await), ErrorKind::NotFound, "{op:?}");
+        assert_eq!(kind(case.pool.write(&object, op.clone()).await), ErrorKind::NotFound, "{op:?}");
         assert_eq!(case.state(&object).await, None, "{op:?}");
     }
 }
@@ -86,9 +86,9 @@ pub(super) async fn guards_are_not_found(case: &Case<'_>) {
     ] {
         let with_step = op.clone().create(false).write_full("x");
         let reading = ReadOp { guards: op.guards.clone(), steps: ReadOp::new().stat().steps };
-        assert_eq!(kind(case.pool().write(&object, op.clone()).await), ErrorKind::NotFound, "{op:?}");
-        assert_eq!(kind(case.pool().write(&object, with_step).await), ErrorKind::NotFound, "{op:?}");
-        assert_eq!(kind(case.pool().read(&object, reading).await), ErrorKind::NotFound, "{op:?}");
+        assert_eq!(kind(case.pool.write(&object, op.clone()).await), ErrorKind::NotFound, "{op:?}");
+        assert_eq!(kind(case.pool.write(&object, with_step).await), ErrorKind::NotFound, "{op:?}");
+        assert_eq!(kind(case.pool.read(&object, reading).await), ErrorKind::NotFound, "{op:?}");
         assert_eq!(case.state(&object).await, None, "{op:?}");
     }
 }

@@ -70,14 +70,6 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn store(&self) -> &dyn Store {
-        self.store
-    }
-
-    fn pool(&self) -> &dyn Pool {
-        self.pool
-    }
-
     fn namespace(&self) -> &str {
         &self.namespace
     }

@@ -53,7 +53,7 @@ pub(super) async fn every_name_is_a_separate_object(case: &Case<'_>) {
         "-1",
     ];
     for name in names {
-        case.pool().write_full(&case.object(name), name).await.unwrap();
+        case.pool.write_full(&case.object(name), name).await.unwrap();
     }
     for name in names {
         assert_eq!(case.state(&case.object(name)).await, Some(ObjectContent::data(name)), "{name:?}");
@@ -64,7 +64,7 @@ pub(super) async fn every_name_is_a_separate_object(case: &Case<'_>) {
     let mut expected = names.to_vec();
     expected.sort_unstable();
     assert_eq!(listed, expected);
-    case.pool().remove(&case.object("a/../b")).await.unwrap();
+    case.pool.remove(&case.object("a/../b")).await.unwrap();
     assert_eq!(case.state(&case.object("b")).await, None);
     assert_eq!(case.state(&case.object("a/b")).await, Some(ObjectContent::data("a/b")));
 }
@@ -74,7 +74,7 @@ pub(super) async fn long_names_differ_in_their_last_byte(case: &Case<'_>) {
     let names = ["a", "b", ""].map(|last| format!("{long}{last}"));
     for name in &names {
         let object = ObjectId::in_namespace(case.namespace(), name.clone()).unwrap();
-        case.pool().write_full(&object, name[2_040..].to_owned()).await.unwrap();
+        case.pool.write_full(&object, name[2_040..].to_owned()).await.unwrap();
     }
     for name in &names {
         let object = ObjectId::in_namespace(case.namespace(), name.clone()).unwrap();
@@ -83,6 +83,6 @@ pub(super) async fn long_names_differ_in_their_last_byte(case: &Case<'_>) {
 }
 
 pub(super) async fn a_pool_returns_its_name(case: &Case<'_>) {
-    let pools = case.store().list_pools().await.unwrap();
-    assert!(pools.iter().any(|name| name == case.pool().name()), "{} in {pools:?}", case.pool().name());
+    let pools = case.store.list_pools().await.unwrap();
+    assert!(pools.iter().any(|name| name == case.pool.name()), "{} in {pools:?}", case.pool.name());
 }

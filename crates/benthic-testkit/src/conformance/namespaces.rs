@@ -24,12 +24,12 @@ pub(super) async fn the_same_name_is_another_object_in_another_namespace(case: &
         [String::new(), base.to_owned(), format!("{base}x"), format!("{base}/"), format!("{base}\u{1}")];
     let objects = namespaces.clone().map(|namespace| ObjectId::in_namespace(namespace, base).unwrap());
     for object in &objects {
-        case.pool().write_full(object, object.namespace().to_owned()).await.unwrap();
+        case.pool.write_full(object, object.namespace().to_owned()).await.unwrap();
     }
     for object in &objects {
         assert_eq!(case.state(object).await, Some(ObjectContent::data(object.namespace().to_owned())));
     }
-    case.pool().remove(&objects[0]).await.unwrap();
+    case.pool.remove(&objects[0]).await.unwrap();
     assert_eq!(case.state(&objects[0]).await, None);
     for object in &objects[1..] {
         assert_eq!(case.state(object).await, Some(ObjectContent::data(object.namespace().to_owned())));
@@ -41,7 +41,7 @@ pub(super) async fn namespace_and_name_are_not_concatenated(case: &Case<'_>) {
     let ids = [(format!("{base}a"), "b/c"), (format!("{base}a/b"), "c"), (base.to_owned(), "ab/c")];
     for (index, (namespace, name)) in ids.iter().enumerate() {
         let object = ObjectId::in_namespace(namespace.clone(), *name).unwrap();
-        case.pool().write_full(&object, index.to_string()).await.unwrap();
+        case.pool.write_full(&object, index.to_string()).await.unwrap();
     }
     for (index, (namespace, name)) in ids.iter().enumerate() {
         let object = ObjectId::in_namespace(namespace.clone(), *name).unwrap();
@@ -60,7 +60,7 @@ pub(super) async fn one_namespace_or_all_are_listed(case: &Case<'_>) {
         for name in ["a", "b", "ca"] {
             let name = format!("{base} {name}");
             let object = ObjectId::in_namespace(namespace.clone(), name.clone()).unwrap();
-            case.pool().write_full(&object, "x").await.unwrap();
+            case.pool.write_full(&object, "x").await.unwrap();
             created.push((namespace.clone(), name));
         }
     }

@@ -58,7 +58,7 @@ fn with(file: &[u8], at: usize, more: &[u8]) -> Vec<u8> {
 }
 
 async fn put(case: &Case<'_>, object: &ObjectId, input: impl Into<Bytes>) -> Result<Bytes> {
-    case.pool().exec(object, ClassCall::new("picture", "put", input)).await
+    case.pool.exec(object, ClassCall::new("picture", "put", input)).await
 }
 
 fn with_options(options: &str, image: &[u8]) -> Vec<u8> {
@@ -182,9 +182,9 @@ pub(super) async fn a_picture_is_stored_with_the_rest_of_its_operation_or_not_at
     let op = |exclusive| {
         WriteOp::new().exec("picture", "put", image.clone()).set_xattr("by", "ada").create(exclusive)
     };
-    assert_eq!(kind(case.pool().write(&object, op(true)).await), ErrorKind::AlreadyExists);
+    assert_eq!(kind(case.pool.write(&object, op(true)).await), ErrorKind::AlreadyExists);
     assert_eq!(case.state(&object).await, None);
-    case.pool().write(&object, op(false)).await.unwrap();
+    case.pool.write(&object, op(false)).await.unwrap();
     let state = case.state(&object).await.unwrap();
     assert_eq!((&state.data, &state.xattrs["by"]), (&image.clone().into(), &"ada".into()));
     assert_eq!(state.omap[&Bytes::from("label/colour")], "red");
@@ -195,7 +195,7 @@ pub(super) async fn index_adds_missing_labels_and_thumbnails(case: &Case<'_>) {
     assert_eq!(kind(case.exec(&object, "picture", "index", "").await), ErrorKind::NotFound);
     let image = png(90, 300, [30, 160, 60]);
     let op = WriteOp::new().write_full(image.clone()).omap_set([("label/album", "reef")]);
-    case.pool().write(&object, op).await.unwrap();
+    case.pool.write(&object, op).await.unwrap();
     case.exec(&object, "picture", "index", "").await.unwrap();
     let state = case.state(&object).await.unwrap();
     assert_eq!(state.xattrs["picture.summary"], "png 90x300 portrait green");
@@ -224,9 +224,9 @@ pub(super) async fn index_adds_missing_labels_and_thumbnails(case: &Case<'_>) {
 async fn fill(case: &Case<'_>) {
     let samples = [BASELINE_JPEG, PROGRESSIVE_JPEG, CMYK_JPEG, FILTERED_PNG];
     for (at, sample) in samples.iter().cycle().take(12).enumerate() {
-        case.pool().write_full(&case.object(&format!("sample {at}")), *sample).await.unwrap();
+        case.pool.write_full(&case.object(&format!("sample {at}")), *sample).await.unwrap();
     }
-    let listed = case.pool().list(case.list_request()).await.unwrap();
+    let listed = case.pool.list(case.list_request()).await.unwrap();
     let indexed = join_all(listed.objects.iter().map(async |object| {
         let indexed = case.exec(object, "picture", "index", "").await;
         (object.name(), indexed.map_err(|error| error.kind()))

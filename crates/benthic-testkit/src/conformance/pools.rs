@@ -5,7 +5,7 @@ use super::support::{ObjectContent, kind};
 use benthic_core::{ClassCall, ErrorKind, Fetch, ListRequest, Namespaces, ReadOp, WriteOp};
 
 pub(super) async fn a_pool_is_created_listed_opened_and_removed(case: &Case<'_>) {
-    let store = case.store();
+    let store = case.store;
     let name = case.pool_name("p");
     assert_eq!(kind(store.open_pool(&name).await.map(|_| ())), ErrorKind::NotFound);
     store.create_pool(&name).await.unwrap();
@@ -23,7 +23,7 @@ pub(super) async fn a_pool_is_created_listed_opened_and_removed(case: &Case<'_>)
 }
 
 pub(super) async fn a_pool_is_created_once_and_removed_once(case: &Case<'_>) {
-    let store = case.store();
+    let store = case.store;
     let name = case.pool_name("p");
     assert_eq!(kind(store.remove_pool(&name).await), ErrorKind::NotFound);
     store.create_pool(&name).await.unwrap();
@@ -37,7 +37,7 @@ pub(super) async fn a_pool_is_created_once_and_removed_once(case: &Case<'_>) {
 }
 
 pub(super) async fn pools_are_separate(case: &Case<'_>) {
-    let store = case.store();
+    let store = case.store;
     let name = case.pool_name("p");
     store.create_pool(&name).await.unwrap();
     let other = store.open_pool(&name).await.unwrap();
@@ -45,15 +45,15 @@ pub(super) async fn pools_are_separate(case: &Case<'_>) {
     assert_eq!(kind(other.stat(&object).await), ErrorKind::NotFound);
     other.write_full(&object, "other").await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
-    case.pool().remove(&object).await.unwrap();
-    assert_eq!(case.pool().list(case.list_request()).await.unwrap().objects, []);
+    case.pool.remove(&object).await.unwrap();
+    assert_eq!(case.pool.list(case.list_request()).await.unwrap().objects, []);
     assert_eq!(other.list(case.list_request()).await.unwrap().objects, std::slice::from_ref(&object));
     assert_eq!(other.read_range(&object, 0, 10).await.unwrap(), "other");
     store.remove_pool(&name).await.unwrap();
 }
 
 pub(super) async fn two_handles_of_a_pool_are_one_pool(case: &Case<'_>) {
-    let again = case.store().open_pool(case.pool().name()).await.unwrap();
+    let again = case.store.open_pool(case.pool.name()).await.unwrap();
     let object = case.make_full("o").await;
     again
         .write(&object, WriteOp::new().cmp_xattr("X", benthic_core::Compare::Eq, "1").append("b"))
@@ -63,7 +63,7 @@ pub(super) async fn two_handles_of_a_pool_are_one_pool(case: &Case<'_>) {
 }
 
 pub(super) async fn a_removed_pool_returns_not_found(case: &Case<'_>) {
-    let store = case.store();
+    let store = case.store;
     let name = case.pool_name("p");
     store.create_pool(&name).await.unwrap();
     let pool = store.open_pool(&name).await.unwrap();
@@ -81,7 +81,7 @@ pub(super) async fn a_removed_pool_returns_not_found(case: &Case<'_>) {
 /// A new pool with the name of a removed pool is empty, and handles of the removed pool cannot
 /// access it.
 pub(super) async fn a_recreated_pool_is_empty(case: &Case<'_>) {
-    let store = case.store();
+    let store = case.store;
     let name = case.pool_name("p");
     let object = case.object("o");
     store.create_pool(&name).await.unwrap();
@@ -102,7 +102,7 @@ pub(super) async fn a_recreated_pool_is_empty(case: &Case<'_>) {
 }
 
 pub(super) async fn bad_pool_names_are_refused(case: &Case<'_>) {
-    let store = case.store();
+    let store = case.store;
     for name in ["", "a/b", "a:b", ".", "..", ".a", "-a", "a\0b", "a\nb"] {
         assert_eq!(kind(store.create_pool(name).await), ErrorKind::InvalidArgument, "{name:?}");
     }

@@ -46,15 +46,14 @@ impl Case<'_> {
         let object = self.object(name);
         let full = ObjectContent::full();
         let op = WriteOp::new().write_full(full.data).set_xattr("X", "1").omap_set([("K", "V")]);
-        self.pool().write(&object, op).await.unwrap();
+        self.pool.write(&object, op).await.unwrap();
         object
     }
 
     /// Reads an object of at most 1 MiB and 1,024 omap entries; returns `None` if it is missing.
     pub(super) async fn state(&self, object: &ObjectId) -> Option<ObjectContent> {
         let omap = Fetch::omap_range(None, "", usize::MAX);
-        match self.pool().fetch(object, Fetch::read(0, 1024 * 1024).and(Fetch::list_xattrs()).and(omap)).await
-        {
+        match self.pool.fetch(object, Fetch::read(0, 1024 * 1024).and(Fetch::list_xattrs()).and(omap)).await {
             Ok((((data, xattrs), page), _)) => {
                 assert!(!page.more, "state() is for small objects");
                 Some(ObjectContent { data, xattrs, omap: page.entries.into_iter().collect() })
@@ -66,16 +65,16 @@ impl Case<'_> {
 
     /// Runs a write operation and checks the state that it leaves.
     pub(super) async fn check_write(&self, object: &ObjectId, op: WriteOp, expected: Option<ObjectContent>) {
-        self.pool().write(object, op.clone()).await.unwrap();
+        self.pool.write(object, op.clone()).await.unwrap();
         assert_eq!(self.state(object).await, expected, "{op:?}");
     }
 
     pub(super) async fn version(&self, object: &ObjectId) -> u64 {
-        self.pool().stat(object).await.unwrap().1
+        self.pool.stat(object).await.unwrap().1
     }
 
     pub(super) async fn size(&self, object: &ObjectId) -> u64 {
-        self.pool().stat(object).await.unwrap().0.size_bytes
+        self.pool.stat(object).await.unwrap().0.size_bytes
     }
 
     /// Reads the whole omap of an object page by page.
@@ -89,7 +88,7 @@ impl Case<'_> {
         loop {
             let after = pages.last().and_then(|page| page.last()).map(|(key, _)| key.clone());
             let range = Fetch::omap_range(after, prefix, page_entries);
-            let (page, _) = self.pool().fetch(object, range).await.unwrap();
+            let (page, _) = self.pool.fetch(object, range).await.unwrap();
             assert!(!page.more || !page.entries.is_empty(), "an empty page that is not the last");
             pages.push(page.entries);
             if !page.more {
@@ -111,7 +110,7 @@ impl Case<'_> {
     ) -> Vec<ListPage> {
         let mut pages = Vec::new();
         loop {
-            let page = self.pool().list(ListRequest { after, ..request.clone() }).await.unwrap();
+            let page = self.pool.list(ListRequest { after, ..request.clone() }).await.unwrap();
             assert!(page.objects.len() <= request.objects_max, "{} objects", page.objects.len());
             after = page.next.clone();
             pages.push(page);
@@ -128,7 +127,7 @@ impl Case<'_> {
         method: &str,
         input: &str,
     ) -> Result<Bytes> {
-        self.pool().exec(object, ClassCall::new(class, method, input.to_owned())).await
+        self.pool.exec(object, ClassCall::new(class, method, input.to_owned())).await
     }
 }
 
