@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 use std::thread;
 
 const THREADS: usize = 8;
+/// Increments of a counter by each thread.
+const COUNTS: usize = 15;
 
 /// Runs `work` in `THREADS` threads and returns the results of all.
 fn in_parallel<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
@@ -37,20 +39,24 @@ pub(super) async fn parallel_appends_all_arrive(case: &Case<'_>) {
     }
 }
 
-/// Increments a number by read and guarded write; retries until no other thread wrote in between.
-fn add_one(
+/// All threads increment a number by read and guarded write. A thread retries while others write in
+/// between.
+fn count_up(
     case: &Case<'_>,
     object: &ObjectId,
-    read: impl Fn() -> (u64, WriteOp),
-    set: impl Fn(WriteOp, u64) -> WriteOp,
+    read: impl Fn() -> (u64, WriteOp) + Sync,
+    set: impl Fn(WriteOp, u64) -> WriteOp + Sync,
 ) {
-    loop {
-        let (value, guarded) = read();
-        match block_on(case.pool.write(object, set(guarded, value + 1))) {
-            Ok(_) => return,
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error:?}"),
+    in_parallel(|_| {
+        let mut left = COUNTS;
+        while left > 0 {
+            let (value, guarded) = read();
+            match block_on(case.pool.write(object, set(guarded, value + 1))) {
+                Ok(_) => left -= 1,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error:?}"),
+            }
         }
-    }
+    });
 }
 
 fn number(value: &[u8]) -> u64 {
@@ -60,47 +66,35 @@ fn number(value: &[u8]) -> u64 {
 pub(super) async fn counters_guarded_by_version_lose_nothing(case: &Case<'_>) {
     let object = case.object("o");
     case.pool.write_full(&object, "0").await.unwrap();
-    in_parallel(|_| {
-        for _ in 0..15 {
-            let read = || {
-                let (data, version) = block_on(case.pool.fetch(&object, Fetch::read(0, 20))).unwrap();
-                (number(&data), WriteOp::new().assert_version(version))
-            };
-            add_one(case, &object, read, |op, value| op.write_full(value.to_string()));
-        }
-    });
-    assert_eq!(case.state(&object).await.unwrap().data, (THREADS * 15).to_string());
+    let read = || {
+        let (data, version) = block_on(case.pool.fetch(&object, Fetch::read(0, 20))).unwrap();
+        (number(&data), WriteOp::new().assert_version(version))
+    };
+    count_up(case, &object, read, |op, value| op.write_full(value.to_string()));
+    assert_eq!(case.state(&object).await.unwrap().data, (THREADS * COUNTS).to_string());
 }
 
 pub(super) async fn counters_guarded_by_attribute_lose_nothing(case: &Case<'_>) {
     let object = case.object("o");
     case.pool.write(&object, WriteOp::new().set_xattr("n", "0")).await.unwrap();
-    in_parallel(|_| {
-        for _ in 0..15 {
-            let read = || {
-                let value = block_on(case.pool.get_xattr(&object, "n")).unwrap();
-                (number(&value), WriteOp::new().cmp_xattr("n", Compare::Eq, value))
-            };
-            add_one(case, &object, read, |op, value| op.set_xattr("n", value.to_string()));
-        }
-    });
-    assert_eq!(case.pool.get_xattr(&object, "n").await.unwrap(), (THREADS * 15).to_string());
+    let read = || {
+        let value = block_on(case.pool.get_xattr(&object, "n")).unwrap();
+        (number(&value), WriteOp::new().cmp_xattr("n", Compare::Eq, value))
+    };
+    count_up(case, &object, read, |op, value| op.set_xattr("n", value.to_string()));
+    assert_eq!(case.pool.get_xattr(&object, "n").await.unwrap(), (THREADS * COUNTS).to_string());
 }
 
 pub(super) async fn counters_guarded_by_omap_lose_nothing(case: &Case<'_>) {
     let object = case.object("o");
     case.pool.write(&object, WriteOp::new().omap_set([("n", "0")])).await.unwrap();
-    in_parallel(|_| {
-        for _ in 0..15 {
-            let read = || {
-                let value = block_on(case.state(&object)).unwrap().omap[&b"n"[..]].clone();
-                (number(&value), WriteOp::new().cmp_omap("n", value))
-            };
-            add_one(case, &object, read, |op, value| op.omap_set([("n", value.to_string())]));
-        }
-    });
+    let read = || {
+        let value = block_on(case.state(&object)).unwrap().omap[&b"n"[..]].clone();
+        (number(&value), WriteOp::new().cmp_omap("n", value))
+    };
+    count_up(case, &object, read, |op, value| op.omap_set([("n", value.to_string())]));
     let omap = case.state(&object).await.unwrap().omap;
-    assert_eq!(omap[&b"n"[..]], (THREADS * 15).to_string());
+    assert_eq!(omap[&b"n"[..]], (THREADS * COUNTS).to_string());
 }
 
 pub(super) async fn create_exclusive_has_one_winner(case: &Case<'_>) {
