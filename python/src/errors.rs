@@ -9,7 +9,6 @@ use pyo3::types::{PyDict, PyDictMethods};
 
 const MODULE: &str = "benthic.errors";
 
-/// Creates the Python exception for an error.
 pub fn to_exception(error: &Error) -> PyErr {
     Python::attach(|py| exception(py, error).unwrap_or_else(|failure| failure))
 }
@@ -25,7 +24,6 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(exception.into_any()))
 }
 
-/// Creates the exception for an invalid argument.
 pub fn invalid(message: impl Into<String>) -> PyErr {
     to_exception(&Error::new(ErrorKind::InvalidArgument, message))
 }

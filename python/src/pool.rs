@@ -178,7 +178,6 @@ async fn read_to_end(pool: &dyn benthic_core::Pool, object: &ObjectId, offset_by
     Ok(data.into())
 }
 
-/// Runs a method that only reads.
 async fn exec_read(pool: &dyn benthic_core::Pool, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
     pool.fetch(object, Fetch::exec(call)).await.map(|(output, _)| output)
 }

@@ -151,7 +151,6 @@ impl<T: Send> Close for Slot<T> {
     }
 }
 
-/// All slots of a store.
 #[derive(Default)]
 pub struct Slots(Mutex<Vec<Weak<dyn Close>>>);
 

@@ -33,7 +33,6 @@ pub struct Shared {
     slots: Slots,
 }
 
-/// Opens a store.
 #[pyfunction]
 pub fn connect(py: Python<'_>, uri: &str, create: bool) -> PyResult<Store> {
     static HOOK: Once = Once::new();
@@ -159,7 +158,6 @@ impl Store {
         Ok(Pool::new(shared.slots.add(pool), namespace))
     }
 
-    /// Describes the classes as JSON.
     fn classes(&self, py: Python<'_>) -> PyResult<String> {
         let shared = self.shared()?;
         wait(py, async || {
@@ -175,7 +173,6 @@ impl Store {
         wait(py, async || shared.store.flush().await)
     }
 
-    /// Counts of operations, bytes sent and bytes received.
     fn moved(&self) -> PyResult<(u64, u64, u64)> {
         let meter = &self.shared()?.meter;
         Ok((meter.operations(), meter.sent_bytes(), meter.received_bytes()))

@@ -26,7 +26,6 @@ pub struct Table {
 /// A snapshot: id, time, operation, rows, objects, bytes.
 pub type SnapshotFacts = (u64, u64, &'static str, u64, u64, u64);
 
-/// Converts a snapshot to the tuple that Python gets.
 pub fn facts(snapshot: &Snapshot) -> SnapshotFacts {
     (
         snapshot.id(),
@@ -43,7 +42,6 @@ fn at(snapshot: Option<u64>) -> At {
 }
 
 impl Table {
-    /// Opens a table.
     pub async fn open(shared: &Shared, address: &str) -> Result<Table> {
         let (pool, name) = table_address(address)?;
         let pool = shared.pool(pool).await?;
@@ -131,13 +129,11 @@ impl Table {
         Ok((show_partitioning(&head.partitioning, schema), sort, head.object_bytes_target))
     }
 
-    /// The given snapshot, or the current one.
     fn snapshot(&self, py: Python<'_>, snapshot: Option<u64>) -> PyResult<SnapshotFacts> {
         let snapshot = wait(py, async || self.opened()?.snapshot(at(snapshot)).await)?;
         Ok(facts(&snapshot))
     }
 
-    /// The snapshots that vacuum has kept, oldest first.
     fn history(&self, py: Python<'_>) -> PyResult<Vec<SnapshotFacts>> {
         let history = wait(py, async || self.opened()?.history().await)?;
         Ok(history.iter().map(facts).collect())

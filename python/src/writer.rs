@@ -40,12 +40,10 @@ impl Writer {
         })
     }
 
-    /// Commits, and returns the new snapshot.
     fn finish(&self, py: Python<'_>) -> PyResult<SnapshotFacts> {
         wait(py, async || Ok(facts(&self.writer.get()?.lock().await.finish().await?)))
     }
 
-    /// Removes the written objects, unless they were committed.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         wait(py, async || self.writer.get()?.lock().await.abort().await)
     }

@@ -24,7 +24,6 @@ pub struct Row {
     pub cpp_by_class: Option<f64>,
 }
 
-/// Runs the experiment; `plain` includes the C++ class.
 pub async fn run(store: &dyn Store, rounds: usize, quick: bool, plain: bool) -> Outcome<Vec<Row>> {
     let pool = pool(store, "experiment").await?;
     let mut rows = Vec::new();
@@ -95,7 +94,6 @@ async fn check(pool: &dyn Pool, object: &ObjectId, xattr: &str, expected: &str) 
     }
 }
 
-/// Uses the hasher of our class.
 fn md5(data: &[u8]) -> String {
     let mut hasher = Hasher::new(Algorithm::Md5);
     hasher.update(data);

@@ -21,7 +21,6 @@ pub struct PoolDigest {
     pub rows: Vec<Row>,
 }
 
-/// Median times for one number of operations in flight.
 #[derive(Serialize)]
 pub struct Row {
     pub in_flight: usize,

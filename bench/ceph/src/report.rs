@@ -37,12 +37,10 @@ impl Report {
         tables
     }
 
-    /// The report as Markdown, also for docs/performance.md.
     pub fn markdown(&self) -> String {
         markdown(&self.conditions, &self.tables())
     }
 
-    /// The report as a page, with charts of the experiment.
     pub fn html(&self) -> String {
         let mut body = "<h1>Code beside the data, on Ceph</h1>\n".to_owned();
         body.push_str(&conditions_html(&self.conditions));

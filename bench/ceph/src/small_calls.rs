@@ -18,7 +18,6 @@ pub struct SmallCalls {
     pub digest_compute_ms: f64,
 }
 
-/// Runs the benchmark: one operation at a time, in turns.
 pub async fn run(store: &dyn Store, quick: bool) -> Outcome<SmallCalls> {
     let pool = pool(store, "small-calls").await?;
     let object = ObjectId::new("one-byte")?;

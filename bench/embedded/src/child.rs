@@ -13,9 +13,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
 
-/// First argument of a child process.
 pub const MARK: &str = "--child";
-/// The pool that child processes use.
 pub const POOL: &str = "many";
 /// A child reports its progress after this many objects.
 const REPORT_EVERY: usize = 1_000_000;

@@ -20,7 +20,6 @@ const FILES_EACH: u64 = 32;
 /// Second number of calls in flight; the first is the number of cores.
 const MORE_AT_ONCE: usize = 16;
 const AIM: Aim = Aim::OfReference(0.9);
-/// File that lists the files for md5sum.
 const LIST: &str = "list";
 
 type Digests = BTreeMap<String, String>;

@@ -14,7 +14,6 @@ const CHURN_EACH: u64 = 70_000;
 const OPEN_S_MAX: Aim = Aim::AtMost(0.5);
 const MEMORY_MIB_MAX: Aim = Aim::AtMost(100.0);
 
-/// Reports of child processes that opened a store.
 #[derive(Default)]
 struct Opens {
     seconds: Vec<f64>,
@@ -117,7 +116,6 @@ impl Opens {
     }
 }
 
-/// Written size of all log segments, in MiB.
 fn log_mib(dir: &Path) -> Outcome<f64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(dir.join("log"))? {

@@ -110,7 +110,6 @@ impl Load<'_> {
         self.pool.read_range(object, at % self.object_bytes, self.read_bytes).await
     }
 
-    /// Returns seconds.
     fn ours(&self, places: &[u64], threads: usize) -> Outcome<f64> {
         let read = |places: &[u64]| -> benthic_core::Result<()> {
             for at in places {
@@ -121,7 +120,6 @@ impl Load<'_> {
         in_threads(places, threads, read)
     }
 
-    /// Returns seconds.
     fn pread(&self, places: &[u64], threads: usize, fresh: bool) -> Outcome<f64> {
         let len = self.read_bytes as usize;
         let read = |places: &[u64]| -> std::io::Result<()> {

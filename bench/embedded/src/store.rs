@@ -18,7 +18,6 @@ pub fn open(dir: &Path) -> Outcome<Arc<EmbeddedStore>> {
     Ok(EmbeddedStore::open(dir, true, options)?)
 }
 
-/// Opens a pool; creates it if it does not exist.
 pub fn pool(store: &dyn Store, name: &str) -> Outcome<Arc<dyn Pool>> {
     Ok(block_on(harness::pool(store, name))?)
 }
@@ -66,7 +65,6 @@ pub fn fill(pool: &dyn Pool, objects: &[ObjectId], data: impl Fn(usize) -> Bytes
     .map(|_| ())
 }
 
-/// Removes all objects, buffered.
 pub fn remove(pool: &dyn Pool, objects: &[ObjectId]) -> Outcome {
     run(objects.len() as u64, MANY_IN_FLIGHT, |index| {
         let op = WriteOp::new().remove().buffered();

@@ -43,12 +43,10 @@ impl Child {
         Ok(Child { input: process.stdin.take(), lines, process })
     }
 
-    /// Sends a line to the process.
     pub fn send(&mut self, line: &str) -> Outcome {
         Ok(writeln!(self.input.as_mut().ok_or("a child has no input")?, "{line}")?)
     }
 
-    /// Reads the next line that the process prints.
     pub fn next_line(&mut self) -> Outcome<String> {
         let mut line = String::new();
         self.lines.read_line(&mut line)?;

@@ -6,7 +6,6 @@ use crate::{Outcome, median};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The target value of a row.
 #[derive(Clone, Copy)]
 pub enum Aim {
     /// No target: the row explains another row.
@@ -15,7 +14,6 @@ pub enum Aim {
     OfReference(f64),
     /// At most this share of the reference, for times and sizes.
     AtMostOfReference(f64),
-    /// At most this value.
     AtMost(f64),
 }
 
@@ -36,7 +34,6 @@ pub struct Section {
     pub rows: Vec<Row>,
 }
 
-/// All sections that ran, with their names.
 pub struct Report {
     title: &'static str,
     conditions: Conditions,
@@ -156,7 +153,6 @@ impl Section {
         }
     }
 
-    /// Bars for the ratios that have a target.
     fn bars(&self) -> Vec<Bar> {
         let bar = |row: &Row| {
             let (Some(ratio), Aim::OfReference(wanted) | Aim::AtMostOfReference(wanted)) =
@@ -184,7 +180,6 @@ impl Report {
         Report { title, conditions, sections: Vec::new() }
     }
 
-    /// Adds a section and prints its table.
     pub fn add(&mut self, name: &'static str, section: Section) {
         println!("{}", section.table().markdown());
         self.sections.push((name, section));

@@ -16,7 +16,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table as Markdown, also for docs/performance.md.
     pub fn markdown(&self) -> String {
         let mut text = format!("## {}\n\n{}\n\n", self.title, self.note);
         let rule = vec!["---:"; self.heads.len()];
@@ -29,7 +28,6 @@ impl Table {
         text
     }
 
-    /// The table as HTML, for a part of a page.
     pub fn html(&self) -> String {
         let title = format!("<h2>{}</h2>\n<p>{}</p>\n", escape(&self.title), escape(&self.note));
         title + &html::table(&self.heads, self.rows.iter().cloned())
@@ -56,7 +54,6 @@ pub fn conditions_json(conditions: &Conditions) -> Value {
     Value::Object(conditions.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect())
 }
 
-/// Writes the report's three files into a directory.
 pub fn write(out: &Path, markdown: &str, json: &Value, html: &str) -> Outcome {
     for (name, content) in
         [("report.md", markdown), ("report.json", format!("{json:#}\n").as_str()), ("report.html", html)]

@@ -12,7 +12,6 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 pub struct Target {
-    /// Address and port.
     pub host: String,
     pub signer: Signer,
 }
@@ -24,7 +23,6 @@ pub struct Client {
 }
 
 pub struct Answer {
-    /// Time from the request to the first byte of the body.
     pub first_byte: Duration,
     pub headers: HeaderMap,
     pub body: Bytes,

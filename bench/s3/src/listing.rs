@@ -48,7 +48,6 @@ pub async fn page(
     Ok((answer.first_byte, count, element(text, "NextContinuationToken").map(str::to_owned)))
 }
 
-/// The content of the first XML element with this name.
 pub fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     Some(rest.split_once(&format!("</{name}>"))?.0)
@@ -65,7 +64,6 @@ pub fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// Fills a bucket and lists all of it, page by page.
 pub async fn run(setting: &Setting, server: &Server) -> Outcome<Section> {
     let stopwatch = start();
     fill(server, setting.keys, "all").await?;

@@ -49,7 +49,6 @@ pub const ON_A_DIRECTORY: Engine = Engine { titles: titles!("Disk"), has_aims: f
 pub const IN_MEMORY: Engine = Engine { titles: titles!("Memory"), has_aims: true, is_ceph: false };
 
 pub struct Size {
-    /// Its name in tables and arguments.
     pub name: &'static str,
     size_bytes: usize,
     connections_max: u64,
@@ -157,7 +156,6 @@ fn until(setting: &Setting, size_bytes: usize) -> Until {
     Until { seconds, count: WRITTEN_MAX_BYTES / size_bytes as u64 }
 }
 
-/// Writes objects, reads them, and deletes them.
 async fn objects(
     setting: &Setting,
     server: &Server,

@@ -30,7 +30,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts our gateway over a store.
     pub async fn benthic(setting: &Setting, store: &str) -> Outcome<Server> {
         let pool = format!("bench-s3-{}", setting.next_number());
         let mut command = Command::new(&setting.benthic_s3);
@@ -50,7 +49,6 @@ impl Server {
         Server::new("benthic", host, keys, child, vec![remove]).await
     }
 
-    /// Starts Ceph's gateway over a cluster.
     pub async fn radosgw(setting: &Setting, conf: &Path) -> Outcome<Server> {
         let host = free_address()?;
         let mut command = Command::new("radosgw");
@@ -77,7 +75,6 @@ impl Server {
         Server::new("radosgw", host, (KEY, SECRET), child, clean).await
     }
 
-    /// Starts versitygw over a directory.
     pub async fn versitygw(setting: &Setting, dir: &Path) -> Outcome<Server> {
         let host = free_address()?;
         fs::create_dir_all(dir)?;

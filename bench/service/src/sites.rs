@@ -107,7 +107,6 @@ fn measure(cluster: &Cluster, args: &Args, pool: &str, sites: &[&str]) -> Outcom
     Ok(measured)
 }
 
-/// Reads of 4 KiB at site um from the nearest replica.
 fn measure_localized(cluster: &Cluster, args: &Args) -> Outcome<Vec<f64>> {
     let store = format!("{}&read=near", cluster.store());
     let mut times = Vec::new();

@@ -23,7 +23,6 @@ impl Home {
         Home { dir: TempDir::new().expect("a temporary directory"), program, first_args }
     }
 
-    /// The directory in which the program runs.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }

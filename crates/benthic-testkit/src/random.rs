@@ -22,7 +22,6 @@ impl Rng {
         self.below(places) == 0
     }
 
-    /// Returns random printable ASCII.
     pub fn text(&mut self, len: usize) -> String {
         (0..len).map(|_| char::from(b' ' + self.below(90) as u8)).collect()
     }

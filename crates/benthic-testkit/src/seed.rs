@@ -8,7 +8,6 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The environment variable that selects one seed.
 pub const VARIABLE: &str = "BENTHIC_TEST_SEED";
-/// The environment variable that `make test-long` sets.
 const LONG_VARIABLE: &str = "BENTHIC_TEST_LONG";
 
 /// Whether this is a `make test-long` run, with more cases and random seeds.

@@ -47,7 +47,6 @@ impl Filter {
         self.columns.as_ref().map(|columns| columns.iter().cloned().collect())
     }
 
-    /// Shows the conditions that run beside the rows.
     fn __repr__(&self) -> String {
         let pushed: Vec<String> = self.pushed.iter().map(ToString::to_string).collect();
         format!("{}{}", pushed.join(" AND "), if self.is_exact { "" } else { " …" })

@@ -61,7 +61,6 @@ pub struct Subject {
     pub pool: Arc<dyn Pool>,
 }
 
-/// One run of a case.
 struct Case<'a> {
     store: &'a dyn Store,
     pool: &'a dyn Pool,
@@ -74,12 +73,10 @@ impl Case<'_> {
         &self.namespace
     }
 
-    /// An object in this run's namespace.
     fn object(&self, name: &str) -> ObjectId {
         ObjectId::in_namespace(self.namespace.clone(), name).unwrap()
     }
 
-    /// A pool name unique to this run.
     fn pool_name(&self, suffix: &str) -> String {
         format!("{}.{suffix}", self.namespace)
     }
@@ -121,7 +118,6 @@ macro_rules! conformance_tests {
 
 macro_rules! runners {
     ($($theme:ident { $($case:ident)* })*) => {
-        /// One function per case.
         #[doc(hidden)]
         pub mod run {
             $(pub mod $theme {

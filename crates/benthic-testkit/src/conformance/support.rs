@@ -77,7 +77,6 @@ impl Case<'_> {
         self.pool.stat(object).await.unwrap().0.size_bytes
     }
 
-    /// Reads the whole omap of an object page by page.
     pub(super) async fn omap_pages(
         &self,
         object: &ObjectId,
@@ -97,7 +96,6 @@ impl Case<'_> {
         }
     }
 
-    /// Lists this run's namespace.
     pub(super) fn list_request(&self) -> ListRequest {
         ListRequest { namespaces: Namespaces::One(self.namespace().to_owned()), ..ListRequest::default() }
     }

@@ -27,7 +27,6 @@ const OBJECTS: [&str; 3] = ["a", "b", "c"];
 /// Number of operations that a failure report shows around the point where the search failed.
 const SHOWN: usize = 12;
 
-/// The size of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub threads: usize,

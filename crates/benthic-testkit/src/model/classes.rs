@@ -37,12 +37,10 @@ const READ_CALLS: [Call; 5] = [
     ("digest", "verify", "md5"),
 ];
 
-/// Calls of methods that may change the object.
 pub(crate) fn write_call() -> impl Strategy<Value = ClassCall> {
     select(&WRITE_CALLS[..]).prop_map(class_call)
 }
 
-/// Calls of methods that only read.
 pub(crate) fn read_call() -> impl Strategy<Value = ClassCall> {
     select(&READ_CALLS[..]).prop_map(class_call)
 }
@@ -51,7 +49,6 @@ fn class_call((class, method, input): Call) -> ClassCall {
     ClassCall::new(class, method, input)
 }
 
-/// The result of a successful call.
 pub(crate) struct Called {
     pub(crate) output: Bytes,
     pub(crate) touched: bool,

@@ -27,7 +27,6 @@ const LEN_BYTES_MAX: usize = 300 * 1024;
 /// More keys than one page of a range holds.
 const MANY_KEYS: usize = limits::OMAP_PAGE_ENTRIES_MAX + 76;
 
-/// One operation of a case.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Write {
@@ -78,7 +77,6 @@ pub(crate) enum GuardValue {
     Other(Bytes),
 }
 
-/// Up to `actions_max` operations.
 pub(crate) fn actions(actions_max: usize) -> impl Strategy<Value = Vec<Action>> {
     vec(action(), 1..=actions_max.max(1))
 }

@@ -34,9 +34,7 @@ pub struct Sync<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     Nothing,
-    /// All unsynced changes except one.
     AllButOne,
-    /// Any selection of the unsynced changes.
     Any,
 }
 
@@ -47,7 +45,6 @@ pub struct FileTree(pub BTreeMap<String, Option<Vec<u8>>>);
 /// The disk at one point of a record.
 pub struct Disk<'a> {
     events: &'a [Event],
-    /// Number of events applied so far.
     at: usize,
     nodes: Vec<Node>,
     fds: HashMap<i32, (usize, String)>,
@@ -61,7 +58,6 @@ pub struct Disk<'a> {
 #[derive(Default)]
 struct Node {
     is_dir: bool,
-    /// The content that the process sees.
     live: Content,
     durable: Content,
     pending: Vec<Change>,
@@ -84,7 +80,6 @@ enum Effect {
     Write(usize, Vec<u8>),
     SetSize(usize),
     Zero(usize, usize),
-    /// Extends the file to at least this size.
     Extend(usize),
     Name(String, Option<usize>),
     /// Renames an entry within its directory.
@@ -126,7 +121,6 @@ impl<'a> Disk<'a> {
         disk
     }
 
-    /// Applies all events before `end`.
     pub fn advance(&mut self, end: usize) {
         while self.at < end.min(self.events.len()) {
             self.step();

@@ -155,7 +155,6 @@ impl History {
         later.filter_map(Operation::version).any(|reused| reused <= version)
     }
 
-    /// The last session with an operation before `point`.
     fn session(&self, point: usize) -> usize {
         self.operations
             .iter()

@@ -8,7 +8,6 @@ use std::process::{Command, ExitStatus};
 
 const SOURCE: &str = include_str!("../../power/record.c");
 
-/// The compiled recorder library.
 pub struct Recorder {
     folder: PathBuf,
     library: PathBuf,
@@ -17,7 +16,6 @@ pub struct Recorder {
 /// A fault to inject: the `nth` call of a `kind` (a letter of `record.c`) fails with `errno`.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// The kind of calls to count.
     pub kind: char,
     /// Counted from 1.
     pub nth: u32,

@@ -16,7 +16,6 @@ const LARGE_BYTES: usize = 1_100_000;
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
     pub seed: u64,
-    /// Number of concurrent threads.
     pub threads: usize,
     /// Actions per thread and session. The store is closed and reopened between sessions.
     pub actions: usize,
@@ -25,10 +24,8 @@ pub struct Script {
     pub shared: bool,
 }
 
-/// One action of a thread.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// A write operation on an object of a pool.
     Write {
         pool: String,
         object: String,
@@ -37,7 +34,6 @@ pub enum Action {
     Flush,
     /// Creates a pool. Each name is used once.
     CreatePool(String),
-    /// Removes a pool with its objects.
     RemovePool(String),
 }
 
