@@ -27,8 +27,10 @@ impl Rng {
     }
 
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        let words = len.div_ceil(8);
-        let mut bytes: Vec<u8> = (0..words).flat_map(|_| self.number().to_le_bytes()).collect();
+        let mut bytes = Vec::with_capacity(len + 8);
+        while bytes.len() < len {
+            bytes.extend_from_slice(&self.number().to_le_bytes());
+        }
         bytes.truncate(len);
         bytes
     }
