@@ -45,8 +45,7 @@ impl Pool {
     /// Names an object for writing; fails if the namespace is reserved.
     fn writable(&self, name: &str) -> Result<ObjectId> {
         if is_reserved_namespace(&self.namespace) {
-            let message =
-                "only tables write to a reserved namespace; use append or drop_table to change a table";
+            let message = "this namespace is reserved, for example for tables; use append or drop_table to change a table";
             let error = Error::new(ErrorKind::PermissionDenied, message);
             return Err(error.with("namespace", &self.namespace));
         }
