@@ -1,7 +1,8 @@
-# `make` alone lists the targets. Everything builds with one cargo profile (release), so nothing compiles twice.
+# `make` without a target lists the targets. All builds use one cargo profile (release), so nothing
+# compiles twice.
 
 CARGO ?= cargo
-RUST_WANTED := 1.95
+RUST_MIN := 1.95
 DATA ?=
 TARGET ?=
 SECONDS ?= 60
@@ -10,7 +11,7 @@ SCALE ?= 0.5
 DEMO_DIR := target/demo
 DEMO_SQL_DIR := target/demo-sql
 
-# What of Debian's packages is missing is installed: $(call apt,PACKAGES)
+# Installs missing Debian packages: $(call apt,PACKAGES)
 define apt
 missing=; for package in $(1); do \
 	dpkg-query -W -f '$${db:Status-Abbrev}' $$package 2>/dev/null | grep -q '^ii' || missing="$$missing $$package"; \
@@ -18,7 +19,7 @@ done; \
 if [ -n "$$missing" ]; then \
 	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	command -v apt-get >/dev/null && command -v $${sudo:-true} >/dev/null || { \
-		echo "this takes Debian's apt, and root or sudo; without them install these and run make again:$$missing" >&2; \
+		echo "cannot install packages without apt and root or sudo; install these and run make again:$$missing" >&2; \
 		exit 1; }; \
 	echo "==> installing with apt:$$missing"; \
 	$$sudo apt-get update -q && \
@@ -34,7 +35,7 @@ endef
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
-demo: toolchain ## run the main job with a report; DATA=dir uses the files of a directory
+demo: toolchain ## run the main job and write a report; DATA=dir uses your files
 	@echo "==> building benthic"
 	$(CARGO) build --release -p benthic-cli
 	@mkdir -p $(DEMO_DIR)
@@ -42,9 +43,9 @@ demo: toolchain ## run the main job with a report; DATA=dir uses the files of a 
 	target/release/benthic --store file:$(DEMO_DIR)/store demo --report $(DEMO_DIR)/report.html \
 		$(if $(DATA),--data "$(DATA)")
 
-# A link as between two buildings takes network namespaces, which only root may make.
-demo-sql: ceph-packages toolchain ## run the table experiment on a Ceph cluster of its own; SCALE=1 is 6 million rows
-	@echo "==> building benthic with SQL (the first time takes long)"
+# As root, the cluster has a simulated link between two sites. Only root can create network namespaces.
+demo-sql: ceph-packages toolchain ## run the table experiment on a temporary Ceph cluster; SCALE=1 is 6 million rows
+	@echo "==> building benthic with SQL (about 20 minutes the first time)"
 	$(CARGO) build --release $(SELECTION) --lib --bins
 	@mkdir -p $(DEMO_SQL_DIR) $(TEST_DIR)
 	@benthic=target/release/benthic; cluster=$(TEST_DIR)/demo-sql; \
@@ -54,9 +55,10 @@ demo-sql: ceph-packages toolchain ## run the table experiment on a Ceph cluster 
 	$$benthic cluster up $$far --dir $$cluster && \
 	$$benthic --store "ceph:?conf=$$cluster/ceph.conf" table demo --scale $(SCALE) --report $(DEMO_SQL_DIR)/report.html
 
-# Cargo chooses the features of dependencies by the packages that a command selects. All commands below select the same ones,
-# so that nothing compiles twice; `--bin` and `--test` choose what is built of them. The crate of the S3 protocol declares a newer
-# Rust than it needs. The Python package is built by pip, which must choose the same features: a Python test compares them.
+# Cargo chooses the features of dependencies from the selected packages. All commands below select the
+# same packages, so that nothing compiles twice; `--bin` and `--test` limit the targets. The crate of
+# the S3 protocol declares a newer Rust version than it needs. pip builds the Python package and must
+# choose the same features; a Python test compares them.
 WITH_PYTHON := --workspace --features benthic-s3/gateway --ignore-rust-version
 SELECTION := $(WITH_PYTHON) --exclude benthic-python
 
@@ -78,10 +80,10 @@ ceph: toolchain ## install Debian's Ceph packages and build the class library
 ceph-packages:
 	@$(call apt,$(CEPH_PACKAGES))
 
-test: toolchain ## prove everything that this machine can prove, on a real Ceph cluster too
+test: toolchain ## run all tests that this machine supports, also on a real Ceph cluster
 	@.ci/part --reset
 	@if $(MAKE) --no-print-directory ceph-packages; then $(MAKE) --no-print-directory test-all; \
-	elif [ "$$CI" = true ]; then echo "CI skips nothing: Ceph must be installable" >&2; exit 1; \
+	elif [ "$$CI" = true ]; then echo "CI must run all tests, but Ceph cannot be installed" >&2; exit 1; \
 	else $(MAKE) --no-print-directory test-here test-python test-s3 && \
 		echo "==> SKIPPED: EVERY TEST ON A REAL CEPH CLUSTER, because Ceph cannot be installed here" >&2; fi
 	@$(MAKE) --no-print-directory test-times
@@ -89,10 +91,10 @@ test: toolchain ## prove everything that this machine can prove, on a real Ceph 
 test-all: test-here test-python test-s3 test-ceph
 	@echo "==> all passed"
 
-# A part and its budget in seconds on two cores, from a fresh clone.
+# Runs one part. Budgets are in seconds, on two cores, from a fresh clone.
 PART := .ci/part
 
-test-times: ## print how long the parts of the last `make test` took, beside their budgets
+test-times: ## print the times of the last `make test` beside their budgets
 	@awk -F '\t' '{ printf "%-28s %5d s of %5d s%s\n", $$1, $$2, $$3, $$2 > $$3 ? "   over budget" : ""; sum += $$2; budget += $$3 } \
 		END { printf "%-28s %5d s of %5d s\n", "all", sum, budget }' target/test-times.tsv
 
@@ -106,8 +108,8 @@ test-here: toolchain
 	@$(PART) "build programs and tests" 1500 $(CARGO) test --release $(SELECTION) --no-run
 	@$(PART) "Rust tests" 300 env $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION)
 
-# The Python package, in an environment of its own. It is built as `pip install .` builds it: what of the query engine is
-# compiled already is not compiled again.
+# The Python package, in a separate environment. The build equals `pip install .` and reuses the compiled
+# query engine.
 PYTHON := python3
 PYTHON_ENV := target/python-env
 PYTHON_RUN := $(CURDIR)/$(PYTHON_ENV)/bin/python
@@ -118,13 +120,13 @@ python: toolchain python-env ## build the Python package and install it in targe
 python-env: python-packages
 	@$(call environment,$(PYTHON_ENV),python/requirements-test.txt)
 
-# Clients of S3 that want other versions of what the tests take.
+# S3 clients that need other versions of the tests' dependencies.
 s3-clients-env: python-packages
 	@$(call environment,target/s3-clients-env,crates/benthic-s3/tests/clients/requirements.txt)
 
-# An environment of Python's has what a file asks for: $(call environment,DIR,FILE)
+# Creates a Python environment with the packages of a requirements file: $(call environment,DIR,FILE)
 define environment
-	[ -x $(1)/bin/pip ] || { echo "==> making $(1)"; $(PYTHON) -m venv --clear $(1); }; \
+	[ -x $(1)/bin/pip ] || { echo "==> creating $(1)"; $(PYTHON) -m venv --clear $(1); }; \
 	cmp -s $(2) $(1)/installed || { $(1)/bin/python -m pip install -q -r $(2) && cp $(2) $(1)/installed; }
 endef
 
@@ -132,26 +134,26 @@ python-packages:
 	@$(PYTHON) -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "==> Python 3.11 or newer with venv is missing"; $(call apt,python3-venv); }
 
-test-python: python ## prove what the Python package promises
+test-python: python ## run the tests of the Python package
 	@$(PART) "Python tests" 240 env -C python $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
 
-test-s3: s3 python-env s3-clients-env s3-packages ## prove what the S3 gateway promises, with independent clients
+test-s3: s3 python-env s3-clients-env s3-packages ## run the tests of the S3 gateway, with independent clients
 	@$(PART) "S3 clients" 240 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m "not ceph"
 
 s3-packages:
 	@command -v openssl >/dev/null && command -v rclone >/dev/null || { $(call apt,openssl rclone); }
 
-# The status page is looked at in a browser.
+# The tests open the status page in a browser.
 page-packages:
 	@command -v chromium >/dev/null || { $(call apt,chromium); }
 
-# Sockets have short paths, so clusters are not below a directory that may have a long one. These directories' names are of
-# this tree: what a killed run left in them is removed by the next.
+# Socket paths must be short, so clusters are not below this directory. The directory names are unique
+# to this tree, so that each run removes the remains of a killed run.
 TREE := $(firstword $(shell pwd | cksum))
 TEST_DIR := $(or $(TMPDIR),/tmp)/benthic-test-$(TREE)
 BENCH_DIR := $(or $(TMPDIR),/tmp)/benthic-bench-$(TREE)
 
-test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages ## prove what takes a real Ceph cluster, which it starts and removes
+test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-packages ## run the tests that need a real Ceph cluster; starts the cluster and removes it
 	@$(PART) "build class libraries" 60 $(CARGO) build --release $(SELECTION) --lib --bins --examples
 	@$(PART) "build the Ceph tests" 180 $(CARGO) test --release $(SELECTION) --test ceph --no-run
 	@benthic=target/release/benthic; \
@@ -168,7 +170,7 @@ test-ceph: toolchain ceph-packages python s3 s3-clients-env s3-packages page-pac
 	$(PART) "Python tests on Ceph" 200 env -C python $(PYTHON_RUN) -P -m pytest -q -m ceph && \
 	$(PART) "S3 clients on Ceph" 300 env -C crates/benthic-s3/tests/clients $(PYTHON_RUN) -P -m pytest -q -m ceph
 
-bench: toolchain ## measure the embedded engine against fio and others; results in target/bench
+bench: toolchain ## compare the embedded engine with fio and others; results in target/bench
 	@command -v fio >/dev/null || { $(call apt,fio); }
 	CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/embedded/Cargo.toml -- --ten-million
 
@@ -179,16 +181,16 @@ bench-ceph: ceph ## measure on real Ceph clusters; results in target/bench-ceph
 		bench/ceph/cls_plainmd5.cc -lcrypto -o target/bench-ceph/libcls_plainmd5.so
 	TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release --manifest-path bench/ceph/Cargo.toml
 
-bench-service: ceph ## measure sites and very many tiny objects on Ceph; ARGS='sites --quick' for a part; results in target/bench-service
+bench-service: ceph ## measure sites and many tiny objects on Ceph; ARGS='sites --quick' selects a part; results in target/bench-service
 	@mkdir -p $(BENCH_DIR)
 	TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release \
 		--manifest-path bench/service/Cargo.toml -- $(ARGS)
 
-bench-stripe: ceph ## measure striped copies against rados --striper; ROUNDS=3 MIB=256
+bench-stripe: ceph ## compare striped copies with rados --striper; ROUNDS=3 MIB=256
 	@mkdir -p $(BENCH_DIR)
 	TMPDIR=$(BENCH_DIR) bench/ceph/striped.sh
 
-bench-table: toolchain ceph-packages python-env ## measure tables and SQL against others; ARGS='near --quick' for a part; results in target/bench-table
+bench-table: toolchain ceph-packages python-env ## compare tables and SQL with others; ARGS='near --quick' selects a part; results in target/bench-table
 	$(CARGO) build --release $(SELECTION) --lib --bins --bench table
 	@mkdir -p $(BENCH_DIR)
 	TMPDIR=$(BENCH_DIR) $(CARGO) bench --profile release $(SELECTION) --bench table -- \
@@ -196,20 +198,20 @@ bench-table: toolchain ceph-packages python-env ## measure tables and SQL agains
 
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
-bench-s3: s3 ceph ## measure the S3 gateway against radosgw and versitygw; ARGS='ceph --size "64 KiB"' for a part; results in target/bench-s3
+bench-s3: s3 ceph ## compare the S3 gateway with radosgw and versitygw; ARGS='ceph --size "64 KiB"' selects a part; results in target/bench-s3
 	@[ -x target/bench-s3/versitygw ] || { \
-		command -v go >/dev/null || { echo "Go is missing, which builds versitygw: install it and run make again" >&2; exit 1; }; \
+		command -v go >/dev/null || { echo "building versitygw needs Go; install it and run make again" >&2; exit 1; }; \
 		echo "==> building versitygw"; GOBIN=$(CURDIR)/target/bench-s3 go install $(VERSITYGW); }
 	@mkdir -p $(BENCH_DIR)
 	ulimit -n 8192; TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release \
 		--manifest-path bench/s3/Cargo.toml -- $(ARGS)
 
-# What is looked for is panics and broken promises, for which stable Rust does; no code of ours that runs here is `unsafe`. What
-# the fuzzer finds worth keeping goes to target/fuzz, not among the inputs that git has.
+# The fuzzer looks for panics and broken promises. It needs no sanitizer and no nightly Rust, because none of
+# our code under test is `unsafe`. New inputs go to target/fuzz, not to the corpus in git.
 FUZZ := CARGO_TARGET_DIR=$(CURDIR)/target/fuzz $(CARGO) fuzz
 FUZZ_TARGETS := $(or $(TARGET),$(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs))))
 
-fuzz: toolchain ## give every decoder bytes that a fuzzer makes up; TARGET=name for one, SECONDS=60 for each
+fuzz: toolchain ## fuzz every decoder; TARGET=name selects one, SECONDS=60 is the time for each
 	@command -v c++ >/dev/null || { $(call apt,g++); }
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || { \
 		echo "==> installing cargo-fuzz (minutes)"; $(CARGO) install --locked cargo-fuzz; }
@@ -222,7 +224,7 @@ fuzz: toolchain ## give every decoder bytes that a fuzzer makes up; TARGET=name 
 	done
 
 test-long: export BENTHIC_TEST_LONG = 1
-test-long: test ## the same with more cases and more load
+test-long: test ## run the tests with more cases and more load
 
 fmt: toolchain ## format the code
 	$(CARGO) fmt --all
@@ -235,11 +237,11 @@ deny: toolchain ## check licences, advisories and sources of all dependencies
 clean-demo: ## remove the demo's store and report
 	rm -rf $(DEMO_DIR)
 
-# What a bare Debian lacks: Rust itself cannot be guessed, a linker can be installed.
+# Checks the tools that a bare Debian lacks. The user must install Rust; a linker is installed here.
 toolchain:
 	@command -v $(CARGO) >/dev/null || { \
-		echo "cargo is missing: install Rust $(RUST_WANTED) or newer (https://rustup.rs) and run make again" >&2; exit 1; }
+		echo "cargo is missing; install Rust $(RUST_MIN) or newer (https://rustup.rs) and run make again" >&2; exit 1; }
 	@found=$$($(CARGO) --version | cut -d' ' -f2); \
-	printf '%s\n' $(RUST_WANTED) $$found | sort -CV || { \
-		echo "Rust $$found is too old: install $(RUST_WANTED) or newer ('rustup update') and run make again" >&2; exit 1; }
+	printf '%s\n' $(RUST_MIN) $$found | sort -CV || { \
+		echo "Rust $$found is too old; install $(RUST_MIN) or newer ('rustup update') and run make again" >&2; exit 1; }
 	@command -v cc >/dev/null || { echo "==> no C linker"; $(call apt,gcc libc6-dev); }

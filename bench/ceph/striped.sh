@@ -86,5 +86,5 @@ measure loopback
 if [ "$(id -u)" = 0 ]; then
   measure "10 ms away" --sites far --rtt-ms 10
 else
-  echo "the cluster behind 10 ms takes root: left out" >&2
+  echo "skipped the cluster 10 ms away: it needs root" >&2
 fi

@@ -19,7 +19,7 @@ pub const TARGETS: [(&str, Target); 2] = [("fragment", fragment), ("parquet", pa
 /// Runs any plan on a good object.
 pub fn fragment(input: &[u8]) {
     static OBJECT: LazyLock<Bytes> = LazyLock::new(|| common::lineitem_of(200).parquet);
-    survived(OBJECT.clone(), &Envelope::new(Bytes::copy_from_slice(input)).to_bytes());
+    run_in_time(OBJECT.clone(), &Envelope::new(Bytes::copy_from_slice(input)).to_bytes());
 }
 
 /// Runs plans on any object. The plans read strings, build other strings, and add numbers.
@@ -28,11 +28,11 @@ pub fn parquet(input: &[u8]) {
         [common::bombs::plan(), common::q1()].map(|plan| Envelope::new(encode(&plan).unwrap()).to_bytes())
     });
     for plan in PLANS.iter() {
-        survived(Bytes::copy_from_slice(input), plan);
+        run_in_time(Bytes::copy_from_slice(input), plan);
     }
 }
 
-fn survived(object: Bytes, envelope: &[u8]) {
+fn run_in_time(object: Bytes, envelope: &[u8]) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let loud = take_hook();
@@ -44,9 +44,13 @@ fn survived(object: Bytes, envelope: &[u8]) {
     });
     let deadline = SystemClock.monotonic() + Duration::from_secs(10);
     QUIET.set(true);
-    let _ = catch_unwind(AssertUnwindSafe(|| run(&mut Until(Object(object), deadline), envelope)));
+    let _ =
+        catch_unwind(AssertUnwindSafe(|| run(&mut ObjectWithDeadline(Object(object), deadline), envelope)));
     QUIET.set(false);
-    assert!(SystemClock.monotonic() < deadline + Duration::from_secs(5), "it did not stop at its deadline");
+    assert!(
+        SystemClock.monotonic() < deadline + Duration::from_secs(5),
+        "the fragment did not stop at its deadline"
+    );
 }
 
 thread_local! {
@@ -55,9 +59,9 @@ thread_local! {
 }
 
 /// An object, and the deadline of the call.
-struct Until(Object, Duration);
+struct ObjectWithDeadline(Object, Duration);
 
-impl Ranges for Until {
+impl Ranges for ObjectWithDeadline {
     fn size_bytes(&self) -> u64 {
         self.0.size_bytes()
     }
@@ -72,7 +76,7 @@ impl Ranges for Until {
 
     fn go_on(&mut self) -> Result<()> {
         if SystemClock.monotonic() > self.1 {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the time is over"));
+            return Err(Error::new(ErrorKind::LimitExceeded, "the deadline has passed"));
         }
         Ok(())
     }

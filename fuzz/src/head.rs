@@ -12,9 +12,9 @@ pub fn head(input: &[u8]) {
         Ok(head) => {
             // Encoding can make a forged head longer than the limit; then encoding fails.
             let Ok(bytes) = head.encode() else { return };
-            let again = Head::decode(&bytes).expect("what was written can be read");
+            let again = Head::decode(&bytes).expect("an encoded head can be decoded");
             assert_eq!(again.snapshots, head.snapshots);
-            assert_eq!(again.encode().expect("it was before"), bytes);
+            assert_eq!(again.encode().expect("the head was encoded before"), bytes);
         }
     }
 }

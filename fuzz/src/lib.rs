@@ -47,17 +47,20 @@ const MISBEHAVING: [&str; 5] = ["flood", "hoard", "panic", "spin", "swallow_dead
 /// URIs, addresses and names, as a user types them.
 pub fn address(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    reparsed::<StoreUri>(text);
-    reparsed::<ObjectAddress>(text);
+    check_round_trip::<StoreUri>(text);
+    check_round_trip::<ObjectAddress>(text);
     let _ = text.parse::<PoolAddress>();
     let _ = (check_namespace(text), check_pool_name(text), check_xattr_name(text));
 }
 
 /// Checks that a parsed value prints as text that parses to the same value.
-fn reparsed<T: FromStr + Display + PartialEq>(text: &str) {
+fn check_round_trip<T: FromStr + Display + PartialEq>(text: &str) {
     if let Ok(value) = text.parse::<T>() {
         let shown = value.to_string();
-        assert!(shown.parse::<T>().is_ok_and(|again| again == value), "{text:?} became {shown:?}");
+        assert!(
+            shown.parse::<T>().is_ok_and(|again| again == value),
+            "{text:?} prints as {shown:?}, which does not parse to the same value"
+        );
     }
 }
 
@@ -70,13 +73,14 @@ pub fn bucket(input: &[u8]) {
     let mut parts = Parts(input);
     call("init", index::Init { bucket: Id([1; 16]), shard: 0 }.encode());
     let (key, value) = (parts.bytes(), parts.bytes());
-    let damaged = (1..=limits::OMAP_KEY_BYTES_MAX).contains(&key.len());
-    if damaged {
-        block_on(pool.write(&object, WriteOp::new().omap_set([(key, value)]))).expect("it can be written");
+    let is_forged = (1..=limits::OMAP_KEY_BYTES_MAX).contains(&key.len());
+    if is_forged {
+        block_on(pool.write(&object, WriteOp::new().omap_set([(key, value)])))
+            .expect("a valid write succeeds");
     }
     while !parts.0.is_empty() {
         let method = Bucket.methods()[usize::from(parts.byte()) % Bucket.methods().len()].name;
-        let input = if parts.byte() % 8 == 0 { parts.bytes() } else { meant(method, &mut parts) };
+        let input = if parts.byte() % 8 == 0 { parts.bytes() } else { plausible_input(method, &mut parts) };
         call(method, input);
     }
     let list = |what| index::List {
@@ -88,18 +92,18 @@ pub fn bucket(input: &[u8]) {
     };
     let listed = call("list", list(index::What::Versions).encode());
     let Some(listed) = listed else {
-        assert!(damaged, "what the class itself stored can be listed");
+        assert!(is_forged, "the class cannot list its entries");
         return;
     };
     for entry in index::Listed::decode(&listed).expect("a listing can be decoded").entries {
-        let index::Entry::Version(version) = entry else { panic!("no prefixes were asked for") };
+        let index::Entry::Version(version) = entry else { panic!("a prefix without a delimiter") };
         let get = index::Get { key: version.key, version: Some(version.head.version_ref()) };
-        assert!(call("get", get.encode()).is_some() || damaged, "{get:?} is listed and not there");
+        assert!(call("get", get.encode()).is_some() || is_forged, "{get:?} is listed but cannot be read");
     }
 }
 
 /// Builds a plausible input. It uses few keys and writes, so that calls affect each other.
-fn meant(method: &str, parts: &mut Parts<'_>) -> Bytes {
+fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
     let now_ms = u64::from(parts.byte());
     let times = index::Times { now_ms, grace_ms: u64::from(parts.byte() % 8), outcome_ms: 4 };
     let id = |byte: u8| Id([byte % 6; 16]);
@@ -213,8 +217,7 @@ fn call(
         block_on(pool.read(object, op)).map(|reply| reply.outputs).map_err(|error| error.kind())
     };
     let before = content();
-    let call = ClassCall { class: class.to_owned(), method: method.to_owned(), input: input.into() };
-    let error = match block_on(pool.exec(object, call)) {
+    let error = match block_on(pool.exec(object, ClassCall::new(class, method, input))) {
         Ok(output) => return Some(output),
         Err(error) => error,
     };
@@ -237,7 +240,7 @@ pub fn listing(input: &[u8]) {
     let mut objects = Vec::new();
     for (space, name) in [("", "a"), ("", "ab"), ("n", "a"), (&namespace, &prefix)] {
         if let Ok(id) = ObjectId::in_namespace(space, name) {
-            block_on(pool.write_full(&id, "")).expect("it can be written");
+            block_on(pool.write_full(&id, "")).expect("a valid write succeeds");
             objects.push(id);
         }
     }
@@ -268,7 +271,7 @@ pub fn lock(input: &[u8]) {
     let stored = parts.bytes();
     if !stored.is_empty() {
         let op = WriteOp::new().omap_set([("lock/default", stored)]);
-        block_on(pool.write(&object, op)).expect("it can be written");
+        block_on(pool.write(&object, op)).expect("a valid write succeeds");
     }
     while !parts.0.is_empty() {
         let methods = lock::Lock.methods();
@@ -299,7 +302,7 @@ pub fn lock(input: &[u8]) {
 pub fn log(input: &[u8]) {
     let mut parts = Parts(input);
     let (flags, applied_lsn) = (parts.byte(), u64::from(parts.byte()));
-    let dir = tempfile::Builder::new().prefix("benthic-fuzz").tempdir().expect("a directory can be made");
+    let dir = tempfile::Builder::new().prefix("benthic-fuzz").tempdir().expect("a temporary directory");
     for index in 0..=flags >> 4 {
         let mut segment = if index == flags >> 4 { parts.0.to_vec() } else { parts.bytes().to_vec() };
         if flags & 1 == 0 {
@@ -326,7 +329,7 @@ pub fn picture(input: &[u8]) {
     if put("o", file.into()).is_some()
         && let Some(thumbnail) = call(&*pool, &object("o"), "picture", "thumbnail", "")
     {
-        assert!(put("thumbnail", thumbnail).is_some(), "the thumbnail is no picture");
+        assert!(put("thumbnail", thumbnail).is_some(), "the thumbnail is not a picture");
     }
 }
 
@@ -395,7 +398,7 @@ fn pool(classes: ClassRegistry) -> Arc<dyn Pool> {
         MethodLimits { deadline_ms: 60_000, memory_bytes_max: 8 << 20, ..MethodLimits::default() };
     let store = MemStore::new(Options { method_limits, ..Options::default() }.with_classes(classes));
     block_on(store.create_pool("p")).expect("a new store takes a pool");
-    block_on(store.open_pool("p")).expect("the pool was just made")
+    block_on(store.open_pool("p")).expect("the pool was just created")
 }
 
 /// Splits the input into parts: a length of two bytes, then that number of bytes or all that are

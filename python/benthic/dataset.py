@@ -48,7 +48,7 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         return f"<benthic.TableDataset {self._table.name} snapshot={self._snapshot}>"
 
     def __reduce__(self) -> Any:
-        raise UnsupportedError("a dataset of an open store cannot be pickled; open the table there")
+        raise UnsupportedError("a dataset cannot be pickled; open the table in the other process")
 
     @property
     def schema(self) -> pa.Schema:
@@ -95,11 +95,11 @@ class TableDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def replace_schema(self, schema: pa.Schema) -> TableDataset:
         """Not supported: a table's columns have fixed types."""
-        raise UnsupportedError("a table's columns have their types; cast in the scan")
+        raise UnsupportedError("the types of a table's columns are fixed; cast columns in the scan")
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:
         """Not supported: a table has no fragments."""
-        raise UnsupportedError("a table's objects are no fragments that pyarrow could read; scan the dataset")
+        raise UnsupportedError("a table's dataset has no fragments; use scanner or to_batches")
 
     def join(self, right_dataset: Any, keys: Any, **options: Any) -> Any:
         """Joins all rows in memory."""
@@ -137,7 +137,7 @@ class Scanner:
         self, dataset: TableDataset, columns: Columns, filter: pc.Expression | None, batch_size: int | None
     ) -> None:
         if batch_size is not None and batch_size < 1:
-            raise InvalidArgumentError("a batch has at least one row")
+            raise InvalidArgumentError("batch_size must be at least 1")
         self._dataset = dataset
         self._filter = dataset._and(filter)
         self._batch_size = batch_size
@@ -171,7 +171,7 @@ class Scanner:
 
     def scan_batches(self) -> Iterator[Any]:
         """Not supported: a table has no fragments."""
-        raise UnsupportedError("a table's batches are of no fragments; to_batches gives them")
+        raise UnsupportedError("a table's dataset has no fragments; use to_batches")
 
     def to_table(self) -> pa.Table:
         """All rows."""

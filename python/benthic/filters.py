@@ -44,26 +44,26 @@ def condition(expression: pc.Expression, schema: pa.Schema, table: _native.Table
         if unknown:
             table.check_column(unknown[1], snapshot)
         text = str(error)
-        raise InvalidArgumentError(f"the filter cannot be: {text}", message=text) from error
-    written = _written(expression, schema)
+        raise InvalidArgumentError(f"pyarrow rejects the filter: {text}", message=text) from error
+    written = _to_substrait(expression, schema)
     if written is None:
         return Condition(None, expression, None)
-    substrait, seen = written
-    pushed = _native.read_filter(substrait, schema_bytes(seen))
+    substrait, used = written
+    pushed = _native.read_filter(substrait, schema_bytes(used))
     if pushed.is_exact:
         return Condition(pushed, None, [])
     return Condition(pushed, expression, pushed.columns)
 
 
-def _written(expression: pc.Expression, schema: pa.Schema) -> tuple[bytes, pa.Schema] | None:
+def _to_substrait(expression: pc.Expression, schema: pa.Schema) -> tuple[bytes, pa.Schema] | None:
     """The expression as Substrait, and the schema that defines its column numbers."""
     if _levels(str(expression)) > _LEVELS_MAX:
         return None
     # pyarrow fails on a column whose type Substrait lacks, even if the filter does not use that
     # column.
-    for seen in (schema, pa.schema([field for field in schema if _has_substrait(field)])):
+    for used in (schema, pa.schema([field for field in schema if _has_substrait(field)])):
         try:
-            return bytes(expression.to_substrait(seen)), seen
+            return bytes(expression.to_substrait(used)), used
         except (pa.ArrowException, KeyError):
             continue
     return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._handle import Handle
 from .errors import InvalidArgumentError, NotFoundError
 from .ops import ReadOp, WriteOp
 
@@ -34,7 +34,7 @@ class ObjectStat:
         return datetime.fromtimestamp(seconds, UTC).replace(microsecond=ns // 1000)
 
 
-class Pool:
+class Pool(Handle):
     """A namespace of a pool: objects by name. :meth:`Store.pool` opens it.
 
     An object has data, attributes, and an ordered map of keys to values (its *omap*). Every
@@ -50,14 +50,6 @@ class Pool:
     def __repr__(self) -> str:
         namespace = f":{self._namespace}" if self._namespace else ""
         return f"<benthic.Pool {self._name}{namespace}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the handle. Closing the store also closes it."""
@@ -96,7 +88,7 @@ class Pool:
         """
         start = offset or 0
         if start < 0 or (length is not None and length < 0):
-            raise InvalidArgumentError("an offset and a length are not negative")
+            raise InvalidArgumentError("offset and length must not be negative")
         if length is None:
             return self._native.get(name, start)
         return self._native.get_range(name, start, length)
@@ -126,15 +118,15 @@ class Pool:
         >>> for name in pool.ls("2026/"):
         ...     print(name)
         """
-        return (name for _, name in self._listed(prefix, False))
+        return (name for _, name in self._list(prefix, False))
 
     def ls_all(self, prefix: str = "") -> Iterator[tuple[str, str]]:
         """Namespace and name of all objects in all namespaces, except in reserved ones such as
         those of tables.
         """
-        return self._listed(prefix, True)
+        return self._list(prefix, True)
 
-    def _listed(self, prefix: str, all_namespaces: bool) -> Iterator[tuple[str, str]]:
+    def _list(self, prefix: str, all_namespaces: bool) -> Iterator[tuple[str, str]]:
         after: bytes | None = None
         while True:
             names, after = self._native.list(prefix, after, all_namespaces)

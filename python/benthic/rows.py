@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from . import _native
+from ._handle import Handle
 from .errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Batches = Iterator[pa.RecordBatch]
 
 
-class Rows:
+class Rows(Handle):
     """A query that runs as the caller reads it, batch by batch, and stops when the caller stops.
 
     pyarrow, pandas, Polars, DuckDB and other libraries with Arrow's PyCapsule interface read it
@@ -35,8 +35,8 @@ class Rows:
     ) -> None:
         self._native = native
         self._name = name
-        self._sent = pa.ipc.read_schema(pa.py_buffer(native.schema()))
-        self._schema, self._shape = shaped or (self._sent, iter)
+        self._native_schema = pa.ipc.read_schema(pa.py_buffer(native.schema()))
+        self._schema, self._shape = shaped or (self._native_schema, iter)
         self._is_taken = False
 
     def __repr__(self) -> str:
@@ -58,7 +58,7 @@ class Rows:
     def _batches(self) -> Batches:
         try:
             while (message := self._native.next()) is not None:
-                yield pa.ipc.read_record_batch(pa.py_buffer(message), self._sent)
+                yield pa.ipc.read_record_batch(pa.py_buffer(message), self._native_schema)
         finally:
             self._native.close()
 
@@ -97,11 +97,3 @@ class Rows:
         """Stops the query."""
         self._is_taken = True
         self._native.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

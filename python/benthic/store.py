@@ -10,12 +10,12 @@ import re
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
 from . import _native
+from ._handle import Handle
 from .errors import AlreadyExistsError, Error, InvalidArgumentError, PermissionDeniedError
 from .filters import schema_bytes
 from .pool import Pool
@@ -68,7 +68,7 @@ class Moved:
         )
 
 
-class Store:
+class Store(Handle):
     """An open store: pools of objects, and tables in pools. :func:`connect` opens it.
 
     Close the store, for example with a ``with`` statement: then all acknowledged writes are on
@@ -82,14 +82,6 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<benthic.Store {self._uri}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the store; closing it again does nothing."""
@@ -197,7 +189,7 @@ class Store:
         reader = None if data is None else rows_of(data)
         if schema is None:
             if reader is None:
-                raise InvalidArgumentError("a table has the columns of its data, or of a schema; give one of them")
+                raise InvalidArgumentError("a table takes the columns of its data or of a schema; pass data or schema")
             schema = reader.schema
         sort = [sort_by] if isinstance(sort_by, str) else list(sort_by)
         native = self._native.create_table(
@@ -209,7 +201,7 @@ class Store:
                 table.append(reader)
             except BaseException:
                 with contextlib.suppress(Error):
-                    native.take_back()
+                    native.drop_if_unchanged()
                 raise
         return table
 
@@ -255,7 +247,7 @@ def _size_bytes(size: int | str) -> int:
         return max(size, 0)
     parsed = _SIZE.fullmatch(size)
     if not parsed:
-        raise InvalidArgumentError("a size is a number of bytes, or a number with KiB, MiB or GiB behind it")
+        raise InvalidArgumentError("a size is a number of bytes, or a number followed by KiB, MiB or GiB")
     return int(parsed[1]) * _UNITS[parsed[2] or "B"]
 
 

@@ -122,14 +122,14 @@ class Table:
         >>> trips.scan(filter="fare > 20 AND city LIKE 'R%'", limit=10).to_polars()
         """
         if limit is not None and limit < 0:
-            raise InvalidArgumentError("a limit is not negative")
+            raise InvalidArgumentError("limit must not be negative")
         if isinstance(columns, str):
-            raise InvalidArgumentError("columns are a list of names")
+            raise InvalidArgumentError("columns must be a list of names, not a string")
         wanted = None if columns is None else list(columns)
         if filter is None or isinstance(filter, str):
             return self._rows(wanted, None, filter, limit, snapshot, pushdown)
         if not isinstance(filter, pc.Expression):
-            raise InvalidArgumentError("a filter is an expression of pyarrow.compute, or SQL")
+            raise InvalidArgumentError("filter must be a pyarrow expression or an SQL condition")
         snapshot, schema = self._schema(snapshot)
         parts = condition(filter, schema, self._native, snapshot)
         if parts.left is None:
@@ -139,13 +139,13 @@ class Table:
             if name not in schema.names:
                 self._native.check_column(name, snapshot)
         read = schema.names if parts.columns is None else list(dict.fromkeys([*names, *parts.columns]))
-        native = self._scanned(read, parts.pushed, None, None, snapshot, pushdown)
+        native = self._native.scan(self._store, read, parts.pushed, None, None, snapshot, pushdown)
         shown = pa.schema([schema.field(name) for name in names])
 
-        def left(batches: Batches) -> Batches:
-            return _left(batches, parts, names, limit)
+        def filtered(batches: Batches) -> Batches:
+            return _filter_batches(batches, parts, names, limit)
 
-        return Rows(native, self._address, (shown, left))
+        return Rows(native, self._address, (shown, filtered))
 
     def _rows(
         self,
@@ -157,26 +157,15 @@ class Table:
         pushdown: str,
     ) -> Rows:
         if columns != []:
-            return Rows(self._scanned(columns, filter, sql, limit, snapshot, pushdown), self._address)
+            return Rows(self._native.scan(self._store, columns, filter, sql, limit, snapshot, pushdown), self._address)
         # Batches without columns must still have the right row count, so read one column.
         snapshot, schema = self._schema(snapshot)
-        native = self._scanned(schema.names[:1], filter, sql, limit, snapshot, pushdown)
+        native = self._native.scan(self._store, schema.names[:1], filter, sql, limit, snapshot, pushdown)
 
         def bare(batches: Batches) -> Batches:
             return (batch.select([]) for batch in batches)
 
         return Rows(native, self._address, (pa.schema([]), bare))
-
-    def _scanned(
-        self,
-        columns: list[str] | None,
-        filter: _native.Filter | None,
-        sql: str | None,
-        limit: int | None,
-        snapshot: int | None,
-        pushdown: str,
-    ) -> _native.Rows:
-        return self._native.scan(self._store, columns, filter, sql, limit, snapshot, pushdown)
 
     def dataset(self, *, snapshot: int | None = None, pushdown: Pushdown = "auto") -> TableDataset:
         """The table as a pyarrow dataset. DuckDB, Polars and others read only part of it: they
@@ -217,7 +206,7 @@ class Table:
         """
         keep_ms = keep // timedelta(milliseconds=1)
         if keep_snapshots < 0 or keep_ms < 0:
-            raise InvalidArgumentError("a number of snapshots and an age are not negative")
+            raise InvalidArgumentError("keep_snapshots and keep must not be negative")
         return self._native.vacuum(keep_snapshots, keep_ms)[2]
 
     def __arrow_c_schema__(self) -> object:
@@ -234,7 +223,7 @@ def _snapshot(facts: tuple[int, int, str, int, int, int]) -> Snapshot:
     return Snapshot(id, time, operation, rows, objects, data_bytes)
 
 
-def _left(batches: Batches, parts: Condition, names: list[str], limit: int | None) -> Batches:
+def _filter_batches(batches: Batches, parts: Condition, names: list[str], limit: int | None) -> Batches:
     """Applies the filter that could not be pushed."""
     for batch in batches:
         if limit is not None and limit <= 0:
@@ -266,7 +255,7 @@ def rows_of(data: Any) -> pa.RecordBatchReader:
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidArgumentError(f"the data cannot become columns: {error}") from error
     raise InvalidArgumentError(
-        "the data have no rows for Arrow: give a table, data frame, reader, dictionary of columns or list of dictionaries"
+        "the data have no Arrow rows; pass a table, data frame, reader, dictionary of columns or list of dictionaries"
     )
 
 

@@ -9,8 +9,7 @@ use pyo3::types::{PyDict, PyDictMethods};
 
 const MODULE: &str = "benthic.errors";
 
-/// Creates the Python exception for an error.
-pub fn raised(error: &Error) -> PyErr {
+pub fn to_exception(error: &Error) -> PyErr {
     Python::attach(|py| exception(py, error).unwrap_or_else(|failure| failure))
 }
 
@@ -25,9 +24,8 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(exception.into_any()))
 }
 
-/// Creates the exception for an invalid argument.
 pub fn invalid(message: impl Into<String>) -> PyErr {
-    raised(&Error::new(ErrorKind::InvalidArgument, message))
+    to_exception(&Error::new(ErrorKind::InvalidArgument, message))
 }
 
 /// Lists each error kind with the name of its exception.

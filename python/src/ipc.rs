@@ -14,24 +14,24 @@ use std::sync::Arc;
 
 /// The schema that Python sees. Views of strings and bytes become plain types, because parts of
 /// pyarrow cannot handle views. Dictionary columns become plain columns.
-pub fn exported(schema: &Schema) -> SchemaRef {
-    Arc::new(Schema::new(schema.fields().iter().map(exported_field).collect::<Vec<_>>()))
+pub fn plain_schema(schema: &Schema) -> SchemaRef {
+    Arc::new(Schema::new(schema.fields().iter().map(plain_field).collect::<Vec<_>>()))
 }
 
-fn exported_field(field: &FieldRef) -> FieldRef {
-    Arc::new(Field::new(field.name(), exported_type(field.data_type()), field.is_nullable()))
+fn plain_field(field: &FieldRef) -> FieldRef {
+    Arc::new(Field::new(field.name(), plain_type(field.data_type()), field.is_nullable()))
 }
 
-fn exported_type(data_type: &DataType) -> DataType {
+fn plain_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8View => DataType::Utf8,
         DataType::BinaryView => DataType::Binary,
-        DataType::Dictionary(_, value) => exported_type(value),
-        DataType::List(item) => DataType::List(exported_field(item)),
-        DataType::LargeList(item) => DataType::LargeList(exported_field(item)),
-        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(exported_field(item), *len),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(exported_field).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(exported_field(entries), *sorted),
+        DataType::Dictionary(_, value) => plain_type(value),
+        DataType::List(item) => DataType::List(plain_field(item)),
+        DataType::LargeList(item) => DataType::LargeList(plain_field(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(plain_field(item), *len),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(plain_field(entries), *sorted),
         other => other.clone(),
     }
 }
@@ -45,7 +45,7 @@ impl Message {
     /// # Errors
     /// `Internal`; not expected, because Arrow IPC can encode every schema of a table.
     pub fn of_schema(schema: &Schema) -> Result<Message> {
-        StreamEncoder::try_new(schema).and_then(StreamEncoder::finish).map(Message).map_err(unsent)
+        StreamEncoder::try_new(schema).and_then(StreamEncoder::finish).map(Message).map_err(encode_error)
     }
 
     /// Joins the buffers into a Python bytes object. This is the only copy of the rows.
@@ -73,14 +73,14 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Creates an encoder that casts batches to `schema`, an [exported] schema.
+    /// Creates an encoder that casts batches to `schema`, a result of [`plain_schema`].
     ///
     /// # Errors
     /// `Internal`; not expected, because Arrow IPC can encode every schema of a table.
     pub fn new(schema: SchemaRef) -> Result<Encoder> {
-        let mut encoder = StreamEncoder::try_new(&schema).map_err(unsent)?;
+        let mut encoder = StreamEncoder::try_new(&schema).map_err(encode_error)?;
         // The first message carries the schema, which the reader already has.
-        encoder.encode(&RecordBatch::new_empty(Arc::clone(&schema))).map_err(unsent)?;
+        encoder.encode(&RecordBatch::new_empty(Arc::clone(&schema))).map_err(encode_error)?;
         Ok(Encoder { schema, encoder })
     }
 
@@ -99,16 +99,16 @@ impl Encoder {
         let batch = columns.and_then(|columns| {
             RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
         });
-        batch.and_then(|batch| self.encoder.encode(&batch)).map(Message).map_err(unsent)
+        batch.and_then(|batch| self.encoder.encode(&batch)).map(Message).map_err(encode_error)
     }
 }
 
-fn unsent(error: ArrowError) -> Error {
+fn encode_error(error: ArrowError) -> Error {
     let (kind, message) = match error {
         ArrowError::OffsetOverflowError(_) => {
-            (ErrorKind::LimitExceeded, "the values of a batch are together too long; select fewer columns")
+            (ErrorKind::LimitExceeded, "the values of a batch are too long together; select fewer columns")
         }
-        _ => (ErrorKind::Internal, "rows cannot be handed to Python"),
+        _ => (ErrorKind::Internal, "the rows cannot be encoded for Python"),
     };
     Error::new(kind, message).with_source(error)
 }
@@ -122,19 +122,19 @@ pub fn read_stream(stream: Vec<u8>) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let mut stream = Buffer::from_vec(stream);
     let mut batches = Vec::new();
     while !stream.is_empty() {
-        batches.extend(decoder.decode(&mut stream).map_err(unread)?);
+        batches.extend(decoder.decode(&mut stream).map_err(decode_error)?);
     }
     let schema = decoder.schema();
     let schema = schema.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the data have no schema"))?;
     Ok((schema, batches))
 }
 
-fn unread(error: ArrowError) -> Error {
+fn decode_error(error: ArrowError) -> Error {
     let (kind, message) = match error {
         ArrowError::NotYetImplemented(_) => {
-            (ErrorKind::Unsupported, "the data have a column of a type that cannot be read; cast it first")
+            (ErrorKind::Unsupported, "the data have a column of an unsupported type; cast the column first")
         }
-        _ => (ErrorKind::InvalidArgument, "the data are no stream of Arrow"),
+        _ => (ErrorKind::InvalidArgument, "the data are not an Arrow stream"),
     };
     Error::new(kind, message).with_source(error)
 }

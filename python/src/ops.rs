@@ -50,13 +50,11 @@ impl<'a, 'py> Step<'a, 'py> {
     }
 }
 
-/// Builds a read operation.
 pub fn read_op(guards: &[Bound<'_, PyTuple>], steps: &[Bound<'_, PyTuple>]) -> PyResult<ReadOp> {
     let steps = steps.iter().map(read_step).collect::<PyResult<_>>()?;
     Ok(ReadOp { guards: guards.iter().map(guard).collect::<PyResult<_>>()?, steps })
 }
 
-/// Builds a write operation.
 pub fn write_op(
     guards: &[Bound<'_, PyTuple>],
     steps: &[Bound<'_, PyTuple>],

@@ -1,6 +1,6 @@
 //! Pools and objects.
 
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::ops;
 use crate::runtime::wait;
 use crate::slot::Slot;
@@ -20,7 +20,6 @@ const FIRST_BYTES: u64 = 1024 * 1024;
 /// How often a read starts over because the object changed.
 const ATTEMPTS: usize = 5;
 
-/// A namespace of a pool.
 #[pyclass(frozen)]
 pub struct Pool {
     pool: Arc<Slot<Arc<dyn benthic_core::Pool>>>,
@@ -31,7 +30,6 @@ pub struct Pool {
 type Page<'py> = (Vec<(String, String)>, Option<Bound<'py, PyBytes>>);
 
 impl Pool {
-    /// A namespace of an open pool.
     pub fn new(pool: Arc<Slot<Arc<dyn benthic_core::Pool>>>, namespace: String) -> Pool {
         Pool { pool, namespace }
     }
@@ -47,8 +45,7 @@ impl Pool {
     /// Names an object for writing; fails if the namespace is reserved.
     fn writable(&self, name: &str) -> Result<ObjectId> {
         if is_reserved_namespace(&self.namespace) {
-            let message = "objects of this namespace are parts of tables and the like; drop_table removes a table, append adds \
-                to one";
+            let message = "this namespace is reserved, for example for tables; use append or drop_table to change a table";
             let error = Error::new(ErrorKind::PermissionDenied, message);
             return Err(error.with("namespace", &self.namespace));
         }
@@ -64,7 +61,7 @@ impl Pool {
             let (pool, object) = (self.open()?, self.object(name)?);
             let mut attempt = 1;
             loop {
-                match tail(&*pool, &object, offset_bytes).await {
+                match read_to_end(&*pool, &object, offset_bytes).await {
                     Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS => attempt += 1,
                     read => return read,
                 }
@@ -130,7 +127,7 @@ impl Pool {
         let output = wait(py, async || {
             let (pool, call) = (self.open()?, ClassCall { class, method, input });
             if is_reserved_namespace(&self.namespace) {
-                return beside(&*pool, &self.object(name)?, call).await;
+                return exec_read(&*pool, &self.object(name)?, call).await;
             }
             pool.exec(&self.object(name)?, call).await
         })?;
@@ -158,12 +155,12 @@ impl Pool {
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.pool.close().map(drop)).map_err(|error| raised(&error))
+        py.detach(|| self.pool.close().map(drop)).map_err(|error| to_exception(&error))
     }
 }
 
 /// Reads an object from an offset to its end, in one round trip if the rest fits the first read.
-async fn tail(pool: &dyn benthic_core::Pool, object: &ObjectId, offset_bytes: u64) -> Result<Bytes> {
+async fn read_to_end(pool: &dyn benthic_core::Pool, object: &ObjectId, offset_bytes: u64) -> Result<Bytes> {
     let first = Fetch::stat().and(Fetch::read(offset_bytes, FIRST_BYTES));
     let ((stat, first), version) = pool.fetch(object, first).await?;
     let read_bytes = offset_bytes.saturating_add(first.len() as u64);
@@ -180,7 +177,6 @@ async fn tail(pool: &dyn benthic_core::Pool, object: &ObjectId, offset_bytes: u6
     Ok(data.into())
 }
 
-/// Runs a method that only reads.
-async fn beside(pool: &dyn benthic_core::Pool, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
+async fn exec_read(pool: &dyn benthic_core::Pool, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
     pool.fetch(object, Fetch::exec(call)).await.map(|(output, _)| output)
 }

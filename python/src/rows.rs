@@ -1,7 +1,7 @@
 //! Query results that the query produces batch by batch as Python reads them.
 
-use crate::errors::raised;
-use crate::ipc::{Encoder, Message, exported};
+use crate::errors::to_exception;
+use crate::ipc::{Encoder, Message, plain_schema};
 use crate::runtime::wait;
 use crate::slot::{Slot, Slots};
 use arrow::datatypes::SchemaRef;
@@ -35,7 +35,7 @@ impl Rows {
     /// # Errors
     /// `Internal`.
     pub fn new(rows: SendableRecordBatchStream, slots: &Slots) -> Result<Rows> {
-        let schema = exported(&rows.schema());
+        let schema = plain_schema(&rows.schema());
         let encoder = Encoder::new(Arc::clone(&schema))?;
         let running = slots.add(Running { rows, encoder });
         Ok(Rows { schema, running, has_ended: AtomicBool::new(false) })
@@ -82,7 +82,7 @@ impl Rows {
 impl Rows {
     /// The schema, as an Arrow IPC stream without rows.
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Message::of_schema(&self.schema).map_err(|error| raised(&error))?.into_bytes(py)
+        Message::of_schema(&self.schema).map_err(|error| to_exception(&error))?.into_bytes(py)
     }
 
     /// The next batch as an Arrow IPC message, or None at the end.
@@ -91,8 +91,7 @@ impl Rows {
         message.map(|message| message.into_bytes(py)).transpose()
     }
 
-    /// Stops the query.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.running.close().map(drop)).map_err(|error| raised(&error))
+        py.detach(|| self.running.close().map(drop)).map_err(|error| to_exception(&error))
     }
 }

@@ -1,6 +1,6 @@
 //! Waits for the store with the interpreter lock released.
 
-use crate::errors::raised;
+use crate::errors::to_exception;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use pyo3::prelude::{PyResult, Python};
@@ -36,7 +36,7 @@ fn runtime() -> Result<Arc<Runtime>> {
         claimed.is_ok() || claimed == Err(pid)
     };
     let Some(process) = PROCESSES.iter().find(is_own) else {
-        let error = Error::new(ErrorKind::LimitExceeded, "too many forks of forks; start a process anew");
+        let error = Error::new(ErrorKind::LimitExceeded, "too many nested forks; start a new process");
         return Err(error.with("processes_max", PROCESSES_MAX));
     };
     let mut made = process.runtime.lock();
@@ -52,13 +52,13 @@ fn runtime() -> Result<Arc<Runtime>> {
 /// exception within `SIGNALS_MS`.
 pub fn wait<T: Send>(py: Python<'_>, work: impl AsyncFnOnce() -> Result<T> + Send) -> PyResult<T> {
     py.detach(|| {
-        let runtime = runtime().map_err(|error| raised(&error))?;
+        let runtime = runtime().map_err(|error| to_exception(&error))?;
         runtime.block_on(async {
             let mut outcome = std::pin::pin!(work());
             loop {
                 tokio::select! {
                     biased;
-                    outcome = &mut outcome => return outcome.map_err(|error| raised(&error)),
+                    outcome = &mut outcome => return outcome.map_err(|error| to_exception(&error)),
                     () = tokio::time::sleep(Duration::from_millis(SIGNALS_MS)) => {
                         Python::attach(|py| py.check_signals())?;
                     }

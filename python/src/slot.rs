@@ -15,16 +15,15 @@ pub struct Slot<T> {
 }
 
 enum SlotState<T> {
-    Held(T),
-    /// The contents are checked out and will be put back.
-    Taken,
+    Filled(T),
+    /// The content will be put back.
+    CheckedOut,
     Closed,
 }
 
 impl<T> Slot<T> {
-    /// Creates a slot with contents.
-    pub fn new(held: T) -> Slot<T> {
-        Slot { pid: process::id(), state: Mutex::new(SlotState::Held(held)), closing: Notify::new() }
+    pub fn new(content: T) -> Slot<T> {
+        Slot { pid: process::id(), state: Mutex::new(SlotState::Filled(content)), closing: Notify::new() }
     }
 
     /// Clones the contents.
@@ -37,8 +36,8 @@ impl<T> Slot<T> {
     {
         self.check()?;
         match &*self.state.lock() {
-            SlotState::Held(held) => Ok(held.clone()),
-            SlotState::Taken => Err(taken_error()),
+            SlotState::Filled(content) => Ok(content.clone()),
+            SlotState::CheckedOut => Err(checked_out_error()),
             SlotState::Closed => Err(closed_error()),
         }
     }
@@ -50,9 +49,9 @@ impl<T> Slot<T> {
     pub fn take(&self) -> Result<(T, Checkout<'_, T>)> {
         self.check()?;
         let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, SlotState::Taken) {
-            SlotState::Held(held) => Ok((held, Checkout { slot: self, is_filled: false })),
-            SlotState::Taken => Err(taken_error()),
+        match std::mem::replace(&mut *state, SlotState::CheckedOut) {
+            SlotState::Filled(content) => Ok((content, Checkout { slot: self, is_filled: false })),
+            SlotState::CheckedOut => Err(checked_out_error()),
             SlotState::Closed => {
                 *state = SlotState::Closed;
                 Err(closed_error())
@@ -73,8 +72,8 @@ impl<T> Slot<T> {
         let state = std::mem::replace(&mut *self.state.lock(), SlotState::Closed);
         self.closing.notify_one();
         match state {
-            SlotState::Held(held) => Some(held),
-            SlotState::Taken | SlotState::Closed => None,
+            SlotState::Filled(content) => Some(content),
+            SlotState::CheckedOut | SlotState::Closed => None,
         }
     }
 
@@ -97,8 +96,8 @@ pub struct Checkout<'a, T> {
 
 impl<T> Checkout<'_, T> {
     /// Puts the contents back, unless the slot was closed meanwhile.
-    pub fn put_back(mut self, held: T) {
-        self.fill(SlotState::Held(held));
+    pub fn put_back(mut self, content: T) {
+        self.fill(SlotState::Filled(content));
     }
 
     /// Returns the error to report, once the slot is closed.
@@ -110,7 +109,7 @@ impl<T> Checkout<'_, T> {
     fn fill(&mut self, with: SlotState<T>) {
         self.is_filled = true;
         let mut state = self.slot.state.lock();
-        if matches!(*state, SlotState::Taken) {
+        if matches!(*state, SlotState::CheckedOut) {
             *state = with;
         }
     }
@@ -135,11 +134,11 @@ impl<T> Drop for Slot<T> {
 }
 
 fn closed_error() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "this is closed; open it again")
+    Error::new(ErrorKind::InvalidArgument, "the handle is closed; open it again")
 }
 
-fn taken_error() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "another thread is at this; give each thread its own")
+fn checked_out_error() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "another thread uses this handle; open one for each thread")
 }
 
 trait Close: Send + Sync {
@@ -152,14 +151,13 @@ impl<T: Send> Close for Slot<T> {
     }
 }
 
-/// All slots of a store.
 #[derive(Default)]
 pub struct Slots(Mutex<Vec<Weak<dyn Close>>>);
 
 impl Slots {
     /// Creates a slot that [`Slots::close`] closes.
-    pub fn add<T: Send + 'static>(&self, held: T) -> Arc<Slot<T>> {
-        let slot = Arc::new(Slot::new(held));
+    pub fn add<T: Send + 'static>(&self, content: T) -> Arc<Slot<T>> {
+        let slot = Arc::new(Slot::new(content));
         let mut slots = self.0.lock();
         // Remove slots without handles only when the list would grow, so that an addition is cheap
         // on average.
@@ -171,7 +169,6 @@ impl Slots {
         slot
     }
 
-    /// Closes all slots.
     pub fn close(&self) {
         let slots = std::mem::take(&mut *self.0.lock());
         slots.iter().filter_map(Weak::upgrade).for_each(|slot| slot.close_slot());

@@ -1,6 +1,6 @@
 //! Opening a store, and its pools, tables and queries.
 
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::meter::MeteredStore;
 use crate::pool::Pool;
 use crate::rows::Rows;
@@ -19,7 +19,6 @@ use pyo3::prelude::{PyResult, Python};
 use pyo3::{pyclass, pyfunction, pymethods};
 use std::sync::{Arc, Once};
 
-/// An open store.
 #[pyclass(frozen)]
 pub struct Store {
     slot: Slot<Arc<Shared>>,
@@ -34,7 +33,6 @@ pub struct Shared {
     slots: Slots,
 }
 
-/// Opens a store.
 #[pyfunction]
 pub fn connect(py: Python<'_>, uri: &str, create: bool) -> PyResult<Store> {
     static HOOK: Once = Once::new();
@@ -42,7 +40,7 @@ pub fn connect(py: Python<'_>, uri: &str, create: bool) -> PyResult<Store> {
     let opened = wait(py, async || {
         open(uri, create, benthic_sql::classes()).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound if uri.starts_with("file:") => {
-                let message = "there is no store here; connect with create=True to make one";
+                let message = "there is no store here; connect with create=True to create one";
                 Error::new(ErrorKind::NotFound, message).with("store", uri)
             }
             _ => error,
@@ -57,9 +55,6 @@ pub fn connect(py: Python<'_>, uri: &str, create: bool) -> PyResult<Store> {
 
 impl Shared {
     /// Opens a pool. If the pool is missing, the error suggests a similar name.
-    ///
-    /// # Errors
-    /// Those of [`benthic_core::Store::open_pool`].
     pub async fn pool(&self, name: &str) -> Result<Arc<dyn benthic_core::Pool>> {
         check_pool_name(name)?;
         match self.store.open_pool(name).await {
@@ -67,7 +62,7 @@ impl Shared {
                 let pools = self.store.list_pools().await?;
                 let message = match suggest(name, pools.iter().map(String::as_str)) {
                     Some(pool) => format!("no such pool; did you mean {pool:?}"),
-                    None => "no such pool; create_pool makes one, pools lists them".to_owned(),
+                    None => "no such pool; create_pool creates one, and pools lists all".to_owned(),
                 };
                 Err(Error::new(ErrorKind::NotFound, message).with("pool", name))
             }
@@ -94,14 +89,10 @@ impl Shared {
     }
 
     /// Wraps query results so that closing the store closes them.
-    ///
-    /// # Errors
-    /// Those of [`Rows::new`].
     pub fn rows(&self, rows: datafusion::execution::SendableRecordBatchStream) -> Result<Rows> {
         Rows::new(rows, &self.slots)
     }
 
-    /// The handles to close together with the store.
     pub fn slots(&self) -> &Slots {
         &self.slots
     }
@@ -128,14 +119,14 @@ impl Store {
     /// # Errors
     /// `InvalidArgument` after it was closed.
     pub fn shared(&self) -> PyResult<Arc<Shared>> {
-        self.slot.get().map_err(|error| raised(&error))
+        self.slot.get().map_err(|error| to_exception(&error))
     }
 }
 
 #[pymethods]
 impl Store {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let shared = py.detach(|| self.slot.close()).map_err(|error| raised(&error))?;
+        let shared = py.detach(|| self.slot.close()).map_err(|error| to_exception(&error))?;
         let Some(shared) = shared else { return Ok(()) };
         wait(py, async || {
             shared.slots.close();
@@ -167,7 +158,6 @@ impl Store {
         Ok(Pool::new(shared.slots.add(pool), namespace))
     }
 
-    /// Describes the classes as JSON.
     fn classes(&self, py: Python<'_>) -> PyResult<String> {
         let shared = self.shared()?;
         wait(py, async || {
@@ -183,7 +173,6 @@ impl Store {
         wait(py, async || shared.store.flush().await)
     }
 
-    /// Counts of operations, bytes sent and bytes received.
     fn moved(&self) -> PyResult<(u64, u64, u64)> {
         let meter = &self.shared()?.meter;
         Ok((meter.operations(), meter.sent_bytes(), meter.received_bytes()))

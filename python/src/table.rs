@@ -1,8 +1,8 @@
 //! Tables: creating, scanning, appending, vacuuming and dropping them.
 
-use crate::errors::raised;
+use crate::errors::to_exception;
 use crate::filter::Filter;
-use crate::ipc::{Message, exported, read_stream};
+use crate::ipc::{Message, plain_schema, read_stream};
 use crate::rows::Rows;
 use crate::runtime::wait;
 use crate::slot::Slot;
@@ -18,7 +18,6 @@ use pyo3::types::PyBytes;
 use pyo3::{pyclass, pymethods};
 use std::sync::Arc;
 
-/// An open table.
 #[pyclass(frozen)]
 pub struct Table {
     table: Arc<Slot<benthic_table::Table>>,
@@ -27,7 +26,6 @@ pub struct Table {
 /// A snapshot: id, time, operation, rows, objects, bytes.
 pub type SnapshotFacts = (u64, u64, &'static str, u64, u64, u64);
 
-/// Converts a snapshot to the tuple that Python gets.
 pub fn facts(snapshot: &Snapshot) -> SnapshotFacts {
     (
         snapshot.id(),
@@ -44,10 +42,6 @@ fn at(snapshot: Option<u64>) -> At {
 }
 
 impl Table {
-    /// Opens a table.
-    ///
-    /// # Errors
-    /// Those of [`benthic_table::Table::open`].
     pub async fn open(shared: &Shared, address: &str) -> Result<Table> {
         let (pool, name) = table_address(address)?;
         let pool = shared.pool(pool).await?;
@@ -56,9 +50,6 @@ impl Table {
     }
 
     /// Creates a table without rows. `schema` is an Arrow IPC stream.
-    ///
-    /// # Errors
-    /// Those of [`benthic_table::Table::create`].
     pub async fn create(
         shared: &Shared,
         address: &str,
@@ -111,8 +102,8 @@ pub async fn drop(shared: &Shared, address: &str, force: bool) -> Result<u64> {
         dropped => dropped?,
     };
     if !dropped.finished {
-        let message = "somebody writes to the table; its rows are gone, drop it again when they are done, or with force=True \
-            if they are known to be gone";
+        let message = "a writer is still active; the rows are removed, but not the writer's objects; drop the table again \
+            when the writer has ended, or with force=True if it died";
         return Err(Error::new(ErrorKind::Busy, message).with("table", address));
     }
     Ok(dropped.objects)
@@ -124,27 +115,25 @@ impl Table {
     /// without rows.
     fn schema<'py>(&self, py: Python<'py>, snapshot: Option<u64>) -> PyResult<(u64, Bound<'py, PyBytes>)> {
         let snapshot = wait(py, async || self.opened()?.snapshot(at(snapshot)).await)?;
-        let schema = exported(snapshot.schema().arrow());
-        let columns = Message::of_schema(&schema).map_err(|error| raised(&error))?.into_bytes(py)?;
+        let schema = plain_schema(snapshot.schema().arrow());
+        let columns = Message::of_schema(&schema).map_err(|error| to_exception(&error))?.into_bytes(py)?;
         Ok((snapshot.id(), columns))
     }
 
     /// Partitioning, sort columns, and target size of data objects in bytes.
     fn layout(&self, py: Python<'_>) -> PyResult<(String, Vec<String>, u64)> {
         let head = wait(py, async || self.opened()?.head().await)?;
-        let (_, schema) = head.current().map_err(|error| raised(&error))?;
+        let (_, schema) = head.current().map_err(|error| to_exception(&error))?;
         let name = |id: &u32| schema.by_id(*id).map(|column| column.name.clone());
         let sort = head.sort.iter().filter_map(name).collect();
         Ok((show_partitioning(&head.partitioning, schema), sort, head.object_bytes_target))
     }
 
-    /// The given snapshot, or the current one.
     fn snapshot(&self, py: Python<'_>, snapshot: Option<u64>) -> PyResult<SnapshotFacts> {
         let snapshot = wait(py, async || self.opened()?.snapshot(at(snapshot)).await)?;
         Ok(facts(&snapshot))
     }
 
-    /// The snapshots that vacuum has kept, oldest first.
     fn history(&self, py: Python<'_>) -> PyResult<Vec<SnapshotFacts>> {
         let history = wait(py, async || self.opened()?.history().await)?;
         Ok(history.iter().map(facts).collect())
@@ -189,12 +178,12 @@ impl Table {
     }
 
     /// Drops the table if nothing has changed it since its creation.
-    fn take_back(&self, py: Python<'_>) -> PyResult<()> {
+    fn drop_if_unchanged(&self, py: Python<'_>) -> PyResult<()> {
         wait(py, async || {
             let table = self.opened()?;
             let head = table.head().await?;
             if head.snapshots.len() > 1 || !head.intents.is_empty() {
-                return Err(Error::new(ErrorKind::Conflict, "somebody else writes to the table already"));
+                return Err(Error::new(ErrorKind::Conflict, "another client has changed the table already"));
             }
             let pool = Arc::clone(table.pool());
             drop_table(pool, table.name(), false, &Environment::default()).await.map(|_| ())

@@ -17,7 +17,6 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Wraps a writer of the table format.
     pub fn new(writer: Arc<Slot<Arc<Mutex<benthic_table::Writer>>>>) -> Writer {
         Writer { writer }
     }
@@ -41,12 +40,10 @@ impl Writer {
         })
     }
 
-    /// Commits, and returns the new snapshot.
     fn finish(&self, py: Python<'_>) -> PyResult<SnapshotFacts> {
         wait(py, async || Ok(facts(&self.writer.get()?.lock().await.finish().await?)))
     }
 
-    /// Removes the written objects, unless they were committed.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         wait(py, async || self.writer.get()?.lock().await.abort().await)
     }

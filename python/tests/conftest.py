@@ -12,17 +12,17 @@ CEPH = pytest.param("ceph", marks=pytest.mark.ceph)
 NUMBERS = itertools.count()
 
 
-def place_of(engine, tmp_path_factory):
+def store_uri(engine, tmp_path_factory):
     if engine == "mem":
         return "mem:"
     if engine == "file":
         return f"file:{tmp_path_factory.mktemp('store')}/s"
     conf = os.environ.get("BENTHIC_TEST_CEPH_CONF")
-    assert conf, "this test takes a real Ceph cluster: `make test-python-ceph` is part of `make test`, which starts one"
+    assert conf, "this test needs a real Ceph cluster; `make test-ceph` starts one and runs the test"
     return f"ceph:?conf={conf}"
 
 
-class Altered:
+class Patched:
     """A native object with some methods replaced."""
 
     def __init__(self, native, **methods):
@@ -34,13 +34,13 @@ class Altered:
 
 
 @pytest.fixture(scope="session")
-def altered():
+def patched():
     """Replaces some methods of a native object."""
-    return Altered
+    return Patched
 
 
 class Place:
-    """A store with a pool. Tests that share the store use names of their own."""
+    """A store with a pool. Tests share it, so each uses unique names."""
 
     def __init__(self, store, pool_name):
         self.store = store
@@ -56,8 +56,8 @@ class Place:
         return self.store.create_table(self.address(), data, **options)
 
 
-def opened(engine, tmp_path_factory):
-    with benthic.connect(place_of(engine, tmp_path_factory)) as store:
+def open_place(engine, tmp_path_factory):
+    with benthic.connect(store_uri(engine, tmp_path_factory)) as store:
         name = f"py-{uuid.uuid4().hex[:12]}"
         store.create_pool(name)
         try:
@@ -69,31 +69,31 @@ def opened(engine, tmp_path_factory):
 @pytest.fixture(scope="session")
 def uri_of(tmp_path_factory):
     """Returns the URI of a new store of an engine."""
-    return lambda engine: place_of(engine, tmp_path_factory)
+    return lambda engine: store_uri(engine, tmp_path_factory)
 
 
 @pytest.fixture(scope="session", params=["mem", "file", CEPH])
 def place(request, tmp_path_factory):
     """On every engine."""
-    yield from opened(request.param, tmp_path_factory)
+    yield from open_place(request.param, tmp_path_factory)
 
 
 @pytest.fixture(scope="session", params=["file", CEPH])
 def durable(request, tmp_path_factory):
     """On the engines with durable storage."""
-    yield from opened(request.param, tmp_path_factory)
+    yield from open_place(request.param, tmp_path_factory)
 
 
 @pytest.fixture(scope="session", params=["mem", CEPH])
 def beside(request, tmp_path_factory):
     """On the engines where fragments run beside objects: in this process, and in OSDs."""
-    yield from opened(request.param, tmp_path_factory)
+    yield from open_place(request.param, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def here(tmp_path_factory):
+def in_memory(tmp_path_factory):
     """In memory, for tests that do not depend on the engine."""
-    yield from opened("mem", tmp_path_factory)
+    yield from open_place("mem", tmp_path_factory)
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ CONDITIONS = {
 
 
 @pytest.mark.parametrize("where", CONDITIONS)
-def test_duckdb_hands_over_columns_and_conditions(durable, dataset, everything, where):
+def test_duckdb_pushes_columns_and_conditions(durable, dataset, everything, where):
     before = durable.store.moved()
     found = duckdb.sql(f"SELECT count(id) FROM dataset WHERE {where}").fetchall()[0][0]
     moved = durable.store.moved() - before
@@ -75,7 +75,7 @@ def test_duckdb_hands_over_columns_and_conditions(durable, dataset, everything, 
     assert moved.received_bytes < everything / 3, (where, moved, everything)
 
 
-def test_a_condition_leaves_objects_out(durable, dataset, everything):
+def test_a_condition_skips_objects(durable, dataset, everything):
     before = durable.store.moved()
     rows = duckdb.sql("SELECT * FROM dataset WHERE id > 119990").fetchall()
     moved = durable.store.moved() - before
@@ -99,7 +99,7 @@ def test_a_filter_runs_beside_the_objects(durable, table):
 
 
 @pytest.mark.parametrize("where", ["id IN (119991, 119995, 119999)", "city IN ('city-11', 'nowhere') AND half IS NULL"])
-def test_duckdb_hands_over_in(durable, table, dataset, everything, where):
+def test_duckdb_pushes_in(durable, table, dataset, everything, where):
     rows = table.scan().to_arrow()
     for query in (f"SELECT count(*) FROM {{}} WHERE {where}", f"SELECT count(*) FROM {{}} WHERE NOT ({where})"):
         assert duckdb.sql(query.format("dataset")).fetchall() == duckdb.sql(query.format("rows")).fetchall()
@@ -110,7 +110,7 @@ def test_duckdb_hands_over_in(durable, table, dataset, everything, where):
     assert moved.received_bytes < everything / 2, (moved, everything)
 
 
-def test_duckdb_agrees_with_itself(table, dataset):
+def test_duckdb_finds_the_same_in_a_dataset_and_in_rows(table, dataset):
     rows = table.scan().to_arrow()
     for query in (
         "SELECT city, count(*), sum(price), min(seen) FROM {} WHERE half IS NOT NULL GROUP BY city ORDER BY city",
@@ -122,7 +122,7 @@ def test_duckdb_agrees_with_itself(table, dataset):
         assert duckdb.sql(query.format("dataset")).fetchall() == duckdb.sql(query.format("rows")).fetchall()
 
 
-def test_polars_hands_over_columns_and_conditions(durable, dataset, everything):
+def test_polars_pushes_columns_and_conditions(durable, dataset, everything):
     before = durable.store.moved()
     lazy = polars.scan_pyarrow_dataset(dataset)
     found = lazy.filter(polars.col("id") > 119_990).select("city", "id").collect()
@@ -133,15 +133,15 @@ def test_polars_hands_over_columns_and_conditions(durable, dataset, everything):
     assert lazy.filter(early).select("id").collect().height == 60
 
 
-def test_pyarrow_hands_over_columns_and_conditions(durable, dataset, everything):
+def test_pyarrow_pushes_columns_and_conditions(durable, dataset, everything):
     before = durable.store.moved()
     found = dataset.to_table(columns=["id"], filter=pc.field("price") > decimal.Decimal("1199.90"))
     assert found["id"].to_pylist() == list(range(119_991, 120_000))
     assert (durable.store.moved() - before).received_bytes < everything / 3
 
 
-def test_a_dataset_is_one_of_pyarrow(here):
-    table = here.table({"x": list(range(100)), "y": [str(number) for number in range(100)]})
+def test_a_dataset_is_a_pyarrow_dataset(in_memory):
+    table = in_memory.table({"x": list(range(100)), "y": [str(number) for number in range(100)]})
     dataset = table.dataset()
     assert isinstance(dataset, pyarrow.dataset.Dataset)
     assert dataset.schema == table.schema == pa.schema(dataset)
@@ -180,14 +180,14 @@ def test_a_dataset_is_one_of_pyarrow(here):
         dataset.to_table(batch_size=0)
 
 
-def test_nothing_of_a_dataset_is_left_to_what_is_not_there():
+def test_a_dataset_defines_every_public_method():
     ours = set(vars(benthic.TableDataset))
     theirs = {name for name in vars(pyarrow.dataset.Dataset) if not name.startswith("_")}
     assert theirs <= ours
 
 
-def test_a_dataset_stays_at_its_snapshot(here):
-    table = here.table({"x": [1]})
+def test_a_dataset_stays_at_its_snapshot(in_memory):
+    table = in_memory.table({"x": [1]})
     dataset = table.dataset()
     table.append({"x": [2]})
     assert dataset.to_table().num_rows == dataset.count_rows() == 1

@@ -18,8 +18,8 @@ def test_every_kind_has_its_class():
     assert set(errors.__all__) <= set(benthic.__all__)
 
 
-def test_an_error_tells_what_it_is_about(here):
-    pool = here.pool()
+def test_an_error_has_its_context(in_memory):
+    pool = in_memory.pool()
     with pytest.raises(benthic.NotFoundError) as failure:
         pool.get("nothing")
     error = failure.value
@@ -31,12 +31,12 @@ def test_an_error_tells_what_it_is_about(here):
     assert (type(again), str(again), again.context) == (type(error), str(error), error.context)
 
 
-def test_errors_are_also_what_python_has_for_them():
+def test_errors_derive_from_pythons_classes():
     assert issubclass(benthic.InvalidArgumentError, ValueError)
     assert issubclass(benthic.UnsupportedError, NotImplementedError)
 
 
-def test_what_is_closed_says_so(tmp_path):
+def test_closed_handles_raise(tmp_path):
     store = benthic.connect(f"file:{tmp_path}/s")
     pool = store.create_pool("p")
     table = store.create_table("p/t", {"x": list(range(100_000))})

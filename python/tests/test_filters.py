@@ -157,19 +157,19 @@ def parts(table, expression):
 
 @pytest.mark.parametrize("name", PUSHED)
 @pytest.mark.parametrize("pushdown", ["auto", "always"])
-def test_what_is_pushed_keeps_the_rows_that_pyarrow_keeps(table, name, pushdown):
+def test_pushed_filters_keep_the_rows_that_pyarrow_keeps(table, name, pushdown):
     assert parts(table, PUSHED[name]).left is None
     agrees(table, ROWS, PUSHED[name], pushdown=pushdown)
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_is_not_understood_is_left_to_pyarrow(table, name):
+def test_pyarrow_applies_untranslated_filters(table, name):
     assert parts(table, LEFT[name]).left is not None
     agrees(table, ROWS, LEFT[name])
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_a_filter_reads_the_columns_that_it_takes(table, name):
+def test_a_scan_without_columns_reads_those_of_its_filter(table, name):
     assert table.scan([], LEFT[name]).to_arrow().num_rows == ROWS.filter(LEFT[name]).num_rows
 
 
@@ -180,13 +180,13 @@ def test_parts_are_pushed(table, name):
     agrees(table, ROWS, MIXED[name])
 
 
-def test_what_is_pushed_shows(table):
+def test_repr_shows_the_pushed_part(table):
     found = parts(table, MIXED["and"])
     assert repr(found.pushed) == "i > Int64(0) …" and found.columns == ["i", "s"]
     assert repr(parts(table, f("f") > 1.5).pushed) == "f > Float64(1.5) AND f <= Float64(inf)"
 
 
-def test_a_filter_takes_columns_that_are_not_wanted(table):
+def test_a_filter_may_use_unselected_columns(table):
     assert table.scan(["i"], f("s") == "b").to_pylist() == [{"i": -3}]
     assert table.scan(["i"], pc.starts_with(f("s"), "b")).to_pylist() == [{"i": -3}]
     assert table.scan(["i"], pc.utf8_length(f("s")) == 2).to_pylist() == [{"i": 2**62}]
@@ -198,7 +198,7 @@ def test_sql_filters(table):
     assert table.scan(["i"], "s LIKE 'a_'").to_pylist() == [{"i": 2**62}]
 
 
-def test_filters_that_are_no_substrait_are_refused(table):
+def test_bytes_other_than_substrait_are_refused(table):
     from benthic import _native
     from benthic.filters import schema_bytes
 
@@ -208,7 +208,7 @@ def test_filters_that_are_no_substrait_are_refused(table):
         _native.read_filter(b"", schema_bytes(table.schema))
 
 
-def test_a_deep_filter_is_right_all_the_same(table):
+def test_a_deep_filter_is_correct(table):
     for depth in (9, 10, 11, 300):
         expression = f("i") == 3
         for number in range(depth):
@@ -218,7 +218,7 @@ def test_a_deep_filter_is_right_all_the_same(table):
 
 
 @pytest.mark.parametrize("text", [")" * 20, '"' + ")" * 20, '\\")'])
-def test_parentheses_in_values_do_not_hide_how_deep_a_filter_is(table, text):
+def test_parentheses_in_values_do_not_hide_the_depth(table, text):
     expression = f("s").isin([text, "a"])
     for _ in range(11):
         expression = (f("s") == text) | expression
@@ -279,13 +279,13 @@ def random_filter(rng, depth):
     return rng.choice(operators)
 
 
-def test_random_filters_on_random_rows(here):
+def test_random_filters_on_random_rows(in_memory):
     rng = random.Random(seeds.one())
     pushed = kept = 0
     for _ in range(4):
         batches = [random_rows(rng, rng.randrange(1, 40)) for _ in range(3)]
         rows = pa.concat_tables(batches)
-        table = here.table(batches[0])
+        table = in_memory.table(batches[0])
         for batch in batches[1:]:
             table.append(batch)
         for _ in range(100):

@@ -25,15 +25,15 @@ def test_an_object_is_put_read_and_removed(pool):
 
 
 @pytest.mark.parametrize("data", [b"abc", bytearray(b"abc"), memoryview(b"abc"), numpy.array([97, 98, 99], dtype="int8")])
-def test_data_are_anything_with_bytes(here, data):
-    pool = here.pool()
+def test_data_can_be_any_buffer(in_memory, data):
+    pool = in_memory.pool()
     pool.put("o", data)
     assert pool.get("o") == b"abc"
 
 
-def test_text_is_not_bytes(here):
+def test_text_is_not_bytes(in_memory):
     with pytest.raises(TypeError):
-        here.pool().put("o", "text")
+        in_memory.pool().put("o", "text")
 
 
 def test_large_objects_are_whole(durable):
@@ -68,14 +68,14 @@ def test_objects_are_listed(pool):
     assert next(listing) in names
 
 
-def test_a_listing_has_more_than_a_page(here):
-    pool = here.pool()
+def test_a_listing_has_more_than_a_page(in_memory):
+    pool = in_memory.pool()
     for number in range(10_050):
         pool.write(str(number), benthic.WriteOp().create(), durable=False)
     assert sum(1 for _ in pool.ls()) == 10_050
 
 
-def test_namespaces_are_apart(place):
+def test_namespaces_are_separate(place):
     one, two = place.pool(), place.pool()
     one.put("o", b"1")
     two.put("o", b"2")
@@ -85,7 +85,7 @@ def test_namespaces_are_apart(place):
     assert {(one.namespace, "o"), (two.namespace, "o")} <= everything
 
 
-def test_what_tables_are_made_of_is_hidden_and_not_written_to(place):
+def test_objects_of_tables_are_hidden_and_read_only(place):
     place.table({"x": [1]})
     pool = place.store.pool(place.pool_name)
     assert not [namespace for namespace, _ in pool.ls_all() if namespace.startswith("benthic.")]
@@ -149,7 +149,7 @@ def test_classes_are_described(place):
     assert digest.summary and digest.methods["compute"].input
 
 
-def test_an_operation_happens_as_a_whole_or_not(pool):
+def test_an_operation_is_atomic(pool):
     version = pool.write("o", benthic.WriteOp().create().write_full(b"one").set_xattr("n", b"1"))
     op = benthic.WriteOp().if_version(version).write_full(b"two").set_xattr("n", b"2").omap_set({b"k": b"v"})
     newer = pool.write("o", op)
@@ -177,13 +177,13 @@ def test_an_operation_happens_as_a_whole_or_not(pool):
     assert "o" not in pool
 
 
-def test_operations_show_what_they_are():
+def test_repr_of_an_operation():
     op = benthic.WriteOp().if_version(3).write_full(b"").set_xattr("a", b"")
     assert repr(op) == "<benthic.WriteOp if_version, write_full, set_xattr>"
 
 
-def test_wrong_arguments_are_refused(here):
-    pool = here.pool()
+def test_wrong_arguments_are_refused(in_memory):
+    pool = in_memory.pool()
     with pytest.raises(benthic.InvalidArgumentError):
         pool.get("o", -1)
     with pytest.raises(benthic.InvalidArgumentError, match="comparison"):
@@ -196,7 +196,7 @@ def test_wrong_arguments_are_refused(here):
         pool.write("o", benthic.WriteOp().truncate("long"))
 
 
-def test_pools_are_made_and_removed(tmp_path):
+def test_pools_are_created_and_removed(tmp_path):
     with benthic.connect(f"file:{tmp_path}/s") as store:
         assert store.pools() == []
         pool = store.create_pool("photos")
@@ -212,7 +212,7 @@ def test_pools_are_made_and_removed(tmp_path):
         store.flush()
 
 
-def test_a_store_is_found_by_its_name(tmp_path, monkeypatch):
+def test_a_store_is_found_by_its_uri(tmp_path, monkeypatch):
     with pytest.raises(benthic.NotFoundError, match="create=True"):
         benthic.connect(f"file:{tmp_path}/s", create=False)
     monkeypatch.setenv("BENTHIC_STORE", f"file:{tmp_path}/s")
@@ -226,7 +226,7 @@ def test_a_store_is_found_by_its_name(tmp_path, monkeypatch):
         benthic.connect(str(tmp_path))
 
 
-def test_what_crosses_the_boundary_is_counted(pool, place):
+def test_traffic_is_counted(pool, place):
     pool.put("o", bytes(10_000))
     before = place.store.moved()
     pool.get("o")

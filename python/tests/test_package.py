@@ -34,7 +34,7 @@ def test_everything_is_documented():
                 assert member.__doc__, f"{part.__name__}.{name}"
 
 
-def test_the_stubs_have_what_the_module_has():
+def test_the_stubs_cover_the_module():
     from benthic import _native
 
     stub = (ROOT / "python/benthic/_native.pyi").read_text()
@@ -53,7 +53,7 @@ def features(*selection):
     return {line.removesuffix(" (*)").strip() for line in lines}
 
 
-def test_the_package_is_built_from_what_the_workspace_is_built_from():
+def test_the_package_has_only_features_of_the_workspace():
     """`pip install` builds one package of the workspace. With other features than the workspace,
     the query engine would be compiled twice.
 

@@ -32,12 +32,12 @@ def run(script, *arguments, **options):
     )
 
 
-def test_others_run_while_a_query_waits(here):
+def test_others_run_while_a_query_waits(in_memory):
     done = threading.Event()
     counted = 0
 
     def query():
-        here.store.sql("SELECT count(*) FROM generate_series(1, 3000) a, generate_series(1, 30000) b WHERE a.value * b.value % 7 = 3").to_arrow()
+        in_memory.store.sql("SELECT count(*) FROM generate_series(1, 3000) a, generate_series(1, 30000) b WHERE a.value * b.value % 7 = 3").to_arrow()
         done.set()
 
     thread = threading.Thread(target=query)
@@ -51,21 +51,21 @@ def test_others_run_while_a_query_waits(here):
     assert counted > 20
 
 
-def test_ctrl_c_stops_a_query(here):
+def test_ctrl_c_stops_a_query(in_memory):
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        here.store.sql(SLOW).to_arrow()
+        in_memory.store.sql(SLOW).to_arrow()
     timer.join()
     stopped = time.monotonic() - began
     # The query stopped early, and the store still works.
-    assert here.store.sql("SELECT 1 AS one").to_pylist() == [{"one": 1}]
+    assert in_memory.store.sql("SELECT 1 AS one").to_pylist() == [{"one": 1}]
     assert stopped < 30
 
 
-def test_ctrl_c_leaves_no_half_of_a_load(here):
-    table = here.table({"x": [0]})
+def test_ctrl_c_discards_a_load(in_memory):
+    table = in_memory.table({"x": [0]})
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
 
     def rows():
@@ -83,10 +83,10 @@ def test_ctrl_c_leaves_no_half_of_a_load(here):
     table.append({"x": [1]})
     assert len(table) == 2
     # No writer is left, so the drop succeeds at once.
-    here.store.drop_table(table.name)
+    in_memory.store.drop_table(table.name)
 
 
-def test_ctrl_c_while_a_load_is_committed_leaves_nothing_of_it(durable, altered):
+def test_ctrl_c_during_a_commit_discards_the_load(durable, patched):
     table = durable.table({"x": [b""]}, object_size="64MiB")
     native = table._native
 
@@ -100,9 +100,9 @@ def test_ctrl_c_while_a_load_is_committed_leaves_nothing_of_it(durable, altered)
 
     def writer(*arguments):
         begun = native.writer(*arguments)
-        return altered(begun, finish=lambda: interrupted(begun))
+        return patched(begun, finish=lambda: interrupted(begun))
 
-    table._native = altered(native, writer=writer)
+    table._native = patched(native, writer=writer)
     # The commit encodes and writes all rows.
     noise = numpy.random.default_rng(3).bytes(100 * 1024 * 1024)
     step = 1024 * 1024
@@ -155,8 +155,8 @@ def test_threads_share_a_store(place):
     assert len(table) == 10_008
 
 
-def test_one_of_two_threads_gets_each_batch(here):
-    rows = here.table({"x": list(range(200_000))}).scan()
+def test_one_of_two_threads_gets_each_batch(in_memory):
+    rows = in_memory.table({"x": list(range(200_000))}).scan()
 
     def take(_):
         found = 0
@@ -191,7 +191,7 @@ def test_processes_share_a_directory(tmp_path):
         assert len(table) == 2
 
 
-def test_a_fork_is_told_to_connect_again(tmp_path):
+def test_a_forked_process_must_connect_again(tmp_path):
     script = """
         import os, sys, benthic
         store = benthic.connect(sys.argv[1])
@@ -219,7 +219,7 @@ def test_a_fork_is_told_to_connect_again(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_fork_does_not_wait_for_threads_that_it_has_not():
+def test_a_forked_process_does_not_wait_for_its_parents_threads():
     script = """
         import os, signal, threading, benthic
         store = benthic.connect("mem:")
@@ -257,7 +257,7 @@ def test_a_fork_does_not_wait_for_threads_that_it_has_not():
 
 
 @pytest.mark.parametrize("engine", ["mem", "file", pytest.param("ceph", marks=pytest.mark.ceph)])
-def test_a_process_ends_well_whatever_is_open(engine, uri_of):
+def test_a_process_exits_cleanly_with_open_handles(engine, uri_of):
     script = """
         import sys, uuid, benthic
         store = benthic.connect(sys.argv[1])
@@ -275,7 +275,7 @@ def test_a_process_ends_well_whatever_is_open(engine, uri_of):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_panics_of_methods_are_no_noise(tmp_path):
+def test_panics_of_methods_print_nothing(tmp_path):
     script = """
         import sys, benthic
         with benthic.connect(sys.argv[1]) as store:

@@ -232,7 +232,7 @@ def decoded(rows):
 
 
 @pytest.mark.parametrize("seed", seeds.many(ROUNDS))
-def test_random_queries_are_answered_as_duckdb_does(beside, seed):
+def test_random_queries_agree_with_duckdb(beside, seed):
     n = random.Random(seed)
     tables = [Table(n, "one"), Table(n, "two")]
     database = duckdb.connect()

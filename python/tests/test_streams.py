@@ -21,7 +21,7 @@ def table(place):
     return place.table(NUMBERS)
 
 
-TAKERS = {
+READERS = {
     "to_arrow": lambda rows: pc.sum(rows.to_arrow()["x"]).as_py(),
     "to_pandas": lambda rows: rows.to_pandas()["x"].sum(),
     "to_polars": lambda rows: rows.to_polars()["x"].sum(),
@@ -36,20 +36,20 @@ TAKERS = {
 }
 
 
-@pytest.mark.parametrize("taker", TAKERS)
-def test_everybody_takes_rows(table, place, taker):
+@pytest.mark.parametrize("reader", READERS)
+def test_libraries_read_rows(table, place, reader):
     name = f'"{place.pool_name}".{table.name.split("/")[1]}'
-    assert TAKERS[taker](table.scan()) == TOTAL
-    assert TAKERS[taker](place.store.sql(f"SELECT * FROM {name}")) == TOTAL
+    assert READERS[reader](table.scan()) == TOTAL
+    assert READERS[reader](place.store.sql(f"SELECT * FROM {name}")) == TOTAL
 
 
-@pytest.mark.parametrize("taker", ["pyarrow", "pyarrow stream", "pandas", "polars", "duckdb"])
-def test_everybody_takes_a_table(table, taker):
+@pytest.mark.parametrize("reader", ["pyarrow", "pyarrow stream", "pandas", "polars", "duckdb"])
+def test_libraries_read_a_table(table, reader):
     rows = table
-    assert TAKERS[taker](rows) == TOTAL
+    assert READERS[reader](rows) == TOTAL
 
 
-def test_the_schema_is_there_without_the_rows(table):
+def test_the_schema_needs_no_rows(table):
     rows = table.scan(["text"])
     assert pa.schema(rows) == rows.schema == pa.schema([("text", pa.string())])
     assert pa.schema(table) == table.schema
@@ -57,7 +57,7 @@ def test_the_schema_is_there_without_the_rows(table):
     assert rows.to_arrow().num_rows == 50_000
 
 
-def test_rows_come_once(table):
+def test_rows_are_read_once(table):
     rows = table.scan()
     rows.to_arrow()
     for again in (rows.to_arrow, rows.to_reader, lambda: pa.table(rows)):
@@ -69,7 +69,7 @@ def test_rows_come_once(table):
         rows.to_arrow()
 
 
-def test_rows_come_as_they_are_asked_for(durable):
+def test_rows_are_produced_on_demand(durable):
     table = durable.table({"x": list(range(1_000_000))}, object_size="1MiB")
     before = durable.store.moved()
     batches = iter(table.scan(pushdown="never"))
@@ -82,7 +82,7 @@ def test_rows_come_as_they_are_asked_for(durable):
     assert some < everything * 0.8, (some, everything)
 
 
-def test_whoever_stops_reading_stops_the_query(table):
+def test_dropped_rows_are_freed(table):
     for leave in (
         lambda rows: iter(rows),
         lambda rows: next(iter(rows)),
@@ -99,7 +99,7 @@ def test_whoever_stops_reading_stops_the_query(table):
         assert native() is None
 
 
-def test_a_stream_that_nobody_reads_leaks_nothing(table):
+def test_an_unread_stream_leaks_nothing(table):
     def once():
         table.scan().__arrow_c_stream__()
         table.scan().__arrow_c_schema__()
@@ -115,9 +115,9 @@ def test_a_stream_that_nobody_reads_leaks_nothing(table):
     assert resident_bytes() - before < 100 * 1024 * 1024
 
 
-def test_a_large_scan_is_read_in_little_memory(here):
+def test_a_large_scan_is_read_in_little_memory(in_memory):
     rows = 1_000_000
-    table = here.table({"text": pa.array(f"{number:0100}" for number in range(rows))}, object_size="4MiB")
+    table = in_memory.table({"text": pa.array(f"{number:0100}" for number in range(rows))}, object_size="4MiB")
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     times = 5
@@ -129,15 +129,15 @@ def test_a_large_scan_is_read_in_little_memory(here):
     assert grown < size_bytes / 4, (grown, size_bytes)
 
 
-def test_rows_that_failed_are_closed(here):
-    rows = here.store.sql("SELECT 1 / (value - value) FROM generate_series(1, 10)")
+def test_rows_that_failed_are_closed(in_memory):
+    rows = in_memory.store.sql("SELECT 1 / (value - value) FROM generate_series(1, 10)")
     with pytest.raises(benthic.InvalidArgumentError, match="zero"):
         rows._native.next()
     with pytest.raises(benthic.InvalidArgumentError, match="closed"):
         rows._native.next()
 
 
-def test_no_columns_are_still_rows(table):
+def test_a_scan_without_columns_counts_rows(table):
     rows = table.scan([], pc.field("x") < 10)
     assert rows.schema == pa.schema([])
     assert sum(batch.num_rows for batch in rows) == 10

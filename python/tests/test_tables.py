@@ -56,7 +56,7 @@ def same_rows(one, two):
     assert sorted(one.to_pylist(), key=key) == sorted(two.to_pylist(), key=key)
 
 
-def test_a_table_is_made_from_data_and_read(place):
+def test_a_table_is_created_from_data_and_read(place):
     table = place.table(TRIPS, partition_by="hash(city, 4)", sort_by="fare", object_size="1MiB")
     assert len(table) == 4 and table
     assert table.schema.names == ["city", "fare", "day"]
@@ -67,7 +67,7 @@ def test_a_table_is_made_from_data_and_read(place):
     assert again.scan(["fare"], pc.field("city") == "Oslo").to_pylist() == [{"fare": 40.0}]
 
 
-def test_every_type_goes_in_and_out(place):
+def test_every_type_is_written_and_read(place):
     table = place.table(EVERYTHING)
     back = table.scan().to_arrow()
     assert back.to_pylist() == EVERYTHING.to_pylist()
@@ -77,7 +77,7 @@ def test_every_type_goes_in_and_out(place):
     assert not any("view" in str(field.type) for field in back.schema)
 
 
-def test_a_table_is_made_from_a_schema(place):
+def test_a_table_is_created_from_a_schema(place):
     table = place.store.create_table(place.address(), schema=TRIPS.schema)
     assert len(table) == 0 and table
     assert table.scan().to_arrow().num_rows == 0
@@ -98,8 +98,8 @@ def test_a_table_is_made_from_a_schema(place):
     ],
     ids=lambda data: f"{type(data).__module__.split('.')[0]}.{type(data).__name__}",
 )
-def test_anything_with_rows_can_be_appended(here, data):
-    table = here.table(TRIPS)
+def test_anything_with_rows_can_be_appended(in_memory, data):
+    table = in_memory.table(TRIPS)
     snapshot = table.append(data)
     assert (snapshot.id, snapshot.operation, snapshot.rows) == (3, "append", 8)
     same_rows(table.scan().to_arrow(), pa.concat_tables([TRIPS, TRIPS]))
@@ -115,9 +115,9 @@ def test_readers_queries_and_tables_can_be_appended(place):
     assert table.scan(["city"], "city = 'Lima'").to_pylist() == [{"city": "Lima"}] * 2
 
 
-def test_dictionaries_views_and_slices_are_stored_plain(here):
+def test_dictionaries_views_and_slices_are_stored_plain(in_memory):
     text = pa.array([f"a longer text than fits a view {number % 7}" for number in range(200_000)])
-    table = here.table(
+    table = in_memory.table(
         {
             "dictionary": text.dictionary_encode(),
             "view": text.cast(pa.string_view()),
@@ -128,7 +128,7 @@ def test_dictionaries_views_and_slices_are_stored_plain(here):
     back = table.scan().to_arrow()
     for column in back.columns:
         assert column.type == pa.string() and column.combine_chunks().equals(text)
-    here.table(pa.table({"x": text}).slice(199_999))
+    in_memory.table(pa.table({"x": text}).slice(199_999))
 
 
 def test_a_failed_load_leaves_nothing(place):
@@ -151,7 +151,7 @@ def test_a_failed_load_leaves_nothing(place):
     place.store.drop_table(table.name)
 
 
-def test_a_load_that_was_committed_is_told(place, altered):
+def test_a_committed_load_is_reported(place, patched):
     table = place.table({"x": [0]})
     native = table._native
 
@@ -169,9 +169,9 @@ def test_a_load_that_was_committed_is_told(place, altered):
 
     def writer(*arguments):
         begun = native.writer(*arguments)
-        return altered(begun, finish=lambda: vacuumed(begun))
+        return patched(begun, finish=lambda: vacuumed(begun))
 
-    table._native = altered(native, writer=writer)
+    table._native = patched(native, writer=writer)
     loaded = table.append({"x": [1]})
     # The snapshot is reported, although vacuum has removed it.
     assert (loaded.id, loaded.operation, loaded.rows) == (3, "append", 2)
@@ -181,38 +181,38 @@ def test_a_load_that_was_committed_is_told(place, altered):
 
 @pytest.mark.parametrize("columns", [None, ["x"], []])
 @pytest.mark.parametrize("condition", [pc.field("x") > 0, pc.field("x") + 1 > 0])
-def test_a_scan_sees_one_snapshot(here, columns, condition, altered):
-    table = here.table({"x": [1]})
+def test_a_scan_sees_one_snapshot(in_memory, columns, condition, patched):
+    table = in_memory.table({"x": [1]})
     native = table._native
 
     def then_appended(snapshot):
         found = native.schema(snapshot)
-        here.store.table(table.name).append({"x": [2], "y": [2]}, add_columns=True)
+        in_memory.store.table(table.name).append({"x": [2], "y": [2]}, add_columns=True)
         return found
 
-    table._native = altered(native, schema=then_appended)
+    table._native = patched(native, schema=then_appended)
     rows = table.scan(columns, condition).to_arrow()
     assert rows.num_rows == 1 and "y" not in rows.schema.names
 
 
-def test_data_that_do_not_fit_are_refused(here):
-    table = here.table({"fare": [1.5], "city": ["Rio"]})
+def test_data_that_do_not_fit_are_refused(in_memory):
+    table = in_memory.table({"fare": [1.5], "city": ["Rio"]})
     with pytest.raises(benthic.InvalidArgumentError, match='did you mean "city"'):
         table.append({"fare": [1.5], "citi": ["Rio"]})
     with pytest.raises(benthic.InvalidArgumentError, match="another type"):
         table.append({"fare": ["much"]})
-    with pytest.raises(benthic.InvalidArgumentError, match="no rows for Arrow"):
+    with pytest.raises(benthic.InvalidArgumentError, match="no Arrow rows"):
         table.append(3)
     with pytest.raises(benthic.InvalidArgumentError, match="cannot become columns"):
         table.append({"fare": [1.5, "much"]})
     with pytest.raises(benthic.UnsupportedError):
-        here.table({"x": pa.array([1, 2], pa.duration("s"))})
+        in_memory.table({"x": pa.array([1, 2], pa.duration("s"))})
     assert len(table) == 1
     table.append({"fare": [2.5], "tip": [0.5]}, add_columns=True)
     assert table.schema.names == ["fare", "city", "tip"]
 
 
-def test_definitions_that_cannot_be_are_refused(here):
+def test_invalid_definitions_are_refused(in_memory):
     for options in (
         {"partition_by": "hash(nothing, 4)"},
         {"partition_by": "by luck"},
@@ -221,14 +221,14 @@ def test_definitions_that_cannot_be_are_refused(here):
         {"object_size": "much"},
     ):
         with pytest.raises(benthic.InvalidArgumentError):
-            here.table(TRIPS, **options)
+            in_memory.table(TRIPS, **options)
     with pytest.raises(benthic.InvalidArgumentError, match="columns of its data"):
-        here.store.create_table(here.address())
+        in_memory.store.create_table(in_memory.address())
     with pytest.raises(benthic.InvalidArgumentError, match="POOL/TABLE"):
-        here.store.create_table("trips", TRIPS)
-    table = here.table(TRIPS)
+        in_memory.store.create_table("trips", TRIPS)
+    table = in_memory.table(TRIPS)
     with pytest.raises(benthic.AlreadyExistsError):
-        here.store.create_table(table.name, TRIPS)
+        in_memory.store.create_table(table.name, TRIPS)
 
 
 def test_snapshots_are_kept(place):
@@ -276,7 +276,7 @@ def test_a_table_dropped_during_a_scan_fails_it(place):
         list(batches)
 
 
-def test_names_that_are_not_there_get_a_hint(place):
+def test_unknown_names_get_a_hint(place):
     table = place.table(TRIPS)
     for wrong in (
         lambda: table.scan(["citi"]),
@@ -289,8 +289,8 @@ def test_names_that_are_not_there_get_a_hint(place):
             wrong()
 
 
-def test_scans_that_cannot_be_are_refused(here):
-    table = here.table(TRIPS)
+def test_invalid_scans_are_refused(in_memory):
+    table = in_memory.table(TRIPS)
     for wrong in (
         lambda: table.scan("city"),
         lambda: table.scan(filter=3),

@@ -12,7 +12,6 @@ use serde::Serialize;
 const SIZES: [(usize, u32); 4] = [(4 << 10, 1000), (64 << 10, 1000), (1 << 20, 1000), (4 << 20, 250)];
 const PLAIN_XATTR: &str = "plain.md5";
 
-/// Median times for one object size.
 #[derive(Serialize)]
 pub struct Row {
     pub size_bytes: usize,
@@ -25,7 +24,6 @@ pub struct Row {
     pub cpp_by_class: Option<f64>,
 }
 
-/// Runs the experiment; `plain` includes the C++ class.
 pub async fn run(store: &dyn Store, rounds: usize, quick: bool, plain: bool) -> Outcome<Vec<Row>> {
     let pool = pool(store, "experiment").await?;
     let mut rows = Vec::new();
@@ -70,7 +68,7 @@ pub async fn run(store: &dyn Store, rounds: usize, quick: bool, plain: bool) -> 
 }
 
 async fn call(pool: &dyn Pool, object: &ObjectId, class: &str, input: String) -> Outcome<f64> {
-    let call = ClassCall { class: class.to_owned(), method: "md5".to_owned(), input: input.into() };
+    let call = ClassCall::new(class, "md5", input);
     let stopwatch = start();
     pool.exec(object, call).await?;
     Ok(seconds(stopwatch))
@@ -96,7 +94,6 @@ async fn check(pool: &dyn Pool, object: &ObjectId, xattr: &str, expected: &str) 
     }
 }
 
-/// Uses the hasher of our class.
 fn md5(data: &[u8]) -> String {
     let mut hasher = Hasher::new(Algorithm::Md5);
     hasher.update(data);

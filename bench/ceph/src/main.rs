@@ -23,22 +23,22 @@ const FAR_RTT_MS: &str = "10";
 
 #[derive(Parser)]
 struct Args {
-    /// The program, with the library of our classes beside it
+    /// The benthic program; the class library must be in the same directory
     #[arg(long, value_name = "FILE", default_value = "target/release/benthic")]
     benthic: PathBuf,
-    /// The C++ class
+    /// Library of the C++ class
     #[arg(long, value_name = "FILE", default_value = "target/bench-ceph/libcls_plainmd5.so")]
     plain_class: PathBuf,
-    /// Where the results go
+    /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "target/bench-ceph")]
     out: PathBuf,
-    /// How often everything is measured
+    /// Number of measured rounds
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
-    /// A hundredth of the work, to try the benchmark itself
+    /// Do a hundredth of the work, to test the benchmark itself
     #[arg(long)]
     quick: bool,
-    /// Leave out the cluster with a delay, which takes root
+    /// Skip the cluster with a network delay, which needs root
     #[arg(long)]
     no_far: bool,
 }
@@ -54,7 +54,7 @@ async fn run(Args { benthic, plain_class, out, rounds, quick, no_far }: Args) ->
     conditions.push(("cluster", "1 monitor, 3 OSDs on this machine, pools of 3 replicas".to_owned()));
     conditions.push(("rounds", format!("{rounds}, medians")));
     if quick {
-        conditions.push(("quick", "a hundredth of the work: these numbers are no result".to_owned()));
+        conditions.push(("quick", "a hundredth of the work; these numbers are not results".to_owned()));
     }
     let near = Cluster::up(&benthic, "near", &["--osds", "3"])?;
     // OSDs look for a class at its first call, so install it before.

@@ -21,7 +21,6 @@ pub struct PoolDigest {
     pub rows: Vec<Row>,
 }
 
-/// Median times for one number of operations in flight.
 #[derive(Serialize)]
 pub struct Row {
     pub in_flight: usize,
@@ -33,20 +32,18 @@ pub struct Row {
 }
 
 #[derive(Clone, Copy)]
-enum Way {
+enum Method {
     Kept,
     Computed,
     Client,
 }
 
 impl PoolDigest {
-    /// MiB per second.
     pub fn mib_per_s(&self, seconds: f64) -> f64 {
         (self.objects * (OBJECT_BYTES >> 20)) as f64 / seconds
     }
 }
 
-/// Runs the benchmark.
 pub async fn run(store: &dyn Store, rounds: usize, quick: bool) -> Outcome<PoolDigest> {
     let pool = pool(store, "pool-digest").await?;
     let count = if quick { OBJECTS / 16 } else { OBJECTS };
@@ -63,9 +60,9 @@ pub async fn run(store: &dyn Store, rounds: usize, quick: bool) -> Outcome<PoolD
     for in_flight in IN_FLIGHT {
         let (mut kept_s, mut computed_s, mut client_s) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..rounds {
-            kept_s.push(digest_all(&pool, &objects, in_flight, Way::Kept).await?);
-            computed_s.push(digest_all(&pool, &objects, in_flight, Way::Computed).await?);
-            client_s.push(digest_all(&pool, &objects, in_flight, Way::Client).await?);
+            kept_s.push(digest_all(&pool, &objects, in_flight, Method::Kept).await?);
+            computed_s.push(digest_all(&pool, &objects, in_flight, Method::Computed).await?);
+            client_s.push(digest_all(&pool, &objects, in_flight, Method::Client).await?);
         }
         rows.push(Row {
             in_flight,
@@ -77,17 +74,22 @@ pub async fn run(store: &dyn Store, rounds: usize, quick: bool) -> Outcome<PoolD
     Ok(PoolDigest { objects: count, object_bytes: OBJECT_BYTES, rows })
 }
 
-async fn digest_all(pool: &Arc<dyn Pool>, objects: &[ObjectId], in_flight: usize, way: Way) -> Outcome<f64> {
+async fn digest_all(
+    pool: &Arc<dyn Pool>,
+    objects: &[ObjectId],
+    in_flight: usize,
+    method: Method,
+) -> Outcome<f64> {
     let stopwatch = start();
     let digests: Vec<String> = stream::iter(objects.iter().cloned())
         .map(|object| {
             let pool = Arc::clone(pool);
             // One task per object, so that the client hashes on all cores.
             tokio::spawn(async move {
-                match way {
-                    Way::Kept => client::store(&*pool, &object, Algorithm::Md5, 1).await,
-                    Way::Computed => client::compute(&*pool, &object, Algorithm::Md5, 1).await,
-                    Way::Client => client::hash_here(&*pool, &object, Algorithm::Md5).await,
+                match method {
+                    Method::Kept => client::store(&*pool, &object, Algorithm::Md5, 1).await,
+                    Method::Computed => client::compute(&*pool, &object, Algorithm::Md5, 1).await,
+                    Method::Client => client::hash_here(&*pool, &object, Algorithm::Md5).await,
                 }
             })
         })

@@ -21,7 +21,6 @@ pub struct Row {
     pub benthic_by_rados: f64,
 }
 
-/// Runs the benchmark.
 pub fn run(cluster: &Cluster, rounds: usize, quick: bool) -> Outcome<Vec<Row>> {
     let seconds = if quick { "1" } else { "10" };
     let mut rows = Vec::new();

@@ -5,7 +5,6 @@ use bench_harness::html::{Bar, chart, page};
 use bench_harness::tables::{Conditions, Table, conditions_html, conditions_json, markdown};
 use serde::{Serialize, Serializer};
 
-/// All results. Times are medians.
 #[derive(Serialize)]
 pub struct Report {
     #[serde(serialize_with = "conditions")]
@@ -38,12 +37,10 @@ impl Report {
         tables
     }
 
-    /// The report as Markdown, also for docs/performance.md.
     pub fn markdown(&self) -> String {
         markdown(&self.conditions, &self.tables())
     }
 
-    /// The report as a page, with charts of the experiment.
     pub fn html(&self) -> String {
         let mut body = "<h1>Code beside the data, on Ceph</h1>\n".to_owned();
         body.push_str(&conditions_html(&self.conditions));

@@ -18,19 +18,14 @@ pub struct SmallCalls {
     pub digest_compute_ms: f64,
 }
 
-/// Runs the benchmark: one operation at a time, in turns.
 pub async fn run(store: &dyn Store, quick: bool) -> Outcome<SmallCalls> {
     let pool = pool(store, "small-calls").await?;
     let object = ObjectId::new("one-byte")?;
     pool.write_full(&object, "x").await?;
     let calls = if quick { CALLS / 100 } else { CALLS };
     eprintln!("small calls: {calls} of each");
-    let call = |class: &str, method: &str, input: &'static str| ClassCall {
-        class: class.to_owned(),
-        method: method.to_owned(),
-        input: input.into(),
-    };
-    let (say, compute) = (call("hello", "say", "Ada"), call("digest", "compute", "crc32c"));
+    let say = ClassCall::new("hello", "say", "Ada");
+    let compute = ClassCall::new("digest", "compute", "crc32c");
     let (mut read_ms, mut say_ms, mut compute_ms) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..calls {
         let stopwatch = start();
@@ -50,7 +45,6 @@ pub async fn run(store: &dyn Store, quick: bool) -> Outcome<SmallCalls> {
     })
 }
 
-/// The median time of a `stat`.
 pub async fn round_trip_ms(store: &dyn Store) -> Outcome<f64> {
     let pool = pool(store, "round-trips").await?;
     let object = ObjectId::new("one-byte")?;

@@ -13,13 +13,10 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
 
-/// First argument of a child process.
 pub const MARK: &str = "--child";
-/// The pool that child processes use.
 pub const POOL: &str = "many";
 /// A child reports its progress after this many objects.
-const TELL_EVERY: usize = 1_000_000;
-/// Size of a tiny object.
+const REPORT_EVERY: usize = 1_000_000;
 pub const TINY_BYTES: usize = 100;
 
 /// Starts a child with its task, the store's directory, and numbers.
@@ -28,14 +25,12 @@ pub fn start_child(work: &str, dir: &Path, numbers: &[u64]) -> Outcome<Child> {
     Child::start(command.args([MARK, work]).arg(dir).args(numbers.iter().map(u64::to_string)))
 }
 
-/// Reads the next JSON line from a child.
 pub fn next(child: &mut Child) -> Outcome<Value> {
     Ok(serde_json::from_str(&child.next_line()?)?)
 }
 
-/// Reads a number from a child's line.
 pub fn number(line: &Value, name: &str) -> Outcome<f64> {
-    line[name].as_f64().ok_or_else(|| format!("a child told no {name}: {line}").into())
+    line[name].as_f64().ok_or_else(|| format!("a child reported no {name}: {line}").into())
 }
 
 /// Names a tiny object. The order of names differs from the order of creation.
@@ -43,13 +38,12 @@ pub fn tiny(index: u64) -> benthic_core::Result<ObjectId> {
     ObjectId::new(format!("{:016x}", Noise::new(index).next_u64()))
 }
 
-/// Runs a child's task.
 pub fn run(mut args: impl Iterator<Item = OsString>) -> Outcome {
     // Kill the child when its parent dies.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let mut text = || -> Outcome<String> {
         let arg = args.next().ok_or("an argument is missing")?;
-        arg.into_string().map_err(|_| "an argument is no text".into())
+        arg.into_string().map_err(|_| "an argument is not UTF-8".into())
     };
     let (what, dir) = (text()?, text()?);
     let mut next = || -> Outcome<u64> { Ok(text()?.parse()?) };
@@ -59,11 +53,11 @@ pub fn run(mut args: impl Iterator<Item = OsString>) -> Outcome {
         "fill" => fill(dir, next()?, next()?),
         "churn" => churn(dir, next()?, next()?),
         "open" => open_again(dir, next()? == 1),
-        _ => Err(format!("no child does this: {what}").into()),
+        _ => Err(format!("unknown task of a child: {what}").into()),
     }
 }
 
-fn say(line: &Value) -> Outcome {
+fn report(line: &Value) -> Outcome {
     let mut out = std::io::stdout();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
@@ -73,7 +67,7 @@ fn say(line: &Value) -> Outcome {
 fn own(dir: &Path) -> Outcome {
     let store = open(dir)?;
     pool(&*store, POOL)?;
-    say(&json!({ "owns": true }))?;
+    report(&json!({ "owns": true }))?;
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(store.close()?)
 }
@@ -84,23 +78,26 @@ fn fill(dir: &Path, from: u64, to: u64) -> Outcome {
     let pool = pool(&*store, POOL)?;
     let data = Bytes::from(vec![b'x'; TINY_BYTES]);
     let mut seconds = 0.0;
-    for first in (from..to).step_by(TELL_EVERY) {
-        let last = to.min(first + TELL_EVERY as u64);
+    for first in (from..to).step_by(REPORT_EVERY) {
+        let last = to.min(first + REPORT_EVERY as u64);
         let step_s = run_ops(last - first, MANY_IN_FLIGHT, |index| {
             let (pool, op) = (&pool, WriteOp::new().write_full(data.clone()).buffered());
             async move { pool.write(&tiny(first + index)?, op).await.map(|_| ()) }
         })?;
-        eprintln!("    {last} are there, the last of them at {:.0}/s", (last - first) as f64 / step_s);
+        eprintln!(
+            "    {last} objects exist; the last ones were created at {:.0}/s",
+            (last - first) as f64 / step_s
+        );
         seconds += step_s;
     }
     seconds += crate::store::flush(&*store)?;
-    say(&json!({ "seconds": seconds, "memory_mib_max": memory_mib(std::process::id(), "VmHWM:")? }))?;
+    report(&json!({ "seconds": seconds, "memory_mib_max": memory_mib(std::process::id(), "VmHWM:")? }))?;
     drop(pool);
     Ok(store.close()?)
 }
 
-/// Overwrites random objects until it is killed; reports once after `tell_after` writes.
-fn churn(dir: &Path, objects: u64, tell_after: u64) -> Outcome {
+/// Overwrites random objects until it is killed; reports once after `report_after` writes.
+fn churn(dir: &Path, objects: u64, report_after: u64) -> Outcome {
     let store = open(dir)?;
     let pool = pool(&*store, POOL)?;
     let data = Bytes::from(vec![b'y'; TINY_BYTES]);
@@ -108,8 +105,8 @@ fn churn(dir: &Path, objects: u64, tell_after: u64) -> Outcome {
         let (pool, op) = (&pool, WriteOp::new().write_full(data.clone()).buffered());
         async move { pool.write(&tiny(Noise::new(index).below(objects))?, op).await.map(|_| ()) }
     };
-    run_ops(tell_after, MANY_IN_FLIGHT, write)?;
-    say(&json!({ "done": tell_after }))?;
+    run_ops(report_after, MANY_IN_FLIGHT, write)?;
+    report(&json!({ "done": report_after }))?;
     run_ops(u64::MAX, MANY_IN_FLIGHT, write)?;
     Ok(())
 }
@@ -126,7 +123,7 @@ fn open_again(dir: &Path, list: bool) -> Outcome {
         block_on(pool.stat(&object))?;
     }
     let opened_s = seconds(stopwatch);
-    say(&json!({ "seconds": opened_s, "memory_mib": memory_mib(std::process::id(), "VmRSS:")? }))?;
+    report(&json!({ "seconds": opened_s, "memory_mib": memory_mib(std::process::id(), "VmRSS:")? }))?;
     if list {
         let pool = pool?;
         let stopwatch = start();
@@ -140,7 +137,7 @@ fn open_again(dir: &Path, list: bool) -> Outcome {
             request = ListRequest { after: page.next, ..ListRequest::default() };
         }
         let listed_s = seconds(stopwatch);
-        say(&json!({ "seconds": listed_s, "objects": count }))?;
+        report(&json!({ "seconds": listed_s, "objects": count }))?;
     }
     Ok(store.close()?)
 }

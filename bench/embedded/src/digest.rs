@@ -20,10 +20,8 @@ const FILES_EACH: u64 = 32;
 /// Second number of calls in flight; the first is the number of cores.
 const MORE_AT_ONCE: usize = 16;
 const AIM: Aim = Aim::OfReference(0.9);
-/// File that lists the files for md5sum.
 const LIST: &str = "list";
 
-/// Digest by object name.
 type Digests = BTreeMap<String, String>;
 
 pub fn run(setting: &Setting) -> Outcome<Section> {
@@ -44,7 +42,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
     std::fs::write(files.join(LIST), names.join("\n"))?;
     let expected = md5sum(&files, setting.cores)?;
     if expected.len() as u64 != count {
-        return Err(format!("md5sum answered for {} of {count} files", expected.len()).into());
+        return Err(format!("md5sum hashed {} of {count} files", expected.len()).into());
     }
     let cores = setting.cores;
     let (pool, objects, files) = (&*pool, &objects[..], &files);

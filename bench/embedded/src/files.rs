@@ -43,11 +43,10 @@ pub fn settle(dir: &Path) -> Outcome {
     Ok(rustix::fs::syncfs(File::open(dir)?)?)
 }
 
-/// CPU ticks that this process has used so far.
 fn cpu_ticks() -> Outcome<u64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     // The process name comes first and may contain spaces and parentheses.
-    let (_, fields) = stat.rsplit_once(')').ok_or("the system tells no processor time")?;
+    let (_, fields) = stat.rsplit_once(')').ok_or("/proc/self/stat has no CPU time")?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
     Ok(ticks.sum::<Result<u64, _>>()?)
 }

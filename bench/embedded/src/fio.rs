@@ -14,7 +14,7 @@ pub fn seconds(file: &Path, options: &str) -> Outcome<f64> {
     let mut command = Command::new("fio");
     command.args(["--name=bench", "--output-format=json"]).args(COMMON.split(' ')).args(options.split(' '));
     let printed = output(command.arg(format!("--filename={}", file.display())))
-        .map_err(|error| format!("{error}\n`make bench` installs fio, or your packages do"))?;
+        .map_err(|error| format!("{error}\ninstall fio, or run `make bench`, which installs it"))?;
     // fio may print notes before the JSON.
     let start = printed.iter().position(|byte| *byte == b'{').ok_or("fio printed no JSON")?;
     let found: Value = serde_json::from_slice(&printed[start..])?;
@@ -22,6 +22,6 @@ pub fn seconds(file: &Path, options: &str) -> Outcome<f64> {
     if job["error"] != 0 {
         return Err(format!("fio failed: {}", job["error"]).into());
     }
-    let ms = job["write"]["runtime"].as_f64().ok_or("fio told no time")?;
+    let ms = job["write"]["runtime"].as_f64().ok_or("fio reported no time")?;
     Ok(ms.max(1.0) / 1e3)
 }

@@ -26,7 +26,6 @@ use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Bytes in a MiB.
 pub const MIB: f64 = 1_048_576.0;
 
 type Run = fn(&Setting) -> Outcome<Section>;
@@ -44,19 +43,19 @@ const SECTIONS: [(&str, &str, Run); 8] = [
 
 #[derive(Parser)]
 struct Args {
-    /// What to measure; all if none is named
+    /// Sections to measure; all by default
     #[arg(value_name = "SECTION", value_parser = SECTIONS.map(|(name, ..)| name))]
     sections: Vec<String>,
-    /// Little of the work, to try the benchmark itself
+    /// Do only a little of the work, to test the benchmark itself
     #[arg(long)]
     quick: bool,
-    /// How often everything is measured
+    /// Number of measured rounds
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Where the data go, into a directory "work" that is removed first and last; results go beside it
+    /// Directory for the results; its subdirectory "work" holds the data and is removed before and after
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     dir: PathBuf,
-    /// In "many", go on to ten million objects
+    /// Let section "many" continue to ten million objects
     #[arg(long)]
     ten_million: bool,
     /// List the sections
@@ -64,12 +63,11 @@ struct Args {
     list: bool,
 }
 
-/// The settings of a section.
 pub struct Setting {
     /// Directory for the section's data, on the file system under test.
     pub dir: PathBuf,
     pub rounds: usize,
-    /// Runs little of the work, to try the benchmark itself.
+    /// Do only a little of the work, to test the benchmark itself.
     pub quick: bool,
     /// Whether the section "many" goes on to ten million objects.
     pub ten_million: bool,

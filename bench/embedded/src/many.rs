@@ -14,7 +14,6 @@ const CHURN_EACH: u64 = 70_000;
 const OPEN_S_MAX: Aim = Aim::AtMost(0.5);
 const MEMORY_MIB_MAX: Aim = Aim::AtMost(100.0);
 
-/// Reports of child processes that opened a store.
 #[derive(Default)]
 struct Opens {
     seconds: Vec<f64>,
@@ -39,16 +38,16 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
     if setting.ten_million {
         steps.push(("10,000,000", 10_000_000));
     }
-    let mut made = 0;
+    let mut created = 0;
     for (name, count) in steps {
         let count = setting.count(count);
-        eprintln!("    {name} objects: making");
-        let mut child = start_child("fill", &dir, &[made, count])?;
+        eprintln!("    {name} objects: creating");
+        let mut child = start_child("fill", &dir, &[created, count])?;
         let line = next(&mut child)?;
         child.finish()?;
-        let per_s = (count - made) as f64 / number(&line, "seconds")?;
+        let per_s = (count - created) as f64 / number(&line, "seconds")?;
         let memory_mib = number(&line, "memory_mib_max")?;
-        made = count;
+        created = count;
         settle(&setting.dir)?;
         let each_bytes = disk_bytes(&dir)? as f64 / count as f64;
         let alone =
@@ -63,13 +62,13 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
         }
         let mut clean = Opens::default();
         for round in 0..setting.rounds {
-            eprintln!("    {name} objects: opening, closed before, {}", round + 1);
+            eprintln!("    {name} objects: opening after a close, round {}", round + 1);
             // List ten million objects only once, because it takes long.
             clean.add(&dir, count <= 1_000_000 || round == 0)?;
         }
         let mut killed = Opens::default();
         for round in 0..setting.rounds {
-            eprintln!("    {name} objects: opening, killed before, {}", round + 1);
+            eprintln!("    {name} objects: opening after a kill, round {}", round + 1);
             let writes = setting.count(CHURN_EACH * (round as u64 + 1));
             let mut child = start_child("churn", &dir, &[count, writes])?;
             next(&mut child)?;
@@ -117,7 +116,6 @@ impl Opens {
     }
 }
 
-/// Written size of all log segments, in MiB.
 fn log_mib(dir: &Path) -> Outcome<f64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(dir.join("log"))? {

@@ -19,7 +19,7 @@ const AIM: Aim = Aim::OfReference(0.8);
 
 /// Further measurements of a side, by round.
 #[derive(Default)]
-struct Also {
+struct ExtraRates {
     until_closed: RefCell<Vec<f64>>,
     our_scan: RefCell<Vec<f64>>,
     scan: RefCell<Vec<f64>>,
@@ -31,16 +31,16 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
     let work = (batches.len() as u64, ENTRIES_EACH as f64);
     let mut rows = Vec::new();
     for (in_flight, threads) in [(1, 1), (16, setting.cores)] {
-        let also = Also::default();
-        let ours: Side<'_> = Box::new(|round| ours(setting, round, &batches, &objects, in_flight, &also));
-        let reference: Side<'_> = Box::new(|round| reference(setting, round, &batches, threads, &also));
+        let extra = ExtraRates::default();
+        let ours: Side<'_> = Box::new(|round| ours(setting, round, &batches, &objects, in_flight, &extra));
+        let reference: Side<'_> = Box::new(|round| reference(setting, round, &batches, threads, &extra));
         let what = format!("inserts, {in_flight} at once, {threads} in the reference");
         let measured = in_turns(setting, &what, work, vec![ours, reference])?;
         let row = |what: String, ours: &[f64], reference: &[f64], aim| {
             Row::compared(what, "entries/s", ours, reference, aim)
         };
         rows.push(row(what, &measured[0], &measured[1], AIM));
-        let until_closed = also.until_closed.into_inner();
+        let until_closed = extra.until_closed.into_inner();
         rows.push(row(
             "the same until the store is closed".to_owned(),
             &until_closed,
@@ -48,7 +48,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
             Aim::None,
         ));
         if in_flight == 1 {
-            let (ours, reference) = (also.our_scan.into_inner(), also.scan.into_inner());
+            let (ours, reference) = (extra.our_scan.into_inner(), extra.scan.into_inner());
             rows.push(row("ordered scan, after opening again".to_owned(), &ours, &reference, AIM));
         }
     }
@@ -91,7 +91,7 @@ fn ours(
     batches: &[Batch],
     objects: &[ObjectId],
     in_flight: usize,
-    also: &Also,
+    extra: &ExtraRates,
 ) -> Outcome<f64> {
     let dir = setting.dir.join("store");
     let batches = &batches[..round.count as usize];
@@ -115,9 +115,9 @@ fn ours(
     if in_flight == 1 {
         // In a quick run, the warm-up round has fewer batches than there are objects.
         let rate = scan(&dir, &objects[..objects.len().min(batches.len())], entries as u64)?;
-        also.note(&also.our_scan, round, rate);
+        extra.push(&extra.our_scan, round, rate);
     }
-    also.note(&also.until_closed, round, entries / (inserted_s + closing_s));
+    extra.push(&extra.until_closed, round, entries / (inserted_s + closing_s));
     std::fs::remove_dir_all(dir)?;
     Ok(inserted_s)
 }
@@ -132,7 +132,7 @@ fn scan(dir: &Path, objects: &[ObjectId], entries: u64) -> Outcome<f64> {
     }
     let seconds = seconds(stopwatch);
     store.close()?;
-    all_there(found, entries)?;
+    check_count(found, entries)?;
     Ok(entries as f64 / seconds)
 }
 
@@ -156,7 +156,7 @@ fn reference(
     round: Round,
     batches: &[Batch],
     threads: usize,
-    also: &Also,
+    extra: &ExtraRates,
 ) -> Outcome<f64> {
     let dir = setting.dir.join("lsm-tree");
     let batches = &batches[..round.count as usize];
@@ -172,19 +172,19 @@ fn reference(
     for object in 0..OBJECTS {
         found += tree.scan(object)?;
     }
-    also.note(&also.scan, round, entries / seconds(stopwatch));
-    all_there(found, entries as u64)?;
+    extra.push(&extra.scan, round, entries / seconds(stopwatch));
+    check_count(found, entries as u64)?;
     std::fs::remove_dir_all(dir)?;
     Ok(inserted_s)
 }
 
 /// Checks the number of entries. Random keys of this length do not collide in practice.
-fn all_there(found: u64, entries: u64) -> Outcome {
-    if found == entries { Ok(()) } else { Err(format!("{found} of {entries} entries are there").into()) }
+fn check_count(found: u64, entries: u64) -> Outcome {
+    if found == entries { Ok(()) } else { Err(format!("found {found} of {entries} entries").into()) }
 }
 
-impl Also {
-    fn note(&self, into: &RefCell<Vec<f64>>, round: Round, value: f64) {
+impl ExtraRates {
+    fn push(&self, into: &RefCell<Vec<f64>>, round: Round, value: f64) {
         if round.number > 0 {
             into.borrow_mut().push(value);
         }

@@ -98,7 +98,6 @@ impl Load<'_> {
         settle(&self.setting.dir)
     }
 
-    /// Returns seconds.
     fn overwrite(&self, round: Round, durable: bool) -> Outcome<f64> {
         let mut random = Noise::new(round.number as u64);
         let places: Vec<(usize, u64)> = (0..round.count)
@@ -121,7 +120,6 @@ impl Load<'_> {
         self.data.slice(from..from + PART_BYTES as usize)
     }
 
-    /// Returns seconds.
     fn fio(&self, round: Round, durable: bool) -> Outcome<f64> {
         let (size_bytes, io_bytes) = (self.objects.len() as u64 * OBJECT_BYTES, round.count * PART_BYTES);
         let sync = if durable { " --fdatasync=16" } else { "" };

@@ -99,7 +99,8 @@ impl Load<'_> {
             if read == self.data.slice(at as usize..(at + self.read_bytes) as usize) {
                 return Ok(());
             }
-            Err(Error::new(ErrorKind::Internal, "other bytes than were written").with("offset_bytes", at))
+            Err(Error::new(ErrorKind::Internal, "a read returned other bytes than were written")
+                .with("offset_bytes", at))
         })
         .map(|_| ())
     }
@@ -109,7 +110,6 @@ impl Load<'_> {
         self.pool.read_range(object, at % self.object_bytes, self.read_bytes).await
     }
 
-    /// Returns seconds.
     fn ours(&self, places: &[u64], threads: usize) -> Outcome<f64> {
         let read = |places: &[u64]| -> benthic_core::Result<()> {
             for at in places {
@@ -120,7 +120,6 @@ impl Load<'_> {
         in_threads(places, threads, read)
     }
 
-    /// Returns seconds.
     fn pread(&self, places: &[u64], threads: usize, fresh: bool) -> Outcome<f64> {
         let len = self.read_bytes as usize;
         let read = |places: &[u64]| -> std::io::Result<()> {

@@ -102,7 +102,6 @@ impl Tree {
     }
 }
 
-/// Entries that are inserted together.
 pub struct Batch {
     pub object: u64,
     pub keys: Vec<[u8; 16]>,

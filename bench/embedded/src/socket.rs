@@ -86,7 +86,6 @@ impl Place {
         Ok(place)
     }
 
-    /// Returns seconds.
     fn run(&self, work: Work, count: u64, in_flight: usize) -> Outcome<f64> {
         let write = WriteOp::new().write_full(self.data.clone());
         let object = |index: u64| &self.objects[(index * 397 % OBJECTS) as usize];

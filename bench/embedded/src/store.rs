@@ -18,7 +18,6 @@ pub fn open(dir: &Path) -> Outcome<Arc<EmbeddedStore>> {
     Ok(EmbeddedStore::open(dir, true, options)?)
 }
 
-/// Opens a pool; creates it if it does not exist.
 pub fn pool(store: &dyn Store, name: &str) -> Outcome<Arc<dyn Pool>> {
     Ok(block_on(harness::pool(store, name))?)
 }
@@ -51,7 +50,6 @@ pub fn flush(store: &dyn Store) -> Outcome<f64> {
     Ok(seconds(stopwatch))
 }
 
-/// Names `count` objects with a common prefix.
 pub fn objects(prefix: &str, count: u64) -> Outcome<Vec<ObjectId>> {
     Ok((0..count).map(|index| ObjectId::new(format!("{prefix}-{index:08}"))).collect::<Result<_, _>>()?)
 }
@@ -67,7 +65,6 @@ pub fn fill(pool: &dyn Pool, objects: &[ObjectId], data: impl Fn(usize) -> Bytes
     .map(|_| ())
 }
 
-/// Removes all objects, buffered.
 pub fn remove(pool: &dyn Pool, objects: &[ObjectId]) -> Outcome {
     run(objects.len() as u64, MANY_IN_FLIGHT, |index| {
         let op = WriteOp::new().remove().buffered();

@@ -29,7 +29,6 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A command of the `benthic` program on this cluster.
     pub fn benthic<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(&self.benthic);
         command.args(args).env("BENTHIC_STORE", self.store());
@@ -55,22 +54,18 @@ impl Cluster {
         Ok(store::open(&self.store(), false, benthic_classes::registry()).await?.store)
     }
 
-    /// The cluster's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The configuration file for clients.
     pub fn conf(&self) -> PathBuf {
         self.dir.join("ceph.conf")
     }
 
-    /// The cluster's store URI.
     pub fn store(&self) -> String {
         format!("ceph:?conf={}", self.conf().display())
     }
 
-    /// Mean resident memory of the OSDs, in MiB.
     pub fn osd_mib(&self) -> Outcome<f64> {
         let status = self.json(&["cluster", "status", "--dir", &self.dir.to_string_lossy()])?;
         let mut all_mib = Vec::new();

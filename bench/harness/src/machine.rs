@@ -31,7 +31,6 @@ pub fn describe(dir: &Path, name: &'static str, program: &str) -> Outcome<Condit
     ])
 }
 
-/// Runs a program and returns its last line.
 fn last_line(command: &mut Command) -> Outcome<String> {
     let printed = output(command)?;
     let text = String::from_utf8_lossy(&printed);

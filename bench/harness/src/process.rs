@@ -37,19 +37,16 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts the process.
     pub fn start(command: &mut Command) -> Outcome<Child> {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let lines = BufReader::new(process.stdout.take().ok_or("a child has no output")?);
         Ok(Child { input: process.stdin.take(), lines, process })
     }
 
-    /// Sends a line to the process.
     pub fn send(&mut self, line: &str) -> Outcome {
         Ok(writeln!(self.input.as_mut().ok_or("a child has no input")?, "{line}")?)
     }
 
-    /// Reads the next line that the process prints.
     pub fn next_line(&mut self) -> Outcome<String> {
         let mut line = String::new();
         self.lines.read_line(&mut line)?;

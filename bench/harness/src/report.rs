@@ -6,7 +6,6 @@ use crate::{Outcome, median};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The target value of a row.
 #[derive(Clone, Copy)]
 pub enum Aim {
     /// No target: the row explains another row.
@@ -15,7 +14,6 @@ pub enum Aim {
     OfReference(f64),
     /// At most this share of the reference, for times and sizes.
     AtMostOfReference(f64),
-    /// At most this value.
     AtMost(f64),
 }
 
@@ -29,7 +27,6 @@ pub struct Row {
     pub aim: Aim,
 }
 
-/// A table of rows.
 pub struct Section {
     pub title: &'static str,
     /// How the rows were measured, and how the two sides differ.
@@ -37,7 +34,6 @@ pub struct Section {
     pub rows: Vec<Row>,
 }
 
-/// All sections that ran, with their names.
 pub struct Report {
     title: &'static str,
     conditions: Conditions,
@@ -45,7 +41,6 @@ pub struct Report {
 }
 
 impl Row {
-    /// A row that is compared with a reference.
     pub fn compared(
         what: impl Into<String>,
         unit: &'static str,
@@ -56,7 +51,6 @@ impl Row {
         Row { what: what.into(), unit, ours: ours.to_vec(), reference: reference.to_vec(), aim }
     }
 
-    /// A row without a reference.
     pub fn alone(what: impl Into<String>, unit: &'static str, ours: Vec<f64>, aim: Aim) -> Row {
         Row { what: what.into(), unit, ours, reference: Vec::new(), aim }
     }
@@ -159,7 +153,6 @@ impl Section {
         }
     }
 
-    /// Bars for the ratios that have a target.
     fn bars(&self) -> Vec<Bar> {
         let bar = |row: &Row| {
             let (Some(ratio), Aim::OfReference(wanted) | Aim::AtMostOfReference(wanted)) =
@@ -179,16 +172,14 @@ impl Section {
 }
 
 impl Report {
-    /// Creates a report without sections.
     pub fn new(title: &'static str, mut conditions: Conditions, rounds: usize, quick: bool) -> Report {
         conditions.push(("rounds", format!("{rounds}, medians; the sides in turns")));
         if quick {
-            conditions.push(("quick", "little of the work: these numbers are no result".to_owned()));
+            conditions.push(("quick", "only a little of the work; these numbers are not results".to_owned()));
         }
         Report { title, conditions, sections: Vec::new() }
     }
 
-    /// Adds a section and prints its table.
     pub fn add(&mut self, name: &'static str, section: Section) {
         println!("{}", section.table().markdown());
         self.sections.push((name, section));

@@ -8,18 +8,14 @@ use std::path::Path;
 /// The conditions of a measurement: names and values.
 pub type Conditions = Vec<(&'static str, String)>;
 
-/// A table with a title and a note.
 pub struct Table {
     pub title: String,
-    /// How the table was measured.
     pub note: String,
-    /// Headings of the columns.
     pub heads: Vec<&'static str>,
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// The table as Markdown, also for docs/performance.md.
     pub fn markdown(&self) -> String {
         let mut text = format!("## {}\n\n{}\n\n", self.title, self.note);
         let rule = vec!["---:"; self.heads.len()];
@@ -32,14 +28,12 @@ impl Table {
         text
     }
 
-    /// The table as HTML, for a part of a page.
     pub fn html(&self) -> String {
         let title = format!("<h2>{}</h2>\n<p>{}</p>\n", escape(&self.title), escape(&self.note));
         title + &html::table(&self.heads, self.rows.iter().cloned())
     }
 }
 
-/// The conditions and all tables as Markdown.
 pub fn markdown(conditions: &Conditions, tables: &[Table]) -> String {
     let mut text = String::new();
     for (name, value) in conditions {
@@ -52,17 +46,14 @@ pub fn markdown(conditions: &Conditions, tables: &[Table]) -> String {
     text
 }
 
-/// The conditions as an HTML list.
 pub fn conditions_html(conditions: &Conditions) -> String {
     html::list(conditions.iter().map(|(name, value)| format!("{name}: {value}")))
 }
 
-/// The conditions as a JSON object.
 pub fn conditions_json(conditions: &Conditions) -> Value {
     Value::Object(conditions.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect())
 }
 
-/// Writes the report's three files into a directory.
 pub fn write(out: &Path, markdown: &str, json: &Value, html: &str) -> Outcome {
     for (name, content) in
         [("report.md", markdown), ("report.json", format!("{json:#}\n").as_str()), ("report.html", html)]

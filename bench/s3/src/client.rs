@@ -11,9 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// A server and the signer of requests to it.
 pub struct Target {
-    /// Address and port.
     pub host: String,
     pub signer: Signer,
 }
@@ -24,16 +22,13 @@ pub struct Client {
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
-/// A complete answer.
 pub struct Answer {
-    /// Time from the request to the first byte of the body.
     pub first_byte: Duration,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
 impl Client {
-    /// Creates a client without connecting it.
     pub fn new(target: &Rc<Target>) -> Client {
         Client { target: Rc::clone(target), sender: None }
     }

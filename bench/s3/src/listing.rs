@@ -9,7 +9,6 @@ use bench_harness::{Outcome, seconds, start};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// Connections that fill the bucket.
 const CONNECTIONS: u64 = 64;
 /// Keys in each "directory".
 const KEYS_EACH: u64 = 100;
@@ -45,17 +44,15 @@ pub async fn page(
     let answer = client.call("GET", bucket.trim_end_matches('/'), &arguments, Bytes::new()).await?;
     let text = std::str::from_utf8(&answer.body)?;
     let count =
-        element(text, "KeyCount").ok_or_else(|| format!("a list without a count: {text}"))?.parse()?;
+        element(text, "KeyCount").ok_or_else(|| format!("the list has no KeyCount: {text}"))?.parse()?;
     Ok((answer.first_byte, count, element(text, "NextContinuationToken").map(str::to_owned)))
 }
 
-/// The content of the first XML element with this name.
 pub fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     Some(rest.split_once(&format!("</{name}>"))?.0)
 }
 
-/// Escapes text for a query string.
 pub fn escaped(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
@@ -67,7 +64,6 @@ pub fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// Fills a bucket and lists all of it, page by page.
 pub async fn run(setting: &Setting, server: &Server) -> Outcome<Section> {
     let stopwatch = start();
     fill(server, setting.keys, "all").await?;
@@ -95,7 +91,7 @@ pub async fn run(setting: &Setting, server: &Server) -> Outcome<Section> {
                 }
             }
             if count != wanted {
-                return Err(format!("{count} of {wanted} are listed").into());
+                return Err(format!("the pages list {count} of {wanted} entries").into());
             }
             milliseconds.push(seconds(stopwatch) * 1_000.0 / f64::from(pages));
         }

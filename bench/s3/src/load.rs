@@ -9,7 +9,6 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The results of a load.
 #[derive(Default)]
 pub struct Load {
     /// From the first request to the last answer.
@@ -26,22 +25,18 @@ pub struct Until {
 }
 
 impl Load {
-    /// The number of completed operations.
     pub fn count(&self) -> u64 {
         self.total.count()
     }
 
-    /// Operations per second.
     pub fn per_second(&self) -> f64 {
         self.count() as f64 / self.seconds
     }
 
-    /// The 99th percentile of the operations' times, in milliseconds.
     pub fn p99_ms(&self) -> f64 {
         self.total.quantile_ms(0.99)
     }
 
-    /// A quantile of the times to the first byte, in milliseconds.
     pub fn first_byte_ms(&self, quantile: f64) -> f64 {
         self.first_byte.quantile_ms(quantile)
     }

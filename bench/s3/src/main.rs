@@ -24,37 +24,35 @@ use std::process::ExitCode;
 
 #[derive(Parser)]
 struct Args {
-    /// What to measure; all if none is named
+    /// Sections to measure; all by default
     #[arg(value_name = "SECTION", value_parser = ["ceph", "disk", "memory", "listing"])]
     sections: Vec<String>,
-    /// The gateway, with `benthic` beside it
+    /// The gateway program; `benthic` must be in the same directory
     #[arg(long, value_name = "FILE", default_value = "target/release/benthic-s3")]
     benthic_s3: PathBuf,
-    /// The reference on a directory
+    /// The versitygw program, the reference on a disk
     #[arg(long, value_name = "FILE", default_value = "target/bench-s3/versitygw")]
     versitygw: PathBuf,
-    /// Where the results go, and the data while it runs
+    /// Directory for the results, and for the data during the run
     #[arg(long, value_name = "DIR", default_value = "target/bench-s3")]
     out: PathBuf,
-    /// How often everything is measured
+    /// Number of measured rounds
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Objects of what size; all if none is named
+    /// Object sizes to measure; all by default
     #[arg(long, value_name = "SIZE", value_parser = objects::SIZES.map(|size| size.name))]
     size: Vec<String>,
-    /// Keys in the bucket of "listing"
+    /// Number of keys in section "listing"
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     keys: u64,
-    /// Little of the work, to try the benchmark itself
+    /// Do only a little of the work, to test the benchmark itself
     #[arg(long)]
     quick: bool,
 }
 
-/// The settings of a section.
 pub struct Setting {
     pub benthic_s3: PathBuf,
     pub versitygw: PathBuf,
-    /// Directory for data and logs.
     pub dir: PathBuf,
     pub rounds: usize,
     /// Object sizes to measure; empty for all.

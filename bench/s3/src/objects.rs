@@ -10,7 +10,6 @@ use bytes::Bytes;
 use std::time::Duration;
 
 const CONNECTIONS: [u64; 3] = [1, 16, 64];
-/// The object sizes under test.
 pub const SIZES: [Size; 4] = [
     Size { name: "4 KiB", size_bytes: 4 << 10, connections_max: 64 },
     Size { name: "64 KiB", size_bytes: 64 << 10, connections_max: 64 },
@@ -28,7 +27,7 @@ const LISTED_KEYS: u64 = 5_000;
 #[derive(Clone, Copy)]
 pub struct Engine {
     titles: [&'static str; SIZES.len() + 2],
-    is_aimed_at: bool,
+    has_aims: bool,
     is_ceph: bool,
 }
 
@@ -45,16 +44,11 @@ macro_rules! titles {
     };
 }
 
-/// On a Ceph cluster.
-pub const ON_CEPH: Engine = Engine { titles: titles!("Ceph"), is_aimed_at: true, is_ceph: true };
-/// On a disk.
-pub const ON_A_DIRECTORY: Engine = Engine { titles: titles!("Disk"), is_aimed_at: false, is_ceph: false };
-/// On a file system in memory.
-pub const IN_MEMORY: Engine = Engine { titles: titles!("Memory"), is_aimed_at: true, is_ceph: false };
+pub const ON_CEPH: Engine = Engine { titles: titles!("Ceph"), has_aims: true, is_ceph: true };
+pub const ON_A_DIRECTORY: Engine = Engine { titles: titles!("Disk"), has_aims: false, is_ceph: false };
+pub const IN_MEMORY: Engine = Engine { titles: titles!("Memory"), has_aims: true, is_ceph: false };
 
-/// A size of objects.
 pub struct Size {
-    /// Its name in tables and arguments.
     pub name: &'static str,
     size_bytes: usize,
     connections_max: u64,
@@ -62,7 +56,7 @@ pub struct Size {
 
 impl Engine {
     fn rate(self, size_bytes: usize) -> Aim {
-        match (self.is_aimed_at, self.is_ceph, size_bytes >> 10) {
+        match (self.has_aims, self.is_ceph, size_bytes >> 10) {
             (true, false, _) | (true, true, 65_536) => Aim::OfReference(1.0),
             (true, true, 64) => Aim::OfReference(1.5),
             _ => Aim::None,
@@ -70,8 +64,8 @@ impl Engine {
     }
 
     fn time(self, size_bytes: usize) -> Aim {
-        let is_aimed_at = self.is_aimed_at && self.is_ceph && size_bytes == 64 << 10;
-        if is_aimed_at { Aim::AtMostOfReference(1.0) } else { Aim::None }
+        let has_aims = self.has_aims && self.is_ceph && size_bytes == 64 << 10;
+        if has_aims { Aim::AtMostOfReference(1.0) } else { Aim::None }
     }
 }
 
@@ -162,7 +156,6 @@ fn until(setting: &Setting, size_bytes: usize) -> Until {
     Until { seconds, count: WRITTEN_MAX_BYTES / size_bytes as u64 }
 }
 
-/// Writes objects, reads them, and deletes them.
 async fn objects(
     setting: &Setting,
     server: &Server,
@@ -201,11 +194,10 @@ async fn get(client: &mut Client, path: &str, content: &Bytes) -> Outcome<Durati
     if is_right && offset == content.len() {
         Ok(first_byte)
     } else {
-        Err(format!("{path} has other bytes").into())
+        Err(format!("{path} returned other bytes than were written").into())
     }
 }
 
-/// Runs multipart uploads.
 async fn uploads(setting: &Setting, server: &Server, connections: u64) -> Outcome<Load> {
     let part = Bytes::from(noise(PART_BYTES));
     let prefix = format!("u{}", setting.next_number());
@@ -213,7 +205,7 @@ async fn uploads(setting: &Setting, server: &Server, connections: u64) -> Outcom
     load(&server.target, connections, until, async |client, number| {
         let path = path(&format!("{prefix}/{number:08}"));
         let created = client.call("POST", &path, "uploads=", Bytes::new()).await?;
-        let id = between(&created, "UploadId")?;
+        let id = element_of(&created, "UploadId")?;
         let mut parts = String::new();
         for number in 1..=PARTS {
             let arguments = format!("partNumber={number}&uploadId={}", listing::escaped(&id));
@@ -228,7 +220,7 @@ async fn uploads(setting: &Setting, server: &Server, connections: u64) -> Outcom
     .await
 }
 
-fn between(answer: &Answer, name: &str) -> Outcome<String> {
+fn element_of(answer: &Answer, name: &str) -> Outcome<String> {
     let text = std::str::from_utf8(&answer.body)?;
     Ok(listing::element(text, name).ok_or_else(|| format!("no {name} in {text}"))?.to_owned())
 }

@@ -22,9 +22,7 @@ const BUCKET: &str = "bench";
 
 /// A running gateway with a bucket. Dropping it stops the gateway.
 pub struct Server {
-    /// The name in the results.
     pub name: &'static str,
-    /// The target of its requests.
     pub target: Rc<Target>,
     child: Child,
     /// Commands that remove the gateway's data after it stopped.
@@ -32,7 +30,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts our gateway over a store.
     pub async fn benthic(setting: &Setting, store: &str) -> Outcome<Server> {
         let pool = format!("bench-s3-{}", setting.next_number());
         let mut command = Command::new(&setting.benthic_s3);
@@ -40,9 +37,11 @@ impl Server {
         command.arg("--sealing-key").arg(setting.dir.join("sealing.key"));
         let mut child = command.stdout(Stdio::piped()).stderr(log(setting, "benthic-s3")?).spawn()?;
         let mut line = String::new();
-        BufReader::new(child.stdout.take().ok_or("it has no output")?).read_line(&mut line)?;
-        let told: serde_json::Value = serde_json::from_str(&line)?;
-        let text = |name: &str| told[name].as_str().ok_or_else(|| format!("it tells no {name}: {line}"));
+        BufReader::new(child.stdout.take().ok_or("the gateway has no output")?).read_line(&mut line)?;
+        let reported: serde_json::Value = serde_json::from_str(&line)?;
+        let text = |name: &str| {
+            reported[name].as_str().ok_or_else(|| format!("the gateway reported no {name}: {line}"))
+        };
         let host = text("url")?.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let mut remove = Command::new(setting.benthic_s3.with_file_name("benthic"));
         remove.args(["--store", store, "pool", "rm", &pool]);
@@ -50,7 +49,6 @@ impl Server {
         Server::new("benthic", host, keys, child, vec![remove]).await
     }
 
-    /// Starts Ceph's gateway over a cluster.
     pub async fn radosgw(setting: &Setting, conf: &Path) -> Outcome<Server> {
         let host = free_address()?;
         let mut command = Command::new("radosgw");
@@ -77,7 +75,6 @@ impl Server {
         Server::new("radosgw", host, (KEY, SECRET), child, clean).await
     }
 
-    /// Starts versitygw over a directory.
     pub async fn versitygw(setting: &Setting, dir: &Path) -> Outcome<Server> {
         let host = free_address()?;
         fs::create_dir_all(dir)?;
@@ -102,8 +99,8 @@ impl Server {
         let server = Server { name, target: Rc::new(Target { host, signer }), child, clean };
         let stopwatch = start();
         loop {
-            let made = server.client().call("PUT", &format!("/{BUCKET}"), "", Bytes::new()).await;
-            match made {
+            let created = server.client().call("PUT", &format!("/{BUCKET}"), "", Bytes::new()).await;
+            match created {
                 Ok(_) => return Ok(server),
                 Err(error) if stopwatch.elapsed() > START_MAX => return Err(error),
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -111,7 +108,6 @@ impl Server {
         }
     }
 
-    /// Creates a new connection.
     pub fn client(&self) -> Client {
         Client::new(&self.target)
     }
@@ -134,7 +130,6 @@ impl Drop for Server {
     }
 }
 
-/// The path of an object.
 pub fn path(key: &str) -> String {
     format!("/{BUCKET}/{key}")
 }

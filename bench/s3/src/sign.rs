@@ -10,7 +10,6 @@ use std::process::Command;
 const REGION: &str = "us-east-1";
 const SECONDS_VALID: u32 = 86_400;
 
-/// Signs requests to one server.
 pub struct Signer {
     host: String,
     access_key: String,
@@ -21,7 +20,6 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Creates a signer with the current time.
     pub fn new(host: &str, access_key: &str, secret_key: &str) -> Outcome<Signer> {
         let time = String::from_utf8(output(Command::new("date").args(["-u", "+%Y%m%dT%H%M%SZ"]))?)?
             .trim()

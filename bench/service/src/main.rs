@@ -15,27 +15,26 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Time-out of a wait for the cluster.
-const PATIENCE: Duration = Duration::from_secs(3_600);
+const CLEAN_TIMEOUT: Duration = Duration::from_secs(3_600);
 
 #[derive(Parser)]
 struct Args {
-    /// What to measure; all if none is named
+    /// Sections to measure; all by default
     #[arg(value_name = "SECTION", value_parser = ["sites", "many"])]
     sections: Vec<String>,
-    /// The program
+    /// The benthic program
     #[arg(long, value_name = "FILE", default_value = "target/release/benthic")]
     benthic: PathBuf,
-    /// Where the results go
+    /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "target/bench-service")]
     out: PathBuf,
-    /// How often sites are measured, before and after
+    /// Number of measurements of the sites, before and after the move
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: usize,
-    /// Tiny objects on Ceph
+    /// Number of tiny objects
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     objects: u64,
-    /// Little of the work, to try the benchmark itself
+    /// Do only a little of the work, to test the benchmark itself
     #[arg(long)]
     quick: bool,
 }
@@ -79,7 +78,7 @@ pub fn recover_without_pauses(cluster: &Cluster) -> Outcome {
 /// Waits until all placement groups have all replicas on their intended OSDs.
 pub fn wait_until_clean(cluster: &Cluster) -> Outcome {
     let stopwatch = start();
-    while stopwatch.elapsed() < PATIENCE {
+    while stopwatch.elapsed() < CLEAN_TIMEOUT {
         pause(Duration::from_millis(500));
         let stat = cluster.ceph(&["pg", "stat"])?;
         let states = stat["pg_summary"]["num_pg_by_state"].as_array().cloned().unwrap_or_default();
@@ -89,5 +88,5 @@ pub fn wait_until_clean(cluster: &Cluster) -> Outcome {
             return Ok(());
         }
     }
-    Err("the placement groups do not get clean".into())
+    Err("the placement groups did not become clean in time".into())
 }

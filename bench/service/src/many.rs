@@ -15,7 +15,7 @@ pub fn run(args: &Args) -> Outcome<Section> {
     create_pool(&cluster, POOL, "128")?;
     let (before_mib, before_bytes) = (cluster.osd_mib()?, used_bytes(&cluster)?);
     let count = args.objects.to_string();
-    eprintln!("    making {count} objects");
+    eprintln!("    creating {count} objects");
     let write = ["bench", "write", POOL, "--size", "0", "--count", &count, "--in-flight", "64", "--keep"];
     let written = cluster.json(&write)?;
     let made_per_s = written["operations_per_s"].as_f64().ok_or("nothing was written")?;
@@ -67,6 +67,6 @@ pub fn run(args: &Args) -> Outcome<Section> {
 /// Disk usage of all OSDs in bytes, including metadata.
 fn used_bytes(cluster: &Cluster) -> Outcome<f64> {
     let found = cluster.ceph(&["osd", "df"])?;
-    let used = found["summary"]["total_kb_used"].as_f64().ok_or("the OSDs do not tell what they use")?;
+    let used = found["summary"]["total_kb_used"].as_f64().ok_or("`ceph osd df` reports no usage")?;
     Ok(used * 1_024.0)
 }

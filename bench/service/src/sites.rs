@@ -13,14 +13,14 @@ use std::time::Duration;
 const SITES: [&str; 3] = ["um", "msu", "wsu"];
 const POOL: &str = "readers-at-um";
 /// A pool with all replicas at site um.
-const BESIDE: &str = "only-at-um";
+const LOCAL_POOL: &str = "only-at-um";
 /// More objects than exist.
 const ALL: &str = "100000000";
 const COLUMNS: [&str; 4] =
     ["read_4_kib_ms", "write_4_kib_ms", "read_4_mib_mib_per_s", "write_4_mib_mib_per_s"];
 
 /// Measurements of each site by round, in the order of [`COLUMNS`].
-type Seen = [[Vec<f64>; 4]; 3];
+type Measurements = [[Vec<f64>; 4]; 3];
 
 pub fn run(args: &Args) -> Outcome<Vec<Section>> {
     let up = ["--osds", "6", "--sites", "um,msu,wsu", "--rtt-ms", "10"];
@@ -28,9 +28,9 @@ pub fn run(args: &Args) -> Outcome<Vec<Section>> {
     create_pool(&cluster, POOL, "64")?;
     let rule = ["osd", "crush", "rule", "create-simple", "at-um", "um", "osd"];
     cluster.ceph(&rule)?;
-    create_pool(&cluster, BESIDE, "32")?;
-    cluster.ceph(&["osd", "pool", "set", BESIDE, "size", "2"])?;
-    cluster.ceph(&["osd", "pool", "set", BESIDE, "crush_rule", "at-um"])?;
+    create_pool(&cluster, LOCAL_POOL, "32")?;
+    cluster.ceph(&["osd", "pool", "set", LOCAL_POOL, "size", "2"])?;
+    cluster.ceph(&["osd", "pool", "set", LOCAL_POOL, "crush_rule", "at-um"])?;
     wait_until_clean(&cluster)?;
 
     let before = measure(&cluster, args, POOL, &SITES)?;
@@ -45,10 +45,10 @@ pub fn run(args: &Args) -> Outcome<Vec<Section>> {
     let applied_s = seconds(stopwatch);
     let shown = cluster.json(&["placement", "show", "--pool", POOL])?;
     if shown["undersized"] != 0 || shown["repeating"] != 0 || shown["unclean"] != 0 {
-        return Err(format!("placement groups are not whole: {shown}").into());
+        return Err(format!("placement groups are not clean: {shown}").into());
     }
     let after = measure(&cluster, args, POOL, &SITES)?;
-    let beside = measure(&cluster, args, BESIDE, &SITES[..1])?;
+    let beside = measure(&cluster, args, LOCAL_POOL, &SITES[..1])?;
     let lost = lose_a_site(&cluster, args)?;
     cluster.json(&["placement", "undo", &plan])?;
 
@@ -90,24 +90,23 @@ fn row(what: String, column: usize, ours: &[f64], reference: &[f64], aim: Aim) -
     Row::compared(format!("{what}: {name}"), unit, ours, reference, aim)
 }
 
-fn measure(cluster: &Cluster, args: &Args, pool: &str, sites: &[&str]) -> Outcome<Seen> {
+fn measure(cluster: &Cluster, args: &Args, pool: &str, sites: &[&str]) -> Outcome<Measurements> {
     let seconds = if args.quick { "1" } else { "5" };
-    let mut seen = Seen::default();
+    let mut measured = Measurements::default();
     for round in 0..args.rounds {
         eprintln!("    {pool}: round {}", round + 1);
         let from = sites.join(",");
         let measure = ["placement", "measure", "--pool", pool, "--from", &from, "--seconds", seconds];
         let found = cluster.json(&measure)?;
-        for (place, seen) in found["places"].as_array().into_iter().flatten().zip(&mut seen) {
-            for (column, values) in COLUMNS.iter().zip(seen) {
-                values.push(place[*column].as_f64().ok_or("a place measured nothing")?);
+        for (place, rows) in found["places"].as_array().into_iter().flatten().zip(&mut measured) {
+            for (column, values) in COLUMNS.iter().zip(rows) {
+                values.push(place[*column].as_f64().ok_or("a site has no measurement")?);
             }
         }
     }
-    Ok(seen)
+    Ok(measured)
 }
 
-/// Reads of 4 KiB at site um from the nearest replica.
 fn measure_localized(cluster: &Cluster, args: &Args) -> Outcome<Vec<f64>> {
     let store = format!("{}&read=near", cluster.store());
     let mut times = Vec::new();
@@ -136,8 +135,8 @@ fn lose_a_site(cluster: &Cluster, args: &Args) -> Outcome<Section> {
     let writer = writer.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()?;
     pause(Duration::from_secs(5));
     output(&mut cluster.benthic(["cluster", "cut", "msu", "--dir", &dir]))?;
-    let told = writer.wait_with_output()?;
-    let wrote: Value = serde_json::from_slice(told.stdout.trim_ascii())?;
+    let finished = writer.wait_with_output()?;
+    let wrote: Value = serde_json::from_slice(finished.stdout.trim_ascii())?;
     output(&mut cluster.benthic(["cluster", "heal", "msu", "--dir", &dir]))?;
     let stopwatch = start();
     wait_until_clean(cluster)?;

@@ -1,7 +1,7 @@
 use super::{Download, SOURCE_XATTR, Source, look, upload};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
 use benthic_embedded::{MemStore, Options};
-use benthic_testkit::faulty::Faulty;
+use benthic_testkit::faulty::FaultyPool;
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::thread;
@@ -13,8 +13,8 @@ fn large() -> Bytes {
 
 async fn pool(
     fault: impl Fn(usize, WriteOp, &dyn Pool) -> Result<WriteOp> + Send + Sync + 'static,
-) -> Faulty {
-    Faulty::pool(MemStore::new(Options::default()), fault).await
+) -> FaultyPool {
+    FaultyPool::create(MemStore::new(Options::default()), fault).await
 }
 
 fn object() -> ObjectId {
@@ -34,7 +34,7 @@ fn data_that_needs_several_operations_arrives_whole_with_its_note() {
         // A write without a source removes the record.
         upload(&pool, &object(), large(), None).await.unwrap();
         assert_eq!(look(&pool, &object()).await.unwrap().source, None);
-        let missing = pool.sound.get_xattr(&object(), SOURCE_XATTR).await.unwrap_err();
+        let missing = pool.inner.get_xattr(&object(), SOURCE_XATTR).await.unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
     });
 }
@@ -49,7 +49,7 @@ fn what_was_begun_is_removed_if_it_cannot_be_completed() {
         .await;
         let error = upload(&pool, &object(), large(), None).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
-        assert_eq!(pool.sound.stat(&object()).await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(pool.inner.stat(&object()).await.unwrap_err().kind(), ErrorKind::NotFound);
     });
     block_on(async {
         let pool = pool(|number, op, _| match number {
@@ -76,7 +76,7 @@ fn what_somebody_else_wrote_meanwhile_is_theirs() {
         .await;
         let error = upload(&pool, &object(), large(), None).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict);
-        assert_eq!(pool.sound.read_range(&object(), 0, 100).await.unwrap(), "theirs");
+        assert_eq!(pool.inner.read_range(&object(), 0, 100).await.unwrap(), "theirs");
     });
 }
 

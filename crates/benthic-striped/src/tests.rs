@@ -13,7 +13,7 @@ use benthic_core::{
     WriteOp, WriteReply, WriteStep,
 };
 use benthic_embedded::{MemStore, Options as StoreOptions};
-use benthic_testkit::faulty::Faulty;
+use benthic_testkit::faulty::FaultyPool;
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::path::{Path, PathBuf};
@@ -43,9 +43,12 @@ fn at(pool: Arc<dyn Pool>) -> Striped {
 
 async fn faulty(
     fault: impl Fn(usize, WriteOp, &dyn Pool) -> benthic_core::Result<WriteOp> + Send + Sync + 'static,
-) -> Faulty {
-    Faulty::pool(MemStore::new(StoreOptions::default().with_classes(benthic_classes::registry())), fault)
-        .await
+) -> FaultyPool {
+    FaultyPool::create(
+        MemStore::new(StoreOptions::default().with_classes(benthic_classes::registry())),
+        fault,
+    )
+    .await
 }
 
 fn file(directory: &Path, name: &str, byte: u8, len_bytes: u64) -> PathBuf {
@@ -83,9 +86,9 @@ async fn killed_at(stop: usize, sound: Option<Arc<dyn Pool>>) -> (Arc<dyn Pool>,
         )
         .await;
     if let Some(sound) = sound {
-        faulty.sound = sound;
+        faulty.inner = sound;
     }
-    let sound = Arc::clone(&faulty.sound);
+    let sound = Arc::clone(&faulty.inner);
     (Arc::new(faulty), sound)
 }
 

@@ -4,6 +4,7 @@ use crate::partition::{Partitioning, Ranges};
 use crate::schema::tests::every_type;
 use benthic_core::ErrorKind;
 use benthic_index::Definition as Index;
+use benthic_testkit::random::Rng;
 use std::collections::BTreeMap;
 
 fn list(number: u32) -> ListRef {
@@ -89,14 +90,13 @@ fn forged_messages_do_no_harm() {
     for len in 0..message.len() {
         harmless(&message[..len]);
     }
-    let mut state = 3_u64;
+    let mut random = Rng(3);
     for at in 0..message.len() {
         for _ in 0..8 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let mut forged = message.to_vec();
-            forged[at] = (state >> 40) as u8;
+            forged[at] = random.number() as u8;
             harmless(&forged);
-            forged.remove((state >> 33) as usize % message.len());
+            forged.remove(random.below(message.len()));
             harmless(&forged);
         }
     }

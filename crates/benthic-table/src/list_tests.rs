@@ -9,6 +9,8 @@ use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, Str
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use benthic_core::{Environment, Pool, Store};
 use benthic_embedded::{MemStore, Options};
+use benthic_testkit::random::Rng;
+use benthic_testkit::seed;
 use futures::TryStreamExt;
 use futures::executor::block_on;
 use std::sync::Arc;
@@ -59,7 +61,7 @@ async fn commit_list(table: &Table, objects: u64) {
 /// Uses 10,000 objects; with BENTHIC_TEST_LONG, 100,000.
 #[test]
 fn a_table_of_many_objects_is_pruned_by_two_columns() {
-    let objects = if std::env::var_os("BENTHIC_TEST_LONG").is_some() { 100_000 } else { 10_000 };
+    let objects = if seed::is_long() { 100_000 } else { 10_000 };
     let (pool, environment) = (pool(), Environment::default());
     let definition = Definition::new(&schema()).unwrap();
     block_on(async {
@@ -95,14 +97,9 @@ fn a_long_list_is_cut_and_nothing_is_lost() {
     let (pool, table, writer) = (pool(), Id(1), Id(2));
     block_on(async {
         let mut lists = ListWriter::new(pool.clone(), table, writer, 5, &schema);
-        let mut state = 1_u64;
+        let mut random = Rng(1);
         for number in 0..300_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let noise = format!(
-                "{state:016x}{:016x}{:032x}",
-                state.rotate_left(21) ^ 77,
-                u128::from(state) * 0x1234_5678_9abc_def1
-            );
+            let noise: String = (0..4).map(|_| format!("{:016x}", random.number())).collect();
             let object = TableObject { role: Role::Data, writer, number };
             let statistics = Statistics::of(&(Arc::new(StringArray::from(vec![noise])) as ArrayRef));
             let entry = FileEntry { object, schema: 0, partition: Some(-1), rows: 2, bytes: 3 };

@@ -5,6 +5,7 @@ use arrow::array::{
     new_null_array,
 };
 use arrow::datatypes::{Float32Type, Float64Type, Int32Type};
+use benthic_testkit::random::Rng;
 use std::sync::Arc;
 
 fn of(column: impl Array + 'static) -> Statistics {
@@ -104,11 +105,8 @@ fn long_strings_are_cut_below_and_rounded_up_above() {
 /// The bounds hold for arbitrary strings.
 #[test]
 fn bounds_hold_for_any_strings() {
-    let mut state = 7_u64;
-    let mut next = |below: u32| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as u32 % below
-    };
+    let mut random = Rng(7);
+    let mut next = |below: u32| random.below(below as usize) as u32;
     let alphabet = [
         'a',
         '\u{7f}',

@@ -13,23 +13,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 type Fault = Box<dyn Fn(usize, WriteOp, &dyn Pool) -> Result<WriteOp> + Send + Sync>;
 
 /// A pool that changes or refuses write operations before they reach the engine.
-pub struct Faulty {
+pub struct FaultyPool {
     /// The same pool without injected faults.
-    pub sound: Arc<dyn Pool>,
+    pub inner: Arc<dyn Pool>,
     writes: AtomicUsize,
     fault: Fault,
 }
 
-impl Faulty {
+impl FaultyPool {
     /// Creates an empty pool in this store. `fault` receives the number of the write operation,
     /// counted from 0, and the operation.
-    pub async fn pool(
+    pub async fn create(
         store: Arc<dyn Store>,
         fault: impl Fn(usize, WriteOp, &dyn Pool) -> Result<WriteOp> + Send + Sync + 'static,
-    ) -> Faulty {
+    ) -> FaultyPool {
         store.create_pool("p").await.expect("an empty store takes a pool");
-        Faulty {
-            sound: store.open_pool("p").await.expect("the pool was just created"),
+        FaultyPool {
+            inner: store.open_pool("p").await.expect("the pool was just created"),
             writes: AtomicUsize::new(0),
             fault: Box::new(fault),
         }
@@ -37,25 +37,25 @@ impl Faulty {
 }
 
 #[async_trait]
-impl Pool for Faulty {
+impl Pool for FaultyPool {
     fn name(&self) -> &str {
-        self.sound.name()
+        self.inner.name()
     }
 
     async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
-        self.sound.read(object, op).await
+        self.inner.read(object, op).await
     }
 
     async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
-        let op = (self.fault)(self.writes.fetch_add(1, Ordering::SeqCst), op, &*self.sound)?;
-        self.sound.write(object, op).await
+        let op = (self.fault)(self.writes.fetch_add(1, Ordering::SeqCst), op, &*self.inner)?;
+        self.inner.write(object, op).await
     }
 
     async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
-        self.sound.exec(object, call).await
+        self.inner.exec(object, call).await
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        self.sound.list(request).await
+        self.inner.list(request).await
     }
 }

@@ -1,5 +1,6 @@
 //! Test support for Benthic's crates, used only as a dev-dependency.
 //!
+//! - [`cluster`]: the Ceph cluster that tests share.
 //! - [`conformance`]: the suite that defines the contracts of `benthic-core`. Every engine passes
 //!   all of it.
 //! - [`faulty`]: a pool that injects faults into writes.
@@ -8,12 +9,15 @@
 //! - [`power`]: simulated power cuts and disk failures, from a record of all file changes of a
 //!   process.
 //! - [`program`]: runs a program in a temporary directory, as a user does.
+//! - [`random`]: random numbers and bytes from a seed.
 //! - [`seed`]: the seeds of random tests.
 
+pub mod cluster;
 pub mod conformance;
 pub mod faulty;
 pub mod linear;
 pub mod model;
 pub mod power;
 pub mod program;
+pub mod random;
 pub mod seed;

@@ -23,12 +23,10 @@ impl Home {
         Home { dir: TempDir::new().expect("a temporary directory"), program, first_args }
     }
 
-    /// The directory in which the program runs.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The path of a file in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir().join(name)
     }
@@ -41,7 +39,6 @@ impl Home {
         path
     }
 
-    /// Reads a file.
     pub fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.path(name)).expect("a file")
     }
@@ -54,12 +51,10 @@ impl Home {
         command
     }
 
-    /// Runs the program to completion.
     pub fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().expect("a program that starts")
     }
 
-    /// Runs the program with this standard input.
     pub fn pipe(&self, args: &[&str], input: &[u8]) -> Output {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -102,18 +97,21 @@ impl Home {
     }
 }
 
-/// Checks the help of a program and of all its commands: each says what it does, documents every
-/// option and has an example of its own. `names` is the command line of the program, as the examples
-/// have it. The commands in `others` belong to other programs.
+/// Checks the help of a program and of all its commands: each has a description, documents every
+/// option and has its own example. `names` is the program's command line in the examples. The
+/// commands in `others` belong to other programs.
 pub fn check_help(program: &str, names: &[&str], others: &[&str]) {
     let output =
         Command::new(program).args(&names[1..]).arg("--help").output().expect("a program that starts");
     let help = printed(&output, names);
     let about = help.lines().next().unwrap_or_default();
-    assert!(!about.is_empty() && !about.starts_with("Usage"), "{names:?} says what it does: {help}");
+    assert!(!about.is_empty() && !about.starts_with("Usage"), "{names:?} has no description: {help}");
     let example = format!("  {}", names.join(" "));
     let has_example = |text: &str| text.lines().any(|line| line.starts_with(&example));
-    assert!(help.split_once("\nExample").is_some_and(|(_, text)| has_example(text)), "{names:?}: {help}");
+    assert!(
+        help.split_once("\nExample").is_some_and(|(_, text)| has_example(text)),
+        "{names:?} has no example: {help}"
+    );
 
     // The text of an option is on its own line after two spaces, or on the next one with a deeper
     // indentation.
@@ -131,7 +129,7 @@ pub fn check_help(program: &str, names: &[&str], others: &[&str]) {
             commands.extend(line.split_whitespace().next());
         } else if line.trim_start().starts_with('-') && indent(line) <= 6 {
             let follows = lines.peek().is_some_and(|next| indent(next) > indent(line) + 2);
-            assert!(line.trim_start().contains("  ") || follows, "{names:?} documents {line}");
+            assert!(line.trim_start().contains("  ") || follows, "{names:?} does not document {line}");
         }
     }
     for command in commands.into_iter().filter(|command| *command != "help" && !others.contains(command)) {
@@ -139,12 +137,11 @@ pub fn check_help(program: &str, names: &[&str], others: &[&str]) {
     }
 }
 
-/// The standard output of a call that must have succeeded. `what` names the call in a failure
-/// message.
+/// The standard output of a call that must have succeeded. A failure message names the call.
 #[track_caller]
-pub fn printed(run: &Output, what: &[&str]) -> String {
+pub fn printed(run: &Output, call: &[&str]) -> String {
     let stderr = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{what:?}: {}: {stderr}", run.status);
+    assert!(run.status.success(), "{call:?}: {}: {stderr}", run.status);
     String::from_utf8(run.stdout.clone()).expect("text")
 }
 
@@ -156,7 +153,6 @@ pub fn failed(run: &Output, status: i32) -> String {
     stderr
 }
 
-/// Parses JSON lines.
 #[track_caller]
 pub fn json_lines(printed: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(printed);

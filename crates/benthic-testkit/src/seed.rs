@@ -8,7 +8,6 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The environment variable that selects one seed.
 pub const VARIABLE: &str = "BENTHIC_TEST_SEED";
-/// The environment variable that `make test-long` sets.
 const LONG_VARIABLE: &str = "BENTHIC_TEST_LONG";
 
 /// Whether this is a `make test-long` run, with more cases and random seeds.
@@ -39,7 +38,7 @@ pub fn many(cases: u64) -> impl Iterator<Item = u64> {
 
 fn selected() -> Option<u64> {
     let text = std::env::var(VARIABLE).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{VARIABLE} is a decimal number got={text:?}")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{VARIABLE} must be a decimal number got={text:?}")))
 }
 
 /// The first seed. A random seed is at most 48 bits, so that a test can add to it without overflow.

@@ -104,18 +104,21 @@ impl<'a> Reader<'a> {
             ("lte", [left, right]) => (Operator::LtEq, *left, *right),
             _ => return None,
         };
-        self.compared(operator)
+        self.column_comparison(operator)
     }
 
-    fn compared(&self, (operator, left, right): (Operator, &Expression, &Expression)) -> Option<Expr> {
+    fn column_comparison(
+        &self,
+        (operator, left, right): (Operator, &Expression, &Expression),
+    ) -> Option<Expr> {
         if let Some(value) = &right.literal {
-            return self.comparison(left, operator, value).map(Comparison::meaning);
+            return self.comparison(left, operator, value).map(Comparison::to_expr);
         }
         if let Some(value) = &left.literal {
-            return self.comparison(right, operator.swap()?, value).map(Comparison::meaning);
+            return self.comparison(right, operator.swap()?, value).map(Comparison::to_expr);
         }
         let (left, right) = (self.column(left)?, self.column(right)?);
-        let may_be = left.data_type() == right.data_type() && !has_floats(left.data_type());
+        let may_be = left.data_type() == right.data_type() && !left.data_type().is_floating();
         (may_be && !left.data_type().is_nested()).then(|| binary_expr(named(left), operator, named(right)))
     }
 
@@ -143,7 +146,7 @@ impl<'a> Reader<'a> {
     /// the list holds a null, because Substrait does not define its meaning.
     fn among(&self, list: &SingularOrList) -> Option<(&'a Field, Expr)> {
         let column = self.column(list.value.as_ref()?)?;
-        if has_floats(column.data_type()) {
+        if column.data_type().is_floating() {
             return None;
         }
         let value = |option: &Expression| value_of(option.literal.as_ref()?, column.data_type()).map(lit);
@@ -160,14 +163,14 @@ impl<'a> Reader<'a> {
 }
 
 impl Comparison<'_> {
-    fn meaning(self) -> Expr {
+    fn to_expr(self) -> Expr {
         let Comparison { column, operator, value } = self;
         let name = named(column);
         match value {
             ScalarValue::Float32(Some(value)) => {
-                of_float(&name, operator, value.into(), |bound| lit(bound as f32))
+                float_comparison(&name, operator, value.into(), |bound| lit(bound as f32))
             }
-            ScalarValue::Float64(Some(value)) => of_float(&name, operator, value, lit),
+            ScalarValue::Float64(Some(value)) => float_comparison(&name, operator, value, lit),
             value => binary_expr(name, operator, lit(value)),
         }
     }
@@ -175,7 +178,7 @@ impl Comparison<'_> {
 
 /// Translates a comparison with a floating-point number. `bound` converts a number to a value of
 /// the column's type.
-fn of_float(column: &Expr, operator: Operator, value: f64, bound: impl Fn(f64) -> Expr) -> Expr {
+fn float_comparison(column: &Expr, operator: Operator, value: f64, bound: impl Fn(f64) -> Expr) -> Expr {
     let at_least = |least: f64| column.clone().gt_eq(bound(least));
     let at_most = |most: f64| column.clone().lt_eq(bound(most));
     let above = |least: f64| column.clone().gt(bound(least));
@@ -203,10 +206,6 @@ fn named(column: &Field) -> Expr {
 
 fn is_float(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Float32 | DataType::Float64)
-}
-
-fn has_floats(data_type: &DataType) -> bool {
-    data_type.is_floating()
 }
 
 /// Converts a literal to a value of the column's type, if the conversion is exact.

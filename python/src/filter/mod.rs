@@ -8,7 +8,7 @@
 mod meaning;
 mod wire;
 
-use crate::errors::{invalid, raised};
+use crate::errors::{invalid, to_exception};
 use crate::ipc::read_stream;
 use datafusion::logical_expr::Expr;
 use meaning::Reader;
@@ -47,7 +47,6 @@ impl Filter {
         self.columns.as_ref().map(|columns| columns.iter().cloned().collect())
     }
 
-    /// Shows the conditions that run beside the rows.
     fn __repr__(&self) -> String {
         let pushed: Vec<String> = self.pushed.iter().map(ToString::to_string).collect();
         format!("{}{}", pushed.join(" AND "), if self.is_exact { "" } else { " …" })
@@ -57,13 +56,14 @@ impl Filter {
 /// Parses a filter that pyarrow serialized for rows of `schema`, an Arrow IPC stream.
 #[pyfunction]
 pub fn read_filter(substrait: &[u8], schema: &[u8]) -> PyResult<Filter> {
-    let (schema, _) = read_stream(schema.to_vec()).map_err(|error| raised(&error))?;
+    let (schema, _) = read_stream(schema.to_vec()).map_err(|error| to_exception(&error))?;
     let message = ExtendedExpression::decode(substrait);
-    let message = message.map_err(|error| invalid(format!("this is no expression of Substrait: {error}")))?;
+    let message =
+        message.map_err(|error| invalid(format!("the bytes are not a Substrait expression: {error}")))?;
     let [named] = message.expressions.as_slice() else {
-        return Err(invalid("a filter is one expression"));
+        return Err(invalid("a filter must be one expression"));
     };
-    let expression = named.expression.as_ref().ok_or_else(|| invalid("a filter has no expression"))?;
+    let expression = named.expression.as_ref().ok_or_else(|| invalid("the filter has no expression"))?;
     let reader = Reader::new(&message.extensions, &schema);
     let mut parts = Vec::new();
     reader.conjuncts(expression, &mut parts);

@@ -5,6 +5,8 @@ use super::container::PIXELS_MAX;
 use super::tests::Fixture;
 use super::wire::IMAGE_BYTES_MAX;
 use benthic_core::{ErrorKind, MethodLimits, WriteOp};
+use benthic_testkit::random::Rng;
+use benthic_testkit::seed;
 use futures::executor::block_on;
 use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
@@ -17,13 +19,13 @@ const CMYK_JPEG: &[u8] = include_bytes!("../../../benthic-testkit/data/cmyk.jpg"
 
 /// A picture of noise, grey on average.
 pub(super) fn noise(width: u32, height: u32) -> RgbImage {
-    let mut random = Random(1);
+    let mut random = Rng(1);
     RgbImage::from_fn(width, height, |_, _| Rgb([(); 3].map(|()| random.below(256) as u8)))
 }
 
 /// The same with random transparency.
 pub(super) fn noisy(width: u32, height: u32) -> RgbaImage {
-    let mut random = Random(3);
+    let mut random = Rng(3);
     RgbaImage::from_fn(width, height, |_, _| Rgba([(); 4].map(|()| random.below(256) as u8)))
 }
 
@@ -37,17 +39,6 @@ pub(super) fn png(image: &DynamicImage) -> Vec<u8> {
     let mut encoded = Cursor::new(Vec::new());
     image.write_to(&mut encoded, ImageFormat::Png).unwrap();
     encoded.into_inner()
-}
-
-/// A deterministic pseudo-random generator.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        // Knuth's MMIX generator; the high bits are the better ones.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % end
-    }
 }
 
 /// A small image for each format and each feature of its decoder.
@@ -95,8 +86,8 @@ fn bytes_behind_an_image_do_not_matter() {
 /// Otherwise it is refused and nothing changes.
 #[test]
 fn damage_at_random_is_refused_or_harmless() {
-    let rounds = if std::env::var_os("BENTHIC_TEST_LONG").is_some() { 50_000 } else { 1_500 };
-    let mut random = Random(2);
+    let rounds = if seed::is_long() { 50_000 } else { 1_500 };
+    let mut random = Rng(2);
     for (name, image) in images() {
         let (mut stored, mut refused) = (0, 0);
         for round in 0..rounds {

@@ -8,6 +8,7 @@
 use crate::support::{CLUSTER_DIR, Home, Removed, printed, status, wait_for};
 use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_rados::{Options, RadosStore};
+use benthic_testkit::random::Rng;
 use bytes::Bytes;
 use futures::executor::block_on;
 use serde_json::Value;
@@ -60,15 +61,9 @@ fn object(index: usize) -> ObjectId {
 
 /// The content of a version.
 fn content(index: usize, version: u64) -> Bytes {
-    let mut state = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    let words = next() % (VERSION_BYTES_MAX / 8) + 1;
-    (0..words).flat_map(|_| next().to_le_bytes()).collect()
+    let mut random = Rng((index as u64) << 32 | version);
+    let words = 1 + random.below(VERSION_BYTES_MAX as usize / 8);
+    random.bytes(8 * words).into()
 }
 
 impl Load {

@@ -7,6 +7,7 @@ mod home;
 pub use home::{Home, failed, json_lines, keys, pattern, printed, run_block, tree};
 
 use benthic_core::{Stopwatch, SystemClock};
+use benthic_testkit::cluster;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,8 +24,7 @@ pub const CLUSTER_DIR: &str = "benthic-cluster";
 
 /// The configuration of the shared cluster.
 pub fn shared_conf() -> String {
-    std::env::var("BENTHIC_TEST_CEPH_CONF")
-        .expect("BENTHIC_TEST_CEPH_CONF names no cluster; `make test` starts one")
+    cluster::shared_conf().into_os_string().into_string().unwrap()
 }
 
 /// The store in the shared cluster.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn rounds(usual: u64) -> u64 {
-    if std::env::var_os("BENTHIC_TEST_LONG").is_some() { usual * 30 } else { usual }
+    if benthic_testkit::seed::is_long() { usual * 30 } else { usual }
 }
 
 /// Prints statistics, visible with `--nocapture`.

@@ -3,6 +3,7 @@
 pub use benthic_testkit::program::{failed, json_lines, printed};
 
 use benthic_testkit::program;
+use benthic_testkit::random::Rng;
 use serde_json::Value;
 use std::fs;
 use std::ops::Deref;
@@ -79,10 +80,5 @@ pub fn run_block(mark: &str, around: impl FnOnce(&str) -> String) -> String {
 
 /// Pseudorandom bytes.
 pub fn pattern(len_bytes: usize) -> Vec<u8> {
-    let mut state = 1_u32;
-    let mut next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        state.to_be_bytes()[0]
-    };
-    (0..len_bytes).map(|_| next()).collect()
+    Rng(1).bytes(len_bytes)
 }

@@ -1,4 +1,5 @@
 use super::{Allocator, BLOCK_BYTES, Extent};
+use benthic_testkit::random::Rng;
 
 fn sizes(extents: &[Extent]) -> u64 {
     extents.iter().map(|extent| extent.len_bytes).sum()
@@ -9,17 +10,16 @@ fn what_is_allocated_is_allocated_once() {
     let mut allocator = Allocator::default();
     let mut owned = std::collections::BTreeSet::new();
     let mut held = Vec::new();
-    let mut seed = 7_u64;
+    let mut random = Rng(7);
     for round in 0..2_000 {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        if seed >> 60 < 6 && !held.is_empty() {
-            let extent: Extent = held.swap_remove((seed >> 20) as usize % held.len());
+        if random.below(16) < 6 && !held.is_empty() {
+            let extent: Extent = held.swap_remove(random.below(held.len()));
             for block in 0..extent.len_bytes / BLOCK_BYTES {
                 assert!(owned.remove(&(extent.offset_bytes / BLOCK_BYTES + block)));
             }
             allocator.release(extent);
         } else {
-            let len_bytes = (seed >> 33) % 300_000 + 1;
+            let len_bytes = random.below(300_000) as u64 + 1;
             let extents = allocator.allocate(len_bytes);
             assert_eq!(sizes(&extents), len_bytes.next_multiple_of(BLOCK_BYTES), "round {round}");
             for extent in extents {

@@ -99,18 +99,18 @@ impl Pieces {
 #[cfg(test)]
 mod tests {
     use super::Pieces;
+    use benthic_testkit::random::Rng;
     use bytes::Bytes;
 
     #[test]
     fn the_newest_write_wins() {
         let mut pieces = Pieces::default();
         let mut expected = vec![b'.'; 64];
-        let mut seed = 1_u64;
+        let mut random = Rng(1);
         for round in 0..3_000_u64 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round | 1);
-            let (from, len) = ((seed >> 40) as usize % 60, (seed >> 50) as usize % 8);
+            let (from, len) = (random.below(60), random.below(8));
             let to = (from + len).min(64);
-            match seed >> 62 {
+            match random.below(4) {
                 0 => {
                     pieces.truncate(from as u64);
                     expected[from..].fill(b'.');

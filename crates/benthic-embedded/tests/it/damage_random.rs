@@ -5,6 +5,7 @@ use crate::damage::{copy_of, in_parallel, options, scratch};
 use crate::support::{block_on, files, id, noise, pool, tell};
 use benthic_core::{ErrorKind, Pool, ReadOp, ReadOutput, Result, Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options, salvage};
+use benthic_testkit::random::Rng;
 use benthic_testkit::seed;
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -69,9 +70,8 @@ fn fill(dir: &Path, objects: u64) -> Vec<Content> {
 
 /// Damages one to five places and returns a description of each.
 fn damage(dir: &Path, seed: u64) -> Vec<String> {
-    let random = noise(seed + 1, 400);
-    let mut random = random.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
-    let mut below = |end: u64| random.next().unwrap() % end;
+    let mut random = Rng(seed + 1);
+    let mut below = |end: u64| random.number() % end;
     let files: Vec<_> = files(dir).into_iter().filter(|path| fs::metadata(path).unwrap().len() > 0).collect();
     let all_bytes: u64 = files.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     let place = |_| {

@@ -2,6 +2,7 @@
 
 use benthic_core::{ObjectId, Pool, Result, Store};
 use benthic_embedded::{EmbeddedStore, Options};
+use benthic_testkit::random::Rng;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,16 +40,7 @@ pub fn id(name: &str) -> ObjectId {
 
 /// Pseudorandom bytes from a seed.
 pub fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
+    Rng(seed).bytes(len)
 }
 
 /// Reads a whole object in several reads.

@@ -4,30 +4,20 @@
 #[path = "../../../../fuzz/src/fragment.rs"]
 mod targets;
 
-use crate::common;
+use crate::common::{self, Numbers};
 use benthic_fragment::fragment::encode;
 use std::fs;
 use std::path::Path;
-
-/// Pseudorandom numbers, identical in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % end
-    }
-}
 
 /// Changes a few of the bytes, or cuts a part out.
 fn damaged(bytes: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=numbers.below(4) {
-        let at = numbers.below(bytes.len());
+        let at = numbers.below(bytes.len() as u64) as usize;
         match numbers.below(8) {
             0 => bytes[at] = 0xff,
             1 => bytes[at] = bytes[at].wrapping_add(1),
-            2 => drop(bytes.drain(at..(at + numbers.below(64) + 1).min(bytes.len()))),
+            2 => drop(bytes.drain(at..(at + numbers.below(64) as usize + 1).min(bytes.len()))),
             _ => bytes[at] ^= 1 << numbers.below(8),
         }
         if bytes.is_empty() {

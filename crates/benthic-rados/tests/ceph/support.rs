@@ -2,6 +2,7 @@
 
 use benthic_core::{ErrorKind, ObjectId, Pool, Result, Store};
 use benthic_rados::{Options, RadosStore};
+use benthic_testkit::cluster::shared_conf;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock};
@@ -10,10 +11,7 @@ pub use futures::executor::block_on;
 
 /// The configuration of the shared cluster: three OSDs with Benthic's class library.
 pub fn conf() -> &'static Path {
-    static CONF: LazyLock<PathBuf> = LazyLock::new(|| {
-        let conf = std::env::var_os("BENTHIC_TEST_CEPH_CONF");
-        conf.map(PathBuf::from).expect("BENTHIC_TEST_CEPH_CONF names no cluster; `make test` starts one")
-    });
+    static CONF: LazyLock<PathBuf> = LazyLock::new(shared_conf);
     &CONF
 }
 

@@ -9,17 +9,15 @@ mod sal;
 use benthic_core::Store;
 use benthic_rados::{Options, RadosStore};
 use benthic_s3::sal::Versioning;
+use benthic_testkit::cluster::shared_conf;
 use futures::executor::block_on;
 use sal::Pools;
-use std::path::PathBuf;
 use std::sync::LazyLock;
 
 static POOLS: LazyLock<Pools> = LazyLock::new(|| {
-    let conf = std::env::var_os("BENTHIC_TEST_CEPH_CONF").map(PathBuf::from);
-    let conf = conf.expect("BENTHIC_TEST_CEPH_CONF names no cluster; `make test` starts one");
     // Few placement groups, so that many small pools fit on one OSD.
     let options = Options { classes: benthic_classes::registry(), pool_pgs: 4, ..Options::default() };
-    let store = RadosStore::connect(Some(&conf), None, options).unwrap();
+    let store = RadosStore::connect(Some(&shared_conf()), None, options).unwrap();
     let pool = |what: &str| {
         let name = format!("s3.{what}.{}", std::process::id());
         block_on(store.create_pool(&name)).unwrap();

@@ -24,6 +24,7 @@ use benthic_s3::sal::{
     Object, PartOf, PartRef, Pending, Reader, Sal, VersionId, Versioning, What, Written,
 };
 use benthic_s3::{Options, PoolSal};
+use benthic_testkit::random::Rng;
 use bytes::Bytes;
 use futures::executor::block_on;
 use std::sync::Arc;
@@ -298,14 +299,7 @@ pub fn names(entries: &[Entry]) -> Vec<String> {
 
 /// Pseudo-random bytes.
 pub fn data(seed: u64, len_bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    (0..len_bytes).map(|_| next()).collect()
+    Rng(seed).bytes(len_bytes)
 }
 
 pub fn kind<T>(result: Result<T>) -> ErrorKind {

@@ -7,20 +7,17 @@ mod data;
 
 use benthic_core::{ErrorKind, Store};
 use benthic_rados::{Options, RadosStore};
+use benthic_testkit::cluster::shared_conf;
 use data::{lineitem, parquet};
 use futures::executor::block_on;
 use parquet::basic::Compression;
-use std::path::PathBuf;
 use std::process::Command;
 
 const POOL: &str = "benthic-sql-cli-test";
 
 #[test]
 fn a_query_runs_in_the_osds() {
-    let variable = "BENTHIC_TEST_CEPH_CONF";
-    let conf = std::env::var_os(variable)
-        .unwrap_or_else(|| panic!("{variable} names no cluster to test with; `make test` starts one"));
-    let conf = PathBuf::from(conf);
+    let conf = shared_conf();
     let library = std::env::current_exe().unwrap().with_file_name("libcls_table_1.so");
     benthic_ceph::classes::install(&library, &conf.with_file_name("classes")).unwrap();
     let store = RadosStore::connect(Some(&conf), None, Options::default()).unwrap();

@@ -24,6 +24,7 @@ use benthic_rados::{Options, RadosStore};
 use benthic_sql::choice::Pushdown;
 use benthic_sql::session::{Settings, SqlSession};
 use benthic_table::{At, Definition, Table, WriterOptions, drop_table};
+use benthic_testkit::cluster::shared_conf;
 use data::{lineitem, parquet};
 use futures::TryStreamExt;
 use made::{build_indexes, create, ways};
@@ -37,10 +38,7 @@ use support::{ALL, POOL, explained, explained_when_free, metric, put, query, row
 
 /// The cluster's configuration. The first access also installs the class library.
 static CONF: LazyLock<PathBuf> = LazyLock::new(|| {
-    let variable = "BENTHIC_TEST_CEPH_CONF";
-    let conf = env::var_os(variable)
-        .unwrap_or_else(|| panic!("{variable} names no cluster to test with; `make test` starts one"));
-    let conf = PathBuf::from(conf);
+    let conf = shared_conf();
     let program = env::current_exe().unwrap();
     let library = program.parent().unwrap().join("libcls_table_1.so");
     benthic_ceph::classes::install(&library, &conf.with_file_name("classes")).unwrap();

@@ -1,5 +1,6 @@
 use super::{ROW_GROUP_BYTES, ROW_GROUP_ROWS, encode_object};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use benthic_testkit::random::Rng;
 use bytes::Bytes;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::sync::Arc;
@@ -14,15 +15,8 @@ fn row_groups(bytes: Vec<u8>) -> Vec<(usize, usize)> {
 
 /// Rows of 1 KiB that do not compress.
 fn wide(rows: usize) -> RecordBatch {
-    let mut state = 1_u64;
-    let mut noise = || {
-        let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            char::from(b' ' + (state >> 33) as u8 % 90)
-        };
-        (0..1_024).map(|_| next()).collect::<String>()
-    };
-    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..rows).map(|_| noise())));
+    let mut random = Rng(1);
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..rows).map(|_| random.text(1_024))));
     RecordBatch::try_from_iter([("text", texts)]).unwrap()
 }
 

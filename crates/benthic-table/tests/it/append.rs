@@ -12,6 +12,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float64Type, Int8Type, Int64Type, Schema};
 use benthic_core::ErrorKind;
 use benthic_table::{Alter, At, Definition, Partitioning, Ranges, Table, WriterOptions};
+use benthic_testkit::random::Rng;
 use futures::TryStreamExt;
 use futures::executor::block_on;
 use std::sync::Arc;
@@ -61,12 +62,8 @@ fn nothing_is_a_snapshot_of_its_own() {
 fn a_large_load_is_cut_into_objects_of_the_size_that_was_asked_for() {
     let (environment, _) = environment();
     let table = create(&memory_pool(), "t", &definition(), &environment);
-    let mut noise = 1_u64;
-    let mut numbers = || {
-        noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (noise >> 1) as i64
-    };
-    let mut written: Vec<i64> = (0..800_000).map(|_| numbers()).collect();
+    let mut random = Rng(1);
+    let mut written: Vec<i64> = (0..800_000).map(|_| (random.number() >> 1) as i64).collect();
     let batches: Vec<RecordBatch> = written
         .chunks(10_000)
         .map(|ids| {

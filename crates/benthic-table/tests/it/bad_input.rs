@@ -9,6 +9,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool};
 use benthic_table::ids::{HEADS_NAMESPACE, head_object};
 use benthic_table::{At, Definition, Table, VacuumOptions, WriterOptions, vacuum};
+use benthic_testkit::random::Rng;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::executor::block_on;
@@ -145,24 +146,17 @@ fn a_row_larger_than_an_object_is_refused() {
     let (environment, _) = environment();
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment);
-    let mut state = 1_u64;
-    let mut noise = |len_bytes: usize| -> String {
-        let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            char::from(b' ' + (state >> 33) as u8 % 90)
-        };
-        (0..len_bytes).map(|_| next()).collect()
-    };
+    let mut random = Rng(1);
     let batch = |names: Vec<String>| {
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..names.len() as i64));
         RecordBatch::try_from_iter([("id", ids), ("name", Arc::new(StringArray::from(names)) as ArrayRef)])
             .unwrap()
     };
     // Two rows that each fit into an object, but not together, become two objects.
-    let both = batch(vec![noise(40 << 20), noise(40 << 20)]);
+    let both = batch(vec![random.text(40 << 20), random.text(40 << 20)]);
     let snapshot = append(&table, &both);
     assert_eq!((snapshot.objects(), read(&snapshot).num_rows()), (2, 2));
-    let huge = batch(vec!["small".to_owned(), noise(65 << 20)]);
+    let huge = batch(vec!["small".to_owned(), random.text(65 << 20)]);
     let error = block_on(try_append(&table, &[huge], WriterOptions::default())).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     assert!(error.to_string().contains("a row is too large for an object"), "{error}");

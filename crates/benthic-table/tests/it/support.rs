@@ -6,25 +6,21 @@ use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::{Environment, ListRequest, ManualClock, Namespaces, Pool, Random, Result, Store};
 use benthic_embedded::{EmbeddedStore, MemStore, Options};
 use benthic_table::{At, Definition, FileEntry, Snapshot, Table, Writer, WriterOptions};
+use benthic_testkit::random::Rng;
 use futures::TryStreamExt;
 use futures::executor::block_on;
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 pub const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Distinct pseudorandom numbers, identical in every run (SplitMix64).
+/// Distinct pseudorandom numbers, identical in every run.
 #[derive(Default)]
-pub struct Counted(AtomicU64);
+pub struct Counted(Mutex<Rng>);
 
 impl Random for Counted {
     fn fill(&self, bytes: &mut [u8]) -> Result<()> {
-        let mut z =
-            self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bytes.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes()[..bytes.len()]);
+        bytes.copy_from_slice(&self.0.lock().unwrap().bytes(bytes.len()));
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 /// The state that `old_and_new` read before it changed the object, as JSON.
 async fn seen(case: &Case<'_>, object: &ObjectId) -> String {
-    let seen = case.pool().get_xattr(object, "hello.seen").await.unwrap();
+    let seen = case.pool.get_xattr(object, "hello.seen").await.unwrap();
     str::from_utf8(&seen).unwrap().to_owned()
 }
 
@@ -21,7 +21,7 @@ fn letters(count: usize) -> String {
 }
 
 pub(super) async fn a_store_describes_its_classes(case: &Case<'_>) {
-    let classes = case.store().classes().await.unwrap();
+    let classes = case.store.classes().await.unwrap();
     let hello = classes.iter().find(|class| class.name == "hello").unwrap();
     assert!(hello.version >= 1 && !hello.build.is_empty() && !hello.summary.is_empty());
     for (name, reads, writes, result_xattr) in [
@@ -41,7 +41,7 @@ pub(super) async fn a_store_describes_its_classes(case: &Case<'_>) {
 
 pub(super) async fn a_read_method_returns_its_output(case: &Case<'_>) {
     let object = case.object("o");
-    case.pool().write(&object, WriteOp::new().set_xattr("hello.greeting", "Moin")).await.unwrap();
+    case.pool.write(&object, WriteOp::new().set_xattr("hello.greeting", "Moin")).await.unwrap();
     let version = case.version(&object).await;
     assert_eq!(case.exec(&object, "hello", "replay", "").await.unwrap(), "Moin");
     assert_eq!(case.exec(&object, "hello", "say", "Ada").await.unwrap(), "Hello, Ada!");
@@ -65,11 +65,11 @@ pub(super) async fn a_method_that_does_not_write_needs_the_object(case: &Case<'_
     for method in ["say", "replay", "hoard", "write_undeclared"] {
         assert_eq!(kind(case.exec(&object, "hello", method, "").await), ErrorKind::NotFound, "{method}");
         let op = ReadOp::new().exec("hello", method, "");
-        assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::NotFound, "{method}");
+        assert_eq!(kind(case.pool.read(&object, op).await), ErrorKind::NotFound, "{method}");
         let op = WriteOp::new().exec("hello", method, "");
-        assert_eq!(kind(case.pool().write(&object, op.clone()).await), ErrorKind::NotFound, "{method}");
+        assert_eq!(kind(case.pool.write(&object, op.clone()).await), ErrorKind::NotFound, "{method}");
         // A later step that creates the object does not change the error.
-        assert_eq!(kind(case.pool().write(&object, op.create(true)).await), ErrorKind::NotFound, "{method}");
+        assert_eq!(kind(case.pool.write(&object, op.create(true)).await), ErrorKind::NotFound, "{method}");
     }
     assert_eq!(case.state(&object).await, None);
 }
@@ -77,13 +77,13 @@ pub(super) async fn a_method_that_does_not_write_needs_the_object(case: &Case<'_
 pub(super) async fn a_write_method_that_writes_nothing_changes_nothing(case: &Case<'_>) {
     let missing = case.object("missing");
     assert_eq!(case.exec(&missing, "hello", "nothing", "").await.unwrap(), "");
-    case.pool().write(&missing, WriteOp::new().exec("hello", "nothing", "")).await.unwrap();
+    case.pool.write(&missing, WriteOp::new().exec("hello", "nothing", "")).await.unwrap();
     assert_eq!(case.state(&missing).await, None);
     let object = case.make_full("o").await;
     let version = case.version(&object).await;
     // The engine discards the method's output, although the method wrote nothing.
     assert_eq!(case.exec(&object, "hello", "nothing", "").await.unwrap(), "");
-    let reply = case.pool().write(&object, WriteOp::new().exec("hello", "nothing", "")).await.unwrap();
+    let reply = case.pool.write(&object, WriteOp::new().exec("hello", "nothing", "")).await.unwrap();
     assert_eq!(reply.version, version);
     assert_eq!(case.version(&object).await, version);
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
@@ -112,7 +112,7 @@ pub(super) async fn a_method_on_a_missing_object_reads_not_found(case: &Case<'_>
     assert_eq!(case.state(&object).await.unwrap().data, "abc");
     // An empty object exists.
     let empty = case.object("empty");
-    case.pool().write(&empty, WriteOp::new().create(true)).await.unwrap();
+    case.pool.write(&empty, WriteOp::new().create(true)).await.unwrap();
     case.exec(&empty, "hello", "old_and_new", "abc").await.unwrap();
     assert_eq!(seen(case, &empty).await, json(3, r#""""#, "[]", "[]"));
 }
@@ -129,7 +129,7 @@ pub(super) async fn a_method_is_the_first_step_and_the_only_method(case: &Case<'
         WriteOp::new().exec("hello", "say", "").append("x").exec("hello", "say", ""),
     ] {
         for object in [&object, &missing] {
-            let result = case.pool().write(object, op.clone()).await;
+            let result = case.pool.write(object, op.clone()).await;
             assert_eq!(kind(result), ErrorKind::InvalidArgument, "{op:?}");
         }
     }
@@ -137,23 +137,23 @@ pub(super) async fn a_method_is_the_first_step_and_the_only_method(case: &Case<'
     assert_eq!(case.state(&missing).await, None);
 }
 
-pub(super) async fn steps_behind_a_method_see_what_it_left(case: &Case<'_>) {
+pub(super) async fn steps_after_a_method_see_its_changes(case: &Case<'_>) {
     let object = case.object("o");
     let op = WriteOp::new().exec("hello", "record", "Ada").append("!!").set_xattr("a", "1");
-    case.pool().write(&object, op).await.unwrap();
+    case.pool.write(&object, op).await.unwrap();
     let expected =
         ObjectContent::data("Hello, Ada!!!").xattr("a", "1").xattr("hello.greeting", "Hello, Ada!");
     assert_eq!(case.state(&object).await, Some(expected));
 
     let object = case.make_full("full").await;
     let op = WriteOp::new().exec("hello", "old_and_new", "b").remove_xattr("hello.seen").omap_remove(["K"]);
-    case.pool().write(&object, op.truncate(102).write(1, "c")).await.unwrap();
+    case.pool.write(&object, op.truncate(102).write(1, "c")).await.unwrap();
     let state = case.state(&object).await.unwrap();
     assert_eq!(state.data, format!("ac{}b\0", "a".repeat(98)));
     assert_eq!(state.xattrs, ObjectContent::full().xattrs);
     assert_eq!(state.omap.keys().collect::<Vec<_>>(), ["hello.new"]);
     let op = WriteOp::new().exec("hello", "old_and_new", "b").remove();
-    case.pool().write(&object, op).await.unwrap();
+    case.pool.write(&object, op).await.unwrap();
     assert_eq!(case.state(&object).await, None);
 }
 
@@ -171,7 +171,7 @@ pub(super) async fn a_method_that_fails_undoes_the_operation(case: &Case<'_>) {
     ] {
         let op = WriteOp::new().exec("hello", method, input).write_full("x").set_xattr("X", "2");
         for object in [&object, &missing] {
-            assert_eq!(kind(case.pool().write(object, op.clone()).await), expected, "{method}");
+            assert_eq!(kind(case.pool.write(object, op.clone()).await), expected, "{method}");
         }
         assert_eq!(case.state(&object).await, Some(ObjectContent::full()), "{method}");
         assert_eq!(case.version(&object).await, version, "{method}");
@@ -195,33 +195,33 @@ pub(super) async fn a_step_or_guard_that_fails_undoes_the_method(case: &Case<'_>
         // Guards are checked before the method runs.
         (op().cmp_xattr("hello.seen", Compare::Ne, ""), ErrorKind::Conflict),
     ] {
-        assert_eq!(kind(case.pool().write(&object, failing.clone()).await), expected, "{failing:?}");
+        assert_eq!(kind(case.pool.write(&object, failing.clone()).await), expected, "{failing:?}");
         assert_eq!(case.state(&object).await, Some(ObjectContent::full()), "{failing:?}");
     }
     let guarded = op().assert_version(version).assert_exists();
-    case.pool().write(&object, guarded).await.unwrap();
+    case.pool.write(&object, guarded).await.unwrap();
     assert_eq!(case.size(&object).await, 101);
 }
 
-pub(super) async fn a_read_method_in_a_write_operation_says_yes_or_no(case: &Case<'_>) {
+pub(super) async fn a_read_method_can_fail_a_write_operation(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let version = case.version(&object).await;
     // The method alone changes nothing.
-    let reply = case.pool().write(&object, WriteOp::new().exec("hello", "say", "Ada")).await.unwrap();
+    let reply = case.pool.write(&object, WriteOp::new().exec("hello", "say", "Ada")).await.unwrap();
     assert_eq!(reply.version, version);
     // The engine discards the method's output. An error of the method fails the operation.
     let op = WriteOp::new().exec("hello", "say", "Ada").write_full("x");
-    assert!(case.pool().write(&object, op).await.unwrap().version > version);
+    assert!(case.pool.write(&object, op).await.unwrap().version > version);
     assert_eq!(case.state(&object).await, Some(ObjectContent { data: "x".into(), ..ObjectContent::full() }));
     let op = WriteOp::new().exec("hello", "replay", "").write_full("y");
-    assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::NotFound);
+    assert_eq!(kind(case.pool.write(&object, op).await), ErrorKind::NotFound);
     assert_eq!(case.state(&object).await, Some(ObjectContent { data: "x".into(), ..ObjectContent::full() }));
 }
 
-pub(super) async fn read_methods_stand_among_the_steps_of_a_read(case: &Case<'_>) {
+pub(super) async fn read_methods_are_steps_of_a_read_operation(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let op = ReadOp::new().read(0, 2).exec("hello", "say", "Ada").get_xattr("X").exec("hello", "say", "Bob");
-    let reply = case.pool().read(&object, op).await.unwrap();
+    let reply = case.pool.read(&object, op).await.unwrap();
     let expected = [
         ReadOutput::Data("aa".into()),
         ReadOutput::Exec("Hello, Ada!".into()),
@@ -230,9 +230,9 @@ pub(super) async fn read_methods_stand_among_the_steps_of_a_read(case: &Case<'_>
     ];
     assert_eq!(reply.outputs, expected);
     let op = ReadOp::new().exec("hello", "say", "").exec("hello", "replay", "");
-    assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::NotFound);
+    assert_eq!(kind(case.pool.read(&object, op).await), ErrorKind::NotFound);
     let op = ReadOp::new().exec("hello", "say", "").cmp_xattr("X", Compare::Eq, "2");
-    assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::Conflict);
+    assert_eq!(kind(case.pool.read(&object, op).await), ErrorKind::Conflict);
 }
 
 pub(super) async fn a_write_method_in_a_read_operation_is_refused(case: &Case<'_>) {
@@ -241,10 +241,10 @@ pub(super) async fn a_write_method_in_a_read_operation_is_refused(case: &Case<'_
     let missing = case.object("missing");
     for method in ["old_and_new", "nothing", "read_undeclared", "panic"] {
         let op = ReadOp::new().stat().exec("hello", method, "");
-        assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::InvalidArgument, "{method}");
+        assert_eq!(kind(case.pool.read(&object, op).await), ErrorKind::InvalidArgument, "{method}");
     }
     let op = ReadOp::new().exec("hello", "record", "");
-    assert_eq!(kind(case.pool().read(&missing, op).await), ErrorKind::InvalidArgument);
+    assert_eq!(kind(case.pool.read(&missing, op).await), ErrorKind::InvalidArgument);
     assert_eq!(case.state(&missing).await, None);
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     assert_eq!(case.version(&object).await, version);
@@ -268,12 +268,12 @@ pub(super) async fn unknown_classes_and_methods_are_unsupported(case: &Case<'_>)
                 "{class}.{method}"
             );
             let op = WriteOp::new().exec(class, method, "").write_full("x");
-            assert_eq!(kind(case.pool().write(object, op).await), ErrorKind::Unsupported, "{class}.{method}");
+            assert_eq!(kind(case.pool.write(object, op).await), ErrorKind::Unsupported, "{class}.{method}");
             let op = ReadOp::new().stat().exec(class, method, "");
-            assert_eq!(kind(case.pool().read(object, op).await), ErrorKind::Unsupported, "{class}.{method}");
+            assert_eq!(kind(case.pool.read(object, op).await), ErrorKind::Unsupported, "{class}.{method}");
         }
         let op = WriteOp::new().cmp_xattr("X", Compare::Eq, "2").exec(class, method, "");
-        assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::Unsupported, "{class}.{method}");
+        assert_eq!(kind(case.pool.write(&object, op).await), ErrorKind::Unsupported, "{class}.{method}");
     }
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     assert_eq!(case.state(&missing).await, None);
@@ -281,10 +281,10 @@ pub(super) async fn unknown_classes_and_methods_are_unsupported(case: &Case<'_>)
 
 pub(super) async fn input_arrives_as_it_was_sent(case: &Case<'_>) {
     let object = case.object("o");
-    case.pool().write(&object, WriteOp::new().create(true)).await.unwrap();
+    case.pool.write(&object, WriteOp::new().create(true)).await.unwrap();
     let input: Vec<u8> = (0..=255).cycle().take(1_000_000).collect();
     let op = WriteOp::new().exec("hello", "old_and_new", input.clone());
-    case.pool().write(&object, op).await.unwrap();
+    case.pool.write(&object, op).await.unwrap();
     assert!(case.state(&object).await.unwrap().data == input, "the input differs");
     for input in ["", "é", "a\nb", "\"quoted\"", "\\"] {
         let expected = if input.is_empty() { "Hello, world!".to_owned() } else { format!("Hello, {input}!") };

@@ -4,8 +4,8 @@ use super::Case;
 use super::support::{ObjectContent, kind};
 use benthic_core::{Compare, ErrorKind, ReadOp, ReadOutput, WriteOp};
 
-pub(super) async fn steps_on_a_missing_object_see_what_earlier_steps_left(case: &Case<'_>) {
-    for (index, (op, expected)) in [
+pub(super) async fn steps_on_a_missing_object_see_earlier_steps(case: &Case<'_>) {
+    let ops = [
         (WriteOp::new().write(0, "abc").append("d").truncate(2), Some(ObjectContent::data("ab"))),
         (WriteOp::new().append("abc").append("d"), Some(ObjectContent::data("abcd"))),
         (WriteOp::new().create(true).create(false), Some(ObjectContent::default())),
@@ -20,20 +20,16 @@ pub(super) async fn steps_on_a_missing_object_see_what_earlier_steps_left(case: 
         (WriteOp::new().write(0, "x").remove(), None),
         (WriteOp::new().write(0, "x").remove().append("y"), Some(ObjectContent::data("y"))),
         (WriteOp::new().set_xattr("a", "1").remove().create(true), Some(ObjectContent::default())),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let object = case.object(&index.to_string());
-        case.pool().write(&object, op.clone()).await.unwrap();
-        assert_eq!(case.state(&object).await, expected, "{op:?}");
+    ];
+    for (index, (op, expected)) in ops.into_iter().enumerate() {
+        case.check_write(&case.object(&index.to_string()), op, expected).await;
     }
 }
 
-pub(super) async fn steps_on_an_object_see_what_earlier_steps_left(case: &Case<'_>) {
+pub(super) async fn steps_on_an_object_see_earlier_steps(case: &Case<'_>) {
     let full = ObjectContent::full;
     let with_data = |data: String| ObjectContent { data: data.into(), ..ObjectContent::full() };
-    for (index, (op, expected)) in [
+    let ops = [
         (WriteOp::new().truncate(50).truncate(60), with_data("a".repeat(50) + &"\0".repeat(10))),
         (WriteOp::new().write_full("zz").append("y"), with_data("zzy".into())),
         (WriteOp::new().write(0, "zz").write_full("q"), with_data("q".into())),
@@ -48,18 +44,14 @@ pub(super) async fn steps_on_an_object_see_what_earlier_steps_left(case: &Case<'
             ObjectContent { omap: [].into(), ..full() }.entry("n", "1"),
         ),
         (WriteOp::new().omap_set([("n", "1")]).omap_clear(), ObjectContent { omap: [].into(), ..full() }),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let object = case.make_full(&index.to_string()).await;
-        case.pool().write(&object, op.clone()).await.unwrap();
-        assert_eq!(case.state(&object).await, Some(expected), "{op:?}");
+    ];
+    for (index, (op, expected)) in ops.into_iter().enumerate() {
+        case.check_write(&case.make_full(&index.to_string()).await, op, Some(expected)).await;
     }
 }
 
-pub(super) async fn remove_and_recreate_starts_afresh(case: &Case<'_>) {
-    for (index, (op, expected)) in [
+pub(super) async fn a_recreated_object_is_empty(case: &Case<'_>) {
+    let ops = [
         (WriteOp::new().remove().create(true), Some(ObjectContent::default())),
         (WriteOp::new().remove().create(false), Some(ObjectContent::default())),
         (WriteOp::new().remove().write(2, "x"), Some(ObjectContent::data("\0\0x"))),
@@ -69,13 +61,9 @@ pub(super) async fn remove_and_recreate_starts_afresh(case: &Case<'_>) {
         (WriteOp::new().remove().truncate(10), None),
         (WriteOp::new().remove().zero(0, 10), None),
         (WriteOp::new().remove().create(true).truncate(3), Some(ObjectContent::data("\0\0\0"))),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let object = case.make_full(&index.to_string()).await;
-        case.pool().write(&object, op.clone()).await.unwrap();
-        assert_eq!(case.state(&object).await, expected, "{op:?}");
+    ];
+    for (index, (op, expected)) in ops.into_iter().enumerate() {
+        case.check_write(&case.make_full(&index.to_string()).await, op, expected).await;
     }
 }
 
@@ -96,7 +84,7 @@ pub(super) async fn a_step_that_fails_undoes_the_operation(case: &Case<'_>) {
         (WriteOp::new().remove().create(true).create(true), ErrorKind::AlreadyExists),
         (everything().cmp_xattr("X", Compare::Eq, "2"), ErrorKind::Conflict),
     ] {
-        assert_eq!(kind(case.pool().write(&object, failing.clone()).await), expected, "{failing:?}");
+        assert_eq!(kind(case.pool.write(&object, failing.clone()).await), expected, "{failing:?}");
         assert_eq!(case.state(&object).await, Some(ObjectContent::full()), "{failing:?}");
         assert_eq!(case.version(&object).await, version, "{failing:?}");
     }
@@ -109,17 +97,17 @@ pub(super) async fn a_step_that_fails_undoes_the_creation(case: &Case<'_>) {
         (WriteOp::new().create(true).create(true), ErrorKind::AlreadyExists),
         (WriteOp::new().write_full("x").set_xattr("a", "1").remove().remove(), ErrorKind::NotFound),
     ] {
-        assert_eq!(kind(case.pool().write(&object, failing.clone()).await), expected, "{failing:?}");
+        assert_eq!(kind(case.pool.write(&object, failing.clone()).await), expected, "{failing:?}");
         assert_eq!(case.state(&object).await, None, "{failing:?}");
     }
-    case.pool().write(&object, WriteOp::new().create(true)).await.unwrap();
+    case.pool.write(&object, WriteOp::new().create(true)).await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
 }
 
 pub(super) async fn create_exclusive_fails_on_an_object_that_exists(case: &Case<'_>) {
     let object = case.make_full("o").await;
-    assert_eq!(kind(case.pool().write(&object, WriteOp::new().create(true)).await), ErrorKind::AlreadyExists);
-    case.pool().write(&object, WriteOp::new().create(false)).await.unwrap();
+    assert_eq!(kind(case.pool.write(&object, WriteOp::new().create(true)).await), ErrorKind::AlreadyExists);
+    case.pool.write(&object, WriteOp::new().create(false)).await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
 }
 
@@ -130,7 +118,7 @@ pub(super) async fn many_steps_are_one_operation(case: &Case<'_>) {
         1 => op.set_xattr("count", index.to_string()),
         _ => op.omap_set([(format!("{index:04}"), "")]),
     });
-    let reply = case.pool().write(&object, op).await.unwrap();
+    let reply = case.pool.write(&object, op).await.unwrap();
     let state = case.state(&object).await.unwrap();
     assert_eq!((state.data.len(), state.omap.len()), (334, 333));
     assert_eq!(state.xattrs["count"], "997");
@@ -140,7 +128,7 @@ pub(super) async fn many_steps_are_one_operation(case: &Case<'_>) {
 pub(super) async fn a_read_operation_sees_one_object(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let op = ReadOp::new().omap_get(["K"]).list_xattrs().omap_range(None, "", 1).read(0, 2).get_xattr("X");
-    let outputs = case.pool().read(&object, op).await.unwrap().outputs;
+    let outputs = case.pool.read(&object, op).await.unwrap().outputs;
     let full = ObjectContent::full();
     let page = benthic_core::OmapPage { entries: full.omap.into_iter().collect(), more: false };
     let expected = [

@@ -54,11 +54,11 @@ pub(super) async fn digests_are_stored_and_computed(case: &Case<'_>) {
     let contents = [Vec::new(), b"abc".to_vec(), pattern(2 * 1024 * 1024 + 1)];
     for (index, data) in contents.into_iter().enumerate() {
         let object = case.object(&index.to_string());
-        case.pool().write_full(&object, data).await.unwrap();
+        case.pool.write_full(&object, data).await.unwrap();
         for (algorithm, digests) in DIGESTS {
             let expected = digests[index];
             assert_eq!(case.exec(&object, "digest", algorithm, "").await.unwrap(), "", "{algorithm}");
-            let stored = case.pool().get_xattr(&object, &format!("digest.{algorithm}")).await.unwrap();
+            let stored = case.pool.get_xattr(&object, &format!("digest.{algorithm}")).await.unwrap();
             assert_eq!(stored, expected, "{algorithm}");
             let computed = case.exec(&object, "digest", "compute", algorithm).await.unwrap();
             assert_eq!(computed, expected, "{algorithm}");
@@ -70,7 +70,7 @@ pub(super) async fn digests_are_stored_and_computed(case: &Case<'_>) {
 
 pub(super) async fn repetitions_give_the_same_digest(case: &Case<'_>) {
     let object = case.object("o");
-    case.pool().write_full(&object, "abc").await.unwrap();
+    case.pool.write_full(&object, "abc").await.unwrap();
     let version = case.version(&object).await;
     let input = r#"{"algorithm":"md5","repeat":100}"#;
     assert_eq!(case.exec(&object, "digest", "compute", input).await.unwrap(), DIGESTS[0].1[1]);
@@ -82,20 +82,20 @@ pub(super) async fn repetitions_give_the_same_digest(case: &Case<'_>) {
 
 pub(super) async fn a_digest_that_differs_is_corrupt(case: &Case<'_>) {
     let object = case.object("o");
-    case.pool().write_full(&object, "abc").await.unwrap();
+    case.pool.write_full(&object, "abc").await.unwrap();
     assert_eq!(kind(case.exec(&object, "digest", "verify", "").await), ErrorKind::NotFound);
     case.exec(&object, "digest", "md5", "").await.unwrap();
     case.exec(&object, "digest", "crc32c", "").await.unwrap();
     case.exec(&object, "digest", "verify", "").await.unwrap();
     let op = WriteOp::new().set_xattr("digest.crc32c", "364b3fb8");
-    case.pool().write(&object, op).await.unwrap();
+    case.pool.write(&object, op).await.unwrap();
     assert_eq!(kind(case.exec(&object, "digest", "verify", "").await), ErrorKind::Corrupt);
     case.exec(&object, "digest", "verify", "md5").await.unwrap();
-    case.pool().write(&object, WriteOp::new().write(1, "B")).await.unwrap();
+    case.pool.write(&object, WriteOp::new().write(1, "B")).await.unwrap();
     assert_eq!(kind(case.exec(&object, "digest", "verify", "md5").await), ErrorKind::Corrupt);
 }
 
-pub(super) async fn a_digest_of_nothing_is_not_found(case: &Case<'_>) {
+pub(super) async fn a_digest_of_a_missing_object_is_not_found(case: &Case<'_>) {
     let object = case.object("o");
     for (algorithm, _) in DIGESTS {
         assert_eq!(

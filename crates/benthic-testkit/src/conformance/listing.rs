@@ -2,27 +2,8 @@
 
 use super::Case;
 use super::support::kind;
-use benthic_core::{ErrorKind, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Pool, WriteOp};
+use benthic_core::{ErrorKind, ListPage, ListRequest, ListToken, Namespaces, WriteOp};
 use std::collections::BTreeSet;
-
-fn own(case: &Case<'_>) -> ListRequest {
-    ListRequest { namespaces: Namespaces::One(case.namespace().to_owned()), ..ListRequest::default() }
-}
-
-/// Lists all pages after `after`.
-async fn pages(pool: &dyn Pool, request: &ListRequest, after: Option<ListToken>) -> Vec<ListPage> {
-    let mut pages = Vec::new();
-    let mut after = after;
-    loop {
-        let page = pool.list(ListRequest { after, ..request.clone() }).await.unwrap();
-        assert!(page.objects.len() <= request.objects_max, "{} objects", page.objects.len());
-        after = page.next.clone();
-        pages.push(page);
-        if after.is_none() {
-            return pages;
-        }
-    }
-}
 
 /// Returns the names on the pages and checks that no object appears twice.
 fn names(pages: &[ListPage]) -> BTreeSet<String> {
@@ -33,95 +14,91 @@ fn names(pages: &[ListPage]) -> BTreeSet<String> {
     names
 }
 
-async fn make(case: &Case<'_>, names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
-    let mut made = BTreeSet::new();
+async fn create(case: &Case<'_>, names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
+    let mut created = BTreeSet::new();
     for name in names {
-        case.pool().write(&case.object(&name), WriteOp::new().create(true).buffered()).await.unwrap();
-        made.insert(name);
+        case.pool.write(&case.object(&name), WriteOp::new().create(true).buffered()).await.unwrap();
+        created.insert(name);
     }
-    made
+    created
 }
 
 pub(super) async fn every_object_is_listed_once_at_every_page_size(case: &Case<'_>) {
-    let made = make(case, (0..45).map(|index| format!("object {index}"))).await;
+    let created = create(case, (0..45).map(|index| format!("object {index}"))).await;
     for objects_max in [1, 2, 7, 44, 45, 46, 10_000] {
-        let request = ListRequest { objects_max, ..own(case) };
-        let pages = pages(case.pool(), &request, None).await;
-        assert_eq!(names(&pages), made, "{objects_max} a page");
+        let request = ListRequest { objects_max, ..case.list_request() };
+        let pages = case.list_pages(&request, None).await;
+        assert_eq!(names(&pages), created, "{objects_max} a page");
         assert!(
             pages.iter().flat_map(|page| &page.objects).all(|object| object.namespace() == case.namespace())
         );
     }
 }
 
-pub(super) async fn a_prefix_selects(case: &Case<'_>) {
-    let names_made = ["a", "ab", "abc", "abd", "b", "ba", "A", "a/b", "a/", "é", "é1", "\u{10ffff}"];
-    make(case, names_made.map(str::to_owned)).await;
+pub(super) async fn a_prefix_selects_objects(case: &Case<'_>) {
+    let created = ["a", "ab", "abc", "abd", "b", "ba", "A", "a/b", "a/", "é", "é1", "\u{10ffff}"];
+    create(case, created.map(str::to_owned)).await;
     for prefix in ["", "a", "ab", "abc", "abcd", "a/", "b", "B", "é", "\u{10ffff}", "z"] {
         for objects_max in [1, 3, 100] {
-            let request = ListRequest { prefix: prefix.to_owned(), objects_max, ..own(case) };
-            let expected: BTreeSet<_> = names_made
+            let request = ListRequest { prefix: prefix.to_owned(), objects_max, ..case.list_request() };
+            let expected: BTreeSet<_> = created
                 .iter()
                 .filter(|name| name.starts_with(prefix))
                 .map(|name| (*name).to_owned())
                 .collect();
-            assert_eq!(
-                names(&pages(case.pool(), &request, None).await),
-                expected,
-                "{prefix:?} {objects_max}"
-            );
+            assert_eq!(names(&case.list_pages(&request, None).await), expected, "{prefix:?} {objects_max}");
         }
     }
 }
 
 pub(super) async fn an_unused_namespace_is_empty(case: &Case<'_>) {
-    assert_eq!(names(&pages(case.pool(), &own(case), None).await), BTreeSet::new());
+    assert_eq!(names(&case.list_pages(&case.list_request(), None).await), BTreeSet::new());
 }
 
-pub(super) async fn a_listing_goes_on_where_its_token_says(case: &Case<'_>) {
-    let made = make(case, (0..30).map(|index| index.to_string())).await;
-    let request = ListRequest { objects_max: 4, ..own(case) };
-    let all = pages(case.pool(), &request, None).await;
+pub(super) async fn a_listing_continues_after_its_token(case: &Case<'_>) {
+    let created = create(case, (0..30).map(|index| index.to_string())).await;
+    let request = ListRequest { objects_max: 4, ..case.list_request() };
+    let all = case.list_pages(&request, None).await;
     for split in 0..all.len() - 1 {
         let token = ListToken(all[split].next.clone().unwrap().0.to_vec().into());
         let first = names(&all[..=split]);
         for objects_max in [4, 1, 1_000] {
-            let request = ListRequest { objects_max, ..own(case) };
-            let rest = names(&pages(case.pool(), &request, Some(token.clone())).await);
+            let request = ListRequest { objects_max, ..case.list_request() };
+            let rest = names(&case.list_pages(&request, Some(token.clone())).await);
             assert!(first.is_disjoint(&rest), "split {split}");
-            assert_eq!(&first | &rest, made, "split {split}");
+            assert_eq!(&first | &rest, created, "split {split}");
         }
     }
 }
 
-pub(super) async fn what_changes_shows_at_once(case: &Case<'_>) {
-    let mut made = make(case, (0..10).map(|index| index.to_string())).await;
+pub(super) async fn changes_are_visible_at_once(case: &Case<'_>) {
+    let mut created = create(case, (0..10).map(|index| index.to_string())).await;
     for name in ["3", "0", "9"] {
-        case.pool().remove(&case.object(name)).await.unwrap();
-        made.remove(name);
-        assert_eq!(names(&pages(case.pool(), &own(case), None).await), made);
+        case.pool.remove(&case.object(name)).await.unwrap();
+        created.remove(name);
+        assert_eq!(names(&case.list_pages(&case.list_request(), None).await), created);
     }
-    case.pool().write_full(&case.object("new"), "x").await.unwrap();
-    made.insert("new".to_owned());
-    assert_eq!(names(&pages(case.pool(), &own(case), None).await), made);
+    case.pool.write_full(&case.object("new"), "x").await.unwrap();
+    created.insert("new".to_owned());
+    assert_eq!(names(&case.list_pages(&case.list_request(), None).await), created);
 }
 
 /// A listing contains every object that exists for its whole duration, regardless of concurrent
 /// creates and removals.
 pub(super) async fn changes_during_a_listing_do_not_disturb_it(case: &Case<'_>) {
-    let kept = make(case, (0..40).map(|index| format!("kept {index:02}"))).await;
-    make(case, (0..40).map(|index| format!("gone {index:02}"))).await;
-    let request = ListRequest { objects_max: 3, ..own(case) };
+    let kept = create(case, (0..40).map(|index| format!("kept {index:02}"))).await;
+    create(case, (0..40).map(|index| format!("gone {index:02}"))).await;
+    let request = ListRequest { objects_max: 3, ..case.list_request() };
     let mut listed = Vec::new();
     let mut after = None;
     for round in 0.. {
-        let page = case.pool().list(ListRequest { after, ..request.clone() }).await.unwrap();
+        let page = case.pool.list(ListRequest { after, ..request.clone() }).await.unwrap();
         // One of the removed objects may be the one that the list token refers to.
         let going = page.objects.iter().filter(|object| object.name().starts_with("gone"));
         for object in going.cloned().collect::<Vec<_>>() {
-            case.pool().remove(&object).await.unwrap();
+            case.pool.remove(&object).await.unwrap();
         }
-        case.pool().write_full(&case.object(&format!("added {round}")), "").await.unwrap();
+        case.pool.write_full(&case.object(&format!("added {round}")), "").await.unwrap();
         after = page.next.clone();
         listed.push(page);
         if after.is_none() {
@@ -132,11 +109,11 @@ pub(super) async fn changes_during_a_listing_do_not_disturb_it(case: &Case<'_>) 
     assert!(listed.is_superset(&kept), "missing: {:?}", &kept - &listed);
 }
 
-pub(super) async fn a_token_that_is_none_is_refused(case: &Case<'_>) {
-    make(case, ["a".to_owned()]).await;
+pub(super) async fn an_invalid_token_is_refused(case: &Case<'_>) {
+    create(case, ["a".to_owned()]).await;
     for token in [&b""[..], b"?", b"\xff\xff\xff\xff", b"not a token of any pool"] {
-        let request = ListRequest { after: Some(ListToken(token.into())), ..own(case) };
-        assert_eq!(kind(case.pool().list(request).await), ErrorKind::InvalidArgument, "{token:?}");
+        let request = ListRequest { after: Some(ListToken(token.into())), ..case.list_request() };
+        assert_eq!(kind(case.pool.list(request).await), ErrorKind::InvalidArgument, "{token:?}");
     }
 }
 
@@ -145,14 +122,14 @@ pub(super) async fn a_bad_namespace_is_refused(case: &Case<'_>) {
         [("n".repeat(257), ErrorKind::LimitExceeded), ("a\0b".to_owned(), ErrorKind::InvalidArgument)]
     {
         let request = ListRequest { namespaces: Namespaces::One(namespace), ..ListRequest::default() };
-        assert_eq!(kind(case.pool().list(request).await), expected);
+        assert_eq!(kind(case.pool.list(request).await), expected);
     }
 }
 
-pub(super) async fn hundreds_of_objects_are_listed_by_pages(case: &Case<'_>) {
-    let made = make(case, (0..600).map(|index| format!("{:x}/{index}", index * 7_919 % 600))).await;
-    let request = ListRequest { objects_max: 100, ..own(case) };
-    assert_eq!(names(&pages(case.pool(), &request, None).await), made);
-    let object: ObjectId = case.object("none of them");
-    assert_eq!(kind(case.pool().stat(&object).await), ErrorKind::NotFound);
+pub(super) async fn hundreds_of_objects_are_listed_in_pages(case: &Case<'_>) {
+    let created = create(case, (0..600).map(|index| format!("{:x}/{index}", index * 7_919 % 600))).await;
+    let request = ListRequest { objects_max: 100, ..case.list_request() };
+    assert_eq!(names(&case.list_pages(&request, None).await), created);
+    let object = case.object("none of them");
+    assert_eq!(kind(case.pool.stat(&object).await), ErrorKind::NotFound);
 }

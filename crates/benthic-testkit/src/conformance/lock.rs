@@ -63,7 +63,7 @@ pub(super) async fn a_shared_lock_is_shared(case: &Case<'_>) {
     case.exec(&object, "lock", "acquire", BOB_SHARED).await.unwrap();
 }
 
-pub(super) async fn what_a_retry_repeats_does_no_harm(case: &Case<'_>) {
+pub(super) async fn retries_of_acquire_and_release_are_harmless(case: &Case<'_>) {
     let object = case.object("o");
     for _ in 0..2 {
         case.exec(&object, "lock", "acquire", ADA).await.unwrap();
@@ -83,7 +83,7 @@ pub(super) async fn what_a_retry_repeats_does_no_harm(case: &Case<'_>) {
     assert_eq!(case.state(&missing).await, None);
 }
 
-pub(super) async fn a_lease_ends_by_itself(case: &Case<'_>) {
+pub(super) async fn a_lease_expires(case: &Case<'_>) {
     let object = case.object("o");
     let lease = |lease_ms: u64| format!(r#"{{"owner":"ada","cookie":"1","lease_ms":{lease_ms}}}"#);
     case.exec(&object, "lock", "acquire", &lease(3_600_000)).await.unwrap();
@@ -101,7 +101,7 @@ pub(super) async fn a_lease_ends_by_itself(case: &Case<'_>) {
     assert_eq!(kind(case.exec(&object, "lock", "assert", ADA).await), ErrorKind::Conflict);
 }
 
-pub(super) async fn a_lock_that_was_broken_is_lost(case: &Case<'_>) {
+pub(super) async fn the_holder_of_a_broken_lock_loses_it(case: &Case<'_>) {
     let object = case.object("o");
     for owner in [ADA_SHARED, r#"{"owner":"ada","cookie":"2","mode":"shared"}"#, BOB_SHARED] {
         case.exec(&object, "lock", "acquire", owner).await.unwrap();
@@ -114,38 +114,38 @@ pub(super) async fn a_lock_that_was_broken_is_lost(case: &Case<'_>) {
     assert_eq!(holders(case, &object, "").await, ["bob/1"]);
 }
 
-pub(super) async fn assert_guards_the_operation_it_stands_in(case: &Case<'_>) {
+pub(super) async fn assert_guards_its_operation(case: &Case<'_>) {
     let object = case.object("o");
     let write = |input: &str| WriteOp::new().exec("lock", "assert", input.to_owned()).append("x");
-    assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::NotFound);
+    assert_eq!(kind(case.pool.write(&object, write(ADA)).await), ErrorKind::NotFound);
     case.exec(&object, "lock", "acquire", ADA_SHARED).await.unwrap();
-    case.pool().write(&object, write(ADA)).await.unwrap();
-    case.pool().write(&object, write(ADA_SHARED)).await.unwrap();
+    case.pool.write(&object, write(ADA)).await.unwrap();
+    case.pool.write(&object, write(ADA_SHARED)).await.unwrap();
     let exclusive = r#"{"owner":"ada","cookie":"1","mode":"exclusive"}"#;
     for input in [BOB, exclusive, r#"{"owner":"ada"}"#, r#"{"name":"other","owner":"ada","cookie":"1"}"#] {
-        assert_eq!(kind(case.pool().write(&object, write(input)).await), ErrorKind::Conflict, "{input}");
+        assert_eq!(kind(case.pool.write(&object, write(input)).await), ErrorKind::Conflict, "{input}");
         let read = ReadOp::new().exec("lock", "assert", input).read(0, 9);
-        assert_eq!(kind(case.pool().read(&object, read).await), ErrorKind::Conflict, "{input}");
+        assert_eq!(kind(case.pool.read(&object, read).await), ErrorKind::Conflict, "{input}");
     }
     case.exec(&object, "lock", "acquire", ADA).await.unwrap();
-    case.pool().write(&object, write(exclusive)).await.unwrap();
+    case.pool.write(&object, write(exclusive)).await.unwrap();
     let read = ReadOp::new().exec("lock", "assert", exclusive).read(0, 9);
-    let outputs = case.pool().read(&object, read).await.unwrap().outputs;
+    let outputs = case.pool.read(&object, read).await.unwrap().outputs;
     assert_eq!(outputs, [ReadOutput::Exec("".into()), ReadOutput::Data("xxx".into())]);
     case.exec(&object, "lock", "release", ADA).await.unwrap();
-    assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::Conflict);
+    assert_eq!(kind(case.pool.write(&object, write(ADA)).await), ErrorKind::Conflict);
     assert_eq!(case.state(&object).await, Some(ObjectContent::data("xxx")));
     // Removing the object removes the lock, and a late write does not recreate the object.
     case.exec(&object, "lock", "acquire", ADA).await.unwrap();
-    case.pool().write(&object, WriteOp::new().remove()).await.unwrap();
-    assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::NotFound);
+    case.pool.write(&object, WriteOp::new().remove()).await.unwrap();
+    assert_eq!(kind(case.pool.write(&object, write(ADA)).await), ErrorKind::NotFound);
     assert_eq!(kind(case.exec(&object, "lock", "renew", ADA).await), ErrorKind::Conflict);
     assert_eq!(case.state(&object).await, None);
-    case.pool().write(&object, WriteOp::new().create(true)).await.unwrap();
-    assert_eq!(kind(case.pool().write(&object, write(ADA)).await), ErrorKind::Conflict);
+    case.pool.write(&object, WriteOp::new().create(true)).await.unwrap();
+    assert_eq!(kind(case.pool.write(&object, write(ADA)).await), ErrorKind::Conflict);
 }
 
-pub(super) async fn locks_of_other_names_are_other_locks(case: &Case<'_>) {
+pub(super) async fn locks_with_different_names_are_independent(case: &Case<'_>) {
     let object = case.object("o");
     let named = |name: &str, owner: &str| json!({ "name": name, "owner": owner }).to_string();
     for (name, owner) in [("é", "ada"), ("e", "bob"), ("a b/c", "cyd")] {
@@ -160,11 +160,11 @@ pub(super) async fn locks_of_other_names_are_other_locks(case: &Case<'_>) {
 
 /// Each thread reads a counter and writes it in two operations. Only the lock prevents lost
 /// updates.
-pub(super) async fn under_a_lock_parallel_changes_lose_nothing(case: &Case<'_>) {
+pub(super) async fn parallel_changes_under_a_lock_lose_nothing(case: &Case<'_>) {
     const THREADS: usize = 4;
     const ROUNDS: usize = 5;
     let object = case.object("o");
-    case.pool().write_full(&object, "0").await.unwrap();
+    case.pool.write_full(&object, "0").await.unwrap();
     thread::scope(|scope| {
         for thread in 0..THREADS {
             let object = &object;
@@ -174,10 +174,10 @@ pub(super) async fn under_a_lock_parallel_changes_lose_nothing(case: &Case<'_>) 
                     while let Err(error) = block_on(case.exec(object, "lock", "acquire", &me)) {
                         assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
                     }
-                    let count = block_on(case.pool().read_range(object, 0, 9)).unwrap();
+                    let count = block_on(case.pool.read_range(object, 0, 9)).unwrap();
                     let count: usize = str::from_utf8(&count).unwrap().parse().unwrap();
                     let op = WriteOp::new().exec("lock", "assert", me.clone());
-                    block_on(case.pool().write(object, op.write_full((count + 1).to_string()))).unwrap();
+                    block_on(case.pool.write(object, op.write_full((count + 1).to_string()))).unwrap();
                     block_on(case.exec(object, "lock", "release", &me)).unwrap();
                 }
             });
@@ -201,7 +201,7 @@ pub(super) async fn bad_input_and_bad_locks_are_refused(case: &Case<'_>) {
         assert_eq!(kind(case.exec(&object, "lock", method, input).await), expected, "{method} {input}");
     }
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
-    case.pool().write(&object, WriteOp::new().omap_set([("lock/default", "{}")])).await.unwrap();
+    case.pool.write(&object, WriteOp::new().omap_set([("lock/default", "{}")])).await.unwrap();
     for method in ["acquire", "renew", "release", "break", "assert"] {
         assert_eq!(kind(case.exec(&object, "lock", method, ADA).await), ErrorKind::Corrupt, "{method}");
     }

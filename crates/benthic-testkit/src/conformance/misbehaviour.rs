@@ -4,10 +4,10 @@
 use super::Case;
 use super::support::{ObjectContent, kind};
 use benthic_core::error::ERROR_TABLE;
-use benthic_core::{ErrorKind, ObjectId, ReadOp, WriteOp};
+use benthic_core::{ErrorKind, ReadOp, WriteOp};
 
 /// Calls the method twice on an existing object; expects the error and an unchanged object.
-async fn fails(case: &Case<'_>, method: &str, input: &str, expected: ErrorKind) {
+async fn assert_fails(case: &Case<'_>, method: &str, input: &str, expected: ErrorKind) {
     let object = case.make_full(&format!("{method} {input}")).await;
     let version = case.version(&object).await;
     for round in 0..2 {
@@ -20,35 +20,35 @@ async fn fails(case: &Case<'_>, method: &str, input: &str, expected: ErrorKind) 
         assert_eq!(case.version(&object).await, version, "{method}, round {round}");
         assert_eq!(case.exec(&object, "hello", "say", "Ada").await.unwrap(), "Hello, Ada!", "after {method}");
     }
-    case.pool().write(&object, WriteOp::new().append("b")).await.unwrap();
+    case.pool.write(&object, WriteOp::new().append("b")).await.unwrap();
     assert_eq!(case.size(&object).await, 101, "{method}");
 }
 
 /// Calls the method on a missing object; expects the error and no new object.
-async fn fails_on_missing(case: &Case<'_>, method: &str, expected: ErrorKind) {
-    let object: ObjectId = case.object(&format!("missing {method}"));
+async fn assert_fails_on_missing(case: &Case<'_>, method: &str, expected: ErrorKind) {
+    let object = case.object(&format!("missing {method}"));
     assert_eq!(kind(case.exec(&object, "hello", method, "").await), expected, "{method}");
     assert_eq!(case.state(&object).await, None, "{method}");
     case.exec(&object, "hello", "record", "").await.unwrap();
 }
 
 pub(super) async fn a_method_that_writes_and_fails_leaves_nothing(case: &Case<'_>) {
-    fails(case, "fail_after_writing", "", ErrorKind::InvalidArgument).await;
-    fails_on_missing(case, "fail_after_writing", ErrorKind::InvalidArgument).await;
+    assert_fails(case, "fail_after_writing", "", ErrorKind::InvalidArgument).await;
+    assert_fails_on_missing(case, "fail_after_writing", ErrorKind::InvalidArgument).await;
 }
 
 pub(super) async fn every_kind_of_error_reaches_the_caller(case: &Case<'_>) {
     for row in &ERROR_TABLE {
-        fails(case, "errno", row.name, row.kind).await;
+        assert_fails(case, "errno", row.name, row.kind).await;
         let object = case.make_full(&format!("in a write {}", row.name)).await;
         let op = WriteOp::new().exec("hello", "errno", row.name).write_full("x");
-        assert_eq!(kind(case.pool().write(&object, op).await), row.kind);
+        assert_eq!(kind(case.pool.write(&object, op).await), row.kind);
         assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
     }
-    fails(case, "errno", "no such kind", ErrorKind::InvalidArgument).await;
+    assert_fails(case, "errno", "no such kind", ErrorKind::InvalidArgument).await;
 }
 
-pub(super) async fn bad_input_is_the_methods_to_refuse(case: &Case<'_>) {
+pub(super) async fn a_method_refuses_bad_input(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let long = "x".repeat(101);
     assert_eq!(kind(case.exec(&object, "hello", "say", &long).await), ErrorKind::LimitExceeded);
@@ -57,36 +57,36 @@ pub(super) async fn bad_input_is_the_methods_to_refuse(case: &Case<'_>) {
         ErrorKind::LimitExceeded
     );
     let op = ReadOp::new().exec("hello", "say", vec![0xff]);
-    assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::InvalidArgument);
+    assert_eq!(kind(case.pool.read(&object, op).await), ErrorKind::InvalidArgument);
 }
 
 pub(super) async fn a_write_that_was_not_declared_fails_the_call(case: &Case<'_>) {
-    fails(case, "write_undeclared", "", ErrorKind::ClassFailed).await;
+    assert_fails(case, "write_undeclared", "", ErrorKind::ClassFailed).await;
     let object = case.make_full("o").await;
     let op = ReadOp::new().stat().exec("hello", "write_undeclared", "");
-    assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::ClassFailed);
+    assert_eq!(kind(case.pool.read(&object, op).await), ErrorKind::ClassFailed);
     let op = WriteOp::new().exec("hello", "write_undeclared", "").append("x");
-    assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::ClassFailed);
+    assert_eq!(kind(case.pool.write(&object, op).await), ErrorKind::ClassFailed);
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
 }
 
 pub(super) async fn a_read_that_was_not_declared_fails_the_call(case: &Case<'_>) {
-    fails(case, "read_undeclared", "", ErrorKind::ClassFailed).await;
-    fails_on_missing(case, "read_undeclared", ErrorKind::ClassFailed).await;
+    assert_fails(case, "read_undeclared", "", ErrorKind::ClassFailed).await;
+    assert_fails_on_missing(case, "read_undeclared", ErrorKind::ClassFailed).await;
 }
 
 /// `stat` does not count as a read: `record` calls it and declares only the write flag.
 pub(super) async fn a_method_reads_before_it_writes(case: &Case<'_>) {
     for part in ["data", "xattrs", "omap"] {
-        fails(case, "read_after_write", part, ErrorKind::ClassFailed).await;
+        assert_fails(case, "read_after_write", part, ErrorKind::ClassFailed).await;
     }
-    fails(case, "read_after_write", "", ErrorKind::InvalidArgument).await;
+    assert_fails(case, "read_after_write", "", ErrorKind::InvalidArgument).await;
     case.exec(&case.object("recorded"), "hello", "record", "").await.unwrap();
 }
 
 pub(super) async fn a_panic_fails_the_call_and_nothing_else(case: &Case<'_>) {
-    fails(case, "panic", "", ErrorKind::ClassFailed).await;
-    fails_on_missing(case, "panic", ErrorKind::ClassFailed).await;
+    assert_fails(case, "panic", "", ErrorKind::ClassFailed).await;
+    assert_fails_on_missing(case, "panic", ErrorKind::ClassFailed).await;
     // Enough calls to exhaust a thread pool whose threads die of panics.
     let object = case.make_full("o").await;
     for _ in 0..20 {
@@ -96,15 +96,15 @@ pub(super) async fn a_panic_fails_the_call_and_nothing_else(case: &Case<'_>) {
 }
 
 pub(super) async fn a_method_that_never_ends_is_stopped(case: &Case<'_>) {
-    fails(case, "spin", "", ErrorKind::LimitExceeded).await;
+    assert_fails(case, "spin", "", ErrorKind::LimitExceeded).await;
 }
 
-pub(super) async fn a_deadline_counts_even_if_the_method_ignores_it(case: &Case<'_>) {
-    fails(case, "swallow_deadline", "", ErrorKind::LimitExceeded).await;
+pub(super) async fn a_method_that_ignores_its_deadline_fails(case: &Case<'_>) {
+    assert_fails(case, "swallow_deadline", "", ErrorKind::LimitExceeded).await;
 }
 
-pub(super) async fn a_method_gets_no_memory_over_its_budget(case: &Case<'_>) {
-    fails(case, "hoard", "", ErrorKind::LimitExceeded).await;
+pub(super) async fn the_memory_of_a_method_is_limited(case: &Case<'_>) {
+    assert_fails(case, "hoard", "", ErrorKind::LimitExceeded).await;
     // The engine releases the memory charged to a call.
     let object = case.make_full("o").await;
     for _ in 0..20 {
@@ -112,6 +112,6 @@ pub(super) async fn a_method_gets_no_memory_over_its_budget(case: &Case<'_>) {
     }
 }
 
-pub(super) async fn a_method_returns_no_more_than_it_may(case: &Case<'_>) {
-    fails(case, "flood", "", ErrorKind::LimitExceeded).await;
+pub(super) async fn the_output_of_a_method_is_limited(case: &Case<'_>) {
+    assert_fails(case, "flood", "", ErrorKind::LimitExceeded).await;
 }

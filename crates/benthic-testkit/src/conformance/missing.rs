@@ -17,7 +17,7 @@ pub(super) async fn reads_are_not_found(case: &Case<'_>) {
         ReadOp::new().omap_get(Vec::<&str>::new()),
         ReadOp::new().omap_range(None, "", 10),
     ] {
-        assert_eq!(kind(case.pool().read(&object, op.clone()).await), ErrorKind::NotFound, "{op:?}");
+        assert_eq!(kind(case.pool.read(&object, op.clone()).await), ErrorKind::NotFound, "{op:?}");
     }
 }
 
@@ -37,9 +37,7 @@ pub(super) async fn steps_that_create(case: &Case<'_>) {
         (WriteOp::new().omap_set(nothing), ObjectContent::default()),
     ];
     for (index, (op, expected)) in steps.into_iter().enumerate() {
-        let object = case.object(&index.to_string());
-        case.pool().write(&object, op.clone()).await.unwrap();
-        assert_eq!(case.state(&object).await, Some(expected), "{op:?}");
+        case.check_write(&case.object(&index.to_string()), op, Some(expected)).await;
     }
 }
 
@@ -52,12 +50,11 @@ pub(super) async fn steps_that_do_nothing(case: &Case<'_>) {
         WriteOp::new().zero(0, 10),
         WriteOp::new().zero(10, 10).truncate(5),
     ] {
-        case.pool().write(&object, op.clone()).await.unwrap();
-        assert_eq!(case.state(&object).await, None, "{op:?}");
+        case.check_write(&object, op, None).await;
     }
     // These operations also leave no state behind for a later object of that name.
-    case.pool().write(&object, WriteOp::new().truncate(100).append("x")).await.unwrap();
-    assert_eq!(case.state(&object).await, Some(ObjectContent::data("x")));
+    let op = WriteOp::new().truncate(100).append("x");
+    case.check_write(&object, op, Some(ObjectContent::data("x"))).await;
 }
 
 pub(super) async fn steps_that_need_the_object(case: &Case<'_>) {
@@ -72,7 +69,7 @@ pub(super) async fn steps_that_need_the_object(case: &Case<'_>) {
         WriteOp::new().remove().create(true),
         WriteOp::new().omap_clear().omap_set([("k", "v")]),
     ] {
-        assert_eq!(kind(case.pool().write(&object, op.clone()).await), ErrorKind::NotFound, "{op:?}");
+        assert_eq!(kind(case.pool.write(&object, op.clone()).await), ErrorKind::NotFound, "{op:?}");
         assert_eq!(case.state(&object).await, None, "{op:?}");
     }
 }
@@ -89,9 +86,9 @@ pub(super) async fn guards_are_not_found(case: &Case<'_>) {
     ] {
         let with_step = op.clone().create(false).write_full("x");
         let reading = ReadOp { guards: op.guards.clone(), steps: ReadOp::new().stat().steps };
-        assert_eq!(kind(case.pool().write(&object, op.clone()).await), ErrorKind::NotFound, "{op:?}");
-        assert_eq!(kind(case.pool().write(&object, with_step).await), ErrorKind::NotFound, "{op:?}");
-        assert_eq!(kind(case.pool().read(&object, reading).await), ErrorKind::NotFound, "{op:?}");
+        assert_eq!(kind(case.pool.write(&object, op.clone()).await), ErrorKind::NotFound, "{op:?}");
+        assert_eq!(kind(case.pool.write(&object, with_step).await), ErrorKind::NotFound, "{op:?}");
+        assert_eq!(kind(case.pool.read(&object, reading).await), ErrorKind::NotFound, "{op:?}");
         assert_eq!(case.state(&object).await, None, "{op:?}");
     }
 }

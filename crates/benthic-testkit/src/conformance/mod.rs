@@ -61,7 +61,6 @@ pub struct Subject {
     pub pool: Arc<dyn Pool>,
 }
 
-/// One run of a case.
 struct Case<'a> {
     store: &'a dyn Store,
     pool: &'a dyn Pool,
@@ -70,24 +69,14 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn store(&self) -> &dyn Store {
-        self.store
-    }
-
-    fn pool(&self) -> &dyn Pool {
-        self.pool
-    }
-
     fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// An object in this run's namespace.
     fn object(&self, name: &str) -> ObjectId {
         ObjectId::in_namespace(self.namespace.clone(), name).unwrap()
     }
 
-    /// A pool name unique to this run.
     fn pool_name(&self, suffix: &str) -> String {
         format!("{}.{suffix}", self.namespace)
     }
@@ -129,7 +118,6 @@ macro_rules! conformance_tests {
 
 macro_rules! runners {
     ($($theme:ident { $($case:ident)* })*) => {
-        /// One function per case.
         #[doc(hidden)]
         pub mod run {
             $(pub mod $theme {
@@ -151,24 +139,24 @@ macro_rules! conformance_cases {
     ($then:path) => {
         $then! {
             data {
-                reads_are_short_at_the_end_and_empty_behind_it
+                reads_are_short_at_the_end_and_empty_after_it
                 a_read_of_no_bytes_is_empty
                 an_empty_object_has_no_data
                 holes_read_as_zeros
                 writes_overwrite_and_extend
-                an_empty_write_only_makes_the_object_exist
+                an_empty_write_only_creates_the_object
                 append_writes_at_the_end
                 write_full_replaces_the_data_and_nothing_else
                 truncate_cuts_and_extends_with_zeros
                 zero_inside_keeps_the_size
-                zero_that_reaches_the_end_cuts_there
-                zero_behind_the_end_does_nothing
+                zero_up_to_the_end_truncates
+                zero_after_the_end_does_nothing
                 zero_of_no_bytes_is_refused
-                remove_takes_everything
-                stat_tells_size_and_time
+                remove_deletes_data_attributes_and_omap
+                stat_returns_size_and_time
                 data_of_every_size_reads_back
-                overwrites_of_a_large_object_hit_their_place
-                cuts_and_zeros_of_a_large_object_leave_the_rest
+                overwrites_of_a_large_object_change_only_their_range
+                truncates_and_zeros_of_a_large_object_keep_the_rest
                 a_read_operation_answers_every_step_in_order
             }
             missing {
@@ -189,11 +177,11 @@ macro_rules! conformance_cases {
             }
             omap {
                 entries_are_set_replaced_and_removed
-                get_gives_those_that_are_there
+                get_returns_the_keys_that_exist
                 an_object_without_omap_has_no_entries
                 keys_are_bytes_in_bytewise_order
-                ranges_begin_behind_after_and_keep_to_the_prefix
-                thousands_of_entries_are_read_by_pages
+                ranges_begin_after_the_given_key_and_keep_to_the_prefix
+                thousands_of_entries_are_read_in_pages
                 the_empty_key_is_refused
                 a_range_of_no_entries_is_refused
                 pages_of_large_values_are_shorter
@@ -202,19 +190,19 @@ macro_rules! conformance_cases {
             guards {
                 attributes_compare_bytewise
                 omap_values_compare_bytewise_for_equality
-                what_is_missing_compares_as_an_empty_value
+                a_missing_value_compares_as_empty
                 only_the_exact_version_passes
                 version_0_is_refused
-                an_object_that_exists_passes
+                the_exists_guard_passes_on_an_object
                 every_guard_must_hold
-                guards_look_at_the_object_before_the_operation
+                guards_see_the_object_before_the_operation
                 a_guard_that_fails_comes_before_a_step_that_fails
                 guards_alone_change_nothing
             }
             compound {
-                steps_on_a_missing_object_see_what_earlier_steps_left
-                steps_on_an_object_see_what_earlier_steps_left
-                remove_and_recreate_starts_afresh
+                steps_on_a_missing_object_see_earlier_steps
+                steps_on_an_object_see_earlier_steps
+                a_recreated_object_is_empty
                 a_step_that_fails_undoes_the_operation
                 a_step_that_fails_undoes_the_creation
                 create_exclusive_fails_on_an_object_that_exists
@@ -223,43 +211,43 @@ macro_rules! conformance_cases {
             }
             versions {
                 every_write_raises_the_version
-                a_write_of_the_same_raises_the_version_too
+                a_write_of_the_same_content_raises_the_version
                 an_operation_that_writes_nothing_keeps_the_version
                 an_operation_that_fails_keeps_the_version
-                reading_keeps_the_version_and_tells_it
+                reading_keeps_and_returns_the_version
                 versions_grow_over_removal_and_creation
             }
             names {
-                every_name_is_an_object_of_its_own
+                every_name_is_a_separate_object
                 long_names_differ_in_their_last_byte
-                the_pool_knows_its_name
+                a_pool_returns_its_name
             }
             listing {
                 every_object_is_listed_once_at_every_page_size
-                a_prefix_selects
+                a_prefix_selects_objects
                 an_unused_namespace_is_empty
-                a_listing_goes_on_where_its_token_says
-                what_changes_shows_at_once
+                a_listing_continues_after_its_token
+                changes_are_visible_at_once
                 changes_during_a_listing_do_not_disturb_it
-                a_token_that_is_none_is_refused
+                an_invalid_token_is_refused
                 a_bad_namespace_is_refused
-                hundreds_of_objects_are_listed_by_pages
+                hundreds_of_objects_are_listed_in_pages
             }
             namespaces {
                 the_same_name_is_another_object_in_another_namespace
-                namespace_and_name_do_not_run_together
+                namespace_and_name_are_not_concatenated
                 one_namespace_or_all_are_listed
             }
             limits {
                 names_at_their_limits_work
-                names_that_are_none_are_refused
+                invalid_names_are_refused
                 attribute_values_have_a_limit
                 omap_keys_and_values_have_limits
-                one_step_gets_so_many_omap_keys
-                an_operation_has_so_many_steps_and_guards
-                an_operation_carries_64_mib
-                an_object_holds_128_mib_and_not_a_byte_more
-                nothing_is_stored_of_an_object_that_would_be_too_large
+                one_step_gets_a_limited_number_of_omap_keys
+                an_operation_has_a_limited_number_of_steps_and_guards
+                an_operation_carries_at_most_64_mib
+                an_object_holds_at_most_128_mib
+                an_object_that_would_be_too_large_is_not_stored
                 truncate_stops_one_byte_short_of_128_mib
                 an_answer_over_64_mib_is_refused
             }
@@ -283,11 +271,11 @@ macro_rules! conformance_cases {
                 a_method_reads_the_old_object_and_stats_the_new
                 a_method_on_a_missing_object_reads_not_found
                 a_method_is_the_first_step_and_the_only_method
-                steps_behind_a_method_see_what_it_left
+                steps_after_a_method_see_its_changes
                 a_method_that_fails_undoes_the_operation
                 a_step_or_guard_that_fails_undoes_the_method
-                a_read_method_in_a_write_operation_says_yes_or_no
-                read_methods_stand_among_the_steps_of_a_read
+                a_read_method_can_fail_a_write_operation
+                read_methods_are_steps_of_a_read_operation
                 a_write_method_in_a_read_operation_is_refused
                 unknown_classes_and_methods_are_unsupported
                 input_arrives_as_it_was_sent
@@ -295,32 +283,32 @@ macro_rules! conformance_cases {
             misbehaviour {
                 a_method_that_writes_and_fails_leaves_nothing
                 every_kind_of_error_reaches_the_caller
-                bad_input_is_the_methods_to_refuse
+                a_method_refuses_bad_input
                 a_write_that_was_not_declared_fails_the_call
                 a_read_that_was_not_declared_fails_the_call
                 a_method_reads_before_it_writes
                 a_panic_fails_the_call_and_nothing_else
                 a_method_that_never_ends_is_stopped
-                a_deadline_counts_even_if_the_method_ignores_it
-                a_method_gets_no_memory_over_its_budget
-                a_method_returns_no_more_than_it_may
+                a_method_that_ignores_its_deadline_fails
+                the_memory_of_a_method_is_limited
+                the_output_of_a_method_is_limited
             }
             digest {
                 digests_are_stored_and_computed
                 repetitions_give_the_same_digest
                 a_digest_that_differs_is_corrupt
-                a_digest_of_nothing_is_not_found
+                a_digest_of_a_missing_object_is_not_found
                 bad_input_is_refused
             }
             lock {
                 an_exclusive_lock_keeps_all_others_out
                 a_shared_lock_is_shared
-                what_a_retry_repeats_does_no_harm
-                a_lease_ends_by_itself
-                a_lock_that_was_broken_is_lost
-                assert_guards_the_operation_it_stands_in
-                locks_of_other_names_are_other_locks
-                under_a_lock_parallel_changes_lose_nothing
+                retries_of_acquire_and_release_are_harmless
+                a_lease_expires
+                the_holder_of_a_broken_lock_loses_it
+                assert_guards_its_operation
+                locks_with_different_names_are_independent
+                parallel_changes_under_a_lock_lose_nothing
                 bad_input_and_bad_locks_are_refused
             }
             picture {
@@ -328,22 +316,22 @@ macro_rules! conformance_cases {
                 a_new_picture_replaces_all_of_the_old_one
                 a_broken_picture_stores_nothing
                 a_picture_is_stored_with_the_rest_of_its_operation_or_not_at_all
-                index_fills_in_what_an_image_lacks
-                only_what_carries_a_label_is_returned
+                index_adds_missing_labels_and_thumbnails
+                get_if_returns_only_a_picture_with_the_label
             }
             durability {
-                a_buffered_write_shows_at_once
+                a_buffered_write_is_visible_at_once
                 buffered_and_durable_writes_keep_their_order
                 a_buffered_operation_is_all_or_nothing
                 flush_succeeds_with_and_without_buffered_writes
             }
             pools {
-                a_pool_is_made_listed_opened_and_removed
-                a_pool_is_made_once_and_removed_once
-                pools_are_apart
+                a_pool_is_created_listed_opened_and_removed
+                a_pool_is_created_once_and_removed_once
+                pools_are_separate
                 two_handles_of_a_pool_are_one_pool
-                a_pool_that_is_gone_answers_not_found
-                a_pool_made_again_is_empty
+                a_removed_pool_returns_not_found
+                a_recreated_pool_is_empty
                 bad_pool_names_are_refused
             }
         }

@@ -2,9 +2,9 @@
 
 use super::Case;
 use super::support::ObjectContent;
-use benthic_core::{ListRequest, Namespaces, ObjectId};
+use benthic_core::ObjectId;
 
-pub(super) async fn every_name_is_an_object_of_its_own(case: &Case<'_>) {
+pub(super) async fn every_name_is_a_separate_object(case: &Case<'_>) {
     let names = [
         "a",
         "A",
@@ -53,28 +53,18 @@ pub(super) async fn every_name_is_an_object_of_its_own(case: &Case<'_>) {
         "-1",
     ];
     for name in names {
-        case.pool().write_full(&case.object(name), name).await.unwrap();
+        case.pool.write_full(&case.object(name), name).await.unwrap();
     }
     for name in names {
         assert_eq!(case.state(&case.object(name)).await, Some(ObjectContent::data(name)), "{name:?}");
     }
-    let request =
-        ListRequest { namespaces: Namespaces::One(case.namespace().to_owned()), ..ListRequest::default() };
-    let mut listed = Vec::new();
-    let mut after = None;
-    loop {
-        let page = case.pool().list(ListRequest { after, ..request.clone() }).await.unwrap();
-        listed.extend(page.objects.iter().map(|object| object.name().to_owned()));
-        match page.next {
-            Some(next) => after = Some(next),
-            None => break,
-        }
-    }
-    listed.sort();
+    let pages = case.list_pages(&case.list_request(), None).await;
+    let mut listed: Vec<_> = pages.iter().flat_map(|page| &page.objects).map(ObjectId::name).collect();
+    listed.sort_unstable();
     let mut expected = names.to_vec();
     expected.sort_unstable();
     assert_eq!(listed, expected);
-    case.pool().remove(&case.object("a/../b")).await.unwrap();
+    case.pool.remove(&case.object("a/../b")).await.unwrap();
     assert_eq!(case.state(&case.object("b")).await, None);
     assert_eq!(case.state(&case.object("a/b")).await, Some(ObjectContent::data("a/b")));
 }
@@ -84,7 +74,7 @@ pub(super) async fn long_names_differ_in_their_last_byte(case: &Case<'_>) {
     let names = ["a", "b", ""].map(|last| format!("{long}{last}"));
     for name in &names {
         let object = ObjectId::in_namespace(case.namespace(), name.clone()).unwrap();
-        case.pool().write_full(&object, name[2_040..].to_owned()).await.unwrap();
+        case.pool.write_full(&object, name[2_040..].to_owned()).await.unwrap();
     }
     for name in &names {
         let object = ObjectId::in_namespace(case.namespace(), name.clone()).unwrap();
@@ -92,7 +82,7 @@ pub(super) async fn long_names_differ_in_their_last_byte(case: &Case<'_>) {
     }
 }
 
-pub(super) async fn the_pool_knows_its_name(case: &Case<'_>) {
-    let pools = case.store().list_pools().await.unwrap();
-    assert!(pools.iter().any(|name| name == case.pool().name()), "{} in {pools:?}", case.pool().name());
+pub(super) async fn a_pool_returns_its_name(case: &Case<'_>) {
+    let pools = case.store.list_pools().await.unwrap();
+    assert!(pools.iter().any(|name| name == case.pool.name()), "{} in {pools:?}", case.pool.name());
 }

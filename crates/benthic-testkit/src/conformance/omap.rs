@@ -14,11 +14,11 @@ async fn range(
 ) -> OmapPage {
     let after = after.map(Bytes::copy_from_slice);
     let range = Fetch::omap_range(after, Bytes::copy_from_slice(prefix), max);
-    case.pool().fetch(object, range).await.unwrap().0
+    case.pool.fetch(object, range).await.unwrap().0
 }
 
 async fn get(case: &Case<'_>, object: &ObjectId, keys: &[&'static str]) -> OmapPage {
-    case.pool().fetch(object, Fetch::omap_get(keys.iter().copied())).await.unwrap().0
+    case.pool.fetch(object, Fetch::omap_get(keys.iter().copied())).await.unwrap().0
 }
 
 fn keys(page: &OmapPage) -> Vec<&[u8]> {
@@ -27,21 +27,21 @@ fn keys(page: &OmapPage) -> Vec<&[u8]> {
 
 pub(super) async fn entries_are_set_replaced_and_removed(case: &Case<'_>) {
     let object = case.object("o");
-    case.pool().write(&object, WriteOp::new().omap_set([("a", "1"), ("b", "2"), ("c", "3")])).await.unwrap();
+    case.pool.write(&object, WriteOp::new().omap_set([("a", "1"), ("b", "2"), ("c", "3")])).await.unwrap();
     let op = WriteOp::new().omap_set([("b", "two"), ("d", "")]).omap_remove(["a", "missing"]);
-    case.pool().write(&object, op).await.unwrap();
+    case.pool.write(&object, op).await.unwrap();
     let expected = ObjectContent::default().entry("b", "two").entry("c", "3").entry("d", "");
     assert_eq!(case.state(&object).await, Some(expected));
-    case.pool().write(&object, WriteOp::new().omap_clear()).await.unwrap();
+    case.pool.write(&object, WriteOp::new().omap_clear()).await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
     // Clearing an empty omap and removing a missing key both succeed.
-    case.pool().write(&object, WriteOp::new().omap_clear().omap_remove(["a"])).await.unwrap();
+    case.pool.write(&object, WriteOp::new().omap_clear().omap_remove(["a"])).await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::default()));
 }
 
-pub(super) async fn get_gives_those_that_are_there(case: &Case<'_>) {
+pub(super) async fn get_returns_the_keys_that_exist(case: &Case<'_>) {
     let object = case.object("o");
-    case.pool().write(&object, WriteOp::new().omap_set([("a", "1"), ("b", ""), ("c", "3")])).await.unwrap();
+    case.pool.write(&object, WriteOp::new().omap_set([("a", "1"), ("b", ""), ("c", "3")])).await.unwrap();
     let page = get(case, &object, &["c", "missing", "a", "b"]).await;
     let expected = [("a", "1"), ("b", ""), ("c", "3")].map(|(k, v)| (Bytes::from(k), Bytes::from(v)));
     assert_eq!(page, OmapPage { entries: expected.to_vec(), more: false }, "in key order");
@@ -52,7 +52,7 @@ pub(super) async fn get_gives_those_that_are_there(case: &Case<'_>) {
 
 pub(super) async fn an_object_without_omap_has_no_entries(case: &Case<'_>) {
     let object = case.object("o");
-    case.pool().write_full(&object, "data").await.unwrap();
+    case.pool.write_full(&object, "data").await.unwrap();
     assert_eq!(range(case, &object, None, b"", 10).await, OmapPage::default());
     assert_eq!(range(case, &object, Some(b"a"), b"a", 10).await, OmapPage::default());
     assert_eq!(get(case, &object, &["a"]).await, OmapPage::default());
@@ -85,7 +85,7 @@ pub(super) async fn keys_are_bytes_in_bytewise_order(case: &Case<'_>) {
         .iter()
         .rev()
         .fold(WriteOp::new(), |op, key| op.omap_set([(Bytes::from_static(key), Bytes::from_static(key))]));
-    case.pool().write(&object, op).await.unwrap();
+    case.pool.write(&object, op).await.unwrap();
     all.sort_unstable();
     let page = range(case, &object, None, b"", 100).await;
     assert_eq!(keys(&page), all);
@@ -94,14 +94,14 @@ pub(super) async fn keys_are_bytes_in_bytewise_order(case: &Case<'_>) {
     assert_eq!(keys(&range(case, &object, Some(b"b\xff"), b"b", 9).await), [&b"b\xff\xff"[..]]);
     assert_eq!(keys(&range(case, &object, None, b"\xff", 9).await), [&b"\xff"[..], b"\xff\xff"]);
     assert_eq!(keys(&range(case, &object, Some(b"\xff\xff"), b"", 9).await), [&b""[..]; 0]);
-    case.pool().write(&object, WriteOp::new().omap_remove([&b"b\0"[..], b"\xff"])).await.unwrap();
+    case.pool.write(&object, WriteOp::new().omap_remove([&b"b\0"[..], b"\xff"])).await.unwrap();
     assert_eq!(keys(&range(case, &object, None, b"b\0", 9).await), [b"b\0\0"]);
 }
 
-pub(super) async fn ranges_begin_behind_after_and_keep_to_the_prefix(case: &Case<'_>) {
+pub(super) async fn ranges_begin_after_the_given_key_and_keep_to_the_prefix(case: &Case<'_>) {
     let object = case.object("o");
     let entries = ["B", "a", "ab", "b", "ba", "bb", "bc", "c"].map(|key| (key, "v"));
-    case.pool().write(&object, WriteOp::new().omap_set(entries)).await.unwrap();
+    case.pool.write(&object, WriteOp::new().omap_set(entries)).await.unwrap();
     // `more` is exact: it says whether another key with the prefix follows.
     for (after, prefix, max, expected, more) in [
         (None, "", 100, "B a ab b ba bb bc c", false),
@@ -130,7 +130,7 @@ pub(super) async fn ranges_begin_behind_after_and_keep_to_the_prefix(case: &Case
     }
 }
 
-pub(super) async fn thousands_of_entries_are_read_by_pages(case: &Case<'_>) {
+pub(super) async fn thousands_of_entries_are_read_in_pages(case: &Case<'_>) {
     let object = case.object("o");
     let key = |index: usize| {
         Bytes::from(format!("{}{:05}", if index.is_multiple_of(2) { "even" } else { "odd" }, index))
@@ -138,7 +138,7 @@ pub(super) async fn thousands_of_entries_are_read_by_pages(case: &Case<'_>) {
     let value = |index: usize| Bytes::from(format!("value {index}"));
     for start in [0, 1_500] {
         let op = WriteOp::new().omap_set((start..start + 2_000).map(|index| (key(index), value(index))));
-        case.pool().write(&object, op).await.unwrap();
+        case.pool.write(&object, op).await.unwrap();
     }
     let mut expected: Vec<_> = (0..3_500).map(|index| (key(index), value(index))).collect();
     expected.sort();
@@ -153,12 +153,12 @@ pub(super) async fn thousands_of_entries_are_read_by_pages(case: &Case<'_>) {
     assert_eq!(odd.concat(), expected[1_750..]);
 
     let op = WriteOp::new().omap_remove((0..3_500).filter(|index| index % 7 != 0).map(key));
-    case.pool().write(&object, op).await.unwrap();
+    case.pool.write(&object, op).await.unwrap();
     expected.retain(|(_, value)| {
         str::from_utf8(&value[6..]).unwrap().parse::<usize>().unwrap().is_multiple_of(7)
     });
     assert_eq!(case.omap_pages(&object, "", 100).await.concat(), expected);
-    case.pool().write(&object, WriteOp::new().omap_clear()).await.unwrap();
+    case.pool.write(&object, WriteOp::new().omap_clear()).await.unwrap();
     assert_eq!(range(case, &object, None, b"", 10).await, OmapPage::default());
 }
 
@@ -172,18 +172,18 @@ pub(super) async fn the_empty_key_is_refused(case: &Case<'_>) {
         WriteOp::new().omap_remove([""]),
         WriteOp::new().cmp_omap("", "").write_full("x"),
     ] {
-        assert_eq!(kind(case.pool().write(&object, op).await), ErrorKind::InvalidArgument);
+        assert_eq!(kind(case.pool.write(&object, op).await), ErrorKind::InvalidArgument);
     }
     let op = ReadOp::new().omap_get([""]);
-    assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::InvalidArgument);
+    assert_eq!(kind(case.pool.read(&object, op).await), ErrorKind::InvalidArgument);
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
-    assert_eq!(keys(&range(case, &object, Some(b""), b"", 9).await), [b"K"], "but behind it is everything");
+    assert_eq!(keys(&range(case, &object, Some(b""), b"", 9).await), [b"K"], "all other keys come after it");
 }
 
 pub(super) async fn a_range_of_no_entries_is_refused(case: &Case<'_>) {
     let object = case.make_full("o").await;
     let op = ReadOp::new().omap_range(None, "", 0);
-    assert_eq!(kind(case.pool().read(&object, op).await), ErrorKind::InvalidArgument);
+    assert_eq!(kind(case.pool.read(&object, op).await), ErrorKind::InvalidArgument);
 }
 
 /// A page ends at a byte limit, but holds at least one entry. Paging skips no entry.
@@ -193,7 +193,7 @@ pub(super) async fn pages_of_large_values_are_shorter(case: &Case<'_>) {
     let key = |index: usize| Bytes::from(format!("{index:02}"));
     for start in [0, 11, 22, 33] {
         let entries = (start..start + 11).map(|index| (key(index), value.clone()));
-        case.pool().write(&object, WriteOp::new().omap_set(entries).buffered()).await.unwrap();
+        case.pool.write(&object, WriteOp::new().omap_set(entries).buffered()).await.unwrap();
     }
     let pages = case.omap_pages(&object, "", 1_000).await;
     for page in &pages {
@@ -204,17 +204,17 @@ pub(super) async fn pages_of_large_values_are_shorter(case: &Case<'_>) {
     let entries = pages.concat();
     assert!(entries.iter().map(|(key, _)| key.clone()).eq((0..44).map(key)), "the keys differ");
     assert!(entries.iter().all(|(_, stored)| *stored == value), "a value differs");
-    case.pool().remove(&object).await.unwrap();
+    case.pool.remove(&object).await.unwrap();
 }
 
 pub(super) async fn objects_do_not_see_each_others_entries(case: &Case<'_>) {
     let names = ["o", "o1", "o\u{1}", "o/"];
     for name in names {
-        case.pool().write(&case.object(name), WriteOp::new().omap_set([("k", name)])).await.unwrap();
+        case.pool.write(&case.object(name), WriteOp::new().omap_set([("k", name)])).await.unwrap();
     }
     for name in names {
         assert_eq!(case.state(&case.object(name)).await, Some(ObjectContent::default().entry("k", name)));
     }
-    case.pool().write(&case.object("o"), WriteOp::new().omap_clear()).await.unwrap();
+    case.pool.write(&case.object("o"), WriteOp::new().omap_clear()).await.unwrap();
     assert_eq!(case.state(&case.object("o1")).await, Some(ObjectContent::default().entry("k", "o1")));
 }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 /// A store that checks the [op](benthic_core::Error::op) of its errors.
 pub(super) struct CheckedStore(pub(super) Arc<dyn Store>);
 
-/// A pool that checks the op of its errors.
 pub(super) struct CheckedPool(pub(super) Arc<dyn Pool>);
 
 fn check<T>(op: &str, result: Result<T>) -> Result<T> {

@@ -3,7 +3,7 @@
 
 use super::Case;
 use super::support::{ObjectContent, kind, pattern};
-use benthic_core::{ClassCall, ErrorKind, ListRequest, Namespaces, ObjectId, Result, WriteOp};
+use benthic_core::{ClassCall, ErrorKind, ObjectId, Result, WriteOp};
 use bytes::Bytes;
 use futures::future::join_all;
 
@@ -58,8 +58,7 @@ fn with(file: &[u8], at: usize, more: &[u8]) -> Vec<u8> {
 }
 
 async fn put(case: &Case<'_>, object: &ObjectId, input: impl Into<Bytes>) -> Result<Bytes> {
-    let call = ClassCall { class: "picture".into(), method: "put".into(), input: input.into() };
-    case.pool().exec(object, call).await
+    case.pool.exec(object, ClassCall::new("picture", "put", input)).await
 }
 
 fn with_options(options: &str, image: &[u8]) -> Vec<u8> {
@@ -183,20 +182,20 @@ pub(super) async fn a_picture_is_stored_with_the_rest_of_its_operation_or_not_at
     let op = |exclusive| {
         WriteOp::new().exec("picture", "put", image.clone()).set_xattr("by", "ada").create(exclusive)
     };
-    assert_eq!(kind(case.pool().write(&object, op(true)).await), ErrorKind::AlreadyExists);
+    assert_eq!(kind(case.pool.write(&object, op(true)).await), ErrorKind::AlreadyExists);
     assert_eq!(case.state(&object).await, None);
-    case.pool().write(&object, op(false)).await.unwrap();
+    case.pool.write(&object, op(false)).await.unwrap();
     let state = case.state(&object).await.unwrap();
     assert_eq!((&state.data, &state.xattrs["by"]), (&image.clone().into(), &"ada".into()));
     assert_eq!(state.omap[&Bytes::from("label/colour")], "red");
 }
 
-pub(super) async fn index_fills_in_what_an_image_lacks(case: &Case<'_>) {
+pub(super) async fn index_adds_missing_labels_and_thumbnails(case: &Case<'_>) {
     let object = case.object("o");
     assert_eq!(kind(case.exec(&object, "picture", "index", "").await), ErrorKind::NotFound);
     let image = png(90, 300, [30, 160, 60]);
     let op = WriteOp::new().write_full(image.clone()).omap_set([("label/album", "reef")]);
-    case.pool().write(&object, op).await.unwrap();
+    case.pool.write(&object, op).await.unwrap();
     case.exec(&object, "picture", "index", "").await.unwrap();
     let state = case.state(&object).await.unwrap();
     assert_eq!(state.xattrs["picture.summary"], "png 90x300 portrait green");
@@ -225,10 +224,9 @@ pub(super) async fn index_fills_in_what_an_image_lacks(case: &Case<'_>) {
 async fn fill(case: &Case<'_>) {
     let samples = [BASELINE_JPEG, PROGRESSIVE_JPEG, CMYK_JPEG, FILTERED_PNG];
     for (at, sample) in samples.iter().cycle().take(12).enumerate() {
-        case.pool().write_full(&case.object(&format!("sample {at}")), *sample).await.unwrap();
+        case.pool.write_full(&case.object(&format!("sample {at}")), *sample).await.unwrap();
     }
-    let namespaces = Namespaces::One(case.namespace().to_owned());
-    let listed = case.pool().list(ListRequest { namespaces, ..ListRequest::default() }).await.unwrap();
+    let listed = case.pool.list(case.list_request()).await.unwrap();
     let indexed = join_all(listed.objects.iter().map(async |object| {
         let indexed = case.exec(object, "picture", "index", "").await;
         (object.name(), indexed.map_err(|error| error.kind()))
@@ -245,7 +243,7 @@ async fn fill(case: &Case<'_>) {
     }
 }
 
-pub(super) async fn only_what_carries_a_label_is_returned(case: &Case<'_>) {
+pub(super) async fn get_if_returns_only_a_picture_with_the_label(case: &Case<'_>) {
     let object = case.object("o");
     let image = png(300, 300, [128; 3]);
     put(case, &object, labelled(&image)).await.unwrap();

@@ -4,8 +4,8 @@ use super::Case;
 use super::support::{ObjectContent, kind};
 use benthic_core::{ClassCall, ErrorKind, Fetch, ListRequest, Namespaces, ReadOp, WriteOp};
 
-pub(super) async fn a_pool_is_made_listed_opened_and_removed(case: &Case<'_>) {
-    let store = case.store();
+pub(super) async fn a_pool_is_created_listed_opened_and_removed(case: &Case<'_>) {
+    let store = case.store;
     let name = case.pool_name("p");
     assert_eq!(kind(store.open_pool(&name).await.map(|_| ())), ErrorKind::NotFound);
     store.create_pool(&name).await.unwrap();
@@ -22,8 +22,8 @@ pub(super) async fn a_pool_is_made_listed_opened_and_removed(case: &Case<'_>) {
     assert_eq!(kind(store.open_pool(&name).await.map(|_| ())), ErrorKind::NotFound);
 }
 
-pub(super) async fn a_pool_is_made_once_and_removed_once(case: &Case<'_>) {
-    let store = case.store();
+pub(super) async fn a_pool_is_created_once_and_removed_once(case: &Case<'_>) {
+    let store = case.store;
     let name = case.pool_name("p");
     assert_eq!(kind(store.remove_pool(&name).await), ErrorKind::NotFound);
     store.create_pool(&name).await.unwrap();
@@ -36,8 +36,8 @@ pub(super) async fn a_pool_is_made_once_and_removed_once(case: &Case<'_>) {
     assert_eq!(kind(store.remove_pool(&name).await), ErrorKind::NotFound);
 }
 
-pub(super) async fn pools_are_apart(case: &Case<'_>) {
-    let store = case.store();
+pub(super) async fn pools_are_separate(case: &Case<'_>) {
+    let store = case.store;
     let name = case.pool_name("p");
     store.create_pool(&name).await.unwrap();
     let other = store.open_pool(&name).await.unwrap();
@@ -45,17 +45,15 @@ pub(super) async fn pools_are_apart(case: &Case<'_>) {
     assert_eq!(kind(other.stat(&object).await), ErrorKind::NotFound);
     other.write_full(&object, "other").await.unwrap();
     assert_eq!(case.state(&object).await, Some(ObjectContent::full()));
-    let request =
-        ListRequest { namespaces: Namespaces::One(case.namespace().to_owned()), ..ListRequest::default() };
-    case.pool().remove(&object).await.unwrap();
-    assert_eq!(case.pool().list(request.clone()).await.unwrap().objects, []);
-    assert_eq!(other.list(request).await.unwrap().objects, std::slice::from_ref(&object));
+    case.pool.remove(&object).await.unwrap();
+    assert_eq!(case.pool.list(case.list_request()).await.unwrap().objects, []);
+    assert_eq!(other.list(case.list_request()).await.unwrap().objects, std::slice::from_ref(&object));
     assert_eq!(other.read_range(&object, 0, 10).await.unwrap(), "other");
     store.remove_pool(&name).await.unwrap();
 }
 
 pub(super) async fn two_handles_of_a_pool_are_one_pool(case: &Case<'_>) {
-    let again = case.store().open_pool(case.pool().name()).await.unwrap();
+    let again = case.store.open_pool(case.pool.name()).await.unwrap();
     let object = case.make_full("o").await;
     again
         .write(&object, WriteOp::new().cmp_xattr("X", benthic_core::Compare::Eq, "1").append("b"))
@@ -64,15 +62,15 @@ pub(super) async fn two_handles_of_a_pool_are_one_pool(case: &Case<'_>) {
     assert_eq!(case.size(&object).await, 101);
 }
 
-pub(super) async fn a_pool_that_is_gone_answers_not_found(case: &Case<'_>) {
-    let store = case.store();
+pub(super) async fn a_removed_pool_returns_not_found(case: &Case<'_>) {
+    let store = case.store;
     let name = case.pool_name("p");
     store.create_pool(&name).await.unwrap();
     let pool = store.open_pool(&name).await.unwrap();
     let object = case.object("o");
     pool.write_full(&object, "data").await.unwrap();
     store.remove_pool(&name).await.unwrap();
-    let call = |method: &str| ClassCall { class: "hello".into(), method: method.into(), input: "".into() };
+    let call = |method: &str| ClassCall::new("hello", method, "");
     assert_eq!(kind(pool.read(&object, ReadOp::new().stat()).await), ErrorKind::NotFound);
     assert_eq!(kind(pool.write(&object, WriteOp::new().create(false)).await), ErrorKind::NotFound);
     assert_eq!(kind(pool.exec(&object, call("say")).await), ErrorKind::NotFound);
@@ -82,8 +80,8 @@ pub(super) async fn a_pool_that_is_gone_answers_not_found(case: &Case<'_>) {
 
 /// A new pool with the name of a removed pool is empty, and handles of the removed pool cannot
 /// access it.
-pub(super) async fn a_pool_made_again_is_empty(case: &Case<'_>) {
-    let store = case.store();
+pub(super) async fn a_recreated_pool_is_empty(case: &Case<'_>) {
+    let store = case.store;
     let name = case.pool_name("p");
     let object = case.object("o");
     store.create_pool(&name).await.unwrap();
@@ -104,7 +102,7 @@ pub(super) async fn a_pool_made_again_is_empty(case: &Case<'_>) {
 }
 
 pub(super) async fn bad_pool_names_are_refused(case: &Case<'_>) {
-    let store = case.store();
+    let store = case.store;
     for name in ["", "a/b", "a:b", ".", "..", ".a", "-a", "a\0b", "a\nb"] {
         assert_eq!(kind(store.create_pool(name).await), ErrorKind::InvalidArgument, "{name:?}");
     }

@@ -1,7 +1,9 @@
 //! Helpers for the cases.
 
 use super::Case;
-use benthic_core::{ClassCall, ErrorKind, Fetch, ObjectId, Result, WriteOp};
+use benthic_core::{
+    ClassCall, ErrorKind, Fetch, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result, WriteOp,
+};
 use bytes::Bytes;
 use std::{collections::BTreeMap, fmt};
 
@@ -44,15 +46,14 @@ impl Case<'_> {
         let object = self.object(name);
         let full = ObjectContent::full();
         let op = WriteOp::new().write_full(full.data).set_xattr("X", "1").omap_set([("K", "V")]);
-        self.pool().write(&object, op).await.unwrap();
+        self.pool.write(&object, op).await.unwrap();
         object
     }
 
     /// Reads an object of at most 1 MiB and 1,024 omap entries; returns `None` if it is missing.
     pub(super) async fn state(&self, object: &ObjectId) -> Option<ObjectContent> {
         let omap = Fetch::omap_range(None, "", usize::MAX);
-        match self.pool().fetch(object, Fetch::read(0, 1024 * 1024).and(Fetch::list_xattrs()).and(omap)).await
-        {
+        match self.pool.fetch(object, Fetch::read(0, 1024 * 1024).and(Fetch::list_xattrs()).and(omap)).await {
             Ok((((data, xattrs), page), _)) => {
                 assert!(!page.more, "state() is for small objects");
                 Some(ObjectContent { data, xattrs, omap: page.entries.into_iter().collect() })
@@ -62,15 +63,20 @@ impl Case<'_> {
         }
     }
 
+    /// Runs a write operation and checks the state that it leaves.
+    pub(super) async fn check_write(&self, object: &ObjectId, op: WriteOp, expected: Option<ObjectContent>) {
+        self.pool.write(object, op.clone()).await.unwrap();
+        assert_eq!(self.state(object).await, expected, "{op:?}");
+    }
+
     pub(super) async fn version(&self, object: &ObjectId) -> u64 {
-        self.pool().stat(object).await.unwrap().1
+        self.pool.stat(object).await.unwrap().1
     }
 
     pub(super) async fn size(&self, object: &ObjectId) -> u64 {
-        self.pool().stat(object).await.unwrap().0.size_bytes
+        self.pool.stat(object).await.unwrap().0.size_bytes
     }
 
-    /// Reads the whole omap of an object page by page.
     pub(super) async fn omap_pages(
         &self,
         object: &ObjectId,
@@ -81,10 +87,32 @@ impl Case<'_> {
         loop {
             let after = pages.last().and_then(|page| page.last()).map(|(key, _)| key.clone());
             let range = Fetch::omap_range(after, prefix, page_entries);
-            let (page, _) = self.pool().fetch(object, range).await.unwrap();
+            let (page, _) = self.pool.fetch(object, range).await.unwrap();
             assert!(!page.more || !page.entries.is_empty(), "an empty page that is not the last");
             pages.push(page.entries);
             if !page.more {
+                return pages;
+            }
+        }
+    }
+
+    pub(super) fn list_request(&self) -> ListRequest {
+        ListRequest { namespaces: Namespaces::One(self.namespace().to_owned()), ..ListRequest::default() }
+    }
+
+    /// Lists all pages after `after`.
+    pub(super) async fn list_pages(
+        &self,
+        request: &ListRequest,
+        mut after: Option<ListToken>,
+    ) -> Vec<ListPage> {
+        let mut pages = Vec::new();
+        loop {
+            let page = self.pool.list(ListRequest { after, ..request.clone() }).await.unwrap();
+            assert!(page.objects.len() <= request.objects_max, "{} objects", page.objects.len());
+            after = page.next.clone();
+            pages.push(page);
+            if after.is_none() {
                 return pages;
             }
         }
@@ -97,7 +125,7 @@ impl Case<'_> {
         method: &str,
         input: &str,
     ) -> Result<Bytes> {
-        self.pool().exec(object, ClassCall::new(class, method, input.to_owned())).await
+        self.pool.exec(object, ClassCall::new(class, method, input.to_owned())).await
     }
 }
 
@@ -105,7 +133,7 @@ impl Case<'_> {
 #[track_caller]
 pub(super) fn kind<T: fmt::Debug>(result: Result<T>) -> ErrorKind {
     match result {
-        Ok(value) => panic!("this must fail, but gave {value:?}"),
+        Ok(value) => panic!("expected an error, got {value:?}"),
         Err(error) => error.kind(),
     }
 }
@@ -113,19 +141,4 @@ pub(super) fn kind<T: fmt::Debug>(result: Result<T>) -> ErrorKind {
 /// Test data with the period 251: byte `index` is `index % 251`.
 pub(super) fn pattern(len_bytes: usize) -> Vec<u8> {
     (0..len_bytes).map(|index| (index % 251) as u8).collect()
-}
-
-/// A deterministic pseudorandom sequence.
-pub(super) struct Sequence(u64);
-
-impl Sequence {
-    pub(super) fn new(seed: u64) -> Sequence {
-        Sequence(seed)
-    }
-
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        // Knuth's MMIX linear congruential generator. Its high bits have the best quality.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % end
-    }
 }

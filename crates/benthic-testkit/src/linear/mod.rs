@@ -14,11 +14,10 @@
 mod search;
 
 use crate::model::Subject;
-use crate::model::answer::answer;
+use crate::model::answer::{answer, without_times};
+use crate::random::Rng;
 use crate::seed;
-use benthic_core::{
-    Compare, Durability, ObjectId, Pool, ReadOp, ReadOutput, ReadReply, Result, WriteOp, WriteReply,
-};
+use benthic_core::{Compare, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp, WriteReply};
 use search::{Operation, Outcome, Step};
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -28,12 +27,9 @@ const OBJECTS: [&str; 3] = ["a", "b", "c"];
 /// Number of operations that a failure report shows around the point where the search failed.
 const SHOWN: usize = 12;
 
-/// The size of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Number of concurrent threads.
     pub threads: usize,
-    /// Operations per thread and round.
     pub ops_per_thread: usize,
     /// Number of rounds. The store is reopened between rounds.
     pub rounds: usize,
@@ -70,13 +66,13 @@ pub fn find_violation<S: Subject>(subject: &mut S, seed: u64, load: Load) -> Opt
         std::thread::scope(|scope| {
             for thread in 0..load.threads {
                 let (pool, objects, history, clock) = (pool.as_ref(), &objects, &history, &clock);
-                let random = Random(seed ^ ((round * load.threads + thread) as u64 + 1).wrapping_mul(MIX));
+                let random = Rng(seed ^ ((round * load.threads + thread) as u64) << 48);
                 scope.spawn(move || {
-                    let mut worker =
-                        Worker { pool, clock, random, seen: vec![Seen::default(); objects.len()], thread };
+                    let known = vec![KnownState::default(); objects.len()];
+                    let mut worker = Worker { pool, clock, random, known, thread };
                     let mut done = Vec::new();
                     for index in 0..load.ops_per_thread {
-                        let object = worker.random.below(objects.len() as u64) as usize;
+                        let object = worker.random.below(objects.len());
                         done.push((object, worker.step(object, &objects[object], index)));
                     }
                     history.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(done);
@@ -89,33 +85,21 @@ pub fn find_violation<S: Subject>(subject: &mut S, seed: u64, load: Load) -> Opt
         let mut operations: Vec<Operation> =
             history.iter().filter(|(of, _)| *of == object).map(|(_, operation)| operation.clone()).collect();
         operations.sort_by_key(|operation| operation.called);
-        let stuck = search::stuck_at(&operations)?;
-        let mut text = format!("operations on {} have no order that explains their answers", objects[object]);
+        let stuck = search::find_stuck(&operations)?;
+        let mut text =
+            format!("the operations on {} have no linear order that explains their answers", objects[object]);
         let from = stuck.saturating_sub(SHOWN / 2);
         for operation in operations.iter().skip(from).take(SHOWN) {
             let _ = write!(text, "\n  {operation:?}");
         }
-        let _ = write!(text, "\nthe operations again, with {}={seed}", seed::VARIABLE);
+        let _ = write!(text, "\nreplay the operations with {}={seed}", seed::VARIABLE);
         Some(text)
     })
 }
 
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The upper bits of a linear congruential generator: sufficient to choose operations, and
-/// identical on every platform.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
-
 /// The version and value that a thread last saw of an object, for guards that can succeed.
 #[derive(Clone, Default)]
-struct Seen {
+struct KnownState {
     version: u64,
     value: bytes::Bytes,
 }
@@ -123,19 +107,18 @@ struct Seen {
 struct Worker<'a> {
     pool: &'a dyn Pool,
     clock: &'a AtomicU64,
-    random: Random,
-    seen: Vec<Seen>,
+    random: Rng,
+    known: Vec<KnownState>,
     thread: usize,
 }
 
 impl Worker<'_> {
-    /// Runs one random operation.
     fn step(&mut self, object: usize, id: &ObjectId, index: usize) -> Operation {
         let step = self.choose(object, index);
         let called = self.clock.fetch_add(1, Ordering::SeqCst);
         let outcome = match &step {
             Step::Read(op) => match answer(self.pool.read(id, op.clone())) {
-                Ok(reply) => Outcome::Read(without_time(reply)),
+                Ok(reply) => Outcome::Read(without_times(reply)),
                 Err(error) => Outcome::Failed(error.kind()),
             },
             Step::Write(op) => match answer(self.pool.write(id, op.clone())) {
@@ -144,59 +127,46 @@ impl Worker<'_> {
             },
         };
         let answered = self.clock.fetch_add(1, Ordering::SeqCst);
-        self.learn(object, &outcome);
+        self.update_known(object, &outcome);
         Operation { called, answered, step, outcome }
     }
 
     fn choose(&mut self, object: usize, index: usize) -> Step {
-        let seen = self.seen[object].clone();
+        let known = self.known[object].clone();
         // Every operation writes a unique value, so a value identifies its operation.
         let mut unique = format!("{}.{index};", self.thread).into_bytes();
         let value = unique.clone();
-        if self.random.below(8) == 0 {
+        if self.random.one_in(8) {
             // Some values are too large to be stored inline with the metadata.
             unique.resize(5_000, b'.');
         }
         let op = match self.random.below(12) {
             0 | 1 => WriteOp::new().write_full(unique),
             2 => WriteOp::new().append(unique).set_xattr("by", value),
-            3 if seen.version > 0 => WriteOp::new().assert_version(seen.version).write_full(unique),
-            4 => WriteOp::new().cmp_xattr("by", Compare::Eq, seen.value).set_xattr("by", value),
+            3 if known.version > 0 => WriteOp::new().assert_version(known.version).write_full(unique),
+            4 => WriteOp::new().cmp_xattr("by", Compare::Eq, known.value).set_xattr("by", value),
             5 => WriteOp::new().remove(),
-            6 => WriteOp::new().create(self.random.below(4) == 0).omap_set([("last", value)]),
-            7 => WriteOp::new().write(self.random.below(6_000), value),
+            6 => WriteOp::new().create(self.random.one_in(4)).omap_set([("last", value)]),
+            7 => WriteOp::new().write(self.random.below(6_000) as u64, value),
             8 => return Step::Read(ReadOp::new().stat()),
             _ => return Step::Read(ReadOp::new().read(0, 1 << 20).list_xattrs().omap_range(None, "", 10)),
         };
-        let buffered = self.random.below(2) == 0;
-        Step::Write(WriteOp {
-            durability: if buffered { Durability::Buffered } else { Durability::Durable },
-            ..op
-        })
+        Step::Write(if self.random.one_in(2) { op.buffered() } else { op })
     }
 
-    fn learn(&mut self, object: usize, outcome: &Outcome) {
-        let seen = &mut self.seen[object];
+    fn update_known(&mut self, object: usize, outcome: &Outcome) {
+        let known = &mut self.known[object];
         match outcome {
-            Outcome::Written(version) => seen.version = *version,
+            Outcome::Written(version) => known.version = *version,
             Outcome::Read(reply) => {
-                seen.version = reply.version;
+                known.version = reply.version;
                 for output in &reply.outputs {
                     if let ReadOutput::Xattrs(xattrs) = output {
-                        seen.value = xattrs.get("by").cloned().unwrap_or_default();
+                        known.value = xattrs.get("by").cloned().unwrap_or_default();
                     }
                 }
             }
             Outcome::Failed(_) => {}
         }
     }
-}
-
-fn without_time(mut reply: ReadReply) -> ReadReply {
-    for output in &mut reply.outputs {
-        if let ReadOutput::Stat(stat) = output {
-            stat.modified_unix_ns = 0;
-        }
-    }
-    reply
 }

@@ -6,14 +6,12 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// The request of an operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Read(ReadOp),
     Write(WriteOp),
 }
 
-/// The answer to an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     Read(ReadReply),
@@ -21,7 +19,6 @@ pub(crate) enum Outcome {
     Failed(ErrorKind),
 }
 
-/// One operation of a history.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub called: u64,
@@ -67,12 +64,12 @@ impl ObjectVersion {
 
 /// Looks for a linear order of `operations`, which are sorted by call time. Returns `None` if there
 /// is one. Otherwise returns the index of the operation that no partial order gets past.
-pub(crate) fn stuck_at(operations: &[Operation]) -> Option<usize> {
+pub(crate) fn find_stuck(operations: &[Operation]) -> Option<usize> {
     let mut taken = vec![false; operations.len()];
     let mut state = ObjectVersion::default();
     // The search path: each operation taken, and the state before it.
-    let mut way: Vec<(usize, ObjectVersion)> = Vec::new();
-    let mut been: HashSet<(u64, ObjectVersion)> = HashSet::new();
+    let mut path: Vec<(usize, ObjectVersion)> = Vec::new();
+    let mut visited: HashSet<(u64, ObjectVersion)> = HashSet::new();
     let (mut from, mut farthest) = (0, 0);
     loop {
         let first = taken.iter().position(|taken| !taken).unwrap_or(taken.len());
@@ -80,20 +77,21 @@ pub(crate) fn stuck_at(operations: &[Operation]) -> Option<usize> {
         if first == taken.len() {
             return None;
         }
-        let next = candidates(operations, &taken, first).filter(|at| *at >= from).find_map(|at| {
-            let after = state.after(&operations[at])?;
-            taken[at] = true;
-            let new = been.insert((fingerprint(&taken), after.clone()));
-            taken[at] = new;
-            new.then_some((at, after))
-        });
+        let next =
+            candidates(operations, &taken, first).into_iter().filter(|at| *at >= from).find_map(|at| {
+                let after = state.after(&operations[at])?;
+                taken[at] = true;
+                let new = visited.insert((fingerprint(&taken), after.clone()));
+                taken[at] = new;
+                new.then_some((at, after))
+            });
         match next {
             Some((at, after)) => {
-                way.push((at, std::mem::replace(&mut state, after)));
+                path.push((at, std::mem::replace(&mut state, after)));
                 from = 0;
             }
             None => {
-                let Some((at, before)) = way.pop() else { return Some(farthest) };
+                let Some((at, before)) = path.pop() else { return Some(farthest) };
                 taken[at] = false;
                 state = before;
                 from = at + 1;
@@ -104,18 +102,17 @@ pub(crate) fn stuck_at(operations: &[Operation]) -> Option<usize> {
 
 /// Operations that may come next: those called before the first answer among the remaining
 /// operations.
-fn candidates(operations: &[Operation], taken: &[bool], first: usize) -> impl Iterator<Item = usize> + use<> {
-    let left = || (first..operations.len()).filter(|at| !taken[*at]);
+fn candidates(operations: &[Operation], taken: &[bool], first: usize) -> Vec<usize> {
     let mut end = u64::MAX;
     let mut found = Vec::new();
-    for at in left() {
+    for at in (first..operations.len()).filter(|at| !taken[*at]) {
         if operations[at].called > end {
             break;
         }
         end = end.min(operations[at].answered);
         found.push(at);
     }
-    found.into_iter()
+    found
 }
 
 fn fingerprint(taken: &[bool]) -> u64 {

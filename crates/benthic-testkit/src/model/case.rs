@@ -1,12 +1,11 @@
 //! One case: runs the same operations on an engine and on the oracle.
 
-use super::answer::answer;
+use super::answer::{answer, without_times};
 use super::generate::{Action, GuardPlan, GuardValue, OBJECTS};
 use super::oracle::{self, Object};
 use super::{Subject, brief, classes};
 use benthic_core::{
-    ClassCall, Guard, ListRequest, Namespaces, ObjectId, Pool, ReadOp, ReadOutput, ReadReply, WriteOp,
-    WriteReply,
+    ClassCall, Guard, ListRequest, Namespaces, ObjectId, Pool, ReadOp, ReadOutput, WriteOp, WriteReply,
 };
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -152,18 +151,11 @@ impl<S: Subject> Case<'_, S> {
         let got = answer(self.pool.read(&slot.id, op)).map(without_times);
         match (expected, got) {
             (Ok(outputs), Ok(reply)) => {
-                if reply.version != slot.version {
+                let (expected, got) = ((slot.version, outputs.len()), (reply.version, reply.outputs.len()));
+                if expected != got {
                     return Err(format!(
-                        "read of {}: expected version={}, got version={}",
-                        slot.id, slot.version, reply.version
-                    ));
-                }
-                if outputs.len() != reply.outputs.len() {
-                    return Err(format!(
-                        "read of {}: expected outputs={}, got outputs={}",
-                        slot.id,
-                        outputs.len(),
-                        reply.outputs.len()
+                        "read of {}: expected (version, outputs)={expected:?}, got {got:?}",
+                        slot.id
                     ));
                 }
                 for (step, (expected, got)) in outputs.iter().zip(&reply.outputs).enumerate() {
@@ -248,15 +240,6 @@ fn check_version(before: u64, after: u64, touched: bool) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("the version must grow: before={before} after={after}"))
-}
-
-fn without_times(mut reply: ReadReply) -> ReadReply {
-    for output in &mut reply.outputs {
-        if let ReadOutput::Stat(stat) = output {
-            stat.modified_unix_ns = 0;
-        }
-    }
-    reply
 }
 
 fn difference(expected: &ReadOutput, got: &ReadOutput) -> String {

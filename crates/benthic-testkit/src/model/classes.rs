@@ -37,31 +37,23 @@ const READ_CALLS: [Call; 5] = [
     ("digest", "verify", "md5"),
 ];
 
-/// Calls of methods that may change the object.
 pub(crate) fn write_call() -> impl Strategy<Value = ClassCall> {
     select(&WRITE_CALLS[..]).prop_map(class_call)
 }
 
-/// Calls of methods that only read.
 pub(crate) fn read_call() -> impl Strategy<Value = ClassCall> {
     select(&READ_CALLS[..]).prop_map(class_call)
 }
 
 fn class_call((class, method, input): Call) -> ClassCall {
-    ClassCall {
-        class: class.to_owned(),
-        method: method.to_owned(),
-        input: Bytes::from_static(input.as_bytes()),
-    }
+    ClassCall::new(class, method, input)
 }
 
-/// The result of a successful call.
 pub(crate) struct Called {
     pub(crate) output: Bytes,
     pub(crate) touched: bool,
 }
 
-/// Runs a method on the oracle's object.
 pub(crate) fn call(object: &mut Option<Object>, call: &ClassCall) -> Result<Called, ErrorKind> {
     let input = str::from_utf8(&call.input).map_err(|_| InvalidArgument)?;
     match (call.class.as_str(), call.method.as_str(), object) {

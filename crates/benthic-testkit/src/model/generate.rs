@@ -2,7 +2,8 @@
 //! offsets lie around the boundaries where engines change their layout.
 
 use super::classes;
-use benthic_core::{ClassCall, Compare, Durability, ReadStep, WriteStep};
+use crate::random::Rng;
+use benthic_core::{ClassCall, Compare, Durability, ReadStep, WriteStep, limits};
 use bytes::Bytes;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -13,7 +14,6 @@ use proptest::strategy::Union;
 
 /// The objects of a case: index of the namespace (0 or 1) and name.
 pub(crate) const OBJECTS: [(usize, &str); 5] = [(0, "a"), (0, "ab"), (0, "a/../é"), (1, "a"), (1, "b")];
-/// Prefixes for listings.
 const PREFIXES: [&str; 4] = ["", "a", "ab", "x"];
 const XATTRS: [&str; 4] = ["a", "b", "user.color", "ünïcode"];
 const KEYS: [&[u8]; 6] = [b"a", b"a\0", b"ab", b"b", b"b\xff", b"c/d"];
@@ -25,9 +25,8 @@ const BOUNDARIES_BYTES: [usize; 11] =
     [0, 1, 4_095, 4_096, 4_097, 8_192, 65_535, 65_536, 65_537, 131_072, 262_144];
 const LEN_BYTES_MAX: usize = 300 * 1024;
 /// More keys than one page of a range holds.
-const MANY_KEYS: usize = benthic_core::limits::OMAP_PAGE_ENTRIES_MAX + 76;
+const MANY_KEYS: usize = limits::OMAP_PAGE_ENTRIES_MAX + 76;
 
-/// One operation of a case.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Write {
@@ -72,14 +71,12 @@ pub(crate) enum GuardPlan {
     },
 }
 
-/// The value that a guard compares with.
 #[derive(Clone, Debug)]
 pub(crate) enum GuardValue {
     Stored,
     Other(Bytes),
 }
 
-/// Up to `actions_max` operations.
 pub(crate) fn actions(actions_max: usize) -> impl Strategy<Value = Vec<Action>> {
     vec(action(), 1..=actions_max.max(1))
 }
@@ -140,9 +137,9 @@ fn write_step() -> impl Strategy<Value = WriteStep> {
         5 => (offset_bytes(), offset_bytes())
             .prop_map(|(offset_bytes, len_bytes)| WriteStep::Zero { offset_bytes, len_bytes }),
         2 => Just(WriteStep::Remove),
-        5 => (xattr_name(), xattr_value()).prop_map(|(name, value)| WriteStep::SetXattr { name, value }),
+        5 => (xattr_name(), value(limits::XATTR_VALUE_BYTES_MAX)).prop_map(|(name, value)| WriteStep::SetXattr { name, value }),
         2 => xattr_name().prop_map(|name| WriteStep::RemoveXattr { name }),
-        5 => btree_map(key(), omap_value(), 0..=4).prop_map(|entries| WriteStep::OmapSet { entries }),
+        5 => btree_map(key(), value(100_000), 0..=4).prop_map(|entries| WriteStep::OmapSet { entries }),
         1 => any::<u8>().prop_map(|seed| WriteStep::OmapSet { entries: many_entries(seed) }),
         2 => keys().prop_map(|keys| WriteStep::OmapRemove { keys }),
         2 => Just(WriteStep::OmapClear),
@@ -202,14 +199,7 @@ fn blob(len_bytes: usize, seed: u8) -> Bytes {
     if seed == 0 {
         return Bytes::from(vec![0; len_bytes]);
     }
-    let mut state = u64::from(seed);
-    let next = |_| {
-        // A linear congruential generator. Its upper bits are random enough to distinguish
-        // positions.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8 | 1
-    };
-    (0..len_bytes).map(next).collect()
+    Rng(seed.into()).bytes(len_bytes).into_iter().map(|byte| byte | 1).collect()
 }
 
 fn small_value() -> impl Strategy<Value = Bytes> {
@@ -220,14 +210,10 @@ fn xattr_name() -> impl Strategy<Value = String> {
     select(&XATTRS[..]).prop_map(str::to_owned)
 }
 
-fn xattr_value() -> impl Strategy<Value = Bytes> {
-    let large = select(&[4_096, benthic_core::limits::XATTR_VALUE_BYTES_MAX][..]);
-    prop_oneof![8 => small_value(), 1 => (large, any::<u8>()).prop_map(|(len_bytes, seed)| blob(len_bytes, seed))]
-}
-
-fn omap_value() -> impl Strategy<Value = Bytes> {
-    let large = select(&[4_096, 100_000][..]);
-    prop_oneof![8 => small_value(), 1 => (large, any::<u8>()).prop_map(|(len_bytes, seed)| blob(len_bytes, seed))]
+/// Mostly small values, and some of 4 KiB or the given size.
+fn value(large_bytes: usize) -> impl Strategy<Value = Bytes> {
+    let large = (select(vec![4_096, large_bytes]), any::<u8>());
+    prop_oneof![8 => small_value(), 1 => large.prop_map(|(len_bytes, seed)| blob(len_bytes, seed))]
 }
 
 fn key() -> impl Strategy<Value = Bytes> {

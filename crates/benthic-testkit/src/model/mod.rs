@@ -61,9 +61,7 @@ pub trait Subject {
 /// A case in which an engine and the oracle differ.
 #[derive(Debug)]
 pub struct Difference {
-    /// The seed of the case.
     pub seed: u64,
-    /// Description of the difference.
     pub message: String,
     /// The operations of the case, after shrinking.
     pub operations: Vec<String>,
@@ -125,7 +123,6 @@ fn run_case<S: Subject>(subject: impl Fn() -> S, seed: u64, ops_per_case: usize)
     }
 }
 
-/// Describes an operation in one line.
 fn describe(action: &Action) -> String {
     let Action::Write { object, guards, steps, durability } = action else {
         return brief(action);

@@ -17,7 +17,6 @@ pub(crate) struct Object {
     pub(crate) omap: BTreeMap<Bytes, Bytes>,
 }
 
-/// The result of a write operation.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) object: Option<Object>,
@@ -61,7 +60,6 @@ fn check_guards(object: Option<&Object>, version: u64, guards: &[Guard]) -> Resu
     if guards.iter().all(holds) { Ok(()) } else { Err(Conflict) }
 }
 
-/// Runs one step and returns whether it did something.
 fn write_step(staged: &mut Option<Object>, step: &WriteStep) -> Result<bool, ErrorKind> {
     match step {
         WriteStep::Create { exclusive } => {

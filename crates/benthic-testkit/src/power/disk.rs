@@ -7,8 +7,8 @@
 //! names. A failed sync of a file leaves any part of the data that it was to write, and no later
 //! sync writes the rest. Linux behaves this way.
 
-use super::Rng;
-use super::record::{Event, Record, What};
+use super::record::{Call, Event, Record};
+use crate::random::Rng;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::Result;
@@ -25,7 +25,6 @@ const ZERO_RANGE: i32 = 16;
 pub struct Sync<'a> {
     /// The relative path of the file or directory; empty for the recorded directory itself.
     pub path: &'a str,
-    /// Whether the path is a directory.
     pub is_dir: bool,
     /// The next file that the same thread writes, opens or renames; empty if there is none.
     pub next_path: &'a str,
@@ -34,11 +33,8 @@ pub struct Sync<'a> {
 /// The part of the unsynced changes that a power cut keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// No unsynced change.
     Nothing,
-    /// All unsynced changes except one.
     AllButOne,
-    /// Any selection of the unsynced changes.
     Any,
 }
 
@@ -49,7 +45,6 @@ pub struct FileTree(pub BTreeMap<String, Option<Vec<u8>>>);
 /// The disk at one point of a record.
 pub struct Disk<'a> {
     events: &'a [Event],
-    /// Number of events applied so far.
     at: usize,
     nodes: Vec<Node>,
     fds: HashMap<i32, (usize, String)>,
@@ -63,7 +58,6 @@ pub struct Disk<'a> {
 #[derive(Default)]
 struct Node {
     is_dir: bool,
-    /// The content that the process sees.
     live: Content,
     durable: Content,
     pending: Vec<Change>,
@@ -77,17 +71,15 @@ struct Content {
 
 #[derive(Clone)]
 struct Change {
-    /// Index of the event.
     at: usize,
-    what: Alter,
+    effect: Effect,
 }
 
 #[derive(Clone)]
-enum Alter {
+enum Effect {
     Write(usize, Vec<u8>),
     SetSize(usize),
     Zero(usize, usize),
-    /// Extends the file to at least this size.
     Extend(usize),
     Name(String, Option<usize>),
     /// Renames an entry within its directory.
@@ -129,7 +121,6 @@ impl<'a> Disk<'a> {
         disk
     }
 
-    /// Applies all events before `end`.
     pub fn advance(&mut self, end: usize) {
         while self.at < end.min(self.events.len()) {
             self.step();
@@ -158,8 +149,8 @@ impl<'a> Disk<'a> {
                     match cut {
                         Cut::Nothing => {}
                         Cut::AllButOne if before + index == spared => {}
-                        Cut::AllButOne => content.apply(&change.what),
-                        Cut::Any => content.apply_in_part(&change.what, rng),
+                        Cut::AllButOne => content.apply(&change.effect),
+                        Cut::Any => content.apply_in_part(&change.effect, rng),
                     }
                 }
                 before += node.pending.len();
@@ -191,75 +182,75 @@ impl<'a> Disk<'a> {
 
     fn step(&mut self) {
         let events = self.events;
-        match &events[self.at].what {
-            What::Open { fd, path, created, truncated } => {
+        match &events[self.at].call {
+            Call::Open { fd, path, created, truncated } => {
                 let node = match self.find(path) {
                     Some(node) => {
                         if *truncated {
-                            self.change(node, Alter::SetSize(0));
+                            self.change(node, Effect::SetSize(0));
                         }
                         node
                     }
                     None => {
-                        assert!(*created, "{path} was opened and is not there");
+                        assert!(*created, "{path} was opened but does not exist");
                         let node = self.add(false);
                         let (parent, name) = self.parent(path);
-                        self.change(parent, Alter::Name(name, Some(node)));
+                        self.change(parent, Effect::Name(name, Some(node)));
                         node
                     }
                 };
                 self.fds.insert(*fd, (node, path.clone()));
             }
-            What::Close { fd } => drop(self.fds.remove(fd)),
-            What::Duplicate { fd, twin } => {
+            Call::Close { fd } => drop(self.fds.remove(fd)),
+            Call::Duplicate { fd, twin } => {
                 let file = self.fds[fd].clone();
                 self.fds.insert(*twin, file);
             }
-            What::Write { fd, offset_bytes, data } => {
-                self.change(self.fds[fd].0, Alter::Write(*offset_bytes as usize, data.clone()));
+            Call::Write { fd, offset_bytes, data } => {
+                self.change(self.fds[fd].0, Effect::Write(*offset_bytes as usize, data.clone()));
             }
-            What::SetSize { fd, size_bytes } => {
-                self.change(self.fds[fd].0, Alter::SetSize(*size_bytes as usize));
+            Call::SetSize { fd, size_bytes } => {
+                self.change(self.fds[fd].0, Effect::SetSize(*size_bytes as usize));
             }
-            What::Allocate { fd, mode, offset_bytes, len_bytes } => {
+            Call::Allocate { fd, mode, offset_bytes, len_bytes } => {
                 let (node, at, len) = (self.fds[fd].0, *offset_bytes as usize, *len_bytes as usize);
                 if mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
-                    panic!("fallocate in an unknown mode mode={mode}");
+                    panic!("fallocate has an unknown mode mode={mode}");
                 }
                 if mode & (PUNCH_HOLE | ZERO_RANGE) != 0 {
-                    self.change(node, Alter::Zero(at, len));
+                    self.change(node, Effect::Zero(at, len));
                 }
                 if mode & KEEP_SIZE == 0 {
-                    self.change(node, Alter::Extend(at + len));
+                    self.change(node, Effect::Extend(at + len));
                 }
             }
-            What::Rename { from, to } => {
-                let node = self.find(from).unwrap_or_else(|| panic!("{from} was renamed and is not there"));
+            Call::Rename { from, to } => {
+                let node = self.find(from).unwrap_or_else(|| panic!("{from} was renamed but does not exist"));
                 let ((old, old_name), (new, new_name)) = (self.parent(from), self.parent(to));
                 if old == new {
-                    self.change(old, Alter::Move(old_name, new_name, node));
+                    self.change(old, Effect::Move(old_name, new_name, node));
                 } else {
-                    self.change(new, Alter::Name(new_name, Some(node)));
-                    self.change(old, Alter::Name(old_name, None));
+                    self.change(new, Effect::Name(new_name, Some(node)));
+                    self.change(old, Effect::Name(old_name, None));
                 }
             }
-            What::Unlink { path } | What::RemoveDir { path } => {
+            Call::Unlink { path } | Call::RemoveDir { path } => {
                 let (parent, name) = self.parent(path);
-                self.change(parent, Alter::Name(name, None));
+                self.change(parent, Effect::Name(name, None));
             }
-            What::MakeDir { path } if path.is_empty() => {}
-            What::MakeDir { path } => {
+            Call::MakeDir { path } if path.is_empty() => {}
+            Call::MakeDir { path } => {
                 let node = self.add(true);
                 let (parent, name) = self.parent(path);
-                self.change(parent, Alter::Name(name, Some(node)));
+                self.change(parent, Effect::Name(name, Some(node)));
             }
-            What::SyncBegin { sync, .. } => drop(self.syncs.insert(*sync, self.at)),
-            What::SyncEnd { fd, sync, errno } => self.synced(*fd, *sync, *errno),
-            What::Mark { .. } | What::Fault { .. } => {}
+            Call::SyncBegin { sync, .. } => drop(self.syncs.insert(*sync, self.at)),
+            Call::SyncEnd { fd, sync, errno } => self.end_sync(*fd, *sync, *errno),
+            Call::Mark { .. } | Call::Fault { .. } => {}
         }
     }
 
-    fn synced(&mut self, fd: i32, sync: u64, errno: i32) {
+    fn end_sync(&mut self, fd: i32, sync: u64, errno: i32) {
         let (node, path) = self.fds[&fd].clone();
         let began = self.syncs.remove(&sync).unwrap_or(self.at);
         let is_dir = self.nodes[node].is_dir;
@@ -276,8 +267,8 @@ impl<'a> Disk<'a> {
         node.pending = newer;
         for change in older {
             match errno {
-                0 => node.durable.apply(&change.what),
-                _ => node.durable.apply_in_part(&change.what, &mut self.rng),
+                0 => node.durable.apply(&change.effect),
+                _ => node.durable.apply_in_part(&change.effect, &mut self.rng),
             }
         }
     }
@@ -286,11 +277,11 @@ impl<'a> Disk<'a> {
     fn next_path(&self) -> String {
         let thread = self.events[self.at].thread;
         for event in self.events[self.at + 1..].iter().filter(|event| event.thread == thread) {
-            match &event.what {
-                What::Open { path, .. } | What::Rename { from: path, .. } | What::Unlink { path } => {
+            match &event.call {
+                Call::Open { path, .. } | Call::Rename { from: path, .. } | Call::Unlink { path } => {
                     return path.clone();
                 }
-                What::Write { fd, .. } | What::SyncBegin { fd, .. } => {
+                Call::Write { fd, .. } | Call::SyncBegin { fd, .. } => {
                     return self.fds.get(fd).map(|(_, path)| path.clone()).unwrap_or_default();
                 }
                 _ => {}
@@ -299,11 +290,11 @@ impl<'a> Disk<'a> {
         String::new()
     }
 
-    fn change(&mut self, node: usize, what: Alter) {
+    fn change(&mut self, node: usize, effect: Effect) {
         let at = self.at;
         let node = &mut self.nodes[node];
-        node.live.apply(&what);
-        node.pending.push(Change { at, what });
+        node.live.apply(&effect);
+        node.pending.push(Change { at, effect });
     }
 
     fn add(&mut self, is_dir: bool) -> usize {
@@ -318,27 +309,28 @@ impl<'a> Disk<'a> {
 
     fn parent(&self, path: &str) -> (usize, String) {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let parent = self.find(parent).unwrap_or_else(|| panic!("{path} has no directory"));
+        let parent =
+            self.find(parent).unwrap_or_else(|| panic!("the parent directory of {path} does not exist"));
         (parent, name.to_owned())
     }
 }
 
 impl Content {
-    fn apply(&mut self, what: &Alter) {
-        match what {
-            Alter::Write(at, data) => {
+    fn apply(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Write(at, data) => {
                 self.extend(at + data.len());
                 self.bytes[*at..at + data.len()].copy_from_slice(data);
             }
-            Alter::SetSize(size) => self.bytes.resize(*size, 0),
-            Alter::Zero(at, len) => {
+            Effect::SetSize(size) => self.bytes.resize(*size, 0),
+            Effect::Zero(at, len) => {
                 let size = self.bytes.len();
                 self.bytes[(*at).min(size)..(at + len).min(size)].fill(0);
             }
-            Alter::Extend(size) => self.extend(*size),
-            Alter::Name(name, Some(node)) => drop(self.names.insert(name.clone(), *node)),
-            Alter::Name(name, None) => drop(self.names.remove(name)),
-            Alter::Move(from, to, node) => {
+            Effect::Extend(size) => self.extend(*size),
+            Effect::Name(name, Some(node)) => drop(self.names.insert(name.clone(), *node)),
+            Effect::Name(name, None) => drop(self.names.remove(name)),
+            Effect::Move(from, to, node) => {
                 self.names.remove(from);
                 self.names.insert(to.clone(), *node);
             }
@@ -350,14 +342,14 @@ impl Content {
     }
 
     /// Applies a change wholly, partly or not at all.
-    fn apply_in_part(&mut self, what: &Alter, rng: &mut Rng) {
+    fn apply_in_part(&mut self, effect: &Effect, rng: &mut Rng) {
         match rng.below(4) {
             0 => return,
-            1 => return self.apply(what),
+            1 => return self.apply(effect),
             _ => {}
         }
-        match what {
-            Alter::Write(at, data) => {
+        match effect {
+            Effect::Write(at, data) => {
                 // Sets a size inside the written range and applies some of the sectors below it.
                 let end = at + data.len();
                 match rng.below(3) {
@@ -375,18 +367,18 @@ impl Content {
                     from = to;
                 }
             }
-            Alter::Zero(at, len) => {
+            Effect::Zero(at, len) => {
                 for from in (*at..at + len).step_by(8 * SECTOR_BYTES) {
                     if rng.one_in(2) {
-                        self.apply(&Alter::Zero(from, (8 * SECTOR_BYTES).min(at + len - from)));
+                        self.apply(&Effect::Zero(from, (8 * SECTOR_BYTES).min(at + len - from)));
                     }
                 }
             }
-            Alter::Move(_, to, node) if rng.one_in(2) => {
-                self.apply(&Alter::Name(to.clone(), Some(*node)));
+            Effect::Move(_, to, node) if rng.one_in(2) => {
+                self.apply(&Effect::Name(to.clone(), Some(*node)));
             }
-            Alter::Move(from, _, _) if rng.one_in(4) => self.apply(&Alter::Name(from.clone(), None)),
-            _ if rng.one_in(2) => self.apply(what),
+            Effect::Move(from, _, _) if rng.one_in(4) => self.apply(&Effect::Name(from.clone(), None)),
+            _ if rng.one_in(2) => self.apply(effect),
             _ => {}
         }
     }
@@ -418,7 +410,6 @@ impl FileTree {
         Ok(())
     }
 
-    /// Describes the first difference between two trees.
     pub fn difference(&self, other: &FileTree) -> Option<String> {
         let paths = self.0.keys().chain(other.0.keys());
         paths.into_iter().find_map(|path| match (self.0.get(path), other.0.get(path)) {
@@ -428,7 +419,7 @@ impl FileTree {
                 Some(format!("{path}: len_bytes={} and {}, first at {at:?}", one.len(), another.len()))
             }
             (one, another) => {
-                Some(format!("{path}: there={} and there={}", one.is_some(), another.is_some()))
+                Some(format!("{path}: exists={} and exists={}", one.is_some(), another.is_some()))
             }
         })
     }

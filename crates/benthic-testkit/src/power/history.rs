@@ -2,7 +2,7 @@
 //! to some sequence number. That number must be at least the highest one acknowledged as durable
 //! before the cut.
 
-use super::record::{Record, What};
+use super::record::{Call, Record};
 use super::workload::{Action, Script};
 use crate::model::oracle::{self, Object};
 use benthic_core::{Durability, ErrorKind, Fetch, ListRequest, ObjectId, Pool, Store, limits};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The operations of a workload and the store's answers.
 pub struct History {
-    done: Vec<Done>,
+    operations: Vec<Operation>,
     /// Closed sessions, with the event of the close. Everything acknowledged before a close is
     /// durable.
     closed: Vec<(usize, usize)>,
@@ -20,7 +20,7 @@ pub struct History {
 /// The known history of each object, by pool and name.
 type Objects = BTreeMap<(String, String), Timeline>;
 
-struct Done {
+struct Operation {
     session: usize,
     action: Action,
     began: usize,
@@ -28,7 +28,7 @@ struct Done {
     answer: Option<(usize, Result<u64, String>)>,
 }
 
-impl Done {
+impl Operation {
     fn version(&self) -> Option<u64> {
         match (&self.action, &self.answer) {
             (Action::Write { .. }, Some((_, Ok(version)))) => Some(*version),
@@ -42,7 +42,7 @@ impl Done {
 struct Timeline {
     states: BTreeMap<u64, Option<Object>>,
     /// A possible final state, if the outcome of the last operation is unknown.
-    perhaps: Option<Option<Object>>,
+    possible: Option<Option<Object>>,
 }
 
 impl Timeline {
@@ -59,11 +59,11 @@ impl History {
     /// A description, if the record contradicts itself or an operation failed with an unexpected
     /// error.
     pub fn of(record: &Record, script: &Script) -> Result<History, String> {
-        let mut done: BTreeMap<(usize, usize, usize), Done> = BTreeMap::new();
+        let mut operations: BTreeMap<(usize, usize, usize), Operation> = BTreeMap::new();
         let mut closed = Vec::new();
         let mut threads: BTreeMap<(usize, usize), Vec<Action>> = BTreeMap::new();
         for (at, event) in record.events.iter().enumerate() {
-            let What::Mark { text } = &event.what else { continue };
+            let Call::Mark { text } = &event.call else { continue };
             let mut words = text.splitn(6, ' ');
             let word = words.next().unwrap_or_default();
             let mut number = || words.next().and_then(|word| word.parse::<usize>().ok()).unwrap_or(0);
@@ -74,21 +74,23 @@ impl History {
                         threads.entry((place.0, place.1)).or_insert_with(|| script.thread(place.0, place.1));
                     let action =
                         actions.get(place.2).cloned().ok_or_else(|| format!("no such action: {text}"))?;
-                    done.insert(place, Done { session: place.0, action, began: at, answer: None });
+                    operations.insert(place, Operation { session: place.0, action, began: at, answer: None });
                 }
                 "done" | "failed" => {
                     let answer = match (word, words.next().unwrap_or_default()) {
                         ("done", version) => Ok(version.parse().unwrap_or(0)),
                         (_, kind) => Err(kind.to_owned()),
                     };
-                    let Some(done) = done.get_mut(&place) else { return Err(format!("never began: {text}")) };
-                    done.answer = Some((at, answer));
+                    let Some(operation) = operations.get_mut(&place) else {
+                        return Err(format!("an operation ended that never began: {text}"));
+                    };
+                    operation.answer = Some((at, answer));
                 }
                 "closed" => closed.push((place.0, at)),
                 _ => {}
             }
         }
-        let history = History { done: done.into_values().collect(), closed };
+        let history = History { operations: operations.into_values().collect(), closed };
         history.objects(record.events.len(), u64::MAX).map(|_| history)
     }
 
@@ -97,26 +99,29 @@ impl History {
     /// earlier sessions with a version of at least `lost_lsn`.
     fn objects(&self, point: usize, lost_lsn: u64) -> Result<Objects, String> {
         let session = self.session(point);
-        let begun = || self.done.iter().filter(|done| done.began < point);
-        let last = begun().filter(|done| done.session == session).filter_map(Done::version).max();
-        let came_before = |done: &&Done| {
-            done.began < point
-                || done.session == session && done.version().is_some_and(|version| Some(version) < last)
+        let begun = || self.operations.iter().filter(|operation| operation.began < point);
+        let last =
+            begun().filter(|operation| operation.session == session).filter_map(Operation::version).max();
+        let came_before = |operation: &&Operation| {
+            operation.began < point
+                || operation.session == session
+                    && operation.version().is_some_and(|version| Some(version) < last)
         };
         let mut in_order = BTreeMap::new();
-        for done in self.done.iter().filter(came_before) {
-            let (Action::Write { pool, object, op }, Some((_, Ok(version)))) = (&done.action, &done.answer)
+        for operation in self.operations.iter().filter(came_before) {
+            let (Action::Write { pool, object, op }, Some((_, Ok(version)))) =
+                (&operation.action, &operation.answer)
             else {
                 continue;
             };
-            if self.was_lost(done.session, *version, point) {
-                if *version <= self.durable_lsn(point, Some(done.session)) {
+            if self.was_lost(operation.session, *version, point) {
+                if *version <= self.durable_lsn(point, Some(operation.session)) {
                     return Err(format!("a later session reused a durable version version={version}"));
                 }
-            } else if *version >= lost_lsn && done.session < session {
+            } else if *version >= lost_lsn && operation.session < session {
                 continue;
             } else if in_order.insert(*version, (pool, object, op)).is_some() {
-                return Err(format!("two operations have one version version={version}"));
+                return Err(format!("two operations have the same version version={version}"));
             }
         }
         let mut objects = Objects::new();
@@ -127,16 +132,16 @@ impl History {
                 oracle::write(before.as_ref(), 0, op).map_err(|kind| format!("{op:?} should be {kind}"))?;
             timeline.states.insert(version, after.object);
         }
-        for done in begun() {
-            let unknown = match &done.answer {
+        for operation in begun() {
+            let unknown = match &operation.answer {
                 Some((_, Err(kind))) => kind == ErrorKind::OutcomeUnknown.row().name,
                 Some((_, Ok(_))) => false,
                 None => true,
             };
-            if let (Action::Write { pool, object, op }, true) = (&done.action, unknown) {
+            if let (Action::Write { pool, object, op }, true) = (&operation.action, unknown) {
                 let timeline = objects.entry((pool.clone(), object.clone())).or_default();
                 let before = timeline.states.values().next_back().cloned().flatten();
-                timeline.perhaps = oracle::write(before.as_ref(), 0, op).ok().map(|after| after.object);
+                timeline.possible = oracle::write(before.as_ref(), 0, op).ok().map(|after| after.object);
             }
         }
         Ok(objects)
@@ -145,65 +150,79 @@ impl History {
     /// Whether a later session, up to `point`, reused the version of an operation. This happens to
     /// buffered operations that a failed disk lost.
     fn was_lost(&self, session: usize, version: u64, point: usize) -> bool {
-        let later = self.done.iter().filter(|done| done.session > session && done.began < point);
-        later.filter_map(Done::version).any(|reused| reused <= version)
+        let later =
+            self.operations.iter().filter(|operation| operation.session > session && operation.began < point);
+        later.filter_map(Operation::version).any(|reused| reused <= version)
     }
 
-    /// The last session with an operation before `point`.
     fn session(&self, point: usize) -> usize {
-        self.done.iter().filter(|done| done.began < point).map(|done| done.session).max().unwrap_or(0)
+        self.operations
+            .iter()
+            .filter(|operation| operation.began < point)
+            .map(|operation| operation.session)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Candidates for the first lost version of earlier sessions, where no later operation is known
     /// to have reused it. Pool operations and the cleaner take versions too, but do not report
     /// them.
-    fn perhaps_lost(&self, point: usize) -> BTreeSet<u64> {
+    fn lost_candidates(&self, point: usize) -> BTreeSet<u64> {
         let session = self.session(point);
-        let earlier = self.done.iter().filter(|done| done.session < session);
+        let earlier = self.operations.iter().filter(|operation| operation.session < session);
         let durable: BTreeMap<usize, u64> =
             (0..session).map(|session| (session, self.durable_lsn(point, Some(session)))).collect();
         earlier
-            .filter_map(|done| done.version().filter(|version| *version > durable[&done.session]))
+            .filter_map(|operation| {
+                operation.version().filter(|version| *version > durable[&operation.session])
+            })
             .collect()
     }
 
     /// The number of acknowledged operations, and the error kinds of the failed ones.
     pub fn counts(&self) -> (usize, BTreeSet<String>) {
-        let failed = self.done.iter().filter_map(|done| done.answer.as_ref()?.1.as_ref().err().cloned());
-        let acknowledged = self.done.iter().filter(|done| matches!(done.answer, Some((_, Ok(_)))));
+        let failed = self
+            .operations
+            .iter()
+            .filter_map(|operation| operation.answer.as_ref()?.1.as_ref().err().cloned());
+        let acknowledged =
+            self.operations.iter().filter(|operation| matches!(operation.answer, Some((_, Ok(_)))));
         (acknowledged.count(), failed.collect())
     }
 
     /// The highest sequence number that must survive a cut at `point`, for one session or for all.
     fn durable_lsn(&self, point: usize, session: Option<usize>) -> u64 {
-        let counts = |done: &Done| match session {
-            Some(session) => done.session == session,
-            None => !done.version().is_some_and(|version| self.was_lost(done.session, version, point)),
+        let counts = |operation: &Operation| match session {
+            Some(session) => operation.session == session,
+            None => {
+                !operation.version().is_some_and(|version| self.was_lost(operation.session, version, point))
+            }
         };
         let acknowledged = |before: usize, durable_only: bool| {
-            let acknowledged = self.done.iter().filter(|done| counts(done)).filter_map(|done| {
-                match (&done.action, &done.answer) {
-                    (Action::Write { op, .. }, Some((at, Ok(version))))
-                        if *at < before && (!durable_only || op.durability == Durability::Durable) =>
-                    {
-                        Some(*version)
+            let acknowledged =
+                self.operations.iter().filter(|operation| counts(operation)).filter_map(|operation| {
+                    match (&operation.action, &operation.answer) {
+                        (Action::Write { op, .. }, Some((at, Ok(version))))
+                            if *at < before && (!durable_only || op.durability == Durability::Durable) =>
+                        {
+                            Some(*version)
+                        }
+                        _ => None,
                     }
-                    _ => None,
-                }
-            });
+                });
             acknowledged.max().unwrap_or(0)
         };
         let of_session = |other: usize| session.is_none_or(|session| session == other);
-        let flushes = self.done.iter().filter(|done| of_session(done.session)).filter_map(|done| {
-            match (&done.action, &done.answer) {
+        let flushes = self.operations.iter().filter(|operation| of_session(operation.session)).filter_map(
+            |operation| match (&operation.action, &operation.answer) {
                 (Action::Flush | Action::CreatePool(_) | Action::RemovePool(_), Some((at, Ok(_))))
                     if *at < point =>
                 {
-                    Some(done.began)
+                    Some(operation.began)
                 }
                 _ => None,
-            }
-        });
+            },
+        );
         let closed =
             self.closed.iter().filter(|(session, at)| of_session(*session) && *at < point).map(|(_, at)| *at);
         let flushed = flushes.chain(closed).max().unwrap_or(0);
@@ -216,7 +235,7 @@ impl History {
     /// A description of the violation.
     pub fn check(&self, store: &dyn Store, point: usize) -> Result<(), String> {
         self.check_without(store, point, u64::MAX).or_else(|error| {
-            let lost = self.perhaps_lost(point);
+            let lost = self.lost_candidates(point);
             let fits = lost.into_iter().any(|lsn| self.check_without(store, point, lsn).is_ok());
             if fits { Ok(()) } else { Err(error) }
         })
@@ -233,16 +252,16 @@ impl History {
             let listed = list(&*pool)?;
             for (key, timeline) in objects.iter().filter(|((pool, _), _)| pool == name) {
                 let object = &key.1;
-                let version = look(&*pool, object, timeline)?;
+                let version = check_object(&*pool, object, timeline)?;
                 if version.is_some() != listed.contains(object) {
                     return Err(format!("{name}/{object} listed={}", listed.contains(object)));
                 }
                 found.insert((name.clone(), object.clone()), version);
             }
-            if let Some(stranger) =
+            if let Some(unknown) =
                 listed.iter().find(|o| !objects.contains_key(&(name.clone(), (*o).clone())))
             {
-                return Err(format!("{name}/{stranger} was never written"));
+                return Err(format!("{name}/{unknown} was never written"));
             }
             let page = block_on(pool.scrub(None)).map_err(|error| error.to_string())?;
             if let Some(damage) = page.damage.first() {
@@ -258,11 +277,11 @@ impl History {
 
     fn check_pools(&self, pools: &BTreeSet<String>, point: usize) -> Result<(), String> {
         let mut must: BTreeMap<&str, (bool, bool)> = BTreeMap::new();
-        for done in &self.done {
-            let succeeded = matches!(&done.answer, Some((at, Ok(_))) if *at < point);
-            let may = done.began < point
-                && !matches!(&done.answer, Some((at, Err(kind))) if *at < point && kind != "outcome_unknown");
-            match &done.action {
+        for operation in &self.operations {
+            let succeeded = matches!(&operation.answer, Some((at, Ok(_))) if *at < point);
+            let may = operation.began < point
+                && !matches!(&operation.answer, Some((at, Err(kind))) if *at < point && kind != "outcome_unknown");
+            match &operation.action {
                 Action::CreatePool(name) => {
                     must.insert(name, (succeeded, may));
                 }
@@ -275,9 +294,9 @@ impl History {
             }
         }
         for (name, (must, may)) in must {
-            let there = pools.contains(name);
-            if must && !there || there && !may {
-                return Err(format!("pool {name} there={there} must_be={must} may_be={may}"));
+            let exists = pools.contains(name);
+            if must && !exists || exists && !may {
+                return Err(format!("pool {name} exists={exists} must_exist={must} may_exist={may}"));
             }
         }
         Ok(())
@@ -290,34 +309,35 @@ impl History {
         point: usize,
     ) -> Result<(), String> {
         let durable = self.durable_lsn(point, None);
-        let fits = |lsn: u64| {
+        let find_misfit = |lsn: u64| {
             found.iter().find(|(key, version)| {
                 let timeline = &objects[*key];
                 let expected = timeline.at(lsn).map(|(version, _)| version);
                 let last = timeline.states.keys().next_back().copied().unwrap_or(0);
                 // An operation with an unknown outcome comes after all known operations on its
                 // object.
-                let perhaps =
-                    timeline.perhaps.is_some() && lsn >= last && version.is_none_or(|version| version > last);
-                expected != **version && !perhaps
+                let is_possible = timeline.possible.is_some()
+                    && lsn >= last
+                    && version.is_none_or(|version| version > last);
+                expected != **version && !is_possible
             })
         };
         let versions = objects.values().flat_map(|timeline| timeline.states.keys().copied());
         let candidates: BTreeSet<u64> = versions.chain([durable]).filter(|lsn| *lsn >= durable).collect();
-        if candidates.iter().any(|lsn| fits(*lsn).is_none()) {
+        if candidates.iter().any(|lsn| find_misfit(*lsn).is_none()) {
             return Ok(());
         }
-        let misfit =
-            fits(durable).map(|((pool, object), version)| format!("{pool}/{object} version={version:?}"));
+        let misfit = find_misfit(durable)
+            .map(|((pool, object), version)| format!("{pool}/{object} version={version:?}"));
         Err(format!(
-            "the store holds no prefix that begins with what is durable durable_lsn={durable} first_misfit={misfit:?}"
+            "the store does not hold a prefix of the operations that includes all durable ones durable_lsn={durable} first_misfit={misfit:?}"
         ))
     }
 }
 
 /// Reads an object, checks its content against its version, and returns the version. Returns `None`
 /// if the object is missing.
-fn look(pool: &dyn Pool, name: &str, timeline: &Timeline) -> Result<Option<u64>, String> {
+fn check_object(pool: &dyn Pool, name: &str, timeline: &Timeline) -> Result<Option<u64>, String> {
     let place = format!("{}/{name}", pool.name());
     let id = ObjectId::new(name).map_err(|error| error.to_string())?;
     let data = Fetch::read(0, limits::OBJECT_BYTES_MAX / 2);
@@ -331,12 +351,12 @@ fn look(pool: &dyn Pool, name: &str, timeline: &Timeline) -> Result<Option<u64>,
     let expected = match timeline.states.get(&version) {
         Some(state) => state.as_ref(),
         None if timeline.states.keys().all(|known| *known < version) => {
-            timeline.perhaps.as_ref().and_then(Option::as_ref)
+            timeline.possible.as_ref().and_then(Option::as_ref)
         }
         None => None,
     };
     match expected {
-        None => Err(format!("{place} has a version that it never had version={version}")),
+        None => Err(format!("{place} has an unknown version version={version}")),
         Some(expected) if *expected == found => Ok(Some(version)),
         Some(expected) => Err(format!(
             "{place} is torn version={version} len_bytes={} expected_len_bytes={} same_xattrs={} same_omap={}",

@@ -8,7 +8,6 @@ use std::process::{Command, ExitStatus};
 
 const SOURCE: &str = include_str!("../../power/record.c");
 
-/// The compiled recorder library.
 pub struct Recorder {
     folder: PathBuf,
     library: PathBuf,
@@ -17,36 +16,29 @@ pub struct Recorder {
 /// A fault to inject: the `nth` call of a `kind` (a letter of `record.c`) fails with `errno`.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// The kind of calls to count.
     pub kind: char,
     /// Counted from 1.
     pub nth: u32,
-    /// The error code that the call returns.
     pub errno: i32,
 }
 
 /// All changes of a process below one directory, in order.
 pub struct Record {
-    /// The changes, in order.
     pub events: Vec<Event>,
-    /// Exit status of the process.
     pub status: ExitStatus,
-    /// Standard error of the process.
     pub stderr: String,
 }
 
 /// One recorded call of a thread.
 #[derive(Debug)]
 pub struct Event {
-    /// Number of the thread.
     pub thread: u32,
-    /// The call.
-    pub what: What,
+    pub call: Call,
 }
 
 /// A recorded call. Paths are relative to the recorded directory.
 #[derive(Debug)]
-pub enum What {
+pub enum Call {
     Open { fd: i32, path: String, created: bool, truncated: bool },
     Close { fd: i32 },
     Duplicate { fd: i32, twin: i32 },
@@ -146,29 +138,29 @@ fn parse(bytes: &[u8], prefix: &str) -> Option<Vec<Event>> {
         };
         let (first, second) = (path(input.take(lens[0] as usize)?), path(input.take(lens[1] as usize)?));
         let data = input.take(lens[2] as usize)?;
-        let what = match kind {
-            1 => What::Open { fd, path: first, created: a & 1 != 0, truncated: a & 2 != 0 },
-            2 => What::Close { fd },
-            3 => What::Write { fd, offset_bytes: a as u64, data: data.to_vec() },
-            4 => What::SetSize { fd, size_bytes: a as u64 },
-            5 => What::Allocate {
+        let call = match kind {
+            1 => Call::Open { fd, path: first, created: a & 1 != 0, truncated: a & 2 != 0 },
+            2 => Call::Close { fd },
+            3 => Call::Write { fd, offset_bytes: a as u64, data: data.to_vec() },
+            4 => Call::SetSize { fd, size_bytes: a as u64 },
+            5 => Call::Allocate {
                 fd,
                 mode: i32::from_ne_bytes(data.try_into().ok()?),
                 offset_bytes: a as u64,
                 len_bytes: b as u64,
             },
-            6 => What::Rename { from: first, to: second },
-            7 => What::Unlink { path: first },
-            8 => What::MakeDir { path: first },
-            9 => What::RemoveDir { path: first },
-            10 => What::SyncBegin { fd, sync: a as u64 },
-            11 => What::SyncEnd { fd, sync: a as u64, errno: b as i32 },
-            12 => What::Mark { text: String::from_utf8_lossy(data).into_owned() },
-            13 => What::Duplicate { fd, twin: a as i32 },
-            14 => What::Fault { kind: a as u8 as char, errno: b as i32 },
+            6 => Call::Rename { from: first, to: second },
+            7 => Call::Unlink { path: first },
+            8 => Call::MakeDir { path: first },
+            9 => Call::RemoveDir { path: first },
+            10 => Call::SyncBegin { fd, sync: a as u64 },
+            11 => Call::SyncEnd { fd, sync: a as u64, errno: b as i32 },
+            12 => Call::Mark { text: String::from_utf8_lossy(data).into_owned() },
+            13 => Call::Duplicate { fd, twin: a as i32 },
+            14 => Call::Fault { kind: a as u8 as char, errno: b as i32 },
             _ => return None,
         };
-        events.push(Event { thread, what });
+        events.push(Event { thread, call });
     }
     Some(events)
 }

@@ -1,7 +1,7 @@
 //! The workload of the recorded process: several threads run random operations on a few objects and
 //! write a mark into the record before and after each.
 
-use super::Rng;
+use crate::random::Rng;
 use benthic_core::{ErrorKind, ObjectId, Result, Store, WriteOp, WriteStep};
 use futures::executor::block_on;
 use std::fs::{File, OpenOptions};
@@ -15,9 +15,7 @@ const LARGE_BYTES: usize = 1_100_000;
 /// A workload. Equal values produce equal actions.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
-    /// Seed of the random choices.
     pub seed: u64,
-    /// Number of concurrent threads.
     pub threads: usize,
     /// Actions per thread and session. The store is closed and reopened between sessions.
     pub actions: usize,
@@ -26,23 +24,16 @@ pub struct Script {
     pub shared: bool,
 }
 
-/// One action of a thread.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// A write operation on an object of a pool.
     Write {
-        /// Name of the pool.
         pool: String,
-        /// Name of the object.
         object: String,
-        /// The operation.
         op: WriteOp,
     },
-    /// Flushes the store.
     Flush,
     /// Creates a pool. Each name is used once.
     CreatePool(String),
-    /// Removes a pool with its objects.
     RemovePool(String),
 }
 
@@ -117,24 +108,20 @@ fn write_op(rng: &mut Rng, unique: &str) -> WriteOp {
 /// error other than `not_found` and `limit_exceeded`.
 pub fn run(script: &Script, session: usize, store: &dyn Store, marks: &Path) {
     let Ok(marks) = OpenOptions::new().create(true).append(true).open(marks) else {
-        panic!("the file of the marks cannot be opened path={}", marks.display());
+        panic!("the marks file cannot be opened path={}", marks.display());
     };
-    // Creates the pool that all threads use.
-    let first = script.thread(session, 0).into_iter().next();
-    let rest = match first {
-        Some(Action::CreatePool(name)) if name == POOL => {
-            act_marked(store, &marks, session, 0, 0, &Action::CreatePool(name));
-            1
-        }
-        _ => 0,
-    };
+    // The first action of the first session creates the pool that all threads use.
+    let done = usize::from(session == 0);
+    for action in script.thread(session, 0).iter().take(done) {
+        act_marked(store, &marks, &format!("{session} 0 0"), action);
+    }
     std::thread::scope(|scope| {
         for thread in 0..script.threads {
             let marks = &marks;
             scope.spawn(move || {
-                let skip = if thread == 0 { rest } else { 0 };
+                let skip = if thread == 0 { done } else { 0 };
                 for (index, action) in script.thread(session, thread).iter().enumerate().skip(skip) {
-                    if !act_marked(store, marks, session, thread, index, action) {
+                    if !act_marked(store, marks, &format!("{session} {thread} {index}"), action) {
                         return;
                     }
                 }
@@ -151,18 +138,9 @@ pub fn mark(mut marks: &File, text: &str) {
 }
 
 /// Returns whether the thread should continue.
-fn act_marked(
-    store: &dyn Store,
-    marks: &File,
-    session: usize,
-    thread: usize,
-    index: usize,
-    action: &Action,
-) -> bool {
-    mark(marks, &format!("begin {session} {thread} {index}"));
-    let outcome = act(store, action);
-    let place = format!("{session} {thread} {index}");
-    match outcome {
+fn act_marked(store: &dyn Store, marks: &File, place: &str, action: &Action) -> bool {
+    mark(marks, &format!("begin {place}"));
+    match act(store, action) {
         Ok(version) => mark(marks, &format!("done {place} {version}")),
         Err(error) => {
             mark(marks, &format!("failed {place} {} {error}", error.kind()));

@@ -31,14 +31,14 @@ enum Fault {
     ReopenLosesEverything,
 }
 
-struct Faulty {
+struct FaultyPool {
     pool: Arc<dyn Pool>,
     fault: Option<Fault>,
     calls: AtomicUsize,
     last: Mutex<HashMap<ObjectId, ReadReply>>,
 }
 
-impl Faulty {
+impl FaultyPool {
     /// Whether to inject the fault into this call: every seventh call.
     fn now(&self, fault: Fault) -> bool {
         self.fault == Some(fault) && self.calls.fetch_add(1, Ordering::SeqCst) % 7 == 6
@@ -46,7 +46,7 @@ impl Faulty {
 }
 
 #[async_trait]
-impl Pool for Faulty {
+impl Pool for FaultyPool {
     fn name(&self) -> &str {
         self.pool.name()
     }
@@ -105,7 +105,7 @@ impl Engine {
 impl Subject for Engine {
     fn pool(&self) -> Arc<dyn Pool> {
         let pool = block_on(self.store.open_pool("p")).unwrap();
-        Arc::new(Faulty { pool, fault: self.fault, calls: AtomicUsize::new(0), last: Mutex::default() })
+        Arc::new(FaultyPool { pool, fault: self.fault, calls: AtomicUsize::new(0), last: Mutex::default() })
     }
 
     fn flush(&self) -> Result<()> {
@@ -121,7 +121,7 @@ impl Subject for Engine {
 }
 
 #[test]
-fn a_linearizable_engine_has_nothing_against_it() {
+fn a_linearizable_engine_passes() {
     for seed in 0..HISTORIES {
         assert_eq!(find_violation(&mut Engine::new(None), seed, LOAD), None);
     }

@@ -28,7 +28,7 @@ impl Subject for Memory {
     fn pool(&self) -> Arc<dyn Pool> {
         let pool = block_on(self.store.open_pool("model")).unwrap();
         match self.fault {
-            Some(fault) => Arc::new(Faulty { pool, fault }),
+            Some(fault) => Arc::new(FaultyPool { pool, fault }),
             None => pool,
         }
     }
@@ -59,13 +59,13 @@ enum Fault {
 }
 
 /// A correct pool with one injected fault.
-struct Faulty {
+struct FaultyPool {
     pool: Arc<dyn Pool>,
     fault: Fault,
 }
 
 #[async_trait]
-impl Pool for Faulty {
+impl Pool for FaultyPool {
     fn name(&self) -> &str {
         self.pool.name()
     }
@@ -121,12 +121,12 @@ impl Pool for Faulty {
 }
 
 #[test]
-fn the_model_has_nothing_against_a_correct_engine() {
+fn a_correct_engine_passes_the_model_test() {
     model::run(|| Memory::new(None), 100, 40);
 }
 
 #[test]
-fn the_model_finds_faults_and_makes_them_small() {
+fn the_model_test_finds_faults_and_shrinks_them() {
     for fault in [
         Fault::AppendLosesLastByte,
         Fault::BufferedWritesAreLost,

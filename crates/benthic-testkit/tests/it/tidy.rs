@@ -1,10 +1,10 @@
-//! The project's own rules, as tests: who may use whom, how large a file gets, what does not belong in one.
+//! The project's own rules as tests: dependencies between crates, file sizes, and forbidden content.
 
 use crate::project::{Dependency, File, Package, files, packages};
 
 const SOURCE_LINES_MAX: usize = 800;
 
-/// The crates of the workspace, and the others of them that each may use.
+/// The crates of the workspace, each with the workspace crates that it may use.
 const CRATES: [(&str, &[&str]); 20] = [
     ("benthic-core", &[]),
     ("benthic-embedded", &["benthic-core"]),
@@ -20,7 +20,7 @@ const CRATES: [(&str, &[&str]); 20] = [
     ("benthic-cls-library", &["benthic-core", "benthic-classes", "benthic-cls"]),
     ("benthic-cls-table", &["benthic-core", "benthic-fragment", "benthic-cls"]),
     ("benthic-program", &["benthic-core", "benthic-classes", "benthic-embedded", "benthic-rados"]),
-    // The feature `gateway` adds a program, which takes what programs share.
+    // The feature `gateway` adds a program, which needs benthic-program.
     ("benthic-s3", &["benthic-core", "benthic-classes", "benthic-program"]),
     (
         "benthic-sql",
@@ -42,7 +42,7 @@ const CRATES: [(&str, &[&str]); 20] = [
     ("benthic-testkit", &["benthic-core"]),
 ];
 
-/// What tests and benchmarks may use besides.
+/// Crates that tests and benchmarks may use in addition.
 const TESTS_USE: [&str; 7] = [
     "benthic-ceph",
     "benthic-classes",
@@ -53,11 +53,11 @@ const TESTS_USE: [&str; 7] = [
     "benthic-testkit",
 ];
 
-/// The engines, and the only crates that may name one outside tests and benchmarks.
+/// The engines. Outside tests and benchmarks, only the crates below may name one.
 const ENGINES: [&str; 2] = ["benthic-embedded", "benthic-rados"];
 const MAY_NAME_AN_ENGINE: [&str; 2] = ["benthic-program", "benthic-ceph"];
 
-/// Dependencies that a crate must not have outside its tests, by the start of their names.
+/// Crates with prefixes of names of dependencies that they must not have outside their tests.
 const FORBIDDEN: [(&str, &[&str]); 4] = [
     ("benthic-core", &["tokio", "arrow", "librados", "rados"]),
     ("benthic-embedded", &["tokio"]),
@@ -66,10 +66,10 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
 ];
 const COMMAND_LINE: &[&str] = &["clap", "indicatif", "rustyline"];
 
-/// Where `unsafe` may be, by the start of the path.
-const UNSAFE_MAY_BE_IN: [&str; 2] = ["crates/benthic-rados/", "crates/benthic-cls"];
+/// Prefixes of the paths that may contain `unsafe`.
+const UNSAFE_PATHS: [&str; 2] = ["crates/benthic-rados/", "crates/benthic-cls"];
 
-/// What the root holds.
+/// The files and folders of the root.
 const ROOT: [&str; 20] = [
     ".ci",
     ".gitignore",
@@ -95,32 +95,38 @@ const ROOT: [&str; 20] = [
 
 #[test]
 fn crates_use_only_what_the_table_allows() {
-    check("the table of crates does not allow it", packages().iter().flat_map(edges));
+    check("the table of crates does not allow these dependencies", packages().iter().flat_map(edges));
 }
 
 #[test]
 fn only_the_shared_layer_and_the_tools_for_ceph_name_an_engine() {
-    check("open a store with benthic-program instead", packages().iter().flat_map(engines));
+    check("a crate names an engine; open stores with benthic-program", packages().iter().flat_map(engines));
 }
 
 #[test]
 fn every_crate_in_the_table_exists() {
     let packages = packages();
-    let gone = CRATES.iter().filter(|(name, _)| !packages.iter().any(|package| package.name == *name));
-    check("remove it from the table", gone.map(|(name, _)| (*name).to_owned()));
+    let missing = CRATES.iter().filter(|(name, _)| !packages.iter().any(|package| package.name == *name));
+    check(
+        "these crates do not exist; remove them from the table",
+        missing.map(|(name, _)| (*name).to_owned()),
+    );
 }
 
 #[test]
-fn libraries_stay_light() {
-    check("a crate must do without it", packages().iter().flat_map(heavy_dependencies));
+fn libraries_have_no_heavy_dependencies() {
+    check("these dependencies are too heavy for the crate", packages().iter().flat_map(heavy_dependencies));
 }
 
 #[test]
-fn every_crate_takes_the_lints_of_the_workspace() {
+fn every_crate_uses_the_lints_of_the_workspace() {
     let packages = packages();
     let manifests =
         files().into_iter().filter(|file| packages.iter().any(|package| package.manifest == file.path));
-    check("write `[lints]` and `workspace = true`", manifests.flat_map(|file| missing_lints(&file)));
+    check(
+        "add `[lints]` with `workspace = true` to the manifest",
+        manifests.flat_map(|file| missing_lints(&file)),
+    );
 }
 
 #[test]
@@ -129,13 +135,13 @@ fn unsafe_code_is_allowed_only_where_it_must_be() {
 }
 
 #[test]
-fn imports_name_what_they_import() {
-    check_files("no glob imports", glob_imports);
+fn imports_have_no_globs() {
+    check_files("import names instead of globs", glob_imports);
 }
 
 #[test]
-fn every_crate_says_what_it_is_for() {
-    check_files("a crate's root starts with `//!`", missing_crate_docs);
+fn every_crate_has_docs() {
+    check_files("start the root of the crate with `//!` docs", missing_crate_docs);
 }
 
 #[test]
@@ -145,32 +151,32 @@ fn source_files_stay_short() {
 
 #[test]
 fn the_root_stays_small() {
-    check_files("this does not belong in the root", strangers_in_the_root);
+    check_files("move it out of the root, or add it to the list", strangers_in_the_root);
 }
 
 #[test]
 fn lines_have_no_tabs_and_no_blanks_at_the_end() {
-    check_files("blanks", stray_blanks);
+    check_files("remove tabs and blanks at the end", stray_blanks);
 }
 
 #[test]
-fn no_program_decides_by_the_text_of_a_message() {
+fn no_code_reads_the_text_of_a_message() {
     check_files("give the error a `Reason` and match on it", decisions_by_text);
 }
 
 #[test]
 fn public_items_are_documented() {
-    check_files("say what it promises; only fields, variants and methods may go without", undocumented_items);
+    check_files("document the item; only fields, variants and methods need no docs", undocumented_items);
 }
 
 #[test]
-fn nothing_is_unfinished_or_of_one_machine() {
-    check_files("finish it, or make it run anywhere", leftovers);
+fn no_unfinished_code_and_no_paths_of_one_machine() {
+    check_files("finish the code, and remove paths of one machine", leftovers);
 }
 
-/// Every rule once on something that breaks it: a rule that finds nothing anywhere proves nothing.
+/// Runs every rule on a violation, because a rule that never finds one proves nothing.
 #[test]
-fn the_rules_find_what_breaks_them() {
+fn every_rule_finds_a_violation() {
     let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
     let package = |name: &str, dependency: &str, dev| Package {
         name: name.to_owned(),
@@ -272,13 +278,14 @@ fn heavy_dependencies(package: &Package) -> Vec<String> {
 }
 
 fn missing_lints(manifest: &File) -> Vec<String> {
-    // The lints of the workspace forbid `unsafe` for good, so these crates spell out lints of their own.
+    // Nothing can override the `forbid(unsafe_code)` of the workspace, so crates with `unsafe` have their
+    // own lints.
     let has = manifest.text.contains("\n[lints]\nworkspace = true\n") || may_be_unsafe(manifest);
     if has { Vec::new() } else { vec![format!("{}: no lints", manifest.path)] }
 }
 
 fn may_be_unsafe(file: &File) -> bool {
-    UNSAFE_MAY_BE_IN.iter().any(|start| file.path.starts_with(start))
+    UNSAFE_PATHS.iter().any(|start| file.path.starts_with(start))
 }
 
 fn unsafe_code(file: &File) -> Vec<String> {
@@ -332,7 +339,7 @@ fn stray_blanks(file: &File) -> Vec<String> {
     })
 }
 
-/// Whether a file is part of a program or a library, and not of its tests.
+/// Whether a file is part of a program or library and not of its tests.
 fn is_shipped(file: &File) -> bool {
     let ours = file.path.starts_with("crates/") || file.path.starts_with("python/src/");
     let for_tests = ["/tests/", "/benches/", "/examples/", "/benthic-testkit/"];
@@ -342,7 +349,7 @@ fn is_shipped(file: &File) -> bool {
         && !for_tests.iter().any(|part| file.path.contains(part))
 }
 
-/// The lines before a file's own module of tests.
+/// The file up to its test module.
 fn without_tests(file: &File) -> File {
     let text = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     File { path: file.path.clone(), text: text.to_owned() }
@@ -360,7 +367,7 @@ fn decisions_by_text(file: &File) -> Vec<String> {
 }
 
 fn undocumented_items(file: &File) -> Vec<String> {
-    // Commands are documented by their help, and Python's native half by the package above it.
+    // Help texts document commands, and the Python package documents its native half.
     let exempt = ["/commands/", "/ffi", "benthic-cli/", "python/"];
     if !is_shipped(file) || exempt.iter().any(|part| file.path.contains(part)) {
         return Vec::new();
@@ -389,7 +396,7 @@ fn is_attribute(line: &str) -> bool {
 }
 
 fn leftovers(file: &File) -> Vec<String> {
-    // In pieces, so that this file does not find itself.
+    // The words are in pieces, so that the rule does not find them here.
     let unfinished =
         [["TO", "DO"], ["FIX", "ME"], ["to", "do!("], ["unimpl", "emented!("]].map(|parts| parts.concat());
     let machine = [["/wo", "rk/"], ["/ro", "ot/"]].map(|parts| parts.concat());

@@ -3,7 +3,7 @@ use crate::commands::cp::plan::{self, Target};
 use benthic_core::{ErrorKind, ObjectId, Pool, WriteStep};
 use benthic_embedded::{MemStore, Options as StoreOptions};
 use benthic_program::transfer;
-use benthic_testkit::faulty::Faulty;
+use benthic_testkit::faulty::FaultyPool;
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ async fn copy(pool: Arc<dyn Pool>, content: &str) -> Result<bool, ErrorKind> {
 #[tokio::test]
 async fn a_copy_that_arrives_damaged_is_told_and_not_taken_for_done() {
     let store = MemStore::new(StoreOptions::default().with_classes(benthic_classes::registry()));
-    let pool = Faulty::pool(store, |number, mut op, _| {
+    let pool = FaultyPool::create(store, |number, mut op, _| {
         if number == 0 {
             for step in &mut op.steps {
                 if let WriteStep::WriteFull { data } = step {
@@ -41,5 +41,5 @@ async fn a_copy_that_arrives_damaged_is_told_and_not_taken_for_done() {
     let object = ObjectId::new("f").unwrap();
     assert_eq!(transfer::look(&*pool, &object).await.unwrap().source, None);
     assert_eq!(copy(Arc::clone(&pool) as Arc<dyn Pool>, "data.").await, Ok(true));
-    assert_eq!(pool.sound.read_range(&object, 0, 10).await.unwrap(), "data.");
+    assert_eq!(pool.inner.read_range(&object, 0, 10).await.unwrap(), "data.");
 }

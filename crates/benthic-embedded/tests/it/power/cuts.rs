@@ -3,7 +3,8 @@
 
 use super::{Bench, child, examine};
 use crate::support::tell;
-use benthic_testkit::power::{Cut, Disk, FileTree, Record, Rng, Script, Sync, What};
+use benthic_testkit::power::{Call, Cut, Disk, FileTree, Record, Script, Sync};
+use benthic_testkit::random::Rng;
 use benthic_testkit::seed;
 use std::path::Path;
 
@@ -13,7 +14,7 @@ fn script(seed: u64) -> Script {
 
 /// A random point of a record, half of the time just after a mark.
 fn point(record: &Record, rng: &mut Rng) -> usize {
-    let marks = |event: &benthic_testkit::power::Event| matches!(event.what, What::Mark { .. });
+    let marks = |event: &benthic_testkit::power::Event| matches!(event.call, Call::Mark { .. });
     let anywhere = rng.below(record.events.len() + 1);
     if rng.one_in(2) {
         return anywhere;

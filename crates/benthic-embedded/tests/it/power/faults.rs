@@ -2,7 +2,8 @@
 
 use super::{Bench, examine};
 use crate::support::tell;
-use benthic_testkit::power::{Cut, Disk, Fault, FileTree, Rng, Script, What};
+use benthic_testkit::power::{Call, Cut, Disk, Fault, FileTree, Script};
+use benthic_testkit::random::Rng;
 use benthic_testkit::seed;
 
 const EIO: i32 = 5;
@@ -21,7 +22,7 @@ fn each_fails(kind: char, errno: i32) {
     let mut run = |nth| {
         let what = format!("BENTHIC_TEST_SEED={seed} kind={kind} nth={nth} errno={errno}");
         let (dir, record, history) = bench.workload(&script, Some(Fault { kind, nth, errno }));
-        let fault = record.events.iter().position(|event| matches!(event.what, What::Fault { .. }));
+        let fault = record.events.iter().position(|event| matches!(event.call, Call::Fault { .. }));
         assert!(!record.stderr.contains("panicked"), "{what}\n{}", record.stderr);
         let clear = [
             "not_found",
