@@ -41,9 +41,7 @@ pub struct Layout {
 /// A range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Start of the range in the file.
     pub offset_bytes: u64,
-    /// Length of the range.
     pub len_bytes: u64,
 }
 
@@ -95,7 +93,7 @@ impl Layout {
         {
             return refuse(
                 ErrorKind::InvalidArgument,
-                "--stripe-unit and --object-size are multiples of 64 KiB, and not 0",
+                "--stripe-unit and --object-size must be multiples of 64 KiB and not 0",
             );
         }
         if self.object_size > PIECE_BYTES_MAX || self.stripe_count > STRIPE_COUNT_MAX {
@@ -127,8 +125,8 @@ impl Layout {
         if sound {
             return Ok(());
         }
-        let message = "this is no layout: units are multiples of 64 KiB, an object has a whole number of them and at most \
-            128 MiB, and the stripe count is not 0, or 2^31 and more";
+        let message = "the layout is not valid: an object has at most 128 MiB and a whole number of stripe units, a stripe \
+            unit is a multiple of 64 KiB, and the stripe count is from 1 to 2^31 - 1";
         Err(Error::new(ErrorKind::InvalidArgument, message).with("layout", self))
     }
 

@@ -68,22 +68,23 @@ impl Lock {
         let cookie = at.unique();
         let object = at.piece(0)?;
         let waiting = Stopwatch::start(&*at.clock);
-        let asked = loop {
-            let asked = at.clock.monotonic();
+        let sent = loop {
+            let sent = at.clock.monotonic();
             let op = if create { WriteOp::new() } else { WriteOp::new().assert_exists() };
             match at.pool.write(&object, with_call(op, at.locks.acquire(mode, &cookie, LEASE))).await {
-                Ok(_) => break asked,
+                Ok(_) => break sent,
                 Err(error) if error.kind() != ErrorKind::Busy => return Err(error),
                 Err(error) if waiting.elapsed() >= wait || (at.is_interrupted)() => {
-                    let message = "others work on this striped object; wait, or say how long with --lock-wait. On a cluster \
-                        `rados lock info OBJECT striper.lock` shows who, and `rados lock break` ends what a killed program left";
+                    let message = "another program holds the lock of this striped object; wait longer with --lock-wait. On a \
+                        cluster, `rados lock info OBJECT striper.lock` shows the lock holders, and `rados lock break` removes \
+                        the lock of a killed program";
                     let error = Error::new(ErrorKind::Busy, message).with_source(error);
                     return Err(error.with("pool", at.pool.name()).with("object", &object));
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         };
-        let (renewed, held) = watch::channel(Some(asked));
+        let (renewed, held) = watch::channel(Some(sent));
         let (stop, mut stopped) = oneshot::channel();
         let renewal = with_call(WriteOp::new().assert_exists(), at.locks.renew(mode, &cookie, LEASE));
         let (pool, clock) = (Arc::clone(&at.pool), Arc::clone(&at.clock));
@@ -93,9 +94,9 @@ impl Lock {
                     _ = &mut stopped => return,
                     () = tokio::time::sleep(RENEWAL) => {}
                 }
-                let asked = clock.monotonic();
+                let sent = clock.monotonic();
                 match pool.write(&object, renewal.clone()).await {
-                    Ok(_) => _ = renewed.send(Some(asked)),
+                    Ok(_) => _ = renewed.send(Some(sent)),
                     Err(error) if is_loss(&error) => {
                         _ = renewed.send(None);
                         return;
@@ -124,8 +125,7 @@ impl Lock {
     /// Releases the lock. If that fails, the lock is free when its lease ends.
     pub async fn release(self) {
         let (at, cookie) = self.stop().await;
-        let mut op = WriteOp::new().assert_exists();
-        op.steps.push(WriteStep::Exec(at.locks.release(&cookie)));
+        let op = with_call(WriteOp::new().assert_exists(), at.locks.release(&cookie));
         let released = match at.piece(0) {
             Ok(object) => at.pool.write(&object, op).await,
             Err(error) => Err(error),
@@ -141,8 +141,7 @@ impl Lock {
     /// `Conflict` if a guard does not hold; as [`benthic_core::Pool::write`].
     pub async fn remove_object(self, op: WriteOp) -> Result<()> {
         let (at, _) = self.stop().await;
-        let removed = at.pool.write(&at.piece(0)?, op.remove()).await;
-        removed.map(|_| ()).map_err(|error| if is_loss(&error) { lost().with_source(error) } else { error })
+        at.pool.write(&at.piece(0)?, op.remove()).await.map(|_| ()).map_err(explain)
     }
 }
 
@@ -201,8 +200,7 @@ impl Watch {
             with_call(WriteOp::new().assert_exists(), self.at.locks.renew(self.mode, &self.cookie, LEASE));
         held.guards.extend(op.guards);
         held.steps.extend(op.steps);
-        let written = self.at.pool.write(&self.at.piece(0)?, held).await;
-        written.map(|_| ()).map_err(|error| if is_loss(&error) { lost().with_source(error) } else { error })
+        self.at.pool.write(&self.at.piece(0)?, held).await.map(|_| ()).map_err(explain)
     }
 }
 
@@ -215,9 +213,13 @@ fn is_loss(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Busy | ErrorKind::NotFound | ErrorKind::Conflict)
 }
 
+fn explain(error: Error) -> Error {
+    if is_loss(&error) { lost().with_source(error) } else { error }
+}
+
 fn lost() -> Error {
     let message =
-        "the lock of the striped object was lost: its lease ended, or it was taken away; repeat the command";
+        "the lock of the striped object was lost: its lease ended, or somebody broke it; repeat the command";
     Error::new(ErrorKind::Conflict, message)
 }
 
@@ -239,7 +241,7 @@ impl Locks {
     /// reply was lost may have taken it.
     fn acquire(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
         match self {
-            Locks::Own => call("lock", "acquire", own_lease(Some(mode), cookie, lease)),
+            Locks::Own => ClassCall::new("lock", "acquire", own_lease(Some(mode), cookie, lease)),
             Locks::Ceph => ceph_lock(mode, cookie, lease, MAY_RENEW),
         }
     }
@@ -247,17 +249,17 @@ impl Locks {
     /// Restarts the lease of a lock that is held. It does not reacquire a lost lock.
     fn renew(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
         match self {
-            Locks::Own => call("lock", "renew", own_lease(None, cookie, lease)),
+            Locks::Own => ClassCall::new("lock", "renew", own_lease(None, cookie, lease)),
             Locks::Ceph => ceph_lock(mode, cookie, lease, MUST_RENEW),
         }
     }
 
     fn release(self, cookie: &str) -> ClassCall {
         match self {
-            Locks::Own => call("lock", "release", own_input(cookie).encode().into_bytes()),
+            Locks::Own => ClassCall::new("lock", "release", own_input(cookie).encode()),
             Locks::Ceph => {
                 let fields = [string(NAME), string(cookie)].concat();
-                call(CEPH_LOCK_CLASS, "unlock", versioned(&fields))
+                ClassCall::new(CEPH_LOCK_CLASS, "unlock", versioned(&fields))
             }
         }
     }
@@ -280,12 +282,12 @@ fn ceph_lock(mode: Mode, cookie: &str, lease: Duration, flags: u8) -> ClassCall 
         0_u32.to_le_bytes().to_vec(),
         vec![flags],
     ];
-    call(CEPH_LOCK_CLASS, "lock", versioned(&fields.concat()))
+    ClassCall::new(CEPH_LOCK_CLASS, "lock", versioned(&fields.concat()))
 }
 
-fn own_lease(mode: Option<Mode>, cookie: &str, lease: Duration) -> Vec<u8> {
+fn own_lease(mode: Option<Mode>, cookie: &str, lease: Duration) -> String {
     let lease_ms = u64::try_from(lease.as_millis()).ok();
-    Input { mode, lease_ms, ..own_input(cookie) }.encode().into_bytes()
+    Input { mode, lease_ms, ..own_input(cookie) }.encode()
 }
 
 fn own_input(cookie: &str) -> Input {
@@ -296,10 +298,6 @@ fn own_input(cookie: &str) -> Input {
         mode: None,
         lease_ms: None,
     }
-}
-
-fn call(class: &str, method: &str, input: Vec<u8>) -> ClassCall {
-    ClassCall { class: class.to_owned(), method: method.to_owned(), input: input.into() }
 }
 
 /// A string in Ceph's encoding.
@@ -322,7 +320,7 @@ mod tests {
 
     /// The expected bytes follow Ceph's encoding rules.
     #[test]
-    fn calls_of_the_class_of_ceph_are_encoded_as_it_decodes_them() {
+    fn calls_of_cephs_lock_class_are_in_cephs_encoding() {
         let call = Locks::Ceph.acquire(Mode::Shared, "c1", LEASE);
         let expected = [
             &[1, 1, 50, 0, 0, 0][..],
@@ -346,6 +344,7 @@ mod tests {
         assert_eq!(call.method, "unlock");
         assert_eq!(call.input, [&[1, 1, 22, 0, 0, 0][..], b"\x0c\0\0\0striper.lock\x02\0\0\0c1"].concat());
     }
+
     #[test]
     fn a_lock_is_held_until_the_lease_of_its_last_renewal_ends() {
         let renewed = Duration::from_secs(1);

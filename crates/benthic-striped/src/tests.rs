@@ -1,6 +1,6 @@
 use super::layout::Layout;
 use super::lock::Locks;
-use super::read::{self, Checked, Copied, Options};
+use super::read::{self, CopyResult, Options, Verification};
 use super::write::{Source, SourceFile, store};
 use super::{
     BEGUN_XATTR, FIRST_SUFFIX, NOTE_XATTR, OBJECT_SIZE_XATTR, PIECE_XATTR, SIZE_XATTR, STRIPE_COUNT_XATTR,
@@ -55,7 +55,7 @@ fn file(directory: &Path, name: &str, byte: u8, len_bytes: u64) -> PathBuf {
     path
 }
 
-async fn put(to: &Striped, path: &Path) -> Result<Copied, ErrorKind> {
+async fn put(to: &Striped, path: &Path) -> Result<CopyResult, ErrorKind> {
     let source = Source::File(SourceFile::open(path).unwrap());
     kind(store(source, to, LAYOUT, OPTIONS).await)
 }
@@ -69,7 +69,7 @@ async fn content(from: &Striped, directory: &Path) -> Vec<u8> {
     // A download skips a file that is already there.
     let _ = std::fs::remove_file(&back);
     let fetched = kind(read::fetch(from.clone(), &back, OPTIONS).await).unwrap();
-    assert_eq!(fetched.checked, Checked::Digest);
+    assert_eq!(fetched.checked, Verification::Digest);
     std::fs::read(&back).unwrap()
 }
 
@@ -91,11 +91,11 @@ async fn killed_at(stop: usize, sound: Option<Arc<dyn Pool>>) -> (Arc<dyn Pool>,
 
 async fn free_lock(at: &Striped) {
     let broken = break_lock(&*at.pool, &at.piece(0).unwrap(), "striper.lock", "benthic", None).await;
-    assert!(broken.is_ok() || at.look().await.unwrap().is_none(), "{broken:?}");
+    assert!(broken.is_ok() || at.read_head().await.unwrap().is_none(), "{broken:?}");
 }
 
 #[tokio::test]
-async fn a_copy_that_is_killed_at_any_write_is_not_seen_and_goes_on() {
+async fn a_copy_killed_at_any_write_stays_hidden_and_can_be_continued() {
     let here = tempfile::tempdir().unwrap();
     let old = file(here.path(), "old", 1, 5 * UNIT + 1);
     let new = file(here.path(), "new", 7, 3 * UNIT - 1);
@@ -114,8 +114,8 @@ async fn a_copy_that_is_killed_at_any_write_is_not_seen_and_goes_on() {
             let copied = put(&at(pool), &new).await;
             let sound = at(sound);
             let what = format!("before {there_before} stop {stop}");
-            match sound.look().await.unwrap().map(|head| head.state) {
-                Some(StripedState::Whole { size_bytes, .. }) => {
+            match sound.read_head().await.unwrap().map(|head| head.state) {
+                Some(StripedState::Complete { size_bytes, .. }) => {
                     // The copy was killed before it began, or after it was complete.
                     free_lock(&sound).await;
                     let data = content(&sound, here.path()).await;
@@ -153,11 +153,11 @@ async fn a_removal_that_is_killed_at_any_write_is_completed() {
         let (pool, sound) = killed_at(stop, Some(pool)).await;
         let removed = kind(remove::remove(&at(pool), 1, Duration::ZERO).await);
         let sound = at(sound);
-        match sound.look().await.unwrap() {
+        match sound.read_head().await.unwrap() {
             None => assert_eq!(removed, Ok(4), "stop {stop}"),
             Some(head) => {
                 assert_eq!(removed, Err(ErrorKind::Unavailable));
-                assert_eq!(matches!(head.state, StripedState::Whole { .. }), stop < 2, "stop {stop}");
+                assert_eq!(matches!(head.state, StripedState::Complete { .. }), stop < 2, "stop {stop}");
                 free_lock(&sound).await;
                 kind(remove::remove(&sound, 1, Duration::ZERO).await).unwrap();
             }
@@ -169,7 +169,7 @@ async fn a_removal_that_is_killed_at_any_write_is_completed() {
 }
 
 #[tokio::test]
-async fn a_piece_that_arrives_damaged_is_told_and_copied_again() {
+async fn a_piece_that_arrives_damaged_is_reported_and_copied_again() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     let written = Arc::new(AtomicUsize::new(0));
@@ -189,7 +189,7 @@ async fn a_piece_that_arrives_damaged_is_told_and_copied_again() {
     .await;
     let to = at(Arc::new(pool));
     assert_eq!(put(&to, &path).await, Err(ErrorKind::Corrupt));
-    assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
+    assert!(matches!(to.read_head().await.unwrap().unwrap().state, StripedState::Unfinished(_)));
     let again = put(&to, &path).await.unwrap();
     // The third piece may have been in flight while the second was verified.
     assert!(again.pieces == 3 && (1..3).contains(&again.pieces_kept), "{again:?}");
@@ -197,7 +197,7 @@ async fn a_piece_that_arrives_damaged_is_told_and_copied_again() {
 }
 
 #[tokio::test]
-async fn whoever_lost_the_striped_object_to_somebody_else_does_not_make_it_whole() {
+async fn a_run_that_lost_the_lock_does_not_complete_the_striped_object() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let pool = faulty(|_, op, sound| {
@@ -215,11 +215,11 @@ async fn whoever_lost_the_striped_object_to_somebody_else_does_not_make_it_whole
     .await;
     let to = at(Arc::new(pool));
     assert_eq!(put(&to, &path).await, Err(ErrorKind::Conflict));
-    assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
+    assert!(matches!(to.read_head().await.unwrap().unwrap().state, StripedState::Unfinished(_)));
 }
 
 #[tokio::test]
-async fn a_file_that_changes_while_it_is_copied_is_not_taken_for_one() {
+async fn a_file_that_changes_during_its_copy_is_a_conflict() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     let changed = path.clone();
@@ -233,7 +233,7 @@ async fn a_file_that_changes_while_it_is_copied_is_not_taken_for_one() {
     .await;
     let to = at(Arc::new(pool));
     assert_eq!(put(&to, &path).await, Err(ErrorKind::Conflict));
-    assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
+    assert!(matches!(to.read_head().await.unwrap().unwrap().state, StripedState::Unfinished(_)));
 }
 
 /// A pool with a complete striped object. `meanwhile` changes its first object just before the
@@ -263,7 +263,7 @@ fn take_lock_away(sound: &dyn Pool, first: &ObjectId) {
 }
 
 #[tokio::test]
-async fn a_removal_that_lost_the_striped_object_leaves_what_another_copy_made_of_it() {
+async fn a_removal_that_lost_the_lock_keeps_the_note_of_the_other_run() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let to = taken_over(
@@ -278,12 +278,12 @@ async fn a_removal_that_lost_the_striped_object_leaves_what_another_copy_made_of
     .await;
     assert_eq!(kind(remove::remove(&to, 1, Duration::ZERO).await), Err(ErrorKind::Conflict));
     assert!(
-        matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(begun) if begun.run == "theirs")
+        matches!(to.read_head().await.unwrap().unwrap().state, StripedState::Unfinished(begun) if begun.run == "theirs")
     );
 }
 
 #[tokio::test]
-async fn nothing_begins_when_the_lock_was_lost() {
+async fn no_change_starts_after_the_lock_was_lost() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let other = file(here.path(), "other", 2, 3 * UNIT);
@@ -297,7 +297,7 @@ async fn nothing_begins_when_the_lock_was_lost() {
 }
 
 #[tokio::test]
-async fn a_piece_of_another_copy_is_not_taken_for_a_file_of_another_program() {
+async fn a_late_piece_of_another_copy_is_not_mistaken_for_another_programs_file() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, UNIT);
     let (pool, _) = killed_at(usize::MAX, None).await;
@@ -314,40 +314,40 @@ async fn a_piece_of_another_copy_is_not_taken_for_a_file_of_another_program() {
     let theirs = vec![5; usize::try_from(UNIT).unwrap()];
     to.pool.write(&to.piece(0).unwrap(), WriteOp::new().write(0, theirs.clone())).await.unwrap();
     let fetched = kind(read::fetch(to, &back, OPTIONS).await).unwrap();
-    assert_eq!((fetched.checked, fetched.pieces_kept), (Checked::Lengths, 0));
+    assert_eq!((fetched.checked, fetched.pieces_kept), (Verification::Lengths, 0));
     assert!(std::fs::read(&back).unwrap() == theirs);
 }
 
 #[test]
-fn what_is_begun_has_no_more_pieces_than_a_file_can_have() {
+fn the_note_of_an_unfinished_change_has_a_limited_number_of_pieces() {
     let state = |begun: &'static str| {
         let xattrs = [(BEGUN_XATTR.to_owned(), Bytes::from_static(begun.as_bytes()))];
         StripedState::parse(&xattrs.into()).unwrap()
     };
-    assert!(matches!(state(r#"{"run":"1","pieces":4194304}"#), StripedState::Begun(_)));
+    assert!(matches!(state(r#"{"run":"1","pieces":4194304}"#), StripedState::Unfinished(_)));
     assert_eq!(state(r#"{"run":"1","pieces":4194305}"#), StripedState::Bare);
     assert_eq!(state(r#"{"run":"1","pieces":18446744073709551615}"#), StripedState::Bare);
 }
 
 #[tokio::test]
-async fn an_upload_that_is_not_checked_says_so() {
+async fn an_unverified_upload_is_reported_as_unverified() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let (pool, _) = killed_at(usize::MAX, None).await;
     let source = Source::File(SourceFile::open(&path).unwrap());
     let unchecked = Options { check: false, ..OPTIONS };
     let stored = kind(store(source, &at(pool), LAYOUT, unchecked).await).unwrap();
-    assert_eq!(stored.checked, Checked::No);
+    assert_eq!(stored.checked, Verification::Skipped);
 }
 
 /// Copies a file and compares contents to find unchanged pieces.
-async fn put_by_content(to: &Striped, path: &Path) -> Result<Copied, ErrorKind> {
+async fn put_by_content(to: &Striped, path: &Path) -> Result<CopyResult, ErrorKind> {
     let source = Source::File(SourceFile::open(path).unwrap());
     kind(store(source, to, LAYOUT, Options { checksum: true, ..OPTIONS }).await)
 }
 
 #[tokio::test]
-async fn what_is_there_stays_readable_until_a_piece_differs() {
+async fn a_striped_object_stays_readable_until_a_piece_differs() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     let begins = Arc::new(AtomicUsize::new(0));
@@ -362,7 +362,7 @@ async fn what_is_there_stays_readable_until_a_piece_differs() {
     let to = at(Arc::new(pool));
     put(&to, &path).await.unwrap();
     let again = put_by_content(&to, &path).await.unwrap();
-    assert_eq!((again.unchanged, again.pieces_kept, again.checked), (true, 3, Checked::Digest));
+    assert_eq!((again.unchanged, again.pieces_kept, again.checked), (true, 3, Verification::Digest));
     assert_eq!(begins.load(Ordering::SeqCst), 1);
 
     let other = here.path().join("other");
@@ -375,7 +375,7 @@ async fn what_is_there_stays_readable_until_a_piece_differs() {
 }
 
 #[tokio::test]
-async fn a_source_that_changes_while_it_is_copied_is_not_taken_for_one() {
+async fn a_striped_source_that_changes_during_its_copy_is_a_conflict() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     let (pool, _) = killed_at(usize::MAX, None).await;
@@ -399,7 +399,7 @@ async fn a_source_that_changes_while_it_is_copied_is_not_taken_for_one() {
     let copied = kind(store(Source::Striped(Arc::new(reading)), &to, LAYOUT, OPTIONS).await);
     lock.release().await;
     assert_eq!(copied, Err(ErrorKind::Conflict));
-    assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
+    assert!(matches!(to.read_head().await.unwrap().unwrap().state, StripedState::Unfinished(_)));
 }
 
 /// A pool where every read of a first object sees a new version, as if a lock holder renewed the
@@ -442,7 +442,7 @@ impl Pool for Renewed {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_renewed_is_no_change_of_the_first_piece() {
+async fn renewing_the_lock_is_not_a_change_of_the_first_piece() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     let (pool, _) = killed_at(usize::MAX, None).await;
@@ -463,12 +463,12 @@ async fn a_lock_that_is_renewed_is_no_change_of_the_first_piece() {
     let op = op.set_xattr(OBJECT_SIZE_XATTR, (1_u64 << 26).to_string()).set_xattr(STRIPE_COUNT_XATTR, "1");
     to.pool.write(&first, op.set_xattr(STRIPE_UNIT_XATTR, UNIT.to_string())).await.unwrap();
     let back = here.path().join("back");
-    assert_eq!(kind(read::fetch(to, &back, OPTIONS).await).unwrap().checked, Checked::Lengths);
+    assert_eq!(kind(read::fetch(to, &back, OPTIONS).await).unwrap().checked, Verification::Lengths);
     assert!(std::fs::read(&back).unwrap() == data);
 }
 
 #[tokio::test]
-async fn what_was_under_way_when_the_lock_was_lost_does_not_replace_what_others_wrote() {
+async fn in_flight_writes_after_a_lost_lock_do_not_replace_other_writes() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let other = file(here.path(), "other", 2, 2 * UNIT - 1);
@@ -495,7 +495,7 @@ async fn what_was_under_way_when_the_lock_was_lost_does_not_replace_what_others_
 }
 
 #[tokio::test]
-async fn a_piece_that_others_removed_when_it_was_to_be_replaced_is_a_conflict() {
+async fn replacing_a_piece_that_another_run_removed_is_a_conflict() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let other = file(here.path(), "other", 2, 2 * UNIT - 1);
@@ -513,11 +513,11 @@ async fn a_piece_that_others_removed_when_it_was_to_be_replaced_is_a_conflict() 
     let to = at(Arc::new(pool));
     put(&to, &path).await.unwrap();
     assert_eq!(put(&to, &other).await, Err(ErrorKind::Conflict));
-    assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
+    assert!(matches!(to.read_head().await.unwrap().unwrap().state, StripedState::Unfinished(_)));
 }
 
 #[tokio::test]
-async fn a_removal_that_lost_the_lock_leaves_the_pieces_that_others_wrote() {
+async fn a_removal_that_lost_the_lock_keeps_the_pieces_of_other_runs() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let second = ObjectId::new("f.0000000000000001").unwrap();
@@ -532,7 +532,7 @@ async fn a_removal_that_lost_the_lock_leaves_the_pieces_that_others_wrote() {
 }
 
 #[tokio::test]
-async fn pieces_that_a_copy_takes_over_get_another_version() {
+async fn pieces_that_a_copy_reuses_get_a_new_version() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     // The lock, the note and two pieces.
@@ -578,8 +578,8 @@ impl Overtaken {
         let written = self.written.lock().unwrap().expect("somebody else wrote the piece");
         let now = self.pool.stat(&self.piece).await.map(|(_, version)| version);
         assert_eq!(now.map_err(|error| error.kind()), Ok(written), "{what}");
-        let state = at(Arc::clone(&self.pool)).look().await.unwrap().unwrap().state;
-        assert!(matches!(state, StripedState::Begun(begun) if begun.run == "theirs"), "{what}");
+        let state = at(Arc::clone(&self.pool)).read_head().await.unwrap().unwrap().state;
+        assert!(matches!(state, StripedState::Unfinished(begun) if begun.run == "theirs"), "{what}");
     }
 }
 
@@ -611,7 +611,7 @@ impl Pool for Overtaken {
 }
 
 #[tokio::test]
-async fn what_others_wrote_before_a_piece_was_looked_at_is_neither_replaced_nor_removed() {
+async fn pieces_of_another_run_are_neither_replaced_nor_removed() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     let other = file(here.path(), "other", 2, 3 * UNIT - 1);
@@ -633,7 +633,7 @@ async fn what_others_wrote_before_a_piece_was_looked_at_is_neither_replaced_nor_
 }
 
 #[tokio::test]
-async fn a_piece_is_not_taken_over_from_those_who_took_the_lock() {
+async fn a_piece_of_the_new_lock_holder_is_not_reused() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     let unit = usize::try_from(UNIT).unwrap();
