@@ -87,7 +87,7 @@ async fn digest_all(pool: &Arc<dyn Pool>, objects: &[ObjectId], in_flight: usize
                 match way {
                     Way::Kept => client::store(&*pool, &object, Algorithm::Md5, 1).await,
                     Way::Computed => client::compute(&*pool, &object, Algorithm::Md5, 1).await,
-                    Way::Client => client::hash_here(&*pool, &object, Algorithm::Md5).await,
+                    Way::Client => client::hash_in_client(&*pool, &object, Algorithm::Md5).await,
                 }
             })
         })

@@ -16,7 +16,7 @@ pub mod read;
 pub mod remove;
 pub mod write;
 
-use benthic_classes::digest::client::{compute, hash_here};
+use benthic_classes::digest::client::{compute, hash_in_client};
 use benthic_classes::digest::{Algorithm, Hasher};
 use benthic_core::{Clock, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stat};
 use bytes::Bytes;
@@ -287,7 +287,7 @@ async fn digest_in_store(pool: &dyn Pool, object: &ObjectId) -> Result<String> {
     }
     let mut attempt = 1;
     loop {
-        match hash_here(pool, object, Algorithm::Xxh3).await {
+        match hash_in_client(pool, object, Algorithm::Xxh3).await {
             Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
             digest => return digest,
         }

@@ -30,7 +30,7 @@ pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
 
     let seen = Seen { size_bytes: context.stat()?.size_bytes, data, xattrs, omap_keys };
     let seen = serde_json::to_vec(&seen).map_err(|error| {
-        Error::new(ErrorKind::Internal, "what was seen cannot be encoded").with_source(error)
+        Error::new(ErrorKind::Internal, "the output cannot be encoded").with_source(error)
     })?;
     context.set_xattr(SEEN_XATTR, seen)?;
     Ok(Vec::new())
@@ -45,7 +45,7 @@ pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
 /// # Errors
 /// None.
 pub fn nothing(_context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
-    Ok(b"nobody ever reads this".to_vec())
+    Ok(b"this output is dropped".to_vec())
 }
 
 /// Writes data, an attribute and an omap entry, then fails.
@@ -73,11 +73,11 @@ pub fn errno(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
         return Err(Error::new(ErrorKind::InvalidArgument, "no such error kind").with("name", name));
     };
     write_everywhere(context)?;
-    Err(Error::new(kind, "this method fails as it was asked to"))
+    Err(Error::new(kind, "this method fails with the requested kind"))
 }
 
 pub(super) fn write_everywhere(context: &mut MethodContext<'_>) -> Result<()> {
-    context.write_full(&b"nobody ever reads this"[..])?;
+    context.write_full(&b"these data are discarded"[..])?;
     context.set_xattr("hello.lost", "lost")?;
     context.omap_set(BTreeMap::from([(Bytes::from_static(b"hello.lost"), Bytes::new())]))
 }

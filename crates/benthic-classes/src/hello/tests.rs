@@ -60,7 +60,7 @@ fn replay_without_a_greeting_is_not_found() {
 }
 
 #[test]
-fn record_never_overwrites_what_somebody_else_stored() {
+fn record_never_overwrites_an_existing_object() {
     let fixture = Fixture::new();
     block_on(fixture.pool.write_full(&fixture.object, "data")).unwrap();
     assert_eq!(fixture.kind("record", b""), ErrorKind::AlreadyExists);
@@ -68,7 +68,7 @@ fn record_never_overwrites_what_somebody_else_stored() {
 }
 
 #[test]
-fn what_was_seen_can_be_read_back() {
+fn the_observations_of_a_method_can_be_read_back() {
     let fixture = Fixture::new();
     block_on(fixture.pool.write(&fixture.object, WriteOp::new().write_full("old").set_xattr("a", "")))
         .unwrap();
@@ -85,7 +85,7 @@ fn what_was_seen_can_be_read_back() {
 }
 
 #[test]
-fn methods_that_fail_fail_as_they_say() {
+fn misbehaving_methods_fail_with_the_documented_kind() {
     let fixture = Fixture::new();
     block_on(fixture.pool.write_full(&fixture.object, "data")).unwrap();
     for (method, input, kind) in [

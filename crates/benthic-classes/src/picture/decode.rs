@@ -38,7 +38,7 @@ pub fn decode(context: &mut MethodContext<'_>, data: &[u8]) -> Result<Decoded> {
             .with("len_bytes_max", IMAGE_BYTES_MAX));
     }
     let format = Format::of(data)
-        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "this is no JPEG or PNG image"))?;
+        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the data are not a JPEG or PNG image"))?;
     // For the copy that the decoder gets.
     context.charge_memory(data.len() as u64)?;
     let decoded = container::reduce(format, data).and_then(|reduced| {
@@ -111,7 +111,9 @@ fn jpeg(context: &mut MethodContext<'_>, reduced: &Reduced<'_>) -> Result<Dynami
     } else {
         RgbImage::from_raw(width, height, buffer).map(DynamicImage::ImageRgb8)
     };
-    image.ok_or_else(|| Error::new(ErrorKind::Internal, "the pixels do not fit the image"))
+    image.ok_or_else(|| {
+        Error::new(ErrorKind::Internal, "the number of pixels does not match the image's size")
+    })
 }
 
 fn refused(error: ImageError) -> Error {

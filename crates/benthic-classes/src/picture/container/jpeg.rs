@@ -72,7 +72,7 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
         let content = match marker {
             // These markers have no length. A decoder that reads one would continue at another
             // place.
-            ..=0x01 | RST_FIRST..=SOI => return Err(broken("a marker stands where none may")),
+            ..=0x01 | RST_FIRST..=SOI => return Err(broken("a marker is in a wrong place")),
             _ => segment(rest)?,
         };
         match marker {
@@ -113,7 +113,7 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
             }
             APP_EXIF if exif.is_none() => exif = content.strip_prefix(b"Exif\0\0"),
             APP_FIRST..=APP_LAST | COMMENT => {}
-            _ => return Err(broken("a segment is of another kind of JPEG")),
+            _ => return Err(broken("a segment belongs to another kind of JPEG")),
         }
     }
     Err(too_many("segments", SEGMENTS_MAX))
@@ -122,7 +122,7 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
 fn marker(rest: &mut Rest<'_>) -> Result<u8> {
     let [mut byte] = rest.array()?;
     if byte != 0xff {
-        return Err(broken("a segment begins with no marker"));
+        return Err(broken("a segment does not begin with a marker"));
     }
     // Any number of fill bytes may precede a marker.
     while byte == 0xff {
@@ -151,7 +151,7 @@ fn read_frame(marker: u8, content: &[u8]) -> Result<Frame> {
     };
     let count = usize::from(count);
     if precision != 8 || !(1..=4).contains(&count) || components.len() != 3 * count {
-        return Err(broken("the frame has other components or samples than 8-bit colours"));
+        return Err(broken("the frame does not have 8-bit colours"));
     }
     let width = u32::from(u16::from_be_bytes([width_high, width_low]));
     let height = u32::from(u16::from_be_bytes([height_high, height_low]));
@@ -161,7 +161,7 @@ fn read_frame(marker: u8, content: &[u8]) -> Result<Frame> {
         factors.clone().all(|factor| (1..=4).contains(&factor)).then(|| factors.max().unwrap_or(1))
     };
     let (Some(across), Some(down)) = (sampling(|byte| byte >> 4), sampling(|byte| byte & 0x0f)) else {
-        return Err(broken("a component has no such sampling"));
+        return Err(broken("the sampling of a component is not valid"));
     };
     // Multiply by the number of components, because each may have as many samples as there are
     // pixels. Blocks at the edges are stored whole.
@@ -181,7 +181,7 @@ fn read_frame(marker: u8, content: &[u8]) -> Result<Frame> {
 /// overflow the decoder's arithmetic.
 fn check_quantization(content: &[u8]) -> Result<()> {
     if content.chunks(65).any(|table| table.len() != 65 || table[0] > 3) {
-        return Err(broken("the steps of quantization are none of 8 bits"));
+        return Err(broken("the quantization steps do not have 8 bits"));
     }
     Ok(())
 }
@@ -195,7 +195,7 @@ fn scan_components(content: &[u8], frame: &Frame) -> Result<usize> {
         {
             Ok(usize::from(*count))
         }
-        _ => Err(broken("the scan header makes no sense")),
+        _ => Err(broken("a scan header is not valid")),
     }
 }
 
@@ -208,7 +208,7 @@ fn coded_pixels<'a>(rest: &mut Rest<'a>) -> Result<&'a [u8]> {
         let fill = rest.0[at..].iter().take_while(|byte| **byte == 0xff).count();
         match rest.0.get(at + fill).ok_or_else(cut)? {
             0 if fill == 1 => {}
-            0 => return Err(broken("a marker stands where none may")),
+            0 => return Err(broken("a marker is in a wrong place")),
             RST_FIRST..=RST_LAST => {}
             _ => return rest.take(at),
         }

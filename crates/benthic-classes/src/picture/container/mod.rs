@@ -119,7 +119,7 @@ fn check_size(width: u32, height: u32) -> Result<()> {
 }
 
 fn too_many(what: &str, max: usize) -> Error {
-    Error::new(ErrorKind::LimitExceeded, format!("the image has too many {what}; save it anew"))
+    Error::new(ErrorKind::LimitExceeded, format!("the image has too many {what}; export it again"))
         .with("max", max)
 }
 

@@ -41,7 +41,7 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
                 file.extend(chunk);
             }
             (b"PLTE", Some(_)) if content.len() > PALETTE_BYTES_MAX || !content.len().is_multiple_of(3) => {
-                return Err(broken("its palette has too many colours, or a part of one"));
+                return Err(broken("its palette has too many colours or an incomplete one"));
             }
             (b"PLTE" | b"tRNS" | b"IDAT", Some(_)) => file.extend(chunk),
             (b"IEND", Some((width, height))) => {
@@ -52,7 +52,7 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
             // A name that begins with a lower-case letter marks an ancillary chunk, which decoders
             // may ignore.
             ([b'a'..=b'z', ..], Some(_)) => {}
-            _ => return Err(broken("a chunk is unknown, or stands where it may not")),
+            _ => return Err(broken("a chunk is unknown or in a wrong place")),
         }
     }
     Err(too_many("chunks", CHUNKS_MAX))
