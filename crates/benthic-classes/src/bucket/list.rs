@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 const READ_MAX: usize = 4_096;
 /// Limit of ranges read per call; each costs a search.
 const RANGES_MAX: usize = 1_024;
-/// Smallest and largest number of entries per range. ListPosition a seek the range is short, because the
+/// Smallest and largest number of entries per range. After a seek the range is short, because the
 /// next seek may be near.
 const RANGE_ENTRIES: [usize; 2] = [16, 512];
 
@@ -35,7 +35,6 @@ struct Listing<'i> {
     ranges: usize,
 }
 
-/// Reads one kind of entries in order.
 struct Cursor {
     space: u8,
     prefix: Bytes,
@@ -184,7 +183,6 @@ impl Cursor {
     }
 }
 
-/// The omap key after which a listing continues.
 fn start(space: u8, input: &List, after: &ListPosition) -> Bytes {
     if after.within != Some(KeyPosition::Hidden)
         && let Some(prefix) = common_prefix(&after.key, &input.prefix, &input.delimiter)
@@ -198,7 +196,7 @@ fn start(space: u8, input: &List, after: &ListPosition) -> Bytes {
         (keys::CURRENT, _) => keys::current(&after.key),
         (keys::OLDER, Some(KeyPosition::Version(seq))) => keys::older(&after.key, seq),
         (keys::UPLOAD, Some(KeyPosition::Upload(upload))) => keys::upload(&after.key, upload),
-        // ListPosition all entries of the key itself: the key ends with `00 00`, and a zero in a longer
+        // After all entries of the key itself: the key ends with `00 00`, and a zero in a longer
         // key is `00 ff`.
         (space, _) => {
             let mut key = vec![space];

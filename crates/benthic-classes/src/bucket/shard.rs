@@ -19,14 +19,12 @@ pub(super) struct Shard<'c, 'a> {
 }
 
 impl<'c, 'a> Shard<'c, 'a> {
-    /// Loads the shard's header.
     pub fn open(context: &'c mut MethodContext<'a>) -> Result<Shard<'c, 'a>> {
         let header =
             load_header(context)?.ok_or_else(|| not_found("the object is not a shard of a bucket"))?;
         Ok(Shard { context, header, staged: BTreeMap::new() })
     }
 
-    /// Writes the staged changes.
     pub fn finish(mut self) -> Result<Vec<u8>> {
         self.set(keys::HEADER, &self.header.clone());
         let (set, removed): (Vec<_>, Vec<_>) =
@@ -101,7 +99,6 @@ impl<'c, 'a> Shard<'c, 'a> {
         self.set(keys::write(write), &Write::Outcome(outcome));
     }
 
-    /// Draws the next sequence number.
     pub fn next_seq(&mut self) -> Result<u64> {
         let seq = self.header.next_seq;
         self.header.next_seq = seq
@@ -120,7 +117,6 @@ impl<'c, 'a> Shard<'c, 'a> {
         page.entries.first().map(|(_, value)| Head::from_stored(value)).transpose()
     }
 
-    /// The version of a key that `version` identifies.
     pub fn version(&mut self, key: &str, version: VersionRef) -> Result<Option<Head>> {
         let Some(current) = self.current(key)? else { return Ok(None) };
         if current.head.version_ref() == version {
@@ -210,7 +206,6 @@ pub(super) fn chunks(segments: &[Segment]) -> Vec<Chunks> {
     segments.iter().map(Segment::chunks).collect()
 }
 
-/// Subtracts from a total; `Corrupt` if the total is too small.
 pub(super) fn subtract(sum: &mut u64, by: u64) -> Result<()> {
     *sum = sum.checked_sub(by).ok_or_else(|| corrupt("the totals of a shard do not match its content"))?;
     Ok(())

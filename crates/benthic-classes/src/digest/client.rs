@@ -4,7 +4,6 @@ use super::wire::{ComputeInput, StoreInput, Verified};
 use super::{Algorithm, Hasher};
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectId, Pool, Result};
 
-/// Bytes per read of [`hash_in_client`].
 const PIECE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Computes a digest beside the object, stores it as the object's attribute, and reads the

@@ -24,7 +24,6 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All algorithms, in display order.
     pub const ALL: [Algorithm; 6] = [
         Algorithm::Md5,
         Algorithm::Sha1,
@@ -99,7 +98,6 @@ impl Hasher {
         })
     }
 
-    /// Adds the next piece.
     pub fn update(&mut self, piece: &[u8]) {
         match &mut self.0 {
             AlgorithmState::Md5(state) => state.update(piece),

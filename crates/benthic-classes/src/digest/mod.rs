@@ -44,7 +44,6 @@ impl Class for Digest {
     }
 }
 
-/// The method that computes and stores one digest.
 macro_rules! storing {
     ($algorithm:ident, $summary:literal) => {
         Method {

@@ -19,7 +19,7 @@ use benthic_core::{Class, Method, MethodFlags, MethodResult};
 /// The attribute in which [`record`](greet::record) stores the greeting.
 pub const GREETING_XATTR: &str = "hello.greeting";
 /// The attribute in which methods of [`semantics`] store what they saw.
-pub const SEEN_XATTR: &str = "hello.seen";
+pub const OBSERVATION_XATTR: &str = "hello.seen";
 
 /// The `hello` class.
 pub struct Hello;
@@ -77,7 +77,7 @@ static METHODS: [Method; 15] = [
         name: "old_and_new",
         flags: MethodFlags::READ_WRITE,
         run: semantics::old_and_new,
-        result: MethodResult::Xattr(SEEN_XATTR),
+        result: MethodResult::Xattr(OBSERVATION_XATTR),
         summary: "reads the object, appends to it, and stores the old content and the new size as an attribute",
         input: "the data to append (default: \"new\")",
         output: "JSON: the old content and the new size",

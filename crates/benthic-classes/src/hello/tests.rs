@@ -1,5 +1,5 @@
-use super::wire::Seen;
-use super::{GREETING_XATTR, SEEN_XATTR};
+use super::wire::Observation;
+use super::{GREETING_XATTR, OBSERVATION_XATTR};
 use benthic_core::{ClassCall, ErrorKind, MethodLimits, ObjectId, Pool, Result, Store, WriteOp};
 use benthic_embedded::{MemStore, Options};
 use futures::executor::block_on;
@@ -74,8 +74,8 @@ fn the_observations_of_a_method_can_be_read_back() {
         .unwrap();
     assert_eq!(fixture.exec("old_and_new", b"+new").unwrap(), b"");
     assert_eq!(fixture.data(), b"old+new");
-    let seen: Seen = serde_json::from_slice(&fixture.xattr(SEEN_XATTR)).unwrap();
-    let expected = Seen {
+    let seen: Observation = serde_json::from_slice(&fixture.xattr(OBSERVATION_XATTR)).unwrap();
+    let expected = Observation {
         size_bytes: 7,
         data: Some("old".to_owned()),
         xattrs: Some(vec!["a".to_owned()]),

@@ -23,8 +23,8 @@ pub struct LockRequest {
     pub lease_ms: Option<u64>,
 }
 
-/// An acquired lock. It is held until [`release`](HeldLock::release), or until its lease ends. Dropping
-/// this does not release the lock, because that takes a round trip.
+/// An acquired lock. It is held until [`release`](HeldLock::release), or until its lease ends.
+/// Dropping this does not release the lock, because that takes a round trip.
 #[must_use = "the lock stays held until it is released or its lease ends"]
 pub struct HeldLock {
     pool: Arc<dyn Pool>,
@@ -45,8 +45,8 @@ impl HeldLock {
         Ok(lock)
     }
 
-    /// As [`HeldLock::acquire`], but retries with backoff while others hold the lock. The delays sum up
-    /// to at most `wait_ms_max`. `pause` sleeps for a number of milliseconds on the caller's
+    /// As [`HeldLock::acquire`], but retries with backoff while others hold the lock. The delays sum
+    /// up to at most `wait_ms_max`. `pause` sleeps for a number of milliseconds on the caller's
     /// runtime; this crate has none. Waiters are not served in order.
     ///
     /// # Errors

@@ -71,7 +71,6 @@ pub(super) struct Fields {
 pub struct ListedLock {
     pub name: String,
     pub mode: Mode,
-    /// The holders, in the order of acquisition.
     pub holders: Vec<ListedHolder>,
 }
 
@@ -79,7 +78,6 @@ pub struct ListedLock {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedHolder {
     pub owner: String,
-    /// Identifies a session of the owner.
     pub cookie: String,
     /// Milliseconds until the lease ends; `null` if it does not.
     pub left_ms: Option<u64>,
@@ -94,7 +92,6 @@ impl Input {
         self.cookie.as_deref().unwrap_or_default()
     }
 
-    /// Parses and validates the input of a method.
     pub(super) fn parse(input: &[u8], fields: Fields) -> Result<Input> {
         let expected = r#"the input is JSON such as {"owner":"ada"}; `benthic class show lock` shows more"#;
         let parsed: Input = json(text(input, INPUT_BYTES_MAX)?.as_bytes(), expected)?;

@@ -145,7 +145,6 @@ fn index(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     Ok(Vec::new())
 }
 
-/// The sizes of the existing thumbnails.
 fn kept_sizes(thumbnails: &[Bytes]) -> Result<BTreeSet<u32>> {
     let size = |key: &Bytes| str::from_utf8(&key[THUMBNAIL_PREFIX.len()..]).ok()?.parse().ok();
     let sizes: BTreeSet<u32> = thumbnails.iter().filter_map(size).collect();

@@ -42,7 +42,6 @@ pub struct Options {
     /// existing sizes; without existing ones, and for `put`, the sizes are [`DEFAULT_SIZES`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<BTreeSet<u32>>,
-    /// The caller's labels, by name.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
@@ -88,7 +87,6 @@ impl Options {
         json!(self).to_string()
     }
 
-    /// The input of `put`.
     pub fn encode_with(&self, image: &[u8]) -> Bytes {
         let options = self.encode();
         let mut input = PUT_MAGIC.to_vec();

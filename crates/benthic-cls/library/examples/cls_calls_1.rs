@@ -19,7 +19,7 @@ impl Class for Calls {
     }
 
     fn summary(&self) -> &'static str {
-        "makes the calls that it is told"
+        "makes the context calls that its input lists"
     }
 
     fn methods(&self) -> &'static [Method] {
@@ -37,8 +37,8 @@ static METHODS: [Method; 3] = [
         run: |context, input| Ok(run(context, input)?.into_bytes()),
         result: MethodResult::Output,
         summary: "makes reading calls",
-        input: "a call a line",
-        output: "an answer a line",
+        input: "one call per line",
+        output: "one answer per line",
         examples: &["read 0 100", "omap_range - - 10"],
     },
     Method {
@@ -46,9 +46,9 @@ static METHODS: [Method; 3] = [
         flags: MethodFlags::READ_WRITE,
         run: |context, input| run(context, input).map(String::into_bytes),
         result: MethodResult::Xattr(SEEN_XATTR),
-        summary: "makes any calls; fails as the first that fails",
-        input: "a call a line",
-        output: "an answer a line, if the last call is `keep`",
+        summary: "makes any calls; fails with the error of the first failed call",
+        input: "one call per line",
+        output: "one answer per line, if the last call is `keep`",
         examples: &["write 0 data", "stat\nkeep"],
     },
     Method {
@@ -56,9 +56,9 @@ static METHODS: [Method; 3] = [
         flags: MethodFlags::READ,
         run: |context, input| Ok(run(context, input)?.into_bytes()),
         result: MethodResult::Output,
-        summary: "what `look` does, for the one test that counts calls of it",
-        input: "a call a line",
-        output: "an answer a line",
+        summary: "the same as `look`, for the test that counts its calls",
+        input: "one call per line",
+        output: "one answer per line",
         examples: &["stat", "panic"],
     },
 ];
@@ -124,13 +124,13 @@ fn call(context: &mut MethodContext<'_>, words: &[&str]) -> Result<String> {
         }
         ["omap_remove", keys @ ..] => context.omap_remove(&bytes(keys)).map(done),
         ["omap_clear"] => context.omap_clear().map(done),
-        ["panic"] => panic!("as it was told"),
+        ["panic"] => panic!("as requested"),
         _ => Err(Error::new(ErrorKind::InvalidArgument, "no such call")),
     }
 }
 
 fn number(word: &str) -> Result<u64> {
-    word.parse().map_err(|error| Error::new(ErrorKind::InvalidArgument, "no number").with_source(error))
+    word.parse().map_err(|error| Error::new(ErrorKind::InvalidArgument, "not a number").with_source(error))
 }
 
 fn bytes(words: &[&str]) -> Vec<Bytes> {

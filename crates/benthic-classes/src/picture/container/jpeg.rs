@@ -9,7 +9,6 @@ pub(super) const MAGIC: &[u8] = &[0xff, SOI, 0xff];
 /// Limit of the scans of a progressive JPEG. Encoders write about ten. A scan of very few bytes can
 /// cost a pass over all pixels.
 pub const SCANS_MAX: usize = 32;
-/// Limit of segments of all kinds.
 pub(super) const SEGMENTS_MAX: usize = 4_096;
 /// Limit of the bytes of tables. Thirty scans with their own tables have about 20 KiB. Each 17
 /// bytes can make the decoder fill a table of 4 KiB.
@@ -32,7 +31,6 @@ const APP_ADOBE: u8 = 0xee;
 const APP_LAST: u8 = 0xef;
 const COMMENT: u8 = 0xfe;
 
-/// The needed fields of the frame header.
 struct Frame {
     width: u32,
     height: u32,
@@ -40,7 +38,6 @@ struct Frame {
     progressive: bool,
     /// The decoder's memory for one row of blocks, before and after scaling to the picture's size.
     rows_bytes: u64,
-    /// The decoder's memory for the coefficients of all components.
     coefficients_bytes: u64,
 }
 
@@ -186,7 +183,6 @@ fn check_quantization(content: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The number of components in the scan.
 fn scan_components(content: &[u8], frame: &Frame) -> Result<usize> {
     match content {
         [count, rest @ ..]

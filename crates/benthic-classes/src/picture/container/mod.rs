@@ -65,7 +65,6 @@ pub struct Reduced<'a> {
     pub grey: bool,
     /// Memory of the decoder in addition to this file and the decoded pixels.
     pub decoder_bytes: u64,
-    /// The camera's EXIF metadata, as TIFF.
     pub exif: Option<&'a [u8]>,
 }
 

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 
 const MANY_BYTES: usize = 4 * 1024 * 1024;
 
-/// Concatenates byte slices.
 macro_rules! bytes {
     ($($part:expr),* $(,)?) => { [$(&$part[..]),*].concat() };
 }
@@ -54,7 +53,6 @@ fn small_png() -> Vec<u8> {
     png(&noise(16, 16).into())
 }
 
-/// The position of a marker in a JPEG.
 fn find(image: &[u8], marker: u8) -> usize {
     image.windows(2).position(|pair| pair == [0xff, marker]).unwrap()
 }
