@@ -27,13 +27,11 @@ impl Attempts {
         Attempts { made: 0, seed: seed.0 }
     }
 
-    /// Waits until the next attempt may start.
-    ///
-    /// # Errors
-    /// `Busy` after the last attempt.
+    /// Waits until the next attempt may start; `Busy` after the last attempt.
     pub(crate) async fn next(&mut self) -> Result<()> {
         if self.made >= ATTEMPTS_MAX {
-            let message = "others change the table all the time; try again when fewer write at once";
+            let message =
+                "other writers change the table too often; retry later or with fewer concurrent writers";
             return Err(Error::new(ErrorKind::Busy, message).with("attempts", self.made));
         }
         if self.made > 0 {
@@ -65,7 +63,6 @@ impl Heads {
         Ok(Heads { pool, name: name.to_owned(), object, clock, round_trip_us })
     }
 
-    /// Adds the table to an error.
     pub(crate) fn add_context(&self, error: Error) -> Error {
         error.with("table", self.address())
     }
@@ -76,9 +73,6 @@ impl Heads {
     }
 
     /// Reads the head and its version, in any state.
-    ///
-    /// # Errors
-    /// `NotFound`, `Corrupt`, `Unsupported`.
     pub(crate) async fn read(&self) -> Result<(Head, u64)> {
         let whole = Fetch::read(0, HEAD_BYTES_MAX as u64 + 1);
         let watch = Stopwatch::start(self.clock.as_ref());
@@ -111,25 +105,16 @@ impl Heads {
     /// Replaces the head if it still has this version. Returns false if it has not, or if the
     /// outcome is unknown. The caller then reads the head again and checks whether it contains the
     /// change.
-    ///
-    /// # Errors
-    /// `NotFound` if the table is gone; as [`Pool::write`].
     pub(crate) async fn replace(&self, head: &Head, version: u64) -> Result<bool> {
         self.write(WriteOp::new().assert_version(version).write_full(head.encode()?)).await
     }
 
     /// Removes the head if it still has this version. Returns as [`Heads::replace`].
-    ///
-    /// # Errors
-    /// As [`Heads::replace`].
     pub(crate) async fn remove(&self, version: u64) -> Result<bool> {
         self.write(WriteOp::new().assert_version(version).remove()).await
     }
 
     /// Runs a write operation on the head; returns as [`Heads::replace`].
-    ///
-    /// # Errors
-    /// As [`Pool::write`].
     pub(crate) async fn write(&self, op: WriteOp) -> Result<bool> {
         match self.pool.write(&self.object, op).await {
             Ok(_) => Ok(true),
@@ -167,20 +152,18 @@ impl Heads {
 /// Checks that a head belongs to the table with this id, and that the table is not being dropped.
 pub(crate) fn check_live(head: &Head, id: Id) -> Result<()> {
     if head.id != id {
-        return Err(Error::new(
-            ErrorKind::NotFound,
-            "the table was dropped, and another has its name; open it again",
-        ));
+        let message = "the table was dropped, and another table has its name; open it again";
+        return Err(Error::new(ErrorKind::NotFound, message));
     }
     match head.state {
         TableState::Live => Ok(()),
         TableState::Dropping => {
-            Err(Error::new(ErrorKind::NotFound, "the table is being dropped; drop it again to finish that"))
+            let message = "the table is being dropped; drop it again to complete the drop";
+            Err(Error::new(ErrorKind::NotFound, message))
         }
     }
 }
 
-/// The names of all objects of a namespace.
 pub(crate) async fn list_names(pool: &Arc<dyn Pool>, namespace: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
     let mut request =

@@ -52,11 +52,9 @@ pub fn check_table_name(name: &str) -> Result<()> {
     }
     let barred = |c: char| c == '/' || c == ':' || c.is_control();
     if name.is_empty() || name.starts_with('.') || name.contains(barred) {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "a table's name is not empty, has no '/', ':' or control character and does not start with '.'",
-        )
-        .with("table", name));
+        let message =
+            "the table's name is empty, starts with '.', or contains '/', ':' or a control character";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with("table", name));
     }
     Ok(())
 }
@@ -116,9 +114,6 @@ impl TableObject {
     }
 
     /// The object's id in the table with this id.
-    ///
-    /// # Errors
-    /// None for a name of this form.
     pub fn object_id(&self, table: Id) -> Result<ObjectId> {
         ObjectId::in_namespace(table.namespace(), self.to_string())
     }

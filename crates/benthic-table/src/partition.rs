@@ -76,7 +76,7 @@ impl Partitioning {
         };
         match fits {
             true => Ok(()),
-            false => Err(invalid("a column of this type cannot be partitioned by so")
+            false => Err(invalid("a column of this type does not support this kind of partitioning")
                 .with("column", &column.name)
                 .with("type", data_type)),
         }
@@ -94,11 +94,11 @@ impl Partitioning {
         };
         match holds {
             true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "a partitioning has at least one bucket or bound, ascending, and not too many",
-            )
-            .with("partitions_max", PARTITIONS_MAX)),
+            false => {
+                let message =
+                    "the number of buckets or bounds is out of range, or the bounds are not ascending";
+                Err(Error::new(ErrorKind::InvalidArgument, message).with("partitions_max", PARTITIONS_MAX))
+            }
         }
     }
 
@@ -138,7 +138,12 @@ impl Partitioning {
             3 => Partitioning::Range { field, ranges: Ranges::Month },
             4 => Partitioning::Range { field, ranges: Ranges::Year },
             5 => Partitioning::Range { field, ranges: Ranges::Bounds(message.bounds) },
-            _ => return Err(Error::new(ErrorKind::Corrupt, "a head is damaged: an unknown partitioning")),
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::Corrupt,
+                    "the table's head is damaged: its partitioning is unknown",
+                ));
+            }
         };
         partitioning.check_numbers().map_err(|error| error.with_kind(ErrorKind::Corrupt))?;
         Ok(partitioning)

@@ -1,6 +1,5 @@
 //! Statistics of one column in one data object.
 
-use crate::types::is_flat;
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray, StringArray,
     downcast_primitive_array, new_null_array,
@@ -32,7 +31,7 @@ pub(crate) fn has_bounds(data_type: &DataType) -> bool {
         DataType::FixedSizeBinary(len_bytes) => {
             usize::try_from(*len_bytes).is_ok_and(|len| len <= BOUND_BYTES_MAX)
         }
-        other => is_flat(other),
+        other => !other.is_nested(),
     }
 }
 

@@ -44,16 +44,15 @@ impl Definition {
                     .with("id", id)
             })?;
             if column.data_type.is_nested() {
-                let message = "a table is not sorted by lists, structs and maps";
+                let message = "a table cannot be sorted by lists, structs and maps";
                 return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", &column.name));
             }
         }
         if !OBJECT_BYTES_TARGET.contains(&self.object_bytes_target) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "the size of objects is from 1 MiB to 64 MiB",
-            )
-            .with("size_bytes", self.object_bytes_target));
+            let message = "the target size of data objects must be from 1 MiB to 64 MiB";
+            return Err(
+                Error::new(ErrorKind::InvalidArgument, message).with("size_bytes", self.object_bytes_target)
+            );
         }
         Ok(())
     }
@@ -126,9 +125,9 @@ impl Table {
         let message = match self.heads.read().await {
             Ok((head, _)) if head.id == self.id => return Ok(self),
             Ok((head, _)) if head.state == TableState::Dropping => {
-                "a table of this name is being dropped; drop it again to finish that"
+                "a table of this name is being dropped; drop it again to complete the drop"
             }
-            _ => "the table is there already; append to it, or drop it first",
+            _ => "the table already exists; append to it, or drop it first",
         };
         Err(self.heads.add_context(Error::new(ErrorKind::AlreadyExists, message)).with_source(error))
     }
@@ -191,7 +190,6 @@ impl Table {
         Ok(tables)
     }
 
-    /// The table's name.
     pub fn name(&self) -> &str {
         &self.heads.name
     }
@@ -201,12 +199,10 @@ impl Table {
         self.heads.address()
     }
 
-    /// The table's id.
     pub fn id(&self) -> Id {
         self.id
     }
 
-    /// The table's pool.
     pub fn pool(&self) -> &Arc<dyn Pool> {
         &self.heads.pool
     }

@@ -1,4 +1,4 @@
-use super::{LARGE_LIST_BYTES, SMALL_LISTS_MAX, choose};
+use super::{LARGE_LIST_BYTES, SMALL_LISTS_MAX, choose_lists};
 use crate::head::ListRef;
 use crate::ids::{Id, Role, TableObject};
 
@@ -13,7 +13,7 @@ fn lists_stay_few_at_little_cost() {
     let (mut lists, mut merged) = (Vec::new(), 0);
     for number in 0..10_000 {
         lists.push(list(number, 1, 1_000));
-        if let Some(chosen) = choose(&lists) {
+        if let Some(chosen) = choose_lists(&lists) {
             let objects: u64 = chosen.iter().map(|list| list.objects).sum();
             merged += objects;
             lists.retain(|list| !chosen.contains(list));
@@ -30,7 +30,7 @@ fn large_lists_are_left_alone() {
     let large = (0..100).map(|number| list(number, 50_000, LARGE_LIST_BYTES));
     let small = (100..132).map(|number| list(number, 1, 1));
     let lists: Vec<ListRef> = large.chain(small).collect();
-    assert_eq!(choose(&lists), None);
+    assert_eq!(choose_lists(&lists), None);
     let more = [lists, vec![list(200, 1, 1)]].concat();
-    assert!(choose(&more).unwrap().iter().all(|list| list.objects == 1));
+    assert!(choose_lists(&more).unwrap().iter().all(|list| list.objects == 1));
 }

@@ -11,7 +11,7 @@ use arrow::array::{
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float64Type, Int8Type, Int64Type, Schema};
 use benthic_core::ErrorKind;
-use benthic_table::{Alter, At, Definition, Partitioning, Ranges, Table, WriterOptions};
+use benthic_table::{Alter, Definition, Partitioning, Ranges, SnapshotSelector, Table, WriterOptions};
 use futures::TryStreamExt;
 use futures::executor::block_on;
 use std::sync::Arc;
@@ -35,11 +35,14 @@ fn what_is_appended_is_read() {
             )
             .unwrap()
         );
-        let before = block_on(table.snapshot(At::Id(2))).unwrap();
+        let before = block_on(table.snapshot(SnapshotSelector::Id(2))).unwrap();
         assert_eq!(ids(&before), (0..1_000).collect::<Vec<_>>());
-        let before = block_on(table.snapshot(At::TimeMs(before.time_ms() + 4))).unwrap();
+        let before = block_on(table.snapshot(SnapshotSelector::TimeMs(before.time_ms() + 4))).unwrap();
         assert_eq!(before.id(), 2);
-        assert_eq!(block_on(table.snapshot(At::Id(4))).err().unwrap().kind(), ErrorKind::NotFound);
+        assert_eq!(
+            block_on(table.snapshot(SnapshotSelector::Id(4))).err().unwrap().kind(),
+            ErrorKind::NotFound
+        );
     });
 }
 
@@ -223,7 +226,7 @@ fn a_table_changes_its_columns_and_keeps_its_rows() {
             "another column of that name"
         );
         // Older snapshots keep their schema.
-        let before = read(&block_on(table.snapshot(At::Id(2))).unwrap());
+        let before = read(&block_on(table.snapshot(SnapshotSelector::Id(2))).unwrap());
         assert_eq!(
             before.schema().fields().iter().map(|field| field.name()).collect::<Vec<_>>(),
             ["id", "n", "gone"]

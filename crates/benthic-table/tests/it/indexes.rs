@@ -12,8 +12,8 @@ use benthic_index::{
     LookupResult, LookupStep, Probe, Ranges, ReadEntries, directory_key, entry_keys, page_key,
 };
 use benthic_table::{
-    Alter, Built, Checked, Definition, FileEntry, INDEXES_MAX, Index, Snapshot, Table, VacuumOptions,
-    WriterOptions, drop_table, vacuum,
+    Alter, Definition, FileEntry, FsckResult, INDEXES_MAX, Index, IndexBuildResult, Snapshot, Table,
+    VacuumOptions, WriterOptions, drop_table, vacuum,
 };
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -30,14 +30,14 @@ fn read_entries(pool: &Arc<dyn Pool>, object: &ObjectId, keys: &[Bytes]) -> BTre
     page.entries.into_iter().collect()
 }
 
-fn build(snapshot: &Snapshot) -> Vec<Built> {
+fn build(snapshot: &Snapshot) -> Vec<IndexBuildResult> {
     block_on(snapshot.build_indexes(false).try_collect()).unwrap()
 }
 
 fn fsck(table: &Table, repair: bool) -> (Vec<String>, usize, usize) {
-    let checked: Vec<Checked> = block_on(current(table).fsck(repair).try_collect()).unwrap();
+    let checked: Vec<FsckResult> = block_on(current(table).fsck(repair).try_collect()).unwrap();
     let findings = checked.iter().flat_map(|checked| &checked.findings).map(ToString::to_string).collect();
-    let sum = |of: fn(&Checked) -> usize| checked.iter().map(of).sum();
+    let sum = |of: fn(&FsckResult) -> usize| checked.iter().map(of).sum();
     (findings, sum(|checked| checked.unindexed), sum(|checked| checked.repaired))
 }
 
@@ -184,7 +184,7 @@ fn indexes_that_cannot_be_are_refused_and_change_nothing() {
         (&["C1"], ErrorKind::InvalidArgument, "did you mean \"c1\""),
         (&[], ErrorKind::InvalidArgument, "1 to 4 columns"),
         (&["c1", "c2", "c3", "c4", "c5"], ErrorKind::InvalidArgument, "1 to 4 columns"),
-        (&["c1", "c2", "c1"], ErrorKind::InvalidArgument, "once"),
+        (&["c1", "c2", "c1"], ErrorKind::InvalidArgument, "twice"),
         (&["c1", "list"], ErrorKind::Unsupported, "cannot be indexed"),
     ] {
         let error = block_on(table.add_index(columns)).unwrap_err();
@@ -258,7 +258,7 @@ fn an_interrupted_build_goes_on() {
 async fn index_it(pool: Arc<dyn Pool>, environment: &Environment) -> benthic_core::Result<()> {
     let table = Table::open(pool, "t", environment.clone()).await?;
     table.add_index(&["id"]).await?;
-    let snapshot = table.snapshot(benthic_table::At::Current).await?;
+    let snapshot = table.snapshot(benthic_table::SnapshotSelector::Current).await?;
     snapshot.build_indexes(false).try_collect::<Vec<_>>().await.map(drop)
 }
 

@@ -5,7 +5,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::{Environment, ListRequest, ManualClock, Namespaces, Pool, Random, Result, Store};
 use benthic_embedded::{EmbeddedStore, MemStore, Options};
-use benthic_table::{At, Definition, FileEntry, Snapshot, Table, Writer, WriterOptions};
+use benthic_table::{Definition, FileEntry, Snapshot, SnapshotSelector, Table, Writer, WriterOptions};
 use futures::TryStreamExt;
 use futures::executor::block_on;
 use std::collections::BTreeSet;
@@ -101,7 +101,7 @@ pub fn append(table: &Table, batch: &RecordBatch) -> Snapshot {
 }
 
 pub fn current(table: &Table) -> Snapshot {
-    block_on(table.snapshot(At::Current)).unwrap()
+    block_on(table.snapshot(SnapshotSelector::Current)).unwrap()
 }
 
 pub fn entries(snapshot: &Snapshot) -> Vec<FileEntry> {
