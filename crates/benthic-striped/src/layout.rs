@@ -82,9 +82,6 @@ impl Layout {
 
     /// Checks a layout to be written: libradosstriper accepts it, and it is within Benthic's
     /// limits.
-    ///
-    /// # Errors
-    /// `InvalidArgument`; `LimitExceeded`.
     pub fn check_writable(self, size_bytes: u64) -> Result<()> {
         let refuse = |kind, message: &str| Err(Error::new(kind, message).with("layout", self));
         if self.stripe_unit == 0
@@ -113,9 +110,6 @@ impl Layout {
     }
 
     /// Checks a layout that was read: libradosstriper accepts it, and a piece fits into an object.
-    ///
-    /// # Errors
-    /// `InvalidArgument`.
     pub fn check(self) -> Result<()> {
         let sound = self.stripe_unit > 0
             && self.stripe_unit.is_multiple_of(UNIT_STEP_BYTES)

@@ -135,9 +135,6 @@ pub fn striped_object_of(object: ObjectId) -> Result<Option<ObjectId>> {
 
 impl Striped {
     /// The object that holds a piece.
-    ///
-    /// # Errors
-    /// `LimitExceeded` if the name is too long.
     pub fn piece(&self, piece: u64) -> Result<ObjectId> {
         ObjectId::in_namespace(self.object.namespace(), format!("{}.{piece:016x}", self.object.name()))
     }

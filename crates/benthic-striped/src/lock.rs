@@ -165,9 +165,6 @@ impl Watch {
     /// Fails if the lock is known to be lost, or if its lease may have ended. Success is no proof
     /// that the lock is held: this process learns of a broken lock only at the next renewal, and
     /// the monotonic clock stops while the machine sleeps.
-    ///
-    /// # Errors
-    /// `Conflict` if the lock is lost.
     pub fn check(&self) -> Result<()> {
         if is_held(*self.held.borrow(), self.at.clock.monotonic()) { Ok(()) } else { Err(lost()) }
     }

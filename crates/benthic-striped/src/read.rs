@@ -86,9 +86,6 @@ impl StripedReader {
     }
 
     /// The digest stored with a piece. Does not read the piece's data.
-    ///
-    /// # Errors
-    /// As [`benthic_core::Pool::read`].
     pub async fn stored_digest(&self, piece: u64) -> Result<Option<String>> {
         match self.at.pool.fetch(&self.at.piece(piece)?, Fetch::list_xattrs()).await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -392,9 +389,6 @@ async fn fetch_piece(
 }
 
 /// Opens a striped object to copy it elsewhere, under a shared lock.
-///
-/// # Errors
-/// As [`fetch`].
 pub async fn open(at: Striped, options: Options) -> Result<(Lock, StripedReader)> {
     at.read_complete().await?;
     let lock = Lock::take(&at, Mode::Shared, false, options.lock_wait).await?;

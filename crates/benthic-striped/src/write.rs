@@ -280,9 +280,6 @@ async fn store_locked(
 
 /// Marks a striped object as incomplete, so that no program reads it, and notes an upper bound of
 /// its pieces. Returns the note, which stays until another run starts a change.
-///
-/// # Errors
-/// As [`Watch::write_held`].
 pub async fn begin(watch: &Watch, pieces: u64) -> Result<Bytes> {
     let begun = encode(&UnfinishedChange { run: watch.unique(), pieces })?;
     let op = WriteOp::new().set_xattr(BEGUN_XATTR, begun.clone());

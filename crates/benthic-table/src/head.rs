@@ -119,9 +119,6 @@ pub struct Head {
 
 impl Head {
     /// The newest snapshot and its schema.
-    ///
-    /// # Errors
-    /// `Internal` if there is none; a decoded head always has a snapshot.
     pub fn current(&self) -> Result<(&SnapshotRef, &TableSchema)> {
         let snapshot = self.snapshots.last();
         let pair = snapshot.and_then(|snapshot| Some((snapshot, self.schema(snapshot.schema)?)));
@@ -157,9 +154,6 @@ impl Head {
     }
 
     /// The object's bytes.
-    ///
-    /// # Errors
-    /// `LimitExceeded` for a head that would be too large.
     pub fn encode(&self) -> Result<Bytes> {
         let mut message = wire::Head {
             id: self.id.0,
@@ -243,9 +237,6 @@ impl Head {
 
     /// Decodes the message after the checksum. Public for fuzzers, which would never pass the
     /// checksum.
-    ///
-    /// # Errors
-    /// As [`Head::decode`].
     pub fn decode_message(message: &[u8]) -> Result<Head> {
         wire::check_fields(message, FIELDS_MAX)?;
         let message = wire::Head::decode(message).map_err(wire::corrupt)?;

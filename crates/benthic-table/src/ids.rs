@@ -22,9 +22,6 @@ impl fmt::Display for Id {
 
 impl Id {
     /// Draws a new id; never 0, which stands for no writer.
-    ///
-    /// # Errors
-    /// `Unavailable` if the source of randomness fails.
     pub(crate) fn draw(environment: &Environment) -> Result<Id> {
         loop {
             let number = environment.random.random_u64()?;
@@ -41,9 +38,6 @@ impl Id {
 }
 
 /// Checks a table's name: 1 to 200 bytes, no `/`, `:` or control character, and no leading `.`.
-///
-/// # Errors
-/// `InvalidArgument`, `LimitExceeded`.
 pub fn check_table_name(name: &str) -> Result<()> {
     if name.len() > TABLE_NAME_BYTES_MAX {
         return Err(Error::new(ErrorKind::LimitExceeded, "the table's name is too long")
@@ -60,9 +54,6 @@ pub fn check_table_name(name: &str) -> Result<()> {
 }
 
 /// The object that holds the head of the table with this name.
-///
-/// # Errors
-/// As [`check_table_name`].
 pub fn head_object(table: &str) -> Result<ObjectId> {
     check_table_name(table)?;
     ObjectId::in_namespace(HEADS_NAMESPACE, table)

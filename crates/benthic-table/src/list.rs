@@ -44,9 +44,6 @@ pub struct FileEntry {
 
 impl FileEntry {
     /// The data objects in a batch of a list.
-    ///
-    /// # Errors
-    /// `Corrupt`.
     pub fn from_batch(batch: &RecordBatch) -> Result<Vec<FileEntry>> {
         let damaged = || Error::new(ErrorKind::Corrupt, "a file list is damaged");
         let column = |name| batch.column_by_name(name).ok_or_else(damaged);

@@ -104,9 +104,6 @@ impl Partitioning {
 
     /// The partition of each row, given the partitioning column with its type in the schema. Null
     /// is also a partition.
-    ///
-    /// # Errors
-    /// `Internal` for a column of a type that [`check`](Partitioning::check) refuses.
     pub fn of(&self, column: &ArrayRef) -> Result<Int64Array> {
         match self {
             Partitioning::Rows => Ok(Int64Array::new_null(column.len())),

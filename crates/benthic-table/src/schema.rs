@@ -126,9 +126,6 @@ impl TableSchema {
     }
 
     /// The schema with only these columns, in this order.
-    ///
-    /// # Errors
-    /// As [`TableSchema::by_name`].
     pub fn project(&self, names: &[&str]) -> Result<TableSchema> {
         let columns: Result<_> = names.iter().map(|name| self.by_name(name).cloned()).collect();
         TableSchema::new(self.id, columns?)
@@ -166,9 +163,6 @@ impl TableSchema {
 impl Column {
     /// The table column for a field: its type without views, dictionaries, 64-bit offsets and
     /// seconds.
-    ///
-    /// # Errors
-    /// `Unsupported` for a type that a table cannot store.
     pub fn from_arrow(id: u32, field: &Field) -> Result<Column> {
         let name = field.name().clone();
         let data_type = canonical(field.data_type()).map_err(|error| error.with("column", &name))?;

@@ -48,9 +48,6 @@ struct Inner {
 
 impl Table {
     /// Opens a table at a snapshot. One round trip.
-    ///
-    /// # Errors
-    /// As [`Table::open`] and [`Table::snapshot`].
     pub async fn open_snapshot(
         pool: Arc<dyn Pool>,
         name: &str,
@@ -150,9 +147,6 @@ impl Snapshot {
     }
 
     /// The schema with which a data object was written, see [`FileEntry::schema`].
-    ///
-    /// # Errors
-    /// `Corrupt` if the table never had a schema with this id.
     pub fn schema_of(&self, id: u32) -> Result<&TableSchema> {
         let damaged =
             || Error::new(ErrorKind::Corrupt, "the head lacks the schema of an object").with("schema", id);

@@ -26,9 +26,6 @@ pub struct Definition {
 
 impl Definition {
     /// A table for data of this schema, without partitioning and with objects of 32 MiB.
-    ///
-    /// # Errors
-    /// As [`TableSchema::from_arrow`].
     pub fn new(schema: &Schema) -> Result<Definition> {
         let schema = TableSchema::from_arrow(schema)?;
         let object_bytes_target = 32 * 1024 * 1024;
@@ -143,9 +140,6 @@ impl Table {
 
     /// The table name in a pool that is most similar to `name`; `None` if a table with this name
     /// exists or no name is similar.
-    ///
-    /// # Errors
-    /// As [`Pool::list`].
     pub async fn suggest(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<String>> {
         let names = table_names(pool).await?;
         let hint = suggest(name, names.iter().map(String::as_str));
@@ -172,9 +166,6 @@ impl Table {
 
     /// The tables of a pool, sorted by name, including tables that are being dropped or are
     /// damaged.
-    ///
-    /// # Errors
-    /// As [`Pool::list`].
     pub async fn list(pool: Arc<dyn Pool>) -> Result<Vec<TableEntry>> {
         let (mut tables, environment) = (Vec::new(), Environment::default());
         for name in table_names(&pool).await? {

@@ -41,9 +41,6 @@ const UNITS: [TimeUnit; 4] =
 
 /// The type in which a table stores a column of type `given`: no views, no dictionaries, no 64-bit
 /// offsets, no seconds, and Parquet's names for the children of lists and maps.
-///
-/// # Errors
-/// `Unsupported` for a type that a table cannot store.
 pub(crate) fn canonical(given: &DataType) -> Result<DataType> {
     canonical_at(given, 0)
 }

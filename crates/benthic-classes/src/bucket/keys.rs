@@ -46,9 +46,6 @@ pub fn escape(key: &str) -> Vec<u8> {
 }
 
 /// Splits an omap key without its first byte into the object's key and the suffix.
-///
-/// # Errors
-/// `Corrupt`.
 pub fn unescape(escaped: &[u8]) -> Result<(String, &[u8])> {
     let mut key = Vec::with_capacity(escaped.len());
     let mut at = 0;

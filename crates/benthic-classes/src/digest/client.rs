@@ -19,9 +19,6 @@ pub async fn store(pool: &dyn Pool, object: &ObjectId, algorithm: Algorithm, rep
 
 /// Computes a digest beside the object and stores nothing: one round trip. The method repeats the
 /// whole work `repeat` times.
-///
-/// # Errors
-/// As [`store`].
 pub async fn compute(
     pool: &dyn Pool,
     object: &ObjectId,

@@ -154,9 +154,6 @@ impl HeldLock {
 
 /// Takes a lock away from one session of an owner, or without a cookie from all. Succeeds also if
 /// it is not held.
-///
-/// # Errors
-/// As [`Pool::exec`].
 pub async fn break_lock(
     pool: &dyn Pool,
     object: &ObjectId,

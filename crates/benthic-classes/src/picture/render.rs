@@ -10,9 +10,6 @@ const JPEG_QUALITY: u8 = 85;
 
 /// Scales the picture to at most `edge` pixels per side, never up, and encodes it: as JPEG, or as
 /// PNG if it has transparent parts.
-///
-/// # Errors
-/// `Internal` if it cannot be encoded.
 pub fn thumbnail(picture: &Decoded, edge: u32) -> Result<Vec<u8>> {
     let (width, height) = picture.small.dimensions();
     let longest = width.max(height);
