@@ -83,11 +83,10 @@ impl ObjectAccess for OsdObject<'_> {
             .into_iter()
             .map(|(name, value)| match String::from_utf8(name.to_vec()) {
                 Ok(name) => Ok((name, value)),
-                Err(error) => Err(Error::new(
-                    ErrorKind::Unsupported,
-                    "the object has an attribute whose name is not UTF-8; another client created it",
-                )
-                .with_source(error)),
+                Err(error) => {
+                    let message = "the object has an attribute of another client whose name is not UTF-8";
+                    Err(Error::new(ErrorKind::Unsupported, message).with_source(error))
+                }
             })
             .collect()
     }
@@ -102,11 +101,8 @@ impl ObjectAccess for OsdObject<'_> {
             len_bytes += entries.iter().map(entry_bytes).sum::<usize>();
             // The context would also refuse this, but only after reading all values.
             if len_bytes as u64 > limits::METHOD_MEMORY_BYTES_MAX {
-                return Err(Error::new(
-                    ErrorKind::LimitExceeded,
-                    "the method reads too many omap values at once; get fewer keys in one call",
-                )
-                .with("keys", keys.len()));
+                let message = "the method reads too many omap values at once; get fewer keys in one call";
+                return Err(Error::new(ErrorKind::LimitExceeded, message).with("keys", keys.len()));
             }
             found.extend(entries);
         }

@@ -89,6 +89,10 @@ async fn killed_at(stop: usize, sound: Option<Arc<dyn Pool>>) -> (Arc<dyn Pool>,
     (Arc::new(faulty), sound)
 }
 
+async fn sound_pool() -> Arc<dyn Pool> {
+    killed_at(usize::MAX, None).await.0
+}
+
 async fn free_lock(at: &Striped) {
     let broken = break_lock(&*at.pool, &at.piece(0).unwrap(), "striper.lock", "benthic", None).await;
     assert!(broken.is_ok() || at.read_head().await.unwrap().is_none(), "{broken:?}");
@@ -104,7 +108,7 @@ async fn a_copy_killed_at_any_write_stays_hidden_and_can_be_continued() {
         let mut stop = 0;
         loop {
             let sound = if there_before {
-                let (pool, _) = killed_at(usize::MAX, None).await;
+                let pool = sound_pool().await;
                 put(&at(Arc::clone(&pool)), &old).await.unwrap();
                 Some(pool)
             } else {
@@ -148,7 +152,7 @@ async fn a_removal_that_is_killed_at_any_write_is_completed() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 4 * UNIT);
     for stop in 0..8 {
-        let (pool, _) = killed_at(usize::MAX, None).await;
+        let pool = sound_pool().await;
         put(&at(Arc::clone(&pool)), &path).await.unwrap();
         let (pool, sound) = killed_at(stop, Some(pool)).await;
         let removed = kind(remove::remove(&at(pool), 1, Duration::ZERO).await);
@@ -300,8 +304,7 @@ async fn no_change_starts_after_the_lock_was_lost() {
 async fn a_late_piece_of_another_copy_is_not_mistaken_for_another_programs_file() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, UNIT);
-    let (pool, _) = killed_at(usize::MAX, None).await;
-    let to = at(pool);
+    let to = at(sound_pool().await);
     put(&to, &path).await.unwrap();
     // As after a program that continues to write its only piece when another copy is already
     // complete.
@@ -333,10 +336,9 @@ fn the_note_of_an_unfinished_change_has_a_limited_number_of_pieces() {
 async fn an_unverified_upload_is_reported_as_unverified() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
-    let (pool, _) = killed_at(usize::MAX, None).await;
     let source = Source::File(SourceFile::open(&path).unwrap());
     let unchecked = Options { check: false, ..OPTIONS };
-    let stored = kind(store(source, &at(pool), LAYOUT, unchecked).await).unwrap();
+    let stored = kind(store(source, &at(sound_pool().await), LAYOUT, unchecked).await).unwrap();
     assert_eq!(stored.checked, Verification::Skipped);
 }
 
@@ -378,8 +380,7 @@ async fn a_striped_object_stays_readable_until_a_piece_differs() {
 async fn a_striped_source_that_changes_during_its_copy_is_a_conflict() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
-    let (pool, _) = killed_at(usize::MAX, None).await;
-    let from = at(pool);
+    let from = at(sound_pool().await);
     put(&from, &path).await.unwrap();
     // As other programs leave it: without a digest of the whole file.
     let first = from.piece(0).unwrap();
@@ -445,8 +446,7 @@ impl Pool for Renewed {
 async fn renewing_the_lock_is_not_a_change_of_the_first_piece() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
-    let (pool, _) = killed_at(usize::MAX, None).await;
-    let to = at(Arc::new(Renewed(pool)));
+    let to = at(Arc::new(Renewed(sound_pool().await)));
     put(&to, &path).await.unwrap();
     assert!(content(&to, here.path()).await == std::fs::read(&path).unwrap());
     assert_eq!(put_by_content(&to, &path).await.unwrap().pieces_kept, 3);
@@ -619,7 +619,7 @@ async fn pieces_of_another_run_are_neither_replaced_nor_removed() {
     for (what, copied) in
         [("removal", None), ("copy", Some(&other)), ("copy of fewer pieces", Some(&shorter))]
     {
-        let (pool, _) = killed_at(usize::MAX, None).await;
+        let pool = sound_pool().await;
         put(&at(Arc::clone(&pool)), &path).await.unwrap();
         let pool = Overtaken::new(pool, 2, WriteOp::new().write_full("theirs"));
         let to = at(Arc::clone(&pool) as Arc<dyn Pool>);
@@ -649,7 +649,7 @@ async fn a_piece_of_the_new_lock_holder_is_not_reused() {
 
     // A copy that lost the lock before it compared the pieces must not report that the target is
     // already complete.
-    let (pool, _) = killed_at(usize::MAX, None).await;
+    let pool = sound_pool().await;
     put(&at(Arc::clone(&pool)), &path).await.unwrap();
     let pool = Overtaken::new(pool, 1, theirs);
     assert_eq!(

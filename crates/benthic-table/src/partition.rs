@@ -136,10 +136,8 @@ impl Partitioning {
             4 => Partitioning::Range { field, ranges: Ranges::Year },
             5 => Partitioning::Range { field, ranges: Ranges::Bounds(message.bounds) },
             _ => {
-                return Err(Error::new(
-                    ErrorKind::Corrupt,
-                    "the table's head is damaged: its partitioning is unknown",
-                ));
+                let message = "the table's head is damaged: its partitioning is unknown";
+                return Err(Error::new(ErrorKind::Corrupt, message));
             }
         };
         partitioning.check_numbers().map_err(|error| error.with_kind(ErrorKind::Corrupt))?;

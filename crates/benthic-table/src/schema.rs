@@ -137,12 +137,9 @@ impl TableSchema {
             types::encode(column.id, field, &mut nodes)?;
         }
         if nodes.len() > NODES_MAX {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "the schema has too many fields, nested ones included",
-            )
-            .with("parts", nodes.len())
-            .with("parts_max", NODES_MAX));
+            return Err(Error::new(ErrorKind::LimitExceeded, "the schema has too many nested fields")
+                .with("parts", nodes.len())
+                .with("parts_max", NODES_MAX));
         }
         Ok(wire::Schema { nodes }.encode_to_vec())
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(crate) const DEPTH_MAX: usize = 16;
 
 /// The types without parameters, with their numbers in the head.
-const PLAIN: [(u32, DataType); 15] = [
+pub(crate) const PLAIN: [(u32, DataType); 15] = [
     (1, DataType::Boolean),
     (2, DataType::Int8),
     (3, DataType::Int16),

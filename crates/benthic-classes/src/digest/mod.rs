@@ -117,11 +117,9 @@ fn verify(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
         })
         .collect();
     if checks.is_empty() {
-        return Err(Error::new(
-            ErrorKind::NotFound,
-            "the object has no stored digest; run the method with the algorithm's name first",
-        )
-        .with("attribute", wanted.map_or("digest.*", Algorithm::xattr)));
+        let message = "the object has no stored digest; call the method with the algorithm's name first";
+        return Err(Error::new(ErrorKind::NotFound, message)
+            .with("attribute", wanted.map_or("digest.*", Algorithm::xattr)));
     }
     // One pass over the object serves all digests.
     each_piece(context, |piece| checks.iter_mut().for_each(|(_, _, hasher)| hasher.update(piece)))?;
@@ -129,13 +127,11 @@ fn verify(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     for (algorithm, stored, hasher) in checks {
         let computed = hasher.finish();
         if stored.as_ref() != computed.as_bytes() {
-            let error = Error::new(
-                ErrorKind::Corrupt,
-                "the object does not match its stored digest: it is damaged, or was changed since",
-            )
-            .with("algorithm", algorithm)
-            .with("stored", String::from_utf8_lossy(stored))
-            .with("computed", computed);
+            let message = "the object does not match its stored digest: it is damaged or was changed since";
+            let error = Error::new(ErrorKind::Corrupt, message)
+                .with("algorithm", algorithm)
+                .with("stored", String::from_utf8_lossy(stored))
+                .with("computed", computed);
             // An OSD's reply contains only an errno, so the details go to its log.
             context.log(LogLevel::Error, &error.to_string());
             return Err(error);

@@ -139,8 +139,6 @@ fn not_held() -> Error {
 }
 
 fn corrupt() -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        "the stored lock is damaged; if no client relies on it, remove its omap key lock/NAME",
-    )
+    let message = "the stored lock is damaged; if no client relies on it, remove its omap key lock/NAME";
+    Error::new(ErrorKind::Corrupt, message)
 }

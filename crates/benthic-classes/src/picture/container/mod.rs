@@ -127,8 +127,6 @@ fn cut() -> Error {
 }
 
 fn broken(why: &str) -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        format!("the image is broken, or of a kind that cannot be decoded: {why}"),
-    )
+    let message = format!("the image is broken, or of a kind that cannot be decoded: {why}");
+    Error::new(ErrorKind::InvalidArgument, message)
 }
