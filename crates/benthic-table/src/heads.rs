@@ -48,7 +48,7 @@ impl Attempts {
 
 /// The head of the table with one name.
 #[derive(Clone)]
-pub(crate) struct Heads {
+pub(crate) struct HeadStore {
     pub pool: Arc<dyn Pool>,
     pub name: String,
     object: ObjectId,
@@ -56,11 +56,11 @@ pub(crate) struct Heads {
     round_trip_us: Arc<AtomicU64>,
 }
 
-impl Heads {
-    pub(crate) fn new(pool: Arc<dyn Pool>, name: &str, environment: &Environment) -> Result<Heads> {
+impl HeadStore {
+    pub(crate) fn new(pool: Arc<dyn Pool>, name: &str, environment: &Environment) -> Result<HeadStore> {
         let (object, round_trip_us) = (head_object(name)?, Arc::new(AtomicU64::new(u64::MAX)));
         let clock = Arc::clone(&environment.clock);
-        Ok(Heads { pool, name: name.to_owned(), object, clock, round_trip_us })
+        Ok(HeadStore { pool, name: name.to_owned(), object, clock, round_trip_us })
     }
 
     pub(crate) fn add_context(&self, error: Error) -> Error {
@@ -109,12 +109,12 @@ impl Heads {
         self.write(WriteOp::new().assert_version(version).write_full(head.encode()?)).await
     }
 
-    /// Removes the head if it still has this version. Returns as [`Heads::replace`].
+    /// Removes the head if it still has this version. Returns as [`HeadStore::replace`].
     pub(crate) async fn remove(&self, version: u64) -> Result<bool> {
         self.write(WriteOp::new().assert_version(version).remove()).await
     }
 
-    /// Runs a write operation on the head; returns as [`Heads::replace`].
+    /// Runs a write operation on the head; returns as [`HeadStore::replace`].
     pub(crate) async fn write(&self, op: WriteOp) -> Result<bool> {
         match self.pool.write(&self.object, op).await {
             Ok(_) => Ok(true),

@@ -89,7 +89,7 @@ fn a_table_of_many_objects_is_pruned_by_two_columns() {
 }
 
 #[test]
-fn a_long_list_is_cut_and_nothing_is_lost() {
+fn a_long_list_is_split_without_loss() {
     let schema = Schema::new(vec![Field::new("word", DataType::Utf8, true)]);
     let schema = TableSchema::from_arrow(&schema).unwrap();
     let (pool, table, writer) = (pool(), Id(1), Id(2));

@@ -31,7 +31,7 @@ pub(crate) fn every_type() -> TableSchema {
 }
 
 #[test]
-fn every_type_is_written_down_and_read() {
+fn every_type_survives_encoding_and_decoding() {
     let schema = every_type();
     assert_eq!(TableSchema::decode(0, &schema.encode().unwrap()).unwrap(), schema);
     assert_eq!(schema.columns()[28].data_type, DataType::Utf8, "dictionaries are their values");
@@ -64,7 +64,7 @@ fn hostile_schemas_are_refused() {
 }
 
 #[test]
-fn ten_thousand_columns_and_no_more() {
+fn the_number_of_columns_is_limited() {
     let columns = |count: usize| -> Vec<Column> {
         (1..=count as u32)
             .map(|id| Column { id, name: format!("column {id}"), data_type: DataType::Utf8, nullable: true })
@@ -78,7 +78,7 @@ fn ten_thousand_columns_and_no_more() {
 }
 
 #[test]
-fn names_and_numbers_are_unique() {
+fn column_names_and_ids_are_unique() {
     let column =
         |id: u32, name: &str| Column { id, name: name.to_owned(), data_type: DataType::Int8, nullable: true };
     for columns in [

@@ -2,7 +2,7 @@
 
 use crate::error::suggest;
 use crate::head::{Head, OBJECT_BYTES_TARGET, Operation, TableState};
-use crate::heads::{Attempts, Heads, check_live, table_names};
+use crate::heads::{Attempts, HeadStore, check_live, table_names};
 use crate::ids::Id;
 use crate::partition::Partitioning;
 use crate::schema::TableSchema;
@@ -66,7 +66,7 @@ pub struct TableEntry {
 /// An open table: its name, and its id at the time of opening. Cheap to clone; holds no resources.
 #[derive(Clone)]
 pub struct Table {
-    pub(crate) heads: Heads,
+    pub(crate) heads: HeadStore,
     pub(crate) id: Id,
     pub(crate) environment: Environment,
 }
@@ -83,7 +83,7 @@ impl Table {
         definition: &Definition,
         environment: Environment,
     ) -> Result<Table> {
-        let heads = Heads::new(pool, name, &environment)?;
+        let heads = HeadStore::new(pool, name, &environment)?;
         definition.check().map_err(|error| heads.add_context(error))?;
         let (id, writer) = (Id::draw(&environment)?, Id::draw(&environment)?);
         let next_field_id = definition.schema.columns().iter().map(|column| column.id).max().unwrap_or(0);
@@ -151,7 +151,7 @@ impl Table {
         name: &str,
         environment: Environment,
     ) -> Result<(Table, Head)> {
-        let heads = Heads::new(pool, name, &environment)?;
+        let heads = HeadStore::new(pool, name, &environment)?;
         let (head, _) = match heads.read().await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let Some(hint) = Table::suggest(&heads.pool, name).await? else { return Err(error) };
@@ -169,7 +169,7 @@ impl Table {
     pub async fn list(pool: Arc<dyn Pool>) -> Result<Vec<TableEntry>> {
         let (mut tables, environment) = (Vec::new(), Environment::default());
         for name in table_names(&pool).await? {
-            let head = match Heads::new(Arc::clone(&pool), &name, &environment) {
+            let head = match HeadStore::new(Arc::clone(&pool), &name, &environment) {
                 Ok(heads) => heads.read().await.map(|(head, _)| head),
                 Err(error) => Err(error),
             };
@@ -218,7 +218,7 @@ impl Table {
         Ok((head, version))
     }
 
-    /// Changes the head as [`Heads::commit`], if it still belongs to this table.
+    /// Changes the head as [`HeadStore::commit`], if it still belongs to this table.
     pub(crate) async fn commit<T>(
         &self,
         seed: Id,

@@ -1,7 +1,7 @@
 //! Removes garbage: old snapshots, objects of crashed writers, and dropped tables.
 
 use crate::head::{Head, TableState};
-use crate::heads::{Heads, list_names};
+use crate::heads::{HeadStore, list_names};
 use crate::ids::{Id, TableObject};
 use crate::list::{FileEntry, read_list};
 use crate::object;
@@ -71,7 +71,7 @@ pub async fn vacuum(
     options: &VacuumOptions,
     environment: &Environment,
 ) -> Result<VacuumResult> {
-    let heads = Heads::new(pool, table, environment)?;
+    let heads = HeadStore::new(pool, table, environment)?;
     let now_ms = environment.unix_ms();
     let mut done = VacuumResult::default();
     let ((), head) = heads
@@ -118,7 +118,7 @@ fn trim(head: &mut Head, options: &VacuumOptions, now_ms: u64) -> VacuumResult {
 }
 
 /// The objects of all snapshots and the registered writers, both from one head that is read now.
-async fn in_use(heads: &Heads, id: Id) -> Result<(HashSet<TableObject>, HashSet<Id>)> {
+async fn in_use(heads: &HeadStore, id: Id) -> Result<(HashSet<TableObject>, HashSet<Id>)> {
     let (mut head, mut version) = heads.read().await?;
     loop {
         match objects_of(heads, &head, id).await {
@@ -139,7 +139,7 @@ async fn in_use(heads: &Heads, id: Id) -> Result<(HashSet<TableObject>, HashSet<
     }
 }
 
-async fn objects_of(heads: &Heads, head: &Head, id: Id) -> Result<HashSet<TableObject>> {
+async fn objects_of(heads: &HeadStore, head: &Head, id: Id) -> Result<HashSet<TableObject>> {
     if head.id != id {
         return Err(Error::new(ErrorKind::Conflict, "the table was dropped, and another table has its name"));
     }
@@ -169,7 +169,7 @@ pub async fn drop_table(
     force: bool,
     environment: &Environment,
 ) -> Result<DropResult> {
-    let heads = Heads::new(pool, table, environment)?;
+    let heads = HeadStore::new(pool, table, environment)?;
     let ((), head) = heads
         .commit(Id::draw(environment)?, |head| {
             head.state = TableState::Dropping;
@@ -180,7 +180,7 @@ pub async fn drop_table(
     finish_drop(&heads, &head, intent_age_ms, environment.unix_ms()).await
 }
 
-async fn finish_drop(heads: &Heads, head: &Head, intent_age_ms: u64, now_ms: u64) -> Result<DropResult> {
+async fn finish_drop(heads: &HeadStore, head: &Head, intent_age_ms: u64, now_ms: u64) -> Result<DropResult> {
     let namespace = head.id.namespace();
     let names = list_names(&heads.pool, &namespace).await.map_err(|error| heads.add_context(error))?;
     let objects = names.len() as u64;

@@ -9,7 +9,7 @@ fn list(number: u32, objects: u64, list_bytes: u64) -> ListRef {
 
 /// Appends one object at a time: lists stay few, and each object is merged only a few times.
 #[test]
-fn lists_stay_few_at_little_cost() {
+fn merges_keep_lists_few_at_low_cost() {
     let (mut lists, mut merged) = (Vec::new(), 0);
     for number in 0..10_000 {
         lists.push(list(number, 1, 1_000));
@@ -26,7 +26,7 @@ fn lists_stay_few_at_little_cost() {
 }
 
 #[test]
-fn large_lists_are_left_alone() {
+fn large_lists_are_not_merged() {
     let large = (0..100).map(|number| list(number, 50_000, LARGE_LIST_BYTES));
     let small = (100..132).map(|number| list(number, 1, 1));
     let lists: Vec<ListRef> = large.chain(small).collect();

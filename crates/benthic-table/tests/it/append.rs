@@ -17,7 +17,7 @@ use futures::executor::block_on;
 use std::sync::Arc;
 
 #[test]
-fn what_is_appended_is_read() {
+fn appended_rows_are_read_back() {
     on_both_engines(|pool, _| {
         let (environment, clock) = environment();
         let table = create(&pool, "t", &definition(), &environment);
@@ -52,7 +52,7 @@ fn conformed(batch: &RecordBatch) -> RecordBatch {
 }
 
 #[test]
-fn nothing_is_a_snapshot_of_its_own() {
+fn an_empty_append_creates_no_snapshot() {
     let (environment, _) = environment();
     let table = create(&memory_pool(), "t", &definition(), &environment);
     let snapshot = append(&table, &rows(0..0));
@@ -61,7 +61,7 @@ fn nothing_is_a_snapshot_of_its_own() {
 }
 
 #[test]
-fn a_large_load_is_cut_into_objects_of_the_size_that_was_asked_for() {
+fn a_large_load_is_split_into_objects_of_the_target_size() {
     let (environment, _) = environment();
     let table = create(&memory_pool(), "t", &definition(), &environment);
     let mut noise = 1_u64;
@@ -144,7 +144,7 @@ fn columns_are_matched_by_name_and_widened() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_a_hint() {
+fn mismatched_columns_are_refused_with_a_hint() {
     let (environment, _) = environment();
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment);
@@ -172,7 +172,7 @@ fn what_does_not_fit_is_refused_with_a_hint() {
 }
 
 #[test]
-fn new_columns_are_added_where_that_is_asked_for() {
+fn new_columns_are_added_on_request() {
     let (environment, _) = environment();
     let table = create(&memory_pool(), "t", &definition(), &environment);
     let more: [(&str, ArrayRef); 2] =
@@ -261,7 +261,7 @@ fn a_table_changes_its_columns_and_keeps_its_rows() {
 }
 
 #[test]
-fn tables_are_made_opened_and_listed() {
+fn tables_are_created_opened_and_listed() {
     let (environment, _) = environment();
     let pool = memory_pool();
     create(&pool, "orders", &definition(), &environment);

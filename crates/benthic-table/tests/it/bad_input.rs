@@ -45,7 +45,7 @@ fn a_damaged_head_is_refused_and_the_other_tables_are_listed() {
 
 /// Each kind of damage to a data object and to a file list, at many places.
 #[test]
-fn damaged_objects_are_errors_that_name_them() {
+fn errors_name_the_damaged_object() {
     let (environment, _) = environment();
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment);

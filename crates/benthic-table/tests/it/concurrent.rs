@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 #[test]
-fn writers_at_once_lose_no_rows() {
+fn concurrent_writers_lose_no_rows() {
     const WRITERS: i64 = 6;
     const APPENDS: i64 = 15;
     on_both_engines(|pool, other| {
@@ -110,7 +110,7 @@ fn reading_while_others_vacuum_and_append() {
 }
 
 #[test]
-fn a_vacuum_leaves_what_a_writer_has_written_so_far() {
+fn a_vacuum_keeps_the_objects_of_active_writers() {
     let (environment, clock) = environment();
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment);
@@ -139,7 +139,7 @@ fn a_vacuum_leaves_what_a_writer_has_written_so_far() {
 }
 
 #[test]
-fn a_writer_that_committed_removes_nothing() {
+fn aborting_a_committed_writer_removes_nothing() {
     let (environment, clock) = environment();
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment);
@@ -160,7 +160,7 @@ fn a_writer_that_committed_removes_nothing() {
 }
 
 #[test]
-fn a_vacuum_keeps_what_it_is_asked_to_keep() {
+fn a_vacuum_keeps_the_requested_snapshots() {
     let (environment, clock) = environment();
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment);

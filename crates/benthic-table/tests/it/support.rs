@@ -16,9 +16,9 @@ pub const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Distinct pseudorandom numbers, identical in every run (SplitMix64).
 #[derive(Default)]
-pub struct Counted(AtomicU64);
+pub struct SequenceRandom(AtomicU64);
 
-impl Random for Counted {
+impl Random for SequenceRandom {
     fn fill(&self, bytes: &mut [u8]) -> Result<()> {
         let mut z =
             self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -33,7 +33,7 @@ impl Random for Counted {
 pub fn environment() -> (Environment, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     clock.advance_ms(1_000 * DAY_MS);
-    (Environment { clock: clock.clone(), random: Arc::new(Counted::default()) }, clock)
+    (Environment { clock: clock.clone(), random: Arc::new(SequenceRandom::default()) }, clock)
 }
 
 pub fn memory_pool() -> Arc<dyn Pool> {

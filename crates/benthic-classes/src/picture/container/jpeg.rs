@@ -1,7 +1,7 @@
 //! JPEG (T.81): a sequence of segments, each a marker and mostly a length. The coded pixels follow
 //! the start of each scan.
 
-use super::{Reduced, Rest, broken, check_size, cut, too_many};
+use super::{ReducedImage, UnparsedBytes, broken, check_size, cut, too_many};
 use benthic_core::Result;
 
 pub(super) const MAGIC: &[u8] = &[0xff, SOI, 0xff];
@@ -41,8 +41,8 @@ struct Frame {
     coefficients_bytes: u64,
 }
 
-pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
-    let rest = &mut Rest(data);
+pub(super) fn reduce(data: &[u8]) -> Result<ReducedImage<'_>> {
+    let rest = &mut UnparsedBytes(data);
     rest.take(2)?;
     let mut file = Vec::with_capacity(data.len());
     file.extend([0xff, SOI]);
@@ -57,7 +57,7 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
             // If the pixels come in several scans, the decoder keeps coefficients until all scans
             // are read.
             let kept_bytes = if frame.progressive || in_pieces { frame.coefficients_bytes } else { 0 };
-            return Ok(Reduced {
+            return Ok(ReducedImage {
                 file,
                 width: frame.width,
                 height: frame.height,
@@ -116,7 +116,7 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
     Err(too_many("segments", SEGMENTS_MAX))
 }
 
-fn marker(rest: &mut Rest<'_>) -> Result<u8> {
+fn marker(rest: &mut UnparsedBytes<'_>) -> Result<u8> {
     let [mut byte] = rest.array()?;
     if byte != 0xff {
         return Err(broken("a segment does not begin with a marker"));
@@ -128,7 +128,7 @@ fn marker(rest: &mut Rest<'_>) -> Result<u8> {
     Ok(byte)
 }
 
-fn segment<'a>(rest: &mut Rest<'a>) -> Result<&'a [u8]> {
+fn segment<'a>(rest: &mut UnparsedBytes<'a>) -> Result<&'a [u8]> {
     let len_bytes = usize::from(u16::from_be_bytes(rest.array()?));
     rest.take(len_bytes.checked_sub(2).ok_or_else(|| broken("a segment has no length"))?)
 }
@@ -197,7 +197,7 @@ fn scan_components(content: &[u8], frame: &Frame) -> Result<usize> {
 
 /// The bytes up to the next marker other than a restart. Inside the pixels, a 0 follows each byte
 /// 0xff.
-fn coded_pixels<'a>(rest: &mut Rest<'a>) -> Result<&'a [u8]> {
+fn coded_pixels<'a>(rest: &mut UnparsedBytes<'a>) -> Result<&'a [u8]> {
     let mut at = 0;
     loop {
         at += rest.0[at..].iter().position(|byte| *byte == 0xff).ok_or_else(cut)?;
