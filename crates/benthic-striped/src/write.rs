@@ -424,8 +424,8 @@ enum FoundPiece {
 
 /// Adds guards so that the operation applies only to the piece that was found and
 /// [checked](PieceWriter::check). An in-flight write of a run that lost the lock then cannot
-/// replace newer data of another run. The guard of the first piece is the note `benthic.begun`, because
-/// every renewal of the lock changes that piece's version.
+/// replace newer data of another run. The guard of the first piece is the note `benthic.begun`,
+/// because every renewal of the lock changes that piece's version.
 fn guarded(mut op: WriteOp, piece: u64, found: FoundPiece, begun: Bytes) -> WriteOp {
     match found {
         _ if piece == 0 => op.cmp_xattr(BEGUN_XATTR, Compare::Eq, begun),

@@ -15,23 +15,13 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Alter {
     /// Adds a column. It is null in existing rows.
-    Add {
-        name: String,
-        data_type: DataType,
-    },
+    Add { name: String, data_type: DataType },
     /// Removes a column. Older snapshots still have it.
-    Drop {
-        name: String,
-    },
-    Rename {
-        from: String,
-        to: String,
-    },
+    Drop { name: String },
+    /// Renames a column.
+    Rename { from: String, to: String },
     /// Changes a column's type to one that has all values of the old type, see [`widens`].
-    Widen {
-        name: String,
-        data_type: DataType,
-    },
+    Widen { name: String, data_type: DataType },
 }
 
 impl Table {

@@ -120,8 +120,8 @@ impl Table {
 }
 
 impl Snapshot {
-    /// Builds the missing index pages of the data objects; with `rebuild`, rebuilds all. Each object
-    /// takes one operation per index, and yields one item when it is done.
+    /// Builds the missing index pages of the data objects; with `rebuild`, rebuilds all. Each
+    /// object takes one operation per index, and yields one item when it is done.
     ///
     /// Memory: the indexed columns and the pages of two objects at a time.
     ///

@@ -45,8 +45,8 @@ impl HeldLock {
         Ok(lock)
     }
 
-    /// As [`HeldLock::acquire`], but retries with backoff while others hold the lock. The delays sum
-    /// up to at most `wait_ms_max`. `pause` sleeps for a number of milliseconds on the caller's
+    /// As [`HeldLock::acquire`], but retries with backoff while others hold the lock. The delays
+    /// sum up to at most `wait_ms_max`. `pause` sleeps for a number of milliseconds on the caller's
     /// runtime; this crate has none. Waiters are not served in order.
     ///
     /// # Errors
