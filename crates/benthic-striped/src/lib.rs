@@ -48,7 +48,6 @@ const PIECE_XATTR: &str = "benthic.piece";
 /// Memory limit for pieces in transit. Pieces that have arrived but are not yet written may take as
 /// much again.
 const WINDOW_BYTES: u64 = 128 * 1024 * 1024;
-/// Attempts to read an object that changes during the read.
 const ATTEMPTS_MAX: u32 = 10;
 
 /// A striped object, identified by its name.
@@ -87,7 +86,6 @@ pub struct UnfinishedChange {
 /// The state that the first object's attributes describe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StripedState {
-    /// The striped object is complete.
     Complete {
         layout: Layout,
         size_bytes: u64,
@@ -95,7 +93,6 @@ pub enum StripedState {
         /// since.
         note: Option<Note>,
     },
-    /// A write or removal is unfinished.
     Unfinished(UnfinishedChange),
     /// The first object has no size and no valid note of an unfinished write or removal.
     Bare,
@@ -108,7 +105,6 @@ pub struct Head {
     /// True if it has an attribute of libradosstriper or Benthic. An object without any may belong
     /// to another program.
     pub is_marked: bool,
-    /// Size and time of the first object itself.
     pub stat: Stat,
 }
 
@@ -134,12 +130,10 @@ pub fn striped_object_of(object: ObjectId) -> Result<Option<ObjectId>> {
 }
 
 impl Striped {
-    /// The object that holds a piece.
     pub fn piece(&self, piece: u64) -> Result<ObjectId> {
         ObjectId::in_namespace(self.object.namespace(), format!("{}.{piece:016x}", self.object.name()))
     }
 
-    /// An identifier that no other run uses.
     fn unique(&self) -> String {
         format!("{}.{}", std::process::id(), self.clock.unix_ns())
     }
@@ -230,7 +224,6 @@ impl Striped {
         if is_other { Err(self.foreign_object(0)?) } else { Ok(()) }
     }
 
-    /// The error for an object that has a piece's name but belongs to another program.
     fn foreign_object(&self, piece: u64) -> Result<Error> {
         let message = "another program's object, for example a part of a disk image, has the name of a piece; choose another \
             name, or remove such objects one by one with `benthic rm`";

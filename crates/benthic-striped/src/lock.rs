@@ -18,7 +18,6 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// libradosstriper's name for the lock.
 const NAME: &str = "striper.lock";
 /// Benthic's client name of Ceph's class `lock`; `lock` alone is Benthic's own class.
 const CEPH_LOCK_CLASS: &str = "ceph.lock";
@@ -33,9 +32,7 @@ const MUST_RENEW: u8 = 2;
 
 /// Duration of the lease. After a copy was killed, the next one waits up to this long.
 const LEASE: Duration = Duration::from_secs(20);
-/// Interval between renewals.
 const RENEWAL: Duration = Duration::from_secs(5);
-/// Pause between attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Default wait for the lock in seconds; longer than a lease.
@@ -157,7 +154,6 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// An identifier that no other run uses.
     pub fn unique(&self) -> String {
         self.at.unique()
     }
@@ -205,7 +201,6 @@ fn is_held(renewed: Option<Duration>, now: Duration) -> bool {
     renewed.is_some_and(|renewed| now.saturating_sub(renewed) < LEASE)
 }
 
-/// Returns whether an operation that needs the lock failed because the lock is lost.
 fn is_loss(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Busy | ErrorKind::NotFound | ErrorKind::Conflict)
 }
@@ -297,7 +292,6 @@ fn own_input(cookie: &str) -> Input {
     }
 }
 
-/// A string in Ceph's encoding.
 fn string(text: &str) -> Vec<u8> {
     let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
     [&len.to_le_bytes()[..], text.as_bytes()].concat()
@@ -315,7 +309,6 @@ mod tests {
     use super::{LEASE, Locks, Mode, is_held};
     use std::time::Duration;
 
-    /// The expected bytes follow Ceph's encoding rules.
     #[test]
     fn calls_of_cephs_lock_class_are_in_cephs_encoding() {
         let call = Locks::Ceph.acquire(Mode::Shared, "c1", LEASE);

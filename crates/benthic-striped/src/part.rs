@@ -73,7 +73,6 @@ impl PartialFile {
         self.may_have_data
     }
 
-    /// Reads the extents of a piece.
     pub fn read(&self, extents: &[Extent]) -> Result<Vec<u8>> {
         gather(&self.file, extents).map_err(cannot_write(&self.path))
     }

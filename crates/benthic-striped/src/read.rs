@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Largest read of one operation.
 const RANGE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// A striped object that is being read under a shared lock.
@@ -29,7 +28,6 @@ pub struct StripedReader {
     pub size_bytes: u64,
     /// The source file, if it is known.
     pub note: Option<Note>,
-    /// Whether to verify the data.
     pub check: bool,
     /// Limits the number of pieces in transit.
     room: Arc<Semaphore>,
@@ -39,9 +37,7 @@ pub struct StripedReader {
 /// The digests and version of a piece whose data have been passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadPiece {
-    /// The digest of the data that was read.
     pub digest: String,
-    /// The digest stored with the piece, if there is one.
     pub stored_digest: Option<String>,
     /// The version of the piece, if all its data come from one version.
     pub version: Option<u64>,
@@ -54,7 +50,6 @@ pub enum Verification {
     Digest,
     /// Another program wrote the object, so it has no digest. Every piece has its expected length.
     Lengths,
-    /// The user turned verification off.
     Skipped,
 }
 
@@ -267,7 +262,6 @@ fn text(value: &[u8]) -> Option<String> {
 pub struct CopyResult {
     pub size_bytes: u64,
     pub pieces: u64,
-    /// The number of pieces that the target already had.
     pub pieces_kept: u64,
     /// True if the target was already complete, so the copy changed nothing.
     pub unchanged: bool,
@@ -281,9 +275,7 @@ pub struct Options {
     pub jobs: usize,
     /// Compare contents instead of size and time to find out what is already copied.
     pub checksum: bool,
-    /// Verify the copied data.
     pub check: bool,
-    /// Time to wait for other lock holders.
     pub lock_wait: Duration,
     /// Starts a progress display for this many bytes. Returns a function to call with each number
     /// of bytes that have arrived.

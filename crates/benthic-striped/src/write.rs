@@ -36,9 +36,7 @@ const CHECKS_AT_ONCE: usize = 128;
 /// The source of a copy.
 #[derive(Clone)]
 pub enum Source {
-    /// A local file.
     File(SourceFile),
-    /// Another striped object.
     Striped(Arc<StripedReader>),
 }
 
@@ -335,7 +333,6 @@ fn encode(value: &impl serde::Serialize) -> Result<Bytes> {
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the attribute").with_source(error))
 }
 
-/// The job that writes one piece.
 struct PieceWriter {
     room: Arc<Semaphore>,
     source: Source,

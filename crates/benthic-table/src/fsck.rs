@@ -30,7 +30,6 @@ pub struct FsckResult {
     pub unindexed: usize,
     /// The faults found; each error names the object.
     pub findings: Vec<Error>,
-    /// Number of faulty indexes that were rebuilt.
     pub repaired: usize,
 }
 
@@ -94,7 +93,6 @@ impl Snapshot {
         objects.try_flatten().boxed()
     }
 
-    /// Checks the totals that the head records for a list.
     async fn check_sums(&self, list: ListRef) -> Result<()> {
         let mut found = (0, 0_u64, 0_u64);
         let mut batches = self.list_batches(list, &[]).await?;

@@ -64,12 +64,9 @@ impl Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListRef {
     pub object: TableObject,
-    /// Number of data objects in the list.
     pub objects: u64,
     pub rows: u64,
-    /// Size of the data objects.
     pub data_bytes: u64,
-    /// Size of the list itself.
     pub list_bytes: u64,
 }
 
@@ -153,7 +150,6 @@ impl Head {
         self.snapshots.drain(..excess);
     }
 
-    /// The object's bytes.
     pub fn encode(&self) -> Result<Bytes> {
         let mut message = wire::Head {
             id: self.id.0,

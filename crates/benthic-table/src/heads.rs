@@ -46,7 +46,6 @@ impl Attempts {
     }
 }
 
-/// The head of the table with one name.
 #[derive(Clone)]
 pub(crate) struct HeadStore {
     pub pool: Arc<dyn Pool>,
@@ -67,7 +66,6 @@ impl HeadStore {
         error.with("table", self.address())
     }
 
-    /// The table as POOL/NAME.
     pub(crate) fn address(&self) -> String {
         format!("{}/{}", self.pool.name(), self.name)
     }
@@ -149,7 +147,6 @@ impl HeadStore {
     }
 }
 
-/// Checks that a head belongs to the table with this id, and that the table is not being dropped.
 pub(crate) fn check_live(head: &Head, id: Id) -> Result<()> {
     if head.id != id {
         let message = "the table was dropped, and another table has its name; open it again";
@@ -178,7 +175,6 @@ pub(crate) async fn list_names(pool: &Arc<dyn Pool>, namespace: &str) -> Result<
     }
 }
 
-/// The names of the tables of a pool, sorted.
 pub(crate) async fn table_names(pool: &Arc<dyn Pool>) -> Result<Vec<String>> {
     let mut names = list_names(pool, HEADS_NAMESPACE).await?;
     names.sort_unstable();

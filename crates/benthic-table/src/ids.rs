@@ -31,7 +31,6 @@ impl Id {
         }
     }
 
-    /// The namespace of the table with this id.
     pub fn namespace(self) -> String {
         format!("{TABLE_NAMESPACE_PREFIX}{self}")
     }
@@ -62,9 +61,7 @@ pub fn head_object(table: &str) -> Result<ObjectId> {
 /// The content of a table's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// Rows.
     Data,
-    /// A list of data objects.
     List,
 }
 
@@ -104,7 +101,6 @@ impl TableObject {
         (object.to_string() == name).then_some(object)
     }
 
-    /// The object's id in the table with this id.
     pub fn object_id(&self, table: Id) -> Result<ObjectId> {
         ObjectId::in_namespace(table.namespace(), self.to_string())
     }

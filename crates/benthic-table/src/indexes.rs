@@ -31,7 +31,6 @@ const OBJECTS_AT_ONCE: usize = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexBuildResult {
     pub bytes: u64,
-    /// Indexes whose pages were built.
     pub built: usize,
     /// Indexes whose pages would be too large: the object stays without them, and queries read it
     /// whole.
@@ -227,7 +226,6 @@ impl Snapshot {
     }
 }
 
-/// The columns of an index, in index order.
 pub(crate) fn arrays(index: &Index, rows: &RecordBatch, schema: &TableSchema) -> Result<Vec<ArrayRef>> {
     let array = |id: &u32| {
         let column = schema.by_id(*id).and_then(|column| rows.column_by_name(&column.name));

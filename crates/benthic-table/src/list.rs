@@ -36,14 +36,12 @@ pub struct FileEntry {
     pub object: TableObject,
     /// The id of the schema with which the object was written.
     pub schema: u32,
-    /// The partition of its rows.
     pub partition: Option<i64>,
     pub rows: u64,
     pub bytes: u64,
 }
 
 impl FileEntry {
-    /// The data objects in a batch of a list.
     pub fn from_batch(batch: &RecordBatch) -> Result<Vec<FileEntry>> {
         let damaged = || Error::new(ErrorKind::Corrupt, "a file list is damaged");
         let column = |name| batch.column_by_name(name).ok_or_else(damaged);
@@ -66,7 +64,6 @@ impl FileEntry {
     }
 }
 
-/// The fields that a list has for a column's statistics.
 fn statistics_fields(column: &Column) -> Vec<Field> {
     let id = column.id;
     let mut fields = Vec::new();

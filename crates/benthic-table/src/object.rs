@@ -19,11 +19,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Attempts at an idempotent operation.
 const ATTEMPTS_MAX: u32 = 5;
 /// Delay before the first retry; each further delay is twice as long.
 const PAUSE_MS: u64 = 50;
-/// Concurrent removals.
 const REMOVALS_MAX: usize = 16;
 /// Bytes prefetched from an object's end; the footer usually fits.
 const FOOTER_BYTES: u64 = 64 * 1024;
@@ -113,7 +111,6 @@ pub struct ObjectReader {
 }
 
 impl ObjectReader {
-    /// A reader of an object of this size.
     pub fn new(pool: Arc<dyn Pool>, object: ObjectId, size_bytes: u64) -> ObjectReader {
         ObjectReader { pool, object, size_bytes }
     }

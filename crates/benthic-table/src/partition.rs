@@ -46,7 +46,6 @@ pub enum Ranges {
 }
 
 impl Partitioning {
-    /// The id of the partitioning column.
     pub fn field(&self) -> Option<u32> {
         match self {
             Partitioning::Rows => None,

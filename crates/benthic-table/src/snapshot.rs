@@ -22,10 +22,8 @@ const BATCH_ROWS: usize = 8_192;
 /// Selects a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SnapshotSelector {
-    /// The newest.
     #[default]
     Current,
-    /// The snapshot with this id.
     Id(u64),
     /// The newest snapshot committed at or before this time, in milliseconds since 1970 (UTC).
     TimeMs(u64),
@@ -116,7 +114,6 @@ impl Snapshot {
         &self.0.table
     }
 
-    /// How the table assigns rows to data objects.
     pub fn partitioning(&self) -> &Partitioning {
         &self.0.head.partitioning
     }
@@ -153,7 +150,6 @@ impl Snapshot {
         self.0.head.schema(id).ok_or_else(|| self.0.table.heads.add_context(damaged()))
     }
 
-    /// The snapshot's file lists, with their totals.
     pub fn lists(&self) -> &[ListRef] {
         &self.0.lists
     }
@@ -219,7 +215,6 @@ impl Snapshot {
         futures::stream::iter(self.0.lists.clone()).then(open).try_flatten().boxed()
     }
 
-    /// A reader of a data object's byte ranges.
     pub fn reader(&self, entry: &FileEntry) -> Result<ObjectReader> {
         let object = entry.object.object_id(self.0.table.id)?;
         Ok(ObjectReader::new(Arc::clone(self.0.table.pool()), object, entry.bytes))

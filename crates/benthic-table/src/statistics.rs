@@ -11,13 +11,11 @@ use std::sync::Arc;
 /// Minimum and maximum of strings and binaries are truncated to this length.
 pub(crate) const BOUND_BYTES_MAX: usize = 64;
 
-/// Statistics of one column.
 #[derive(Debug)]
 pub(crate) struct Statistics {
     /// A lower bound of all values except NaN, as an array with one value of the column's type.
     /// Null if the column has no value or the bound is unknown.
     pub min: ArrayRef,
-    /// An upper bound of all values except NaN.
     pub max: ArrayRef,
     /// Whether both bounds are values of the column.
     pub exact: bool,
@@ -25,7 +23,6 @@ pub(crate) struct Statistics {
     pub nans: u64,
 }
 
-/// Whether a column of this type has minimum and maximum.
 pub(crate) fn has_bounds(data_type: &DataType) -> bool {
     match data_type {
         DataType::FixedSizeBinary(len_bytes) => {

@@ -101,7 +101,6 @@ fn bounds_of_long_strings_are_truncated_or_rounded_up() {
     assert_eq!(statistics.max.as_binary::<i32>().value(0)[62..], [7, 8]);
 }
 
-/// The bounds hold for arbitrary strings.
 #[test]
 fn bounds_hold_for_any_strings() {
     let mut state = 7_u64;

@@ -15,12 +15,10 @@ use std::time::Duration;
 /// The properties with which a table is created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// The columns, with ids from 1.
     pub schema: TableSchema,
     pub partitioning: Partitioning,
     /// Ids of the columns by which the rows of a data object are sorted, ascending, nulls first.
     pub sort: Vec<u32>,
-    /// Target size of a data object, from 1 to 64 MiB.
     pub object_bytes_target: u64,
 }
 

@@ -5,7 +5,6 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use benthic_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// Limit of a type's nesting depth.
 pub(crate) const DEPTH_MAX: usize = 16;
 
 /// The types without parameters, with their numbers in the head.

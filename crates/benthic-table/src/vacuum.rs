@@ -32,11 +32,9 @@ impl Default for VacuumOptions {
 /// The result of a vacuum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VacuumResult {
-    /// Number of removed snapshots.
     pub snapshots: usize,
     /// Number of writers whose registration was removed.
     pub writers: usize,
-    /// Number of removed objects.
     pub objects: u64,
     /// Objects whose names have no table object's form; they are kept.
     pub foreign_objects: u64,
@@ -47,7 +45,6 @@ pub struct VacuumResult {
 /// The result of a drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropResult {
-    /// Objects removed.
     pub objects: u64,
     /// Whether the table is gone. If not, a writer is still at work; drop or vacuum the table
     /// later.
@@ -100,7 +97,6 @@ pub async fn vacuum(
     Ok(done)
 }
 
-/// Removes old snapshots and old intents from a head.
 fn trim(head: &mut Head, options: &VacuumOptions, now_ms: u64) -> VacuumResult {
     let (snapshots, writers) = (head.snapshots.len(), head.intents.len());
     let newest = options.keep_snapshots.max(1);

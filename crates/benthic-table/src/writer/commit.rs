@@ -18,7 +18,6 @@ use std::sync::Arc;
 const SMALL_LISTS_MAX: usize = 32;
 /// A list of this size or more is not merged any more.
 const LARGE_LIST_BYTES: u64 = 16 * 1024 * 1024;
-/// Minimum number of lists per merge.
 const MERGED_MIN: usize = 8;
 
 /// A merge of `sources` into `lists`.
@@ -28,7 +27,6 @@ struct Merge {
 }
 
 impl Writer {
-    /// Adds the lists to the table.
     pub(super) async fn commit(&mut self, lists: Vec<ListRef>) -> Result<Snapshot> {
         let (table, writer) = (self.table.clone(), self.id);
         if lists.is_empty() {

@@ -28,7 +28,6 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Rows processed at a time.
 const SLICE_ROWS: usize = 64 * 1024;
 /// Least target size of an object when it is reduced so that its indexes fit into the same
 /// operation.
@@ -75,14 +74,11 @@ pub struct Writer {
     written: Vec<ListRef>,
     next_data: u32,
     next_list: u32,
-    /// Whether a commit was attempted.
     may_be_committed: bool,
 }
 
-/// Rows encoded as an object.
 struct EncodedObject {
     bytes: Vec<u8>,
-    /// Number of encoded rows.
     taken: usize,
     /// The index pages, as omap entries.
     entries: Vec<(Bytes, Bytes)>,
@@ -272,7 +268,6 @@ impl Writer {
         largest.map(|(partition, buffer)| (*partition, buffer.bytes))
     }
 
-    /// Adds rows to the buffers of their partitions.
     fn buffer(&mut self, batch: &RecordBatch) -> Result<()> {
         let Some(field) = self.partitioning.field() else {
             return self.add(None, batch.clone());
