@@ -217,7 +217,7 @@ async fn store_locked(
     };
     let pieces_before = to.pieces_of(&head.state).await?;
     // The first object always exists, because it holds the lock.
-    let may_be_there = pieces_before > 1 || head.stat.size_bytes > 0;
+    let may_exist = pieces_before > 1 || head.stat.size_bytes > 0;
     let begin_once = BeginOnce {
         watch: lock.watch(),
         pieces: pieces.max(pieces_before),
@@ -237,8 +237,8 @@ async fn store_locked(
             to: to.clone(),
             layout,
             check: options.check,
-            may_be_there: may_be_there && piece < pieces_before,
-            was_begun: !matches!(head.state, StripedState::Complete { .. }),
+            may_exist: may_exist && piece < pieces_before,
+            was_unfinished: !matches!(head.state, StripedState::Complete { .. }),
             begin_once: begin_once.clone(),
         };
         async move { writer.piece(piece).await }
@@ -339,9 +339,9 @@ struct PieceWriter {
     to: Striped,
     layout: Layout,
     check: bool,
-    may_be_there: bool,
+    may_exist: bool,
     /// Another run left the object incomplete and may still have writes in flight.
-    was_begun: bool,
+    was_unfinished: bool,
     begin_once: BeginOnce,
 }
 
@@ -354,13 +354,13 @@ impl PieceWriter {
         let (data, read_piece) = self.source.piece(self.layout, piece).await?;
         let (len_bytes, digest) = (data.len() as u64, &read_piece.digest);
         let mut found = FoundPiece::Missing;
-        if self.may_be_there {
+        if self.may_exist {
             found = find_piece(pool, &object, len_bytes, digest).await?;
         }
         let op = WriteOp::new().write_full(data).set_xattr(PIECE_XATTR, digest.clone());
         loop {
             let is_same = matches!(found, FoundPiece::Same(_));
-            if is_same && !self.was_begun {
+            if is_same && !self.was_unfinished {
                 return Ok((read_piece, true));
             }
             let op = match is_same {

@@ -28,7 +28,7 @@ impl Class for Calls {
 }
 
 /// The attribute in which `change` stores the answers of its read calls, if its input requests it.
-const SEEN_XATTR: &str = "calls.seen";
+const ANSWERS_XATTR: &str = "calls.seen";
 
 static METHODS: [Method; 3] = [
     Method {
@@ -45,7 +45,7 @@ static METHODS: [Method; 3] = [
         name: "change",
         flags: MethodFlags::READ_WRITE,
         run: |context, input| run(context, input).map(String::into_bytes),
-        result: MethodResult::Xattr(SEEN_XATTR),
+        result: MethodResult::Xattr(ANSWERS_XATTR),
         summary: "makes any calls; fails with the error of the first failed call",
         input: "one call per line",
         output: "one answer per line, if the last call is `keep`",
@@ -69,7 +69,7 @@ fn run(context: &mut MethodContext<'_>, input: &[u8]) -> Result<String> {
     for line in script.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         if words == ["keep"] {
-            context.set_xattr(SEEN_XATTR, answers.clone())?;
+            context.set_xattr(ANSWERS_XATTR, answers.clone())?;
             continue;
         }
         answers.push_str(&call(context, &words)?);
