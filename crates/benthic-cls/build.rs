@@ -25,7 +25,7 @@ fn main() {
         .collect();
     if !missing.is_empty() {
         println!(
-            "cargo::warning=built without classes for ceph-osd; `make ceph` installs what it needs missing={}",
+            "cargo::warning=built without classes for ceph-osd; `make ceph` installs the missing packages missing={}",
             missing.join(",")
         );
         return;

@@ -83,19 +83,19 @@ pub fn bucket(input: &[u8]) {
         let input = if parts.byte() % 8 == 0 { parts.bytes() } else { plausible_input(method, &mut parts) };
         call(method, input);
     }
-    let list = |what| index::List {
-        what,
+    let list = |kind| index::List {
+        kind,
         prefix: String::new(),
         delimiter: String::new(),
         after: None,
         entries_max: index::LIST_ENTRIES_MAX,
     };
-    let listed = call("list", list(index::What::Versions).encode());
+    let listed = call("list", list(index::ListKind::Versions).encode());
     let Some(listed) = listed else {
         assert!(is_forged, "the class cannot list its entries");
         return;
     };
-    for entry in index::Listed::decode(&listed).expect("a listing can be decoded").entries {
+    for entry in index::ListOutput::decode(&listed).expect("a listing can be decoded").entries {
         let index::Entry::Version(version) = entry else { panic!("a prefix without a delimiter") };
         let get = index::Get { key: version.key, version: Some(version.head.version_ref()) };
         assert!(call("get", get.encode()).is_some() || is_forged, "{get:?} is listed but cannot be read");
@@ -161,12 +161,12 @@ fn plausible_input(method: &str, parts: &mut Parts<'_>) -> Bytes {
         "release" => index::Unshare { group: other, tag: write, free_at_ms: now_ms }.encode(),
         "get" => index::Get { key, version: named }.encode(),
         _ => {
-            let what = [index::What::Objects, index::What::Versions, index::What::Uploads];
-            let within = (flag & 8 == 8).then_some(index::Within::Version(u64::from(number)));
-            let after = (flag & 1 == 1).then_some(index::After { key, within });
+            let kinds = [index::ListKind::Objects, index::ListKind::Versions, index::ListKind::Uploads];
+            let within = (flag & 8 == 8).then_some(index::KeyPosition::Version(u64::from(number)));
+            let after = (flag & 1 == 1).then_some(index::ListPosition { key, within });
             let delimiter = if flag & 2 == 2 { "/" } else { "" };
             index::List {
-                what: what[usize::from(number % 3)],
+                kind: kinds[usize::from(number % 3)],
                 prefix: if flag & 4 == 4 { "a".to_owned() } else { String::new() },
                 delimiter: delimiter.to_owned(),
                 after,

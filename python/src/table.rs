@@ -11,7 +11,9 @@ use crate::writer::Writer;
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_sql::session::Selection;
 use benthic_sql::syntax::{parse_partitioning, show_partitioning};
-use benthic_table::{At, Definition, Snapshot, VacuumOptions, WriterOptions, drop_table, vacuum};
+use benthic_table::{
+    Definition, Snapshot, SnapshotSelector, VacuumOptions, WriterOptions, drop_table, vacuum,
+};
 use futures::lock::Mutex;
 use pyo3::prelude::{Bound, PyRef, PyResult, Python};
 use pyo3::types::PyBytes;
@@ -37,8 +39,8 @@ pub fn facts(snapshot: &Snapshot) -> SnapshotFacts {
     )
 }
 
-fn at(snapshot: Option<u64>) -> At {
-    snapshot.map_or(At::Current, At::Id)
+fn at(snapshot: Option<u64>) -> SnapshotSelector {
+    snapshot.map_or(SnapshotSelector::Current, SnapshotSelector::Id)
 }
 
 impl Table {

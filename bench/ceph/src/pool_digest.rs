@@ -89,7 +89,7 @@ async fn digest_all(
                 match method {
                     Method::Kept => client::store(&*pool, &object, Algorithm::Md5, 1).await,
                     Method::Computed => client::compute(&*pool, &object, Algorithm::Md5, 1).await,
-                    Method::Client => client::hash_here(&*pool, &object, Algorithm::Md5).await,
+                    Method::Client => client::hash_in_client(&*pool, &object, Algorithm::Md5).await,
                 }
             })
         })

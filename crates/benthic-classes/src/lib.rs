@@ -7,6 +7,7 @@
 pub mod bucket;
 pub mod digest;
 pub mod hello;
+mod input;
 pub mod lock;
 pub mod picture;
 

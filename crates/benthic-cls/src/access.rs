@@ -55,7 +55,7 @@ impl ObjectAccess for OsdObject<'_> {
     fn stat(&mut self) -> Result<Stat> {
         match self.context.stat() {
             Ok((size_bytes, modified_unix_ns)) => Ok(Stat { size_bytes, modified_unix_ns }),
-            Err(errno) => Err(failed("stat", Action::Read, errno)),
+            Err(errno) => Err(failed("stat", Action::Read)(errno)),
         }
     }
 
@@ -66,29 +66,27 @@ impl ObjectAccess for OsdObject<'_> {
         if len_bytes == 0 {
             return Ok(Bytes::new());
         }
-        self.context.read(offset_bytes, len_bytes).map_err(|errno| failed("read", Action::Read, errno))
+        self.context.read(offset_bytes, len_bytes).map_err(failed("read", Action::Read))
     }
 
     fn get_xattr(&mut self, name: &str) -> Result<Bytes> {
         self.before_read()?;
         self.context
             .get_xattr(name)
-            .map_err(|errno| failed("get_xattr", Action::Read, errno).with("attribute", name))
+            .map_err(|errno| failed("get_xattr", Action::Read)(errno).with("attribute", name))
     }
 
     fn list_xattrs(&mut self) -> Result<BTreeMap<String, Bytes>> {
         self.before_read()?;
-        let xattrs =
-            self.context.list_xattrs().map_err(|errno| failed("list_xattrs", Action::Read, errno))?;
+        let xattrs = self.context.list_xattrs().map_err(failed("list_xattrs", Action::Read))?;
         xattrs
             .into_iter()
             .map(|(name, value)| match String::from_utf8(name.to_vec()) {
                 Ok(name) => Ok((name, value)),
-                Err(error) => Err(Error::new(
-                    ErrorKind::Unsupported,
-                    "the object has an attribute whose name is not UTF-8; another client made it",
-                )
-                .with_source(error)),
+                Err(error) => {
+                    let message = "the object has an attribute of another client whose name is not UTF-8";
+                    Err(Error::new(ErrorKind::Unsupported, message).with_source(error))
+                }
             })
             .collect()
     }
@@ -99,16 +97,12 @@ impl ObjectAccess for OsdObject<'_> {
         let mut found = Vec::new();
         let mut len_bytes = 0;
         for batch in keys.chunks(OMAP_BATCH) {
-            let entries =
-                self.context.omap_get(batch).map_err(|errno| failed("omap_get", Action::Read, errno))?;
+            let entries = self.context.omap_get(batch).map_err(failed("omap_get", Action::Read))?;
             len_bytes += entries.iter().map(entry_bytes).sum::<usize>();
             // The context would also refuse this, but only after reading all values.
             if len_bytes as u64 > limits::METHOD_MEMORY_BYTES_MAX {
-                return Err(Error::new(
-                    ErrorKind::LimitExceeded,
-                    "the method wants too many omap values at once; get fewer keys in one call",
-                )
-                .with("keys", keys.len()));
+                let message = "the method reads too many omap values at once; get fewer keys in one call";
+                return Err(Error::new(ErrorKind::LimitExceeded, message).with("keys", keys.len()));
             }
             found.extend(entries);
         }
@@ -125,7 +119,7 @@ impl ObjectAccess for OsdObject<'_> {
             let (entries, more) = self
                 .context
                 .omap_range(&after, prefix, wanted)
-                .map_err(|errno| failed("omap_range", Action::Read, errno))?;
+                .map_err(failed("omap_range", Action::Read))?;
             page.more = more;
             let Some((last, _)) = entries.last() else {
                 return Ok(page);
@@ -148,7 +142,7 @@ impl ObjectAccess for OsdObject<'_> {
 
     fn create(&mut self, exclusive: bool) -> Result<()> {
         self.before_change()?;
-        self.context.create(exclusive).map_err(|errno| failed("create", Action::Write, errno))
+        self.context.create(exclusive).map_err(failed("create", Action::Write))
     }
 
     fn write(&mut self, offset_bytes: u64, data: Bytes) -> Result<()> {
@@ -156,32 +150,32 @@ impl ObjectAccess for OsdObject<'_> {
             return self.create(false);
         }
         self.before_change()?;
-        self.context.write(offset_bytes, &data).map_err(|errno| failed("write", Action::Write, errno))
+        self.context.write(offset_bytes, &data).map_err(failed("write", Action::Write))
     }
 
     fn write_full(&mut self, data: Bytes) -> Result<()> {
         self.before_change()?;
-        self.context.write_full(&data).map_err(|errno| failed("write_full", Action::Write, errno))
+        self.context.write_full(&data).map_err(failed("write_full", Action::Write))
     }
 
     fn truncate(&mut self, size_bytes: u64) -> Result<()> {
         self.before_change()?;
-        self.context.truncate(size_bytes).map_err(|errno| failed("truncate", Action::Write, errno))
+        self.context.truncate(size_bytes).map_err(failed("truncate", Action::Write))
     }
 
     fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
         self.before_change()?;
-        self.context.zero(offset_bytes, len_bytes).map_err(|errno| failed("zero", Action::Write, errno))
+        self.context.zero(offset_bytes, len_bytes).map_err(failed("zero", Action::Write))
     }
 
     fn remove(&mut self) -> Result<()> {
         self.before_change()?;
-        self.context.remove().map_err(|errno| failed("remove", Action::Write, errno))
+        self.context.remove().map_err(failed("remove", Action::Write))
     }
 
     fn set_xattr(&mut self, name: &str, value: Bytes) -> Result<()> {
         self.before_change()?;
-        self.context.set_xattr(name, &value).map_err(|errno| failed("set_xattr", Action::Write, errno))
+        self.context.set_xattr(name, &value).map_err(failed("set_xattr", Action::Write))
     }
 
     fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<()> {
@@ -189,7 +183,7 @@ impl ObjectAccess for OsdObject<'_> {
             return self.create(false);
         }
         self.before_change()?;
-        self.context.omap_set(&entries).map_err(|errno| failed("omap_set", Action::Write, errno))
+        self.context.omap_set(&entries).map_err(failed("omap_set", Action::Write))
     }
 
     fn omap_remove(&mut self, keys: &[Bytes]) -> Result<()> {
@@ -199,12 +193,12 @@ impl ObjectAccess for OsdObject<'_> {
         }
         keys.iter()
             .try_for_each(|key| self.context.omap_remove(key))
-            .map_err(|errno| failed("omap_remove", Action::Write, errno))
+            .map_err(failed("omap_remove", Action::Write))
     }
 
     fn omap_clear(&mut self) -> Result<()> {
         self.before_change()?;
-        self.context.omap_clear().map_err(|errno| failed("omap_clear", Action::Write, errno))
+        self.context.omap_clear().map_err(failed("omap_clear", Action::Write))
     }
 
     fn log(&mut self, level: LogLevel, message: &str) {
@@ -227,6 +221,9 @@ fn no_such_object() -> Error {
     Error::new(ErrorKind::NotFound, "no such object")
 }
 
-fn failed(op: &'static str, action: Action, Errno(errno): Errno) -> Error {
-    Error::new(ErrorKind::from_errno(errno, action), "the OSD refuses it").with_op(op).with("errno", errno)
+fn failed(op: &'static str, action: Action) -> impl Fn(Errno) -> Error {
+    move |Errno(errno)| {
+        let error = Error::new(ErrorKind::from_errno(errno, action), "the OSD refused the operation");
+        error.with_op(op).with("errno", errno)
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The call counters of one method in this process. Threads of the OSD update them concurrently
 /// without locks.
 #[derive(Default)]
-pub struct Count {
+pub struct CallCounter {
     calls: AtomicU64,
     failures: AtomicU64,
     busy_ns: AtomicU64,
@@ -15,16 +15,15 @@ pub struct Count {
 
 /// A call in progress. It is counted when it ends, and as a failure unless it succeeded; so a panic
 /// counts as a failure.
-struct Running<'a> {
-    count: &'a Count,
+struct CallInProgress<'a> {
+    count: &'a CallCounter,
     time: Stopwatch<'a>,
     has_failed: bool,
 }
 
-impl Count {
-    /// Runs a call and counts it.
-    pub fn of<T, E>(&self, clock: &dyn Clock, call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let mut running = Running { count: self, time: Stopwatch::start(clock), has_failed: true };
+impl CallCounter {
+    pub fn measure<T, E>(&self, clock: &dyn Clock, call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let mut running = CallInProgress { count: self, time: Stopwatch::start(clock), has_failed: true };
         let outcome = call();
         running.has_failed = outcome.is_err();
         outcome
@@ -42,7 +41,7 @@ impl Count {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for CallInProgress<'_> {
     fn drop(&mut self) {
         let busy_ns = u64::try_from(self.time.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.count.calls.fetch_add(1, Ordering::Relaxed);

@@ -264,9 +264,6 @@ pub trait Answer {
 
 /// Registers a library and its methods (names and `CLS_METHOD_*` flags). Calls go to `A`, which may
 /// panic.
-///
-/// # Errors
-/// As `benthic_cls_register` in `shim.cc`.
 pub fn register<A: Answer>(library: &CStr, methods: &[(&CStr, c_int)]) -> Result<(), Errno> {
     unsafe extern "C" fn call<A: Answer>(
         index: usize,

@@ -50,7 +50,7 @@ pub use benthic_class_names::is_library_name;
 #[macro_export]
 macro_rules! export {
     ($name:literal, $classes:expr) => {
-        const _: () = assert!($crate::is_library_name($name), "no name for a library of classes");
+        const _: () = assert!($crate::is_library_name($name), "not a valid name for a class library");
 
         /// ceph-osd calls this once, after it has opened the library.
         #[allow(unsafe_code, reason = "ceph-osd looks for this name")]
@@ -65,7 +65,7 @@ macro_rules! export {
 #[macro_export]
 macro_rules! export {
     ($name:literal, $classes:expr) => {
-        const _: () = assert!($crate::is_library_name($name), "no name for a library of classes");
+        const _: () = assert!($crate::is_library_name($name), "not a valid name for a class library");
         const _: fn() -> ::benthic_core::ClassRegistry = || $classes;
     };
 }

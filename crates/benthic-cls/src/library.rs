@@ -2,7 +2,7 @@
 //! calls.
 
 use crate::access::OsdObject;
-use crate::counts::Count;
+use crate::counts::CallCounter;
 use crate::ffi::{self, Answer, Context, Errno};
 use benthic_core::error::errno;
 use benthic_core::{
@@ -54,7 +54,7 @@ struct Entry {
     /// `LIBRARY CLASS.METHOD`.
     caller: String,
     method: &'static Method,
-    count: Count,
+    count: CallCounter,
 }
 
 /// Registers a library with the OSD of this process; [`export!`](crate::export) calls it. On a
@@ -70,15 +70,13 @@ pub fn start(name: &str, classes: fn() -> ClassRegistry) {
     match started {
         Ok(Ok(())) => {}
         Ok(Err(message)) => ffi::log(0, &format!("{name}: {message}")),
-        Err(_) => {
-            ffi::log(0, &format!("{name}: the classes panicked when they were asked for their methods"))
-        }
+        Err(_) => ffi::log(0, &format!("{name}: the classes panicked while they listed their methods")),
     }
 }
 
 fn try_start(name: &str, classes: &ClassRegistry) -> Result<(), String> {
     let library = Library::new(name, classes).map_err(|error| error.to_string())?;
-    let no_nul = |error| format!("a name has a NUL: {error}");
+    let no_nul = |error| format!("a name contains a NUL: {error}");
     let mut names = Vec::new();
     for (name, _) in BUILT_IN {
         names.push((CString::new(name).map_err(no_nul)?, CLS_METHOD_WR));
@@ -87,19 +85,14 @@ fn try_start(name: &str, classes: &ClassRegistry) -> Result<(), String> {
         names.push((CString::new(entry.name.as_str()).map_err(no_nul)?, osd_flags(entry.method.flags)));
     }
     if names.len() > ffi::methods_max() {
-        let max = ffi::methods_max();
-        return Err(format!(
-            "too many methods; use several libraries methods={} methods_max={max}",
-            names.len()
-        ));
+        let (methods, max) = (names.len(), ffi::methods_max());
+        return Err(format!("too many methods; use several libraries methods={methods} methods_max={max}"));
     }
     LIBRARY.set(library).map_err(|_| "started twice".to_owned())?;
     let library = CString::new(name).map_err(no_nul)?;
     let names: Vec<_> = names.iter().map(|(name, flags)| (name.as_c_str(), *flags)).collect();
     ffi::register::<Calls>(&library, &names).map_err(|Errno(errno)| {
-        format!(
-            "the OSD takes it under no other name than its file's; call it libcls_{name}.so errno={errno}"
-        )
+        format!("the OSD refused the library; its file must be called libcls_{name}.so errno={errno}")
     })?;
     ffi::log(0, &format!("loading {name} build={BUILD} methods={}", names.len()));
     Ok(())
@@ -116,7 +109,7 @@ impl Answer for Calls {
         let entry = library.methods.get(index - BUILT_IN.len()).ok_or(Errno(errno::EREMOTEIO))?;
         let mut object = OsdObject::new(context, &entry.caller);
         let call = || call_method(entry.method, &mut object, &library.clock, library.limits, input);
-        entry.count.of(&library.clock, call).map_err(|error| {
+        entry.count.measure(&library.clock, call).map_err(|error| {
             // The message may quote data, so it must not reach the log.
             let row = error.kind().row();
             ffi::log(
@@ -140,7 +133,7 @@ impl Library {
                     caller: format!("{name} {full_name}"),
                     name: full_name,
                     method: classes.method(&class.name, &method.name)?,
-                    count: Count::default(),
+                    count: CallCounter::default(),
                 });
             }
         }

@@ -48,7 +48,6 @@ fn calls(library: &Library) -> LibraryCalls {
     serde_json::from_slice(&BUILT_IN[1].1(library).unwrap()).unwrap()
 }
 
-/// Class, method, calls and failures of each method.
 fn counts(library: &Library) -> Vec<(String, String, u64, u64)> {
     let classes = calls(library).classes.into_iter();
     classes
@@ -62,7 +61,7 @@ fn counts(library: &Library) -> Vec<(String, String, u64, u64)> {
 }
 
 #[test]
-fn calls_are_counted_for_the_method_that_ran_also_if_it_fails_or_panics() {
+fn calls_are_counted_even_if_the_method_fails_or_panics() {
     let library = library();
     let row =
         |class: &str, method: &str, calls, failures| (class.to_owned(), method.to_owned(), calls, failures);
@@ -75,10 +74,10 @@ fn calls_are_counted_for_the_method_that_ran_also_if_it_fails_or_panics() {
     assert_eq!(counts(&library), none, "all methods are there from the start");
     let second_of_a = library.methods.iter().find(|entry| entry.name == "a.second").unwrap();
     for answer in [Ok(1), Err("no"), Ok(2), Err("no")] {
-        assert_eq!(second_of_a.count.of(&SystemClock, || answer), answer);
+        assert_eq!(second_of_a.count.measure(&SystemClock, || answer), answer);
     }
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        second_of_a.count.of(&SystemClock, || -> Result<(), ()> { panic!("boo") })
+        second_of_a.count.measure(&SystemClock, || -> Result<(), ()> { panic!("boo") })
     }));
     assert!(panicked.is_err());
     let mut some = none;
@@ -87,7 +86,7 @@ fn calls_are_counted_for_the_method_that_ran_also_if_it_fails_or_panics() {
 }
 
 #[test]
-fn time_is_that_of_all_calls() {
+fn busy_time_sums_all_calls() {
     let library = library();
     let first = &library.methods[0];
     let busy_us = || calls(&library).classes[0].methods[0].busy_us;
@@ -97,20 +96,20 @@ fn time_is_that_of_all_calls() {
             clock.advance_ms(5);
             Ok::<(), ()>(())
         };
-        first.count.of(&clock, slow).unwrap();
+        first.count.measure(&clock, slow).unwrap();
         assert_eq!(busy_us(), round * 5_000);
     }
 }
 
 #[test]
-fn a_library_tells_which_one_it_is_and_since_when_it_counts() {
+fn a_library_reports_its_identity_and_load_time() {
     let (one, other) = (library(), library());
     let info: LibraryInfo = serde_json::from_slice(&BUILT_IN[0].1(&one).unwrap()).unwrap();
-    let (told, of_other) = (calls(&one), calls(&other));
-    assert_eq!((&told.library, &told.build), (&info.library, &info.build));
-    assert_ne!(told.process, of_other.process, "loaded twice");
-    assert_eq!(told.process, calls(&one).process);
-    assert!(told.loaded_unix_s > 1_700_000_000 && calls(&one).loaded_ms_ago >= told.loaded_ms_ago);
+    let (reported, of_other) = (calls(&one), calls(&other));
+    assert_eq!((&reported.library, &reported.build), (&info.library, &info.build));
+    assert_ne!(reported.process, of_other.process, "loaded twice");
+    assert_eq!(reported.process, calls(&one).process);
+    assert!(reported.loaded_unix_s > 1_700_000_000 && calls(&one).loaded_ms_ago >= reported.loaded_ms_ago);
 }
 
 #[test]
@@ -125,7 +124,7 @@ fn a_deadline_can_only_become_shorter() {
 }
 
 #[test]
-fn flags_are_those_of_the_osd() {
+fn flags_are_translated_to_those_of_the_osd() {
     assert_eq!(osd_flags(MethodFlags::READ), 1);
     assert_eq!(osd_flags(MethodFlags::WRITE), 2);
     assert_eq!(osd_flags(MethodFlags::READ_WRITE), 3);

@@ -15,7 +15,7 @@ use crate::table::TableRows;
 use crate::work::Work;
 use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store};
 use benthic_fragment::fragment::{OBJECT_URL, extremes};
-use benthic_table::{At, Snapshot, Table, suggest};
+use benthic_table::{Snapshot, SnapshotSelector, Table, suggest};
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::common::{Column, DataFusionError, TableReference};
 use datafusion::execution::SendableRecordBatchStream;
@@ -221,7 +221,14 @@ impl SqlSession {
     async fn snapshot(&self, pool: &str, table: &str) -> Result<Snapshot> {
         let pool = self.pool(pool).await?;
         let environment = self.settings.environment.clone();
-        let error = match Table::open_snapshot(Arc::clone(&pool), table, At::Current, environment).await {
+        let error = match Table::open_snapshot(
+            Arc::clone(&pool),
+            table,
+            SnapshotSelector::Current,
+            environment,
+        )
+        .await
+        {
             Err(error) if error.kind() == ErrorKind::NotFound => error,
             opened => return opened,
         };
@@ -253,7 +260,8 @@ impl SqlSession {
                 // reason.
                 let pool = Arc::clone(&pool);
                 let environment = self.settings.environment.clone();
-                let snapshot = Table::open_snapshot(pool, &entry.name, At::Current, environment);
+                let snapshot =
+                    Table::open_snapshot(pool, &entry.name, SnapshotSelector::Current, environment);
                 if let Ok(snapshot) = snapshot.await {
                     self.add(context, &name, snapshot, reading)?;
                 }

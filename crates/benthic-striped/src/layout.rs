@@ -41,9 +41,7 @@ pub struct Layout {
 /// A range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Start of the range in the file.
     pub offset_bytes: u64,
-    /// Length of the range.
     pub len_bytes: u64,
 }
 
@@ -84,9 +82,6 @@ impl Layout {
 
     /// Checks a layout to be written: libradosstriper accepts it, and it is within Benthic's
     /// limits.
-    ///
-    /// # Errors
-    /// `InvalidArgument`; `LimitExceeded`.
     pub fn check_writable(self, size_bytes: u64) -> Result<()> {
         let refuse = |kind, message: &str| Err(Error::new(kind, message).with("layout", self));
         if self.stripe_unit == 0
@@ -95,7 +90,7 @@ impl Layout {
         {
             return refuse(
                 ErrorKind::InvalidArgument,
-                "--stripe-unit and --object-size are multiples of 64 KiB, and not 0",
+                "--stripe-unit and --object-size must be multiples of 64 KiB and not 0",
             );
         }
         if self.object_size > PIECE_BYTES_MAX || self.stripe_count > STRIPE_COUNT_MAX {
@@ -115,9 +110,6 @@ impl Layout {
     }
 
     /// Checks a layout that was read: libradosstriper accepts it, and a piece fits into an object.
-    ///
-    /// # Errors
-    /// `InvalidArgument`.
     pub fn check(self) -> Result<()> {
         let sound = self.stripe_unit > 0
             && self.stripe_unit.is_multiple_of(UNIT_STEP_BYTES)
@@ -127,8 +119,8 @@ impl Layout {
         if sound {
             return Ok(());
         }
-        let message = "this is no layout: units are multiples of 64 KiB, an object has a whole number of them and at most \
-            128 MiB, and the stripe count is not 0, or 2^31 and more";
+        let message = "the layout is not valid: an object has at most 128 MiB and a whole number of stripe units, a stripe \
+            unit is a multiple of 64 KiB, and the stripe count is from 1 to 2^31 - 1";
         Err(Error::new(ErrorKind::InvalidArgument, message).with("layout", self))
     }
 

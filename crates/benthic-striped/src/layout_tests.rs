@@ -31,7 +31,7 @@ fn the_pieces_of_the_documented_example() {
 }
 
 #[test]
-fn every_byte_is_in_one_place_and_that_is_the_documented_one() {
+fn every_byte_is_at_the_documented_place() {
     let layouts = [layout(4, 4, 1), layout(4, 2, 1), layout(6, 2, 3), layout(4, 4, 3), layout(4, 1, 4)];
     for layout in layouts {
         for size_bytes in 0..80 {
@@ -63,7 +63,7 @@ fn every_byte_is_in_one_place_and_that_is_the_documented_one() {
 }
 
 #[test]
-fn a_piece_that_takes_no_turns_is_one_range() {
+fn a_piece_of_a_plain_layout_is_one_range() {
     let plain = Layout::choose(10 * MIB, None, Some(64 * 1024), None).unwrap();
     assert_eq!((plain.object_size, plain.stripe_unit, plain.stripe_count), (4 * MIB, 64 * 1024, 1));
     assert_eq!(plain.extents(10 * MIB, 2), [Extent { offset_bytes: 8 * MIB, len_bytes: 2 * MIB }]);
@@ -87,7 +87,7 @@ fn the_layout_is_chosen_by_size() {
 }
 
 #[test]
-fn what_libradosstriper_would_not_take_is_refused() {
+fn layouts_that_libradosstriper_refuses_are_refused() {
     let kind = |object_size, stripe_unit, stripe_count| {
         Layout::choose(MIB, object_size, stripe_unit, stripe_count).err().map(|error| error.kind())
     };
@@ -115,7 +115,7 @@ fn what_libradosstriper_would_not_take_is_refused() {
 }
 
 #[test]
-fn what_no_program_could_have_written_is_no_layout() {
+fn impossible_layouts_are_refused() {
     let unit = 64 * 1024;
     for (object_size, stripe_unit, stripe_count) in
         [(unit, unit, 1), (128 * MIB, unit, 1), (128 * MIB, MIB, (1 << 31) - 1)]

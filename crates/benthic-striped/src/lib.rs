@@ -16,7 +16,7 @@ pub mod read;
 pub mod remove;
 pub mod write;
 
-use benthic_classes::digest::client::{compute, hash_here};
+use benthic_classes::digest::client::{compute, hash_in_client};
 use benthic_classes::digest::{Algorithm, Hasher};
 use benthic_core::{Clock, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stat};
 use bytes::Bytes;
@@ -38,7 +38,7 @@ const STRIPE_UNIT_XATTR: &str = "striper.layout.stripe_unit";
 const STRIPE_COUNT_XATTR: &str = "striper.layout.stripe_count";
 /// The size of the file. No program reads a striped object without this attribute.
 const SIZE_XATTR: &str = "striper.size";
-/// On a first object without a size: the unfinished write or removal, as [`Begun`].
+/// On a first object without a size: the unfinished write or removal, as [`UnfinishedChange`].
 const BEGUN_XATTR: &str = "benthic.begun";
 /// On a first object: the source file, as [`Note`].
 const NOTE_XATTR: &str = "benthic.striped";
@@ -48,19 +48,15 @@ const PIECE_XATTR: &str = "benthic.piece";
 /// Memory limit for pieces in transit. Pieces that have arrived but are not yet written may take as
 /// much again.
 const WINDOW_BYTES: u64 = 128 * 1024 * 1024;
-/// Attempts to read an object that changes during the read.
 const ATTEMPTS_MAX: u32 = 10;
 
 /// A striped object, identified by its name.
 #[derive(Clone)]
 pub struct Striped {
-    /// The pool that holds the pieces.
     pub pool: Arc<dyn Pool>,
     /// The name without the piece numbers.
     pub object: ObjectId,
-    /// The class that holds the lock.
     pub locks: Locks,
-    /// The clock that measures leases.
     pub clock: Arc<dyn Clock>,
     /// Returns true once the user has interrupted the program. No further piece is started then.
     pub is_interrupted: fn() -> bool,
@@ -69,11 +65,9 @@ pub struct Striped {
 /// The file that a striped object was copied from: the value of [`NOTE_XATTR`], as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Size of the file.
     pub size_bytes: u64,
     /// Modification time in nanoseconds since 1970 (UTC).
     pub modified_unix_ns: i64,
-    /// The number of pieces.
     pub pieces: u64,
     /// The XXH3 digest of the pieces' digests, see [`digest_of_all`].
     pub xxh3: String,
@@ -82,7 +76,7 @@ pub struct Note {
 /// A write or removal that is in progress or was interrupted: the value of [`BEGUN_XATTR`], as
 /// JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Begun {
+pub struct UnfinishedChange {
     /// Identifier of the run that started it; unique per run.
     pub run: String,
     /// Upper bound: no piece with this number or a higher one exists.
@@ -92,18 +86,14 @@ pub struct Begun {
 /// The state that the first object's attributes describe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StripedState {
-    /// The striped object is complete.
-    Whole {
-        /// The layout of the pieces.
+    Complete {
         layout: Layout,
-        /// Size of the file.
         size_bytes: u64,
         /// The source file; `None` if another program wrote the object, or has changed its size
         /// since.
         note: Option<Note>,
     },
-    /// A write or removal is unfinished.
-    Begun(Begun),
+    Unfinished(UnfinishedChange),
     /// The first object has no size and no valid note of an unfinished write or removal.
     Bare,
 }
@@ -111,19 +101,17 @@ pub enum StripedState {
 /// The first object of a striped object.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// The state that its attributes describe.
     pub state: StripedState,
     /// True if it has an attribute of libradosstriper or Benthic. An object without any may belong
     /// to another program.
     pub is_marked: bool,
-    /// Size and time of the first object itself.
     pub stat: Stat,
 }
 
 impl Head {
     /// Size and modification time of the file; `None` if the striped object is incomplete.
     pub fn stat_of_file(&self) -> Option<Stat> {
-        let StripedState::Whole { size_bytes, note, .. } = &self.state else { return None };
+        let StripedState::Complete { size_bytes, note, .. } = &self.state else { return None };
         let modified = note.as_ref().and_then(|note| u64::try_from(note.modified_unix_ns).ok());
         Some(Stat {
             size_bytes: *size_bytes,
@@ -134,10 +122,7 @@ impl Head {
 
 /// The striped object that has `object` as its first object; `None` if the name is not that of a
 /// first object.
-///
-/// # Errors
-/// None in practice: a prefix of a valid name is valid.
-pub fn whole_of(object: ObjectId) -> Result<Option<ObjectId>> {
+pub fn striped_object_of(object: ObjectId) -> Result<Option<ObjectId>> {
     match object.name().strip_suffix(FIRST_SUFFIX) {
         Some(name) if !name.is_empty() => ObjectId::in_namespace(object.namespace(), name).map(Some),
         _ => Ok(None),
@@ -145,25 +130,17 @@ pub fn whole_of(object: ObjectId) -> Result<Option<ObjectId>> {
 }
 
 impl Striped {
-    /// The object that holds a piece.
-    ///
-    /// # Errors
-    /// `LimitExceeded` if the name is too long.
     pub fn piece(&self, piece: u64) -> Result<ObjectId> {
         ObjectId::in_namespace(self.object.namespace(), format!("{}.{piece:016x}", self.object.name()))
     }
 
-    /// An identifier that no other run uses.
     fn unique(&self) -> String {
         format!("{}.{}", std::process::id(), self.clock.unix_ns())
     }
 
     /// Runs a job for every piece, at most `jobs` at a time. After the first failure or an
-    /// interrupt it starts no further job. It returns when the running jobs have ended.
-    ///
-    /// # Errors
-    /// The first failure; `Unavailable` after an interrupt.
-    async fn each<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
+    /// interrupt it starts no further job, waits for the running ones, and fails.
+    async fn run_jobs<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
         &self,
         mut pieces: Range<u64>,
         jobs: usize,
@@ -196,7 +173,7 @@ impl Striped {
     ///
     /// # Errors
     /// `Corrupt` for attributes that do not form a valid layout; as [`Pool::read`].
-    pub async fn look(&self) -> Result<Option<Head>> {
+    pub async fn read_head(&self) -> Result<Option<Head>> {
         let found = self.pool.fetch(&self.piece(0)?, Fetch::stat().and(Fetch::list_xattrs())).await;
         let ((stat, xattrs), _) = match found {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -208,29 +185,29 @@ impl Striped {
     /// Reads the state of a striped object that must exist and be complete.
     ///
     /// # Errors
-    /// `NotFound` if it is missing or incomplete; as [`Striped::look`].
-    pub async fn look_whole(&self) -> Result<(Layout, u64, Option<Note>, Stat)> {
-        match self.look().await? {
-            Some(Head { state: StripedState::Whole { layout, size_bytes, note }, stat, .. }) => {
+    /// `NotFound` if it is missing or incomplete; as [`Striped::read_head`].
+    pub async fn read_complete(&self) -> Result<(Layout, u64, Option<Note>, Stat)> {
+        match self.read_head().await? {
+            Some(Head { state: StripedState::Complete { layout, size_bytes, note }, stat, .. }) => {
                 Ok((layout, size_bytes, note, stat))
             }
-            Some(Head { state: StripedState::Begun(_), .. }) => Err(self.missing(
-                "this striped object is incomplete: a copy to it, or its removal, goes on or was interrupted; the same copy \
-                 completes it, `benthic rm --stripe` removes it",
+            Some(Head { state: StripedState::Unfinished(_), .. }) => Err(self.missing(
+                "the striped object is incomplete: a copy or a removal is running or was interrupted; repeat the copy, or \
+                 remove the striped object with `benthic rm --stripe`",
             )),
             Some(Head { is_marked: true, .. }) => Err(self.missing(
-                "the first object has no striper.size: another program copies to this striped object or removes it, or was \
+                "the first object has no striper.size: another program is writing or removing the striped object, or was \
                  interrupted; `benthic rm --stripe` removes the pieces",
             )),
             Some(_) => Err(self.missing(
-                "an object has the name of a striped object's first one, but none of its attributes, so this is something else",
+                "this is not a striped object: the object with the name of the first piece has no striper attributes",
             )),
             None => Err(self.no_first_object()),
         }
     }
 
     fn no_first_object(&self) -> Error {
-        self.missing("no striped object has this name; `benthic ls --stripe` lists those that are there")
+        self.missing("no striped object has this name; `benthic ls --stripe` lists the striped objects")
     }
 
     fn missing(&self, message: &str) -> Error {
@@ -244,13 +221,12 @@ impl Striped {
         // the lock.
         let is_other = !head.is_marked
             && (head.stat.size_bytes > 0 || is_marked(&*self.pool, &self.piece(1)?).await? == Some(false));
-        if is_other { Err(self.something_else(0)?) } else { Ok(()) }
+        if is_other { Err(self.foreign_object(0)?) } else { Ok(()) }
     }
 
-    /// The error for an object that has a piece's name but belongs to another program.
-    fn something_else(&self, piece: u64) -> Result<Error> {
-        let message = "this object has the name of a striped object's piece and none of its attributes, so it is something else, \
-            as an image's data; choose another name, or remove such objects one by one with `benthic rm`";
+    fn foreign_object(&self, piece: u64) -> Result<Error> {
+        let message = "another program's object, for example a part of a disk image, has the name of a piece; choose another \
+            name, or remove such objects one by one with `benthic rm`";
         let error = Error::new(ErrorKind::InvalidArgument, message).with("pool", self.pool.name());
         Ok(error.with("object", self.piece(piece)?))
     }
@@ -258,12 +234,12 @@ impl Striped {
     /// Upper bound of the piece numbers: no piece with this number or a higher one exists.
     async fn pieces_of(&self, state: &StripedState) -> Result<u64> {
         match state {
-            StripedState::Whole { layout, size_bytes, .. } => Ok(layout.pieces(*size_bytes)),
-            StripedState::Begun(begun) => Ok(begun.pieces.max(1)),
+            StripedState::Complete { layout, size_bytes, .. } => Ok(layout.pieces(*size_bytes)),
+            StripedState::Unfinished(begun) => Ok(begun.pieces.max(1)),
             // Count consecutive objects, as libradosstriper does.
             StripedState::Bare => {
                 let mut pieces = 1;
-                while is_there(&*self.pool, &self.piece(pieces)?).await? {
+                while is_marked(&*self.pool, &self.piece(pieces)?).await?.is_some() {
                     pieces += 1;
                 }
                 Ok(pieces)
@@ -294,14 +270,14 @@ pub async fn explain(error: Error, pool: Arc<dyn Pool>, object: &ObjectId, verb:
 ///
 /// It has no version guard, because every renewal of the lock changes the version of the first
 /// object.
-async fn digest_beside(pool: &dyn Pool, object: &ObjectId) -> Result<String> {
+async fn digest_in_store(pool: &dyn Pool, object: &ObjectId) -> Result<String> {
     match compute(pool, object, Algorithm::Xxh3, 1).await {
         Err(error) if error.kind() == ErrorKind::Unsupported => {}
         digest => return digest.map_err(|error| error.with("while", "checking")),
     }
     let mut attempt = 1;
     loop {
-        match hash_here(pool, object, Algorithm::Xxh3).await {
+        match hash_in_client(pool, object, Algorithm::Xxh3).await {
             Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
             digest => return digest,
         }
@@ -321,46 +297,37 @@ fn has_mark(xattrs: &BTreeMap<String, Bytes>) -> bool {
     xattrs.keys().any(|name| name.starts_with("striper.") || name.starts_with("benthic."))
 }
 
-async fn is_there(pool: &dyn Pool, object: &ObjectId) -> Result<bool> {
-    match pool.stat(object).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 impl StripedState {
     fn parse(xattrs: &BTreeMap<String, Bytes>) -> Result<StripedState> {
         let Some(size) = xattrs.get(SIZE_XATTR) else {
             let begun = xattrs.get(BEGUN_XATTR).and_then(|value| serde_json::from_slice(value).ok());
-            let begun = begun.filter(|begun: &Begun| begun.pieces <= layout::PIECES_MAX);
-            return Ok(begun.map_or(StripedState::Bare, StripedState::Begun));
+            let begun = begun.filter(|begun: &UnfinishedChange| begun.pieces <= layout::PIECES_MAX);
+            return Ok(begun.map_or(StripedState::Bare, StripedState::Unfinished));
         };
         let damaged = |message: &str| {
             Error::new(ErrorKind::Corrupt, format!("{message}; `benthic rm --stripe` removes it"))
         };
-        let part = |name: &str| {
-            let value = xattrs.get(name);
-            value.and_then(|value| number(value)).ok_or_else(|| {
-                damaged("the first object of the striped object has no such attribute with a number in it")
+        let number_in = |name: &str| {
+            xattrs.get(name).and_then(|value| number(value)).ok_or_else(|| {
+                damaged("an attribute of the first object is missing or is not a number")
                     .with("attribute", name)
             })
         };
         let layout = Layout {
-            object_size: part(OBJECT_SIZE_XATTR)?,
-            stripe_unit: part(STRIPE_UNIT_XATTR)?,
-            stripe_count: part(STRIPE_COUNT_XATTR)?,
+            object_size: number_in(OBJECT_SIZE_XATTR)?,
+            stripe_unit: number_in(STRIPE_UNIT_XATTR)?,
+            stripe_count: number_in(STRIPE_COUNT_XATTR)?,
         };
         layout.check().map_err(|error| damaged(error.message()).with("layout", layout))?;
         let size_bytes = number(size).filter(|size_bytes| layout.pieces(*size_bytes) <= layout::PIECES_MAX);
         let size_bytes = size_bytes.ok_or_else(|| {
-            damaged("the size of the striped object is no number, or one of too many pieces")
+            damaged("the size of the striped object is not a number or gives too many pieces")
                 .with("attribute", SIZE_XATTR)
         })?;
         let note: Option<Note> = xattrs.get(NOTE_XATTR).and_then(|value| serde_json::from_slice(value).ok());
         let note =
             note.filter(|note| note.size_bytes == size_bytes && note.pieces == layout.pieces(size_bytes));
-        Ok(StripedState::Whole { layout, size_bytes, note })
+        Ok(StripedState::Complete { layout, size_bytes, note })
     }
 }
 
@@ -369,7 +336,6 @@ fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok().filter(|number| i64::try_from(*number).is_ok())
 }
 
-/// The XXH3 digest of `data`.
 fn digest(data: &[u8]) -> String {
     let mut hasher = Hasher::new(Algorithm::Xxh3);
     hasher.update(data);
@@ -402,7 +368,6 @@ fn panicked(panic: tokio::task::JoinError) -> Error {
     Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)
 }
 
-/// A file's modification time in nanoseconds since 1970 (UTC).
 fn modified_unix_ns(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
 }

@@ -18,7 +18,6 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// libradosstriper's name for the lock.
 const NAME: &str = "striper.lock";
 /// Benthic's client name of Ceph's class `lock`; `lock` alone is Benthic's own class.
 const CEPH_LOCK_CLASS: &str = "ceph.lock";
@@ -33,9 +32,7 @@ const MUST_RENEW: u8 = 2;
 
 /// Duration of the lease. After a copy was killed, the next one waits up to this long.
 const LEASE: Duration = Duration::from_secs(20);
-/// Interval between renewals.
 const RENEWAL: Duration = Duration::from_secs(5);
-/// Pause between attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Default wait for the lock in seconds; longer than a lease.
@@ -68,22 +65,23 @@ impl Lock {
         let cookie = at.unique();
         let object = at.piece(0)?;
         let waiting = Stopwatch::start(&*at.clock);
-        let asked = loop {
-            let asked = at.clock.monotonic();
+        let sent = loop {
+            let sent = at.clock.monotonic();
             let op = if create { WriteOp::new() } else { WriteOp::new().assert_exists() };
             match at.pool.write(&object, with_call(op, at.locks.acquire(mode, &cookie, LEASE))).await {
-                Ok(_) => break asked,
+                Ok(_) => break sent,
                 Err(error) if error.kind() != ErrorKind::Busy => return Err(error),
                 Err(error) if waiting.elapsed() >= wait || (at.is_interrupted)() => {
-                    let message = "others work on this striped object; wait, or say how long with --lock-wait. On a cluster \
-                        `rados lock info OBJECT striper.lock` shows who, and `rados lock break` ends what a killed program left";
+                    let message = "another program holds the lock of this striped object; wait longer with --lock-wait. On a \
+                        cluster, `rados lock info OBJECT striper.lock` shows the lock holders, and `rados lock break` removes \
+                        the lock of a killed program";
                     let error = Error::new(ErrorKind::Busy, message).with_source(error);
                     return Err(error.with("pool", at.pool.name()).with("object", &object));
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         };
-        let (renewed, held) = watch::channel(Some(asked));
+        let (renewed, held) = watch::channel(Some(sent));
         let (stop, mut stopped) = oneshot::channel();
         let renewal = with_call(WriteOp::new().assert_exists(), at.locks.renew(mode, &cookie, LEASE));
         let (pool, clock) = (Arc::clone(&at.pool), Arc::clone(&at.clock));
@@ -93,9 +91,9 @@ impl Lock {
                     _ = &mut stopped => return,
                     () = tokio::time::sleep(RENEWAL) => {}
                 }
-                let asked = clock.monotonic();
+                let sent = clock.monotonic();
                 match pool.write(&object, renewal.clone()).await {
-                    Ok(_) => _ = renewed.send(Some(asked)),
+                    Ok(_) => _ = renewed.send(Some(sent)),
                     Err(error) if is_loss(&error) => {
                         _ = renewed.send(None);
                         return;
@@ -124,8 +122,7 @@ impl Lock {
     /// Releases the lock. If that fails, the lock is free when its lease ends.
     pub async fn release(self) {
         let (at, cookie) = self.stop().await;
-        let mut op = WriteOp::new().assert_exists();
-        op.steps.push(WriteStep::Exec(at.locks.release(&cookie)));
+        let op = with_call(WriteOp::new().assert_exists(), at.locks.release(&cookie));
         let released = match at.piece(0) {
             Ok(object) => at.pool.write(&object, op).await,
             Err(error) => Err(error),
@@ -141,8 +138,7 @@ impl Lock {
     /// `Conflict` if a guard does not hold; as [`benthic_core::Pool::write`].
     pub async fn remove_object(self, op: WriteOp) -> Result<()> {
         let (at, _) = self.stop().await;
-        let removed = at.pool.write(&at.piece(0)?, op.remove()).await;
-        removed.map(|_| ()).map_err(|error| if is_loss(&error) { lost().with_source(error) } else { error })
+        at.pool.write(&at.piece(0)?, op.remove()).await.map(|_| ()).map_err(explain)
     }
 }
 
@@ -158,7 +154,6 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// An identifier that no other run uses.
     pub fn unique(&self) -> String {
         self.at.unique()
     }
@@ -166,9 +161,6 @@ impl Watch {
     /// Fails if the lock is known to be lost, or if its lease may have ended. Success is no proof
     /// that the lock is held: this process learns of a broken lock only at the next renewal, and
     /// the monotonic clock stops while the machine sleeps.
-    ///
-    /// # Errors
-    /// `Conflict` if the lock is lost.
     pub fn check(&self) -> Result<()> {
         if is_held(*self.held.borrow(), self.at.clock.monotonic()) { Ok(()) } else { Err(lost()) }
     }
@@ -201,8 +193,7 @@ impl Watch {
             with_call(WriteOp::new().assert_exists(), self.at.locks.renew(self.mode, &self.cookie, LEASE));
         held.guards.extend(op.guards);
         held.steps.extend(op.steps);
-        let written = self.at.pool.write(&self.at.piece(0)?, held).await;
-        written.map(|_| ()).map_err(|error| if is_loss(&error) { lost().with_source(error) } else { error })
+        self.at.pool.write(&self.at.piece(0)?, held).await.map(|_| ()).map_err(explain)
     }
 }
 
@@ -210,14 +201,17 @@ fn is_held(renewed: Option<Duration>, now: Duration) -> bool {
     renewed.is_some_and(|renewed| now.saturating_sub(renewed) < LEASE)
 }
 
-/// Returns whether an operation that needs the lock failed because the lock is lost.
 fn is_loss(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Busy | ErrorKind::NotFound | ErrorKind::Conflict)
 }
 
+fn explain(error: Error) -> Error {
+    if is_loss(&error) { lost().with_source(error) } else { error }
+}
+
 fn lost() -> Error {
     let message =
-        "the lock of the striped object was lost: its lease ended, or it was taken away; repeat the command";
+        "the lock of the striped object was lost: its lease ended, or somebody broke it; repeat the command";
     Error::new(ErrorKind::Conflict, message)
 }
 
@@ -239,7 +233,7 @@ impl Locks {
     /// reply was lost may have taken it.
     fn acquire(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
         match self {
-            Locks::Own => call("lock", "acquire", own_lease(Some(mode), cookie, lease)),
+            Locks::Own => ClassCall::new("lock", "acquire", own_lease(Some(mode), cookie, lease)),
             Locks::Ceph => ceph_lock(mode, cookie, lease, MAY_RENEW),
         }
     }
@@ -247,17 +241,17 @@ impl Locks {
     /// Restarts the lease of a lock that is held. It does not reacquire a lost lock.
     fn renew(self, mode: Mode, cookie: &str, lease: Duration) -> ClassCall {
         match self {
-            Locks::Own => call("lock", "renew", own_lease(None, cookie, lease)),
+            Locks::Own => ClassCall::new("lock", "renew", own_lease(None, cookie, lease)),
             Locks::Ceph => ceph_lock(mode, cookie, lease, MUST_RENEW),
         }
     }
 
     fn release(self, cookie: &str) -> ClassCall {
         match self {
-            Locks::Own => call("lock", "release", own_input(cookie).encode().into_bytes()),
+            Locks::Own => ClassCall::new("lock", "release", own_input(cookie).encode()),
             Locks::Ceph => {
                 let fields = [string(NAME), string(cookie)].concat();
-                call(CEPH_LOCK_CLASS, "unlock", versioned(&fields))
+                ClassCall::new(CEPH_LOCK_CLASS, "unlock", versioned(&fields))
             }
         }
     }
@@ -280,12 +274,12 @@ fn ceph_lock(mode: Mode, cookie: &str, lease: Duration, flags: u8) -> ClassCall 
         0_u32.to_le_bytes().to_vec(),
         vec![flags],
     ];
-    call(CEPH_LOCK_CLASS, "lock", versioned(&fields.concat()))
+    ClassCall::new(CEPH_LOCK_CLASS, "lock", versioned(&fields.concat()))
 }
 
-fn own_lease(mode: Option<Mode>, cookie: &str, lease: Duration) -> Vec<u8> {
+fn own_lease(mode: Option<Mode>, cookie: &str, lease: Duration) -> String {
     let lease_ms = u64::try_from(lease.as_millis()).ok();
-    Input { mode, lease_ms, ..own_input(cookie) }.encode().into_bytes()
+    Input { mode, lease_ms, ..own_input(cookie) }.encode()
 }
 
 fn own_input(cookie: &str) -> Input {
@@ -298,11 +292,6 @@ fn own_input(cookie: &str) -> Input {
     }
 }
 
-fn call(class: &str, method: &str, input: Vec<u8>) -> ClassCall {
-    ClassCall { class: class.to_owned(), method: method.to_owned(), input: input.into() }
-}
-
-/// A string in Ceph's encoding.
 fn string(text: &str) -> Vec<u8> {
     let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
     [&len.to_le_bytes()[..], text.as_bytes()].concat()
@@ -320,9 +309,8 @@ mod tests {
     use super::{LEASE, Locks, Mode, is_held};
     use std::time::Duration;
 
-    /// The expected bytes follow Ceph's encoding rules.
     #[test]
-    fn calls_of_the_class_of_ceph_are_encoded_as_it_decodes_them() {
+    fn calls_of_cephs_lock_class_are_in_cephs_encoding() {
         let call = Locks::Ceph.acquire(Mode::Shared, "c1", LEASE);
         let expected = [
             &[1, 1, 50, 0, 0, 0][..],
@@ -346,6 +334,7 @@ mod tests {
         assert_eq!(call.method, "unlock");
         assert_eq!(call.input, [&[1, 1, 22, 0, 0, 0][..], b"\x0c\0\0\0striper.lock\x02\0\0\0c1"].concat());
     }
+
     #[test]
     fn a_lock_is_held_until_the_lease_of_its_last_renewal_ends() {
         let renewed = Duration::from_secs(1);

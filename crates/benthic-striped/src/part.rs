@@ -20,79 +20,75 @@ const SYNC_BYTES: u64 = 64 * 1024 * 1024;
 const CLAIMS_MAX: u32 = 10;
 
 /// A partial file.
-pub struct Part {
+pub struct PartialFile {
     file: File,
     path: PathBuf,
     target: PathBuf,
-    was_begun: bool,
-    stays: bool,
+    may_have_data: bool,
+    keep: bool,
     written_bytes: AtomicU64,
 }
 
-fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
+pub(super) fn cannot_read(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |error| Error::io(Action::Admin, "cannot read the file", error).with("path", path.display())
+}
+
+fn cannot_write(path: &Path) -> impl Fn(io::Error) -> Error {
     move |error| Error::io(Action::Admin, "cannot write the file", error).with("path", path.display())
 }
 
-impl Part {
+impl PartialFile {
     /// Creates a partial file, or continues an existing one if `resumable`. A file that has the
-    /// target's name keeps its content until [`Part::finish`].
+    /// target's name keeps its content until [`PartialFile::finish`].
     ///
     /// # Errors
     /// `InvalidArgument` if the target is not a file; `Busy` if another copy fills the same file;
     /// those of the file system.
-    pub fn open(target: &Path, size_bytes: u64, resumable: bool) -> Result<Part> {
+    pub fn open(target: &Path, size_bytes: u64, resumable: bool) -> Result<PartialFile> {
         let target = match fs::metadata(target) {
-            Ok(metadata) if metadata.is_file() => fs::canonicalize(target).map_err(failed(target))?,
+            Ok(metadata) if metadata.is_file() => fs::canonicalize(target).map_err(cannot_write(target))?,
             Ok(_) => {
-                let message = "a striped object goes to a file, and this is something else";
+                let message = "the target of a striped object must be a regular file";
                 return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", target.display()));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => target.to_owned(),
-            Err(error) => return Err(failed(target)(error)),
+            Err(error) => return Err(cannot_write(target)(error)),
         };
         let Some(name) = target.file_name() else {
-            return Err(
-                Error::new(ErrorKind::InvalidArgument, "this names no file").with("path", target.display())
-            );
+            let message = "the path has no file name";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", target.display()));
         };
         let path = target.with_file_name(format!(".{}.benthic-part", name.to_string_lossy()));
-        let (file, was_there) = claim(&path)?;
-        if !(was_there && resumable) {
-            file.set_len(0).map_err(failed(&path))?;
+        let (file, existed) = claim(&path)?;
+        if !(existed && resumable) {
+            file.set_len(0).map_err(cannot_write(&path))?;
         }
-        file.set_len(size_bytes).map_err(failed(&path))?;
-        let (was_begun, written_bytes) = (was_there && resumable, AtomicU64::new(0));
-        Ok(Part { file, path, target, was_begun, stays: resumable, written_bytes })
+        file.set_len(size_bytes).map_err(cannot_write(&path))?;
+        let (may_have_data, written_bytes) = (existed && resumable, AtomicU64::new(0));
+        Ok(PartialFile { file, path, target, may_have_data, keep: resumable, written_bytes })
     }
 
     /// Returns true if the file may already contain data of an earlier download.
-    pub fn was_begun(&self) -> bool {
-        self.was_begun
+    pub fn may_have_data(&self) -> bool {
+        self.may_have_data
     }
 
-    /// Reads the extents of a piece.
-    ///
-    /// # Errors
-    /// Those of the file system.
     pub fn read(&self, extents: &[Extent]) -> Result<Vec<u8>> {
-        gather(&self.file, extents).map_err(failed(&self.path))
+        gather(&self.file, extents).map_err(cannot_write(&self.path))
     }
 
     /// Writes the extents of a piece. `data` has the length of all extents.
-    ///
-    /// # Errors
-    /// Those of the file system.
     pub fn write(&self, extents: &[Extent], mut data: &[u8]) -> Result<()> {
         for extent in extents {
             let len = usize::try_from(extent.len_bytes).unwrap_or(usize::MAX).min(data.len());
             let (now, rest) = data.split_at(len);
-            self.file.write_all_at(now, extent.offset_bytes).map_err(failed(&self.path))?;
+            self.file.write_all_at(now, extent.offset_bytes).map_err(cannot_write(&self.path))?;
             data = rest;
         }
         let len_bytes: u64 = extents.iter().map(|extent| extent.len_bytes).sum();
         let before_bytes = self.written_bytes.fetch_add(len_bytes, Ordering::Relaxed);
         if before_bytes / SYNC_BYTES < (before_bytes + len_bytes) / SYNC_BYTES {
-            self.file.sync_data().map_err(failed(&self.path))?;
+            self.file.sync_data().map_err(cannot_write(&self.path))?;
         }
         Ok(())
     }
@@ -100,27 +96,24 @@ impl Part {
     /// Sets the modification time if one is given, syncs the file, and renames it to its target.
     /// The sync comes first, so that after a crash of the machine a file with the target's name is
     /// always complete.
-    ///
-    /// # Errors
-    /// Those of the file system.
     pub fn finish(mut self, modified_unix_ns: Option<i64>) -> Result<()> {
         if let Some(modified_unix_ns) = modified_unix_ns {
             let distance = Duration::from_nanos(modified_unix_ns.unsigned_abs());
             let modified = if modified_unix_ns < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance };
-            self.file.set_modified(modified).map_err(failed(&self.path))?;
+            self.file.set_modified(modified).map_err(cannot_write(&self.path))?;
         }
-        self.file.sync_all().map_err(failed(&self.path))?;
-        fs::rename(&self.path, &self.target).map_err(failed(&self.target))?;
-        self.stays = true;
+        self.file.sync_all().map_err(cannot_write(&self.path))?;
+        fs::rename(&self.path, &self.target).map_err(cannot_write(&self.target))?;
+        self.keep = true;
         let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed(directory))
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(cannot_write(directory))
     }
 }
 
-impl Drop for Part {
+impl Drop for PartialFile {
     fn drop(&mut self) {
-        if !self.stays {
+        if !self.keep {
             // A destructor cannot report an error.
             let _ = fs::remove_file(&self.path);
         }
@@ -131,34 +124,34 @@ impl Drop for Part {
 /// before.
 fn claim(path: &Path) -> Result<(File, bool)> {
     let busy = || {
-        let message = "another copy to this file runs; wait until it ends, or stop it";
+        let message = "another copy to this file is running; wait until it ends, or stop it";
         Error::new(ErrorKind::Busy, message).with("path", path.display())
     };
     for _ in 0..CLAIMS_MAX {
-        let was_there = match fs::symlink_metadata(path) {
+        let existed = match fs::symlink_metadata(path) {
             Ok(metadata) if metadata.is_file() => true,
             Ok(_) => {
-                let message = "this is in the way of a download and no file; remove it";
+                let message = "a download needs this name for its partial file; remove what has the name";
                 return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
             }
             Err(_) => false,
         };
-        let opened = OpenOptions::new().read(true).write(true).create_new(!was_there).open(path);
+        let opened = OpenOptions::new().read(true).write(true).create_new(!existed).open(path);
         // Another copy created or removed the file in between.
-        let passing = if was_there { io::ErrorKind::NotFound } else { io::ErrorKind::AlreadyExists };
+        let passing = if existed { io::ErrorKind::NotFound } else { io::ErrorKind::AlreadyExists };
         let file = match opened {
             Err(error) if error.kind() == passing => continue,
-            opened => opened.map_err(failed(path))?,
+            opened => opened.map_err(cannot_write(path))?,
         };
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(busy()),
             // Some file systems do not support locks.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(error)) => return Err(failed(path)(error)),
+            Err(TryLockError::Error(error)) => return Err(cannot_write(path)(error)),
         }
         if is_at(&file, path) {
-            return Ok((file, was_there));
+            return Ok((file, existed));
         }
     }
     Err(busy())
@@ -190,10 +183,7 @@ pub fn gather(file: &File, extents: &[Extent]) -> io::Result<Vec<u8>> {
 }
 
 /// Returns whether a file matches the note: by size and time, or with `checksum` by content.
-///
-/// # Errors
-/// Those of the file system.
-pub fn is_there(path: &Path, layout: Layout, note: &Note, checksum: bool) -> Result<bool> {
+pub fn matches_note(path: &Path, layout: Layout, note: &Note, checksum: bool) -> Result<bool> {
     let Ok(metadata) = fs::metadata(path) else { return Ok(false) };
     if !metadata.is_file() || metadata.len() != note.size_bytes {
         return Ok(false);
@@ -201,19 +191,16 @@ pub fn is_there(path: &Path, layout: Layout, note: &Note, checksum: bool) -> Res
     if !checksum {
         return Ok(modified_unix_ns(&metadata) == note.modified_unix_ns);
     }
-    let unreadable =
-        |error| Error::io(Action::Admin, "cannot read the file", error).with("path", path.display());
-    let file = File::open(path).map_err(unreadable)?;
-    let mut digests = Vec::new();
-    for piece in 0..note.pieces {
-        digests.push(digest(&gather(&file, &layout.extents(note.size_bytes, piece)).map_err(unreadable)?));
-    }
-    Ok(digest_of_all(digests.iter().map(String::as_str)) == note.xxh3)
+    let file = File::open(path).map_err(cannot_read(path))?;
+    let piece_digest =
+        |piece| gather(&file, &layout.extents(note.size_bytes, piece)).map(|data| digest(&data));
+    let digests: io::Result<Vec<String>> = (0..note.pieces).map(piece_digest).collect();
+    Ok(digest_of_all(digests.map_err(cannot_read(path))?.iter().map(String::as_str)) == note.xxh3)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, claim, is_at};
+    use super::{PartialFile, claim, is_at};
     use benthic_core::ErrorKind;
     use std::fs::{self, File};
 
@@ -221,20 +208,20 @@ mod tests {
     fn a_file_is_filled_by_one_copy_at_a_time() {
         let here = tempfile::tempdir().unwrap();
         let target = here.path().join("f");
-        let first = Part::open(&target, 10, true).unwrap();
-        let second = Part::open(&target, 20, true).map(|_| ());
+        let first = PartialFile::open(&target, 10, true).unwrap();
+        let second = PartialFile::open(&target, 20, true).map(|_| ());
         assert_eq!(second.map_err(|error| error.kind()), Err(ErrorKind::Busy));
         first.finish(None).unwrap();
         assert_eq!(fs::metadata(&target).unwrap().len(), 10, "the second has not touched it");
-        drop(Part::open(&target, 20, true).unwrap());
+        drop(PartialFile::open(&target, 20, true).unwrap());
     }
 
     #[test]
-    fn a_file_that_got_its_name_meanwhile_is_not_filled_again() {
+    fn a_partial_file_that_was_renamed_to_its_target_is_not_filled_again() {
         let here = tempfile::tempdir().unwrap();
         let (path, target) = (here.path().join(".f.benthic-part"), here.path().join("f"));
-        let (file, was_there) = claim(&path).unwrap();
-        assert!(!was_there && is_at(&file, &path));
+        let (file, existed) = claim(&path).unwrap();
+        assert!(!existed && is_at(&file, &path));
         fs::rename(&path, &target).unwrap();
         assert!(!is_at(&file, &path));
         File::create(&path).unwrap();

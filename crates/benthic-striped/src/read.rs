@@ -6,7 +6,7 @@
 
 use super::layout::Layout;
 use super::lock::{Lock, Watch};
-use super::part::Part;
+use super::part::PartialFile;
 use super::{Note, PIECE_XATTR, Striped, blocking, digest, digest_of_all, window};
 use benthic_classes::digest::Algorithm;
 use benthic_classes::digest::client::compute;
@@ -18,78 +18,70 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Largest read of one operation.
 const RANGE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// A striped object that is being read under a shared lock.
 #[derive(Clone)]
-pub struct Reading {
-    /// The striped object.
+pub struct StripedReader {
     pub at: Striped,
-    /// The layout of its pieces.
     pub layout: Layout,
-    /// Size of the file.
     pub size_bytes: u64,
     /// The source file, if it is known.
     pub note: Option<Note>,
-    /// Verify the data.
     pub check: bool,
     /// Limits the number of pieces in transit.
     room: Arc<Semaphore>,
-    /// The handle of the lock for this read.
     watch: Watch,
 }
 
 /// The digests and version of a piece whose data have been passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// The digest of the data that was read.
-    pub read: String,
-    /// The digest stored with the piece, if there is one.
-    pub kept: Option<String>,
+pub struct ReadPiece {
+    pub digest: String,
+    pub stored_digest: Option<String>,
     /// The version of the piece, if all its data come from one version.
     pub version: Option<u64>,
 }
 
 /// The result of verifying a whole striped object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checked {
+pub enum Verification {
     /// The data match the digest of the copied file.
     Digest,
     /// Another program wrote the object, so it has no digest. Every piece has its expected length.
     Lengths,
-    /// The user turned verification off.
-    No,
+    Skipped,
 }
 
-impl Checked {
+impl Verification {
     /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Checked::Digest => "digest",
-            Checked::Lengths => "lengths",
-            Checked::No => "no",
+            Verification::Digest => "digest",
+            Verification::Lengths => "lengths",
+            Verification::Skipped => "no",
         }
     }
 }
 
-impl Reading {
-    fn new(lock: &Lock, at: Striped, whole: (Layout, u64, Option<Note>, Stat), options: Options) -> Reading {
-        let (layout, size_bytes, note, _) = whole;
+impl StripedReader {
+    fn new(
+        lock: &Lock,
+        at: Striped,
+        state: (Layout, u64, Option<Note>, Stat),
+        options: Options,
+    ) -> StripedReader {
+        let (layout, size_bytes, note, _) = state;
         let room = Arc::new(Semaphore::new(window(options.jobs, layout)));
-        Reading { at, layout, size_bytes, note, check: options.check, room, watch: lock.watch() }
+        StripedReader { at, layout, size_bytes, note, check: options.check, room, watch: lock.watch() }
     }
 
-    /// The number of pieces.
     pub fn pieces(&self) -> u64 {
         self.layout.pieces(self.size_bytes)
     }
 
     /// The digest stored with a piece. Does not read the piece's data.
-    ///
-    /// # Errors
-    /// As [`benthic_core::Pool::read`].
-    pub async fn kept(&self, piece: u64) -> Result<Option<String>> {
+    pub async fn stored_digest(&self, piece: u64) -> Result<Option<String>> {
         match self.at.pool.fetch(&self.at.piece(piece)?, Fetch::list_xattrs()).await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             found => Ok(found?.0.get(PIECE_XATTR).and_then(|value| text(value))),
@@ -102,19 +94,19 @@ impl Reading {
     /// `Corrupt` if the piece is missing or too short (without verification, zeros replace missing
     /// data, as in libradosstriper); `Conflict` if the lock was lost; as
     /// [`benthic_core::Pool::read`].
-    pub async fn piece(&self, piece: u64) -> Result<(Bytes, Seen)> {
+    pub async fn piece(&self, piece: u64) -> Result<(Bytes, ReadPiece)> {
         let (object, len_bytes) = (self.at.piece(piece)?, self.layout.piece_len(self.size_bytes, piece));
         let first_bytes = len_bytes.min(RANGE_BYTES);
         // The semaphore is never closed.
-        let on_its_way = self.room.acquire().await;
+        let permit = self.room.acquire().await;
         self.watch.check()?;
         let mut data;
-        let (mut kept, mut version) = (None, None);
+        let (mut stored_digest, mut version) = (None, None);
         match self.at.pool.fetch(&object, Fetch::list_xattrs().and(Fetch::read(0, first_bytes))).await {
             Err(error) if error.kind() == ErrorKind::NotFound => data = Bytes::new(),
             found => {
                 let ((xattrs, first), found_version) = found?;
-                kept = xattrs.get(PIECE_XATTR).and_then(|value| text(value));
+                stored_digest = xattrs.get(PIECE_XATTR).and_then(|value| text(value));
                 data = first;
                 version = Some(found_version);
                 if data.len() as u64 == first_bytes && first_bytes < len_bytes {
@@ -138,10 +130,10 @@ impl Reading {
                 }
             }
         }
-        drop(on_its_way);
+        drop(permit);
         if (data.len() as u64) < len_bytes {
             if self.check {
-                let message = "a piece is missing or too short: the striped object is damaged, or it was written with gaps; \
+                let message = "a piece is missing or too short: the striped object is damaged or was written with gaps; \
                     --no-check reads zeros there";
                 return Err(Error::new(ErrorKind::Corrupt, message)
                     .with("object", &object)
@@ -152,24 +144,20 @@ impl Reading {
             filled.resize(usize::try_from(len_bytes).unwrap_or(usize::MAX), 0);
             data = filled.freeze();
         }
-        let (data, read) = blocking(move || {
-            let read = digest(&data);
-            Ok((data, read))
-        })
-        .await?;
-        Ok((data, Seen { read, kept, version }))
+        let (data, digest) = blocking(move || Ok((data.clone(), digest(&data)))).await?;
+        Ok((data, ReadPiece { digest, stored_digest, version }))
     }
 
-    /// Fails if the striped object may have changed since its pieces were read as `seen`.
+    /// Fails if the striped object may have changed since `read_pieces` were read.
     ///
     /// Without a digest of the whole file, every piece must be unchanged, because the lock does not
     /// exclude libradosstriper's writers.
     ///
     /// # Errors
     /// `Conflict` if it changed; as [`benthic_core::Pool::read`].
-    pub async fn confirm(&self, seen: &Arc<Vec<Seen>>, jobs: usize) -> Result<()> {
+    pub async fn check_unchanged(&self, read_pieces: &Arc<Vec<ReadPiece>>, jobs: usize) -> Result<()> {
         self.watch.check()?;
-        let is_same = match self.at.look_whole().await {
+        let is_same = match self.at.read_complete().await {
             Err(error) if error.kind() == ErrorKind::NotFound => false,
             whole => {
                 let (layout, size_bytes, note, _) = whole?;
@@ -179,34 +167,33 @@ impl Reading {
         if !is_same {
             return Err(self.changed());
         }
-        if !self.check || self.noted(&digest_of_seen(seen)).is_some() {
+        if !self.check || self.matching_note(&digest_of_pieces(read_pieces)).is_some() {
             return Ok(());
         }
         let job = |piece| {
-            let (reading, seen) = (self.clone(), Arc::clone(seen));
+            let (reader, read_pieces) = (self.clone(), Arc::clone(read_pieces));
             async move {
-                let seen = usize::try_from(piece).ok().and_then(|piece| seen.get(piece));
-                let is_same = match seen {
-                    Some(seen) => reading.is_as_seen(piece, seen).await?,
+                let is_same = match usize::try_from(piece).ok().and_then(|piece| read_pieces.get(piece)) {
+                    Some(read_piece) => reader.is_unchanged(piece, read_piece).await?,
                     None => false,
                 };
-                if is_same { Ok(()) } else { Err(reading.changed()) }
+                if is_same { Ok(()) } else { Err(reader.changed()) }
             }
         };
-        self.at.each(0..self.pieces(), jobs, job, |_, ()| {}).await
+        self.at.run_jobs(0..self.pieces(), jobs, job, |_, ()| {}).await
     }
 
-    async fn is_as_seen(&self, piece: u64, seen: &Seen) -> Result<bool> {
+    async fn is_unchanged(&self, piece: u64, read_piece: &ReadPiece) -> Result<bool> {
         let version = match self.at.pool.stat(&self.at.piece(piece)?).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             found => found?.1,
         };
         // A different version may result from a renewal of the lock, so compare the data too.
-        Ok(seen.version == Some(version) || self.piece(piece).await?.1.read == seen.read)
+        Ok(read_piece.version == Some(version) || self.piece(piece).await?.1.digest == read_piece.digest)
     }
 
     fn changed(&self) -> Error {
-        let message = "the striped object was changed while it was read; repeat the command";
+        let message = "the striped object changed while it was read; repeat the command";
         Error::new(ErrorKind::Conflict, message).with("object", &self.at.object)
     }
 
@@ -214,47 +201,47 @@ impl Reading {
     ///
     /// # Errors
     /// `Corrupt` if the data are not what was stored; as [`benthic_core::Pool::read`].
-    pub async fn judge(&self, seen: &[Seen]) -> Result<Checked> {
+    pub async fn verify(&self, read_pieces: &[ReadPiece]) -> Result<Verification> {
         if !self.check {
-            return Ok(Checked::No);
+            return Ok(Verification::Skipped);
         }
-        let Some(note) = &self.note else { return Ok(Checked::Lengths) };
-        if digest_of_seen(seen) == note.xxh3 {
-            return Ok(Checked::Digest);
+        let Some(note) = &self.note else { return Ok(Verification::Lengths) };
+        if digest_of_pieces(read_pieces) == note.xxh3 {
+            return Ok(Verification::Digest);
         }
-        let differs = |seen: &Seen| seen.kept.as_ref() != Some(&seen.read);
-        let wrong = seen.iter().position(differs).unwrap_or(0);
+        let differs = |piece: &ReadPiece| piece.stored_digest.as_ref() != Some(&piece.digest);
+        let wrong = read_pieces.iter().position(differs).unwrap_or(0);
         // Other programs that replace a striped object keep the attributes of the first piece and
         // remove the other pieces. If there is only one piece and it matches its own digest,
         // another copy by Benthic wrote it, not another program.
-        let others_replaced = match seen {
-            [only] => differs(only) && self.is_stored(seen).await?,
-            seen => seen.iter().skip(1).all(|seen| seen.kept.is_none()),
+        let others_replaced = match read_pieces {
+            [only] => differs(only) && self.matches_stored_data(read_pieces).await?,
+            _ => read_pieces.iter().skip(1).all(|piece| piece.stored_digest.is_none()),
         };
         if others_replaced {
-            return Ok(Checked::Lengths);
+            return Ok(Verification::Lengths);
         }
-        let message = "a piece is not what was stored with the others: it is damaged, or another program changed it; \
-            --no-check reads it as it is";
+        let message = "a piece does not belong to the stored file: it is damaged, or another program changed it; \
+            --no-check reads it without verification";
         Err(Error::new(ErrorKind::Corrupt, message).with("object", self.at.piece(wrong as u64)?))
     }
 
     /// The source file, if `xxh3`, the digest of all data that was read, matches it.
-    pub fn noted(&self, xxh3: &str) -> Option<&Note> {
+    pub fn matching_note(&self, xxh3: &str) -> Option<&Note> {
         self.note.as_ref().filter(|note| note.xxh3 == xxh3)
     }
 
     /// Returns whether the data read of the only piece match the stored data, by a digest computed
     /// in the process that stores it.
-    async fn is_stored(&self, seen: &[Seen]) -> Result<bool> {
+    async fn matches_stored_data(&self, read_pieces: &[ReadPiece]) -> Result<bool> {
         let object = self.at.piece(0)?;
         let (stat, _) = self.at.pool.stat(&object).await?;
-        let Some(first) = seen.first().filter(|_| stat.size_bytes == self.size_bytes) else {
+        let Some(first) = read_pieces.first().filter(|_| stat.size_bytes == self.size_bytes) else {
             return Ok(false);
         };
         match compute(&*self.at.pool, &object, Algorithm::Xxh3, 1).await {
-            Ok(beside) => Ok(beside == first.read),
-            // Without a digest from there, damage cannot be told from a change by another program.
+            Ok(stored) => Ok(stored == first.digest),
+            // Without this digest, damage looks like a change by another program.
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
             Err(error) => Err(error),
         }
@@ -262,8 +249,8 @@ impl Reading {
 }
 
 /// The digest of all pieces that were read.
-pub fn digest_of_seen(seen: &[Seen]) -> String {
-    digest_of_all(seen.iter().map(|seen| seen.read.as_str()))
+pub fn digest_of_pieces(read_pieces: &[ReadPiece]) -> String {
+    digest_of_all(read_pieces.iter().map(|piece| piece.digest.as_str()))
 }
 
 fn text(value: &[u8]) -> Option<String> {
@@ -272,17 +259,13 @@ fn text(value: &[u8]) -> Option<String> {
 
 /// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copied {
-    /// Size of the file.
+pub struct CopyResult {
     pub size_bytes: u64,
-    /// The number of pieces.
     pub pieces: u64,
-    /// The number of pieces that the target already had.
     pub pieces_kept: u64,
     /// True if the target was already complete, so the copy changed nothing.
     pub unchanged: bool,
-    /// How the data were verified.
-    pub checked: Checked,
+    pub checked: Verification,
 }
 
 /// Options of a copy.
@@ -292,9 +275,7 @@ pub struct Options {
     pub jobs: usize,
     /// Compare contents instead of size and time to find out what is already copied.
     pub checksum: bool,
-    /// Verify the copied data.
     pub check: bool,
-    /// Time to wait for other lock holders.
     pub lock_wait: Duration,
     /// Starts a progress display for this many bytes. Returns a function to call with each number
     /// of bytes that have arrived.
@@ -306,14 +287,14 @@ pub struct Options {
 /// # Errors
 /// `NotFound`; `Busy`; `Corrupt`; `Conflict` if the object changed during the download; those of
 /// the file system.
-pub async fn fetch(at: Striped, path: &Path, options: Options) -> Result<Copied> {
-    let (layout, size_bytes, note, _) = at.look_whole().await?;
+pub async fn fetch(at: Striped, path: &Path, options: Options) -> Result<CopyResult> {
+    let (layout, size_bytes, note, _) = at.read_complete().await?;
     if let Some(note) = note.clone() {
         let (path, checksum) = (path.to_owned(), options.checksum);
-        if blocking(move || super::part::is_there(&path, layout, &note, checksum)).await? {
+        if blocking(move || super::part::matches_note(&path, layout, &note, checksum)).await? {
             let pieces = layout.pieces(size_bytes);
-            let checked = if options.checksum { Checked::Digest } else { Checked::No };
-            return Ok(Copied { size_bytes, pieces, pieces_kept: pieces, unchanged: true, checked });
+            let checked = if options.checksum { Verification::Digest } else { Verification::Skipped };
+            return Ok(CopyResult { size_bytes, pieces, pieces_kept: pieces, unchanged: true, checked });
         }
     }
     let lock = Lock::take(&at, Mode::Shared, false, options.lock_wait).await?;
@@ -322,88 +303,91 @@ pub async fn fetch(at: Striped, path: &Path, options: Options) -> Result<Copied>
     fetched
 }
 
-async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -> Result<Copied> {
-    let whole = at.look_whole().await?;
-    let (size_bytes, stat) = (whole.1, whole.3);
-    let reading = Reading::new(lock, at, whole, options);
-    let (target, resumable) = (path.to_owned(), reading.note.is_some());
-    let part = Arc::new(blocking(move || Part::open(&target, size_bytes, resumable)).await?);
-    let pieces = reading.pieces();
-    let (mut seen, mut pieces_kept) = fetch_pieces(&reading, &part, options, part.was_begun()).await?;
+async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -> Result<CopyResult> {
+    let state = at.read_complete().await?;
+    let (size_bytes, stat) = (state.1, state.3);
+    let reader = StripedReader::new(lock, at, state, options);
+    let (target, resumable) = (path.to_owned(), reader.note.is_some());
+    let part = Arc::new(blocking(move || PartialFile::open(&target, size_bytes, resumable)).await?);
+    let pieces = reader.pieces();
+    let (mut read_pieces, mut pieces_kept) =
+        fetch_pieces(&reader, &part, options, part.may_have_data()).await?;
     // Other programs that change a piece leave its stored digest in place. So a reused piece may
     // belong to an earlier version of the file.
-    if pieces_kept > 0 && reading.noted(&digest_of_seen(&seen)).is_none() {
-        (seen, pieces_kept) = fetch_pieces(&reading, &part, options, false).await?;
+    if pieces_kept > 0 && reader.matching_note(&digest_of_pieces(&read_pieces)).is_none() {
+        (read_pieces, pieces_kept) = fetch_pieces(&reader, &part, options, false).await?;
     }
-    let seen = Arc::new(seen);
-    reading.confirm(&seen, options.jobs).await?;
-    let checked = reading.judge(&seen).await?;
+    let read_pieces = Arc::new(read_pieces);
+    reader.check_unchanged(&read_pieces, options.jobs).await?;
+    let checked = reader.verify(&read_pieces).await?;
     // The recorded time is valid only if the data have the recorded digest.
-    let noted = reading.noted(&digest_of_seen(&seen));
+    let noted = reader.matching_note(&digest_of_pieces(&read_pieces));
     let modified =
         noted.map(|note| note.modified_unix_ns).or_else(|| i64::try_from(stat.modified_unix_ns).ok());
     let Some(part) = Arc::into_inner(part) else {
-        return Err(Error::new(ErrorKind::Internal, "a job still has the file"));
+        return Err(Error::new(ErrorKind::Internal, "a job still uses the file"));
     };
     blocking(move || part.finish(modified)).await?;
-    Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: false, checked })
+    Ok(CopyResult { size_bytes, pieces, pieces_kept, unchanged: false, checked })
 }
 
 /// Downloads all pieces into the file. With `resumes`, it keeps pieces that the file already has.
 /// Returns the digests of all pieces and the number of pieces kept.
 async fn fetch_pieces(
-    reading: &Reading,
-    part: &Arc<Part>,
+    reader: &StripedReader,
+    part: &Arc<PartialFile>,
     options: Options,
     resumes: bool,
-) -> Result<(Vec<Seen>, u64)> {
-    let (layout, size_bytes, pieces) = (reading.layout, reading.size_bytes, reading.pieces());
+) -> Result<(Vec<ReadPiece>, u64)> {
+    let (layout, size_bytes, pieces) = (reader.layout, reader.size_bytes, reader.pieces());
     let progress = (options.progress)(size_bytes);
-    let mut seen = vec![None; usize::try_from(pieces).unwrap_or(0)];
+    let mut read_pieces = vec![None; usize::try_from(pieces).unwrap_or(0)];
     let mut pieces_kept = 0;
     let job = |piece| {
-        let (reading, part) = (reading.clone(), Arc::clone(part));
-        async move { fetch_piece(&reading, part, piece, resumes).await }
+        let (reader, part) = (reader.clone(), Arc::clone(part));
+        async move { fetch_piece(&reader, part, piece, resumes).await }
     };
     // Hash and write pieces that have arrived while others are in transit.
     let jobs = 2 * window(options.jobs, layout);
-    let fetched = reading.at.each(0..pieces, jobs, job, |piece, (found, was_there)| {
+    let fetched = reader.at.run_jobs(0..pieces, jobs, job, |piece, (found, existed)| {
         progress(layout.piece_len(size_bytes, piece));
-        pieces_kept += u64::from(was_there);
-        if let Some(slot) = usize::try_from(piece).ok().and_then(|piece| seen.get_mut(piece)) {
+        pieces_kept += u64::from(existed);
+        if let Some(slot) = usize::try_from(piece).ok().and_then(|piece| read_pieces.get_mut(piece)) {
             *slot = Some(found);
         }
     });
     fetched.await?;
-    Ok((seen.into_iter().flatten().collect(), pieces_kept))
+    Ok((read_pieces.into_iter().flatten().collect(), pieces_kept))
 }
 
 /// Downloads a piece into the file, and returns whether the file already had it.
-async fn fetch_piece(reading: &Reading, part: Arc<Part>, piece: u64, resumes: bool) -> Result<(Seen, bool)> {
-    let extents = reading.layout.extents(reading.size_bytes, piece);
-    if resumes && let Some(kept) = reading.kept(piece).await? {
+async fn fetch_piece(
+    reader: &StripedReader,
+    part: Arc<PartialFile>,
+    piece: u64,
+    resumes: bool,
+) -> Result<(ReadPiece, bool)> {
+    let extents = reader.layout.extents(reader.size_bytes, piece);
+    if resumes && let Some(kept) = reader.stored_digest(piece).await? {
         let (part, extents) = (Arc::clone(&part), extents.clone());
-        let here = blocking(move || Ok(digest(&part.read(&extents)?))).await?;
-        if here == kept {
-            return Ok((Seen { read: here, kept: Some(kept), version: None }, true));
+        let digest = blocking(move || Ok(digest(&part.read(&extents)?))).await?;
+        if digest == kept {
+            return Ok((ReadPiece { digest, stored_digest: Some(kept), version: None }, true));
         }
     }
-    let (data, seen) = reading.piece(piece).await?;
+    let (data, read_piece) = reader.piece(piece).await?;
     blocking(move || part.write(&extents, &data)).await?;
-    Ok((seen, false))
+    Ok((read_piece, false))
 }
 
 /// Opens a striped object to copy it elsewhere, under a shared lock.
-///
-/// # Errors
-/// As [`fetch`].
-pub async fn open(at: Striped, options: Options) -> Result<(Lock, Reading)> {
-    at.look_whole().await?;
+pub async fn open(at: Striped, options: Options) -> Result<(Lock, StripedReader)> {
+    at.read_complete().await?;
     let lock = Lock::take(&at, Mode::Shared, false, options.lock_wait).await?;
-    match at.look_whole().await {
-        Ok(whole) => {
-            let reading = Reading::new(&lock, at, whole, options);
-            Ok((lock, reading))
+    match at.read_complete().await {
+        Ok(state) => {
+            let reader = StripedReader::new(&lock, at, state, options);
+            Ok((lock, reader))
         }
         Err(error) => {
             lock.release().await;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Number of pieces whose versions are read before the first of them is removed.
-const LOOKS: u64 = 128;
+const CHECKS_AT_ONCE: u64 = 128;
 
 /// Removes a striped object, complete or not. It first marks the object as incomplete and removes
 /// the first object last. So if the program is killed in between, no program reads the remaining
@@ -26,7 +26,7 @@ const LOOKS: u64 = 128;
 /// [`benthic_core::Pool::write`].
 pub async fn remove(at: &Striped, jobs: usize, lock_wait: Duration) -> Result<u64> {
     // Check before taking the lock, because the lock is an attribute of the first object.
-    if let Some(head) = look(at).await? {
+    if let Some(head) = read_head(at).await? {
         at.check_striped(&head).await?;
     }
     let lock =
@@ -49,7 +49,7 @@ pub async fn remove(at: &Striped, jobs: usize, lock_wait: Duration) -> Result<u6
 /// Removes all pieces except the first. Returns an upper bound of their number, and the note in the
 /// first object.
 async fn remove_others(lock: &Lock, at: &Striped, jobs: usize) -> Result<(u64, Bytes)> {
-    let head = look(at).await?;
+    let head = read_head(at).await?;
     if let Some(head) = &head {
         at.check_striped(head).await?;
     }
@@ -61,8 +61,8 @@ async fn remove_others(lock: &Lock, at: &Striped, jobs: usize) -> Result<(u64, B
 
 /// Reads the first object. Returns `None` also for invalid attributes; the caller then counts the
 /// pieces that exist.
-async fn look(at: &Striped) -> Result<Option<Head>> {
-    match at.look().await {
+async fn read_head(at: &Striped) -> Result<Option<Head>> {
+    match at.read_head().await {
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
         head => head,
     }
@@ -82,9 +82,9 @@ pub async fn pieces(
 ) -> Result<()> {
     let mut next = pieces.start;
     while next < pieces.end {
-        let looked = next..pieces.end.min(next + LOOKS);
-        next = looked.end;
-        let look = |piece| {
+        let batch = next..pieces.end.min(next + CHECKS_AT_ONCE);
+        next = batch.end;
+        let find = |piece| {
             let (pool, object) = (Arc::clone(&at.pool), at.piece(piece));
             async move {
                 match pool.stat(&object?).await {
@@ -94,7 +94,7 @@ pub async fn pieces(
             }
         };
         let mut versions = BTreeMap::new();
-        at.each(looked.clone(), jobs, look, |piece, version| {
+        at.run_jobs(batch.clone(), jobs, find, |piece, version| {
             versions.extend(version.map(|version| (piece, version)));
         })
         .await?;
@@ -115,7 +115,7 @@ pub async fn pieces(
                 }
             }
         };
-        at.each(looked, jobs, remove, |_, ()| {}).await?;
+        at.run_jobs(batch, jobs, remove, |_, ()| {}).await?;
     }
     Ok(())
 }

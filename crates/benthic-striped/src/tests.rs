@@ -1,6 +1,6 @@
 use super::layout::Layout;
 use super::lock::Locks;
-use super::read::{self, Checked, Copied, Options};
+use super::read::{self, CopyResult, Options, Verification};
 use super::write::{Source, SourceFile, store};
 use super::{
     BEGUN_XATTR, FIRST_SUFFIX, NOTE_XATTR, OBJECT_SIZE_XATTR, PIECE_XATTR, SIZE_XATTR, STRIPE_COUNT_XATTR,
@@ -58,7 +58,7 @@ fn file(directory: &Path, name: &str, byte: u8, len_bytes: u64) -> PathBuf {
     path
 }
 
-async fn put(to: &Striped, path: &Path) -> Result<Copied, ErrorKind> {
+async fn put(to: &Striped, path: &Path) -> Result<CopyResult, ErrorKind> {
     let source = Source::File(SourceFile::open(path).unwrap());
     kind(store(source, to, LAYOUT, OPTIONS).await)
 }
@@ -72,7 +72,7 @@ async fn content(from: &Striped, directory: &Path) -> Vec<u8> {
     // A download skips a file that is already there.
     let _ = std::fs::remove_file(&back);
     let fetched = kind(read::fetch(from.clone(), &back, OPTIONS).await).unwrap();
-    assert_eq!(fetched.checked, Checked::Digest);
+    assert_eq!(fetched.checked, Verification::Digest);
     std::fs::read(&back).unwrap()
 }
 
@@ -92,13 +92,17 @@ async fn killed_at(stop: usize, sound: Option<Arc<dyn Pool>>) -> (Arc<dyn Pool>,
     (Arc::new(faulty), sound)
 }
 
+async fn sound_pool() -> Arc<dyn Pool> {
+    killed_at(usize::MAX, None).await.0
+}
+
 async fn free_lock(at: &Striped) {
     let broken = break_lock(&*at.pool, &at.piece(0).unwrap(), "striper.lock", "benthic", None).await;
-    assert!(broken.is_ok() || at.look().await.unwrap().is_none(), "{broken:?}");
+    assert!(broken.is_ok() || at.read_head().await.unwrap().is_none(), "{broken:?}");
 }
 
 #[tokio::test]
-async fn a_copy_that_is_killed_at_any_write_is_not_seen_and_goes_on() {
+async fn a_copy_killed_at_any_write_stays_hidden_and_can_be_continued() {
     let here = tempfile::tempdir().unwrap();
     let old = file(here.path(), "old", 1, 5 * UNIT + 1);
     let new = file(here.path(), "new", 7, 3 * UNIT - 1);
@@ -107,7 +111,7 @@ async fn a_copy_that_is_killed_at_any_write_is_not_seen_and_goes_on() {
         let mut stop = 0;
         loop {
             let sound = if there_before {
-                let (pool, _) = killed_at(usize::MAX, None).await;
+                let pool = sound_pool().await;
                 put(&at(Arc::clone(&pool)), &old).await.unwrap();
                 Some(pool)
             } else {
@@ -117,8 +121,8 @@ async fn a_copy_that_is_killed_at_any_write_is_not_seen_and_goes_on() {
             let copied = put(&at(pool), &new).await;
             let sound = at(sound);
             let what = format!("before {there_before} stop {stop}");
-            match sound.look().await.unwrap().map(|head| head.state) {
-                Some(StripedState::Whole { size_bytes, .. }) => {
+            match sound.read_head().await.unwrap().map(|head| head.state) {
+                Some(StripedState::Complete { size_bytes, .. }) => {
                     // The copy was killed before it began, or after it was complete.
                     free_lock(&sound).await;
                     let data = content(&sound, here.path()).await;
@@ -151,16 +155,16 @@ async fn a_removal_that_is_killed_at_any_write_is_completed() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 4 * UNIT);
     for stop in 0..8 {
-        let (pool, _) = killed_at(usize::MAX, None).await;
+        let pool = sound_pool().await;
         put(&at(Arc::clone(&pool)), &path).await.unwrap();
         let (pool, sound) = killed_at(stop, Some(pool)).await;
         let removed = kind(remove::remove(&at(pool), 1, Duration::ZERO).await);
         let sound = at(sound);
-        match sound.look().await.unwrap() {
+        match sound.read_head().await.unwrap() {
             None => assert_eq!(removed, Ok(4), "stop {stop}"),
             Some(head) => {
                 assert_eq!(removed, Err(ErrorKind::Unavailable));
-                assert_eq!(matches!(head.state, StripedState::Whole { .. }), stop < 2, "stop {stop}");
+                assert_eq!(matches!(head.state, StripedState::Complete { .. }), stop < 2, "stop {stop}");
                 free_lock(&sound).await;
                 kind(remove::remove(&sound, 1, Duration::ZERO).await).unwrap();
             }
@@ -172,7 +176,7 @@ async fn a_removal_that_is_killed_at_any_write_is_completed() {
 }
 
 #[tokio::test]
-async fn a_piece_that_arrives_damaged_is_told_and_copied_again() {
+async fn a_piece_that_arrives_damaged_is_reported_and_copied_again() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     let written = Arc::new(AtomicUsize::new(0));
@@ -192,7 +196,7 @@ async fn a_piece_that_arrives_damaged_is_told_and_copied_again() {
     .await;
     let to = at(Arc::new(pool));
     assert_eq!(put(&to, &path).await, Err(ErrorKind::Corrupt));
-    assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
+    assert!(matches!(to.read_head().await.unwrap().unwrap().state, StripedState::Unfinished(_)));
     let again = put(&to, &path).await.unwrap();
     // The third piece may have been in flight while the second was verified.
     assert!(again.pieces == 3 && (1..3).contains(&again.pieces_kept), "{again:?}");
@@ -200,7 +204,7 @@ async fn a_piece_that_arrives_damaged_is_told_and_copied_again() {
 }
 
 #[tokio::test]
-async fn whoever_lost_the_striped_object_to_somebody_else_does_not_make_it_whole() {
+async fn a_run_that_lost_the_lock_does_not_complete_the_striped_object() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let pool = faulty(|_, op, sound| {
@@ -218,11 +222,11 @@ async fn whoever_lost_the_striped_object_to_somebody_else_does_not_make_it_whole
     .await;
     let to = at(Arc::new(pool));
     assert_eq!(put(&to, &path).await, Err(ErrorKind::Conflict));
-    assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
+    assert!(matches!(to.read_head().await.unwrap().unwrap().state, StripedState::Unfinished(_)));
 }
 
 #[tokio::test]
-async fn a_file_that_changes_while_it_is_copied_is_not_taken_for_one() {
+async fn a_file_that_changes_during_its_copy_is_a_conflict() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     let changed = path.clone();
@@ -236,7 +240,7 @@ async fn a_file_that_changes_while_it_is_copied_is_not_taken_for_one() {
     .await;
     let to = at(Arc::new(pool));
     assert_eq!(put(&to, &path).await, Err(ErrorKind::Conflict));
-    assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
+    assert!(matches!(to.read_head().await.unwrap().unwrap().state, StripedState::Unfinished(_)));
 }
 
 /// A pool with a complete striped object. `meanwhile` changes its first object just before the
@@ -266,7 +270,7 @@ fn take_lock_away(sound: &dyn Pool, first: &ObjectId) {
 }
 
 #[tokio::test]
-async fn a_removal_that_lost_the_striped_object_leaves_what_another_copy_made_of_it() {
+async fn a_removal_that_lost_the_lock_keeps_the_note_of_the_other_run() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let to = taken_over(
@@ -281,12 +285,12 @@ async fn a_removal_that_lost_the_striped_object_leaves_what_another_copy_made_of
     .await;
     assert_eq!(kind(remove::remove(&to, 1, Duration::ZERO).await), Err(ErrorKind::Conflict));
     assert!(
-        matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(begun) if begun.run == "theirs")
+        matches!(to.read_head().await.unwrap().unwrap().state, StripedState::Unfinished(begun) if begun.run == "theirs")
     );
 }
 
 #[tokio::test]
-async fn nothing_begins_when_the_lock_was_lost() {
+async fn no_change_starts_after_the_lock_was_lost() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let other = file(here.path(), "other", 2, 3 * UNIT);
@@ -300,11 +304,10 @@ async fn nothing_begins_when_the_lock_was_lost() {
 }
 
 #[tokio::test]
-async fn a_piece_of_another_copy_is_not_taken_for_a_file_of_another_program() {
+async fn a_late_piece_of_another_copy_is_not_mistaken_for_another_programs_file() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, UNIT);
-    let (pool, _) = killed_at(usize::MAX, None).await;
-    let to = at(pool);
+    let to = at(sound_pool().await);
     put(&to, &path).await.unwrap();
     // As after a program that continues to write its only piece when another copy is already
     // complete.
@@ -317,40 +320,39 @@ async fn a_piece_of_another_copy_is_not_taken_for_a_file_of_another_program() {
     let theirs = vec![5; usize::try_from(UNIT).unwrap()];
     to.pool.write(&to.piece(0).unwrap(), WriteOp::new().write(0, theirs.clone())).await.unwrap();
     let fetched = kind(read::fetch(to, &back, OPTIONS).await).unwrap();
-    assert_eq!((fetched.checked, fetched.pieces_kept), (Checked::Lengths, 0));
+    assert_eq!((fetched.checked, fetched.pieces_kept), (Verification::Lengths, 0));
     assert!(std::fs::read(&back).unwrap() == theirs);
 }
 
 #[test]
-fn what_is_begun_has_no_more_pieces_than_a_file_can_have() {
+fn the_note_of_an_unfinished_change_has_a_limited_number_of_pieces() {
     let state = |begun: &'static str| {
         let xattrs = [(BEGUN_XATTR.to_owned(), Bytes::from_static(begun.as_bytes()))];
         StripedState::parse(&xattrs.into()).unwrap()
     };
-    assert!(matches!(state(r#"{"run":"1","pieces":4194304}"#), StripedState::Begun(_)));
+    assert!(matches!(state(r#"{"run":"1","pieces":4194304}"#), StripedState::Unfinished(_)));
     assert_eq!(state(r#"{"run":"1","pieces":4194305}"#), StripedState::Bare);
     assert_eq!(state(r#"{"run":"1","pieces":18446744073709551615}"#), StripedState::Bare);
 }
 
 #[tokio::test]
-async fn an_upload_that_is_not_checked_says_so() {
+async fn an_unverified_upload_is_reported_as_unverified() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
-    let (pool, _) = killed_at(usize::MAX, None).await;
     let source = Source::File(SourceFile::open(&path).unwrap());
     let unchecked = Options { check: false, ..OPTIONS };
-    let stored = kind(store(source, &at(pool), LAYOUT, unchecked).await).unwrap();
-    assert_eq!(stored.checked, Checked::No);
+    let stored = kind(store(source, &at(sound_pool().await), LAYOUT, unchecked).await).unwrap();
+    assert_eq!(stored.checked, Verification::Skipped);
 }
 
 /// Copies a file and compares contents to find unchanged pieces.
-async fn put_by_content(to: &Striped, path: &Path) -> Result<Copied, ErrorKind> {
+async fn put_by_content(to: &Striped, path: &Path) -> Result<CopyResult, ErrorKind> {
     let source = Source::File(SourceFile::open(path).unwrap());
     kind(store(source, to, LAYOUT, Options { checksum: true, ..OPTIONS }).await)
 }
 
 #[tokio::test]
-async fn what_is_there_stays_readable_until_a_piece_differs() {
+async fn a_striped_object_stays_readable_until_a_piece_differs() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     let begins = Arc::new(AtomicUsize::new(0));
@@ -365,7 +367,7 @@ async fn what_is_there_stays_readable_until_a_piece_differs() {
     let to = at(Arc::new(pool));
     put(&to, &path).await.unwrap();
     let again = put_by_content(&to, &path).await.unwrap();
-    assert_eq!((again.unchanged, again.pieces_kept, again.checked), (true, 3, Checked::Digest));
+    assert_eq!((again.unchanged, again.pieces_kept, again.checked), (true, 3, Verification::Digest));
     assert_eq!(begins.load(Ordering::SeqCst), 1);
 
     let other = here.path().join("other");
@@ -378,11 +380,10 @@ async fn what_is_there_stays_readable_until_a_piece_differs() {
 }
 
 #[tokio::test]
-async fn a_source_that_changes_while_it_is_copied_is_not_taken_for_one() {
+async fn a_striped_source_that_changes_during_its_copy_is_a_conflict() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
-    let (pool, _) = killed_at(usize::MAX, None).await;
-    let from = at(pool);
+    let from = at(sound_pool().await);
     put(&from, &path).await.unwrap();
     // As other programs leave it: without a digest of the whole file.
     let first = from.piece(0).unwrap();
@@ -402,7 +403,7 @@ async fn a_source_that_changes_while_it_is_copied_is_not_taken_for_one() {
     let copied = kind(store(Source::Striped(Arc::new(reading)), &to, LAYOUT, OPTIONS).await);
     lock.release().await;
     assert_eq!(copied, Err(ErrorKind::Conflict));
-    assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
+    assert!(matches!(to.read_head().await.unwrap().unwrap().state, StripedState::Unfinished(_)));
 }
 
 /// A pool where every read of a first object sees a new version, as if a lock holder renewed the
@@ -445,11 +446,10 @@ impl Pool for Renewed {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_renewed_is_no_change_of_the_first_piece() {
+async fn renewing_the_lock_is_not_a_change_of_the_first_piece() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
-    let (pool, _) = killed_at(usize::MAX, None).await;
-    let to = at(Arc::new(Renewed(pool)));
+    let to = at(Arc::new(Renewed(sound_pool().await)));
     put(&to, &path).await.unwrap();
     assert!(content(&to, here.path()).await == std::fs::read(&path).unwrap());
     assert_eq!(put_by_content(&to, &path).await.unwrap().pieces_kept, 3);
@@ -466,12 +466,12 @@ async fn a_lock_that_is_renewed_is_no_change_of_the_first_piece() {
     let op = op.set_xattr(OBJECT_SIZE_XATTR, (1_u64 << 26).to_string()).set_xattr(STRIPE_COUNT_XATTR, "1");
     to.pool.write(&first, op.set_xattr(STRIPE_UNIT_XATTR, UNIT.to_string())).await.unwrap();
     let back = here.path().join("back");
-    assert_eq!(kind(read::fetch(to, &back, OPTIONS).await).unwrap().checked, Checked::Lengths);
+    assert_eq!(kind(read::fetch(to, &back, OPTIONS).await).unwrap().checked, Verification::Lengths);
     assert!(std::fs::read(&back).unwrap() == data);
 }
 
 #[tokio::test]
-async fn what_was_under_way_when_the_lock_was_lost_does_not_replace_what_others_wrote() {
+async fn in_flight_writes_after_a_lost_lock_do_not_replace_other_writes() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let other = file(here.path(), "other", 2, 2 * UNIT - 1);
@@ -498,7 +498,7 @@ async fn what_was_under_way_when_the_lock_was_lost_does_not_replace_what_others_
 }
 
 #[tokio::test]
-async fn a_piece_that_others_removed_when_it_was_to_be_replaced_is_a_conflict() {
+async fn replacing_a_piece_that_another_run_removed_is_a_conflict() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let other = file(here.path(), "other", 2, 2 * UNIT - 1);
@@ -516,11 +516,11 @@ async fn a_piece_that_others_removed_when_it_was_to_be_replaced_is_a_conflict() 
     let to = at(Arc::new(pool));
     put(&to, &path).await.unwrap();
     assert_eq!(put(&to, &other).await, Err(ErrorKind::Conflict));
-    assert!(matches!(to.look().await.unwrap().unwrap().state, StripedState::Begun(_)));
+    assert!(matches!(to.read_head().await.unwrap().unwrap().state, StripedState::Unfinished(_)));
 }
 
 #[tokio::test]
-async fn a_removal_that_lost_the_lock_leaves_the_pieces_that_others_wrote() {
+async fn a_removal_that_lost_the_lock_keeps_the_pieces_of_other_runs() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 2 * UNIT);
     let second = ObjectId::new("f.0000000000000001").unwrap();
@@ -535,7 +535,7 @@ async fn a_removal_that_lost_the_lock_leaves_the_pieces_that_others_wrote() {
 }
 
 #[tokio::test]
-async fn pieces_that_a_copy_takes_over_get_another_version() {
+async fn pieces_that_a_copy_reuses_get_a_new_version() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     // The lock, the note and two pieces.
@@ -581,8 +581,8 @@ impl Overtaken {
         let written = self.written.lock().unwrap().expect("somebody else wrote the piece");
         let now = self.pool.stat(&self.piece).await.map(|(_, version)| version);
         assert_eq!(now.map_err(|error| error.kind()), Ok(written), "{what}");
-        let state = at(Arc::clone(&self.pool)).look().await.unwrap().unwrap().state;
-        assert!(matches!(state, StripedState::Begun(begun) if begun.run == "theirs"), "{what}");
+        let state = at(Arc::clone(&self.pool)).read_head().await.unwrap().unwrap().state;
+        assert!(matches!(state, StripedState::Unfinished(begun) if begun.run == "theirs"), "{what}");
     }
 }
 
@@ -614,7 +614,7 @@ impl Pool for Overtaken {
 }
 
 #[tokio::test]
-async fn what_others_wrote_before_a_piece_was_looked_at_is_neither_replaced_nor_removed() {
+async fn pieces_of_another_run_are_neither_replaced_nor_removed() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     let other = file(here.path(), "other", 2, 3 * UNIT - 1);
@@ -622,7 +622,7 @@ async fn what_others_wrote_before_a_piece_was_looked_at_is_neither_replaced_nor_
     for (what, copied) in
         [("removal", None), ("copy", Some(&other)), ("copy of fewer pieces", Some(&shorter))]
     {
-        let (pool, _) = killed_at(usize::MAX, None).await;
+        let pool = sound_pool().await;
         put(&at(Arc::clone(&pool)), &path).await.unwrap();
         let pool = Overtaken::new(pool, 2, WriteOp::new().write_full("theirs"));
         let to = at(Arc::clone(&pool) as Arc<dyn Pool>);
@@ -636,7 +636,7 @@ async fn what_others_wrote_before_a_piece_was_looked_at_is_neither_replaced_nor_
 }
 
 #[tokio::test]
-async fn a_piece_is_not_taken_over_from_those_who_took_the_lock() {
+async fn a_piece_of_the_new_lock_holder_is_not_reused() {
     let here = tempfile::tempdir().unwrap();
     let path = file(here.path(), "f", 1, 3 * UNIT);
     let unit = usize::try_from(UNIT).unwrap();
@@ -652,7 +652,7 @@ async fn a_piece_is_not_taken_over_from_those_who_took_the_lock() {
 
     // A copy that lost the lock before it compared the pieces must not report that the target is
     // already complete.
-    let (pool, _) = killed_at(usize::MAX, None).await;
+    let pool = sound_pool().await;
     put(&at(Arc::clone(&pool)), &path).await.unwrap();
     let pool = Overtaken::new(pool, 1, theirs);
     assert_eq!(

@@ -15,15 +15,15 @@
 
 use super::layout::Layout;
 use super::lock::{Lock, Watch};
-use super::part::gather;
-use super::read::{Checked, Copied, Options, Reading, Seen, digest_of_seen};
+use super::part::{cannot_read, gather};
+use super::read::{CopyResult, Options, ReadPiece, StripedReader, Verification, digest_of_pieces};
 use super::{
-    BEGUN_XATTR, Begun, Head, NOTE_XATTR, Note, OBJECT_SIZE_XATTR, PIECE_XATTR, SIZE_XATTR,
-    STRIPE_COUNT_XATTR, STRIPE_UNIT_XATTR, Striped, StripedState, blocking, digest, digest_beside, is_marked,
+    BEGUN_XATTR, Head, NOTE_XATTR, Note, OBJECT_SIZE_XATTR, PIECE_XATTR, SIZE_XATTR, STRIPE_COUNT_XATTR,
+    STRIPE_UNIT_XATTR, Striped, StripedState, UnfinishedChange, blocking, digest, digest_in_store, is_marked,
     modified_unix_ns, remove, window,
 };
 use benthic_classes::lock::wire::Mode;
-use benthic_core::{Action, Compare, Error, ErrorKind, Fetch, ObjectId, Pool, Result, WriteOp, WriteStep};
+use benthic_core::{Compare, Error, ErrorKind, Fetch, ObjectId, Pool, Result, WriteOp, WriteStep};
 use bytes::Bytes;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -31,15 +31,13 @@ use std::sync::Arc;
 use tokio::sync::{OnceCell, Semaphore};
 
 /// Number of names to check at once. The checks carry no data and only wait for replies.
-const LOOKS: usize = 128;
+const CHECKS_AT_ONCE: usize = 128;
 
 /// The source of a copy.
 #[derive(Clone)]
 pub enum Source {
-    /// A local file.
     File(SourceFile),
-    /// Another striped object.
-    Striped(Arc<Reading>),
+    Striped(Arc<StripedReader>),
 }
 
 /// A file, with its size and time when it was opened.
@@ -57,33 +55,28 @@ impl SourceFile {
     /// # Errors
     /// `InvalidArgument` if it is not a regular file; those of the file system.
     pub fn open(path: &Path) -> Result<SourceFile> {
-        let failed =
-            |error| Error::io(Action::Admin, "cannot read the file", error).with("path", path.display());
         // Check before opening: opening a pipe waits for a writer.
-        let metadata = std::fs::metadata(path).map_err(failed)?;
+        let metadata = std::fs::metadata(path).map_err(cannot_read(path))?;
         if !metadata.is_file() {
-            let message =
-                "only a regular file is striped; `benthic put` reads pipes, `benthic cp -r` directories";
+            let message = "only a regular file can be striped; use `benthic put` for a pipe and `benthic cp -r` for a \
+                directory";
             return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
         }
         Ok(SourceFile {
-            file: Arc::new(File::open(path).map_err(failed)?),
+            file: Arc::new(File::open(path).map_err(cannot_read(path))?),
             path: path.to_owned(),
             size_bytes: metadata.len(),
             modified_unix_ns: modified_unix_ns(&metadata),
         })
     }
 
-    /// Size of the file.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
     /// Fails if the file's size or time has changed. Blocks.
     fn check(&self) -> Result<()> {
-        let metadata = self.file.metadata().map_err(|error| {
-            Error::io(Action::Admin, "cannot read the file", error).with("path", self.path.display())
-        })?;
+        let metadata = self.file.metadata().map_err(cannot_read(&self.path))?;
         if (metadata.len(), modified_unix_ns(&metadata)) == (self.size_bytes, self.modified_unix_ns) {
             return Ok(());
         }
@@ -93,11 +86,10 @@ impl SourceFile {
 }
 
 impl Source {
-    /// Size of the file.
     pub fn size_bytes(&self) -> u64 {
         match self {
             Source::File(file) => file.size_bytes,
-            Source::Striped(reading) => reading.size_bytes,
+            Source::Striped(reader) => reader.size_bytes,
         }
     }
 
@@ -106,38 +98,35 @@ impl Source {
     fn modified_unix_ns(&self, xxh3: &str) -> Option<i64> {
         match self {
             Source::File(file) => Some(file.modified_unix_ns),
-            Source::Striped(reading) => reading.noted(xxh3).map(|note| note.modified_unix_ns),
+            Source::Striped(reader) => reader.matching_note(xxh3).map(|note| note.modified_unix_ns),
         }
     }
 
     /// Returns whether the note describes this source. Always false with `checksum`, which demands
     /// a comparison of contents.
-    fn is_noted(&self, note: &Note, layout: Layout, noted_layout: Layout, checksum: bool) -> bool {
-        match self {
-            Source::File(file) => {
-                !checksum
-                    && (note.size_bytes, note.modified_unix_ns) == (file.size_bytes, file.modified_unix_ns)
+    fn matches_note(&self, note: &Note, layout: Layout, noted_layout: Layout, checksum: bool) -> bool {
+        !checksum
+            && match self {
+                Source::File(file) => {
+                    (note.size_bytes, note.modified_unix_ns) == (file.size_bytes, file.modified_unix_ns)
+                }
+                Source::Striped(reader) => layout == noted_layout && reader.note.as_ref() == Some(note),
             }
-            Source::Striped(reading) => {
-                !checksum && layout == noted_layout && reading.note.as_ref() == Some(note)
-            }
-        }
     }
 
-    async fn piece(&self, layout: Layout, piece: u64) -> Result<(Bytes, Seen)> {
+    async fn piece(&self, layout: Layout, piece: u64) -> Result<(Bytes, ReadPiece)> {
         match self {
-            Source::Striped(reading) => reading.piece(piece).await,
+            Source::Striped(reader) => reader.piece(piece).await,
             Source::File(file) => {
                 let (file, extents) = (file.clone(), layout.extents(file.size_bytes, piece));
                 blocking(move || match gather(&file.file, &extents) {
                     Ok(data) => {
-                        let read = digest(&data);
-                        Ok((data.into(), Seen { read, kept: None, version: None }))
+                        let digest = digest(&data);
+                        Ok((data.into(), ReadPiece { digest, stored_digest: None, version: None }))
                     }
                     Err(error) => {
                         file.check()?;
-                        Err(Error::io(Action::Admin, "cannot read the file", error)
-                            .with("path", file.path.display()))
+                        Err(cannot_read(&file.path)(error))
                     }
                 })
                 .await
@@ -146,16 +135,16 @@ impl Source {
     }
 
     /// Fails if the data that was read do not match the source.
-    async fn judge(&self, seen: &Arc<Vec<Seen>>, jobs: usize) -> Result<Checked> {
+    async fn verify(&self, read_pieces: &Arc<Vec<ReadPiece>>, jobs: usize) -> Result<Verification> {
         match self {
-            Source::Striped(reading) => {
-                reading.confirm(seen, jobs).await?;
-                reading.judge(seen).await
+            Source::Striped(reader) => {
+                reader.check_unchanged(read_pieces, jobs).await?;
+                reader.verify(read_pieces).await
             }
             Source::File(file) => {
                 let file = file.clone();
                 blocking(move || file.check()).await?;
-                Ok(Checked::Digest)
+                Ok(Verification::Digest)
             }
         }
     }
@@ -170,18 +159,18 @@ impl Source {
 /// `Corrupt` if the stored data differ from the data sent; as [`Pool::write`]. The striped object
 /// is then unchanged or incomplete. No program reads an incomplete one, and the same copy continues
 /// it.
-pub async fn store(source: Source, to: &Striped, layout: Layout, options: Options) -> Result<Copied> {
+pub async fn store(source: Source, to: &Striped, layout: Layout, options: Options) -> Result<CopyResult> {
     let size_bytes = source.size_bytes();
     let pieces = layout.pieces(size_bytes);
     // Check the longest name first, so that a name that is too long changes nothing.
     to.piece(pieces)?;
-    let head = to.look().await?;
-    if let Some(Head { state: StripedState::Whole { layout: noted_layout, note: Some(note), .. }, .. }) =
+    let head = to.read_head().await?;
+    if let Some(Head { state: StripedState::Complete { layout: noted_layout, note: Some(note), .. }, .. }) =
         &head
-        && source.is_noted(note, layout, *noted_layout, options.checksum)
+        && source.matches_note(note, layout, *noted_layout, options.checksum)
     {
-        let checked = Checked::No;
-        return Ok(Copied { size_bytes, pieces, pieces_kept: pieces, unchanged: true, checked });
+        let checked = Verification::Skipped;
+        return Ok(CopyResult { size_bytes, pieces, pieces_kept: pieces, unchanged: true, checked });
     }
     check_names(to, head.as_ref(), pieces).await?;
     let lock = Lock::take(to, Mode::Exclusive, true, options.lock_wait).await?;
@@ -205,12 +194,12 @@ async fn check_names(to: &Striped, head: Option<&Head>, pieces: u64) -> Result<(
         let to = to.clone();
         async move {
             match is_marked(&*to.pool, &to.piece(piece)?).await? {
-                Some(false) => Err(to.something_else(piece)?),
+                Some(false) => Err(to.foreign_object(piece)?),
                 _ => Ok(()),
             }
         }
     };
-    to.each(known..pieces, LOOKS, job, |_, ()| {}).await
+    to.run_jobs(known..pieces, CHECKS_AT_ONCE, job, |_, ()| {}).await
 }
 
 async fn store_locked(
@@ -219,78 +208,78 @@ async fn store_locked(
     to: &Striped,
     layout: Layout,
     options: Options,
-) -> Result<Copied> {
+) -> Result<CopyResult> {
     let size_bytes = source.size_bytes();
     let pieces = layout.pieces(size_bytes);
-    let Some(head) = to.look().await? else {
+    let Some(head) = to.read_head().await? else {
         let message = "the first object was removed under the lock; repeat the command";
         return Err(Error::new(ErrorKind::Conflict, message).with("object", &to.object));
     };
     let pieces_before = to.pieces_of(&head.state).await?;
     // The first object always exists, because it holds the lock.
-    let may_be_there = pieces_before > 1 || head.stat.size_bytes > 0;
-    let begins =
-        Begins { watch: lock.watch(), pieces: pieces.max(pieces_before), begun: Arc::new(OnceCell::new()) };
+    let may_exist = pieces_before > 1 || head.stat.size_bytes > 0;
+    let begin_once = BeginOnce {
+        watch: lock.watch(),
+        pieces: pieces.max(pieces_before),
+        begun: Arc::new(OnceCell::new()),
+    };
     let progress = (options.progress)(size_bytes);
-    let mut seen = vec![None; usize::try_from(pieces).unwrap_or(0)];
+    let mut read_pieces = vec![None; usize::try_from(pieces).unwrap_or(0)];
     let mut pieces_kept = 0;
     // A piece that is being verified is no longer in memory, so verification doubles the number of
     // jobs.
     let jobs = window(options.jobs, layout);
     let room = Arc::new(Semaphore::new(jobs));
     let job = |piece| {
-        let writing = Writing {
+        let writer = PieceWriter {
             room: Arc::clone(&room),
             source: source.clone(),
             to: to.clone(),
             layout,
             check: options.check,
-            may_be_there: may_be_there && piece < pieces_before,
-            was_begun: !matches!(head.state, StripedState::Whole { .. }),
-            begins: begins.clone(),
+            may_exist: may_exist && piece < pieces_before,
+            was_unfinished: !matches!(head.state, StripedState::Complete { .. }),
+            begin_once: begin_once.clone(),
         };
-        async move { writing.piece(piece).await }
+        async move { writer.piece(piece).await }
     };
     let at_once = if options.check { 2 * jobs } else { jobs };
-    let written = to.each(0..pieces, at_once, job, |piece, (found, was_there)| {
+    let written = to.run_jobs(0..pieces, at_once, job, |piece, (found, existed)| {
         progress(layout.piece_len(size_bytes, piece));
-        pieces_kept += u64::from(was_there);
-        if let Some(slot) = usize::try_from(piece).ok().and_then(|piece| seen.get_mut(piece)) {
+        pieces_kept += u64::from(existed);
+        if let Some(slot) = usize::try_from(piece).ok().and_then(|piece| read_pieces.get_mut(piece)) {
             *slot = Some(found);
         }
     });
     written.await?;
-    let seen: Arc<Vec<Seen>> = Arc::new(seen.into_iter().flatten().collect());
-    let checked = source.judge(&seen, jobs).await?;
+    let read_pieces: Arc<Vec<ReadPiece>> = Arc::new(read_pieces.into_iter().flatten().collect());
+    let checked = source.verify(&read_pieces, jobs).await?;
     // Without `check`, the stored data were not verified.
-    let checked = if options.check { checked } else { Checked::No };
-    let xxh3 = digest_of_seen(&seen);
+    let checked = if options.check { checked } else { Verification::Skipped };
+    let xxh3 = digest_of_pieces(&read_pieces);
     let modified_unix_ns = source.modified_unix_ns(&xxh3);
     let note = modified_unix_ns.map(|modified_unix_ns| Note { size_bytes, modified_unix_ns, pieces, xxh3 });
     let is_noted = match &head.state {
-        StripedState::Whole { layout: noted_layout, note: noted, .. } => {
+        StripedState::Complete { layout: noted_layout, note: noted, .. } => {
             *noted_layout == layout && note.is_some() && *noted == note
         }
         _ => false,
     };
-    if is_noted && !begins.have_begun() {
+    if is_noted && !begin_once.has_begun() {
         // This succeeds only if the lock is still held. Then it was held during all comparisons.
         lock.watch().write_held(WriteOp::new()).await?;
-        return Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: true, checked });
+        return Ok(CopyResult { size_bytes, pieces, pieces_kept, unchanged: true, checked });
     }
-    let begun = begins.begun().await?;
+    let begun = begin_once.note().await?;
     remove::pieces(to, pieces..pieces_before, options.jobs, &lock.watch(), &begun).await?;
     complete(to, &begun, layout, size_bytes, note.as_ref()).await?;
-    Ok(Copied { size_bytes, pieces, pieces_kept, unchanged: false, checked })
+    Ok(CopyResult { size_bytes, pieces, pieces_kept, unchanged: false, checked })
 }
 
 /// Marks a striped object as incomplete, so that no program reads it, and notes an upper bound of
 /// its pieces. Returns the note, which stays until another run starts a change.
-///
-/// # Errors
-/// As [`Watch::write_held`].
 pub async fn begin(watch: &Watch, pieces: u64) -> Result<Bytes> {
-    let begun = encode(&Begun { run: watch.unique(), pieces })?;
+    let begun = encode(&UnfinishedChange { run: watch.unique(), pieces })?;
     let op = WriteOp::new().set_xattr(BEGUN_XATTR, begun.clone());
     watch.write_held(op.remove_xattr(SIZE_XATTR).remove_xattr(NOTE_XATTR)).await?;
     Ok(begun)
@@ -298,19 +287,19 @@ pub async fn begin(watch: &Watch, pieces: u64) -> Result<Bytes> {
 
 /// Calls [`begin`] once, before the first change. Until then an unchanged object stays readable.
 #[derive(Clone)]
-struct Begins {
+struct BeginOnce {
     watch: Watch,
     pieces: u64,
     begun: Arc<OnceCell<Bytes>>,
 }
 
-impl Begins {
+impl BeginOnce {
     /// Returns the note of [`begin`] and writes it on the first call.
-    async fn begun(&self) -> Result<Bytes> {
+    async fn note(&self) -> Result<Bytes> {
         self.begun.get_or_try_init(|| begin(&self.watch, self.pieces)).await.cloned()
     }
 
-    fn have_begun(&self) -> bool {
+    fn has_begun(&self) -> bool {
         self.begun.initialized()
     }
 }
@@ -334,14 +323,8 @@ async fn complete(
         Some(note) => op.set_xattr(NOTE_XATTR, encode(note)?),
         None => op,
     };
-    at.pool.write(&at.piece(0)?, op).await.map(|_| ()).map_err(|error| match error.kind() {
-        ErrorKind::Conflict | ErrorKind::NotFound => {
-            let message =
-                "somebody else wrote to the striped object, or removed it, meanwhile; repeat the command";
-            Error::new(ErrorKind::Conflict, message).with_source(error)
-        }
-        _ => error,
-    })
+    let written = at.pool.write(&at.piece(0)?, op).await;
+    written.map(|_| ()).map_err(|error| explain_conflict(error, "the striped object"))
 }
 
 fn encode(value: &impl serde::Serialize) -> Result<Bytes> {
@@ -350,89 +333,86 @@ fn encode(value: &impl serde::Serialize) -> Result<Bytes> {
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the attribute").with_source(error))
 }
 
-/// The job that writes one piece.
-struct Writing {
+struct PieceWriter {
     room: Arc<Semaphore>,
     source: Source,
     to: Striped,
     layout: Layout,
     check: bool,
-    may_be_there: bool,
+    may_exist: bool,
     /// Another run left the object incomplete and may still have writes in flight.
-    was_begun: bool,
-    begins: Begins,
+    was_unfinished: bool,
+    begin_once: BeginOnce,
 }
 
-impl Writing {
+impl PieceWriter {
     /// Writes a piece unless it is already there. Returns whether it was.
-    async fn piece(self, piece: u64) -> Result<(Seen, bool)> {
+    async fn piece(self, piece: u64) -> Result<(ReadPiece, bool)> {
         let (object, pool) = (self.to.piece(piece)?, &*self.to.pool);
         // The semaphore is never closed.
-        let in_memory = self.room.acquire().await;
-        let (data, seen) = self.source.piece(self.layout, piece).await?;
-        let len_bytes = data.len() as u64;
-        let mut found = Found::Nothing;
-        if self.may_be_there {
-            found = find(pool, &object, len_bytes, &seen.read).await?;
+        let permit = self.room.acquire().await;
+        let (data, read_piece) = self.source.piece(self.layout, piece).await?;
+        let (len_bytes, digest) = (data.len() as u64, &read_piece.digest);
+        let mut found = FoundPiece::Missing;
+        if self.may_exist {
+            found = find_piece(pool, &object, len_bytes, digest).await?;
         }
-        let op = WriteOp::new();
-        let op = op.write_full(data).set_xattr(PIECE_XATTR, seen.read.clone());
+        let op = WriteOp::new().write_full(data).set_xattr(PIECE_XATTR, digest.clone());
         loop {
-            if let Found::Same(_) = found {
+            let is_same = matches!(found, FoundPiece::Same(_));
+            if is_same && !self.was_unfinished {
+                return Ok((read_piece, true));
+            }
+            let op = match is_same {
                 // Bump the version so that in-flight writes by former lock holders fail their
                 // guard.
-                if self.was_begun {
-                    let begun = self.begins.begun().await?;
-                    self.check(piece, found, &begun).await?;
-                    let op = WriteOp::new().set_xattr(PIECE_XATTR, seen.read.clone());
-                    pool.write(&object, guarded(op, piece, found, begun)).await.map_err(written_by_others)?;
-                }
-                return Ok((seen, true));
-            }
-            let begun = self.begins.begun().await?;
+                true => WriteOp::new().set_xattr(PIECE_XATTR, digest.clone()),
+                false => op.clone(),
+            };
+            let begun = self.begin_once.note().await?;
             self.check(piece, found, &begun).await?;
-            match pool.write(&object, guarded(op.clone(), piece, found, begun)).await {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists && found == Found::Nothing => {
-                    found = find(pool, &object, len_bytes, &seen.read).await?;
+            match pool.write(&object, guarded(op, piece, found, begun)).await {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && found == FoundPiece::Missing => {
+                    found = find_piece(pool, &object, len_bytes, digest).await?;
                 }
-                written => {
-                    written.map_err(written_by_others)?;
-                    break;
-                }
+                Err(error) => return Err(explain_conflict(error, "the piece")),
+                Ok(_) if is_same => return Ok((read_piece, true)),
+                Ok(_) => break,
             }
         }
-        drop((in_memory, op));
+        drop((permit, op));
         if self.check {
-            let stored = digest_beside(pool, &object).await?;
-            if stored != seen.read {
+            let stored = digest_in_store(pool, &object).await?;
+            if stored != *digest {
                 // The stored data may be another run's.
-                self.begins.watch.check_begun(&self.begins.begun().await?).await?;
-                let message = "what is stored is not what was read; copy it again";
+                self.begin_once.watch.check_begun(&self.begin_once.note().await?).await?;
+                let message = "the stored data differ from the data that were read; copy the file again";
                 return Err(Error::new(ErrorKind::Corrupt, message)
                     .with("object", &object)
                     .with("stored", stored)
-                    .with("read", &seen.read));
+                    .with("read", digest));
             }
         }
-        Ok((seen, false))
+        Ok((read_piece, false))
     }
 
     /// Fails if the found piece may be another run's. A missing piece and the first piece need only
     /// the check of the lock: the write of a missing piece creates the object exclusively, and the
     /// guard of the first piece is the note.
-    async fn check(&self, piece: u64, found: Found, begun: &Bytes) -> Result<()> {
+    async fn check(&self, piece: u64, found: FoundPiece, begun: &Bytes) -> Result<()> {
         match found {
-            Found::Same(_) | Found::Other(_) if piece > 0 => self.begins.watch.check_begun(begun).await,
-            _ => self.begins.watch.check(),
+            FoundPiece::Same(_) | FoundPiece::Other(_) if piece > 0 => {
+                self.begin_once.watch.check_begun(begun).await
+            }
+            _ => self.begin_once.watch.check(),
         }
     }
 }
 
 /// The object found under a piece's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
-    /// No object exists.
-    Nothing,
+enum FoundPiece {
+    Missing,
     /// The object has the data to be written, at this version.
     Same(u64),
     /// The object has other data, at this version.
@@ -440,40 +420,40 @@ enum Found {
 }
 
 /// Adds guards so that the operation applies only to the piece that was found and
-/// [checked](Writing::check). An in-flight write of a run that lost the lock then cannot replace
-/// newer data of another run. The guard of the first piece is the note `benthic.begun`, because
-/// every renewal of the lock changes that piece's version.
-fn guarded(mut op: WriteOp, piece: u64, found: Found, begun: Bytes) -> WriteOp {
+/// [checked](PieceWriter::check). An in-flight write of a run that lost the lock then cannot
+/// replace newer data of another run. The guard of the first piece is the note `benthic.begun`,
+/// because every renewal of the lock changes that piece's version.
+fn guarded(mut op: WriteOp, piece: u64, found: FoundPiece, begun: Bytes) -> WriteOp {
     match found {
         _ if piece == 0 => op.cmp_xattr(BEGUN_XATTR, Compare::Eq, begun),
-        Found::Same(version) | Found::Other(version) => op.assert_version(version),
-        Found::Nothing => {
+        FoundPiece::Same(version) | FoundPiece::Other(version) => op.assert_version(version),
+        FoundPiece::Missing => {
             op.steps.insert(0, WriteStep::Create { exclusive: true });
             op
         }
     }
 }
 
-fn written_by_others(error: Error) -> Error {
+fn explain_conflict(error: Error, changed: &str) -> Error {
     if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) {
         return error;
     }
-    let message = "somebody else wrote to this piece, or removed it, meanwhile; repeat the command";
+    let message = format!("another program changed {changed} during the copy; repeat the command");
     Error::new(ErrorKind::Conflict, message).with_source(error)
 }
 
 /// Finds out whether a piece is already there: its length, its stored digest and a digest computed
 /// from the data must match. The stored digest alone is not enough, because other programs change a
 /// piece and leave the attribute in place.
-async fn find(pool: &dyn Pool, object: &ObjectId, len_bytes: u64, digest: &str) -> Result<Found> {
+async fn find_piece(pool: &dyn Pool, object: &ObjectId, len_bytes: u64, digest: &str) -> Result<FoundPiece> {
     let found = pool.fetch(object, Fetch::stat().and(Fetch::list_xattrs())).await;
     let ((stat, xattrs), version) = match found {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(FoundPiece::Missing),
         found => found?,
     };
     let is_kept = xattrs.get(PIECE_XATTR).is_some_and(|kept| kept == digest.as_bytes());
-    if is_kept && stat.size_bytes == len_bytes && digest_beside(pool, object).await? == digest {
-        return Ok(Found::Same(version));
+    if is_kept && stat.size_bytes == len_bytes && digest_in_store(pool, object).await? == digest {
+        return Ok(FoundPiece::Same(version));
     }
-    Ok(Found::Other(version))
+    Ok(FoundPiece::Other(version))
 }

@@ -66,25 +66,22 @@ fn apply(head: &Head, changes: &[Alter]) -> Result<(TableSchema, u32)> {
             Alter::Add { name, data_type } => {
                 columns.push(Column::from_arrow(next_field_id, &Field::new(name, data_type.clone(), true))?);
                 next_field_id = next_field_id.checked_add(1).ok_or_else(|| {
-                    Error::new(ErrorKind::LimitExceeded, "the table has had too many columns; make a new one")
+                    let message = "the table has had too many columns; create a new table";
+                    Error::new(ErrorKind::LimitExceeded, message)
                 })?;
             }
             Alter::Drop { name } => {
                 let place = place(&columns, name)?;
                 let column = columns.remove(place);
                 if head.indexes.iter().any(|index| index.columns.contains(&column.id)) {
-                    return Err(Error::new(
-                        ErrorKind::InvalidArgument,
-                        "an index has this column; drop the index first: benthic table index POOL/TABLE --drop COLUMN,...",
-                    )
-                    .with("column", name));
+                    let message = "an index has this column; drop the index first: benthic table index POOL/TABLE --drop \
+                        COLUMN,...";
+                    return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
                 }
                 if head.sort.contains(&column.id) || head.partitioning.field() == Some(column.id) {
-                    return Err(Error::new(
-                        ErrorKind::InvalidArgument,
-                        "the table is sorted or partitioned by this column, which must stay",
-                    )
-                    .with("column", name));
+                    let message =
+                        "the table is sorted or partitioned by this column, so it cannot be dropped";
+                    return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
                 }
             }
             Alter::Rename { from, to } => {
@@ -95,14 +92,12 @@ fn apply(head: &Head, changes: &[Alter]) -> Result<(TableSchema, u32)> {
                 let place = place(&columns, name)?;
                 let column = &mut columns[place];
                 if !widens(&column.data_type, data_type) {
-                    return Err(Error::new(
-                        ErrorKind::InvalidArgument,
-                        "a column becomes only what has all its values: a larger integer or float, a decimal of the same \
-                         scale",
-                    )
-                    .with("column", name)
-                    .with("type", &column.data_type)
-                    .with("wanted", data_type));
+                    let message = "a column's type can change only to a larger integer or float, or to a decimal of the same \
+                        scale";
+                    return Err(Error::new(ErrorKind::InvalidArgument, message)
+                        .with("column", name)
+                        .with("type", &column.data_type)
+                        .with("wanted", data_type));
                 }
                 column.data_type = data_type.clone();
             }

@@ -9,8 +9,7 @@ pub(crate) fn arrow(message: &str, source: arrow::error::ArrowError) -> Error {
     Error::new(ErrorKind::Internal, message).with_source(source)
 }
 
-/// The error of a value that does not fit the column's type.
-pub(crate) fn misfit(column: &str, source: arrow::error::ArrowError) -> Error {
+pub(crate) fn value_error(column: &str, source: arrow::error::ArrowError) -> Error {
     Error::new(ErrorKind::InvalidArgument, "a value does not fit the column")
         .with("column", column)
         .with_source(source)
@@ -19,14 +18,13 @@ pub(crate) fn misfit(column: &str, source: arrow::error::ArrowError) -> Error {
 /// The error of a Parquet object that cannot be read: the pool's error if the pool failed, else
 /// `Corrupt`.
 pub(crate) fn parquet(source: ParquetError) -> Error {
+    let corrupt = || Error::new(ErrorKind::Corrupt, "a Parquet object cannot be read");
     match source {
         ParquetError::External(source) => match source.downcast::<Error>() {
             Ok(error) => *error,
-            Err(source) => {
-                Error::new(ErrorKind::Corrupt, "a Parquet object cannot be read").with_source(source)
-            }
+            Err(source) => corrupt().with_source(source),
         },
-        other => Error::new(ErrorKind::Corrupt, "a Parquet object cannot be read").with_source(other),
+        other => corrupt().with_source(other),
     }
 }
 
@@ -53,7 +51,6 @@ pub fn suggest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&
     best.map(|(_, name)| name)
 }
 
-/// The error of a missing column, with a suggestion.
 pub(crate) fn no_such_column<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Error {
     let error = |message: String| Error::new(ErrorKind::InvalidArgument, message).with("column", name);
     match suggest(name, names) {

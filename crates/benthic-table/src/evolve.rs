@@ -1,6 +1,6 @@
 //! Converts rows of an earlier schema to a later one. Columns are matched by id, not by name.
 
-use crate::error::{misfit, suggest};
+use crate::error::{suggest, value_error};
 use crate::schema::{Column, TableSchema};
 use crate::types::{canonical, widens};
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
@@ -36,7 +36,7 @@ pub fn adapt(batch: &RecordBatch, file: &TableSchema, current: &TableSchema) -> 
                 .with("column", &old.name)
         })?;
         if !widens(&old.data_type, &column.data_type) {
-            return Err(corrupt("a column has a type that it cannot have had"));
+            return Err(corrupt("the type of a column in an object cannot be widened to the table's type"));
         }
         columns.push(cast(array, column)?);
     }
@@ -51,13 +51,13 @@ pub(crate) fn conform(batch: &RecordBatch, schema: &TableSchema) -> Result<Recor
     if places.len() < given.fields().len() {
         return Err(Error::new(ErrorKind::InvalidArgument, "two columns of the data have the same name"));
     }
-    if let Some(extra) = strangers(batch, schema).first() {
+    if let Some(extra) = unknown_columns(batch, schema).first() {
         let missing = schema.columns().iter().filter(|column| !places.contains_key(column.name.as_str()));
         let hint = match suggest(extra.name(), missing.map(|column| column.name.as_str())) {
             Some(hint) => format!("did you mean {hint:?}?"),
-            None => "add it to the table, or leave it out".to_owned(),
+            None => "add it to the table, or remove it from the data".to_owned(),
         };
-        let message = format!("the data have a column that the table has not; {hint}");
+        let message = format!("the data have a column that the table lacks; {hint}");
         return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", extra.name()));
     }
     let mut columns = Vec::with_capacity(schema.columns().len());
@@ -70,19 +70,17 @@ pub(crate) fn conform(batch: &RecordBatch, schema: &TableSchema) -> Result<Recor
                 let array = batch.column(*place);
                 let data_type = array.data_type();
                 let fits = || canonical(data_type).is_ok_and(|stored| widens(&stored, &column.data_type));
-                match *data_type == DataType::Null || fits() {
-                    true => cast(array, column)?,
-                    false => {
-                        return Err(invalid("the column has another type in the table; cast it first")
-                            .with("type", data_type)
-                            .with("wanted", &column.data_type));
-                    }
+                if *data_type != DataType::Null && !fits() {
+                    return Err(invalid("the column has another type in the table; cast it first")
+                        .with("type", data_type)
+                        .with("wanted", &column.data_type));
                 }
+                cast(array, column)?
             }
         };
         if !column.nullable && array.logical_null_count() > 0 {
             return Err(invalid(match places.contains_key(column.name.as_str()) {
-                true => "the column has nulls, and may have none in the table",
+                true => "the column has nulls, but the table does not allow nulls in it",
                 false => "the data lack a column that may not be null",
             }));
         }
@@ -91,16 +89,9 @@ pub(crate) fn conform(batch: &RecordBatch, schema: &TableSchema) -> Result<Recor
     compact(assemble(schema, columns, batch.num_rows())?)
 }
 
-/// The columns of a batch that the table does not have.
-pub(crate) fn strangers(batch: &RecordBatch, schema: &TableSchema) -> Vec<Field> {
-    let known = |field: &Field| schema.has_name(field.name());
-    batch
-        .schema_ref()
-        .fields()
-        .iter()
-        .filter(|field| !known(field))
-        .map(|field| field.as_ref().clone())
-        .collect()
+pub(crate) fn unknown_columns(batch: &RecordBatch, schema: &TableSchema) -> Vec<Field> {
+    let unknown = batch.schema_ref().fields().iter().filter(|field| !schema.has_name(field.name()));
+    unknown.map(|field| field.as_ref().clone()).collect()
 }
 
 fn places(fields: &arrow::datatypes::Fields) -> HashMap<&str, usize> {
@@ -112,13 +103,13 @@ fn cast(array: &ArrayRef, column: &Column) -> Result<ArrayRef> {
         return Ok(ArrayRef::clone(array));
     }
     let strict = CastOptions { safe: false, ..CastOptions::default() };
-    cast_with_options(array, &column.data_type, &strict).map_err(|source| misfit(&column.name, source))
+    cast_with_options(array, &column.data_type, &strict).map_err(|source| value_error(&column.name, source))
 }
 
 fn assemble(schema: &TableSchema, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.arrow().clone(), columns, &options)
-        .map_err(|source| crate::error::arrow("columns do not make a batch", source))
+        .map_err(|source| crate::error::arrow("columns cannot be combined to a batch", source))
 }
 
 /// The bytes that the rows of a batch occupy, without the unused parts of its buffers.

@@ -11,7 +11,7 @@ fn column(id: u32, name: &str, data_type: DataType) -> Column {
 }
 
 #[test]
-fn what_may_become_what() {
+fn types_widen_only_without_loss() {
     let decimal = DataType::Decimal128;
     for (from, to) in [
         (DataType::Int8, DataType::Int64),
@@ -36,7 +36,7 @@ fn what_may_become_what() {
 }
 
 #[test]
-fn columns_are_adapted_by_number() {
+fn columns_are_adapted_by_id() {
     let old =
         [column(1, "a", DataType::Int32), column(2, "b", DataType::Utf8), column(3, "c", DataType::Int32)];
     let new =

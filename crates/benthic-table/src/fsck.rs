@@ -4,7 +4,7 @@
 use crate::error::arrow;
 use crate::head::ListRef;
 use crate::indexes::arrays;
-use crate::list::{FileEntry, read_list};
+use crate::list::{FileEntry, read_list, sum};
 use crate::object::replace_entries;
 use crate::partition::Partitioning;
 use crate::schema::Column;
@@ -23,19 +23,18 @@ use std::sync::Arc;
 
 /// The result for one data object or list.
 #[derive(Debug, Default)]
-pub struct Checked {
+pub struct FsckResult {
     /// Bytes of a data object; 0 for a list.
     pub bytes: u64,
     /// Indexes without pages in this data object. That is no fault: queries read the object whole.
     pub unindexed: usize,
     /// The faults found; each error names the object.
     pub findings: Vec<Error>,
-    /// Number of faulty indexes that were rebuilt.
     pub repaired: usize,
 }
 
 /// The statistics in a list of one column of one object, and the values counted in the rows so far.
-struct Facts<'f> {
+struct ColumnCheck<'f> {
     column: &'f Column,
     row: RecordBatch,
     nulls: u64,
@@ -54,7 +53,7 @@ impl Snapshot {
     /// # Errors
     /// In the stream, errors that stop the check: those of the pool, except `NotFound` and
     /// `Corrupt`, which are findings.
-    pub fn fsck(&self, repair: bool) -> BoxStream<'static, Result<Checked>> {
+    pub fn fsck(&self, repair: bool) -> BoxStream<'static, Result<FsckResult>> {
         let (snapshot, lists) = (self.clone(), self.lists().to_vec());
         let check = move |list| {
             let snapshot = snapshot.clone();
@@ -63,7 +62,7 @@ impl Snapshot {
         futures::stream::iter(lists).then(check).flatten().boxed()
     }
 
-    async fn fsck_list(&self, list: ListRef, repair: bool) -> BoxStream<'static, Result<Checked>> {
+    async fn fsck_list(&self, list: ListRef, repair: bool) -> BoxStream<'static, Result<FsckResult>> {
         let opened = match self.check_sums(list).await {
             Ok(()) => self.list_batches(list, self.schema().columns()).await,
             Err(error) => Err(error),
@@ -85,7 +84,7 @@ impl Snapshot {
                     Ok(batch) => snapshot.fsck_batch(&batch, repair).await,
                     Err(error) => {
                         let finding = finding(snapshot.explain(error, list.object).await)?;
-                        let checked = Checked { findings: vec![finding], ..Checked::default() };
+                        let checked = FsckResult { findings: vec![finding], ..FsckResult::default() };
                         Ok(futures::stream::iter([Ok(checked)]).boxed())
                     }
                 }
@@ -94,19 +93,19 @@ impl Snapshot {
         objects.try_flatten().boxed()
     }
 
-    /// Checks the totals that the head records for a list.
     async fn check_sums(&self, list: ListRef) -> Result<()> {
         let mut found = (0, 0_u64, 0_u64);
         let mut batches = self.list_batches(list, &[]).await?;
         while let Some(batch) = batches.try_next().await? {
-            let sum = |name| sum(&batch, name).unwrap_or(0);
             found.0 += batch.num_rows() as u64;
-            found.1 = found.1.saturating_add(sum("rows"));
-            found.2 = found.2.saturating_add(sum("bytes"));
+            found.1 = found.1.saturating_add(sum(&batch, "rows"));
+            found.2 = found.2.saturating_add(sum(&batch, "bytes"));
         }
         match found == (list.objects, list.rows, list.data_bytes) {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::Corrupt, "a list has other objects than the head says")),
+            false => {
+                Err(Error::new(ErrorKind::Corrupt, "the totals of a list differ from those in the head"))
+            }
         }
     }
 
@@ -123,13 +122,13 @@ impl Snapshot {
         &self,
         batch: &RecordBatch,
         repair: bool,
-    ) -> Result<BoxStream<'static, Result<Checked>>> {
+    ) -> Result<BoxStream<'static, Result<FsckResult>>> {
         let entries = FileEntry::from_batch(batch)?;
         let (snapshot, batch) = (self.clone(), batch.clone());
         let check = move |(row, entry): (usize, FileEntry)| {
             let (snapshot, facts) = (snapshot.clone(), batch.slice(row, 1));
             async move {
-                let mut checked = Checked { bytes: entry.bytes, ..Checked::default() };
+                let mut checked = FsckResult { bytes: entry.bytes, ..FsckResult::default() };
                 if let Err(error) = snapshot.fsck_object(&entry, &facts, repair, &mut checked).await {
                     checked.findings.push(finding(snapshot.explain(error, entry.object).await)?);
                 }
@@ -144,18 +143,18 @@ impl Snapshot {
         entry: &FileEntry,
         facts: &RecordBatch,
         repair: bool,
-        checked: &mut Checked,
+        checked: &mut FsckResult,
     ) -> Result<()> {
         let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message);
         let object = entry.object.object_id(self.table().id())?;
         let (stat, _) = self.table().pool().stat(&object).await?;
         if stat.size_bytes != entry.bytes {
-            return Err(corrupt("the object has another size than its list says")
+            return Err(corrupt("the object's size differs from the size in its list")
                 .with("size_bytes", stat.size_bytes)
                 .with("size_bytes_listed", entry.bytes));
         }
         let columns = self.schema().columns().iter();
-        let mut facts: Vec<Facts<'_>> = columns.map(|column| Facts::new(column, facts)).collect();
+        let mut facts: Vec<ColumnCheck<'_>> = columns.map(|column| ColumnCheck::new(column, facts)).collect();
         let indexed = self.indexed_columns();
         let (mut kept, mut rows) = (Vec::new(), 0);
         let mut batches = self.read(entry, self.schema()).await?;
@@ -165,16 +164,16 @@ impl Snapshot {
                 facts.add(column)?;
             }
             self.check_partition(&batch, entry.partition)?;
-            kept.push(batch.project(&indexed).map_err(|source| arrow("columns cannot be chosen", source))?);
+            kept.push(batch.project(&indexed).map_err(|source| arrow("columns cannot be selected", source))?);
         }
         if rows != entry.rows {
-            return Err(corrupt("the object has other rows than its list says").with("rows", rows));
+            return Err(corrupt("the object's number of rows differs from its list").with("rows", rows));
         }
-        facts.iter().try_for_each(Facts::finish)?;
+        facts.iter().try_for_each(ColumnCheck::finish)?;
         let schema = kept.first().map(RecordBatch::schema);
         if let Some(schema) = schema.filter(|_| !indexed.is_empty()) {
             let kept = concat_batches(&schema, &kept);
-            let kept = kept.map_err(|source| arrow("rows cannot be put together", source))?;
+            let kept = kept.map_err(|source| arrow("rows cannot be concatenated", source))?;
             self.fsck_indexes(entry, &kept, repair, checked).await?;
         }
         Ok(())
@@ -185,7 +184,7 @@ impl Snapshot {
         entry: &FileEntry,
         rows: &RecordBatch,
         repair: bool,
-        checked: &mut Checked,
+        checked: &mut FsckResult,
     ) -> Result<()> {
         for index in self.indexes() {
             let keys = entry_keys(index.number);
@@ -211,7 +210,6 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The positions of the indexed columns.
     fn indexed_columns(&self) -> Vec<usize> {
         let is_indexed = |id: u32| self.indexes().any(|index| index.columns.contains(&id));
         let columns = self.schema().columns().iter().enumerate();
@@ -226,7 +224,7 @@ impl Snapshot {
         let Some(place) = place else { return Ok(()) };
         match partitioning.of(batch.column(place))?.iter().all(|found| found == partition) {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::Corrupt, "the object has rows of another partition")),
+            false => Err(Error::new(ErrorKind::Corrupt, "the object contains rows of another partition")),
         }
     }
 }
@@ -241,30 +239,27 @@ fn finding(error: Error) -> Result<Error> {
 
 type Compare = fn(&dyn Datum, &dyn Datum) -> std::result::Result<BooleanArray, ArrowError>;
 
-/// Whether a comparison of two values holds.
 fn holds(compare: Compare, one: &ArrayRef, other: &ArrayRef) -> Result<bool> {
     let outcome = compare(&Scalar::new(Arc::clone(one)), &Scalar::new(Arc::clone(other)));
     let outcome = outcome.map_err(|source| arrow("bounds cannot be compared", source))?;
     Ok(outcome.is_valid(0) && outcome.value(0))
 }
 
-/// The sum of a list's column.
-fn sum(batch: &RecordBatch, name: &str) -> Option<u64> {
-    let column = batch.column_by_name(name)?.as_primitive_opt::<UInt64Type>()?;
-    Some(column.iter().flatten().fold(0, u64::saturating_add))
-}
-
-impl<'f> Facts<'f> {
-    fn new(column: &'f Column, row: &RecordBatch) -> Facts<'f> {
-        Facts { column, row: row.clone(), nulls: 0, nans: 0, has_min: false, has_max: false }
+impl<'f> ColumnCheck<'f> {
+    fn new(column: &'f Column, row: &RecordBatch) -> ColumnCheck<'f> {
+        ColumnCheck { column, row: row.clone(), nulls: 0, nans: 0, has_min: false, has_max: false }
     }
 
-    fn fact(&self, kind: &str) -> Option<&ArrayRef> {
+    fn recorded(&self, kind: &str) -> Option<&ArrayRef> {
         self.row.column_by_name(&format!("{kind}_{}", self.column.id))
     }
 
-    fn wrong(&self, what: &str) -> Error {
-        let message = format!("the list says something else than the object's rows: {what}");
+    fn is_exact(&self) -> bool {
+        self.recorded("exact").is_some_and(|exact| exact.as_boolean().value(0))
+    }
+
+    fn mismatch(&self, what: &str) -> Error {
+        let message = format!("the statistics in the list do not match the object's rows: {what}");
         Error::new(ErrorKind::Corrupt, message).with("column", &self.column.name)
     }
 
@@ -276,42 +271,41 @@ impl<'f> Facts<'f> {
         if !has_bounds(&self.column.data_type) {
             return Ok(());
         }
-        let (Some(min), Some(max)) = (self.fact("min").cloned(), self.fact("max").cloned()) else {
-            return Err(self.wrong("there are no bounds"));
+        let (Some(min), Some(max)) = (self.recorded("min").cloned(), self.recorded("max").cloned()) else {
+            return Err(self.mismatch("bounds are missing"));
         };
         // An unknown bound excludes nothing.
         if found.min.is_valid(0) && min.is_valid(0) {
             if !holds(lt_eq, &min, &found.min)? {
-                return Err(self.wrong("the least value"));
+                return Err(self.mismatch("a value is below the minimum"));
             }
             self.has_min |= holds(eq, &min, &found.min)?;
         }
         if found.max.is_valid(0) && max.is_valid(0) {
             if !holds(gt_eq, &max, &found.max)? {
-                return Err(self.wrong("the greatest value"));
+                return Err(self.mismatch("a value is above the maximum"));
             }
             self.has_max |= holds(eq, &max, &found.max)?;
         }
-        let is_exact = self.fact("exact").is_some_and(|exact| exact.as_boolean().value(0));
-        if is_exact && (found.min.is_valid(0) && min.is_null(0) || found.max.is_valid(0) && max.is_null(0)) {
-            return Err(self.wrong("there are no values"));
+        let lacks_bound = found.min.is_valid(0) && min.is_null(0) || found.max.is_valid(0) && max.is_null(0);
+        if self.is_exact() && lacks_bound {
+            return Err(self.mismatch("the column should have no values"));
         }
         Ok(())
     }
 
-    /// Compares the facts that only all rows together determine.
+    /// Compares the statistics that only all rows together determine.
     fn finish(&self) -> Result<()> {
-        let said = |kind| self.fact(kind).map(|fact| fact.as_primitive::<UInt64Type>().value(0));
-        if said("nulls") != Some(self.nulls) {
-            return Err(self.wrong("the number of nulls"));
+        let count = |kind| self.recorded(kind).map(|count| count.as_primitive::<UInt64Type>().value(0));
+        if count("nulls") != Some(self.nulls) {
+            return Err(self.mismatch("the number of nulls"));
         }
-        if said("nans").is_some_and(|nans| nans != self.nans) {
-            return Err(self.wrong("the number of NaN"));
+        if count("nans").is_some_and(|nans| nans != self.nans) {
+            return Err(self.mismatch("the number of NaN"));
         }
-        let is_exact = self.fact("exact").is_some_and(|exact| exact.as_boolean().value(0));
-        let is_known = |kind| self.fact(kind).is_some_and(|bound| bound.is_valid(0));
-        if is_exact && (is_known("min") && !self.has_min || is_known("max") && !self.has_max) {
-            return Err(self.wrong("a bound that is no value"));
+        let is_known = |kind| self.recorded(kind).is_some_and(|bound| bound.is_valid(0));
+        if self.is_exact() && (is_known("min") && !self.has_min || is_known("max") && !self.has_max) {
+            return Err(self.mismatch("an exact bound is not a value of the column"));
         }
         Ok(())
     }

@@ -44,11 +44,8 @@ pub enum TableState {
 /// The operation that created a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// The table was created.
     Create,
-    /// Rows were added.
     Append,
-    /// The schema was changed.
     Alter,
 }
 
@@ -67,13 +64,9 @@ impl Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListRef {
     pub object: TableObject,
-    /// Data objects in the list.
     pub objects: u64,
-    /// Rows of these data objects.
     pub rows: u64,
-    /// Bytes of these data objects.
     pub data_bytes: u64,
-    /// Bytes of the list itself.
     pub list_bytes: u64,
 }
 
@@ -87,7 +80,6 @@ pub struct SnapshotRef {
     pub operation: Operation,
     /// The id of the commit that created it; each commit draws its own.
     pub writer: Id,
-    /// The id of its schema.
     pub schema: u32,
     pub lists: Vec<TableObject>,
 }
@@ -103,52 +95,41 @@ pub struct Intent {
 /// The content of a head.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    /// The table's id.
     pub id: Id,
     pub state: TableState,
     /// The history of schemas; a schema's id is its position.
     pub schemas: Vec<TableSchema>,
-    /// The id that the next column gets.
     pub next_field_id: u32,
     pub partitioning: Partitioning,
     /// Ids of the columns by which data objects are sorted.
     pub sort: Vec<u32>,
-    /// Target size of a data object.
     pub object_bytes_target: u64,
     /// The lists of the snapshots. `encode` omits lists that no snapshot refers to.
     pub lists: BTreeMap<TableObject, ListRef>,
     /// The existing snapshots, oldest first; never empty.
     pub snapshots: Vec<SnapshotRef>,
-    /// The registered writers.
     pub intents: Vec<Intent>,
     /// The indexes that data objects have or will get.
     pub indexes: Vec<Index>,
-    /// The number that the next index gets.
     pub next_index: u32,
 }
 
 impl Head {
     /// The newest snapshot and its schema.
-    ///
-    /// # Errors
-    /// `Internal` if there is none; a decoded head always has a snapshot.
     pub fn current(&self) -> Result<(&SnapshotRef, &TableSchema)> {
         let snapshot = self.snapshots.last();
         let pair = snapshot.and_then(|snapshot| Some((snapshot, self.schema(snapshot.schema)?)));
         pair.ok_or_else(|| Error::new(ErrorKind::Internal, "a head has no snapshot"))
     }
 
-    /// The schema with this id.
     pub fn schema(&self, id: u32) -> Option<&TableSchema> {
         self.schemas.get(id as usize)
     }
 
-    /// The lists of a snapshot.
     pub fn lists_of(&self, snapshot: &SnapshotRef) -> Vec<ListRef> {
         snapshot.lists.iter().filter_map(|list| self.lists.get(list).copied()).collect()
     }
 
-    /// Whether a writer with this id is registered.
     pub fn has_intent(&self, writer: Id) -> bool {
         self.intents.iter().any(|intent| intent.writer == writer)
     }
@@ -169,10 +150,6 @@ impl Head {
         self.snapshots.drain(..excess);
     }
 
-    /// The object's bytes.
-    ///
-    /// # Errors
-    /// `LimitExceeded` for a head that would be too large.
     pub fn encode(&self) -> Result<Bytes> {
         let mut message = wire::Head {
             id: self.id.0,
@@ -216,12 +193,10 @@ impl Head {
         }
         let message = message.encode_to_vec();
         if message.len() + FRAME_BYTES > HEAD_BYTES_MAX {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "the table's head would be too large; vacuum the table, or use fewer columns",
-            )
-            .with("len_bytes", message.len() + FRAME_BYTES)
-            .with("len_bytes_max", HEAD_BYTES_MAX));
+            let text = "the table's head would be too large; vacuum the table, or use fewer columns";
+            return Err(Error::new(ErrorKind::LimitExceeded, text)
+                .with("len_bytes", message.len() + FRAME_BYTES)
+                .with("len_bytes_max", HEAD_BYTES_MAX));
         }
         // Never write a head that cannot be decoded again.
         Head::decode_message(&message).map_err(|error| error.with_kind(ErrorKind::LimitExceeded))?;
@@ -242,15 +217,13 @@ impl Head {
             bytes.split_at_checked(FRAME_BYTES).ok_or_else(|| corrupt("it is too short"))?;
         let word = |at: usize| u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
         if !frame.starts_with(MAGIC) {
-            return Err(corrupt("it does not begin as one"));
+            return Err(corrupt("its magic number is wrong"));
         }
         if word(8) != VERSION {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "the table's format is newer than this build; use a newer one",
-            )
-            .with("format", word(8))
-            .with("format_max", VERSION));
+            let message = "the table's format is newer than this build; use a newer build";
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .with("format", word(8))
+                .with("format_max", VERSION));
         }
         if crc32c::crc32c(message) != word(12) {
             return Err(corrupt("its checksum is wrong"));
@@ -260,16 +233,13 @@ impl Head {
 
     /// Decodes the message after the checksum. Public for fuzzers, which would never pass the
     /// checksum.
-    ///
-    /// # Errors
-    /// As [`Head::decode`].
     pub fn decode_message(message: &[u8]) -> Result<Head> {
         wire::check_fields(message, FIELDS_MAX)?;
         let message = wire::Head::decode(message).map_err(wire::corrupt)?;
         let state = match message.state {
             0 => TableState::Live,
             1 => TableState::Dropping,
-            _ => return Err(corrupt("an unknown state")),
+            _ => return Err(corrupt("its state is unknown")),
         };
         let mut schemas = Vec::with_capacity(message.schemas.len());
         let mut history_nodes = 0;
@@ -281,7 +251,7 @@ impl Head {
         let mut snapshots = Vec::with_capacity(message.snapshots.len());
         for snapshot in &message.snapshots {
             if snapshot.lists.len() > LISTS_MAX {
-                return Err(corrupt("too many lists"));
+                return Err(corrupt("it has too many lists"));
             }
             let list = |place: &u32| lists.get(*place as usize).map(|list| list.object);
             let lists: Option<Vec<_>> = snapshot.lists.iter().map(list).collect();
@@ -292,14 +262,14 @@ impl Head {
                     0 => Operation::Create,
                     1 => Operation::Append,
                     2 => Operation::Alter,
-                    _ => return Err(corrupt("an unknown operation")),
+                    _ => return Err(corrupt("the operation of a snapshot is unknown")),
                 },
                 writer: Id(snapshot.writer),
                 schema: snapshot.schema,
                 lists: lists.ok_or_else(|| corrupt("a list is missing"))?,
             });
         }
-        let partitioning = message.partitioning.ok_or_else(|| corrupt("no partitioning"))?;
+        let partitioning = message.partitioning.ok_or_else(|| corrupt("it has no partitioning"))?;
         let intent = |intent: &wire::Intent| Intent { writer: Id(intent.writer), time_ms: intent.time_ms };
         let index = |index: wire::Index| Index { number: index.number, columns: index.columns };
         let head = Head {
@@ -320,32 +290,34 @@ impl Head {
         Ok(head)
     }
 
-    /// Checks the invariants of a head.
     fn check(&self) -> Result<()> {
-        let (_, schema) = self.current().map_err(|_| corrupt("no snapshot"))?;
-        let ids = self.snapshots.windows(2).all(|pair| pair[0].id < pair[1].id);
+        let (_, schema) = self.current().map_err(|_| corrupt("it has no snapshot"))?;
+        let snapshots = &self.snapshots;
         let has = |column: &u32| schema.by_id(*column).is_some();
         let rules = [
-            (self.snapshots.len() <= SNAPSHOTS_MAX && ids, "its snapshots"),
+            (snapshots.len() <= SNAPSHOTS_MAX, "it has too many snapshots"),
+            (snapshots.windows(2).all(|pair| pair[0].id < pair[1].id), "its snapshots are not in order"),
+            (snapshots.iter().all(|snapshot| snapshot.id < u64::MAX), "the id of a snapshot is invalid"),
+            (snapshots.iter().all(|snapshot| self.schema(snapshot.schema).is_some()), "a schema is missing"),
+            (self.intents.len() <= INTENTS_MAX, "it has too many writers"),
+            (schema.columns().iter().all(|column| column.id < self.next_field_id), "a column id is invalid"),
+            (self.sort.iter().all(has), "a sort column is missing"),
+            (self.partitioning.field().as_ref().is_none_or(has), "the partitioning column is missing"),
+            (self.indexes.len() <= INDEXES_MAX, "it has too many indexes"),
+            (self.indexes.iter().all(|index| index.number < self.next_index), "an index number is invalid"),
             (
-                self.snapshots.iter().all(|snapshot| self.schema(snapshot.schema).is_some()),
-                "a schema is missing",
+                self.indexes.iter().all(|index| check_index(index, schema).is_ok()),
+                "the columns of an index are invalid",
             ),
-            (self.snapshots.iter().all(|snapshot| snapshot.id < u64::MAX), "a snapshot's id"),
-            (self.intents.len() <= INTENTS_MAX, "too many writers"),
-            (schema.columns().iter().all(|column| column.id < self.next_field_id), "a column's number"),
-            (self.sort.iter().all(has), "what it is sorted by"),
-            (self.partitioning.field().as_ref().is_none_or(has), "what it is partitioned by"),
-            (self.indexes.len() <= INDEXES_MAX, "too many indexes"),
-            (self.indexes.iter().all(|index| index.number < self.next_index), "an index's number"),
-            (self.indexes.iter().all(|index| check_index(index, schema).is_ok()), "the columns of an index"),
-            (OBJECT_BYTES_TARGET.contains(&self.object_bytes_target), "the size of objects"),
+            (
+                OBJECT_BYTES_TARGET.contains(&self.object_bytes_target),
+                "the target size of data objects is invalid",
+            ),
         ];
-        rules.iter().try_for_each(|(holds, what)| if *holds { Ok(()) } else { Err(corrupt(what)) })
+        rules.iter().try_for_each(|(holds, fault)| if *holds { Ok(()) } else { Err(corrupt(fault)) })
     }
 }
 
-/// Checks an index against a schema.
 pub(crate) fn check_index(index: &Index, schema: &TableSchema) -> Result<()> {
     let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
     if !(1..=COLUMNS_MAX).contains(&index.columns.len()) {
@@ -355,7 +327,7 @@ pub(crate) fn check_index(index: &Index, schema: &TableSchema) -> Result<()> {
         let column =
             schema.by_id(*id).ok_or_else(|| invalid("the table has no such column").with("id", id))?;
         if index.columns[..place].contains(id) {
-            return Err(invalid("an index has a column once").with("column", &column.name));
+            return Err(invalid("an index cannot have a column twice").with("column", &column.name));
         }
         if Kind::of(&column.data_type).is_none() {
             let message = "lists, structs and maps cannot be indexed; index other columns";
@@ -388,8 +360,8 @@ fn decode_list(list: &wire::List) -> ListRef {
     }
 }
 
-fn corrupt(what: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the table's head is damaged: {what}"))
+fn corrupt(fault: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the table's head is damaged: {fault}"))
 }
 
 #[cfg(test)]

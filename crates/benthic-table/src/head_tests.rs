@@ -35,21 +35,21 @@ fn head() -> Head {
 }
 
 #[test]
-fn a_head_is_read_as_it_was_written() {
+fn a_head_survives_encoding_and_decoding() {
     let head = head();
     assert_eq!(Head::decode(&head.encode().unwrap()).unwrap(), head);
     assert_eq!(head.snapshots[2].time_ms, 20, "time does not go back");
 }
 
 #[test]
-fn lists_that_no_snapshot_has_are_not_written() {
+fn lists_without_a_snapshot_are_not_written() {
     let mut head = head();
     head.snapshots.truncate(2);
     assert_eq!(Head::decode(&head.encode().unwrap()).unwrap().lists.len(), 1);
 }
 
 #[test]
-fn the_oldest_snapshots_go() {
+fn the_oldest_snapshots_are_dropped_at_the_limit() {
     let mut head = head();
     for _ in 0..2 * SNAPSHOTS_MAX {
         head.push_snapshot(Operation::Append, Id(2), 20, 0, vec![list(0).object]);
@@ -60,7 +60,7 @@ fn the_oldest_snapshots_go() {
 }
 
 #[test]
-fn every_cut_and_every_flip_is_found() {
+fn every_truncation_and_bit_flip_is_detected() {
     let bytes = head().encode().unwrap();
     for len in 0..bytes.len() {
         assert_eq!(Head::decode(&bytes[..len]).unwrap_err().kind(), ErrorKind::Corrupt, "len={len}");

@@ -27,13 +27,11 @@ impl Attempts {
         Attempts { made: 0, seed: seed.0 }
     }
 
-    /// Waits until the next attempt may start.
-    ///
-    /// # Errors
-    /// `Busy` after the last attempt.
+    /// Waits until the next attempt may start; `Busy` after the last attempt.
     pub(crate) async fn next(&mut self) -> Result<()> {
         if self.made >= ATTEMPTS_MAX {
-            let message = "others change the table all the time; try again when fewer write at once";
+            let message =
+                "other writers change the table too often; retry later or with fewer concurrent writers";
             return Err(Error::new(ErrorKind::Busy, message).with("attempts", self.made));
         }
         if self.made > 0 {
@@ -48,9 +46,8 @@ impl Attempts {
     }
 }
 
-/// The head of the table with one name.
 #[derive(Clone)]
-pub(crate) struct Heads {
+pub(crate) struct HeadStore {
     pub pool: Arc<dyn Pool>,
     pub name: String,
     object: ObjectId,
@@ -58,27 +55,22 @@ pub(crate) struct Heads {
     round_trip_us: Arc<AtomicU64>,
 }
 
-impl Heads {
-    pub(crate) fn new(pool: Arc<dyn Pool>, name: &str, environment: &Environment) -> Result<Heads> {
+impl HeadStore {
+    pub(crate) fn new(pool: Arc<dyn Pool>, name: &str, environment: &Environment) -> Result<HeadStore> {
         let (object, round_trip_us) = (head_object(name)?, Arc::new(AtomicU64::new(u64::MAX)));
         let clock = Arc::clone(&environment.clock);
-        Ok(Heads { pool, name: name.to_owned(), object, clock, round_trip_us })
+        Ok(HeadStore { pool, name: name.to_owned(), object, clock, round_trip_us })
     }
 
-    /// Adds the table to an error.
     pub(crate) fn add_context(&self, error: Error) -> Error {
         error.with("table", self.address())
     }
 
-    /// The table as POOL/NAME.
     pub(crate) fn address(&self) -> String {
         format!("{}/{}", self.pool.name(), self.name)
     }
 
     /// Reads the head and its version, in any state.
-    ///
-    /// # Errors
-    /// `NotFound`, `Corrupt`, `Unsupported`.
     pub(crate) async fn read(&self) -> Result<(Head, u64)> {
         let whole = Fetch::read(0, HEAD_BYTES_MAX as u64 + 1);
         let watch = Stopwatch::start(self.clock.as_ref());
@@ -111,25 +103,16 @@ impl Heads {
     /// Replaces the head if it still has this version. Returns false if it has not, or if the
     /// outcome is unknown. The caller then reads the head again and checks whether it contains the
     /// change.
-    ///
-    /// # Errors
-    /// `NotFound` if the table is gone; as [`Pool::write`].
     pub(crate) async fn replace(&self, head: &Head, version: u64) -> Result<bool> {
         self.write(WriteOp::new().assert_version(version).write_full(head.encode()?)).await
     }
 
-    /// Removes the head if it still has this version. Returns as [`Heads::replace`].
-    ///
-    /// # Errors
-    /// As [`Heads::replace`].
+    /// Removes the head if it still has this version. Returns as [`HeadStore::replace`].
     pub(crate) async fn remove(&self, version: u64) -> Result<bool> {
         self.write(WriteOp::new().assert_version(version).remove()).await
     }
 
-    /// Runs a write operation on the head; returns as [`Heads::replace`].
-    ///
-    /// # Errors
-    /// As [`Pool::write`].
+    /// Runs a write operation on the head; returns as [`HeadStore::replace`].
     pub(crate) async fn write(&self, op: WriteOp) -> Result<bool> {
         match self.pool.write(&self.object, op).await {
             Ok(_) => Ok(true),
@@ -164,23 +147,20 @@ impl Heads {
     }
 }
 
-/// Checks that a head belongs to the table with this id, and that the table is not being dropped.
 pub(crate) fn check_live(head: &Head, id: Id) -> Result<()> {
     if head.id != id {
-        return Err(Error::new(
-            ErrorKind::NotFound,
-            "the table was dropped, and another has its name; open it again",
-        ));
+        let message = "the table was dropped, and another table has its name; open it again";
+        return Err(Error::new(ErrorKind::NotFound, message));
     }
     match head.state {
         TableState::Live => Ok(()),
         TableState::Dropping => {
-            Err(Error::new(ErrorKind::NotFound, "the table is being dropped; drop it again to finish that"))
+            let message = "the table is being dropped; drop it again to complete the drop";
+            Err(Error::new(ErrorKind::NotFound, message))
         }
     }
 }
 
-/// The names of all objects of a namespace.
 pub(crate) async fn list_names(pool: &Arc<dyn Pool>, namespace: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
     let mut request =
@@ -195,7 +175,6 @@ pub(crate) async fn list_names(pool: &Arc<dyn Pool>, namespace: &str) -> Result<
     }
 }
 
-/// The names of the tables of a pool, sorted.
 pub(crate) async fn table_names(pool: &Arc<dyn Pool>) -> Result<Vec<String>> {
     let mut names = list_names(pool, HEADS_NAMESPACE).await?;
     names.sort_unstable();

@@ -22,9 +22,6 @@ impl fmt::Display for Id {
 
 impl Id {
     /// Draws a new id; never 0, which stands for no writer.
-    ///
-    /// # Errors
-    /// `Unavailable` if the source of randomness fails.
     pub(crate) fn draw(environment: &Environment) -> Result<Id> {
         loop {
             let number = environment.random.random_u64()?;
@@ -34,16 +31,12 @@ impl Id {
         }
     }
 
-    /// The namespace of the table with this id.
     pub fn namespace(self) -> String {
         format!("{TABLE_NAMESPACE_PREFIX}{self}")
     }
 }
 
 /// Checks a table's name: 1 to 200 bytes, no `/`, `:` or control character, and no leading `.`.
-///
-/// # Errors
-/// `InvalidArgument`, `LimitExceeded`.
 pub fn check_table_name(name: &str) -> Result<()> {
     if name.len() > TABLE_NAME_BYTES_MAX {
         return Err(Error::new(ErrorKind::LimitExceeded, "the table's name is too long")
@@ -52,19 +45,14 @@ pub fn check_table_name(name: &str) -> Result<()> {
     }
     let barred = |c: char| c == '/' || c == ':' || c.is_control();
     if name.is_empty() || name.starts_with('.') || name.contains(barred) {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "a table's name is not empty, has no '/', ':' or control character and does not start with '.'",
-        )
-        .with("table", name));
+        let message =
+            "the table's name is empty, starts with '.', or contains '/', ':' or a control character";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with("table", name));
     }
     Ok(())
 }
 
 /// The object that holds the head of the table with this name.
-///
-/// # Errors
-/// As [`check_table_name`].
 pub fn head_object(table: &str) -> Result<ObjectId> {
     check_table_name(table)?;
     ObjectId::in_namespace(HEADS_NAMESPACE, table)
@@ -73,9 +61,7 @@ pub fn head_object(table: &str) -> Result<ObjectId> {
 /// The content of a table's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// Rows.
     Data,
-    /// A list of data objects.
     List,
 }
 
@@ -115,10 +101,6 @@ impl TableObject {
         (object.to_string() == name).then_some(object)
     }
 
-    /// The object's id in the table with this id.
-    ///
-    /// # Errors
-    /// None for a name of this form.
     pub fn object_id(&self, table: Id) -> Result<ObjectId> {
         ObjectId::in_namespace(table.namespace(), self.to_string())
     }

@@ -4,7 +4,7 @@ use benthic_core::{Environment, ErrorKind};
 use std::collections::HashSet;
 
 #[test]
-fn the_objects_of_tables_are_out_of_the_way_of_others() {
+fn the_namespaces_of_tables_are_reserved() {
     assert!(is_reserved_namespace(HEADS_NAMESPACE));
     assert!(is_reserved_namespace(&Id(0xabc).namespace()));
 }
@@ -30,7 +30,7 @@ fn an_object_has_one_name() {
 }
 
 #[test]
-fn names_of_tables() {
+fn table_names_are_checked() {
     for name in ["t", "Line Item", "größe", "a.b", "-", &"x".repeat(200)] {
         assert!(check_table_name(name).is_ok(), "{name}");
     }

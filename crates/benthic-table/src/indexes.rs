@@ -29,9 +29,8 @@ const OBJECTS_AT_ONCE: usize = 2;
 
 /// The result for one data object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Built {
+pub struct IndexBuildResult {
     pub bytes: u64,
-    /// Indexes whose pages were built.
     pub built: usize,
     /// Indexes whose pages would be too large: the object stays without them, and queries read it
     /// whole.
@@ -69,10 +68,10 @@ impl Table {
                 Ok(true) => return Ok(index),
                 Ok(false) => {}
                 Err(error) if error.kind() == ErrorKind::Unsupported => {
-                    let message = "the pool has no omap, where indexes are; use a table in a replicated pool";
-                    return Err(self
-                        .heads
-                        .add_context(Error::new(ErrorKind::Unsupported, message).with_source(error)));
+                    let message =
+                        "the pool has no omap to store indexes; create the table in a replicated pool";
+                    let error = Error::new(ErrorKind::Unsupported, message).with_source(error);
+                    return Err(self.heads.add_context(error));
                 }
                 Err(error) => return Err(error),
             }
@@ -88,11 +87,8 @@ impl Table {
         let index = Index { number: head.next_index, columns };
         check_index(&index, head.current()?.1)?;
         if head.indexes.len() >= INDEXES_MAX || head.next_index == u32::MAX {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "the table has too many indexes; drop one first",
-            )
-            .with("indexes_max", INDEXES_MAX));
+            let message = "the table has too many indexes; drop one first";
+            return Err(Error::new(ErrorKind::LimitExceeded, message).with("indexes_max", INDEXES_MAX));
         }
         Ok(index)
     }
@@ -103,13 +99,13 @@ impl Table {
     /// # Errors
     /// `NotFound` if the index does not exist; `InvalidArgument` for missing columns; `Busy`.
     pub async fn drop_index(&self, columns: &[&str]) -> Result<Index> {
-        // The last index seen. If it is gone after an unknown outcome, this call has dropped it.
-        let mut seen: Option<Index> = None;
+        // If the index is gone after an attempt with an unknown outcome, this call has dropped it.
+        let mut dropped: Option<Index> = None;
         let change = |head: &mut Head| {
             let ids = ids_of(head, columns)?;
             match head.indexes.iter().position(|index| index.columns == ids) {
-                Some(place) => seen = Some(head.indexes.remove(place)),
-                None if seen.is_some() => {}
+                Some(place) => dropped = Some(head.indexes.remove(place)),
+                None if dropped.is_some() => {}
                 None => {
                     let message = "the table has no such index; `benthic table show` lists them";
                     return Err(Error::new(ErrorKind::NotFound, message).with("columns", columns.join(",")));
@@ -118,24 +114,24 @@ impl Table {
             Ok(())
         };
         self.commit(Id::draw(&self.environment)?, change).await?;
-        seen.ok_or_else(|| Error::new(ErrorKind::Internal, "an index was dropped that was never seen"))
+        dropped.ok_or_else(|| Error::new(ErrorKind::Internal, "no attempt found the index"))
     }
 }
 
 impl Snapshot {
-    /// Builds the missing index pages of the data objects; with `anew`, rebuilds all. Each object
-    /// takes one operation per index, and yields one item when it is done.
+    /// Builds the missing index pages of the data objects; with `rebuild`, rebuilds all. Each
+    /// object takes one operation per index, and yields one item when it is done.
     ///
     /// Memory: the indexed columns and the pages of two objects at a time.
     ///
     /// # Errors
     /// In the stream: as [`Snapshot::read`]; as [`Pool::write`](benthic_core::Pool::write).
-    pub fn build_indexes(&self, anew: bool) -> BoxStream<'static, Result<Built>> {
+    pub fn build_indexes(&self, rebuild: bool) -> BoxStream<'static, Result<IndexBuildResult>> {
         let snapshot = self.clone();
         let build = move |entry| {
             let snapshot = snapshot.clone();
             async move {
-                match snapshot.build_for(&entry, anew).await {
+                match snapshot.build_for(&entry, rebuild).await {
                     Ok(built) => Ok(built),
                     Err(error) => Err(snapshot.explain(error, entry.object).await),
                 }
@@ -144,9 +140,9 @@ impl Snapshot {
         self.entries().map_ok(build).try_buffer_unordered(OBJECTS_AT_ONCE).boxed()
     }
 
-    async fn build_for(&self, entry: &FileEntry, anew: bool) -> Result<Built> {
+    async fn build_for(&self, entry: &FileEntry, rebuild: bool) -> Result<IndexBuildResult> {
         let mut wanted: Vec<&Index> = self.indexes().collect();
-        if !anew {
+        if !rebuild {
             let keys = wanted.iter().map(|index| directory_key(index.number)).collect();
             let directories = self.index_entries(entry, keys).await?;
             // Rebuild an index whose directory cannot be read.
@@ -154,7 +150,7 @@ impl Snapshot {
                 !index.is_there(directories.get(&directory_key(index.number))).unwrap_or(false)
             });
         }
-        let mut built = Built { bytes: entry.bytes, ..Built::default() };
+        let mut built = IndexBuildResult { bytes: entry.bytes, ..IndexBuildResult::default() };
         if wanted.is_empty() {
             return Ok(built);
         }
@@ -220,9 +216,9 @@ impl Snapshot {
         let wanted = self.schema().project(&names.collect::<Vec<_>>())?;
         let batches: Vec<RecordBatch> = self.read(entry, &wanted).await?.try_collect().await?;
         let rows = concat_batches(wanted.arrow(), &batches)
-            .map_err(|source| arrow("rows cannot be put together", source))?;
+            .map_err(|source| arrow("rows cannot be concatenated", source))?;
         if rows.num_rows() as u64 != entry.rows {
-            return Err(Error::new(ErrorKind::Corrupt, "the object has other rows than its list says")
+            return Err(Error::new(ErrorKind::Corrupt, "the object's number of rows differs from its list")
                 .with("rows", rows.num_rows())
                 .with("rows_listed", entry.rows));
         }
@@ -230,7 +226,6 @@ impl Snapshot {
     }
 }
 
-/// The columns of an index, in index order.
 pub(crate) fn arrays(index: &Index, rows: &RecordBatch, schema: &TableSchema) -> Result<Vec<ArrayRef>> {
     let array = |id: &u32| {
         let column = schema.by_id(*id).and_then(|column| rows.column_by_name(&column.name));

@@ -10,7 +10,7 @@
 //! use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 //! use benthic_core::{Environment, Store};
 //! use benthic_embedded::{MemStore, Options};
-//! use benthic_table::{At, Definition, Table, WriterOptions};
+//! use benthic_table::{Definition, SnapshotSelector, Table, WriterOptions};
 //! use futures::TryStreamExt;
 //! use std::sync::Arc;
 //!
@@ -28,7 +28,7 @@
 //! writer.write(&batch).await?;
 //! writer.finish().await?;
 //!
-//! let snapshot = table.snapshot(At::Current).await?;
+//! let snapshot = table.snapshot(SnapshotSelector::Current).await?;
 //! assert_eq!(snapshot.rows(), 3);
 //! for entry in snapshot.entries().try_collect::<Vec<_>>().await? {
 //!     let batches: Vec<RecordBatch> = snapshot.read(&entry, snapshot.schema()).await?.try_collect().await?;
@@ -82,17 +82,17 @@ pub use alter::Alter;
 pub use benthic_index::Definition as Index;
 pub use error::suggest;
 pub use evolve::adapt;
-pub use fsck::Checked;
+pub use fsck::FsckResult;
 pub use head::INDEXES_MAX;
-pub use indexes::Built;
+pub use indexes::IndexBuildResult;
 pub use list::{FileEntry, list_schema};
 pub use object::ObjectReader;
 pub use partition::{PARTITIONS_MAX, Partitioning, Ranges, jump_hash};
 pub use schema::{COLUMN_NAME_BYTES_MAX, COLUMNS_MAX, Column, FIELD_ID_KEY, TableSchema};
-pub use snapshot::{At, Snapshot};
+pub use snapshot::{Snapshot, SnapshotSelector};
 pub use table::{Definition, Table, TableEntry};
 pub use types::widens;
-pub use vacuum::{Dropped, VacuumOptions, Vacuumed, drop_table, vacuum};
+pub use vacuum::{DropResult, VacuumOptions, VacuumResult, drop_table, vacuum};
 pub use writer::{Writer, WriterOptions};
 
 /// The `created_by` field of the Parquet objects.

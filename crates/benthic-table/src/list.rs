@@ -36,17 +36,12 @@ pub struct FileEntry {
     pub object: TableObject,
     /// The id of the schema with which the object was written.
     pub schema: u32,
-    /// The partition of its rows.
     pub partition: Option<i64>,
     pub rows: u64,
     pub bytes: u64,
 }
 
 impl FileEntry {
-    /// The data objects in a batch of a list.
-    ///
-    /// # Errors
-    /// `Corrupt`.
     pub fn from_batch(batch: &RecordBatch) -> Result<Vec<FileEntry>> {
         let damaged = || Error::new(ErrorKind::Corrupt, "a file list is damaged");
         let column = |name| batch.column_by_name(name).ok_or_else(damaged);
@@ -69,7 +64,6 @@ impl FileEntry {
     }
 }
 
-/// The fields that a list has for a column's statistics.
 fn statistics_fields(column: &Column) -> Vec<Field> {
     let id = column.id;
     let mut fields = Vec::new();
@@ -125,19 +119,8 @@ impl ListWriter {
     ) -> ListWriter {
         let columns = schema.columns().to_vec();
         let schema = list_schema(&columns);
-        let (pending, written) = (Vec::new(), Vec::new());
-        ListWriter {
-            pool,
-            table,
-            writer,
-            next_number,
-            columns,
-            schema,
-            encoder: None,
-            pending,
-            sums: (0, 0, 0),
-            written,
-        }
+        let (encoder, pending, sums, written) = (None, Vec::new(), (0, 0, 0), Vec::new());
+        ListWriter { pool, table, writer, next_number, columns, schema, encoder, pending, sums, written }
     }
 
     /// Adds a data object with the statistics of all columns, in order.
@@ -150,14 +133,9 @@ impl ListWriter {
 
     /// Adds rows of another list, as [`read_list`] returns them.
     pub(crate) async fn push_batch(&mut self, batch: &RecordBatch) -> Result<()> {
-        let sum = |name| -> u64 {
-            let column =
-                batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt64Type>());
-            column.map_or(0, |column| column.values().iter().fold(0, |sum, value| sum.saturating_add(*value)))
-        };
         self.sums.0 += batch.num_rows() as u64;
-        self.sums.1 = self.sums.1.saturating_add(sum("rows"));
-        self.sums.2 = self.sums.2.saturating_add(sum("bytes"));
+        self.sums.1 = self.sums.1.saturating_add(sum(batch, "rows"));
+        self.sums.2 = self.sums.2.saturating_add(sum(batch, "bytes"));
         if self.encoder.is_none() {
             let properties = WriterProperties::builder()
                 .set_compression(Compression::SNAPPY)
@@ -174,7 +152,7 @@ impl ListWriter {
         let Some(encoder) = &mut self.encoder else { return Ok(()) };
         encoder.write(batch).map_err(error::parquet)?;
         match encoder.bytes_written() + encoder.in_progress_size() >= LIST_BYTES_TARGET {
-            true => self.cut().await,
+            true => self.write_list().await,
             false => Ok(()),
         }
     }
@@ -182,11 +160,10 @@ impl ListWriter {
     /// Writes the rest, and returns all lists.
     pub(crate) async fn finish(&mut self) -> Result<Vec<ListRef>> {
         self.encode_pending().await?;
-        self.cut().await?;
+        self.write_list().await?;
         Ok(std::mem::take(&mut self.written))
     }
 
-    /// The number that the next list gets.
     pub(crate) fn next_number(&self) -> u32 {
         self.next_number
     }
@@ -208,7 +185,7 @@ impl ListWriter {
             let all = || pending.iter().filter_map(|(_, statistics)| statistics.get(place));
             let gather = |pick: fn(&Statistics) -> &ArrayRef| {
                 let arrays: Vec<&dyn Array> = all().map(|statistics| pick(statistics).as_ref()).collect();
-                concat(&arrays).map_err(|source| error::arrow("statistics cannot be gathered", source))
+                concat(&arrays).map_err(|source| error::arrow("statistics cannot be concatenated", source))
             };
             if has_bounds(&column.data_type) {
                 columns.push(gather(|statistics| &statistics.min)?);
@@ -223,10 +200,10 @@ impl ListWriter {
             }
         }
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
-        self.push_batch(&batch.map_err(|source| error::arrow("statistics do not make a list", source))?).await
+        self.push_batch(&batch.map_err(|source| error::arrow("statistics cannot form a list", source))?).await
     }
 
-    async fn cut(&mut self) -> Result<()> {
+    async fn write_list(&mut self) -> Result<()> {
         let Some(encoder) = self.encoder.take() else { return Ok(()) };
         let bytes = encoder.into_inner().map_err(error::parquet)?;
         let object = TableObject { role: Role::List, writer: self.writer, number: self.next_number };
@@ -235,6 +212,12 @@ impl ListWriter {
         self.written.push(ListRef { object, objects, rows, data_bytes, list_bytes: bytes.len() as u64 });
         object::put(&self.pool, self.table, object, bytes.into(), Vec::new()).await
     }
+}
+
+/// The sum of a column of a list; 0 if the list lacks it.
+pub(crate) fn sum(batch: &RecordBatch, name: &str) -> u64 {
+    let column = batch.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt64Type>());
+    column.map_or(0, |column| column.iter().flatten().fold(0, u64::saturating_add))
 }
 
 /// Reads a list with the statistics of these columns. The columns' schema must not be older than
@@ -269,14 +252,14 @@ fn fill(batch: &RecordBatch, wanted: &SchemaRef) -> Result<RecordBatch> {
         columns.push(match (found, field.name().split_once('_').map(|(kind, _)| kind)) {
             (Some(column), _) if column.data_type() == field.data_type() => ArrayRef::clone(column),
             (Some(column), _) => cast(column, field.data_type()).map_err(|source| {
-                error::arrow("statistics have another type", source).with_kind(ErrorKind::Corrupt)
+                error::arrow("statistics have an unexpected type", source).with_kind(ErrorKind::Corrupt)
             })?,
             (None, Some("exact")) => Arc::new(BooleanArray::from(vec![true; rows])),
             (None, Some("nans")) => Arc::new(UInt64Array::from(vec![0; rows])),
-            (None, Some("nulls")) => batch
-                .column_by_name("rows")
-                .map(ArrayRef::clone)
-                .unwrap_or_else(|| new_null_array(&DataType::UInt64, rows)),
+            (None, Some("nulls")) => {
+                let rows_column = batch.column_by_name("rows").cloned();
+                rows_column.unwrap_or_else(|| new_null_array(&DataType::UInt64, rows))
+            }
             (None, _) => new_null_array(field.data_type(), rows),
         });
     }

@@ -2,7 +2,7 @@ use super::{FileEntry, ListWriter};
 use crate::head::{LISTS_MAX, Operation};
 use crate::ids::{Id, Role, TableObject};
 use crate::schema::TableSchema;
-use crate::snapshot::At;
+use crate::snapshot::SnapshotSelector;
 use crate::statistics::Statistics;
 use crate::table::{Definition, Table};
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray, new_null_array};
@@ -68,7 +68,7 @@ fn a_table_of_many_objects_is_pruned_by_two_columns() {
         let table = Table::create(pool.clone(), "t", &definition, environment.clone()).await.unwrap();
         commit_list(&table, objects).await;
         let table = Table::open(pool, "t", environment.clone()).await.unwrap();
-        let snapshot = table.snapshot(At::Current).await.unwrap();
+        let snapshot = table.snapshot(SnapshotSelector::Current).await.unwrap();
         let mut files = snapshot.files(&["c0", "c1"]).unwrap();
         let (mut kept, mut seen) = (Vec::new(), 0);
         while let Some(batch) = files.try_next().await.unwrap() {
@@ -91,7 +91,7 @@ fn a_table_of_many_objects_is_pruned_by_two_columns() {
 }
 
 #[test]
-fn a_long_list_is_cut_and_nothing_is_lost() {
+fn a_long_list_is_split_without_loss() {
     let schema = Schema::new(vec![Field::new("word", DataType::Utf8, true)]);
     let schema = TableSchema::from_arrow(&schema).unwrap();
     let (pool, table, writer) = (pool(), Id(1), Id(2));

@@ -19,11 +19,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Attempts at an idempotent operation.
 const ATTEMPTS_MAX: u32 = 5;
 /// Delay before the first retry; each further delay is twice as long.
 const PAUSE_MS: u64 = 50;
-/// Concurrent removals.
 const REMOVALS_MAX: usize = 16;
 /// Bytes prefetched from an object's end; the footer usually fits.
 const FOOTER_BYTES: u64 = 64 * 1024;
@@ -45,15 +43,13 @@ pub(crate) async fn put(
         false => WriteOp::new().write_full(bytes.clone()).omap_set(entries),
     };
     if bytes.len() as u64 > limits::OPERATION_BYTES_MAX {
-        return Err(Error::new(
-            ErrorKind::LimitExceeded,
-            "a row is too large for an object; leave out its large values, or split them",
-        )
-        .with("len_bytes", bytes.len())
-        .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
+        let message = "a row is too large for an object; remove its large values, or split them";
+        return Err(Error::new(ErrorKind::LimitExceeded, message)
+            .with("len_bytes", bytes.len())
+            .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
     }
     let id = object.object_id(table)?;
-    repeat(|| async { pool.write(&id, op.clone()).await.map(|_| ()) }).await
+    retry(|| async { pool.write(&id, op.clone()).await.map(|_| ()) }).await
 }
 
 /// Replaces the omap entries of an existing object: removes `keys`, then sets `entries`.
@@ -68,7 +64,7 @@ pub(crate) async fn replace_entries(
 ) -> Result<()> {
     let removes = WriteOp::new().assert_exists().omap_remove(keys);
     let op = if entries.is_empty() { removes } else { removes.omap_set(entries) };
-    repeat(|| async { pool.write(id, op.clone()).await.map(|_| ()) }).await
+    retry(|| async { pool.write(id, op.clone()).await.map(|_| ()) }).await
 }
 
 /// Removes objects durably, several at a time. Missing objects are no error.
@@ -84,7 +80,7 @@ pub(crate) async fn remove_all(
 }
 
 async fn remove(pool: &Arc<dyn Pool>, id: &ObjectId) -> Result<()> {
-    repeat(|| async {
+    retry(|| async {
         match pool.remove(id).await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             outcome => outcome,
@@ -93,7 +89,7 @@ async fn remove(pool: &Arc<dyn Pool>, id: &ObjectId) -> Result<()> {
     .await
 }
 
-async fn repeat<F: Future<Output = Result<()>>>(operation: impl Fn() -> F) -> Result<()> {
+async fn retry<F: Future<Output = Result<()>>>(operation: impl Fn() -> F) -> Result<()> {
     let mut attempt = 0;
     loop {
         match operation().await {
@@ -115,7 +111,6 @@ pub struct ObjectReader {
 }
 
 impl ObjectReader {
-    /// A reader of an object of this size.
     pub fn new(pool: Arc<dyn Pool>, object: ObjectId, size_bytes: u64) -> ObjectReader {
         ObjectReader { pool, object, size_bytes }
     }
@@ -125,13 +120,13 @@ impl ObjectReader {
             |message: &str| Error::new(ErrorKind::Corrupt, message).with("size_bytes", self.size_bytes);
         // A range outside the object comes from a damaged footer.
         if range.start > range.end || range.end > self.size_bytes {
-            return Err(damaged("a Parquet object refers to bytes behind its end"));
+            return Err(damaged("a Parquet object refers to bytes beyond its end"));
         }
         let len_bytes = range.end - range.start;
         let bytes = self.pool.read_range(&self.object, range.start, len_bytes).await?;
         match bytes.len() as u64 == len_bytes {
             true => Ok(bytes),
-            false => Err(damaged("an object is shorter than the table says")),
+            false => Err(damaged("an object is shorter than its recorded size")),
         }
     }
 }
@@ -202,5 +197,5 @@ pub(crate) async fn batches(
 }
 
 fn panicked() -> Error {
-    Error::new(ErrorKind::Corrupt, "a Parquet object cannot be read; its reader gave up")
+    Error::new(ErrorKind::Corrupt, "a Parquet object cannot be read: the Parquet reader panicked")
 }

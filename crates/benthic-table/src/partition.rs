@@ -46,7 +46,6 @@ pub enum Ranges {
 }
 
 impl Partitioning {
-    /// The id of the partitioning column.
     pub fn field(&self) -> Option<u32> {
         match self {
             Partitioning::Rows => None,
@@ -76,7 +75,7 @@ impl Partitioning {
         };
         match fits {
             true => Ok(()),
-            false => Err(invalid("a column of this type cannot be partitioned by so")
+            false => Err(invalid("a column of this type does not support this kind of partitioning")
                 .with("column", &column.name)
                 .with("type", data_type)),
         }
@@ -94,19 +93,16 @@ impl Partitioning {
         };
         match holds {
             true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "a partitioning has at least one bucket or bound, ascending, and not too many",
-            )
-            .with("partitions_max", PARTITIONS_MAX)),
+            false => {
+                let message =
+                    "the number of buckets or bounds is out of range, or the bounds are not ascending";
+                Err(Error::new(ErrorKind::InvalidArgument, message).with("partitions_max", PARTITIONS_MAX))
+            }
         }
     }
 
     /// The partition of each row, given the partitioning column with its type in the schema. Null
     /// is also a partition.
-    ///
-    /// # Errors
-    /// `Internal` for a column of a type that [`check`](Partitioning::check) refuses.
     pub fn of(&self, column: &ArrayRef) -> Result<Int64Array> {
         match self {
             Partitioning::Rows => Ok(Int64Array::new_null(column.len())),
@@ -138,7 +134,10 @@ impl Partitioning {
             3 => Partitioning::Range { field, ranges: Ranges::Month },
             4 => Partitioning::Range { field, ranges: Ranges::Year },
             5 => Partitioning::Range { field, ranges: Ranges::Bounds(message.bounds) },
-            _ => return Err(Error::new(ErrorKind::Corrupt, "a head is damaged: an unknown partitioning")),
+            _ => {
+                let message = "the table's head is damaged: its partitioning is unknown";
+                return Err(Error::new(ErrorKind::Corrupt, message));
+            }
         };
         partitioning.check_numbers().map_err(|error| error.with_kind(ErrorKind::Corrupt))?;
         Ok(partitioning)

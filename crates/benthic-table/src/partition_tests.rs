@@ -24,7 +24,7 @@ fn the_jump_hash_is_the_published_one() {
 }
 
 #[test]
-fn a_bucket_more_moves_its_share_of_the_keys_and_only_to_itself() {
+fn an_added_bucket_gets_its_share_and_no_other_key_moves() {
     let keys = || (0..20_000_u64).map(|key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     for buckets in [1, 2, 7, 63] {
         let moved = keys().filter(|key| jump_hash(*key, buckets) != jump_hash(*key, buckets + 1));

@@ -48,7 +48,7 @@ impl TableSchema {
     /// table cannot store.
     pub fn new(id: u32, columns: Vec<Column>) -> Result<TableSchema> {
         if columns.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "a table has at least one column"));
+            return Err(Error::new(ErrorKind::InvalidArgument, "a table must have at least one column"));
         }
         let over = |what: &str, got: usize, max: usize| {
             Err(Error::new(ErrorKind::LimitExceeded, format!("{what}; use fewer columns or shorter names"))
@@ -67,10 +67,10 @@ impl TableSchema {
             let invalid =
                 |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
             if name.is_empty() || name.contains('\0') {
-                return invalid("a column's name is not empty and has no NUL");
+                return invalid("the column's name is empty or contains a NUL");
             }
             if canonical(&column.data_type)? != column.data_type {
-                let message = "a table cannot have a column of this type; take the one of Column::from_arrow";
+                let message = "a table cannot have a column of this type; use the type of Column::from_arrow";
                 return Err(Error::new(ErrorKind::Unsupported, message)
                     .with("column", name)
                     .with("type", &column.data_type));
@@ -79,7 +79,7 @@ impl TableSchema {
                 return invalid("two columns have the same name");
             }
             if column.id == 0 || places_by_id.insert(column.id, place).is_some() {
-                return invalid("two columns have the same number");
+                return invalid("the column's id is 0, or two columns have the same id");
             }
         }
         let fields: Vec<Field> = columns.iter().map(arrow_field).collect();
@@ -99,7 +99,6 @@ impl TableSchema {
         TableSchema::new(0, columns)
     }
 
-    /// The columns, in order.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
@@ -109,7 +108,6 @@ impl TableSchema {
         &self.arrow
     }
 
-    /// The column with this id.
     pub fn by_id(&self, id: u32) -> Option<&Column> {
         self.places_by_id.get(&id).map(|place| &self.columns[*place])
     }
@@ -123,15 +121,11 @@ impl TableSchema {
         found.ok_or_else(|| no_such_column(name, self.columns.iter().map(|column| column.name.as_str())))
     }
 
-    /// Whether there is a column with this name.
     pub fn has_name(&self, name: &str) -> bool {
         self.places_by_name.contains_key(name)
     }
 
     /// The schema with only these columns, in this order.
-    ///
-    /// # Errors
-    /// As [`TableSchema::by_name`].
     pub fn project(&self, names: &[&str]) -> Result<TableSchema> {
         let columns: Result<_> = names.iter().map(|name| self.by_name(name).cloned()).collect();
         TableSchema::new(self.id, columns?)
@@ -143,7 +137,7 @@ impl TableSchema {
             types::encode(column.id, field, &mut nodes)?;
         }
         if nodes.len() > NODES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the schema has too many parts of columns")
+            return Err(Error::new(ErrorKind::LimitExceeded, "the schema has too many nested fields")
                 .with("parts", nodes.len())
                 .with("parts_max", NODES_MAX));
         }
@@ -166,9 +160,6 @@ impl TableSchema {
 impl Column {
     /// The table column for a field: its type without views, dictionaries, 64-bit offsets and
     /// seconds.
-    ///
-    /// # Errors
-    /// `Unsupported` for a type that a table cannot store.
     pub fn from_arrow(id: u32, field: &Field) -> Result<Column> {
         let name = field.name().clone();
         let data_type = canonical(field.data_type()).map_err(|error| error.with("column", &name))?;

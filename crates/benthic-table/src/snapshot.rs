@@ -21,11 +21,9 @@ const BATCH_ROWS: usize = 8_192;
 
 /// Selects a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum At {
-    /// The newest.
+pub enum SnapshotSelector {
     #[default]
     Current,
-    /// The snapshot with this id.
     Id(u64),
     /// The newest snapshot committed at or before this time, in milliseconds since 1970 (UTC).
     TimeMs(u64),
@@ -48,13 +46,10 @@ struct Inner {
 
 impl Table {
     /// Opens a table at a snapshot. One round trip.
-    ///
-    /// # Errors
-    /// As [`Table::open`] and [`Table::snapshot`].
     pub async fn open_snapshot(
         pool: Arc<dyn Pool>,
         name: &str,
-        at: At,
+        at: SnapshotSelector,
         environment: Environment,
     ) -> Result<Snapshot> {
         let (table, head) = Table::open_with_head(pool, name, environment).await?;
@@ -65,24 +60,27 @@ impl Table {
     ///
     /// # Errors
     /// `NotFound` if the table was dropped or the snapshot was removed, `Corrupt`.
-    pub async fn snapshot(&self, at: At) -> Result<Snapshot> {
+    pub async fn snapshot(&self, at: SnapshotSelector) -> Result<Snapshot> {
         let head = self.head().await?;
         self.snapshot_of(head, at)
     }
 
-    fn snapshot_of(&self, head: Head, at: At) -> Result<Snapshot> {
+    fn snapshot_of(&self, head: Head, at: SnapshotSelector) -> Result<Snapshot> {
         let head = Arc::new(head);
         let found = match at {
-            At::Current => head.snapshots.last(),
-            At::Id(id) => head.snapshots.iter().find(|snapshot| snapshot.id == id),
-            At::TimeMs(time_ms) => head.snapshots.iter().rev().find(|snapshot| snapshot.time_ms <= time_ms),
+            SnapshotSelector::Current => head.snapshots.last(),
+            SnapshotSelector::Id(id) => head.snapshots.iter().find(|snapshot| snapshot.id == id),
+            SnapshotSelector::TimeMs(time_ms) => {
+                head.snapshots.iter().rev().find(|snapshot| snapshot.time_ms <= time_ms)
+            }
         };
         let Some(found) = found else {
-            let kept = |snapshot: Option<&SnapshotRef>| snapshot.map_or(0, |snapshot| snapshot.id);
+            let id = |snapshot: Option<&SnapshotRef>| snapshot.map_or(0, |snapshot| snapshot.id);
+            let message = "the table has no such snapshot; it may have been vacuumed";
             return Err(self.heads.add_context(
-                Error::new(ErrorKind::NotFound, "the table does not have this snapshot, or no longer")
-                    .with("oldest", kept(head.snapshots.first()))
-                    .with("newest", kept(head.snapshots.last())),
+                Error::new(ErrorKind::NotFound, message)
+                    .with("oldest", id(head.snapshots.first()))
+                    .with("newest", id(head.snapshots.last())),
             ));
         };
         Snapshot::new(self, &head, found)
@@ -112,12 +110,10 @@ impl Snapshot {
         })))
     }
 
-    /// The snapshot's table.
     pub fn table(&self) -> &Table {
         &self.0.table
     }
 
-    /// How the table assigns rows to data objects.
     pub fn partitioning(&self) -> &Partitioning {
         &self.0.head.partitioning
     }
@@ -139,29 +135,21 @@ impl Snapshot {
         self.0.snapshot.time_ms
     }
 
-    /// The operation that created the snapshot.
     pub fn operation(&self) -> Operation {
         self.0.snapshot.operation
     }
 
-    /// The snapshot's columns.
     pub fn schema(&self) -> &TableSchema {
         &self.0.schema
     }
 
     /// The schema with which a data object was written, see [`FileEntry::schema`].
-    ///
-    /// # Errors
-    /// `Corrupt` if the table never had a schema with this id.
     pub fn schema_of(&self, id: u32) -> Result<&TableSchema> {
-        let damaged = || {
-            Error::new(ErrorKind::Corrupt, "an object has a schema that the table never had")
-                .with("schema", id)
-        };
+        let damaged =
+            || Error::new(ErrorKind::Corrupt, "the head lacks the schema of an object").with("schema", id);
         self.0.head.schema(id).ok_or_else(|| self.0.table.heads.add_context(damaged()))
     }
 
-    /// The snapshot's file lists, with their totals.
     pub fn lists(&self) -> &[ListRef] {
         &self.0.lists
     }
@@ -171,7 +159,6 @@ impl Snapshot {
         self.0.lists.iter().fold(0, |sum, list| sum.saturating_add(list.rows))
     }
 
-    /// The number of data objects.
     pub fn objects(&self) -> u64 {
         self.0.lists.iter().fold(0, |sum, list| sum.saturating_add(list.objects))
     }
@@ -228,16 +215,9 @@ impl Snapshot {
         futures::stream::iter(self.0.lists.clone()).then(open).try_flatten().boxed()
     }
 
-    /// A reader of a data object's byte ranges.
-    ///
-    /// # Errors
-    /// None for an entry that comes from a list.
     pub fn reader(&self, entry: &FileEntry) -> Result<ObjectReader> {
-        Ok(ObjectReader::new(
-            Arc::clone(self.0.table.pool()),
-            entry.object.object_id(self.0.table.id)?,
-            entry.bytes,
-        ))
+        let object = entry.object.object_id(self.0.table.id)?;
+        Ok(ObjectReader::new(Arc::clone(self.0.table.pool()), object, entry.bytes))
     }
 
     /// The rows of a data object with the columns of `wanted`: the snapshot's schema, or a

@@ -1,6 +1,5 @@
 //! Statistics of one column in one data object.
 
-use crate::types::is_flat;
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray, StringArray,
     downcast_primitive_array, new_null_array,
@@ -12,13 +11,11 @@ use std::sync::Arc;
 /// Minimum and maximum of strings and binaries are truncated to this length.
 pub(crate) const BOUND_BYTES_MAX: usize = 64;
 
-/// Statistics of one column.
 #[derive(Debug)]
 pub(crate) struct Statistics {
     /// A lower bound of all values except NaN, as an array with one value of the column's type.
     /// Null if the column has no value or the bound is unknown.
     pub min: ArrayRef,
-    /// An upper bound of all values except NaN.
     pub max: ArrayRef,
     /// Whether both bounds are values of the column.
     pub exact: bool,
@@ -26,13 +23,12 @@ pub(crate) struct Statistics {
     pub nans: u64,
 }
 
-/// Whether a column of this type has minimum and maximum.
 pub(crate) fn has_bounds(data_type: &DataType) -> bool {
     match data_type {
         DataType::FixedSizeBinary(len_bytes) => {
             usize::try_from(*len_bytes).is_ok_and(|len| len <= BOUND_BYTES_MAX)
         }
-        other => is_flat(other),
+        other => !other.is_nested(),
     }
 }
 

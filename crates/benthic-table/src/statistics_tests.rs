@@ -13,7 +13,7 @@ fn of(column: impl Array + 'static) -> Statistics {
 }
 
 #[test]
-fn nan_is_counted_and_in_no_bound() {
+fn nan_is_counted_and_excluded_from_bounds() {
     let statistics =
         of(Float64Array::from(vec![Some(f64::NAN), Some(2.0), None, Some(-1.0), Some(-f64::NAN)]));
     assert_eq!((statistics.nulls, statistics.nans, statistics.exact), (1, 2, true));
@@ -27,7 +27,7 @@ fn nan_is_counted_and_in_no_bound() {
 }
 
 #[test]
-fn zeros_are_both_zeros() {
+fn a_zero_bound_includes_both_zeros() {
     for values in [vec![0.0], vec![-0.0], vec![0.0, -0.0], vec![-0.0, 0.0]] {
         let statistics = of(Float64Array::from(values));
         let (min, max) =
@@ -75,7 +75,7 @@ fn every_flat_type_keeps_its_type_and_its_bounds() {
 }
 
 #[test]
-fn long_strings_are_cut_below_and_rounded_up_above() {
+fn bounds_of_long_strings_are_truncated_or_rounded_up() {
     let bounds = |text: &str| {
         let statistics = of(StringArray::from(vec![text]));
         let max = statistics.max.as_string::<i32>().iter().next().flatten().map(str::to_owned);
@@ -102,7 +102,6 @@ fn long_strings_are_cut_below_and_rounded_up_above() {
     assert_eq!(statistics.max.as_binary::<i32>().value(0)[62..], [7, 8]);
 }
 
-/// The bounds hold for arbitrary strings.
 #[test]
 fn bounds_hold_for_any_strings() {
     let mut random = Rng(7);
@@ -133,7 +132,7 @@ fn bounds_hold_for_any_strings() {
 }
 
 #[test]
-fn of_lists_only_nulls_are_known() {
+fn lists_have_only_a_null_count() {
     let lists = ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1), None]), None]);
     let statistics = of(lists);
     assert_eq!((statistics.nulls, statistics.exact, statistics.min.null_count()), (1, false, 1));

@@ -2,7 +2,7 @@
 
 use crate::error::suggest;
 use crate::head::{Head, OBJECT_BYTES_TARGET, Operation, TableState};
-use crate::heads::{Attempts, Heads, check_live, table_names};
+use crate::heads::{Attempts, HeadStore, check_live, table_names};
 use crate::ids::Id;
 use crate::partition::Partitioning;
 use crate::schema::TableSchema;
@@ -15,20 +15,15 @@ use std::time::Duration;
 /// The properties with which a table is created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// The columns, with ids from 1.
     pub schema: TableSchema,
     pub partitioning: Partitioning,
     /// Ids of the columns by which the rows of a data object are sorted, ascending, nulls first.
     pub sort: Vec<u32>,
-    /// Target size of a data object, from 1 to 64 MiB.
     pub object_bytes_target: u64,
 }
 
 impl Definition {
     /// A table for data of this schema, without partitioning and with objects of 32 MiB.
-    ///
-    /// # Errors
-    /// As [`TableSchema::from_arrow`].
     pub fn new(schema: &Schema) -> Result<Definition> {
         let schema = TableSchema::from_arrow(schema)?;
         let object_bytes_target = 32 * 1024 * 1024;
@@ -44,16 +39,15 @@ impl Definition {
                     .with("id", id)
             })?;
             if column.data_type.is_nested() {
-                let message = "a table is not sorted by lists, structs and maps";
+                let message = "a table cannot be sorted by lists, structs and maps";
                 return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", &column.name));
             }
         }
         if !OBJECT_BYTES_TARGET.contains(&self.object_bytes_target) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "the size of objects is from 1 MiB to 64 MiB",
-            )
-            .with("size_bytes", self.object_bytes_target));
+            let message = "the target size of data objects must be from 1 MiB to 64 MiB";
+            return Err(
+                Error::new(ErrorKind::InvalidArgument, message).with("size_bytes", self.object_bytes_target)
+            );
         }
         Ok(())
     }
@@ -70,7 +64,7 @@ pub struct TableEntry {
 /// An open table: its name, and its id at the time of opening. Cheap to clone; holds no resources.
 #[derive(Clone)]
 pub struct Table {
-    pub(crate) heads: Heads,
+    pub(crate) heads: HeadStore,
     pub(crate) id: Id,
     pub(crate) environment: Environment,
 }
@@ -87,7 +81,7 @@ impl Table {
         definition: &Definition,
         environment: Environment,
     ) -> Result<Table> {
-        let heads = Heads::new(pool, name, &environment)?;
+        let heads = HeadStore::new(pool, name, &environment)?;
         definition.check().map_err(|error| heads.add_context(error))?;
         let (id, writer) = (Id::draw(&environment)?, Id::draw(&environment)?);
         let next_field_id = definition.schema.columns().iter().map(|column| column.id).max().unwrap_or(0);
@@ -126,9 +120,9 @@ impl Table {
         let message = match self.heads.read().await {
             Ok((head, _)) if head.id == self.id => return Ok(self),
             Ok((head, _)) if head.state == TableState::Dropping => {
-                "a table of this name is being dropped; drop it again to finish that"
+                "a table of this name is being dropped; drop it again to complete the drop"
             }
-            _ => "the table is there already; append to it, or drop it first",
+            _ => "the table already exists; append to it, or drop it first",
         };
         Err(self.heads.add_context(Error::new(ErrorKind::AlreadyExists, message)).with_source(error))
     }
@@ -144,9 +138,6 @@ impl Table {
 
     /// The table name in a pool that is most similar to `name`; `None` if a table with this name
     /// exists or no name is similar.
-    ///
-    /// # Errors
-    /// As [`Pool::list`].
     pub async fn suggest(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<String>> {
         let names = table_names(pool).await?;
         let hint = suggest(name, names.iter().map(String::as_str));
@@ -158,7 +149,7 @@ impl Table {
         name: &str,
         environment: Environment,
     ) -> Result<(Table, Head)> {
-        let heads = Heads::new(pool, name, &environment)?;
+        let heads = HeadStore::new(pool, name, &environment)?;
         let (head, _) = match heads.read().await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let Some(hint) = Table::suggest(&heads.pool, name).await? else { return Err(error) };
@@ -173,13 +164,10 @@ impl Table {
 
     /// The tables of a pool, sorted by name, including tables that are being dropped or are
     /// damaged.
-    ///
-    /// # Errors
-    /// As [`Pool::list`].
     pub async fn list(pool: Arc<dyn Pool>) -> Result<Vec<TableEntry>> {
         let (mut tables, environment) = (Vec::new(), Environment::default());
         for name in table_names(&pool).await? {
-            let head = match Heads::new(Arc::clone(&pool), &name, &environment) {
+            let head = match HeadStore::new(Arc::clone(&pool), &name, &environment) {
                 Ok(heads) => heads.read().await.map(|(head, _)| head),
                 Err(error) => Err(error),
             };
@@ -191,7 +179,6 @@ impl Table {
         Ok(tables)
     }
 
-    /// The table's name.
     pub fn name(&self) -> &str {
         &self.heads.name
     }
@@ -201,12 +188,10 @@ impl Table {
         self.heads.address()
     }
 
-    /// The table's id.
     pub fn id(&self) -> Id {
         self.id
     }
 
-    /// The table's pool.
     pub fn pool(&self) -> &Arc<dyn Pool> {
         &self.heads.pool
     }
@@ -231,7 +216,7 @@ impl Table {
         Ok((head, version))
     }
 
-    /// Changes the head as [`Heads::commit`], if it still belongs to this table.
+    /// Changes the head as [`HeadStore::commit`], if it still belongs to this table.
     pub(crate) async fn commit<T>(
         &self,
         seed: Id,

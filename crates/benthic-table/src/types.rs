@@ -5,11 +5,10 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use benthic_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// Limit of a type's nesting depth.
 pub(crate) const DEPTH_MAX: usize = 16;
 
 /// The types without parameters, with their numbers in the head.
-const PLAIN: [(u32, DataType); 15] = [
+pub(crate) const PLAIN: [(u32, DataType); 15] = [
     (1, DataType::Boolean),
     (2, DataType::Int8),
     (3, DataType::Int16),
@@ -41,16 +40,14 @@ const UNITS: [TimeUnit; 4] =
 
 /// The type in which a table stores a column of type `given`: no views, no dictionaries, no 64-bit
 /// offsets, no seconds, and Parquet's names for the children of lists and maps.
-///
-/// # Errors
-/// `Unsupported` for a type that a table cannot store.
 pub(crate) fn canonical(given: &DataType) -> Result<DataType> {
     canonical_at(given, 0)
 }
 
 fn canonical_at(given: &DataType, depth: usize) -> Result<DataType> {
     if depth > DEPTH_MAX {
-        return Err(Error::new(ErrorKind::Unsupported, "a type nests too deep").with("depth_max", DEPTH_MAX));
+        let message = "a type has too many nested levels";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("depth_max", DEPTH_MAX));
     }
     let child = |name: &str, field: &FieldRef| -> Result<FieldRef> {
         let data_type = canonical_at(field.data_type(), depth + 1)?;
@@ -102,11 +99,6 @@ fn unsupported(given: &DataType) -> Error {
         .with("type", given)
 }
 
-/// Whether a type is not nested: such a column has minimum and maximum.
-pub(crate) fn is_flat(data_type: &DataType) -> bool {
-    !data_type.is_nested()
-}
-
 /// Whether every value of type `from` has an equal value in type `to`, so that a column's type may
 /// change to `to`.
 pub fn widens(from: &DataType, to: &DataType) -> bool {
@@ -129,12 +121,7 @@ fn number(data_type: &DataType) -> Option<u32> {
 }
 
 fn unit_number(unit: TimeUnit) -> u32 {
-    match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 1,
-        TimeUnit::Microsecond => 2,
-        TimeUnit::Nanosecond => 3,
-    }
+    UNITS.iter().position(|known| *known == unit).unwrap_or(0) as u32
 }
 
 /// Writes a field and its children, in preorder.
@@ -188,32 +175,27 @@ pub(crate) fn decode(nodes: &mut std::vec::IntoIter<Node>, depth: usize) -> Resu
     let damaged = |what: &str| Error::new(ErrorKind::Corrupt, format!("a schema is damaged: {what}"));
     let node = nodes.next().ok_or_else(|| damaged("a field is missing"))?;
     if depth > DEPTH_MAX {
-        return Err(damaged("it nests too deep"));
+        return Err(damaged("a type has too many nested levels"));
     }
     let mut children = Vec::new();
     for _ in 0..node.children {
         children.push(Arc::new(decode(nodes, depth + 1)?.1));
     }
-    let length = || i32::try_from(node.parameter).map_err(|_| damaged("a length"));
+    let length = || i32::try_from(node.parameter).map_err(|_| damaged("an invalid length"));
     let decimal = || match (u8::try_from(node.parameter), i8::try_from(node.scale)) {
         (Ok(precision), Ok(scale)) => Ok((precision, scale)),
-        _ => Err(damaged("a decimal")),
+        _ => Err(damaged("an invalid decimal")),
     };
-    let unit = || UNITS.get(node.parameter as usize).copied().ok_or_else(|| damaged("a unit of time"));
+    let unit =
+        || UNITS.get(node.parameter as usize).copied().ok_or_else(|| damaged("an unknown unit of time"));
     let data_type = match (node.kind, children.as_slice()) {
         (LIST, [item]) => DataType::List(Arc::clone(item)),
         (FIXED_LIST, [item]) => DataType::FixedSizeList(Arc::clone(item), length()?),
         (MAP, [entries]) => DataType::Map(Arc::clone(entries), false),
         (STRUCT, [_, ..]) => DataType::Struct(Fields::from(children)),
         (FIXED_BINARY, []) => DataType::FixedSizeBinary(length()?),
-        (DECIMAL128, []) => {
-            let (precision, scale) = decimal()?;
-            DataType::Decimal128(precision, scale)
-        }
-        (DECIMAL256, []) => {
-            let (precision, scale) = decimal()?;
-            DataType::Decimal256(precision, scale)
-        }
+        (DECIMAL128, []) => decimal().map(|(precision, scale)| DataType::Decimal128(precision, scale))?,
+        (DECIMAL256, []) => decimal().map(|(precision, scale)| DataType::Decimal256(precision, scale))?,
         (TIME, []) => match unit()? {
             unit @ (TimeUnit::Second | TimeUnit::Millisecond) => DataType::Time32(unit),
             unit => DataType::Time64(unit),
@@ -223,7 +205,7 @@ pub(crate) fn decode(nodes: &mut std::vec::IntoIter<Node>, depth: usize) -> Resu
             let plain = PLAIN.iter().find(|(number, _)| *number == kind);
             plain.map(|(_, plain)| plain.clone()).ok_or_else(|| damaged("an unknown type"))?
         }
-        _ => return Err(damaged("a type with the wrong number of parts")),
+        _ => return Err(damaged("a type with a wrong number of children")),
     };
     Ok((node.id, Field::new(node.name, data_type, node.nullable)))
 }

@@ -1,7 +1,7 @@
 //! Removes garbage: old snapshots, objects of crashed writers, and dropped tables.
 
 use crate::head::{Head, TableState};
-use crate::heads::{Heads, list_names};
+use crate::heads::{HeadStore, list_names};
 use crate::ids::{Id, TableObject};
 use crate::list::{FileEntry, read_list};
 use crate::object;
@@ -31,23 +31,20 @@ impl Default for VacuumOptions {
 
 /// The result of a vacuum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Vacuumed {
-    /// Snapshots removed.
+pub struct VacuumResult {
     pub snapshots: usize,
-    /// Writers whose registration was removed.
+    /// Number of writers whose registration was removed.
     pub writers: usize,
-    /// Objects removed.
     pub objects: u64,
     /// Objects whose names have no table object's form; they are kept.
-    pub strangers: u64,
+    pub foreign_objects: u64,
     /// Whether the table was being dropped and is now gone.
     pub dropped: bool,
 }
 
 /// The result of a drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dropped {
-    /// Objects removed.
+pub struct DropResult {
     pub objects: u64,
     /// Whether the table is gone. If not, a writer is still at work; drop or vacuum the table
     /// later.
@@ -70,10 +67,10 @@ pub async fn vacuum(
     table: &str,
     options: &VacuumOptions,
     environment: &Environment,
-) -> Result<Vacuumed> {
-    let heads = Heads::new(pool, table, environment)?;
+) -> Result<VacuumResult> {
+    let heads = HeadStore::new(pool, table, environment)?;
     let now_ms = environment.unix_ms();
-    let mut done = Vacuumed::default();
+    let mut done = VacuumResult::default();
     let ((), head) = heads
         .commit(Id::draw(environment)?, |head| {
             if head.state == TableState::Live {
@@ -84,12 +81,12 @@ pub async fn vacuum(
         .await?;
     if head.state == TableState::Dropping {
         let dropped = finish_drop(&heads, &head, options.intent_age_ms, now_ms).await?;
-        return Ok(Vacuumed { objects: dropped.objects, dropped: dropped.finished, ..done });
+        return Ok(VacuumResult { objects: dropped.objects, dropped: dropped.finished, ..done });
     }
     let names =
         list_names(&heads.pool, &head.id.namespace()).await.map_err(|error| heads.add_context(error))?;
     let listed: Vec<TableObject> = names.iter().filter_map(|name| TableObject::parse(name)).collect();
-    done.strangers = (names.len() - listed.len()) as u64;
+    done.foreign_objects = (names.len() - listed.len()) as u64;
     drop(names);
     let (used, writers) = in_use(&heads, head.id).await?;
     let unused = |object: &&TableObject| !used.contains(*object) && !writers.contains(&object.writer);
@@ -100,8 +97,7 @@ pub async fn vacuum(
     Ok(done)
 }
 
-/// Removes old snapshots and old intents from a head.
-fn trim(head: &mut Head, options: &VacuumOptions, now_ms: u64) -> Vacuumed {
+fn trim(head: &mut Head, options: &VacuumOptions, now_ms: u64) -> VacuumResult {
     let (snapshots, writers) = (head.snapshots.len(), head.intents.len());
     let newest = options.keep_snapshots.max(1);
     let mut place = 0;
@@ -110,15 +106,15 @@ fn trim(head: &mut Head, options: &VacuumOptions, now_ms: u64) -> Vacuumed {
         place + newest > snapshots || snapshot.time_ms.saturating_add(options.keep_ms) >= now_ms
     });
     head.intents.retain(|intent| intent.time_ms.saturating_add(options.intent_age_ms) >= now_ms);
-    Vacuumed {
+    VacuumResult {
         snapshots: snapshots - head.snapshots.len(),
         writers: writers - head.intents.len(),
-        ..Vacuumed::default()
+        ..VacuumResult::default()
     }
 }
 
 /// The objects of all snapshots and the registered writers, both from one head that is read now.
-async fn in_use(heads: &Heads, id: Id) -> Result<(HashSet<TableObject>, HashSet<Id>)> {
+async fn in_use(heads: &HeadStore, id: Id) -> Result<(HashSet<TableObject>, HashSet<Id>)> {
     let (mut head, mut version) = heads.read().await?;
     loop {
         match objects_of(heads, &head, id).await {
@@ -131,7 +127,7 @@ async fn in_use(heads: &Heads, id: Id) -> Result<(HashSet<TableObject>, HashSet<
                     return Err(heads.add_context(error));
                 }
                 if version == before {
-                    let lost = Error::new(ErrorKind::Corrupt, "a list of the table's objects is lost");
+                    let lost = Error::new(ErrorKind::Corrupt, "a file list of the table is lost");
                     return Err(heads.add_context(lost.with_source(error)));
                 }
             }
@@ -139,9 +135,9 @@ async fn in_use(heads: &Heads, id: Id) -> Result<(HashSet<TableObject>, HashSet<
     }
 }
 
-async fn objects_of(heads: &Heads, head: &Head, id: Id) -> Result<HashSet<TableObject>> {
+async fn objects_of(heads: &HeadStore, head: &Head, id: Id) -> Result<HashSet<TableObject>> {
     if head.id != id {
-        return Err(Error::new(ErrorKind::Conflict, "the table was dropped, and another has its name"));
+        return Err(Error::new(ErrorKind::Conflict, "the table was dropped, and another table has its name"));
     }
     let mut used = HashSet::new();
     for list in head.lists.values() {
@@ -168,8 +164,8 @@ pub async fn drop_table(
     table: &str,
     force: bool,
     environment: &Environment,
-) -> Result<Dropped> {
-    let heads = Heads::new(pool, table, environment)?;
+) -> Result<DropResult> {
+    let heads = HeadStore::new(pool, table, environment)?;
     let ((), head) = heads
         .commit(Id::draw(environment)?, |head| {
             head.state = TableState::Dropping;
@@ -180,17 +176,15 @@ pub async fn drop_table(
     finish_drop(&heads, &head, intent_age_ms, environment.unix_ms()).await
 }
 
-async fn finish_drop(heads: &Heads, head: &Head, intent_age_ms: u64, now_ms: u64) -> Result<Dropped> {
+async fn finish_drop(heads: &HeadStore, head: &Head, intent_age_ms: u64, now_ms: u64) -> Result<DropResult> {
     let namespace = head.id.namespace();
     let names = list_names(&heads.pool, &namespace).await.map_err(|error| heads.add_context(error))?;
     let objects = names.len() as u64;
     let names = names.into_iter().map(|name| ObjectId::in_namespace(&namespace, name));
     object::remove_all(&heads.pool, names).await.map_err(|error| heads.add_context(error))?;
-    let at_work = |intent: &crate::head::Intent| {
-        intent_age_ms > 0 && intent.time_ms.saturating_add(intent_age_ms) >= now_ms
-    };
-    if head.intents.iter().any(at_work) {
-        return Ok(Dropped { objects, finished: false });
+    let is_recent = |time_ms: u64| intent_age_ms > 0 && time_ms.saturating_add(intent_age_ms) >= now_ms;
+    if head.intents.iter().any(|intent| is_recent(intent.time_ms)) {
+        return Ok(DropResult { objects, finished: false });
     }
     // A concurrent drop may remove the head first, and a new table may then take the name.
     loop {
@@ -205,5 +199,5 @@ async fn finish_drop(heads: &Heads, head: &Head, intent_age_ms: u64, now_ms: u64
             Err(error) => return Err(error),
         }
     }
-    Ok(Dropped { objects, finished: true })
+    Ok(DropResult { objects, finished: true })
 }

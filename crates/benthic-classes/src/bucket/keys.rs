@@ -46,9 +46,6 @@ pub fn escape(key: &str) -> Vec<u8> {
 }
 
 /// Splits an omap key without its first byte into the object's key and the suffix.
-///
-/// # Errors
-/// `Corrupt`.
 pub fn unescape(escaped: &[u8]) -> Result<(String, &[u8])> {
     let mut key = Vec::with_capacity(escaped.len());
     let mut at = 0;
@@ -56,18 +53,18 @@ pub fn unescape(escaped: &[u8]) -> Result<(String, &[u8])> {
         match (byte, escaped.get(at + 1)) {
             (0, Some(0xff)) => at += 1,
             (0, Some(0)) => break,
-            (0, _) => return Err(corrupt("a key of the index makes no sense")),
+            (0, _) => return Err(corrupt("an omap key of the index is not valid")),
             _ => {}
         }
         key.push(*byte);
         at += 1;
     }
     let rest = escaped.get(at + 2..).unwrap_or_default();
-    let key = String::from_utf8(key).map_err(|_| corrupt("a key of the index is no UTF-8"))?;
+    let key = String::from_utf8(key).map_err(|_| corrupt("an object's key in the index is not UTF-8"))?;
     Ok((key, rest))
 }
 
-fn of(space: u8, parts: &[&[u8]]) -> Bytes {
+fn omap_key(space: u8, parts: &[&[u8]]) -> Bytes {
     let mut out = vec![space];
     parts.iter().for_each(|part| out.extend_from_slice(part));
     out.into()
@@ -75,17 +72,17 @@ fn of(space: u8, parts: &[&[u8]]) -> Bytes {
 
 /// The omap key of a [`CURRENT`] entry.
 pub fn current(key: &str) -> Bytes {
-    of(CURRENT, &[&escape(key)])
+    omap_key(CURRENT, &[&escape(key)])
 }
 
 /// The prefix of all older versions of a key.
-pub fn older_of(key: &str) -> Bytes {
-    of(OLDER, &[&escape(key), &[0, 0]])
+pub fn older_prefix(key: &str) -> Bytes {
+    omap_key(OLDER, &[&escape(key), &[0, 0]])
 }
 
 /// The omap key of an [`OLDER`] entry. The newest version has the smallest key.
 pub fn older(key: &str, seq: u64) -> Bytes {
-    of(OLDER, &[&escape(key), &[0, 0], &(!seq).to_be_bytes()])
+    omap_key(OLDER, &[&escape(key), &[0, 0], &(!seq).to_be_bytes()])
 }
 
 /// The sequence number in the suffix of an [`OLDER`] key.
@@ -95,17 +92,17 @@ pub fn seq_of(suffix: &[u8]) -> Option<u64> {
 
 /// The omap key of an [`UPLOAD`] entry.
 pub fn upload(key: &str, upload: Id) -> Bytes {
-    of(UPLOAD, &[&escape(key), &[0, 0], &upload.0])
+    omap_key(UPLOAD, &[&escape(key), &[0, 0], &upload.0])
 }
 
 /// The prefix of all parts of an upload.
-pub fn parts_of(upload: Id) -> Bytes {
-    of(PART, &[&upload.0])
+pub fn parts_prefix(upload: Id) -> Bytes {
+    omap_key(PART, &[&upload.0])
 }
 
 /// The omap key of a [`PART`] entry.
 pub fn part(upload: Id, number: u16) -> Bytes {
-    of(PART, &[&upload.0, &number.to_be_bytes()])
+    omap_key(PART, &[&upload.0, &number.to_be_bytes()])
 }
 
 /// The part number in a [`PART`] key.
@@ -115,32 +112,32 @@ pub fn part_number(key: &[u8]) -> Option<u16> {
 
 /// The omap key of a [`WRITE`] entry.
 pub fn write(write: Id) -> Bytes {
-    of(WRITE, &[&write.0])
+    omap_key(WRITE, &[&write.0])
 }
 
 /// The omap key of a [`BODY`] entry.
 pub fn body(seq: u64) -> Bytes {
-    of(BODY, &[&seq.to_be_bytes()])
+    omap_key(BODY, &[&seq.to_be_bytes()])
 }
 
 /// The omap key of a [`GROUP`] entry.
 pub fn group(group: Id) -> Bytes {
-    of(GROUP, &[&group.0])
+    omap_key(GROUP, &[&group.0])
 }
 
 /// The prefix of all tags of a group.
-pub fn tags_of(group: Id) -> Bytes {
-    of(TAG, &[&group.0])
+pub fn tags_prefix(group: Id) -> Bytes {
+    omap_key(TAG, &[&group.0])
 }
 
 /// The omap key of a [`TAG`] entry.
 pub fn tag(group: Id, tag: Id) -> Bytes {
-    of(TAG, &[&group.0, &tag.0])
+    omap_key(TAG, &[&group.0, &tag.0])
 }
 
 /// The omap key of a [`GARBAGE`] entry.
 pub fn garbage(free_at_ms: u64, id: Id) -> Bytes {
-    of(GARBAGE, &[&free_at_ms.to_be_bytes(), &id.0])
+    omap_key(GARBAGE, &[&free_at_ms.to_be_bytes(), &id.0])
 }
 
 /// The time from which the garbage under this key may be collected.
@@ -155,6 +152,6 @@ pub fn id_at_end(key: &[u8]) -> Option<Id> {
 }
 
 /// A key after all omap keys of a kind whose object key begins with `prefix`.
-pub fn behind_all(space: u8, prefix: &str) -> Bytes {
-    of(space, &[&escape(prefix), &[ABOVE_ALL]])
+pub fn after_prefix(space: u8, prefix: &str) -> Bytes {
+    omap_key(space, &[&escape(prefix), &[ABOVE_ALL]])
 }

@@ -5,7 +5,9 @@ use super::codec::{Id, corrupt};
 use super::keys;
 use super::shard::Shard;
 use super::state::{Current, Head, Upload};
-use super::wire::{After, Entry, List, Listed, ListedUpload, ListedVersion, What, Within};
+use super::wire::{
+    Entry, KeyPosition, List, ListKind, ListOutput, ListPosition, ListedUpload, ListedVersion,
+};
 use benthic_core::codec::Wire;
 use benthic_core::{MethodContext, Result};
 use bytes::Bytes;
@@ -33,7 +35,6 @@ struct Listing<'i> {
     ranges: usize,
 }
 
-/// Reads one kind of entries in order.
 struct Cursor {
     space: u8,
     prefix: Bytes,
@@ -45,16 +46,16 @@ struct Cursor {
 
 impl<'i> Listing<'i> {
     fn new(input: &'i List) -> Listing<'i> {
-        let spaces: &[u8] = match input.what {
-            What::Objects => &[keys::CURRENT],
-            What::Versions => &[keys::CURRENT, keys::OLDER],
-            What::Uploads => &[keys::UPLOAD],
+        let spaces: &[u8] = match input.kind {
+            ListKind::Objects => &[keys::CURRENT],
+            ListKind::Versions => &[keys::CURRENT, keys::OLDER],
+            ListKind::Uploads => &[keys::UPLOAD],
         };
         let cursors = spaces.iter().map(|space| Cursor::new(*space, input)).collect();
         Listing { input, cursors, read: 0, ranges: 0 }
     }
 
-    fn run(mut self, shard: &mut Shard<'_, '_>) -> Result<Listed> {
+    fn run(mut self, shard: &mut Shard<'_, '_>) -> Result<ListOutput> {
         let mut entries: Vec<Entry> = Vec::new();
         // The position after the last entry examined.
         let mut next = self.input.after.clone();
@@ -63,14 +64,14 @@ impl<'i> Listing<'i> {
                 || self.read >= READ_MAX
                 || self.ranges >= RANGES_MAX
             {
-                return Ok(Listed { entries, next });
+                return Ok(ListOutput { entries, next });
             }
             let Some((key, stored)) = self.pop(shard)? else {
-                return Ok(Listed { entries, next: None });
+                return Ok(ListOutput { entries, next: None });
             };
-            let Some(entry) = self.what_is(&stored)? else {
-                if self.input.what == What::Objects {
-                    next = Some(After { key, within: Some(Within::Hidden) });
+            let Some(entry) = self.listed_entry(&stored)? else {
+                if self.input.kind == ListKind::Objects {
+                    next = Some(ListPosition { key, within: Some(KeyPosition::Hidden) });
                 }
                 continue;
             };
@@ -82,7 +83,7 @@ impl<'i> Listing<'i> {
             } else {
                 entries.push(entry);
             }
-            next = entries.last().map(|entry| entry.place(self.input.what));
+            next = entries.last().map(|entry| entry.position_after(self.input.kind));
         }
     }
 
@@ -107,12 +108,14 @@ impl<'i> Listing<'i> {
     }
 
     /// The listing's form of a stored entry; `None` if the entry is not listed.
-    fn what_is(&self, (key, value): &(Bytes, Bytes)) -> Result<Option<Entry>> {
+    fn listed_entry(&self, (key, value): &(Bytes, Bytes)) -> Result<Option<Entry>> {
         let (name, suffix) = keys::unescape(&key[1..])?;
         let (current, mut head) = match key[0] {
             keys::UPLOAD => {
-                let id =
-                    suffix.try_into().map(Id).map_err(|_| corrupt("a key of the index makes no sense"))?;
+                let id = suffix
+                    .try_into()
+                    .map(Id)
+                    .map_err(|_| corrupt("an omap key of the index is not valid"))?;
                 let begun_ms = Upload::from_stored(value)?.begun_ms;
                 return Ok(Some(Entry::Upload(ListedUpload { key: name, upload: id, begun_ms })));
             }
@@ -122,8 +125,8 @@ impl<'i> Listing<'i> {
         let within =
             self.input.after.as_ref().filter(|after| after.key == name).and_then(|after| after.within);
         // The key of the current version does not contain its sequence number.
-        let seen = matches!(within, Some(Within::Version(seq)) if head.seq >= seq);
-        if seen || (self.input.what == What::Objects && head.marker) {
+        let seen = matches!(within, Some(KeyPosition::Version(seq)) if head.seq >= seq);
+        if seen || (self.input.kind == ListKind::Objects && head.marker) {
             return Ok(None);
         }
         head.body = None;
@@ -169,7 +172,7 @@ impl Cursor {
 
     /// Seeks past all keys with this prefix.
     fn jump(&mut self, prefix: &str) {
-        let behind = keys::behind_all(self.space, prefix);
+        let behind = keys::after_prefix(self.space, prefix);
         while self.buffered.front().is_some_and(|(key, _)| *key < behind) {
             self.buffered.pop_front();
         }
@@ -180,20 +183,19 @@ impl Cursor {
     }
 }
 
-/// The omap key after which a listing continues.
-fn start(space: u8, input: &List, after: &After) -> Bytes {
-    if after.within != Some(Within::Hidden)
+fn start(space: u8, input: &List, after: &ListPosition) -> Bytes {
+    if after.within != Some(KeyPosition::Hidden)
         && let Some(prefix) = common_prefix(&after.key, &input.prefix, &input.delimiter)
     {
-        return keys::behind_all(space, &prefix);
+        return keys::after_prefix(space, &prefix);
     }
     match (space, after.within) {
         // If a newer version was removed, the current version of this key may now come after the
         // last listed one.
-        (keys::CURRENT, Some(Within::Version(_))) => before(keys::current(&after.key)),
+        (keys::CURRENT, Some(KeyPosition::Version(_))) => before(keys::current(&after.key)),
         (keys::CURRENT, _) => keys::current(&after.key),
-        (keys::OLDER, Some(Within::Version(seq))) => keys::older(&after.key, seq),
-        (keys::UPLOAD, Some(Within::Upload(upload))) => keys::upload(&after.key, upload),
+        (keys::OLDER, Some(KeyPosition::Version(seq))) => keys::older(&after.key, seq),
+        (keys::UPLOAD, Some(KeyPosition::Upload(upload))) => keys::upload(&after.key, upload),
         // After all entries of the key itself: the key ends with `00 00`, and a zero in a longer
         // key is `00 ff`.
         (space, _) => {

@@ -19,16 +19,12 @@ pub(super) struct Shard<'c, 'a> {
 }
 
 impl<'c, 'a> Shard<'c, 'a> {
-    /// Loads the shard's header.
-    ///
-    /// # Errors
-    /// `NotFound` if the object is not a shard.
     pub fn open(context: &'c mut MethodContext<'a>) -> Result<Shard<'c, 'a>> {
-        let header = load_header(context)?.ok_or_else(|| not_found("this is no shard of a bucket"))?;
+        let header =
+            load_header(context)?.ok_or_else(|| not_found("the object is not a shard of a bucket"))?;
         Ok(Shard { context, header, staged: BTreeMap::new() })
     }
 
-    /// Writes the staged changes.
     pub fn finish(mut self) -> Result<Vec<u8>> {
         self.set(keys::HEADER, &self.header.clone());
         let (set, removed): (Vec<_>, Vec<_>) =
@@ -76,28 +72,19 @@ impl<'c, 'a> Shard<'c, 'a> {
         self.staged.insert(key, None);
     }
 
-    /// Checks that the shard takes writes.
-    ///
-    /// # Errors
-    /// `Busy` if the shard is closed.
     pub fn check_open(&self) -> Result<()> {
-        if !self.header.closed {
-            return Ok(());
+        if self.header.closed {
+            return Err(Error::new(ErrorKind::Busy, "the bucket is being deleted"));
         }
-        Err(Error::new(ErrorKind::Busy, "the bucket is being deleted"))
+        Ok(())
     }
 
-    /// Whether the write is already done. If it is not and `needs_intent` is set, its intent must
-    /// exist.
-    ///
-    /// # Errors
-    /// `Conflict` if the intent was removed.
+    /// Whether the write is already done. If it is not and `needs_intent` is set, fails unless its
+    /// intent exists.
     pub fn is_done(&mut self, write: Id, needs_intent: bool) -> Result<bool> {
         match self.get(&keys::write(write))? {
             Some(Write::Outcome(_)) => Ok(true),
-            None if needs_intent => {
-                Err(conflict("the write was given up: its lease ended before it was done"))
-            }
+            None if needs_intent => Err(conflict("the write's intent was removed because its lease ended")),
             Some(Write::Intent(_)) | None => Ok(false),
         }
     }
@@ -112,15 +99,11 @@ impl<'c, 'a> Shard<'c, 'a> {
         self.set(keys::write(write), &Write::Outcome(outcome));
     }
 
-    /// Draws the next sequence number.
-    ///
-    /// # Errors
-    /// `LimitExceeded` after 2⁶⁴ versions.
     pub fn next_seq(&mut self) -> Result<u64> {
         let seq = self.header.next_seq;
-        self.header.next_seq = seq.checked_add(1).ok_or_else(|| {
-            Error::new(ErrorKind::LimitExceeded, "the shard has no number left for a version")
-        })?;
+        self.header.next_seq = seq
+            .checked_add(1)
+            .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "the shard has no version number left"))?;
         Ok(seq)
     }
 
@@ -130,11 +113,10 @@ impl<'c, 'a> Shard<'c, 'a> {
 
     /// The newest version after the current one, as it was before the call.
     pub fn newest_older(&mut self, key: &str) -> Result<Option<Head>> {
-        let page = self.range(None, &keys::older_of(key), 1)?;
+        let page = self.range(None, &keys::older_prefix(key), 1)?;
         page.entries.first().map(|(_, value)| Head::from_stored(value)).transpose()
     }
 
-    /// The version of a key that `version` identifies.
     pub fn version(&mut self, key: &str, version: VersionRef) -> Result<Option<Head>> {
         let Some(current) = self.current(key)? else { return Ok(None) };
         if current.head.version_ref() == version {
@@ -153,12 +135,11 @@ impl<'c, 'a> Shard<'c, 'a> {
         if head.marker {
             return Ok(Body::default());
         }
-        match &head.body {
-            Some(body) => Ok(body.clone()),
-            None => {
-                self.get(&keys::body(head.seq))?.ok_or_else(|| corrupt("the body of a version is missing"))
-            }
-        }
+        let body = match &head.body {
+            Some(body) => Some(body.clone()),
+            None => self.get(&keys::body(head.seq))?,
+        };
+        body.ok_or_else(|| corrupt("the body of a version is missing"))
     }
 
     /// Removes a version from the totals, and makes data that nothing else refers to garbage.
@@ -194,7 +175,7 @@ impl<'c, 'a> Shard<'c, 'a> {
         let data = match self.get::<Vec<Chunks>>(&key)? {
             None => own,
             Some(data) => {
-                let tags = self.range(None, &keys::tags_of(group), 2)?;
+                let tags = self.range(None, &keys::tags_prefix(group), 2)?;
                 let own_tag = keys::tag(group, tag);
                 let had = self.get::<bool>(&own_tag)?.is_some();
                 self.remove(own_tag.clone());
@@ -225,22 +206,14 @@ pub(super) fn chunks(segments: &[Segment]) -> Vec<Chunks> {
     segments.iter().map(Segment::chunks).collect()
 }
 
-/// Subtracts from a total.
-///
-/// # Errors
-/// `Corrupt` if the total is too small.
 pub(super) fn subtract(sum: &mut u64, by: u64) -> Result<()> {
-    *sum = sum.checked_sub(by).ok_or_else(|| corrupt("the sums of a shard do not fit what it holds"))?;
+    *sum = sum.checked_sub(by).ok_or_else(|| corrupt("the totals of a shard do not match its content"))?;
     Ok(())
 }
 
-/// Adds to a total.
-///
-/// # Errors
-/// `LimitExceeded`.
 pub(super) fn add(sum: &mut u64, by: u64) -> Result<()> {
     *sum = sum.checked_add(by).ok_or_else(|| {
-        Error::new(ErrorKind::LimitExceeded, "the shard would hold more than can be counted")
+        Error::new(ErrorKind::LimitExceeded, "a total of the shard would be too large to count")
     })?;
     Ok(())
 }

@@ -13,7 +13,6 @@ crate::wire! {
     pub struct Header {
         pub version: Version,
         pub bucket: Id,
-        /// The number of this shard.
         pub shard: u32,
         /// The revision of the bucket's record that last opened or closed the shard. Only a later
         /// revision may change that.
@@ -59,11 +58,9 @@ crate::wire! {
         pub version: Version,
         /// Sequence number; grows from version to version within a shard.
         pub seq: u64,
-        /// Whether it is its key's null version.
         pub null: bool,
         /// Whether it is a delete marker, which has no data.
         pub marker: bool,
-        /// The write that created it.
         pub write: Id,
         pub size_bytes: u64,
         /// Creation time, in milliseconds since 1970 (UTC).
@@ -88,7 +85,6 @@ crate::wire! {
     pub struct Manifest {
         /// The group of the data, if another version's write created them.
         pub shared: Option<Group>,
-        /// The segments, in order.
         pub segments: Vec<Segment>,
     }
 
@@ -106,17 +102,14 @@ crate::wire! {
     /// Data in objects `ID.0`, `ID.1`, … of equal size, except that the last may be shorter.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Segment {
-        /// The write that created them.
         pub write: Id,
         pub len_bytes: u64,
-        /// Size of one data object.
         pub chunk_bytes: u32,
     }
 
     /// Data objects to remove. Some of them may not exist.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Chunks {
-        /// The write that created them.
         pub write: Id,
         /// Upper limit of the number of objects.
         pub count: u32,
@@ -140,9 +133,7 @@ crate::wire! {
         pub expires_ms: u64,
         /// The version that the write created or removed.
         pub seq: u64,
-        /// Whether that was the null version.
         pub null: bool,
-        /// Whether that was a delete marker.
         pub marker: bool,
     }
 
@@ -152,7 +143,6 @@ crate::wire! {
         pub version: Version,
         /// Start time, in milliseconds since 1970 (UTC).
         pub begun_ms: u64,
-        /// The attributes of the future object.
         pub attributes: Attributes,
     }
 
@@ -162,13 +152,11 @@ crate::wire! {
         pub version: Version,
         /// The data; `None` for an empty part.
         pub segment: Option<Segment>,
-        /// The write that created it.
         pub write: Id,
         /// Write time, in milliseconds since 1970 (UTC).
         pub modified_ms: u64,
         /// Entity tag, without quotes.
         pub etag: String,
-        /// Attributes, such as checksums.
         pub attributes: Attributes,
     }
 
@@ -185,9 +173,7 @@ crate::wire! {
     /// The state of a write, under `w`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Write {
-        /// The write is not visible yet.
         1 = Intent(Intent),
-        /// The write is complete.
         2 = Outcome(Outcome),
     }
 
@@ -210,14 +196,12 @@ impl Segment {
 }
 
 impl Part {
-    /// Size of the part's data.
     pub fn size_bytes(&self) -> u64 {
         self.segment.map_or(0, |segment| segment.len_bytes)
     }
 }
 
 impl Usage {
-    /// Adds the usage of another shard.
     pub fn add(&mut self, other: &Usage) {
         let sums = self.fields_mut().into_iter().zip(other.clone().fields_mut().map(|field| *field));
         for (sum, addend) in sums {

@@ -6,13 +6,13 @@ use benthic_core::codec::{Malformed, Wire};
 use bytes::Bytes;
 
 #[test]
-fn values_come_back_from_their_form() {
+fn values_survive_encoding_and_decoding() {
     fn check<T: Wire + PartialEq + std::fmt::Debug>(value: T) {
-        let form = value.encode();
-        assert_eq!(T::decode(&form).as_ref(), Ok(&value));
-        assert_eq!(T::decode(&[&form[..], &[0]].concat()), Err(Malformed), "nothing may stand behind it");
-        for len in 0..form.len() {
-            assert_eq!(T::decode(&form[..len]), Err(Malformed), "it must be whole");
+        let bytes = value.encode();
+        assert_eq!(T::decode(&bytes).as_ref(), Ok(&value));
+        assert_eq!(T::decode(&[&bytes[..], &[0]].concat()), Err(Malformed), "trailing bytes are refused");
+        for len in 0..bytes.len() {
+            assert_eq!(T::decode(&bytes[..len]), Err(Malformed), "a truncated value is refused");
         }
     }
     check(Condition::Matches("tag".into()));
@@ -56,8 +56,8 @@ fn omap_keys_are_in_the_order_of_the_objects_keys() {
         let older = keys::older(name, 5);
         let (unescaped, suffix) = keys::unescape(&older[1..]).unwrap();
         assert_eq!((unescaped.as_str(), keys::seq_of(suffix)), (name, Some(5)));
-        // `behind_all` is after all keys with the prefix and before the next key.
-        let behind = keys::behind_all(keys::CURRENT, "a");
+        // `after_prefix` is after all keys with the prefix and before the next key.
+        let behind = keys::after_prefix(keys::CURRENT, "a");
         assert_eq!(keys::current(name) > behind, name > "a" && !name.starts_with('a'), "{name:?}");
     }
 }

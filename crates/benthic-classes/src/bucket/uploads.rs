@@ -4,10 +4,10 @@ use super::codec::{Id, Version, corrupt};
 use super::keys;
 use super::shard::{Shard, add, chunks, not_found, subtract};
 use super::state::{Body, Garbage, Manifest, Part, Segment, Upload};
-use super::versions::{New, check_condition, install};
+use super::versions::{NewVersion, check_condition, install};
 use super::wire::{
     ATTRIBUTES_BYTES_MAX, Abort, Complete, NewUpload, PART_ATTRIBUTES_BYTES_MAX, PutPart, SEGMENTS_MAX,
-    check_attributes, check_etag, check_key, check_most, check_part_number,
+    check_attributes, check_etag, check_key, check_limit, check_part_number,
 };
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, MethodContext, Result};
@@ -64,10 +64,6 @@ pub(super) fn part(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
     shard.finish()
 }
 
-/// Checks that the upload exists.
-///
-/// # Errors
-/// `NotFound`.
 fn check_upload(shard: &mut Shard<'_, '_>, key: &str, upload: Id) -> Result<()> {
     let found: Option<Upload> = shard.get(&keys::upload(key, upload))?;
     found.map(|_| ()).ok_or_else(|| not_found("there is no such upload; it was completed or aborted"))
@@ -78,12 +74,10 @@ pub(super) fn complete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<
     check_key(&input.key)?;
     check_etag(&input.etag)?;
     check_attributes(&input.attributes, ATTRIBUTES_BYTES_MAX)?;
-    check_most("the object has too many parts", input.parts.len(), SEGMENTS_MAX)?;
+    check_limit("the object has too many parts", input.parts.len(), SEGMENTS_MAX)?;
     if input.parts.is_empty() || !input.parts.is_sorted_by(|a, b| a.number < b.number) {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "an upload is completed with its parts in order, one at least",
-        ));
+        let message = "the list of parts is empty or not in ascending order";
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
     }
     let mut shard = Shard::open(context)?;
     if shard.is_done(input.upload, false)? {
@@ -102,7 +96,7 @@ pub(super) fn complete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<
         let at = keys::part(input.upload, wanted.number);
         let part = unused.remove(&at).filter(|part| part.write == wanted.write);
         let part = part.ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "a part is not there, or was replaced")
+            Error::new(ErrorKind::InvalidArgument, "a part is missing or was replaced")
                 .with("number", wanted.number)
         })?;
         drop_part(&mut shard, at, &part)?;
@@ -112,7 +106,7 @@ pub(super) fn complete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<
     drop_parts(&mut shard, &unused, input.times.now_ms)?;
     end(&mut shard, &input.key, input.upload)?;
     let body = Body { manifest: Manifest { shared: None, segments }, attributes: input.attributes };
-    let new = New { write: input.upload, etag: input.etag, body: Some(body) };
+    let new = NewVersion { write: input.upload, etag: input.etag, body: Some(body) };
     install(&mut shard, &input.key, current, new, input.mode, &input.times)?;
     shard.finish()
 }
@@ -129,7 +123,7 @@ pub(super) fn abort(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec
 }
 
 fn parts(shard: &mut Shard<'_, '_>, upload: Id) -> Result<BTreeMap<Bytes, Part>> {
-    let entries = shard.all(&keys::parts_of(upload))?;
+    let entries = shard.all(&keys::parts_prefix(upload))?;
     entries.into_iter().map(|(key, value)| Ok((key, Part::from_stored(&value)?))).collect()
 }
 
@@ -141,7 +135,7 @@ fn end(shard: &mut Shard<'_, '_>, key: &str, upload: Id) -> Result<()> {
 
 fn drop_part(shard: &mut Shard<'_, '_>, at: Bytes, part: &Part) -> Result<()> {
     if keys::part_number(&at).is_none() {
-        return Err(corrupt("a key of the index makes no sense"));
+        return Err(corrupt("an omap key of the index is not valid"));
     }
     subtract(&mut shard.header.usage.parts, 1)?;
     subtract(&mut shard.header.usage.part_bytes, part.size_bytes())?;

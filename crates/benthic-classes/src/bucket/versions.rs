@@ -24,11 +24,11 @@ pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
     shard.check_open()?;
     let current = shard.current(&input.key)?;
     check_condition(&input.condition, current.as_ref().map(|current| &current.head))?;
-    let new = New { write: input.write, etag: input.etag, body: Some(input.body) };
+    let new = NewVersion { write: input.write, etag: input.etag, body: Some(input.body) };
     install(&mut shard, &input.key, current, new, input.mode, &input.times)?;
     if let Some(Reserve { write, expires_ms }) = input.reserve {
         if shard.get::<Write>(&keys::write(write))?.is_some() {
-            return Err(conflict("the write that is to be reserved is known"));
+            return Err(conflict("the id of the reserved write is already in use"));
         }
         shard.set(keys::write(write), &Write::Intent(Intent { expires_ms, chunks: 1, shared: None }));
     }
@@ -36,7 +36,7 @@ pub(super) fn put(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
 }
 
 /// A version to create; without a body it is a delete marker.
-pub(super) struct New {
+pub(super) struct NewVersion {
     pub write: super::codec::Id,
     pub etag: String,
     pub body: Option<Body>,
@@ -47,7 +47,7 @@ pub(super) fn install(
     shard: &mut Shard<'_, '_>,
     key: &str,
     old: Option<Current>,
-    new: New,
+    new: NewVersion,
     mode: Mode,
     times: &Times,
 ) -> Result<()> {
@@ -110,11 +110,8 @@ fn place_body(shard: &mut Shard<'_, '_>, head: &mut Head, body: Body) {
     }
 }
 
-/// Checks the condition of a write.
-///
-/// # Errors
-/// `Conflict` if the condition does not hold; `NotFound` if it requires an object that does not
-/// exist.
+/// Checks the condition of a write. `Conflict` if it does not hold; `NotFound` if it requires an
+/// object that does not exist.
 pub(super) fn check_condition(condition: &Condition, head: Option<&Head>) -> Result<()> {
     let object = head.filter(|head| !head.marker);
     match (condition, object) {
@@ -123,10 +120,10 @@ pub(super) fn check_condition(condition: &Condition, head: Option<&Head>) -> Res
         | (Condition::Exists, Some(_)) => Ok(()),
         (Condition::Matches(etag), Some(object)) if object.etag == *etag => Ok(()),
         (Condition::Differs(etag), Some(object)) if object.etag != *etag => Ok(()),
-        (Condition::Exists | Condition::Matches(_), None) => Err(not_found("the object is not there")),
-        (Condition::Absent, Some(_)) => Err(conflict("the object is there already")),
+        (Condition::Exists | Condition::Matches(_), None) => Err(not_found("the object does not exist")),
+        (Condition::Absent, Some(_)) => Err(conflict("the object already exists")),
         (Condition::Matches(_) | Condition::Differs(_), Some(_)) => {
-            Err(conflict("the object has not the entity tag that the condition wants"))
+            Err(conflict("the object's entity tag does not meet the condition"))
         }
     }
 }
@@ -149,7 +146,7 @@ pub(super) fn delete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
                 None if plain => return Ok(Vec::new()),
                 Some(current) if plain && current.head.null => current.head.version_ref(),
                 _ => {
-                    let marker = New { write: input.write, etag: String::new(), body: None };
+                    let marker = NewVersion { write: input.write, etag: String::new(), body: None };
                     install(&mut shard, &input.key, current, marker, input.mode, &input.times)?;
                     return shard.finish();
                 }
@@ -202,7 +199,7 @@ pub(super) fn set_attributes(context: &mut MethodContext<'_>, input: &[u8]) -> R
     shard.check_open()?;
     let head = shard.version(&input.key, input.version)?;
     let head = head.filter(|head| head.write == input.write && !head.marker);
-    let mut head = head.ok_or_else(|| not_found("the version is not there"))?;
+    let mut head = head.ok_or_else(|| not_found("the version does not exist"))?;
     let mut body = shard.body(&head)?;
     if Some(head.revision) == input.revision.checked_add(1) && body.attributes == input.attributes {
         // A repeated call: the change is already done.
@@ -235,7 +232,7 @@ pub(super) fn get(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
         Some(version) => shard.version(&input.key, version)?,
         None => shard.current(&input.key)?.map(|current| current.head),
     };
-    let mut head = head.ok_or_else(|| not_found("there is no such object, or no such version of it"))?;
+    let mut head = head.ok_or_else(|| not_found("there is no such object or version"))?;
     if head.body.is_none() {
         head.body = Some(shard.body(&head)?);
     }

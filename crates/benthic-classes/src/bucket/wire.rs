@@ -35,7 +35,6 @@ crate::wire! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Init {
         pub bucket: Id,
-        /// The number of this shard.
         pub shard: u32,
     }
 
@@ -56,7 +55,6 @@ crate::wire! {
         pub expires_ms: u64,
         /// Upper limit of the number of data objects; a later call may raise it.
         pub chunks: u32,
-        /// Data that the write will share.
         pub shared: Option<Group>,
     }
 
@@ -77,11 +75,9 @@ crate::wire! {
     pub struct Put {
         pub times: Times,
         pub write: Id,
-        /// The object's key.
         pub key: String,
         pub condition: Condition,
         pub mode: Mode,
-        /// Entity tag, without quotes.
         pub etag: String,
         pub body: Body,
         /// An intent to store for another write.
@@ -92,7 +88,6 @@ crate::wire! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Reserve {
         pub write: Id,
-        /// Expiry time of the intent, in milliseconds since 1970 (UTC).
         pub expires_ms: u64,
     }
 
@@ -101,7 +96,6 @@ crate::wire! {
     pub struct Delete {
         pub times: Times,
         pub write: Id,
-        /// The object's key.
         pub key: String,
         /// The version to remove. Without it, the object is deleted as S3 defines it.
         pub version: Option<VersionRef>,
@@ -113,14 +107,12 @@ crate::wire! {
     /// Input of `set_attributes`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct SetAttributes {
-        /// The object's key.
         pub key: String,
         pub version: VersionRef,
         /// The write that created the version.
         pub write: Id,
         /// Expected number of previous changes of its attributes.
         pub revision: u32,
-        /// The new attributes.
         pub attributes: Attributes,
     }
 
@@ -129,11 +121,8 @@ crate::wire! {
     pub struct NewUpload {
         /// The upload's id, which is also the id of its object's write.
         pub upload: Id,
-        /// The object's key.
         pub key: String,
-        /// The caller's time, in milliseconds since 1970 (UTC).
         pub now_ms: u64,
-        /// The attributes of the future object.
         pub attributes: Attributes,
     }
 
@@ -142,14 +131,10 @@ crate::wire! {
     pub struct PutPart {
         pub times: Times,
         pub upload: Id,
-        /// The object's key.
         pub key: String,
-        /// The part number.
         pub number: u16,
         pub write: Id,
-        /// The data; `None` for an empty part.
         pub segment: Option<Segment>,
-        /// Entity tag, without quotes.
         pub etag: String,
         pub attributes: Attributes,
     }
@@ -159,12 +144,10 @@ crate::wire! {
     pub struct Complete {
         pub times: Times,
         pub upload: Id,
-        /// The object's key.
         pub key: String,
         /// Condition on the current version.
         pub condition: Condition,
         pub mode: Mode,
-        /// Entity tag, without quotes.
         pub etag: String,
         pub attributes: Attributes,
         /// The parts of the object, in order of their numbers.
@@ -184,7 +167,6 @@ crate::wire! {
     pub struct Abort {
         pub times: Times,
         pub upload: Id,
-        /// The object's key.
         pub key: String,
     }
 
@@ -227,7 +209,6 @@ crate::wire! {
     /// Input of `get`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Get {
-        /// The object's key.
         pub key: String,
         /// The version; the current one if absent.
         pub version: Option<VersionRef>,
@@ -236,14 +217,14 @@ crate::wire! {
     /// Input of `list`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct List {
-        pub what: What,
+        pub kind: ListKind,
         /// Lists only keys that begin with this prefix.
         pub prefix: String,
         /// Groups keys that are equal up to this delimiter after the prefix into one entry. If
         /// empty, no keys are grouped.
         pub delimiter: String,
         /// The position to continue from.
-        pub after: Option<After>,
+        pub after: Option<ListPosition>,
         /// Limit of entries in the page, 1 to [`LIST_ENTRIES_MAX`].
         pub entries_max: u32,
     }
@@ -251,29 +232,27 @@ crate::wire! {
     /// The position from which a listing continues: after this key, or within it after a version or
     /// an upload.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct After {
+    pub struct ListPosition {
         /// The key. If it contains the delimiter after the prefix, the listing continues after all
-        /// keys grouped with it, unless `within` is [`Within::Hidden`].
+        /// keys grouped with it, unless `within` is [`KeyPosition::Hidden`].
         pub key: String,
         /// The last entry of the key; `None` if all of them were listed.
-        pub within: Option<Within>,
+        pub within: Option<KeyPosition>,
     }
 
     /// Output of `list`.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Listed {
-        /// The entries, in order.
+    pub struct ListOutput {
         pub entries: Vec<Entry>,
         /// The position to continue from; `None` at the end. A page may be empty without being the
         /// last.
-        pub next: Option<After>,
+        pub next: Option<ListPosition>,
     }
 
     /// A version in a listing.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ListedVersion {
         pub key: String,
-        /// Whether it is the current version.
         pub current: bool,
         /// The version, without its body.
         pub head: Head,
@@ -284,7 +263,6 @@ crate::wire! {
     pub struct ListedUpload {
         pub key: String,
         pub upload: Id,
-        /// Start time, in milliseconds since 1970 (UTC).
         pub begun_ms: u64,
     }
 }
@@ -293,12 +271,9 @@ crate::wire! {
     /// The condition of a write.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub enum Condition {
-        /// No condition.
         #[default]
         0 = Always,
-        /// The object exists.
         1 = Exists,
-        /// The object does not exist.
         2 = Absent,
         /// The object exists and has this entity tag.
         3 = Matches(String),
@@ -322,7 +297,6 @@ crate::wire! {
     /// Identifies a version of a key.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub enum VersionRef {
-        /// The null version.
         0 = Null,
         /// The version with this sequence number, unless it is the null version.
         1 = Seq(u64),
@@ -330,7 +304,7 @@ crate::wire! {
 
     /// The kind of entries that a listing returns.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum What {
+    pub enum ListKind {
         /// Objects: current versions that are not delete markers.
         0 = Objects,
         /// All versions, newest first.
@@ -341,7 +315,7 @@ crate::wire! {
 
     /// The last entry of a key in a listing.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Within {
+    pub enum KeyPosition {
         /// The version with this sequence number, even if it is the null version.
         0 = Version(u64),
         1 = Upload(Id),
@@ -361,27 +335,22 @@ crate::wire! {
 }
 
 impl Head {
-    /// Identifies this version among the versions of its key.
     pub fn version_ref(&self) -> VersionRef {
         if self.null { VersionRef::Null } else { VersionRef::Seq(self.seq) }
     }
 }
 
 impl List {
-    /// Checks the request.
-    ///
-    /// # Errors
-    /// `LimitExceeded`, `InvalidArgument`.
     pub fn check(&self) -> Result<()> {
-        check_most("the prefix is too long", self.prefix.len(), LIST_TEXT_BYTES_MAX)?;
-        check_most("the delimiter is too long", self.delimiter.len(), LIST_TEXT_BYTES_MAX)?;
+        check_limit("the prefix is too long", self.prefix.len(), LIST_TEXT_BYTES_MAX)?;
+        check_limit("the delimiter is too long", self.delimiter.len(), LIST_TEXT_BYTES_MAX)?;
         if let Some(after) = &self.after {
-            check_most("the marker is too long", after.key.len(), LIST_TEXT_BYTES_MAX)?;
+            check_limit("the marker is too long", after.key.len(), LIST_TEXT_BYTES_MAX)?;
         }
         if (1..=LIST_ENTRIES_MAX).contains(&self.entries_max) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::InvalidArgument, "a page has one entry at least, and not too many")
+        Err(Error::new(ErrorKind::InvalidArgument, "the number of entries per page is out of range")
             .with("entries", self.entries_max)
             .with("entries_max", LIST_ENTRIES_MAX))
     }
@@ -397,55 +366,44 @@ impl Entry {
         }
     }
 
-    /// The position after this entry.
-    pub fn place(&self, what: What) -> After {
+    pub fn position_after(&self, kind: ListKind) -> ListPosition {
         let within = match self {
-            Entry::Version(version) if what == What::Versions => Some(Within::Version(version.head.seq)),
-            Entry::Upload(upload) => Some(Within::Upload(upload.upload)),
+            Entry::Version(version) if kind == ListKind::Versions => {
+                Some(KeyPosition::Version(version.head.seq))
+            }
+            Entry::Upload(upload) => Some(KeyPosition::Upload(upload.upload)),
             Entry::Version(_) | Entry::Prefix(_) => None,
         };
-        After { key: self.key().to_owned(), within }
+        ListPosition { key: self.key().to_owned(), within }
     }
 }
 
 /// Checks the key of an object.
-///
-/// # Errors
-/// `InvalidArgument` if it is empty, `LimitExceeded`.
 pub fn check_key(key: &str) -> Result<()> {
     if key.is_empty() {
-        return Err(Error::new(ErrorKind::InvalidArgument, "the key of an object is not empty"));
+        return Err(Error::new(ErrorKind::InvalidArgument, "the object's key is empty"));
     }
-    check_most("the key is too long", key.len(), KEY_BYTES_MAX)
+    check_limit("the key is too long", key.len(), KEY_BYTES_MAX)
 }
 
 /// Checks an entity tag.
-///
-/// # Errors
-/// `LimitExceeded`.
 pub fn check_etag(etag: &str) -> Result<()> {
-    check_most("the entity tag is too long", etag.len(), ETAG_BYTES_MAX)
+    check_limit("the entity tag is too long", etag.len(), ETAG_BYTES_MAX)
 }
 
 /// Checks attributes.
-///
-/// # Errors
-/// `LimitExceeded`.
 pub fn check_attributes(attributes: &Attributes, len_bytes_max: usize) -> Result<()> {
-    check_most("there are too many attributes", attributes.len(), ATTRIBUTES_MAX)?;
+    check_limit("there are too many attributes", attributes.len(), ATTRIBUTES_MAX)?;
     let len_bytes = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
-    check_most("the attributes are too large", len_bytes, len_bytes_max)
+    check_limit("the attributes are too large", len_bytes, len_bytes_max)
 }
 
 /// Checks a part number.
-///
-/// # Errors
-/// `InvalidArgument`.
 pub fn check_part_number(number: u16) -> Result<()> {
     if (1..=PART_NUMBER_MAX).contains(&number) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::InvalidArgument, "no part has this number")
+    Err(Error::new(ErrorKind::InvalidArgument, "the part number is out of range")
         .with("number", number)
         .with("number_max", PART_NUMBER_MAX))
 }
@@ -456,26 +414,18 @@ impl Manifest {
         self.segments.iter().fold(0, |sum, segment| sum.saturating_add(segment.len_bytes))
     }
 
-    /// Checks the number and sizes of the segments.
-    ///
-    /// # Errors
-    /// `LimitExceeded`, `InvalidArgument`.
     pub fn check(&self) -> Result<()> {
-        check_most("the object has too many segments", self.segments.len(), SEGMENTS_MAX)?;
+        check_limit("the object has too many segments", self.segments.len(), SEGMENTS_MAX)?;
         self.segments.iter().try_for_each(Segment::check)
     }
 }
 
 impl Segment {
-    /// Checks the sizes.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for zero sizes or too many data objects.
     pub fn check(&self) -> Result<()> {
         if self.len_bytes > 0 && self.chunk_bytes > 0 && self.chunks().count <= CHUNKS_MAX {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::InvalidArgument, "a segment makes no sense")
+        Err(Error::new(ErrorKind::InvalidArgument, "the sizes of a segment are not valid")
             .with("len_bytes", self.len_bytes)
             .with("chunk_bytes", self.chunk_bytes))
     }
@@ -483,10 +433,10 @@ impl Segment {
 
 /// Builds a call of a method of this class.
 pub fn call(method: &str, input: &impl benthic_core::codec::Wire) -> benthic_core::ClassCall {
-    benthic_core::ClassCall { class: "bucket".to_owned(), method: method.to_owned(), input: input.encode() }
+    benthic_core::ClassCall::new("bucket", method, input.encode())
 }
 
-pub(super) fn check_most(message: &'static str, found: usize, max: usize) -> Result<()> {
+pub(super) fn check_limit(message: &'static str, found: usize, max: usize) -> Result<()> {
     if found <= max {
         return Ok(());
     }

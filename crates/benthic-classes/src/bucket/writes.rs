@@ -4,7 +4,7 @@ use super::codec::{Id, Version};
 use super::keys;
 use super::shard::{Shard, chunks, conflict, load_header, not_found};
 use super::state::{Chunks, Garbage, Header, Intent, Release, Usage, Write};
-use super::wire::{Begin, CHUNKS_MAX, Gate, Init, SWEEP_MAX, Share, Sweep, Unshare, check_key, check_most};
+use super::wire::{Begin, CHUNKS_MAX, Gate, Init, SWEEP_MAX, Share, Sweep, Unshare, check_key, check_limit};
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, MethodContext, Result};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(super) fn init(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
         if (header.bucket, header.shard) == (bucket, shard) {
             return Ok(Vec::new());
         }
-        return Err(conflict("this is another bucket's shard, or another shard"));
+        return Err(conflict("the object is already another shard"));
     }
     let header = Header {
         version: Version,
@@ -60,18 +60,16 @@ pub(super) fn gate(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
 
 pub(super) fn begin(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let Begin { write, expires_ms, chunks, shared } = Begin::from_input(input)?;
-    check_most("the write has too many data objects", chunks as usize, CHUNKS_MAX as usize)?;
+    check_limit("the write has too many data objects", chunks as usize, CHUNKS_MAX as usize)?;
     if chunks > 0 && shared.is_some() {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "a write has data of its own or shares another's",
-        ));
+        let message = "a write cannot both write data and share another write's data";
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
     }
     let mut shard = Shard::open(context)?;
     shard.check_open()?;
     let mut intent = Intent { expires_ms, chunks, shared };
     match shard.get(&keys::write(write))? {
-        Some(Write::Outcome(_)) => return Err(conflict("the write is done")),
+        Some(Write::Outcome(_)) => return Err(conflict("the write is already done")),
         Some(Write::Intent(before)) => {
             // A call that arrives late must not lower the values of a later one.
             intent.expires_ms = intent.expires_ms.max(before.expires_ms);
@@ -91,14 +89,14 @@ pub(super) fn renew(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec
     let mut shard = Shard::open(context)?;
     match shard.get(&keys::write(write))? {
         Some(Write::Intent(_)) => drop(shard),
-        _ => return Err(conflict("the write was given up: its lease ended")),
+        _ => return Err(conflict("the write's intent was removed because its lease ended")),
     }
     begin(context, input)
 }
 
 pub(super) fn sweep(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let Sweep { now_ms, writes, given_up } = Sweep::from_input(input)?;
-    check_most("too many writes for one call", writes.len(), SWEEP_MAX)?;
+    check_limit("too many writes for one call", writes.len(), SWEEP_MAX)?;
     let mut shard = Shard::open(context)?;
     for write in writes {
         match shard.get(&keys::write(write))? {
@@ -134,14 +132,13 @@ pub(super) fn share(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec
     shard.finish()
 }
 
-/// The data of the version that wrote them.
 fn own_data(
     shard: &mut Shard<'_, '_>,
     group: Id,
     key: &str,
     version: super::wire::VersionRef,
 ) -> Result<Vec<Chunks>> {
-    let gone = || not_found("the version whose data are wanted is not there any longer");
+    let gone = || not_found("the version that wrote the data no longer exists");
     let head = shard.version(key, version)?.filter(|head| head.write == group).ok_or_else(gone)?;
     let manifest = shard.body(&head)?.manifest;
     if manifest.shared.is_some() || manifest.segments.is_empty() {

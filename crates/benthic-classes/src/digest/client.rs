@@ -4,7 +4,6 @@ use super::wire::{ComputeInput, StoreInput, Verified};
 use super::{Algorithm, Hasher};
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectId, Pool, Result};
 
-/// Bytes per read of [`hash_here`].
 const PIECE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Computes a digest beside the object, stores it as the object's attribute, and reads the
@@ -20,9 +19,6 @@ pub async fn store(pool: &dyn Pool, object: &ObjectId, algorithm: Algorithm, rep
 
 /// Computes a digest beside the object and stores nothing: one round trip. The method repeats the
 /// whole work `repeat` times.
-///
-/// # Errors
-/// As [`store`].
 pub async fn compute(
     pool: &dyn Pool,
     object: &ObjectId,
@@ -41,7 +37,7 @@ pub async fn compute(
 pub async fn verify(pool: &dyn Pool, object: &ObjectId, algorithm: Option<Algorithm>) -> Result<Verified> {
     let input = algorithm.map_or("", Algorithm::name).to_owned();
     let output = exec(pool, object, "verify", input).await?;
-    serde_json::from_slice(&output).map_err(misfit)
+    serde_json::from_slice(&output).map_err(undecodable)
 }
 
 /// Computes a digest in the client, from data that it reads from the pool. [`compute`] saves this
@@ -49,7 +45,7 @@ pub async fn verify(pool: &dyn Pool, object: &ObjectId, algorithm: Option<Algori
 ///
 /// # Errors
 /// `NotFound`, `Corrupt`, `Conflict` if the object changes during the reads, as [`Pool::read`].
-pub async fn hash_here(pool: &dyn Pool, object: &ObjectId, algorithm: Algorithm) -> Result<String> {
+pub async fn hash_in_client(pool: &dyn Pool, object: &ObjectId, algorithm: Algorithm) -> Result<String> {
     let (stat, version) = pool.stat(object).await?;
     let mut hasher = Hasher::new(algorithm);
     let mut offset_bytes = 0;
@@ -67,9 +63,9 @@ async fn exec(pool: &dyn Pool, object: &ObjectId, method: &str, input: String) -
 }
 
 fn text(digest: Vec<u8>) -> Result<String> {
-    String::from_utf8(digest).map_err(misfit)
+    String::from_utf8(digest).map_err(undecodable)
 }
 
-fn misfit(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+fn undecodable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(ErrorKind::Internal, "the output of the digest class cannot be decoded").with_source(error)
 }

@@ -24,7 +24,6 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All algorithms, in display order.
     pub const ALL: [Algorithm; 6] = [
         Algorithm::Md5,
         Algorithm::Sha1,
@@ -36,25 +35,22 @@ impl Algorithm {
 
     /// The algorithm's name, which is also the name of the method that stores this digest.
     pub const fn name(self) -> &'static str {
-        match self {
-            Algorithm::Md5 => "md5",
-            Algorithm::Sha1 => "sha1",
-            Algorithm::Sha256 => "sha256",
-            Algorithm::Crc32c => "crc32c",
-            Algorithm::Xxh3 => "xxh3",
-            Algorithm::Blake3 => "blake3",
-        }
+        self.names().0
     }
 
     /// The attribute that holds the digest, in lower-case hex.
     pub const fn xattr(self) -> &'static str {
+        self.names().1
+    }
+
+    const fn names(self) -> (&'static str, &'static str) {
         match self {
-            Algorithm::Md5 => "digest.md5",
-            Algorithm::Sha1 => "digest.sha1",
-            Algorithm::Sha256 => "digest.sha256",
-            Algorithm::Crc32c => "digest.crc32c",
-            Algorithm::Xxh3 => "digest.xxh3",
-            Algorithm::Blake3 => "digest.blake3",
+            Algorithm::Md5 => ("md5", "digest.md5"),
+            Algorithm::Sha1 => ("sha1", "digest.sha1"),
+            Algorithm::Sha256 => ("sha256", "digest.sha256"),
+            Algorithm::Crc32c => ("crc32c", "digest.crc32c"),
+            Algorithm::Xxh3 => ("xxh3", "digest.xxh3"),
+            Algorithm::Blake3 => ("blake3", "digest.blake3"),
         }
     }
 }
@@ -71,7 +67,7 @@ impl FromStr for Algorithm {
     fn from_str(name: &str) -> Result<Algorithm> {
         Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
             let known = Algorithm::ALL.map(Algorithm::name).join(", ");
-            Error::new(ErrorKind::InvalidArgument, format!("unknown algorithm; there are {known}"))
+            Error::new(ErrorKind::InvalidArgument, format!("unknown algorithm; use one of {known}"))
                 .with("algorithm", name)
         })
     }
@@ -91,7 +87,6 @@ enum AlgorithmState {
 }
 
 impl Hasher {
-    /// A hasher without input.
     pub fn new(algorithm: Algorithm) -> Hasher {
         Hasher(match algorithm {
             Algorithm::Md5 => AlgorithmState::Md5(fast_md5::Md5::new()),
@@ -103,7 +98,6 @@ impl Hasher {
         })
     }
 
-    /// Adds the next piece.
     pub fn update(&mut self, piece: &[u8]) {
         match &mut self.0 {
             AlgorithmState::Md5(state) => state.update(piece),
@@ -131,7 +125,6 @@ impl Hasher {
 }
 
 fn hex(digest: &[u8]) -> String {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    digest.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| DIGITS[usize::from(digit)]).collect()
+    let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])).collect()
 }

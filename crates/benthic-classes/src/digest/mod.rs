@@ -36,7 +36,7 @@ impl Class for Digest {
     }
 
     fn summary(&self) -> &'static str {
-        "digests of objects, computed beside them and kept as attributes"
+        "digests of objects, computed beside them and stored as attributes"
     }
 
     fn methods(&self) -> &'static [Method] {
@@ -44,25 +44,28 @@ impl Class for Digest {
     }
 }
 
+macro_rules! storing {
+    ($algorithm:ident, $summary:literal) => {
+        Method {
+            name: Algorithm::$algorithm.name(),
+            flags: MethodFlags::READ_WRITE,
+            run: |context, input| store(context, Algorithm::$algorithm, input),
+            result: MethodResult::Xattr(Algorithm::$algorithm.xattr()),
+            summary: $summary,
+            input: "empty, or JSON with repeat (1 to 100000): how many times to repeat the whole work",
+            output: "the digest in lower-case hex",
+            examples: &["", r#"{"repeat":1000}"#],
+        }
+    };
+}
+
 static METHODS: [Method; 8] = [
-    storing(Algorithm::Md5, "stores the object's MD5", |context, input| {
-        store(context, Algorithm::Md5, input)
-    }),
-    storing(Algorithm::Sha1, "stores the object's SHA-1", |context, input| {
-        store(context, Algorithm::Sha1, input)
-    }),
-    storing(Algorithm::Sha256, "stores the object's SHA-256", |context, input| {
-        store(context, Algorithm::Sha256, input)
-    }),
-    storing(Algorithm::Crc32c, "stores the object's CRC-32C", |context, input| {
-        store(context, Algorithm::Crc32c, input)
-    }),
-    storing(Algorithm::Xxh3, "stores the object's XXH3 with 128 bits", |context, input| {
-        store(context, Algorithm::Xxh3, input)
-    }),
-    storing(Algorithm::Blake3, "stores the object's BLAKE3", |context, input| {
-        store(context, Algorithm::Blake3, input)
-    }),
+    storing!(Md5, "stores the object's MD5"),
+    storing!(Sha1, "stores the object's SHA-1"),
+    storing!(Sha256, "stores the object's SHA-256"),
+    storing!(Crc32c, "stores the object's CRC-32C"),
+    storing!(Xxh3, "stores the object's XXH3 with 128 bits"),
+    storing!(Blake3, "stores the object's BLAKE3"),
     Method {
         name: "compute",
         flags: MethodFlags::READ,
@@ -84,23 +87,6 @@ static METHODS: [Method; 8] = [
         examples: &["", "md5"],
     },
 ];
-
-const fn storing(
-    algorithm: Algorithm,
-    summary: &'static str,
-    run: fn(&mut MethodContext<'_>, &[u8]) -> Result<Vec<u8>>,
-) -> Method {
-    Method {
-        name: algorithm.name(),
-        flags: MethodFlags::READ_WRITE,
-        run,
-        result: MethodResult::Xattr(algorithm.xattr()),
-        summary,
-        input: "empty, or JSON with repeat (1 to 100000): how often all the work is done",
-        output: "the digest in lower-case hex",
-        examples: &["", r#"{"repeat":1000}"#],
-    }
-}
 
 fn store(context: &mut MethodContext<'_>, algorithm: Algorithm, input: &[u8]) -> Result<Vec<u8>> {
     let StoreInput { repeat } = StoreInput::parse(input)?;
@@ -131,11 +117,9 @@ fn verify(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
         })
         .collect();
     if checks.is_empty() {
-        return Err(Error::new(
-            ErrorKind::NotFound,
-            "the object has no stored digest; run the method with the algorithm's name first",
-        )
-        .with("attribute", wanted.map_or("digest.*", Algorithm::xattr)));
+        let message = "the object has no stored digest; call the method with the algorithm's name first";
+        return Err(Error::new(ErrorKind::NotFound, message)
+            .with("attribute", wanted.map_or("digest.*", Algorithm::xattr)));
     }
     // One pass over the object serves all digests.
     each_piece(context, |piece| checks.iter_mut().for_each(|(_, _, hasher)| hasher.update(piece)))?;
@@ -143,13 +127,11 @@ fn verify(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     for (algorithm, stored, hasher) in checks {
         let computed = hasher.finish();
         if stored.as_ref() != computed.as_bytes() {
-            let error = Error::new(
-                ErrorKind::Corrupt,
-                "the object does not match its stored digest: it is damaged, or was changed since",
-            )
-            .with("algorithm", algorithm)
-            .with("stored", String::from_utf8_lossy(stored))
-            .with("computed", computed);
+            let message = "the object does not match its stored digest: it is damaged or was changed since";
+            let error = Error::new(ErrorKind::Corrupt, message)
+                .with("algorithm", algorithm)
+                .with("stored", String::from_utf8_lossy(stored))
+                .with("computed", computed);
             // An OSD's reply contains only an errno, so the details go to its log.
             context.log(LogLevel::Error, &error.to_string());
             return Err(error);

@@ -1,8 +1,9 @@
 //! Inputs and outputs of the `digest` methods.
 
 use super::Algorithm;
+use crate::input::{json, text};
 use benthic_core::{Error, ErrorKind, Result};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Limit of repetitions per call.
@@ -38,86 +39,56 @@ fn once() -> u32 {
 }
 
 impl StoreInput {
-    /// Parses the input of a method.
-    ///
-    /// # Errors
-    /// `InvalidArgument`, `LimitExceeded`.
     pub fn parse(input: &[u8]) -> Result<StoreInput> {
-        let input = text(input)?;
+        let input = text(input, INPUT_BYTES_MAX)?;
         if input.is_empty() {
             return Ok(StoreInput { repeat: 1 });
         }
-        let parsed: StoreInput = json(input, r#"the input is empty or JSON such as {"repeat":1000}"#)?;
+        let expected = r#"the input must be empty or JSON such as {"repeat":1000}"#;
+        let parsed: StoreInput = json(input.as_bytes(), expected)?;
         check_repeat(parsed.repeat)?;
         Ok(parsed)
     }
 
-    /// The input as JSON.
     pub fn encode(self) -> String {
         format!(r#"{{"repeat":{}}}"#, self.repeat)
     }
 }
 
 impl ComputeInput {
-    /// Parses the input of `compute`.
-    ///
-    /// # Errors
-    /// `InvalidArgument`, `LimitExceeded`.
     pub fn parse(input: &[u8]) -> Result<ComputeInput> {
-        let input = text(input)?;
+        let input = text(input, INPUT_BYTES_MAX)?;
         if !input.starts_with('{') {
             return Ok(ComputeInput { algorithm: input.parse()?, repeat: 1 });
         }
-        let parsed: ComputeInput = json(
-            input,
-            r#"the input is an algorithm such as md5 or JSON such as {"algorithm":"md5","repeat":1000}"#,
-        )?;
+        let expected =
+            r#"the input must be an algorithm such as md5 or JSON such as {"algorithm":"md5","repeat":1000}"#;
+        let parsed: ComputeInput = json(input.as_bytes(), expected)?;
         check_repeat(parsed.repeat)?;
         Ok(parsed)
     }
 
-    /// The input as JSON.
     pub fn encode(self) -> String {
         format!(r#"{{"algorithm":"{}","repeat":{}}}"#, self.algorithm, self.repeat)
     }
 }
 
 /// Parses the input of `verify`: an algorithm's name, or empty for every stored digest.
-///
-/// # Errors
-/// `InvalidArgument`, `LimitExceeded`.
 pub fn parse_verify(input: &[u8]) -> Result<Option<Algorithm>> {
-    match text(input)? {
+    match text(input, INPUT_BYTES_MAX)? {
         "" => Ok(None),
         name => name.parse().map(Some),
     }
 }
 
-fn text(input: &[u8]) -> Result<&str> {
-    if input.len() > INPUT_BYTES_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "the input is too long")
-            .with("len_bytes", input.len())
-            .with("len_bytes_max", INPUT_BYTES_MAX));
-    }
-    std::str::from_utf8(input)
-        .map_err(|error| Error::new(ErrorKind::InvalidArgument, "the input is not UTF-8").with_source(error))
-}
-
-fn json<T: DeserializeOwned>(input: &str, expected: &str) -> Result<T> {
-    // serde would also accept an array for a struct.
-    if !input.starts_with('{') {
-        return Err(Error::new(ErrorKind::InvalidArgument, expected));
-    }
-    serde_json::from_str(input)
-        .map_err(|error| Error::new(ErrorKind::InvalidArgument, expected).with_source(error))
-}
-
 fn check_repeat(repeat: u32) -> Result<()> {
     match repeat {
-        0 => Err(Error::new(ErrorKind::InvalidArgument, "repeat is at least 1")),
+        0 => Err(Error::new(ErrorKind::InvalidArgument, "repeat must be at least 1")),
         1..=REPEAT_MAX => Ok(()),
-        _ => Err(Error::new(ErrorKind::LimitExceeded, "too many repetitions for one call; use several")
-            .with("repeat", repeat)
-            .with("repeat_max", REPEAT_MAX)),
+        _ => {
+            Err(Error::new(ErrorKind::LimitExceeded, "too many repetitions for one call; use several calls")
+                .with("repeat", repeat)
+                .with("repeat_max", REPEAT_MAX))
+        }
     }
 }

@@ -32,10 +32,8 @@ pub fn record(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> 
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
         Ok(_) => {
-            return Err(Error::new(
-                ErrorKind::AlreadyExists,
-                "record makes a new object, and this one exists",
-            ));
+            let message = "record creates a new object, but this object exists";
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
     }
     context.write_full(greeting.clone())?;

@@ -19,7 +19,7 @@ use benthic_core::{Class, Method, MethodFlags, MethodResult};
 /// The attribute in which [`record`](greet::record) stores the greeting.
 pub const GREETING_XATTR: &str = "hello.greeting";
 /// The attribute in which methods of [`semantics`] store what they saw.
-pub const SEEN_XATTR: &str = "hello.seen";
+pub const OBSERVATION_XATTR: &str = "hello.seen";
 
 /// The `hello` class.
 pub struct Hello;
@@ -34,7 +34,7 @@ impl Class for Hello {
     }
 
     fn summary(&self) -> &'static str {
-        "an example that teaches what methods may do, and what happens if they do what they may not"
+        "an example that shows what methods may do, and how an engine stops methods that break the rules"
     }
 
     fn methods(&self) -> &'static [Method] {
@@ -48,8 +48,8 @@ static METHODS: [Method; 15] = [
         flags: MethodFlags::READ,
         run: greet::say,
         result: MethodResult::Output,
-        summary: "greets; the object only has to be there",
-        input: "a name of at most 100 bytes; empty greets the world",
+        summary: "returns a greeting; the object must exist",
+        input: "a name of at most 100 bytes (default: world)",
         output: "the greeting",
         examples: &["", "Ada"],
     },
@@ -58,8 +58,8 @@ static METHODS: [Method; 15] = [
         flags: MethodFlags::WRITE,
         run: greet::record,
         result: MethodResult::Xattr(GREETING_XATTR),
-        summary: "makes a new object of a greeting; already_exists if the object is there",
-        input: "a name of at most 100 bytes; empty greets the world",
+        summary: "creates an object with a greeting; already_exists if the object exists",
+        input: "a name of at most 100 bytes (default: world)",
         output: "the greeting",
         examples: &["", "Ada"],
     },
@@ -77,10 +77,10 @@ static METHODS: [Method; 15] = [
         name: "old_and_new",
         flags: MethodFlags::READ_WRITE,
         run: semantics::old_and_new,
-        result: MethodResult::Xattr(SEEN_XATTR),
-        summary: "looks at the object, appends, and keeps what it saw: the old object and the new size",
-        input: "what to append; empty appends \"new\"",
-        output: "JSON: what the method saw",
+        result: MethodResult::Xattr(OBSERVATION_XATTR),
+        summary: "reads the object, appends to it, and stores the old content and the new size as an attribute",
+        input: "the data to append (default: \"new\")",
+        output: "JSON: the old content and the new size",
         examples: &["", "more data"],
     },
     Method {
@@ -88,7 +88,7 @@ static METHODS: [Method; 15] = [
         flags: MethodFlags::READ_WRITE,
         run: semantics::nothing,
         result: MethodResult::Nothing,
-        summary: "declares that it writes and does not: creates no object, changes no version",
+        summary: "declares that it writes, but writes nothing: creates no object, changes no version",
         input: "nothing",
         output: "nothing",
         examples: &[""],
@@ -98,7 +98,7 @@ static METHODS: [Method; 15] = [
         flags: MethodFlags::READ_WRITE,
         run: semantics::fail_after_writing,
         result: MethodResult::Nothing,
-        summary: "writes, then fails: nothing of it is kept",
+        summary: "writes, then fails: all its changes are discarded",
         input: "nothing",
         output: "the error invalid_argument",
         examples: &[""],
@@ -108,7 +108,7 @@ static METHODS: [Method; 15] = [
         flags: MethodFlags::READ_WRITE,
         run: semantics::errno,
         result: MethodResult::Nothing,
-        summary: "writes, then fails as asked: every kind of error reaches the caller",
+        summary: "writes, then fails with the requested error kind, which reaches the caller",
         input: "the name of an error kind, such as not_found",
         output: "that error",
         examples: &["busy", "not_found"],
@@ -118,7 +118,7 @@ static METHODS: [Method; 15] = [
         flags: MethodFlags::READ,
         run: misbehave::write_undeclared,
         result: MethodResult::Output,
-        summary: "writes without having declared it",
+        summary: "writes, but declares only reads",
         input: "nothing",
         output: "the error class_failed",
         examples: &[""],
@@ -128,7 +128,7 @@ static METHODS: [Method; 15] = [
         flags: MethodFlags::WRITE,
         run: misbehave::read_undeclared,
         result: MethodResult::Nothing,
-        summary: "reads without having declared it",
+        summary: "reads, but declares only writes",
         input: "nothing",
         output: "the error class_failed",
         examples: &[""],
@@ -158,7 +158,7 @@ static METHODS: [Method; 15] = [
         flags: MethodFlags::READ,
         run: misbehave::spin,
         result: MethodResult::Output,
-        summary: "never ends by itself",
+        summary: "runs until the deadline stops it",
         input: "nothing",
         output: "the error limit_exceeded, when the deadline has passed",
         examples: &[""],
@@ -178,7 +178,7 @@ static METHODS: [Method; 15] = [
         flags: MethodFlags::READ,
         run: misbehave::hoard,
         result: MethodResult::Output,
-        summary: "asks for ever more memory",
+        summary: "charges more and more memory",
         input: "nothing",
         output: "the error limit_exceeded",
         examples: &[""],
@@ -188,7 +188,7 @@ static METHODS: [Method; 15] = [
         flags: MethodFlags::READ,
         run: misbehave::flood,
         result: MethodResult::Output,
-        summary: "returns more than a method may",
+        summary: "returns more output than permitted",
         input: "nothing",
         output: "the error limit_exceeded",
         examples: &[""],

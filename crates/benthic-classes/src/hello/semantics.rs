@@ -1,12 +1,12 @@
 //! Shows what a method sees of its own operation, and what a failed method leaves behind.
 
-use super::{SEEN_XATTR, wire::Seen};
+use super::{OBSERVATION_XATTR, wire::Observation};
 use benthic_core::{Error, ErrorKind, MethodContext, Result};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-const DATA_BYTES_SEEN: u64 = 64;
-const NAMES_SEEN: usize = 8;
+const DATA_BYTES_MAX: u64 = 64;
+const NAMES_MAX: usize = 8;
 
 /// Reads the object, appends data and an omap entry, and stores what it saw.
 ///
@@ -18,9 +18,9 @@ const NAMES_SEEN: usize = 8;
 /// `LimitExceeded` if the object becomes too large.
 pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let data = found(context.read(0, DATA_BYTES_SEEN))?.map(|data| text(&data));
-    let xattrs = found(context.list_xattrs())?.map(|xattrs| xattrs.into_keys().take(NAMES_SEEN).collect());
-    let omap_keys = found(context.omap_range(None, b"", NAMES_SEEN))?
+    let data = found(context.read(0, DATA_BYTES_MAX))?.map(|data| text(&data));
+    let xattrs = found(context.list_xattrs())?.map(|xattrs| xattrs.into_keys().take(NAMES_MAX).collect());
+    let omap_keys = found(context.omap_range(None, b"", NAMES_MAX))?
         .map(|page| page.entries.iter().map(|(key, _)| text(key)).collect());
     let end_bytes = found(context.stat())?.map_or(0, |stat| stat.size_bytes);
 
@@ -28,11 +28,11 @@ pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
     context.write(end_bytes, addition)?;
     context.omap_set(BTreeMap::from([(Bytes::from_static(b"hello.new"), Bytes::new())]))?;
 
-    let seen = Seen { size_bytes: context.stat()?.size_bytes, data, xattrs, omap_keys };
+    let seen = Observation { size_bytes: context.stat()?.size_bytes, data, xattrs, omap_keys };
     let seen = serde_json::to_vec(&seen).map_err(|error| {
-        Error::new(ErrorKind::Internal, "what was seen cannot be encoded").with_source(error)
+        Error::new(ErrorKind::Internal, "the output cannot be encoded").with_source(error)
     })?;
-    context.set_xattr(SEEN_XATTR, seen)?;
+    context.set_xattr(OBSERVATION_XATTR, seen)?;
     Ok(Vec::new())
 }
 
@@ -45,7 +45,7 @@ pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
 /// # Errors
 /// None.
 pub fn nothing(_context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
-    Ok(b"nobody ever reads this".to_vec())
+    Ok(b"this output is dropped".to_vec())
 }
 
 /// Writes data, an attribute and an omap entry, then fails.
@@ -73,11 +73,11 @@ pub fn errno(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
         return Err(Error::new(ErrorKind::InvalidArgument, "no such error kind").with("name", name));
     };
     write_everywhere(context)?;
-    Err(Error::new(kind, "this method fails as it was asked to"))
+    Err(Error::new(kind, "this method fails with the requested kind"))
 }
 
 pub(super) fn write_everywhere(context: &mut MethodContext<'_>) -> Result<()> {
-    context.write_full(&b"nobody ever reads this"[..])?;
+    context.write_full(&b"these data are discarded"[..])?;
     context.set_xattr("hello.lost", "lost")?;
     context.omap_set(BTreeMap::from([(Bytes::from_static(b"hello.lost"), Bytes::new())]))
 }

@@ -1,5 +1,5 @@
-use super::wire::Seen;
-use super::{GREETING_XATTR, SEEN_XATTR};
+use super::wire::Observation;
+use super::{GREETING_XATTR, OBSERVATION_XATTR};
 use benthic_core::{ClassCall, ErrorKind, MethodLimits, ObjectId, Pool, Result, Store, WriteOp};
 use benthic_embedded::{MemStore, Options};
 use futures::executor::block_on;
@@ -60,7 +60,7 @@ fn replay_without_a_greeting_is_not_found() {
 }
 
 #[test]
-fn record_never_overwrites_what_somebody_else_stored() {
+fn record_never_overwrites_an_existing_object() {
     let fixture = Fixture::new();
     block_on(fixture.pool.write_full(&fixture.object, "data")).unwrap();
     assert_eq!(fixture.kind("record", b""), ErrorKind::AlreadyExists);
@@ -68,14 +68,14 @@ fn record_never_overwrites_what_somebody_else_stored() {
 }
 
 #[test]
-fn what_was_seen_can_be_read_back() {
+fn the_observations_of_a_method_can_be_read_back() {
     let fixture = Fixture::new();
     block_on(fixture.pool.write(&fixture.object, WriteOp::new().write_full("old").set_xattr("a", "")))
         .unwrap();
     assert_eq!(fixture.exec("old_and_new", b"+new").unwrap(), b"");
     assert_eq!(fixture.data(), b"old+new");
-    let seen: Seen = serde_json::from_slice(&fixture.xattr(SEEN_XATTR)).unwrap();
-    let expected = Seen {
+    let seen: Observation = serde_json::from_slice(&fixture.xattr(OBSERVATION_XATTR)).unwrap();
+    let expected = Observation {
         size_bytes: 7,
         data: Some("old".to_owned()),
         xattrs: Some(vec!["a".to_owned()]),
@@ -85,7 +85,7 @@ fn what_was_seen_can_be_read_back() {
 }
 
 #[test]
-fn methods_that_fail_fail_as_they_say() {
+fn misbehaving_methods_fail_with_the_documented_kind() {
     let fixture = Fixture::new();
     block_on(fixture.pool.write_full(&fixture.object, "data")).unwrap();
     for (method, input, kind) in [

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What the method saw: the size after its write, everything else before it. Missing parts are
 /// `null`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct Observation {
     /// The size from `stat` after the write.
     pub size_bytes: u64,
     /// The first 64 bytes of the data.

@@ -7,12 +7,12 @@ use benthic_core::{
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// First and longest delay between retries of [`Held::acquire_within`].
+/// First and longest delay between retries of [`HeldLock::acquire_with_retry`].
 const PAUSE_MS: [u64; 2] = [10, 500];
 
 /// A request for a lock: its name, its holder, its mode and its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct LockRequest {
     pub name: String,
     pub owner: String,
     /// Identifies a session of the owner; no other session of the owner may use it.
@@ -23,45 +23,45 @@ pub struct Wanted {
     pub lease_ms: Option<u64>,
 }
 
-/// An acquired lock. It is held until [`release`](Held::release), or until its lease ends. Dropping
-/// this does not release the lock, because that takes a round trip.
+/// An acquired lock. It is held until [`release`](HeldLock::release), or until its lease ends.
+/// Dropping this does not release the lock, because that takes a round trip.
 #[must_use = "the lock stays held until it is released or its lease ends"]
-pub struct Held {
+pub struct HeldLock {
     pool: Arc<dyn Pool>,
     object: ObjectId,
-    wanted: Wanted,
+    request: LockRequest,
 }
 
-impl Held {
+impl HeldLock {
     /// Takes the lock, or renews it if the same owner and cookie hold it: one round trip. Creates a
     /// missing object.
     ///
     /// # Errors
     /// `Busy` if others hold the lock, as [`Pool::exec`]. After `OutcomeUnknown`, the same call is
     /// safe to repeat.
-    pub async fn acquire(pool: Arc<dyn Pool>, object: ObjectId, wanted: Wanted) -> Result<Held> {
-        let held = Held { pool, object, wanted };
-        held.exec("acquire", held.input(true, true)).await?;
-        Ok(held)
+    pub async fn acquire(pool: Arc<dyn Pool>, object: ObjectId, request: LockRequest) -> Result<HeldLock> {
+        let lock = HeldLock { pool, object, request };
+        lock.exec("acquire", lock.input(true, true)).await?;
+        Ok(lock)
     }
 
-    /// As [`Held::acquire`], but retries with backoff while others hold the lock. The delays sum up
-    /// to at most `wait_ms_max`. `pause` sleeps for a number of milliseconds on the caller's
+    /// As [`HeldLock::acquire`], but retries with backoff while others hold the lock. The delays
+    /// sum up to at most `wait_ms_max`. `pause` sleeps for a number of milliseconds on the caller's
     /// runtime; this crate has none. Waiters are not served in order.
     ///
     /// # Errors
-    /// As [`Held::acquire`]; `Busy` when the time is over.
-    pub async fn acquire_within(
+    /// As [`HeldLock::acquire`]; `Busy` when the time is over.
+    pub async fn acquire_with_retry(
         pool: Arc<dyn Pool>,
         object: ObjectId,
-        wanted: Wanted,
+        request: LockRequest,
         wait_ms_max: u64,
         mut pause: impl AsyncFnMut(u64),
-    ) -> Result<Held> {
+    ) -> Result<HeldLock> {
         let mut left_ms = wait_ms_max;
         let [mut pause_ms, pause_ms_max] = PAUSE_MS;
         loop {
-            match Held::acquire(Arc::clone(&pool), object.clone(), wanted.clone()).await {
+            match HeldLock::acquire(Arc::clone(&pool), object.clone(), request.clone()).await {
                 Err(error) if error.kind() == ErrorKind::Busy && left_ms > 0 => {}
                 result => return result,
             }
@@ -137,13 +137,13 @@ impl Held {
     }
 
     fn input(&self, mode: bool, lease: bool) -> Input {
-        let Wanted { name, owner, cookie, .. } = self.wanted.clone();
+        let LockRequest { name, owner, cookie, .. } = self.request.clone();
         Input {
             name,
             owner,
             cookie: Some(cookie),
-            mode: mode.then_some(self.wanted.mode),
-            lease_ms: self.wanted.lease_ms.filter(|_| lease),
+            mode: mode.then_some(self.request.mode),
+            lease_ms: self.request.lease_ms.filter(|_| lease),
         }
     }
 
@@ -154,9 +154,6 @@ impl Held {
 
 /// Takes a lock away from one session of an owner, or without a cookie from all. Succeeds also if
 /// it is not held.
-///
-/// # Errors
-/// As [`Pool::exec`].
 pub async fn break_lock(
     pool: &dyn Pool,
     object: &ObjectId,
@@ -186,5 +183,5 @@ pub async fn list(pool: &dyn Pool, object: &ObjectId) -> Result<Vec<ListedLock>>
 }
 
 fn call(method: &str, input: String) -> ClassCall {
-    ClassCall { class: "lock".to_owned(), method: method.to_owned(), input: input.into() }
+    ClassCall::new("lock", method, input)
 }

@@ -64,8 +64,8 @@ static METHODS: [Method; 6] = [
         flags: MethodFlags::READ_WRITE,
         run: acquire,
         result: MethodResult::Nothing,
-        summary: "takes a lock, or renews it for the same owner and cookie; busy if others hold it",
-        input: "JSON: owner; name (or \"default\"), cookie (or \"\"), mode (exclusive or shared), lease_ms (or forever)",
+        summary: "takes a lock, or renews it for the same owner and cookie; busy if another holder has it",
+        input: "JSON: owner; optional name (\"default\"), cookie (\"\"), mode (exclusive or shared), lease_ms (no end)",
         output: "nothing",
         examples: &[
             r#"{"owner":"ada"}"#,
@@ -77,8 +77,8 @@ static METHODS: [Method; 6] = [
         flags: MethodFlags::READ_WRITE,
         run: renew,
         result: MethodResult::Nothing,
-        summary: "starts the lease anew; conflict if the lock is no longer held",
-        input: "JSON: owner; name, cookie, lease_ms (or forever)",
+        summary: "restarts the lease; conflict if the lock is no longer held",
+        input: "JSON: owner; optional name, cookie, lease_ms (no end)",
         output: "nothing",
         examples: &[r#"{"owner":"ada","lease_ms":30000}"#],
     },
@@ -87,8 +87,8 @@ static METHODS: [Method; 6] = [
         flags: MethodFlags::READ_WRITE,
         run: release,
         result: MethodResult::Nothing,
-        summary: "lets go of a lock; nothing happens if it is not held",
-        input: "JSON: owner; name, cookie",
+        summary: "releases a lock; does nothing if it is not held",
+        input: "JSON: owner; optional name, cookie",
         output: "nothing",
         examples: &[r#"{"owner":"ada"}"#],
     },
@@ -97,8 +97,8 @@ static METHODS: [Method; 6] = [
         flags: MethodFlags::READ_WRITE,
         run: break_lock,
         result: MethodResult::Nothing,
-        summary: "takes a lock away from somebody else; nothing happens if it is not held",
-        input: "JSON: owner as listed; name, cookie (or all of the owner's)",
+        summary: "breaks the lock of another owner; does nothing if it is not held",
+        input: "JSON: owner as listed; optional name, cookie (all of the owner's)",
         output: "nothing",
         examples: &[r#"{"owner":"ada"}"#],
     },
@@ -107,8 +107,8 @@ static METHODS: [Method; 6] = [
         flags: MethodFlags::READ,
         run: assert,
         result: MethodResult::Output,
-        summary: "fails with conflict unless the lock is held; for the first step of a larger operation",
-        input: "JSON: owner; name, cookie, mode (exclusive: a shared lock is not enough)",
+        summary: "fails with conflict unless the lock is held; use it as the first step of a larger operation",
+        input: "JSON: owner; optional name, cookie, mode (exclusive: a shared lock is not enough)",
         output: "nothing",
         examples: &[r#"{"owner":"ada","mode":"exclusive"}"#],
     },
@@ -117,7 +117,7 @@ static METHODS: [Method; 6] = [
         flags: MethodFlags::READ,
         run: list,
         result: MethodResult::Output,
-        summary: "lists the locks that are held, and by whom",
+        summary: "lists the held locks and their holders",
         input: "nothing, or a lock's name",
         output: "JSON: an array of locks with name, mode and holders",
         examples: &["", "index"],
@@ -128,12 +128,12 @@ fn acquire(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let input = Input::parse(input, Fields { mode: true, lease: true })?;
     let now_ms = now_ms();
     let stored = load(context, &input.name)?;
-    let dead = if stored.is_none() { make_room(context, now_ms)? } else { Vec::new() };
+    let expired = if stored.is_none() { expired_keys(context, now_ms)? } else { Vec::new() };
     let mut lock = stored.unwrap_or_default();
     lock.drop_expired(now_ms);
     lock.acquire(&input.owner, input.cookie(), input.mode.unwrap_or_default(), expiry(&input, now_ms))?;
-    if !dead.is_empty() {
-        context.omap_remove(&dead)?;
+    if !expired.is_empty() {
+        context.omap_remove(&expired)?;
     }
     store(context, &input.name, &lock)
 }
@@ -232,27 +232,24 @@ fn or_empty(entries: Result<Vec<(Bytes, Bytes)>>) -> Result<Vec<(Bytes, Bytes)>>
 }
 
 /// The keys of locks without live holders, to remove if the object is at its limit of locks.
-fn make_room(context: &mut MethodContext<'_>, now_ms: u64) -> Result<Vec<Bytes>> {
+fn expired_keys(context: &mut MethodContext<'_>, now_ms: u64) -> Result<Vec<Bytes>> {
     let entries = entries(context)?;
     if entries.len() < LOCKS_MAX {
         return Ok(Vec::new());
     }
-    let is_dead = |value: &[u8]| {
+    let is_expired = |value: &[u8]| {
         LockState::decode(value).is_ok_and(|mut lock| {
             lock.drop_expired(now_ms);
             lock.is_free()
         })
     };
-    let dead: Vec<Bytes> =
-        entries.into_iter().filter(|(_, value)| is_dead(value)).map(|(key, _)| key).collect();
-    if dead.is_empty() {
-        return Err(Error::new(
-            ErrorKind::LimitExceeded,
-            "the object has too many locks; release one, or use fewer names",
-        )
-        .with("locks_max", LOCKS_MAX));
+    let expired: Vec<Bytes> =
+        entries.into_iter().filter(|(_, value)| is_expired(value)).map(|(key, _)| key).collect();
+    if expired.is_empty() {
+        let message = "the object has too many locks; release one, or use fewer names";
+        return Err(Error::new(ErrorKind::LimitExceeded, message).with("locks_max", LOCKS_MAX));
     }
-    Ok(dead)
+    Ok(expired)
 }
 
 fn store(context: &mut MethodContext<'_>, name: &str, lock: &LockState) -> Result<Vec<u8>> {

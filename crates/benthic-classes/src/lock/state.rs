@@ -22,7 +22,7 @@ pub struct LockState {
     pub holders: Vec<Holder>,
 }
 
-/// A holder of the lock.
+/// A lock holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     pub owner: String,
@@ -97,7 +97,7 @@ impl LockState {
         match mine {
             Some(at) => self.holders[at].expires_unix_ms = expires_unix_ms,
             None if self.holders.len() >= HOLDERS_MAX => {
-                return Err(Error::new(ErrorKind::LimitExceeded, "too many share the lock")
+                return Err(Error::new(ErrorKind::LimitExceeded, "the lock has too many holders")
                     .with("holders_max", HOLDERS_MAX));
             }
             None => self.holders.push(Holder {
@@ -128,7 +128,7 @@ impl LockState {
             return Err(not_held());
         }
         if mode == Some(Mode::Exclusive) && self.mode == Mode::Shared {
-            return Err(Error::new(ErrorKind::Conflict, "the lock is only shared"));
+            return Err(Error::new(ErrorKind::Conflict, "the lock is shared and not exclusive"));
         }
         Ok(())
     }
@@ -139,8 +139,6 @@ fn not_held() -> Error {
 }
 
 fn corrupt() -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        "the stored lock makes no sense; if nobody relies on it, remove its omap key lock/NAME",
-    )
+    let message = "the stored lock is damaged; if no client relies on it, remove its omap key lock/NAME";
+    Error::new(ErrorKind::Corrupt, message)
 }

@@ -1,4 +1,4 @@
-use super::client::{self, Held, Wanted};
+use super::client::{self, HeldLock, LockRequest};
 use super::state::LockState;
 use super::wire::{HOLDERS_MAX, LEASE_MS_MAX, LOCKS_MAX, Mode, TEXT_BYTES_MAX};
 use benthic_core::{ClassCall, ErrorKind, Fetch, ObjectId, Pool, Result, Store, WriteOp};
@@ -27,8 +27,8 @@ impl Fixture {
         self.exec(method, input).unwrap_err().kind()
     }
 
-    fn acquire(&self, owner: &str, mode: Mode) -> Result<Held> {
-        block_on(Held::acquire(Arc::clone(&self.pool), self.object.clone(), wanted(owner, mode)))
+    fn acquire(&self, owner: &str, mode: Mode) -> Result<HeldLock> {
+        block_on(HeldLock::acquire(Arc::clone(&self.pool), self.object.clone(), request(owner, mode)))
     }
 
     fn holders(&self) -> Vec<String> {
@@ -42,12 +42,18 @@ impl Fixture {
     }
 }
 
-fn wanted(owner: &str, mode: Mode) -> Wanted {
-    Wanted { name: "l".into(), owner: owner.into(), cookie: "1".into(), mode, lease_ms: Some(LEASE_MS_MAX) }
+fn request(owner: &str, mode: Mode) -> LockRequest {
+    LockRequest {
+        name: "l".into(),
+        owner: owner.into(),
+        cookie: "1".into(),
+        mode,
+        lease_ms: Some(LEASE_MS_MAX),
+    }
 }
 
 #[test]
-fn a_lease_ends_at_its_moment() {
+fn a_lease_ends_at_its_expiry_time() {
     let mut lock = LockState::default();
     lock.acquire("ada", "1", Mode::Exclusive, Some(1_000)).unwrap();
     lock.drop_expired(999);
@@ -67,7 +73,7 @@ fn a_lease_ends_at_its_moment() {
 }
 
 #[test]
-fn the_mode_changes_where_nobody_else_minds() {
+fn the_mode_changes_if_no_other_holder_conflicts() {
     let mut lock = LockState::default();
     lock.acquire("ada", "1", Mode::Shared, None).unwrap();
     lock.acquire("ada", "1", Mode::Exclusive, None).unwrap();
@@ -84,7 +90,7 @@ fn the_mode_changes_where_nobody_else_minds() {
 }
 
 #[test]
-fn so_many_share_a_lock_and_its_stored_form_stays_small() {
+fn a_lock_has_a_limited_number_of_holders_and_bytes() {
     let mut lock = LockState::default();
     // The longest possible text: each of its bytes is escaped.
     let text = |at: usize| format!("{at:04}{}", "\"".repeat(TEXT_BYTES_MAX - 4));
@@ -98,7 +104,7 @@ fn so_many_share_a_lock_and_its_stored_form_stays_small() {
 }
 
 #[test]
-fn a_stored_lock_that_makes_no_sense_is_corrupt() {
+fn a_malformed_stored_lock_is_corrupt() {
     let holder = r#"{"owner":"a","cookie":""}"#;
     let long = format!(r#"{{"owner":"{}","cookie":""}}"#, "a".repeat(TEXT_BYTES_MAX + 1));
     let lock =
@@ -167,7 +173,7 @@ fn corrupt_locks_are_named_and_leave_the_others_alone() {
 }
 
 #[test]
-fn locks_that_nobody_holds_make_room_for_others() {
+fn expired_locks_do_not_count_at_the_limit() {
     let fixture = Fixture::new();
     let acquire = |at: usize| fixture.exec("acquire", &format!(r#"{{"name":"{at}","owner":"ada"}}"#));
     for at in 0..LOCKS_MAX {
@@ -195,7 +201,7 @@ fn writes_happen_only_under_the_lock() {
     assert_eq!(block_on(fixture.pool.read_range(&fixture.object, 0, 100)).unwrap(), "by ada");
 }
 
-fn held_is_refused_after(fixture: &Fixture, held: Held) {
+fn held_is_refused_after(fixture: &Fixture, held: HeldLock) {
     block_on(client::break_lock(fixture.pool.as_ref(), &fixture.object, "l", "ada", None)).unwrap();
     let bob = fixture.acquire("bob", Mode::Shared).unwrap();
     let late = block_on(held.write(WriteOp::new().write_full("too late")));
@@ -232,7 +238,7 @@ fn a_lock_is_lost_with_its_object() {
 fn waiting_ends_when_the_lock_is_free_or_the_time_is_over() {
     let fixture = Fixture::new();
     let _ada = fixture.acquire("ada", Mode::Exclusive).unwrap();
-    let acquire_within = |wait_ms_max, free_after_ms: u64| {
+    let acquire_with_retry = |wait_ms_max, free_after_ms: u64| {
         let mut waited_ms = 0;
         let pause = async |ms: u64| {
             waited_ms += ms;
@@ -241,13 +247,13 @@ fn waiting_ends_when_the_lock_is_free_or_the_time_is_over() {
             }
         };
         let (pool, object) = (Arc::clone(&fixture.pool), fixture.object.clone());
-        let wanted = wanted("bob", Mode::Exclusive);
-        let result = block_on(Held::acquire_within(pool, object, wanted, wait_ms_max, pause));
+        let request = request("bob", Mode::Exclusive);
+        let result = block_on(HeldLock::acquire_with_retry(pool, object, request, wait_ms_max, pause));
         (result.map(|_| ()).map_err(|error| error.kind()), waited_ms)
     };
-    assert_eq!(acquire_within(0, u64::MAX), (Err(ErrorKind::Busy), 0));
-    assert_eq!(acquire_within(1_234, u64::MAX), (Err(ErrorKind::Busy), 1_234));
-    assert_eq!(acquire_within(1_234, 30), (Ok(()), 30));
+    assert_eq!(acquire_with_retry(0, u64::MAX), (Err(ErrorKind::Busy), 0));
+    assert_eq!(acquire_with_retry(1_234, u64::MAX), (Err(ErrorKind::Busy), 1_234));
+    assert_eq!(acquire_with_retry(1_234, 30), (Ok(()), 30));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Input and output of the `lock` methods, and their limits.
 
+use crate::input::{check_len, json, text};
 use benthic_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::fmt;
 
 /// Limit of a lock's name, owner and cookie, in bytes of UTF-8.
@@ -23,7 +23,6 @@ const INPUT_BYTES_MAX: usize = 4_096;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// One holder.
     #[default]
     Exclusive,
     /// Up to [`HOLDERS_MAX`] holders, none of them exclusive.
@@ -72,7 +71,6 @@ pub(super) struct Fields {
 pub struct ListedLock {
     pub name: String,
     pub mode: Mode,
-    /// The holders, in the order of acquisition.
     pub holders: Vec<ListedHolder>,
 }
 
@@ -80,7 +78,6 @@ pub struct ListedLock {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedHolder {
     pub owner: String,
-    /// Identifies a session of the owner.
     pub cookie: String,
     /// Milliseconds until the lease ends; `null` if it does not.
     pub left_ms: Option<u64>,
@@ -91,37 +88,26 @@ fn default_name() -> String {
 }
 
 impl Input {
-    /// The cookie, for methods that address one session.
     pub fn cookie(&self) -> &str {
         self.cookie.as_deref().unwrap_or_default()
     }
 
-    /// Parses and validates the input of a method.
     pub(super) fn parse(input: &[u8], fields: Fields) -> Result<Input> {
         let expected = r#"the input is JSON such as {"owner":"ada"}; `benthic class show lock` shows more"#;
-        let text = text(input)?;
-        // serde would also accept an array for a struct.
-        if !text.starts_with('{') {
-            return Err(Error::new(ErrorKind::InvalidArgument, expected));
-        }
-        let parsed: Input = serde_json::from_str(text)
-            .map_err(|error| Error::new(ErrorKind::InvalidArgument, expected).with_source(error))?;
-        let strangers = [
+        let parsed: Input = json(text(input, INPUT_BYTES_MAX)?.as_bytes(), expected)?;
+        let unexpected = [
             ("mode", parsed.mode.is_some() && !fields.mode),
             ("lease_ms", parsed.lease_ms.is_some() && !fields.lease),
         ];
-        if let Some((field, _)) = strangers.iter().find(|(_, is_stranger)| *is_stranger) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "the method does not take this; `benthic class show lock` shows what it takes",
-            )
-            .with("field", field));
+        if let Some((field, _)) = unexpected.iter().find(|(_, is_unexpected)| *is_unexpected) {
+            let message = "the method does not accept this field; `benthic class show lock` shows its fields";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("field", field));
         }
         check_text("the lock's name", &parsed.name, 1)?;
         check_owner(&parsed.owner)?;
         check_cookie(parsed.cookie())?;
         match parsed.lease_ms {
-            Some(0) => Err(Error::new(ErrorKind::InvalidArgument, "a lease has at least 1 ms")),
+            Some(0) => Err(Error::new(ErrorKind::InvalidArgument, "a lease must last at least 1 ms")),
             Some(lease_ms) if lease_ms > LEASE_MS_MAX => {
                 Err(Error::new(ErrorKind::LimitExceeded, "the lease is too long; renew it in time")
                     .with("lease_ms", lease_ms)
@@ -131,15 +117,14 @@ impl Input {
         }
     }
 
-    /// The input as JSON.
     pub fn encode(&self) -> String {
-        json!(self).to_string()
+        serde_json::json!(self).to_string()
     }
 }
 
 /// Parses the input of `list`: empty, or a lock's name.
 pub(super) fn parse_list(input: &[u8]) -> Result<Option<&str>> {
-    match text(input)? {
+    match text(input, INPUT_BYTES_MAX)? {
         "" => Ok(None),
         name => check_text("the lock's name", name, 1).map(|()| Some(name)),
     }
@@ -154,24 +139,10 @@ pub(super) fn check_cookie(cookie: &str) -> Result<()> {
 }
 
 fn check_text(what: &str, text: &str, len_bytes_min: usize) -> Result<()> {
-    if text.len() > TEXT_BYTES_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, format!("{what} is too long"))
-            .with("len_bytes", text.len())
-            .with("len_bytes_max", TEXT_BYTES_MAX));
-    }
+    check_len(what, text.len(), TEXT_BYTES_MAX)?;
     if text.len() < len_bytes_min || text.contains(char::is_control) {
         let message = format!("{what} is empty or has control characters");
         return Err(Error::new(ErrorKind::InvalidArgument, message));
     }
     Ok(())
-}
-
-fn text(input: &[u8]) -> Result<&str> {
-    if input.len() > INPUT_BYTES_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "the input is too long")
-            .with("len_bytes", input.len())
-            .with("len_bytes_max", INPUT_BYTES_MAX));
-    }
-    std::str::from_utf8(input)
-        .map_err(|error| Error::new(ErrorKind::InvalidArgument, "the input is not UTF-8").with_source(error))
 }

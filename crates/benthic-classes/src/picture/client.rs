@@ -59,6 +59,5 @@ pub async fn get_if(
 }
 
 async fn exec(pool: &dyn Pool, object: &ObjectId, method: &str, input: impl Into<Bytes>) -> Result<Bytes> {
-    let call = ClassCall { class: "picture".to_owned(), method: method.to_owned(), input: input.into() };
-    pool.exec(object, call).await
+    pool.exec(object, ClassCall::new("picture", method, input)).await
 }

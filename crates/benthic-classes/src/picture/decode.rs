@@ -5,7 +5,7 @@
 //! interrupted. So the limits on the parts that [`container`] passes to it also keep it below the
 //! deadline.
 
-use super::container::{self, Format, Reduced, SCANS_MAX, SIDE_MAX};
+use super::container::{self, Format, ReducedImage, SCANS_MAX, SIDE_MAX};
 use super::wire::{EDGE_MAX, IMAGE_BYTES_MAX};
 use benthic_core::{Error, ErrorKind, MethodContext, Result};
 use image::codecs::png::PngDecoder;
@@ -17,7 +17,7 @@ use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOpt
 use zune_jpeg::JpegDecoder;
 
 /// A decoded image.
-pub struct Decoded {
+pub struct DecodedImage {
     pub format: Format,
     /// Size as displayed, after the camera's orientation is applied.
     pub width: u32,
@@ -31,14 +31,14 @@ pub struct Decoded {
 ///
 /// # Errors
 /// `InvalidArgument` if the data are not an image or a broken one; `LimitExceeded`.
-pub fn decode(context: &mut MethodContext<'_>, data: &[u8]) -> Result<Decoded> {
+pub fn decode(context: &mut MethodContext<'_>, data: &[u8]) -> Result<DecodedImage> {
     if data.len() > IMAGE_BYTES_MAX {
         return Err(Error::new(ErrorKind::LimitExceeded, "the image file is too large; scale it down")
             .with("len_bytes", data.len())
             .with("len_bytes_max", IMAGE_BYTES_MAX));
     }
     let format = Format::of(data)
-        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "this is no JPEG or PNG image"))?;
+        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the data are not a JPEG or PNG image"))?;
     // For the copy that the decoder gets.
     context.charge_memory(data.len() as u64)?;
     let decoded = container::reduce(format, data).and_then(|reduced| {
@@ -49,10 +49,10 @@ pub fn decode(context: &mut MethodContext<'_>, data: &[u8]) -> Result<Decoded> {
     });
     let (image, orientation) = decoded.map_err(|error| error.with("format", format))?;
     context.check_deadline()?;
-    Ok(shown(format, image, orientation))
+    Ok(shrink_and_orient(format, image, orientation))
 }
 
-fn shown(format: Format, image: DynamicImage, orientation: Orientation) -> Decoded {
+fn shrink_and_orient(format: Format, image: DynamicImage, orientation: Orientation) -> DecodedImage {
     let (mut width, mut height) = (image.width(), image.height());
     let small = if width.max(height) > EDGE_MAX { image.thumbnail(EDGE_MAX, EDGE_MAX) } else { image };
     let mut small = DynamicImage::ImageRgba8(small.into_rgba8());
@@ -66,14 +66,18 @@ fn shown(format: Format, image: DynamicImage, orientation: Orientation) -> Decod
     ) {
         (width, height) = (height, width);
     }
-    Decoded { format, width, height, small: small.into_rgba8() }
+    DecodedImage { format, width, height, small: small.into_rgba8() }
 }
 
 /// Decodes the pixels and catches panics, which decoders have shown on damaged files. With wrapping
 /// arithmetic (see the profile in the root `Cargo.toml`) and files that are complete, only a new
 /// defect of a decoder can cause a panic. The caller then gets the error of a broken file, and an
 /// OSD logs the panic.
-fn pixels(context: &mut MethodContext<'_>, format: Format, reduced: &Reduced<'_>) -> Result<DynamicImage> {
+fn pixels(
+    context: &mut MethodContext<'_>,
+    format: Format,
+    reduced: &ReducedImage<'_>,
+) -> Result<DynamicImage> {
     let decoded = catch_unwind(AssertUnwindSafe(|| match format {
         Format::Jpeg => jpeg(context, reduced),
         Format::Png => png(context, reduced),
@@ -81,7 +85,7 @@ fn pixels(context: &mut MethodContext<'_>, format: Format, reduced: &Reduced<'_>
     decoded.unwrap_or_else(|_| Err(broken("its decoder panicked")))
 }
 
-fn png(context: &mut MethodContext<'_>, reduced: &Reduced<'_>) -> Result<DynamicImage> {
+fn png(context: &mut MethodContext<'_>, reduced: &ReducedImage<'_>) -> Result<DynamicImage> {
     let mut limits = Limits::no_limits();
     limits.max_alloc = Some(reduced.decoder_bytes);
     let mut decoder = PngDecoder::with_limits(Cursor::new(&reduced.file), limits.clone()).map_err(refused)?;
@@ -91,7 +95,7 @@ fn png(context: &mut MethodContext<'_>, reduced: &Reduced<'_>) -> Result<Dynamic
 }
 
 /// Uses the JPEG decoder directly, because `image` would make it tolerate broken data.
-fn jpeg(context: &mut MethodContext<'_>, reduced: &Reduced<'_>) -> Result<DynamicImage> {
+fn jpeg(context: &mut MethodContext<'_>, reduced: &ReducedImage<'_>) -> Result<DynamicImage> {
     let colours = if reduced.grey { ColorSpace::Luma } else { ColorSpace::RGB };
     let pixels_bytes = reduced.pixels() * colours.num_components() as u64;
     context.charge_memory(pixels_bytes + reduced.decoder_bytes)?;
@@ -111,7 +115,9 @@ fn jpeg(context: &mut MethodContext<'_>, reduced: &Reduced<'_>) -> Result<Dynami
     } else {
         RgbImage::from_raw(width, height, buffer).map(DynamicImage::ImageRgb8)
     };
-    image.ok_or_else(|| Error::new(ErrorKind::Internal, "the pixels do not fit the image"))
+    image.ok_or_else(|| {
+        Error::new(ErrorKind::Internal, "the number of pixels does not match the image's size")
+    })
 }
 
 fn refused(error: ImageError) -> Error {

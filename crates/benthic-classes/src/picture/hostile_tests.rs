@@ -17,13 +17,11 @@ pub(super) const PROGRESSIVE_JPEG: &[u8] = include_bytes!("../../../benthic-test
 /// Four colours, for print.
 const CMYK_JPEG: &[u8] = include_bytes!("../../../benthic-testkit/data/cmyk.jpg");
 
-/// A picture of noise, grey on average.
 pub(super) fn noise(width: u32, height: u32) -> RgbImage {
     let mut random = Rng(1);
     RgbImage::from_fn(width, height, |_, _| Rgb([(); 3].map(|()| random.below(256) as u8)))
 }
 
-/// The same with random transparency.
 pub(super) fn noisy(width: u32, height: u32) -> RgbaImage {
     let mut random = Rng(3);
     RgbaImage::from_fn(width, height, |_, _| Rgba([(); 4].map(|()| random.below(256) as u8)))
@@ -73,7 +71,7 @@ fn an_image_cut_anywhere_is_refused() {
 }
 
 #[test]
-fn bytes_behind_an_image_do_not_matter() {
+fn bytes_after_an_image_are_ignored() {
     for (name, image) in images() {
         let fixture = Fixture::new();
         let longer = [&image[..], b"the camera's own notes"].concat();
@@ -177,7 +175,7 @@ pub(super) fn crc32(data: &[u8]) -> u32 {
 }
 
 #[test]
-fn decoding_keeps_to_the_memory_and_the_deadline() {
+fn decoding_respects_the_memory_limit_and_the_deadline() {
     let little = MethodLimits { memory_bytes_max: 1 << 20, ..MethodLimits::default() };
     let hurry = MethodLimits { deadline_ms: 0, ..MethodLimits::default() };
     let image = jpeg(&noise(600, 600));
@@ -205,7 +203,7 @@ fn the_largest_pictures_fit_into_the_budget() {
 }
 
 #[test]
-fn files_have_a_limit() {
+fn the_size_of_image_files_is_limited() {
     let fixture = Fixture::new();
     let mut image = png(&noise(4, 4).into());
     image.resize(IMAGE_BYTES_MAX + 1, 0);

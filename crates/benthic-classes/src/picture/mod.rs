@@ -54,7 +54,7 @@ impl Class for Picture {
     }
 
     fn summary(&self) -> &'static str {
-        "images with thumbnails and labels, made beside the data"
+        "images with thumbnails and labels, created beside the data"
     }
 
     fn methods(&self) -> &'static [Method] {
@@ -79,8 +79,8 @@ static METHODS: [Method; 6] = [
         flags: MethodFlags::READ_WRITE,
         run: index,
         result: MethodResult::Xattr(SUMMARY_XATTR),
-        summary: "makes thumbnails and labels of an object that holds an image, anew if it has some",
-        input: "empty, or JSON: sizes (longest edges of all its thumbnails, or those that it has), labels to add",
+        summary: "creates or replaces the thumbnails and labels of an object that holds an image",
+        input: "empty, or JSON: sizes (longest edges of the thumbnails; default: the existing sizes), labels to add",
         output: "a summary: format, size, shape, colour",
         examples: &["", r#"{"sizes":[64,256],"labels":{"album":"reef"}}"#],
     },
@@ -90,7 +90,7 @@ static METHODS: [Method; 6] = [
         run: thumbnail,
         result: MethodResult::Output,
         summary: "returns a thumbnail",
-        input: "its size: 64, 256 (if empty), or what put or index was asked for",
+        input: "the size, one of those given to put or index (default: 256)",
         output: "a JPEG file, or PNG for a picture with transparent parts",
         examples: &["64"],
     },
@@ -101,7 +101,7 @@ static METHODS: [Method; 6] = [
         result: MethodResult::Output,
         summary: "lists the labels",
         input: "nothing",
-        output: "JSON: the value by name",
+        output: "JSON: the values by name",
         examples: &[""],
     },
     Method {
@@ -109,7 +109,7 @@ static METHODS: [Method; 6] = [
         flags: MethodFlags::READ,
         run: matches,
         result: MethodResult::Output,
-        summary: "says whether the picture carries a label",
+        summary: "tests whether the picture has a label",
         input: "LABEL or LABEL=VALUE",
         output: "LABEL=VALUE as the picture has it; nothing if it does not match",
         examples: &["album", "colour=blue"],
@@ -119,7 +119,7 @@ static METHODS: [Method; 6] = [
         flags: MethodFlags::READ,
         run: get_if,
         result: MethodResult::Output,
-        summary: "returns the original if the picture carries a label",
+        summary: "returns the original if the picture has a label",
         input: "LABEL or LABEL=VALUE",
         output: "the image file; nothing if it does not match",
         examples: &["album=reef"],
@@ -145,7 +145,6 @@ fn index(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     Ok(Vec::new())
 }
 
-/// The sizes of the existing thumbnails.
 fn kept_sizes(thumbnails: &[Bytes]) -> Result<BTreeSet<u32>> {
     let size = |key: &Bytes| str::from_utf8(&key[THUMBNAIL_PREFIX.len()..]).ok()?.parse().ok();
     let sizes: BTreeSet<u32> = thumbnails.iter().filter_map(size).collect();
@@ -173,11 +172,12 @@ fn describe(
         let thumbnail = render::thumbnail(&picture, edge)?;
         entries.insert(thumbnail_key(edge), Bytes::from(thumbnail));
     }
-    let made = render::labels(&picture);
-    let [colour, format, height, shape, width] = made.each_ref().map(|(_, value)| value);
+    let derived = render::labels(&picture);
+    let [colour, format, height, shape, width] = derived.each_ref().map(|(_, value)| value);
     let summary = format!("{format} {width}x{height} {shape} {colour}");
-    let given = labels.into_iter().map(|(name, value)| (label_key(&name), Bytes::from(value)));
-    entries.extend(given.chain(made.into_iter().map(|(name, value)| (label_key(name), Bytes::from(value)))));
+    let derived = derived.map(|(name, value)| (label_key(name), Bytes::from(value)));
+    entries.extend(labels.into_iter().map(|(name, value)| (label_key(&name), Bytes::from(value))));
+    entries.extend(derived);
     old.retain(|key| !entries.contains_key(key));
     if !old.is_empty() {
         context.omap_remove(&old)?;
@@ -190,11 +190,10 @@ fn thumbnail(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let edge = wire::parse_size(input)?;
     match context.omap_get(&[thumbnail_key(edge)])?.pop() {
         Some((_, thumbnail)) => Ok(thumbnail.to_vec()),
-        None => Err(Error::new(
-            ErrorKind::NotFound,
-            "no thumbnail of this size is kept; `picture index` makes one",
-        )
-        .with("edge", edge)),
+        None => {
+            let message = "the picture has no thumbnail of this size; the method index creates it";
+            Err(Error::new(ErrorKind::NotFound, message).with("edge", edge))
+        }
     }
 }
 
@@ -255,12 +254,9 @@ fn keys(context: &mut MethodContext<'_>, prefix: &str) -> Result<Vec<Bytes>> {
         };
         keys.extend(page.entries.into_iter().map(|(key, _)| key));
         if keys.len() > KEYS_MAX {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "the object has too many labels or thumbnails; remove some from its omap",
-            )
-            .with("prefix", prefix)
-            .with("keys_max", KEYS_MAX));
+            let message = "the object has too many labels or thumbnails; remove some from its omap";
+            let error = Error::new(ErrorKind::LimitExceeded, message);
+            return Err(error.with("prefix", prefix).with("keys_max", KEYS_MAX));
         }
         if !page.more {
             return Ok(keys);

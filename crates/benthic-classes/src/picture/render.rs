@@ -1,6 +1,6 @@
 //! Creates thumbnails, and labels derived from the picture.
 
-use super::decode::Decoded;
+use super::decode::DecodedImage;
 use benthic_core::{Error, ErrorKind, Result};
 use image::codecs::{jpeg::JpegEncoder, png::PngEncoder};
 use image::imageops::{self, FilterType};
@@ -10,10 +10,7 @@ const JPEG_QUALITY: u8 = 85;
 
 /// Scales the picture to at most `edge` pixels per side, never up, and encodes it: as JPEG, or as
 /// PNG if it has transparent parts.
-///
-/// # Errors
-/// `Internal` if it cannot be encoded.
-pub fn thumbnail(picture: &Decoded, edge: u32) -> Result<Vec<u8>> {
+pub fn thumbnail(picture: &DecodedImage, edge: u32) -> Result<Vec<u8>> {
     let (width, height) = picture.small.dimensions();
     let longest = width.max(height);
     let scaled = if edge < longest {
@@ -41,7 +38,7 @@ fn encode(image: &RgbaImage) -> Result<Vec<u8>, ImageError> {
 }
 
 /// The derived labels, as names and values.
-pub fn labels(picture: &Decoded) -> [(&'static str, String); 5] {
+pub fn labels(picture: &DecodedImage) -> [(&'static str, String); 5] {
     let shape = match picture.width.cmp(&picture.height) {
         std::cmp::Ordering::Greater => "landscape",
         std::cmp::Ordering::Equal => "square",

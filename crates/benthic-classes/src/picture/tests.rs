@@ -104,7 +104,7 @@ fn thumbnails_show_the_picture() {
 }
 
 #[test]
-fn small_pictures_are_not_enlarged_and_thin_ones_do_not_vanish() {
+fn small_pictures_are_not_enlarged_and_thin_ones_keep_one_pixel() {
     let fixture = Fixture::new();
     fixture.put(&png(&flat(1, 1, [0; 3]).into()), &options([64], &[]));
     assert_eq!(fixture.thumbnail(64).into_rgb8().dimensions(), (1, 1));
@@ -115,7 +115,7 @@ fn small_pictures_are_not_enlarged_and_thin_ones_do_not_vanish() {
 }
 
 #[test]
-fn what_shows_through_stays_so() {
+fn transparency_is_preserved() {
     let fixture = Fixture::new();
     let picture = RgbaImage::from_fn(100, 100, |x, _| Rgba([0, 200, 0, if x < 50 { 0 } else { 255 }]));
     fixture.put(&png(&picture.into()), &options([10], &[]));
@@ -232,7 +232,7 @@ fn index_fills_in_what_an_image_lacks_and_can_run_twice() {
 }
 
 #[test]
-fn index_keeps_to_the_sizes_that_there_are() {
+fn index_keeps_the_existing_sizes() {
     let fixture = Fixture::new();
     fixture.put(&png(&flat(200, 100, [255, 0, 0]).into()), &options([16, 100], &[]));
     let other = png(&flat(200, 50, [0, 0, 255]).into());
@@ -254,7 +254,7 @@ fn index_keeps_to_the_sizes_that_there_are() {
 }
 
 #[test]
-fn keys_of_others_have_a_limit() {
+fn the_number_of_existing_keys_is_limited() {
     let fixture = Fixture::new();
     let image = png(&noise(8, 8).into());
     fixture.put(&image, &Options::default());
@@ -278,7 +278,7 @@ fn every_thumbnail_fits_into_the_omap() {
 }
 
 #[test]
-fn only_what_carries_a_label_is_returned() {
+fn only_pictures_with_the_label_are_returned() {
     let fixture = Fixture::new();
     let image = png(&noise(40, 40).into());
     fixture.put(&image, &options([], &[("album", "reef"), ("empty", "")]));

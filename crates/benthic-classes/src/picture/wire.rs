@@ -1,5 +1,6 @@
 //! Inputs and outputs of the `picture` methods, and their limits.
 
+use crate::input::{self, check_len};
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ pub const LABEL_VALUE_BYTES_MAX: usize = 256;
 /// Limit of labels per call.
 pub const LABELS_MAX: usize = 64;
 /// The labels that the class derives from the picture; callers cannot set them.
-pub const MADE_LABELS: [&str; 5] = ["colour", "format", "height", "shape", "width"];
+pub const DERIVED_LABELS: [&str; 5] = ["colour", "format", "height", "shape", "width"];
 
 /// First bytes of an input of `put` that has [options](Options) before the image. The format: these
 /// bytes, a version, the length of the options as JSON (both `u32`, little-endian), the options,
@@ -41,7 +42,6 @@ pub struct Options {
     /// existing sizes; without existing ones, and for `put`, the sizes are [`DEFAULT_SIZES`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<BTreeSet<u32>>,
-    /// The caller's labels, by name.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
@@ -53,13 +53,8 @@ impl Options {
             return Ok(Options::default());
         }
         check_len("the options", input.len(), OPTIONS_BYTES_MAX)?;
-        let expected = r#"options are JSON such as {"sizes":[64,256],"labels":{"album":"reef"}}"#;
-        // serde would also accept an array for a struct.
-        if input[0] != b'{' {
-            return Err(Error::new(ErrorKind::InvalidArgument, expected));
-        }
-        let options: Options = serde_json::from_slice(input)
-            .map_err(|error| Error::new(ErrorKind::InvalidArgument, expected).with_source(error))?;
+        let expected = r#"the options must be JSON such as {"sizes":[64,256],"labels":{"album":"reef"}}"#;
+        let options: Options = input::json(input, expected)?;
         options.check()?;
         Ok(options)
     }
@@ -75,31 +70,23 @@ impl Options {
         }
         for (name, value) in &self.labels {
             check_label_name(name)?;
-            if MADE_LABELS.contains(&name.as_str()) {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "this label is made from the picture; choose another name",
-                )
-                .with("label", name));
+            if DERIVED_LABELS.contains(&name.as_str()) {
+                let message = "the class derives this label from the picture; choose another name";
+                return Err(Error::new(ErrorKind::InvalidArgument, message).with("label", name));
             }
             check_len("the label's value", value.len(), LABEL_VALUE_BYTES_MAX)?;
             if value.contains(char::is_control) {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "a label's value has no control characters",
-                )
-                .with("label", name));
+                let message = "the label's value has control characters";
+                return Err(Error::new(ErrorKind::InvalidArgument, message).with("label", name));
             }
         }
         Ok(())
     }
 
-    /// The input of `index`.
     pub fn encode(&self) -> String {
         json!(self).to_string()
     }
 
-    /// The input of `put`.
     pub fn encode_with(&self, image: &[u8]) -> Bytes {
         let options = self.encode();
         let mut input = PUT_MAGIC.to_vec();
@@ -123,7 +110,7 @@ pub(super) fn parse_put(input: &[u8]) -> Result<(Options, &[u8])> {
     });
     let (version, len_bytes, rest) = header.ok_or_else(cut)?;
     if version != PUT_VERSION {
-        return Err(Error::new(ErrorKind::Unsupported, "the input has another version")
+        return Err(Error::new(ErrorKind::Unsupported, "the input has an unknown version")
             .with("version", version)
             .with("version_known", PUT_VERSION));
     }
@@ -136,7 +123,7 @@ pub(super) fn parse_size(input: &[u8]) -> Result<u32> {
     match text(input)? {
         "" => Ok(DEFAULT_SIZES[1]),
         size => size.parse().map_err(|error| {
-            Error::new(ErrorKind::InvalidArgument, "a size is a number of pixels such as 256")
+            Error::new(ErrorKind::InvalidArgument, "a size must be a number of pixels such as 256")
                 .with_source(error)
         }),
     }
@@ -145,15 +132,11 @@ pub(super) fn parse_size(input: &[u8]) -> Result<u32> {
 /// Parses the input of `match` and `get_if`: `LABEL` or `LABEL=VALUE`.
 pub(super) fn parse_condition(input: &[u8]) -> Result<(&str, Option<&str>)> {
     let text = text(input)?;
-    let (name, value) = match text.split_once('=') {
-        Some((name, value)) => (name, Some(value)),
-        None => (text, None),
-    };
+    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
     check_label_name(name)?;
     Ok((name, value))
 }
 
-/// Checks the sizes of thumbnails.
 pub(super) fn check_sizes(sizes: &BTreeSet<u32>) -> Result<()> {
     if sizes.len() > SIZES_MAX || sizes.last().is_some_and(|edge| *edge > EDGE_MAX) {
         return Err(Error::new(ErrorKind::LimitExceeded, "too many thumbnails, or too large ones")
@@ -161,7 +144,7 @@ pub(super) fn check_sizes(sizes: &BTreeSet<u32>) -> Result<()> {
             .with("edge_max", EDGE_MAX));
     }
     if sizes.contains(&0) {
-        return Err(Error::new(ErrorKind::InvalidArgument, "a thumbnail has at least one pixel"));
+        return Err(Error::new(ErrorKind::InvalidArgument, "a thumbnail must have at least one pixel"));
     }
     Ok(())
 }
@@ -169,28 +152,14 @@ pub(super) fn check_sizes(sizes: &BTreeSet<u32>) -> Result<()> {
 fn check_label_name(name: &str) -> Result<()> {
     check_len("the label's name", name.len(), LABEL_NAME_BYTES_MAX)?;
     if name.is_empty() || name.contains(|c: char| c.is_control() || c == '=') {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "a label's name is not empty and has no control characters and no =",
-        )
-        .with("label", name));
+        let message = "the label's name is empty or has control characters or =";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).with("label", name));
     }
     Ok(())
 }
 
 fn text(input: &[u8]) -> Result<&str> {
-    check_len("the input", input.len(), LABEL_NAME_BYTES_MAX + 1 + LABEL_VALUE_BYTES_MAX)?;
-    std::str::from_utf8(input)
-        .map_err(|error| Error::new(ErrorKind::InvalidArgument, "the input is not UTF-8").with_source(error))
-}
-
-fn check_len(what: &str, len_bytes: usize, len_bytes_max: usize) -> Result<()> {
-    if len_bytes <= len_bytes_max {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::LimitExceeded, format!("{what} is too long"))
-        .with("len_bytes", len_bytes)
-        .with("len_bytes_max", len_bytes_max))
+    input::text(input, LABEL_NAME_BYTES_MAX + 1 + LABEL_VALUE_BYTES_MAX)
 }
 
 fn cut() -> Error {

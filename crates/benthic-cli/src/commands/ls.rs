@@ -7,7 +7,7 @@ use benthic_program::exit::{Failure, Outcome};
 use benthic_program::output::object_fields;
 use benthic_program::session::Session;
 use benthic_program::{interrupt, units};
-use benthic_striped::{StripedState, whole_of};
+use benthic_striped::{StripedState, striped_object_of};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
         |object: &ObjectId| args.all_namespaces && !args.hidden && is_reserved_namespace(object.namespace());
     let listed = jobs::objects(Arc::clone(&pool), namespaces, args.prefix);
     let shown = listed.try_filter(|object| std::future::ready(!is_hidden(object))).try_filter_map(|object| {
-        std::future::ready(if args.stripe { whole_of(object) } else { Ok(Some(object)) })
+        std::future::ready(if args.stripe { striped_object_of(object) } else { Ok(Some(object)) })
     });
     let look = |object| look(session, Arc::clone(&pool), object, args.long, args.stripe);
     let mut rows = shown.map(look).buffered(if args.long { STATS_AT_ONCE } else { 1 });
@@ -128,13 +128,13 @@ async fn look(
     }
     if is_striped {
         let at = commands::striped(session, pool, object.clone()).await?;
-        let found = match at.look().await {
+        let found = match at.read_head().await {
             Err(error) if error.kind() == ErrorKind::Corrupt => Found::Without("damaged"),
             head => match head? {
                 None => return Ok(None),
                 Some(head) => match (head.stat_of_file(), head.state) {
                     (Some(stat), _) => Found::Stat(stat),
-                    (None, StripedState::Begun(_)) => Found::Without("incomplete"),
+                    (None, StripedState::Unfinished(_)) => Found::Without("incomplete"),
                     // Another program is still writing or removing this striped object, or it is
                     // none.
                     (None, _) => Found::Without("no_size"),

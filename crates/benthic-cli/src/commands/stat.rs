@@ -47,7 +47,7 @@ pub async fn run(args: StatArgs, session: &Session) -> Outcome {
 }
 
 async fn stat_striped(at: &Striped, address: &ObjectAddress, session: &Session) -> Outcome {
-    let (layout, size_bytes, note, stat) = at.look_whole().await?;
+    let (layout, size_bytes, note, stat) = at.read_complete().await?;
     let modified_unix_ns = note.as_ref().and_then(|note| u64::try_from(note.modified_unix_ns).ok());
     let modified_unix_ns = modified_unix_ns.unwrap_or(stat.modified_unix_ns);
     let pieces = layout.pieces(size_bytes);

@@ -155,7 +155,7 @@ fn two_downloads_do_not_fill_one_file() {
     let theirs = File::open(home.path(".back.benthic-part")).unwrap();
     theirs.lock().unwrap();
     let error = home.fails_with("busy", &["cp", "--stripe", "p/f", "./back"]);
-    assert!(error["message"].as_str().unwrap().contains("another copy to this file runs"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("another copy to this file is running"), "{error}");
     assert!(!home.path("back").exists() && home.read(".back.benthic-part") == b"theirs");
     drop(theirs);
     cp(&home, &["--stripe"], &["p/f", "./back"]);
@@ -240,7 +240,7 @@ fn objects_of_something_else_are_left_alone() {
         let address = format!("p/{name}");
         for args in [&["rm", "--stripe", &address][..], &["cp", "--stripe", "data", &address]] {
             let error = home.fails_with("invalid_argument", args);
-            assert!(error["message"].as_str().unwrap().contains("something else"), "{error}");
+            assert!(error["message"].as_str().unwrap().contains("another program's object"), "{error}");
         }
         let after = home.json(&["stat", &format!("p/{name}.0000000000000000")]);
         assert_eq!(before, after, "not even a lock");

@@ -19,7 +19,7 @@ impl Class for Calls {
     }
 
     fn summary(&self) -> &'static str {
-        "makes the calls that it is told"
+        "makes the context calls that its input lists"
     }
 
     fn methods(&self) -> &'static [Method] {
@@ -28,7 +28,7 @@ impl Class for Calls {
 }
 
 /// The attribute in which `change` stores the answers of its read calls, if its input requests it.
-const SEEN_XATTR: &str = "calls.seen";
+const ANSWERS_XATTR: &str = "calls.seen";
 
 static METHODS: [Method; 3] = [
     Method {
@@ -37,18 +37,18 @@ static METHODS: [Method; 3] = [
         run: |context, input| Ok(run(context, input)?.into_bytes()),
         result: MethodResult::Output,
         summary: "makes reading calls",
-        input: "a call a line",
-        output: "an answer a line",
+        input: "one call per line",
+        output: "one answer per line",
         examples: &["read 0 100", "omap_range - - 10"],
     },
     Method {
         name: "change",
         flags: MethodFlags::READ_WRITE,
         run: |context, input| run(context, input).map(String::into_bytes),
-        result: MethodResult::Xattr(SEEN_XATTR),
-        summary: "makes any calls; fails as the first that fails",
-        input: "a call a line",
-        output: "an answer a line, if the last call is `keep`",
+        result: MethodResult::Xattr(ANSWERS_XATTR),
+        summary: "makes any calls; fails with the error of the first failed call",
+        input: "one call per line",
+        output: "one answer per line, if the last call is `keep`",
         examples: &["write 0 data", "stat\nkeep"],
     },
     Method {
@@ -56,9 +56,9 @@ static METHODS: [Method; 3] = [
         flags: MethodFlags::READ,
         run: |context, input| Ok(run(context, input)?.into_bytes()),
         result: MethodResult::Output,
-        summary: "what `look` does, for the one test that counts calls of it",
-        input: "a call a line",
-        output: "an answer a line",
+        summary: "the same as `look`, for the test that counts its calls",
+        input: "one call per line",
+        output: "one answer per line",
         examples: &["stat", "panic"],
     },
 ];
@@ -69,7 +69,7 @@ fn run(context: &mut MethodContext<'_>, input: &[u8]) -> Result<String> {
     for line in script.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         if words == ["keep"] {
-            context.set_xattr(SEEN_XATTR, answers.clone())?;
+            context.set_xattr(ANSWERS_XATTR, answers.clone())?;
             continue;
         }
         answers.push_str(&call(context, &words)?);
@@ -124,13 +124,13 @@ fn call(context: &mut MethodContext<'_>, words: &[&str]) -> Result<String> {
         }
         ["omap_remove", keys @ ..] => context.omap_remove(&bytes(keys)).map(done),
         ["omap_clear"] => context.omap_clear().map(done),
-        ["panic"] => panic!("as it was told"),
+        ["panic"] => panic!("as requested"),
         _ => Err(Error::new(ErrorKind::InvalidArgument, "no such call")),
     }
 }
 
 fn number(word: &str) -> Result<u64> {
-    word.parse().map_err(|error| Error::new(ErrorKind::InvalidArgument, "no number").with_source(error))
+    word.parse().map_err(|error| Error::new(ErrorKind::InvalidArgument, "not a number").with_source(error))
 }
 
 fn bytes(words: &[&str]) -> Vec<Bytes> {

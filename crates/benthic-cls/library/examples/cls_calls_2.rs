@@ -15,7 +15,7 @@ impl Class for Calls {
     }
 
     fn summary(&self) -> &'static str {
-        "says which version it is"
+        "returns its version"
     }
 
     fn methods(&self) -> &'static [Method] {
@@ -28,7 +28,7 @@ static METHODS: [Method; 1] = [Method {
     flags: MethodFlags::READ,
     run: |_, _| Ok(b"version 2".to_vec()),
     result: MethodResult::Output,
-    summary: "says which version it is",
+    summary: "returns its version",
     input: "nothing",
     output: "the version",
     examples: &[""],

@@ -115,30 +115,30 @@ impl From<&sal::PartRef> for wire::PartRef {
 
 impl From<&sal::List> for wire::List {
     fn from(list: &sal::List) -> wire::List {
-        let what = match list.what {
-            sal::What::Objects => wire::What::Objects,
-            sal::What::Versions => wire::What::Versions,
-            sal::What::Uploads => wire::What::Uploads,
+        let kind = match list.what {
+            sal::What::Objects => wire::ListKind::Objects,
+            sal::What::Versions => wire::ListKind::Versions,
+            sal::What::Uploads => wire::ListKind::Uploads,
         };
-        let after = list.after.as_ref().map(|after| wire::After {
+        let after = list.after.as_ref().map(|after| wire::ListPosition {
             key: after.key.clone(),
             within: after.within.map(|within| match within {
-                sal::Within::Version(seq) => wire::Within::Version(seq),
-                sal::Within::Upload(upload) => wire::Within::Upload(upload.into()),
-                sal::Within::Hidden => wire::Within::Hidden,
+                sal::Within::Version(seq) => wire::KeyPosition::Version(seq),
+                sal::Within::Upload(upload) => wire::KeyPosition::Upload(upload.into()),
+                sal::Within::Hidden => wire::KeyPosition::Hidden,
             }),
         });
         let (prefix, delimiter) = (list.prefix.clone(), list.delimiter.clone());
-        wire::List { what, prefix, delimiter, after, entries_max: list.entries_max }
+        wire::List { kind, prefix, delimiter, after, entries_max: list.entries_max }
     }
 }
 
-impl From<wire::After> for sal::After {
-    fn from(after: wire::After) -> sal::After {
+impl From<wire::ListPosition> for sal::After {
+    fn from(after: wire::ListPosition) -> sal::After {
         let within = after.within.map(|within| match within {
-            wire::Within::Version(seq) => sal::Within::Version(seq),
-            wire::Within::Upload(upload) => sal::Within::Upload(upload.into()),
-            wire::Within::Hidden => sal::Within::Hidden,
+            wire::KeyPosition::Version(seq) => sal::Within::Version(seq),
+            wire::KeyPosition::Upload(upload) => sal::Within::Upload(upload.into()),
+            wire::KeyPosition::Hidden => sal::Within::Hidden,
         });
         sal::After { key: after.key, within }
     }

@@ -73,7 +73,7 @@ impl Uploads for PoolSal {
     ) -> Result<(Vec<(u16, Part)>, bool)> {
         self.upload(bucket, key, upload).await?;
         let shard = self.shard_of(bucket, key)?;
-        let prefix = keys::parts_of(upload.into());
+        let prefix = keys::parts_prefix(upload.into());
         let page =
             omap_range(self.index.as_ref(), &shard, Some(keys::part(upload.into(), after)), &prefix).await?;
         let more = page.more || page.entries.len() > parts_max;

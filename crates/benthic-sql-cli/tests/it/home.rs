@@ -6,7 +6,7 @@ pub use benthic_testkit::program::printed;
 use arrow::array::RecordBatch;
 use benthic_core::{Environment, Store};
 use benthic_embedded::{EmbeddedStore, Options};
-use benthic_table::{At, Table};
+use benthic_table::{SnapshotSelector, Table};
 use benthic_testkit::program;
 use futures::TryStreamExt;
 use futures::executor::block_on;
@@ -42,7 +42,7 @@ impl Home {
         self.with_store(async |store| {
             let pool = store.open_pool("lake").await.unwrap();
             let table = Table::open(pool, table, Environment::default()).await.unwrap();
-            let snapshot = table.snapshot(At::Current).await.unwrap();
+            let snapshot = table.snapshot(SnapshotSelector::Current).await.unwrap();
             let mut batches = Vec::new();
             for entry in snapshot.entries().try_collect::<Vec<_>>().await.unwrap() {
                 let rows = snapshot.read(&entry, snapshot.schema()).await.unwrap();

@@ -157,8 +157,8 @@ fn rows_are_partitioned_and_sorted() {
     assert!(told.starts_with("lake/b: 6 rows in 3 objects"), "{told}");
     for (by, hint) in [
         ("hash(dy, 4)", "did you mean \"day\""),
-        ("range(n, month)", "cannot be partitioned by so"),
-        ("hash(n, 0)", "at least one bucket"),
+        ("range(n, month)", "does not support this kind of partitioning"),
+        ("hash(n, 0)", "the number of buckets or bounds is out of range"),
     ] {
         let error = home.fails(6, &["create", "lake/x", "days.csv", "--partition-by", by]);
         assert!(error.contains(hint) && error.contains("table=lake/x"), "{by}: {error}");
@@ -407,7 +407,7 @@ fn names_that_are_none_say_what_may_be_meant() {
     for (address, hint) in [
         ("trips", "a table is POOL/TABLE"),
         ("lake:ns/trips", "tables have no namespaces"),
-        ("lake/a/b", "a table's name"),
+        ("lake/a/b", "the table's name"),
         ("/trips", "pool name"),
     ] {
         assert!(home.fails(2, &["show", address]).contains(hint), "{address}");

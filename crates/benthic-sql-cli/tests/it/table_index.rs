@@ -4,7 +4,7 @@ use crate::files::{parquet, trips};
 use crate::home::Home;
 use benthic_core::{Environment, Store, WriteOp};
 use benthic_index::page_key;
-use benthic_table::{At, FileEntry, Table};
+use benthic_table::{FileEntry, SnapshotSelector, Table};
 use futures::TryStreamExt;
 use serde_json::json;
 
@@ -72,7 +72,7 @@ fn fsck_tells_what_is_damaged_and_repairs_indexes() {
         home.with_store(async |store| {
             let pool = store.open_pool("lake").await.unwrap();
             let table = Table::open(pool.clone(), "t", Environment::default()).await.unwrap();
-            let snapshot = table.snapshot(At::Current).await.unwrap();
+            let snapshot = table.snapshot(SnapshotSelector::Current).await.unwrap();
             let entry: FileEntry = snapshot.entries().try_next().await.unwrap().unwrap();
             let object = entry.object.object_id(table.id()).unwrap();
             pool.write(&object, op).await.unwrap();

@@ -12,7 +12,7 @@ use benthic_core::{Environment, Pool, Store};
 use benthic_embedded::{EmbeddedStore, Options};
 use benthic_sql::choice::Pushdown;
 use benthic_sql::session::{Settings, SqlSession};
-use benthic_table::{At, Definition, Partitioning, Table, WriterOptions};
+use benthic_table::{Definition, Partitioning, SnapshotSelector, Table, WriterOptions};
 use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ pub async fn many(args: &Args) -> Outcome<Section> {
     for start in (0..appends).map(|append| append * ROWS_OF_AN_APPEND) {
         append(&table, start..start + ROWS_OF_AN_APPEND).await?;
     }
-    let objects = table.snapshot(At::Current).await?.objects();
+    let objects = table.snapshot(SnapshotSelector::Current).await?.objects();
     let (rows, pid) = (appends * ROWS_OF_AN_APPEND, std::process::id());
     let (mut by_bounds_s, mut by_both_s, mut peaks_mib) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..i64::try_from(args.rounds)? {

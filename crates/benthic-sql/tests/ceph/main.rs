@@ -23,7 +23,7 @@ use benthic_core::{Environment, ErrorKind, Pool, Store};
 use benthic_rados::{Options, RadosStore};
 use benthic_sql::choice::Pushdown;
 use benthic_sql::session::{Settings, SqlSession};
-use benthic_table::{At, Definition, Table, WriterOptions, drop_table};
+use benthic_table::{Definition, SnapshotSelector, Table, WriterOptions, drop_table};
 use benthic_testkit::cluster::shared_conf;
 use data::{lineitem, parquet};
 use futures::TryStreamExt;
@@ -168,8 +168,14 @@ async fn an_index_is_looked_up_in_the_osds() {
             );
         }
     }
-    let checked: Vec<_> =
-        table.snapshot(At::Current).await.unwrap().fsck(false).try_collect::<Vec<_>>().await.unwrap();
+    let checked: Vec<_> = table
+        .snapshot(SnapshotSelector::Current)
+        .await
+        .unwrap()
+        .fsck(false)
+        .try_collect::<Vec<_>>()
+        .await
+        .unwrap();
     assert!(
         checked.iter().all(|checked| checked.findings.is_empty() && checked.unindexed == 0),
         "{checked:?}"
@@ -199,7 +205,7 @@ async fn a_table_in_an_erasure_coded_pool_takes_no_index() {
         Ok::<_, benthic_core::Error>((
             refused,
             table.head().await?.indexes,
-            table.snapshot(At::Current).await?.rows(),
+            table.snapshot(SnapshotSelector::Current).await?.rows(),
         ))
     };
     let outcome = outcome.await;

@@ -8,7 +8,7 @@ use benthic_embedded::EmbeddedStore;
 use benthic_index::page_key;
 use benthic_sql::choice::Pushdown;
 use benthic_sql::session::Settings;
-use benthic_table::{At, Definition, FileEntry, Table};
+use benthic_table::{Definition, FileEntry, SnapshotSelector, Table};
 use futures::TryStreamExt;
 use std::sync::Arc;
 
@@ -165,7 +165,7 @@ async fn an_index_that_finds_most_rows_is_left_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_pages_are_an_error_that_names_table_and_object() {
     let (store, pool, table) = made().await;
-    let snapshot = table.snapshot(At::Current).await.unwrap();
+    let snapshot = table.snapshot(SnapshotSelector::Current).await.unwrap();
     let entry: FileEntry = snapshot.entries().try_next().await.unwrap().unwrap();
     let object = entry.object.object_id(table.id()).unwrap();
     for damage in [

@@ -7,7 +7,7 @@ use benthic_embedded::{MemStore, Options};
 use benthic_sql::choice::Pushdown;
 use benthic_sql::errors::from_datafusion;
 use benthic_sql::session::{Settings, SqlSession};
-use benthic_table::{At, Definition, Table, WriterOptions, drop_table};
+use benthic_table::{Definition, SnapshotSelector, Table, WriterOptions, drop_table};
 use futures::TryStreamExt;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub fn ways() -> Vec<(&'static str, Settings)> {
 
 /// Builds the index pages that objects lack.
 pub async fn build_indexes(table: &Table) {
-    let snapshot = table.snapshot(At::Current).await.unwrap();
+    let snapshot = table.snapshot(SnapshotSelector::Current).await.unwrap();
     let built: Vec<_> = snapshot.build_indexes(false).try_collect().await.unwrap();
     assert_eq!(built.len() as u64, snapshot.objects());
 }

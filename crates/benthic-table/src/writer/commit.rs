@@ -7,7 +7,7 @@ use crate::ids::{Id, Role, TableObject};
 use crate::list::{ListWriter, read_list};
 use crate::object;
 use crate::schema::TableSchema;
-use crate::snapshot::{At, Snapshot};
+use crate::snapshot::{Snapshot, SnapshotSelector};
 use crate::table::Table;
 use benthic_core::{Error, ErrorKind, Result};
 use futures::stream::TryStreamExt;
@@ -18,24 +18,22 @@ use std::sync::Arc;
 const SMALL_LISTS_MAX: usize = 32;
 /// A list of this size or more is not merged any more.
 const LARGE_LIST_BYTES: u64 = 16 * 1024 * 1024;
-/// Minimum number of lists per merge.
 const MERGED_MIN: usize = 8;
 
-/// The result of a merge: the source lists and the new lists.
-struct Merged {
-    of: BTreeSet<TableObject>,
-    to: Vec<ListRef>,
+/// A merge of `sources` into `lists`.
+struct Merge {
+    sources: BTreeSet<TableObject>,
+    lists: Vec<ListRef>,
 }
 
 impl Writer {
-    /// Adds the lists to the table.
     pub(super) async fn commit(&mut self, lists: Vec<ListRef>) -> Result<Snapshot> {
         let (table, writer) = (self.table.clone(), self.id);
         if lists.is_empty() {
             self.remove_all().await?;
-            return table.snapshot(At::Current).await;
+            return table.snapshot(SnapshotSelector::Current).await;
         }
-        let mut merged: Option<Merged> = None;
+        let mut merged: Option<Merge> = None;
         let mut attempts = Attempts::new(writer);
         let head = loop {
             attempts.next().await.map_err(|error| table.heads.add_context(error))?;
@@ -44,14 +42,14 @@ impl Writer {
                 break head;
             }
             if !head.has_intent(writer) {
-                let message = "a vacuum gave this writer up, because it took so long; write again";
+                let message = "a vacuum removed this writer because it took too long; write the rows again";
                 return Err(table.heads.add_context(Error::new(ErrorKind::Conflict, message)));
             }
             let mut all = head.lists_of(head.current()?.0);
             all.extend(&lists);
-            if let Some(chosen) = choose(&all) {
+            if let Some(chosen) = choose_lists(&all) {
                 let still_there =
-                    |merged: &Merged| merged.of.iter().all(|of| all.iter().any(|list| list.object == *of));
+                    |merge: &Merge| merge.sources.iter().all(|of| all.iter().any(|list| list.object == *of));
                 let known = match merged.take().filter(still_there) {
                     Some(merged) => merged,
                     None => match self.merge(&head, chosen).await {
@@ -62,15 +60,15 @@ impl Writer {
                         {
                             continue;
                         }
-                        merged => merged.map_err(|error| lost(&table, error))?,
+                        merged => merged.map_err(|error| explain_missing_list(&table, error))?,
                     },
                 };
-                all.retain(|list| !known.of.contains(&list.object));
-                all.extend(&known.to);
+                all.retain(|list| !known.sources.contains(&list.object));
+                all.extend(&known.lists);
                 merged = Some(known);
             }
             if all.len() > LISTS_MAX {
-                let message = "the table has too many lists of objects; make its objects larger";
+                let message = "the table has too many file lists; use larger data objects";
                 return Err(table.heads.add_context(
                     Error::new(ErrorKind::LimitExceeded, message).with("lists_max", LISTS_MAX),
                 ));
@@ -94,7 +92,7 @@ impl Writer {
 
     /// Merges lists into one or a few. The merged lists have statistics of the table's current
     /// columns, which include every column that a list knows and that was not dropped.
-    async fn merge(&mut self, head: &Head, chosen: Vec<ListRef>) -> Result<Merged> {
+    async fn merge(&mut self, head: &Head, chosen: Vec<ListRef>) -> Result<Merge> {
         let (table, schema) = (self.table.clone(), head.current()?.1);
         // The list writer belongs to `self`, so that `abort` removes its objects if this future is
         // dropped.
@@ -104,7 +102,7 @@ impl Writer {
         // Even after an error: no name may be used twice.
         self.next_list = to.next_number();
         self.lists = None;
-        Ok(Merged { of: chosen.iter().map(|list| list.object).collect(), to: copied? })
+        Ok(Merge { sources: chosen.iter().map(|list| list.object).collect(), lists: copied? })
     }
 }
 
@@ -124,10 +122,10 @@ async fn copy(
     to.finish().await
 }
 
-fn lost(table: &Table, error: Error) -> Error {
+fn explain_missing_list(table: &Table, error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound => {
-            let lost = Error::new(ErrorKind::Corrupt, "a list of the table's objects is lost");
+            let lost = Error::new(ErrorKind::Corrupt, "a file list of the table is lost");
             table.heads.add_context(lost.with_source(error))
         }
         _ => table.heads.add_context(error),
@@ -142,14 +140,14 @@ async fn remove_unused_lists(table: &Table, head: &Head, writer: Id, lists: u32)
     let unused: Vec<TableObject> = (0..lists).map(named).filter(|list| !used(list)).collect();
     let unused = unused.into_iter().map(|list| list.object_id(table.id));
     if let Err(error) = object::remove_all(table.pool(), unused).await {
-        tracing::debug!(%error, "lists are left to vacuum");
+        tracing::debug!(%error, "unused lists remain until the next vacuum");
     }
 }
 
 /// Selects the lists to merge if there are too many: the smallest ones, for as long as the next is
 /// not larger than all before it together. So each data object is merged about as often as the
 /// logarithm of the number of data objects.
-fn choose(lists: &[ListRef]) -> Option<Vec<ListRef>> {
+fn choose_lists(lists: &[ListRef]) -> Option<Vec<ListRef>> {
     let mut small: Vec<ListRef> =
         lists.iter().filter(|list| list.list_bytes < LARGE_LIST_BYTES).copied().collect();
     if small.len() <= SMALL_LISTS_MAX {

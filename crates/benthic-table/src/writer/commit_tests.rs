@@ -1,4 +1,4 @@
-use super::{LARGE_LIST_BYTES, SMALL_LISTS_MAX, choose};
+use super::{LARGE_LIST_BYTES, SMALL_LISTS_MAX, choose_lists};
 use crate::head::ListRef;
 use crate::ids::{Id, Role, TableObject};
 
@@ -9,11 +9,11 @@ fn list(number: u32, objects: u64, list_bytes: u64) -> ListRef {
 
 /// Appends one object at a time: lists stay few, and each object is merged only a few times.
 #[test]
-fn lists_stay_few_at_little_cost() {
+fn merges_keep_lists_few_at_low_cost() {
     let (mut lists, mut merged) = (Vec::new(), 0);
     for number in 0..10_000 {
         lists.push(list(number, 1, 1_000));
-        if let Some(chosen) = choose(&lists) {
+        if let Some(chosen) = choose_lists(&lists) {
             let objects: u64 = chosen.iter().map(|list| list.objects).sum();
             merged += objects;
             lists.retain(|list| !chosen.contains(list));
@@ -26,11 +26,11 @@ fn lists_stay_few_at_little_cost() {
 }
 
 #[test]
-fn large_lists_are_left_alone() {
+fn large_lists_are_not_merged() {
     let large = (0..100).map(|number| list(number, 50_000, LARGE_LIST_BYTES));
     let small = (100..132).map(|number| list(number, 1, 1));
     let lists: Vec<ListRef> = large.chain(small).collect();
-    assert_eq!(choose(&lists), None);
+    assert_eq!(choose_lists(&lists), None);
     let more = [lists, vec![list(200, 1, 1)]].concat();
-    assert!(choose(&more).unwrap().iter().all(|list| list.objects == 1));
+    assert!(choose_lists(&more).unwrap().iter().all(|list| list.objects == 1));
 }

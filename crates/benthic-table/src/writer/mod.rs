@@ -6,7 +6,7 @@ mod encode;
 
 use crate::alter::Alter;
 use crate::error;
-use crate::evolve::{compact, conform, rows_bytes, strangers};
+use crate::evolve::{compact, conform, rows_bytes, unknown_columns};
 use crate::head::{INTENTS_MAX, Intent, ListRef};
 use crate::ids::{Id, Role, TableObject};
 use crate::indexes;
@@ -14,7 +14,7 @@ use crate::list::{FileEntry, ListWriter};
 use crate::object;
 use crate::partition::{PARTITIONS_MAX, Partitioning};
 use crate::schema::TableSchema;
-use crate::snapshot::{At, Snapshot};
+use crate::snapshot::{Snapshot, SnapshotSelector};
 use crate::statistics::Statistics;
 use crate::table::Table;
 use arrow::array::{RecordBatch, UInt32Array};
@@ -28,7 +28,6 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Rows processed at a time.
 const SLICE_ROWS: usize = 64 * 1024;
 /// Least target size of an object when it is reduced so that its indexes fit into the same
 /// operation.
@@ -75,14 +74,11 @@ pub struct Writer {
     written: Vec<ListRef>,
     next_data: u32,
     next_list: u32,
-    /// Whether a commit was attempted.
     may_be_committed: bool,
 }
 
-/// Rows encoded as an object.
-struct Encoded {
+struct EncodedObject {
     bytes: Vec<u8>,
-    /// Number of encoded rows.
     taken: usize,
     /// The index pages, as omap entries.
     entries: Vec<(Bytes, Bytes)>,
@@ -113,11 +109,10 @@ impl Table {
                     return Ok(());
                 }
                 if head.intents.len() >= INTENTS_MAX {
-                    return Err(Error::new(
-                        ErrorKind::LimitExceeded,
-                        "too many writers at once; vacuum those that were given up",
-                    )
-                    .with("writers_max", INTENTS_MAX));
+                    let message = "the table has too many writers; vacuum it to remove abandoned writers";
+                    return Err(
+                        Error::new(ErrorKind::LimitExceeded, message).with("writers_max", INTENTS_MAX)
+                    );
                 }
                 head.intents.push(Intent { writer: id, time_ms });
                 Ok(())
@@ -150,7 +145,6 @@ impl Table {
 }
 
 impl Writer {
-    /// The schema against which rows are matched.
     pub fn schema(&self) -> &TableSchema {
         &self.schema
     }
@@ -163,7 +157,7 @@ impl Writer {
     /// is too large for an object and for too many partitions; as
     /// [`Pool::write`](benthic_core::Pool::write).
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        if self.options.add_columns && !strangers(batch, &self.schema).is_empty() {
+        if self.options.add_columns && !unknown_columns(batch, &self.schema).is_empty() {
             self.add_columns(batch).await?;
         }
         let batch = conform(batch, &self.schema).map_err(|error| self.table.heads.add_context(error))?;
@@ -236,7 +230,8 @@ impl Writer {
             // The writer may have committed, and a vacuum removed its snapshot since; newer
             // snapshots then hold its objects.
             Ok(((false, None), _)) if self.may_be_committed => {
-                let message = "a vacuum removed the writer or what it committed; the table's rows tell";
+                let message = "a vacuum removed the writer or its snapshot; read the table's rows to find out whether it \
+                    committed";
                 return Err(self.table.heads.add_context(Error::new(ErrorKind::OutcomeUnknown, message)));
             }
             Ok(((_, None), _)) => {}
@@ -257,8 +252,8 @@ impl Writer {
         let add =
             |field: Field| Alter::Add { name: field.name().clone(), data_type: field.data_type().clone() };
         // Another writer may have added the columns since.
-        let current = self.table.snapshot(At::Current).await?;
-        let changes: Vec<Alter> = strangers(batch, current.schema()).into_iter().map(add).collect();
+        let current = self.table.snapshot(SnapshotSelector::Current).await?;
+        let changes: Vec<Alter> = unknown_columns(batch, current.schema()).into_iter().map(add).collect();
         let current = if changes.is_empty() { current } else { self.table.alter(&changes).await? };
         while let Some((partition, _)) = self.largest() {
             self.flush(partition, false).await?;
@@ -273,7 +268,6 @@ impl Writer {
         largest.map(|(partition, buffer)| (*partition, buffer.bytes))
     }
 
-    /// Adds rows to the buffers of their partitions.
     fn buffer(&mut self, batch: &RecordBatch) -> Result<()> {
         let Some(field) = self.partitioning.field() else {
             return self.add(None, batch.clone());
@@ -291,14 +285,15 @@ impl Writer {
         }
         for (partition, rows) in rows {
             let part = take_record_batch(batch, &UInt32Array::from(rows));
-            self.add(partition, part.map_err(|source| error::arrow("rows cannot be spread", source))?)?;
+            self.add(partition, part.map_err(|source| error::arrow("rows cannot be partitioned", source))?)?;
         }
         Ok(())
     }
 
     fn add(&mut self, partition: Option<i64>, batch: RecordBatch) -> Result<()> {
         if !self.buffers.contains_key(&partition) && self.buffers.len() > PARTITIONS_MAX {
-            let message = "the data have too many partitions at once; partition by a coarser unit, or sort the data first";
+            let message =
+                "the data have too many partitions; partition by a coarser unit, or sort the data first";
             return Err(self.table.heads.add_context(
                 Error::new(ErrorKind::LimitExceeded, message).with("partitions_max", PARTITIONS_MAX),
             ));
@@ -317,7 +312,7 @@ impl Writer {
         let Some(buffer) = self.buffers.remove(&partition) else { return Ok(()) };
         self.buffered_bytes -= buffer.bytes;
         let rows = concat_batches(self.schema.arrow(), &buffer.batches);
-        let rows = rows.map_err(|source| error::arrow("rows cannot be put together", source))?;
+        let rows = rows.map_err(|source| error::arrow("rows cannot be concatenated", source))?;
         drop(buffer);
         let rows = self.sort_rows(rows)?;
         let mut start = 0;
@@ -326,7 +321,7 @@ impl Writer {
                 return self.add(partition, compact(rows.slice(start, rows.num_rows() - start))?);
             }
             let rest = rows.slice(start, rows.num_rows() - start);
-            let Encoded { bytes, taken, entries } = self.encode_first(&rest)?;
+            let EncodedObject { bytes, taken, entries } = self.encode_first(&rest)?;
             let object = rest.slice(0, taken);
             if start + taken < rows.num_rows() || start == 0 {
                 let ratio = rows_bytes(&object) as f64 / bytes.len().max(1) as f64;
@@ -340,7 +335,7 @@ impl Writer {
 
     /// Encodes the first of the rows as an object with its index pages, small enough for one
     /// operation.
-    fn encode_first(&self, rows: &RecordBatch) -> Result<Encoded> {
+    fn encode_first(&self, rows: &RecordBatch) -> Result<EncodedObject> {
         let mut bytes_target = self.object_bytes_target;
         loop {
             let (bytes, taken) = encode::encode_object(rows, &self.sort_places(), bytes_target)?;
@@ -350,12 +345,12 @@ impl Writer {
                 Ok(entries)
                     if bytes.len() as u64 + entries_bytes(&entries) <= limits::OPERATION_BYTES_MAX =>
                 {
-                    return Ok(Encoded { bytes, taken, entries });
+                    return Ok(EncodedObject { bytes, taken, entries });
                 }
                 Err(error) if !is_too_large(&error) => return Err(error),
                 _ if bytes_target > INDEXED_BYTES_MIN => bytes_target /= 2,
                 // Without index pages, queries read the object whole.
-                _ => return Ok(Encoded { bytes, taken, entries: Vec::new() }),
+                _ => return Ok(EncodedObject { bytes, taken, entries: Vec::new() }),
             }
         }
     }

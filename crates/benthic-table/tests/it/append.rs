@@ -11,14 +11,14 @@ use arrow::array::{
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float64Type, Int8Type, Int64Type, Schema};
 use benthic_core::ErrorKind;
-use benthic_table::{Alter, At, Definition, Partitioning, Ranges, Table, WriterOptions};
+use benthic_table::{Alter, Definition, Partitioning, Ranges, SnapshotSelector, Table, WriterOptions};
 use benthic_testkit::random::Rng;
 use futures::TryStreamExt;
 use futures::executor::block_on;
 use std::sync::Arc;
 
 #[test]
-fn what_is_appended_is_read() {
+fn appended_rows_are_read_back() {
     on_both_engines(|pool, _| {
         let (environment, clock) = environment();
         let table = create(&pool, "t", &definition(), &environment);
@@ -36,11 +36,14 @@ fn what_is_appended_is_read() {
             )
             .unwrap()
         );
-        let before = block_on(table.snapshot(At::Id(2))).unwrap();
+        let before = block_on(table.snapshot(SnapshotSelector::Id(2))).unwrap();
         assert_eq!(ids(&before), (0..1_000).collect::<Vec<_>>());
-        let before = block_on(table.snapshot(At::TimeMs(before.time_ms() + 4))).unwrap();
+        let before = block_on(table.snapshot(SnapshotSelector::TimeMs(before.time_ms() + 4))).unwrap();
         assert_eq!(before.id(), 2);
-        assert_eq!(block_on(table.snapshot(At::Id(4))).err().unwrap().kind(), ErrorKind::NotFound);
+        assert_eq!(
+            block_on(table.snapshot(SnapshotSelector::Id(4))).err().unwrap().kind(),
+            ErrorKind::NotFound
+        );
     });
 }
 
@@ -50,7 +53,7 @@ fn conformed(batch: &RecordBatch) -> RecordBatch {
 }
 
 #[test]
-fn nothing_is_a_snapshot_of_its_own() {
+fn an_empty_append_creates_no_snapshot() {
     let (environment, _) = environment();
     let table = create(&memory_pool(), "t", &definition(), &environment);
     let snapshot = append(&table, &rows(0..0));
@@ -59,7 +62,7 @@ fn nothing_is_a_snapshot_of_its_own() {
 }
 
 #[test]
-fn a_large_load_is_cut_into_objects_of_the_size_that_was_asked_for() {
+fn a_large_load_is_split_into_objects_of_the_target_size() {
     let (environment, _) = environment();
     let table = create(&memory_pool(), "t", &definition(), &environment);
     let mut random = Rng(1);
@@ -138,7 +141,7 @@ fn columns_are_matched_by_name_and_widened() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_a_hint() {
+fn mismatched_columns_are_refused_with_a_hint() {
     let (environment, _) = environment();
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment);
@@ -166,7 +169,7 @@ fn what_does_not_fit_is_refused_with_a_hint() {
 }
 
 #[test]
-fn new_columns_are_added_where_that_is_asked_for() {
+fn new_columns_are_added_on_request() {
     let (environment, _) = environment();
     let table = create(&memory_pool(), "t", &definition(), &environment);
     let more: [(&str, ArrayRef); 2] =
@@ -220,7 +223,7 @@ fn a_table_changes_its_columns_and_keeps_its_rows() {
             "another column of that name"
         );
         // Older snapshots keep their schema.
-        let before = read(&block_on(table.snapshot(At::Id(2))).unwrap());
+        let before = read(&block_on(table.snapshot(SnapshotSelector::Id(2))).unwrap());
         assert_eq!(
             before.schema().fields().iter().map(|field| field.name()).collect::<Vec<_>>(),
             ["id", "n", "gone"]
@@ -255,7 +258,7 @@ fn a_table_changes_its_columns_and_keeps_its_rows() {
 }
 
 #[test]
-fn tables_are_made_opened_and_listed() {
+fn tables_are_created_opened_and_listed() {
     let (environment, _) = environment();
     let pool = memory_pool();
     create(&pool, "orders", &definition(), &environment);

@@ -8,7 +8,7 @@ use crate::support::{
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool};
 use benthic_table::ids::{HEADS_NAMESPACE, head_object};
-use benthic_table::{At, Definition, Table, VacuumOptions, WriterOptions, vacuum};
+use benthic_table::{Definition, SnapshotSelector, Table, VacuumOptions, WriterOptions, vacuum};
 use benthic_testkit::random::Rng;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -29,7 +29,7 @@ fn a_damaged_head_is_refused_and_the_other_tables_are_listed() {
     let bytes = bytes_of(&pool, &head);
     let refused = |bytes: Vec<u8>| -> Error {
         block_on(pool.write_full(&head, bytes)).unwrap();
-        block_on(table.snapshot(At::Current)).err().unwrap()
+        block_on(table.snapshot(SnapshotSelector::Current)).err().unwrap()
     };
     let error = refused(bytes[..bytes.len() / 2].to_vec());
     assert_eq!(error.kind(), ErrorKind::Corrupt);
@@ -46,7 +46,7 @@ fn a_damaged_head_is_refused_and_the_other_tables_are_listed() {
 
 /// Each kind of damage to a data object and to a file list, at many places.
 #[test]
-fn damaged_objects_are_errors_that_name_them() {
+fn errors_name_the_damaged_object() {
     let (environment, _) = environment();
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment);
@@ -111,10 +111,10 @@ fn a_vacuum_that_cannot_read_a_list_removes_nothing() {
     block_on(pool.remove(&list)).unwrap();
     let error = run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(error.to_string().contains("a list of the table's objects is lost"), "{error}");
+    assert!(error.to_string().contains("a file list of the table is lost"), "{error}");
     block_on(pool.write_full(&list, bytes)).unwrap();
     assert_eq!(names(&pool, &table.id().namespace()), before);
-    assert_eq!(run().unwrap().strangers, 1);
+    assert_eq!(run().unwrap().foreign_objects, 1);
     assert_eq!(names(&pool, &table.id().namespace()), before, "also what is not ours");
     assert_eq!(ids(&current(&table)), (0..20).collect::<Vec<_>>());
 }

@@ -6,14 +6,14 @@ use crate::support::{
 };
 use arrow::datatypes::DataType;
 use benthic_core::{Environment, ErrorKind};
-use benthic_table::{Alter, At, Table, VacuumOptions, WriterOptions, drop_table, vacuum};
+use benthic_table::{Alter, SnapshotSelector, Table, VacuumOptions, WriterOptions, drop_table, vacuum};
 use futures::executor::block_on;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 #[test]
-fn writers_at_once_lose_no_rows() {
+fn concurrent_writers_lose_no_rows() {
     const WRITERS: i64 = 6;
     const APPENDS: i64 = 15;
     on_both_engines(|pool, other| {
@@ -110,7 +110,7 @@ fn reading_while_others_vacuum_and_append() {
 }
 
 #[test]
-fn a_vacuum_leaves_what_a_writer_has_written_so_far() {
+fn a_vacuum_keeps_the_objects_of_active_writers() {
     let (environment, clock) = environment();
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment);
@@ -133,13 +133,13 @@ fn a_vacuum_leaves_what_a_writer_has_written_so_far() {
     assert!(vacuumed.writers == 1 && vacuumed.objects > 1, "{vacuumed:?}");
     let error = block_on(writer.finish()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    assert!(error.to_string().contains("a vacuum gave this writer up"), "{error}");
+    assert!(error.to_string().contains("a vacuum removed this writer"), "{error}");
     assert_eq!(current(&table).rows(), 200_000);
     assert_eq!(names(&pool, &table.id().namespace()), referred(&table), "it removed what it wrote after");
 }
 
 #[test]
-fn a_writer_that_committed_removes_nothing() {
+fn aborting_a_committed_writer_removes_nothing() {
     let (environment, clock) = environment();
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment);
@@ -160,7 +160,7 @@ fn a_writer_that_committed_removes_nothing() {
 }
 
 #[test]
-fn a_vacuum_keeps_what_it_is_asked_to_keep() {
+fn a_vacuum_keeps_the_requested_snapshots() {
     let (environment, clock) = environment();
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment);
@@ -176,7 +176,7 @@ fn a_vacuum_keeps_what_it_is_asked_to_keep() {
     assert_eq!(kept(2, 300), [4, 5, 6, 7]);
     assert_eq!(kept(3, 0), [5, 6, 7]);
     assert_eq!(names(&pool, &table.id().namespace()), referred(&table));
-    let old = block_on(table.snapshot(At::Id(5))).unwrap();
+    let old = block_on(table.snapshot(SnapshotSelector::Id(5))).unwrap();
     clock.advance_ms(1);
     assert_eq!(kept(0, 0), [7]);
     // The current snapshot shares its file lists with older ones, so all their rows remain
@@ -215,8 +215,8 @@ fn a_table_dropped_under_a_reader_and_a_writer() {
     );
     // A new table of the same name is a different table.
     create(&pool, "t", &definition(), &environment);
-    let error = block_on(table.snapshot(At::Current)).err().unwrap();
-    assert!(error.to_string().contains("was dropped, and another has its name"), "{error}");
+    let error = block_on(table.snapshot(SnapshotSelector::Current)).err().unwrap();
+    assert!(error.to_string().contains("was dropped, and another table has its name"), "{error}");
     // A forced drop does not wait for writers. The active writer removes its own objects.
     let table = block_on(Table::open(Arc::clone(&pool), "t", environment.clone())).unwrap();
     let options = WriterOptions { buffer_bytes_max: 1024 * 1024, ..WriterOptions::default() };

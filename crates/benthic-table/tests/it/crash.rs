@@ -1,6 +1,6 @@
 //! Crashes at every point of a table's life.
 
-use crate::faulty::{FaultyPool, Last};
+use crate::faulty::{FailedWrite, FaultyPool};
 use crate::support::{
     DAY_MS, create, current, definition, environment, ids, memory_pool, names, referred, rows, try_append,
 };
@@ -37,7 +37,7 @@ async fn live(pool: Arc<dyn Pool>, environment: &Environment, done: &mut Acknowl
     Ok(())
 }
 
-fn crash_everywhere(last: Last) {
+fn crash_everywhere(last: FailedWrite) {
     for operations in 0.. {
         let pool = memory_pool();
         let (environment, clock) = environment();
@@ -103,23 +103,23 @@ fn finish_the_drop(pool: &Arc<dyn Pool>, environment: &Environment, context: &st
 }
 
 #[test]
-fn a_crash_anywhere_leaves_the_last_snapshot_and_what_vacuum_finds() {
-    crash_everywhere(Last::Refused);
+fn a_crash_leaves_the_last_snapshot_and_garbage_for_vacuum() {
+    crash_everywhere(FailedWrite::NotApplied);
 }
 
 #[test]
-fn so_does_one_with_an_answer_that_was_lost() {
-    crash_everywhere(Last::Unanswered);
+fn a_crash_with_a_lost_answer_leaves_the_last_snapshot() {
+    crash_everywhere(FailedWrite::Applied);
 }
 
 /// A lost answer changes nothing: the operation takes effect exactly once.
 #[test]
-fn a_lost_answer_or_question_is_no_failure() {
-    for last in [Last::Refused, Last::Unanswered] {
+fn a_lost_request_or_answer_is_retried() {
+    for last in [FailedWrite::NotApplied, FailedWrite::Applied] {
         for operations in 0.. {
             let pool = memory_pool();
             let (environment, _) = environment();
-            let faulty = FaultyPool::hiccup(&pool, operations, last);
+            let faulty = FaultyPool::failing_once(&pool, operations, last);
             let outcome = block_on(async {
                 let table = Table::create(faulty.clone(), "t", &definition(), environment.clone()).await?;
                 try_append(&table, &[rows(0..50)], WriterOptions::default()).await

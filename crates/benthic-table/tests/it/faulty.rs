@@ -11,40 +11,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The effect of the first failing operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Last {
+pub enum FailedWrite {
     /// The operation is not applied.
-    Refused,
+    NotApplied,
     /// A write is applied, but its answer is lost.
-    Unanswered,
+    Applied,
 }
 
 pub struct FaultyPool {
     inner: Arc<dyn Pool>,
     left: AtomicU64,
-    last: Last,
+    last: FailedWrite,
     /// Whether the pool recovers after the one failure.
-    returns: bool,
+    recovers: bool,
 }
 
 impl FaultyPool {
     /// Fails permanently after `operations` operations.
-    pub fn new(inner: &Arc<dyn Pool>, operations: u64, last: Last) -> Arc<FaultyPool> {
-        Arc::new(FaultyPool {
-            inner: Arc::clone(inner),
-            left: AtomicU64::new(operations),
-            last,
-            returns: false,
-        })
+    pub fn new(inner: &Arc<dyn Pool>, operations: u64, last: FailedWrite) -> Arc<FaultyPool> {
+        let left = AtomicU64::new(operations);
+        Arc::new(FaultyPool { inner: Arc::clone(inner), left, last, recovers: false })
     }
 
     /// Fails only one operation, after `operations` operations.
-    pub fn hiccup(inner: &Arc<dyn Pool>, operations: u64, last: Last) -> Arc<FaultyPool> {
-        Arc::new(FaultyPool {
-            inner: Arc::clone(inner),
-            left: AtomicU64::new(operations),
-            last,
-            returns: true,
-        })
+    pub fn failing_once(inner: &Arc<dyn Pool>, operations: u64, last: FailedWrite) -> Arc<FaultyPool> {
+        let left = AtomicU64::new(operations);
+        Arc::new(FaultyPool { inner: Arc::clone(inner), left, last, recovers: true })
     }
 
     /// Whether the fault has not been triggered.
@@ -54,13 +46,13 @@ impl FaultyPool {
     }
 
     /// Whether the fault is triggered now, and whether it was triggered before.
-    fn turn(&self) -> (bool, bool) {
+    fn next_fault(&self) -> (bool, bool) {
         let before = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| match left {
             u64::MAX => None,
             0 => Some(u64::MAX),
             left => Some(left - 1),
         });
-        (before == Ok(0), before.is_err() && !self.returns)
+        (before == Ok(0), before.is_err() && !self.recovers)
     }
 
     fn gone() -> Error {
@@ -75,21 +67,21 @@ impl Pool for FaultyPool {
     }
 
     async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
-        match self.turn() {
+        match self.next_fault() {
             (false, false) => self.inner.read(object, op).await,
             _ => Err(FaultyPool::gone()),
         }
     }
 
     async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
-        match self.turn() {
+        match self.next_fault() {
             (false, false) => self.inner.write(object, op).await,
-            (true, _) if self.last == Last::Unanswered => {
+            (true, _) if self.last == FailedWrite::Applied => {
                 // The caller never sees the pool's answer.
                 let _ = self.inner.write(object, op).await;
                 Err(Error::new(ErrorKind::OutcomeUnknown, "the answer was lost"))
             }
-            (true, _) if self.returns => Err(Error::new(ErrorKind::OutcomeUnknown, "the question was lost")),
+            (true, _) if self.recovers => Err(Error::new(ErrorKind::OutcomeUnknown, "the request was lost")),
             _ => Err(FaultyPool::gone()),
         }
     }
@@ -99,7 +91,7 @@ impl Pool for FaultyPool {
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        match self.turn() {
+        match self.next_fault() {
             (false, false) => self.inner.list(request).await,
             _ => Err(FaultyPool::gone()),
         }

@@ -1,6 +1,6 @@
 //! Building, maintaining and removing table indexes.
 
-use crate::faulty::{FaultyPool, Last};
+use crate::faulty::{FailedWrite, FaultyPool};
 use crate::support::{
     append, create, current, definition, entries, environment, ids, memory_pool, names, on_both_engines,
     rows, try_append,
@@ -12,8 +12,8 @@ use benthic_index::{
     LookupResult, LookupStep, Probe, Ranges, ReadEntries, directory_key, entry_keys, page_key,
 };
 use benthic_table::{
-    Alter, Built, Checked, Definition, FileEntry, INDEXES_MAX, Index, Snapshot, Table, VacuumOptions,
-    WriterOptions, drop_table, vacuum,
+    Alter, Definition, FileEntry, FsckResult, INDEXES_MAX, Index, IndexBuildResult, Snapshot, Table,
+    VacuumOptions, WriterOptions, drop_table, vacuum,
 };
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -30,14 +30,14 @@ fn read_entries(pool: &Arc<dyn Pool>, object: &ObjectId, keys: &[Bytes]) -> BTre
     page.entries.into_iter().collect()
 }
 
-fn build(snapshot: &Snapshot) -> Vec<Built> {
+fn build(snapshot: &Snapshot) -> Vec<IndexBuildResult> {
     block_on(snapshot.build_indexes(false).try_collect()).unwrap()
 }
 
 fn fsck(table: &Table, repair: bool) -> (Vec<String>, usize, usize) {
-    let checked: Vec<Checked> = block_on(current(table).fsck(repair).try_collect()).unwrap();
+    let checked: Vec<FsckResult> = block_on(current(table).fsck(repair).try_collect()).unwrap();
     let findings = checked.iter().flat_map(|checked| &checked.findings).map(ToString::to_string).collect();
-    let sum = |of: fn(&Checked) -> usize| checked.iter().map(of).sum();
+    let sum = |of: fn(&FsckResult) -> usize| checked.iter().map(of).sum();
     (findings, sum(|checked| checked.unindexed), sum(|checked| checked.repaired))
 }
 
@@ -74,7 +74,7 @@ fn found_in(table: &Table, index: &Index, id: i64) -> usize {
 }
 
 #[test]
-fn rows_from_before_and_after_are_found() {
+fn an_index_finds_rows_appended_before_and_after_it() {
     on_both_engines(|pool, other| {
         let table = create(&pool, "t", &definition(), &environment().0);
         append(&table, &rows(0..500));
@@ -104,7 +104,7 @@ fn rows_from_before_and_after_are_found() {
 }
 
 #[test]
-fn a_dropped_index_is_gone_and_its_number_is_not_used_again() {
+fn the_number_of_a_dropped_index_is_not_reused() {
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment().0);
     append(&table, &rows(0..500));
@@ -130,7 +130,7 @@ fn a_dropped_index_is_gone_and_its_number_is_not_used_again() {
 }
 
 #[test]
-fn an_index_stays_right_while_columns_change() {
+fn an_index_stays_correct_while_columns_change() {
     let pool = memory_pool();
     let schema = arrow::datatypes::Schema::new(vec![
         arrow::datatypes::Field::new("id", DataType::Int32, true),
@@ -171,7 +171,7 @@ fn an_index_stays_right_while_columns_change() {
 }
 
 #[test]
-fn indexes_that_cannot_be_are_refused_and_change_nothing() {
+fn invalid_indexes_are_refused_and_change_nothing() {
     let pool = memory_pool();
     let list = arrow::datatypes::Field::new("element", DataType::Int64, true);
     let columns = (0..10).map(|n| arrow::datatypes::Field::new(format!("c{n}"), DataType::Int64, true));
@@ -184,7 +184,7 @@ fn indexes_that_cannot_be_are_refused_and_change_nothing() {
         (&["C1"], ErrorKind::InvalidArgument, "did you mean \"c1\""),
         (&[], ErrorKind::InvalidArgument, "1 to 4 columns"),
         (&["c1", "c2", "c3", "c4", "c5"], ErrorKind::InvalidArgument, "1 to 4 columns"),
-        (&["c1", "c2", "c1"], ErrorKind::InvalidArgument, "once"),
+        (&["c1", "c2", "c1"], ErrorKind::InvalidArgument, "twice"),
         (&["c1", "list"], ErrorKind::Unsupported, "cannot be indexed"),
     ] {
         let error = block_on(table.add_index(columns)).unwrap_err();
@@ -200,7 +200,7 @@ fn indexes_that_cannot_be_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn a_load_with_large_indexes_is_cut_so_that_objects_carry_them() {
+fn a_load_with_large_indexes_is_split_into_more_objects() {
     let pool = memory_pool();
     // Long strings with little entropy: the rows compress well, their keys less so.
     let texts = |n: u64| format!("{:0>64}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -223,8 +223,8 @@ fn a_load_with_large_indexes_is_cut_so_that_objects_carry_them() {
 
 /// A second run completes an interrupted build, and lookups never miss a row in between.
 #[test]
-fn an_interrupted_build_goes_on() {
-    for last in [Last::Refused, Last::Unanswered] {
+fn an_interrupted_build_can_be_continued() {
+    for last in [FailedWrite::NotApplied, FailedWrite::Applied] {
         for operations in 0.. {
             let pool = memory_pool();
             let (environment, _) = environment();
@@ -258,7 +258,7 @@ fn an_interrupted_build_goes_on() {
 async fn index_it(pool: Arc<dyn Pool>, environment: &Environment) -> benthic_core::Result<()> {
     let table = Table::open(pool, "t", environment.clone()).await?;
     table.add_index(&["id"]).await?;
-    let snapshot = table.snapshot(benthic_table::At::Current).await?;
+    let snapshot = table.snapshot(benthic_table::SnapshotSelector::Current).await?;
     snapshot.build_indexes(false).try_collect::<Vec<_>>().await.map(drop)
 }
 
@@ -303,7 +303,7 @@ fn fsck_finds_damage_and_repairs_indexes() {
 }
 
 #[test]
-fn fsck_finds_objects_that_are_not_what_lists_say() {
+fn fsck_finds_objects_that_differ_from_their_lists() {
     let pool = memory_pool();
     let table = create(&pool, "t", &definition(), &environment().0);
     for part in 0..3 {

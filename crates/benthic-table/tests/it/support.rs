@@ -5,7 +5,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::{Environment, ListRequest, ManualClock, Namespaces, Pool, Random, Result, Store};
 use benthic_embedded::{EmbeddedStore, MemStore, Options};
-use benthic_table::{At, Definition, FileEntry, Snapshot, Table, Writer, WriterOptions};
+use benthic_table::{Definition, FileEntry, Snapshot, SnapshotSelector, Table, Writer, WriterOptions};
 use benthic_testkit::random::Rng;
 use futures::TryStreamExt;
 use futures::executor::block_on;
@@ -16,9 +16,9 @@ pub const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Distinct pseudorandom numbers, identical in every run.
 #[derive(Default)]
-pub struct Counted(Mutex<Rng>);
+pub struct SequenceRandom(Mutex<Rng>);
 
-impl Random for Counted {
+impl Random for SequenceRandom {
     fn fill(&self, bytes: &mut [u8]) -> Result<()> {
         bytes.copy_from_slice(&self.0.lock().unwrap().bytes(bytes.len()));
         Ok(())
@@ -29,7 +29,7 @@ impl Random for Counted {
 pub fn environment() -> (Environment, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     clock.advance_ms(1_000 * DAY_MS);
-    (Environment { clock: clock.clone(), random: Arc::new(Counted::default()) }, clock)
+    (Environment { clock: clock.clone(), random: Arc::new(SequenceRandom::default()) }, clock)
 }
 
 pub fn memory_pool() -> Arc<dyn Pool> {
@@ -97,7 +97,7 @@ pub fn append(table: &Table, batch: &RecordBatch) -> Snapshot {
 }
 
 pub fn current(table: &Table) -> Snapshot {
-    block_on(table.snapshot(At::Current)).unwrap()
+    block_on(table.snapshot(SnapshotSelector::Current)).unwrap()
 }
 
 pub fn entries(snapshot: &Snapshot) -> Vec<FileEntry> {

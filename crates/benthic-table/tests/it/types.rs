@@ -90,7 +90,7 @@ pub fn every_type() -> RecordBatch {
 }
 
 #[test]
-fn every_type_comes_back() {
+fn every_type_is_read_back() {
     on_both_engines(|pool, _| {
         let (environment, _) = environment();
         let batch = every_type();
@@ -130,7 +130,7 @@ fn columns_of_every_type_can_be_partitioned_by_or_are_refused() {
 /// NaN and both zeros in the statistics that the writer stores in the file list: their bounds
 /// include every value that a filter could match.
 #[test]
-fn the_list_knows_of_nan_and_of_both_zeros() {
+fn list_statistics_handle_nan_and_both_zeros() {
     let (environment, _) = environment();
     let columns: [(&str, ArrayRef); 2] = [
         ("x", Arc::new(Float64Array::from(vec![Some(0.0), Some(f64::NAN), None, Some(-0.0)]))),
@@ -150,7 +150,7 @@ fn the_list_knows_of_nan_and_of_both_zeros() {
 }
 
 #[test]
-fn only_the_columns_that_are_asked_for_are_read() {
+fn only_the_requested_columns_are_read() {
     let (environment, _) = environment();
     let batch = every_type();
     let table = create(&memory_pool(), "t", &Definition::new(&batch.schema()).unwrap(), &environment);

@@ -1,7 +1,7 @@
 //! JPEG (T.81): a sequence of segments, each a marker and mostly a length. The coded pixels follow
 //! the start of each scan.
 
-use super::{Reduced, Rest, broken, check_size, cut, too_many};
+use super::{ReducedImage, UnparsedBytes, broken, check_size, cut, too_many};
 use benthic_core::Result;
 
 pub(super) const MAGIC: &[u8] = &[0xff, SOI, 0xff];
@@ -9,7 +9,6 @@ pub(super) const MAGIC: &[u8] = &[0xff, SOI, 0xff];
 /// Limit of the scans of a progressive JPEG. Encoders write about ten. A scan of very few bytes can
 /// cost a pass over all pixels.
 pub const SCANS_MAX: usize = 32;
-/// Limit of segments of all kinds.
 pub(super) const SEGMENTS_MAX: usize = 4_096;
 /// Limit of the bytes of tables. Thirty scans with their own tables have about 20 KiB. Each 17
 /// bytes can make the decoder fill a table of 4 KiB.
@@ -32,7 +31,6 @@ const APP_ADOBE: u8 = 0xee;
 const APP_LAST: u8 = 0xef;
 const COMMENT: u8 = 0xfe;
 
-/// The needed fields of the frame header.
 struct Frame {
     width: u32,
     height: u32,
@@ -40,12 +38,11 @@ struct Frame {
     progressive: bool,
     /// The decoder's memory for one row of blocks, before and after scaling to the picture's size.
     rows_bytes: u64,
-    /// The decoder's memory for the coefficients of all components.
     coefficients_bytes: u64,
 }
 
-pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
-    let rest = &mut Rest(data);
+pub(super) fn reduce(data: &[u8]) -> Result<ReducedImage<'_>> {
+    let rest = &mut UnparsedBytes(data);
     rest.take(2)?;
     let mut file = Vec::with_capacity(data.len());
     file.extend([0xff, SOI]);
@@ -60,7 +57,7 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
             // If the pixels come in several scans, the decoder keeps coefficients until all scans
             // are read.
             let kept_bytes = if frame.progressive || in_pieces { frame.coefficients_bytes } else { 0 };
-            return Ok(Reduced {
+            return Ok(ReducedImage {
                 file,
                 width: frame.width,
                 height: frame.height,
@@ -72,7 +69,7 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
         let content = match marker {
             // These markers have no length. A decoder that reads one would continue at another
             // place.
-            ..=0x01 | RST_FIRST..=SOI => return Err(broken("a marker stands where none may")),
+            ..=0x01 | RST_FIRST..=SOI => return Err(broken("a marker is in a wrong place")),
             _ => segment(rest)?,
         };
         match marker {
@@ -113,16 +110,16 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
             }
             APP_EXIF if exif.is_none() => exif = content.strip_prefix(b"Exif\0\0"),
             APP_FIRST..=APP_LAST | COMMENT => {}
-            _ => return Err(broken("a segment is of another kind of JPEG")),
+            _ => return Err(broken("a segment belongs to another kind of JPEG")),
         }
     }
     Err(too_many("segments", SEGMENTS_MAX))
 }
 
-fn marker(rest: &mut Rest<'_>) -> Result<u8> {
+fn marker(rest: &mut UnparsedBytes<'_>) -> Result<u8> {
     let [mut byte] = rest.array()?;
     if byte != 0xff {
-        return Err(broken("a segment begins with no marker"));
+        return Err(broken("a segment does not begin with a marker"));
     }
     // Any number of fill bytes may precede a marker.
     while byte == 0xff {
@@ -131,7 +128,7 @@ fn marker(rest: &mut Rest<'_>) -> Result<u8> {
     Ok(byte)
 }
 
-fn segment<'a>(rest: &mut Rest<'a>) -> Result<&'a [u8]> {
+fn segment<'a>(rest: &mut UnparsedBytes<'a>) -> Result<&'a [u8]> {
     let len_bytes = usize::from(u16::from_be_bytes(rest.array()?));
     rest.take(len_bytes.checked_sub(2).ok_or_else(|| broken("a segment has no length"))?)
 }
@@ -151,7 +148,7 @@ fn read_frame(marker: u8, content: &[u8]) -> Result<Frame> {
     };
     let count = usize::from(count);
     if precision != 8 || !(1..=4).contains(&count) || components.len() != 3 * count {
-        return Err(broken("the frame has other components or samples than 8-bit colours"));
+        return Err(broken("the frame does not have 8-bit colours"));
     }
     let width = u32::from(u16::from_be_bytes([width_high, width_low]));
     let height = u32::from(u16::from_be_bytes([height_high, height_low]));
@@ -161,7 +158,7 @@ fn read_frame(marker: u8, content: &[u8]) -> Result<Frame> {
         factors.clone().all(|factor| (1..=4).contains(&factor)).then(|| factors.max().unwrap_or(1))
     };
     let (Some(across), Some(down)) = (sampling(|byte| byte >> 4), sampling(|byte| byte & 0x0f)) else {
-        return Err(broken("a component has no such sampling"));
+        return Err(broken("the sampling of a component is not valid"));
     };
     // Multiply by the number of components, because each may have as many samples as there are
     // pixels. Blocks at the edges are stored whole.
@@ -181,12 +178,11 @@ fn read_frame(marker: u8, content: &[u8]) -> Result<Frame> {
 /// overflow the decoder's arithmetic.
 fn check_quantization(content: &[u8]) -> Result<()> {
     if content.chunks(65).any(|table| table.len() != 65 || table[0] > 3) {
-        return Err(broken("the steps of quantization are none of 8 bits"));
+        return Err(broken("the quantization steps do not have 8 bits"));
     }
     Ok(())
 }
 
-/// The number of components in the scan.
 fn scan_components(content: &[u8], frame: &Frame) -> Result<usize> {
     match content {
         [count, rest @ ..]
@@ -195,20 +191,20 @@ fn scan_components(content: &[u8], frame: &Frame) -> Result<usize> {
         {
             Ok(usize::from(*count))
         }
-        _ => Err(broken("the scan header makes no sense")),
+        _ => Err(broken("a scan header is not valid")),
     }
 }
 
 /// The bytes up to the next marker other than a restart. Inside the pixels, a 0 follows each byte
 /// 0xff.
-fn coded_pixels<'a>(rest: &mut Rest<'a>) -> Result<&'a [u8]> {
+fn coded_pixels<'a>(rest: &mut UnparsedBytes<'a>) -> Result<&'a [u8]> {
     let mut at = 0;
     loop {
         at += rest.0[at..].iter().position(|byte| *byte == 0xff).ok_or_else(cut)?;
         let fill = rest.0[at..].iter().take_while(|byte| **byte == 0xff).count();
         match rest.0.get(at + fill).ok_or_else(cut)? {
             0 if fill == 1 => {}
-            0 => return Err(broken("a marker stands where none may")),
+            0 => return Err(broken("a marker is in a wrong place")),
             RST_FIRST..=RST_LAST => {}
             _ => return rest.take(at),
         }

@@ -56,7 +56,7 @@ impl fmt::Display for Format {
 }
 
 /// A file reduced to the parts that its pixels need.
-pub struct Reduced<'a> {
+pub struct ReducedImage<'a> {
     /// The file for the decoder: of the same format, and no longer than the original.
     pub file: Vec<u8>,
     pub width: u32,
@@ -65,11 +65,10 @@ pub struct Reduced<'a> {
     pub grey: bool,
     /// Memory of the decoder in addition to this file and the decoded pixels.
     pub decoder_bytes: u64,
-    /// The camera's EXIF metadata, as TIFF.
     pub exif: Option<&'a [u8]>,
 }
 
-impl Reduced<'_> {
+impl ReducedImage<'_> {
     pub fn pixels(&self) -> u64 {
         u64::from(self.width) * u64::from(self.height)
     }
@@ -80,7 +79,7 @@ impl Reduced<'_> {
 ///
 /// # Errors
 /// `InvalidArgument` if the file is broken or of an unsupported kind, `LimitExceeded`.
-pub fn reduce(format: Format, data: &[u8]) -> Result<Reduced<'_>> {
+pub fn reduce(format: Format, data: &[u8]) -> Result<ReducedImage<'_>> {
     match format {
         Format::Jpeg => jpeg::reduce(data),
         Format::Png => png::reduce(data),
@@ -88,9 +87,9 @@ pub fn reduce(format: Format, data: &[u8]) -> Result<Reduced<'_>> {
 }
 
 /// The bytes that are not parsed yet.
-struct Rest<'a>(&'a [u8]);
+struct UnparsedBytes<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> UnparsedBytes<'a> {
     fn take(&mut self, len_bytes: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len_bytes).ok_or_else(cut)?;
         self.0 = rest;
@@ -119,7 +118,7 @@ fn check_size(width: u32, height: u32) -> Result<()> {
 }
 
 fn too_many(what: &str, max: usize) -> Error {
-    Error::new(ErrorKind::LimitExceeded, format!("the image has too many {what}; save it anew"))
+    Error::new(ErrorKind::LimitExceeded, format!("the image has too many {what}; export it again"))
         .with("max", max)
 }
 
@@ -128,8 +127,6 @@ fn cut() -> Error {
 }
 
 fn broken(why: &str) -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        format!("the image is broken, or of a kind that cannot be decoded: {why}"),
-    )
+    let message = format!("the image is broken, or of a kind that cannot be decoded: {why}");
+    Error::new(ErrorKind::InvalidArgument, message)
 }

@@ -1,6 +1,6 @@
 //! PNG: a sequence of chunks, each with a length, a name and a checksum.
 
-use super::{Reduced, Rest, broken, check_size, too_many};
+use super::{ReducedImage, UnparsedBytes, broken, check_size, too_many};
 use benthic_core::Result;
 
 pub(super) const MAGIC: &[u8] = b"\x89PNG\r\n\x1a\n";
@@ -16,8 +16,8 @@ pub(super) const PALETTE_BYTES_MAX: usize = 768;
 const DECODER_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Reduces a PNG file. For an animation, the result is the still picture.
-pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
-    let rest = &mut Rest(data);
+pub(super) fn reduce(data: &[u8]) -> Result<ReducedImage<'_>> {
+    let rest = &mut UnparsedBytes(data);
     let mut file = Vec::with_capacity(data.len());
     file.extend(rest.take(MAGIC.len())?);
     let (mut size, mut exif) = (None, None);
@@ -41,18 +41,25 @@ pub(super) fn reduce(data: &[u8]) -> Result<Reduced<'_>> {
                 file.extend(chunk);
             }
             (b"PLTE", Some(_)) if content.len() > PALETTE_BYTES_MAX || !content.len().is_multiple_of(3) => {
-                return Err(broken("its palette has too many colours, or a part of one"));
+                return Err(broken("its palette has too many colours or an incomplete one"));
             }
             (b"PLTE" | b"tRNS" | b"IDAT", Some(_)) => file.extend(chunk),
             (b"IEND", Some((width, height))) => {
                 file.extend(chunk);
-                return Ok(Reduced { file, width, height, grey: false, decoder_bytes: DECODER_BYTES, exif });
+                return Ok(ReducedImage {
+                    file,
+                    width,
+                    height,
+                    grey: false,
+                    decoder_bytes: DECODER_BYTES,
+                    exif,
+                });
             }
             (b"eXIf", Some(_)) => exif = exif.or(Some(content)),
             // A name that begins with a lower-case letter marks an ancillary chunk, which decoders
             // may ignore.
             ([b'a'..=b'z', ..], Some(_)) => {}
-            _ => return Err(broken("a chunk is unknown, or stands where it may not")),
+            _ => return Err(broken("a chunk is unknown or in a wrong place")),
         }
     }
     Err(too_many("chunks", CHUNKS_MAX))

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 
 const MANY_BYTES: usize = 4 * 1024 * 1024;
 
-/// Concatenates byte slices.
 macro_rules! bytes {
     ($($part:expr),* $(,)?) => { [$(&$part[..]),*].concat() };
 }
@@ -54,13 +53,12 @@ fn small_png() -> Vec<u8> {
     png(&noise(16, 16).into())
 }
 
-/// The position of a marker in a JPEG.
 fn find(image: &[u8], marker: u8) -> usize {
     image.windows(2).position(|pair| pair == [0xff, marker]).unwrap()
 }
 
 #[test]
-fn the_decoder_gets_no_part_that_pixels_are_not_made_of() {
+fn the_decoder_gets_only_the_parts_that_the_pixels_need() {
     let plain = reduced(&small_jpeg()).unwrap();
     let exif = bytes!(b"Exif\0\0MM\0*\0\0\0\x08\0\0");
     let mut others = [0xe0, 0xe1, 0xe2, 0xed, 0xee, 0xef, 0xfe].map(|marker| segment(marker, b"AVI1\0notes"));
@@ -95,7 +93,7 @@ fn pieces_of_a_document_do_not_reach_the_decoder() {
 }
 
 #[test]
-fn what_a_decoder_reads_otherwise_is_refused_or_written_anew() {
+fn segments_that_decoders_read_differently_are_refused_or_rewritten() {
     // Markers without a length, after which some decoders read one.
     for marker in [0x01, 0xd0, 0xd7, 0xd8] {
         let hidden = bytes!([0xff, marker, 0, 8], [0xff, 0xe5, 0xff, 0xff, 0, 0]);
@@ -121,7 +119,7 @@ fn what_a_decoder_reads_otherwise_is_refused_or_written_anew() {
 fn bytes_between_segments_are_refused_and_fill_is_not() {
     let image = small_jpeg();
     let between = bytes!(segment(0xfe, b""), [0]);
-    refused(with_segments(&image, &between), ErrorKind::InvalidArgument, "begins with no marker");
+    refused(with_segments(&image, &between), ErrorKind::InvalidArgument, "does not begin with a marker");
     let filled = with_segments(&image, &[0xff; 1_000]);
     assert!(reduced(&filled).unwrap() == reduced(&image).unwrap());
     refused(with_segments(&image, &[0xff, 0xfe, 0, 1]), ErrorKind::InvalidArgument, "no length");
@@ -175,7 +173,7 @@ fn frames_that_no_picture_has_are_refused() {
 /// Sums of differences that overflow the decoder's arithmetic, with the largest permitted steps and
 /// beyond.
 #[test]
-fn pixels_beyond_all_measure_are_no_panic() {
+fn extreme_pixels_cause_no_panic() {
     let with_steps = |steps: &[u8]| {
         // One code of one bit each: the longest difference, and the end of a block.
         let table = |class: u8, symbol: u8| segment(0xc4, &bytes!([class, 1], [0; 15], [symbol]));
@@ -233,7 +231,7 @@ fn chunks_that_no_picture_has_are_refused() {
 
 /// The reduction drops the frames of an animation, so the first picture of the file remains.
 #[test]
-fn an_animation_is_the_picture_that_it_begins_with() {
+fn an_animation_is_reduced_to_its_first_picture() {
     let image = small_png();
     let frame = bytes!([0; 4], [0, 0, 0, 16], [0, 0, 0, 16], [0; 14]);
     let begin = bytes!(chunk(b"acTL", &[0, 0, 0, 2, 0, 0, 0, 0]), chunk(b"fcTL", &frame));

@@ -12,7 +12,7 @@ use benthic_program::store::blocking;
 use benthic_program::units;
 use benthic_striped::layout::{Layout, PIECE_BYTES_MAX};
 use benthic_striped::lock::WAIT_DEFAULT_S;
-use benthic_striped::read::{self, Checked, Copied, Options, Reading};
+use benthic_striped::read::{self, CopyResult, Options, StripedReader, Verification};
 use benthic_striped::write::{self, Source, SourceFile};
 use benthic_striped::{Head, Striped, StripedState};
 use clap::Args;
@@ -150,18 +150,18 @@ async fn store(
     layout: Layout,
     options: Options,
     session: &Session,
-) -> Result<Copied> {
+) -> Result<CopyResult> {
     let stored = write::store(source, to, layout, options).await;
     // The copy was refused before it changed anything.
     let refused = |error: &Error| error.kind() == ErrorKind::InvalidArgument;
     let begun = |head: &Head| match head.state {
-        StripedState::Begun(_) => true,
+        StripedState::Unfinished(_) => true,
         // Taking the lock creates an empty first object.
         StripedState::Bare => head.is_marked || head.stat.size_bytes == 0,
-        StripedState::Whole { .. } => false,
+        StripedState::Complete { .. } => false,
     };
     if stored.as_ref().is_err_and(|error| !refused(error))
-        && to.look().await.is_ok_and(|head| head.as_ref().is_some_and(begun))
+        && to.read_head().await.is_ok_and(|head| head.as_ref().is_some_and(begun))
     {
         let address = address(to);
         session.out.warning(format_args!(
@@ -210,9 +210,9 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
     let copied = async {
         let pool = there.pool_or_create(&to.pool, args.create_pool).await?;
         let to = commands::striped(there, pool, object_there).await?;
-        let (lock, reading) = read::open(from.clone(), options).await?;
-        let copied = match check_layout(&reading) {
-            Ok(layout) => store(Source::Striped(Arc::new(reading)), &to, layout, options, session).await,
+        let (lock, reader) = read::open(from.clone(), options).await?;
+        let copied = match check_layout(&reader) {
+            Ok(layout) => store(Source::Striped(Arc::new(reader)), &to, layout, options, session).await,
             Err(error) => Err(error),
         };
         lock.release().await;
@@ -230,13 +230,13 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
 }
 
 /// Checks that Benthic can write pieces of this layout.
-fn check_layout(reading: &Reading) -> Result<Layout> {
-    if reading.layout.object_size <= PIECE_BYTES_MAX {
-        return Ok(reading.layout);
+fn check_layout(reader: &StripedReader) -> Result<Layout> {
+    if reader.layout.object_size <= PIECE_BYTES_MAX {
+        return Ok(reader.layout);
     }
     let message =
         "its objects are larger than 32 MiB; fetch it to a file, and store that with another layout";
-    Err(Error::new(ErrorKind::Unsupported, message).with("layout", reading.layout))
+    Err(Error::new(ErrorKind::Unsupported, message).with("layout", reader.layout))
 }
 
 /// The object that a target names. If the target is a prefix, `name` is appended.
@@ -256,16 +256,16 @@ fn address(at: &Striped) -> String {
     ObjectAddress { pool: at.pool.name().to_owned(), object: at.object.clone() }.to_string()
 }
 
-fn warn_of_no_digest(out: &Output, copied: &Copied) {
-    if copied.checked == Checked::Lengths {
+fn warn_of_no_digest(out: &Output, copied: &CopyResult) {
+    if copied.checked == Verification::Lengths {
         out.warning(
             "there is no checksum, because another program wrote this; every piece is as long as it should be",
         );
     }
 }
 
-fn tell(session: &Session, at: &Striped, other: (&str, String), copied: &Copied) -> Outcome {
-    let Copied { size_bytes, pieces, pieces_kept, unchanged, checked } = *copied;
+fn tell(session: &Session, at: &Striped, other: (&str, String), copied: &CopyResult) -> Outcome {
+    let CopyResult { size_bytes, pieces, pieces_kept, unchanged, checked } = *copied;
     let text = if unchanged {
         format!("unchanged: {}", units::size(size_bytes))
     } else {

@@ -146,7 +146,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
         phases::digest_all("digest in storage", &pool, &objects, jobs, sizes, kept).await?;
     say("digesting at the client …")?;
     let read = |pool: Arc<dyn Pool>, object: ObjectId| async move {
-        client::hash_here(&*pool, &object, Algorithm::Md5).await
+        client::hash_in_client(&*pool, &object, Algorithm::Md5).await
     };
     let (here, at_client) =
         phases::digest_all("digest at the client", &pool, &objects, jobs, sizes, read).await?;

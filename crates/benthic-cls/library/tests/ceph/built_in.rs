@@ -33,7 +33,7 @@ fn digests_are_those_of_the_published_test_vectors() {
 }
 
 #[test]
-fn an_object_of_many_pieces_is_hashed_whole_and_as_often_as_asked() {
+fn a_large_object_is_hashed_whole_and_repeatedly() {
     let mut cluster = Cluster::connect();
     let object = "digest-large";
     cluster.put(object, b"0123456789abc", 400_000);

@@ -21,7 +21,7 @@ impl Cluster {
 }
 
 #[test]
-fn reads_are_clipped_and_a_read_of_nothing_reads_nothing() {
+fn reads_are_clipped_and_empty_reads_return_nothing() {
     let mut cluster = Cluster::connect();
     cluster.put("calls-read", b"0123456789", 1);
     let script = "stat\nread 0 4\nread 8 100\nread 10 1\nread 0 0\nread 5 0\nread 99999999999 5\nget_xattr a\n\
@@ -33,7 +33,7 @@ fn reads_are_clipped_and_a_read_of_nothing_reads_nothing() {
 }
 
 #[test]
-fn an_omap_is_read_in_pages_that_hold_what_they_may() {
+fn omap_pages_have_limited_entries_and_bytes() {
     let mut cluster = Cluster::connect();
     let object = "calls-pages";
     cluster.remove(object);
@@ -53,7 +53,7 @@ fn an_omap_is_read_in_pages_that_hold_what_they_may() {
 }
 
 #[test]
-fn changes_do_what_they_do_on_every_engine() {
+fn changes_have_the_same_effect_as_on_other_engines() {
     let mut cluster = Cluster::connect();
     let object = "calls-change";
     for (script, size, data) in [
@@ -88,7 +88,7 @@ fn changes_do_what_they_do_on_every_engine() {
 }
 
 #[test]
-fn a_missing_object_is_missing_for_every_read_and_made_by_writes() {
+fn reads_fail_on_a_missing_object_and_writes_create_it() {
     let mut cluster = Cluster::connect();
     let object = "calls-missing";
     for script in [
@@ -137,7 +137,7 @@ fn a_missing_object_is_missing_for_every_read_and_made_by_writes() {
 }
 
 #[test]
-fn what_an_osd_would_stumble_over_never_reaches_it() {
+fn calls_that_would_harm_an_osd_never_reach_it() {
     let mut cluster = Cluster::connect();
     let object = "calls-traps";
     cluster.put(object, b"data", 1);

@@ -25,7 +25,7 @@ impl Cluster {
     /// Connects and installs the libraries.
     pub fn connect() -> Cluster {
         let conf = env::var_os(CONF_VARIABLE).unwrap_or_else(|| {
-            panic!("{CONF_VARIABLE} names no cluster to test with; `make test` starts one")
+            panic!("set {CONF_VARIABLE} to the ceph.conf of a test cluster; `make test` starts one")
         });
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ceph/client.py");
         // Debian installs python3-rados only for its own Python.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 #[test]
-fn a_next_version_is_installed_while_calls_to_the_first_go_on() {
+fn a_new_version_is_installed_while_calls_to_the_old_one_continue() {
     let object = "upgraded";
     let mut cluster = Cluster::connect();
     cluster.put(object, b"data", 1);
@@ -49,7 +49,7 @@ fn wait_for_calls(calls: &AtomicUsize, more: usize) {
     let before = calls.load(Ordering::SeqCst);
     let waited = Stopwatch::start(&SystemClock);
     while calls.load(Ordering::SeqCst) < before + more {
-        assert!(waited.elapsed().as_secs() < 60, "the calls do not go on");
+        assert!(waited.elapsed().as_secs() < 60, "the calls stopped");
         thread::park_timeout(std::time::Duration::from_millis(5));
     }
 }

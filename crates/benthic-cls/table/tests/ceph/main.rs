@@ -25,8 +25,9 @@ const POOL: &str = "benthic-cls-table-test";
 /// The cluster's configuration. The function also installs the library.
 fn conf() -> PathBuf {
     let variable = "BENTHIC_TEST_CEPH_CONF";
-    let conf = env::var_os(variable)
-        .unwrap_or_else(|| panic!("{variable} names no cluster to test with; `make test` starts one"));
+    let conf = env::var_os(variable).unwrap_or_else(|| {
+        panic!("set {variable} to the ceph.conf of a test cluster; `make test` starts one")
+    });
     let conf = PathBuf::from(conf);
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -78,7 +79,7 @@ fn put(pool: &Arc<dyn Pool>, name: &str, data: Bytes) -> ObjectId {
 }
 
 #[test]
-fn an_osd_answers_what_the_same_code_answers_here() {
+fn an_osd_returns_the_same_results_as_this_process() {
     let pool = pool();
     let parquet = common::lineitem().parquet;
     let object = put(&pool, "answers", parquet.clone());
@@ -101,7 +102,7 @@ fn an_osd_answers_what_the_same_code_answers_here() {
 }
 
 #[test]
-fn plans_and_objects_that_would_harm_an_osd_are_refused_and_it_lives() {
+fn harmful_plans_and_objects_are_refused_and_the_osd_survives() {
     let pool = pool();
     let before = boots(&conf());
     let object = put(&pool, "good", common::lineitem().parquet);

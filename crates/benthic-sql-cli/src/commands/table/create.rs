@@ -7,7 +7,7 @@ use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::units::parse_size;
 use benthic_sql::syntax::{PartitionBy, parse_columns, parse_partitioning};
-use benthic_table::{At, Definition, Snapshot, Table, drop_table};
+use benthic_table::{Definition, Snapshot, SnapshotSelector, Table, drop_table};
 use clap::Args;
 use serde_json::Value;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub async fn run(args: CreateArgs, session: &Session) -> Outcome {
     let table = Table::create(pool, &args.table.table, &definition, Environment::default()).await?;
     let snapshot = match has_files {
         true => fill(&table, inputs, &args.table).await?,
-        false => table.snapshot(At::Current).await?,
+        false => table.snapshot(SnapshotSelector::Current).await?,
     };
     session.out.result(format_args!("{}: {}", line(&args.table), held(&snapshot)), || {
         let mut fields = args.table.fields();

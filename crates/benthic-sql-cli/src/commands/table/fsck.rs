@@ -6,7 +6,7 @@ use benthic_core::{Error, ErrorKind};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
-use benthic_table::{At, Checked};
+use benthic_table::{FsckResult, SnapshotSelector};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -30,9 +30,9 @@ pub struct FsckArgs {
 
 pub async fn run(args: FsckArgs, session: &Session) -> Outcome {
     let table = args.table.open(session).await?;
-    let snapshot = table.snapshot(At::Current).await?;
+    let snapshot = table.snapshot(SnapshotSelector::Current).await?;
     let (mut findings, mut repaired, mut unindexed) = (Vec::new(), 0, 0);
-    let add = |checked: Checked| {
+    let add = |checked: FsckResult| {
         findings.extend(checked.findings);
         repaired += checked.repaired;
         unindexed += checked.unindexed;

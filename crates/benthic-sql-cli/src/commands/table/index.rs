@@ -6,7 +6,7 @@ use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
-use benthic_table::{At, Built, Snapshot, Table};
+use benthic_table::{IndexBuildResult, Snapshot, SnapshotSelector, Table};
 use clap::Args;
 use futures::stream::{BoxStream, StreamExt};
 use serde_json::{Value, json};
@@ -50,12 +50,12 @@ pub async fn run(args: IndexArgs, session: &Session) -> Outcome {
     if !args.columns.is_empty() {
         table.add_index(&names(&args.columns)).await?;
     }
-    let snapshot = table.snapshot(At::Current).await?;
+    let snapshot = table.snapshot(SnapshotSelector::Current).await?;
     if snapshot.indexes().next().is_none() {
         return Err(Failure::Usage("the table has no index; name the columns of a new one".to_owned()));
     }
     let (mut objects, mut built, mut too_large) = (0, 0, 0);
-    let add = |done: Built| {
+    let add = |done: IndexBuildResult| {
         objects += u64::from(done.built > 0);
         built += done.built as u64;
         too_large += done.too_large as u64;
@@ -82,7 +82,7 @@ pub async fn run(args: IndexArgs, session: &Session) -> Outcome {
 
 async fn drop(args: &IndexArgs, table: &Table, session: &Session) -> Outcome {
     let index = table.drop_index(&names(&args.drop)).await?;
-    let snapshot = table.snapshot(At::Current).await?;
+    let snapshot = table.snapshot(SnapshotSelector::Current).await?;
     let progress = format!("dropping an index of {}", args.table);
     watch(&progress, &snapshot, snapshot.remove_pages(index.number), |bytes| bytes).await?;
     session.out.result(format_args!("{}: index dropped", line(&args.table)), || {

@@ -5,7 +5,7 @@ use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
 use benthic_sql::syntax::{show_column, show_partitioning, show_type};
-use benthic_table::At;
+use benthic_table::SnapshotSelector;
 use benthic_table::head::Head;
 use benthic_table::{Snapshot, TableSchema};
 use clap::Args;
@@ -28,7 +28,8 @@ pub struct ShowArgs {
 
 pub async fn run(args: ShowArgs, session: &Session) -> Outcome {
     let table = args.table.open(session).await?;
-    let snapshot = table.snapshot(args.snapshot.map_or(At::Current, At::Id)).await?;
+    let snapshot =
+        table.snapshot(args.snapshot.map_or(SnapshotSelector::Current, SnapshotSelector::Id)).await?;
     let head = table.head().await?;
     session.out.result(page(&args.table, &head, &snapshot), || value(&args.table, &head, &snapshot))
 }

@@ -59,8 +59,8 @@ pub async fn run(args: VacuumArgs, session: &Session) -> Outcome {
     if done.dropped {
         text += ", the drop of the table is finished";
     }
-    if done.strangers > 0 {
-        let strangers = count(done.strangers, "object");
+    if done.foreign_objects > 0 {
+        let strangers = count(done.foreign_objects, "object");
         session
             .out
             .warning(format_args!("{strangers} in the table's namespace are none of its own; they are left"));
@@ -70,7 +70,7 @@ pub async fn run(args: VacuumArgs, session: &Session) -> Outcome {
         fields.insert("snapshots_removed".to_owned(), json!(done.snapshots));
         fields.insert("objects_removed".to_owned(), json!(done.objects));
         fields.insert("writers_given_up".to_owned(), json!(done.writers));
-        fields.insert("strangers".to_owned(), json!(done.strangers));
+        fields.insert("strangers".to_owned(), json!(done.foreign_objects));
         fields.insert("dropped".to_owned(), json!(done.dropped));
         Value::Object(fields)
     })

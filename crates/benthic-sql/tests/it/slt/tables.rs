@@ -10,7 +10,7 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int32Type, TimeUnit};
 use benthic_core::{Pool, Store};
-use benthic_table::{Alter, At, Definition, INDEXES_MAX, Partitioning, Ranges, Table};
+use benthic_table::{Alter, Definition, INDEXES_MAX, Partitioning, Ranges, SnapshotSelector, Table};
 use std::sync::Arc;
 
 /// 2024-01-01, in days since 1970.
@@ -56,7 +56,7 @@ async fn objects(table: &Table, batches: &[RecordBatch]) {
     for (place, batch) in batches.iter().enumerate() {
         append(table, std::slice::from_ref(batch)).await;
         if place == 0 {
-            let schema = table.snapshot(At::Current).await.unwrap().schema().clone();
+            let schema = table.snapshot(SnapshotSelector::Current).await.unwrap().schema().clone();
             let flat = schema.columns().iter().filter(|column| !column.data_type.is_nested());
             let names: Vec<&str> = flat.map(|column| column.name.as_str()).collect();
             for name in names.iter().take(INDEXES_MAX - 1) {

@@ -12,7 +12,7 @@ use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units;
 use benthic_sql::experiment::{self, Measured, tpch};
-use benthic_table::{At, Snapshot, Table, drop_table};
+use benthic_table::{Snapshot, SnapshotSelector, Table, drop_table};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -155,7 +155,8 @@ async fn tables(session: &Session, pool: &Arc<dyn Pool>, scale: f64) -> Outcome<
 
 /// A table that an earlier run loaded completely. Drops the remains of an interrupted load.
 async fn whole(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<Snapshot>> {
-    let opened = Table::open_snapshot(Arc::clone(pool), name, At::Current, Environment::default()).await;
+    let opened =
+        Table::open_snapshot(Arc::clone(pool), name, SnapshotSelector::Current, Environment::default()).await;
     match opened {
         Ok(snapshot) if snapshot.rows() > 0 => Ok(Some(snapshot)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -1,0 +1,30 @@
+//! Parses the inputs of methods.
+
+use benthic_core::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
+
+/// The input as text of at most `len_bytes_max` bytes.
+pub(crate) fn text(input: &[u8], len_bytes_max: usize) -> Result<&str> {
+    check_len("the input", input.len(), len_bytes_max)?;
+    std::str::from_utf8(input)
+        .map_err(|error| Error::new(ErrorKind::InvalidArgument, "the input is not UTF-8").with_source(error))
+}
+
+/// The input as a JSON object; `expected` is the message of the error.
+pub(crate) fn json<T: DeserializeOwned>(input: &[u8], expected: &str) -> Result<T> {
+    // serde would also accept an array for a struct.
+    if !input.starts_with(b"{") {
+        return Err(Error::new(ErrorKind::InvalidArgument, expected));
+    }
+    serde_json::from_slice(input)
+        .map_err(|error| Error::new(ErrorKind::InvalidArgument, expected).with_source(error))
+}
+
+pub(crate) fn check_len(what: &str, len_bytes: usize, len_bytes_max: usize) -> Result<()> {
+    if len_bytes <= len_bytes_max {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::LimitExceeded, format!("{what} is too long"))
+        .with("len_bytes", len_bytes)
+        .with("len_bytes_max", len_bytes_max))
+}
