@@ -27,7 +27,7 @@ pub enum BucketCommand {
         bucket: String,
     },
     /// Compare all that the index of a bucket says with itself and with the data
-    #[command(after_help = "Changes nothing. What is written meanwhile may be reported.\n\n\
+    #[command(after_help = "Changes nothing. It may report writes that run at the same time.\n\n\
         Example:\n  benthic s3 bucket check photos")]
     Check {
         /// The bucket

@@ -5,7 +5,7 @@ use benthic_core::{Clock, Environment, Result, SystemClock};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units::count;
-use benthic_s3::sal::{Collected, Garbage};
+use benthic_s3::sal::{CollectionStats, Garbage};
 use benthic_s3::{Options, PoolSal};
 use clap::Subcommand;
 use serde_json::json;
@@ -59,11 +59,11 @@ fn impatient() -> Options {
 }
 
 /// Repeats the collection until there is nothing left to do, at most [`COLLECTIONS_MAX`] times.
-async fn collect_all(sal: &PoolSal) -> Result<Collected> {
-    let mut done = Collected::default();
+async fn collect_all(sal: &PoolSal) -> Result<CollectionStats> {
+    let mut done = CollectionStats::default();
     for _ in 0..COLLECTIONS_MAX {
         let more = sal.collect().await?;
-        if more == Collected::default() {
+        if more == CollectionStats::default() {
             break;
         }
         done.expired_writes += more.expired_writes;

@@ -10,12 +10,14 @@ use serde_json::{Value, json};
 
 /// Arguments of `benthic s3 usage`.
 #[derive(Args)]
-#[command(after_help = "The sums are exact when nobody writes. What copies share counts for each.
+#[command(
+    after_help = "The sums are exact while there are no writes. Data that copies share count once per copy.
 
 Examples:
   benthic s3 usage
   benthic s3 usage photos
-  benthic s3 usage --account lab --json")]
+  benthic s3 usage --account lab --json"
+)]
 pub struct UsageArgs {
     /// The bucket; all buckets if none is given
     bucket: Option<String>,

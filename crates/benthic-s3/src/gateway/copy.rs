@@ -10,7 +10,7 @@ use super::object_headers::{object_headers, refuse_customer_keys};
 use super::put::abort_write;
 use super::versions::{refuse_marker, strong_etag, version_field};
 use super::{Gateway, error, names, timestamp};
-use crate::sal::{Attributes, Finish, Object, PartOf};
+use crate::sal::{Attributes, Finish, Object, PartId};
 use futures::TryStreamExt;
 use s3s::dto::{
     CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETagCondition,
@@ -161,7 +161,7 @@ impl Gateway {
         let access = self
             .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
             .await?;
-        let part = PartOf { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
+        let part = PartId { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
         let upload = self.sal.upload(&access.bucket, &input.key, part.upload).await.map_err(error::upload)?;
         let (from, source) = self.source(&request, source!(input)).await?;
         let range = source_range(&source, input.copy_source_range.as_deref())?;

@@ -6,7 +6,7 @@ use super::multipart::{initiator, upload_id, wanted_checksum};
 use super::seal::{hex, unhex};
 use super::versions::strong_etag;
 use super::{Gateway, acl, error, timestamp};
-use crate::sal::{After, Entry, Id, List, ListedVersion, Part, What, Within};
+use crate::sal::{Entry, Id, KeyPosition, List, ListKind, ListPosition, ListedVersion, Part};
 use s3s::dto::{
     ChecksumAlgorithm, ChecksumType, CommonPrefix, DeleteMarkerEntry, EncodingType,
     ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectVersionsInput, ListObjectVersionsOutput,
@@ -25,10 +25,10 @@ const PAGES_MAX: usize = 100;
 
 /// The parameters of a page.
 struct PageRequest<'a> {
-    what: What,
+    kind: ListKind,
     prefix: Option<&'a str>,
     delimiter: Option<&'a str>,
-    after: Option<After>,
+    after: Option<ListPosition>,
     entries_max: Option<i32>,
     encoding: Option<&'a EncodingType>,
 }
@@ -36,7 +36,7 @@ struct PageRequest<'a> {
 /// A page of a listing.
 struct Page {
     entries: Vec<Entry>,
-    next: Option<After>,
+    next: Option<ListPosition>,
     entries_max: i32,
     encodes: bool,
 }
@@ -119,7 +119,7 @@ impl Gateway {
         }
         for pages in 1.. {
             let list = List {
-                what: wanted.what,
+                kind: wanted.kind,
                 prefix: wanted.prefix.unwrap_or_default().to_owned(),
                 delimiter: wanted.delimiter.unwrap_or_default().to_owned(),
                 after: page.next.take(),
@@ -147,7 +147,7 @@ impl Gateway {
             .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List)
             .await?;
         let wanted = PageRequest {
-            what: What::Objects,
+            kind: ListKind::Objects,
             prefix: input.prefix.as_deref(),
             delimiter: input.delimiter.as_deref(),
             after: behind(input.marker.as_deref()),
@@ -188,7 +188,7 @@ impl Gateway {
                 None => behind(input.start_after.as_deref()),
             };
         let wanted = PageRequest {
-            what: What::Objects,
+            kind: ListKind::Objects,
             prefix: input.prefix.as_deref(),
             delimiter: input.delimiter.as_deref(),
             after,
@@ -224,13 +224,13 @@ impl Gateway {
             .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List)
             .await?;
         let within = named(input.version_id_marker.as_deref()).map(|marker| {
-            let number = u64::from_str_radix(marker, 16).ok().map(Within::Version);
+            let number = u64::from_str_radix(marker, 16).ok().map(KeyPosition::Version);
             number.ok_or_else(|| {
                 s3_error!(InvalidArgument, "version-id-marker is what a listing said, NextVersionIdMarker")
             })
         });
         let wanted = PageRequest {
-            what: What::Versions,
+            kind: ListKind::Versions,
             prefix: input.prefix.as_deref(),
             delimiter: input.delimiter.as_deref(),
             after: behind_within(input.key_marker.as_deref(), within.transpose()?)?,
@@ -265,9 +265,9 @@ impl Gateway {
         }
         // Not `next`: this listing cannot express a position between entries.
         let last = page.entries.last().filter(|_| page.next.is_some());
-        let place = last.map(|entry| entry.place(What::Versions));
-        let next_version = place.as_ref().and_then(|place| match place.within {
-            Some(Within::Version(number)) => Some(format!("{number:016x}")),
+        let position = last.map(|entry| entry.position(ListKind::Versions));
+        let next_version = position.as_ref().and_then(|position| match position.within {
+            Some(KeyPosition::Version(number)) => Some(format!("{number:016x}")),
             _ => None,
         });
         let output = ListObjectVersionsOutput {
@@ -277,7 +277,7 @@ impl Gateway {
             version_id_marker: Some(input.version_id_marker.clone().unwrap_or_default()),
             max_keys: Some(page.entries_max),
             is_truncated: Some(page.next.is_some()),
-            next_key_marker: place.map(|place| page.encoded(place.key)),
+            next_key_marker: position.map(|position| page.encoded(position.key)),
             next_version_id_marker: next_version,
             versions: Some(versions),
             delete_markers: Some(markers),
@@ -302,11 +302,11 @@ impl Gateway {
         let within =
             named(input.upload_id_marker.as_deref()).filter(|_| key_marker.is_some()).map(|marker| {
                 let id: Result<Id, _> = marker.parse();
-                id.map(Within::Upload)
+                id.map(KeyPosition::Upload)
                     .map_err(|_| s3_error!(InvalidArgument, "upload-id-marker names no upload"))
             });
         let wanted = PageRequest {
-            what: What::Uploads,
+            kind: ListKind::Uploads,
             prefix: input.prefix.as_deref(),
             delimiter: input.delimiter.as_deref(),
             after: behind_within(key_marker, within.transpose()?)?,
@@ -328,9 +328,9 @@ impl Gateway {
         });
         let uploads = Some(uploads.collect());
         let last = page.entries.last().filter(|_| page.next.is_some());
-        let place = last.map(|entry| entry.place(What::Uploads));
-        let next_upload = place.as_ref().and_then(|place| match place.within {
-            Some(Within::Upload(upload)) => Some(upload.to_string()),
+        let position = last.map(|entry| entry.position(ListKind::Uploads));
+        let next_upload = position.as_ref().and_then(|position| match position.within {
+            Some(KeyPosition::Upload(upload)) => Some(upload.to_string()),
             _ => None,
         });
         let output = ListMultipartUploadsOutput {
@@ -338,7 +338,7 @@ impl Gateway {
             prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
             key_marker: Some(page.encoded(input.key_marker.as_deref().unwrap_or_default())),
             upload_id_marker: Some(input.upload_id_marker.clone().unwrap_or_default()),
-            next_key_marker: place.map(|place| page.encoded(place.key)),
+            next_key_marker: position.map(|position| page.encoded(position.key)),
             next_upload_id_marker: next_upload,
             max_uploads: Some(page.entries_max),
             is_truncated: Some(page.next.is_some()),
@@ -413,42 +413,42 @@ fn named(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
-fn behind(key: Option<&str>) -> Option<After> {
-    named(key).map(|key| After { key: key.to_owned(), within: None })
+fn behind(key: Option<&str>) -> Option<ListPosition> {
+    named(key).map(|key| ListPosition { key: key.to_owned(), within: None })
 }
 
-fn behind_within(key: Option<&str>, within: Option<Within>) -> S3Result<Option<After>> {
+fn behind_within(key: Option<&str>, within: Option<KeyPosition>) -> S3Result<Option<ListPosition>> {
     match (named(key), within) {
         (None, None) => Ok(None),
         (None, Some(_)) => Err(s3_error!(InvalidArgument, "a marker of a version takes a key-marker")),
-        (Some(key), within) => Ok(Some(After { key: key.to_owned(), within })),
+        (Some(key), within) => Ok(Some(ListPosition { key: key.to_owned(), within })),
     }
 }
 
 /// The continuation token of a position, in hexadecimal: the length of the key (u32,
 /// little-endian), the key, and the position inside the key.
-fn token(after: &After) -> String {
+fn token(after: &ListPosition) -> String {
     let mut bytes = u32::try_from(after.key.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
     bytes.extend_from_slice(after.key.as_bytes());
     match after.within {
         None => bytes.push(0),
-        Some(Within::Version(seq)) => bytes.extend([1, 0].into_iter().chain(seq.to_le_bytes())),
-        Some(Within::Upload(upload)) => bytes.extend([1, 1].into_iter().chain(upload.0)),
-        Some(Within::Hidden) => bytes.extend([1, 2]),
+        Some(KeyPosition::Version(seq)) => bytes.extend([1, 0].into_iter().chain(seq.to_le_bytes())),
+        Some(KeyPosition::Upload(upload)) => bytes.extend([1, 1].into_iter().chain(upload.0)),
+        Some(KeyPosition::Hidden) => bytes.extend([1, 2]),
     }
     hex(&bytes)
 }
 
-fn parse_token(token: &str) -> Option<After> {
+fn parse_token(token: &str) -> Option<ListPosition> {
     let bytes = unhex(token)?;
     let (len_bytes, rest) = bytes.split_first_chunk::<4>()?;
     let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*len_bytes) as usize)?;
     let within = match rest {
         [0] => None,
-        [1, 0, seq @ ..] => Some(Within::Version(u64::from_le_bytes(seq.try_into().ok()?))),
-        [1, 1, upload @ ..] => Some(Within::Upload(Id(upload.try_into().ok()?))),
-        [1, 2] => Some(Within::Hidden),
+        [1, 0, seq @ ..] => Some(KeyPosition::Version(u64::from_le_bytes(seq.try_into().ok()?))),
+        [1, 1, upload @ ..] => Some(KeyPosition::Upload(Id(upload.try_into().ok()?))),
+        [1, 2] => Some(KeyPosition::Hidden),
         _ => return None,
     };
-    Some(After { key: String::from_utf8(key.to_vec()).ok()?, within })
+    Some(ListPosition { key: String::from_utf8(key.to_vec()).ok()?, within })
 }

@@ -11,7 +11,7 @@ use super::put::abort_write;
 use super::versions::{strong_etag, version_field};
 use super::{Gateway, error, names};
 use crate::sal::limits::PART_NUMBER_MAX;
-use crate::sal::{Attributes, Finish, Id, Part, PartOf, PartRef, Upload, VersionId, Writer};
+use crate::sal::{Attributes, Finish, Id, Part, PartId, PartRef, Upload, VersionId, Writer};
 use benthic_core::ErrorKind;
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType,
@@ -122,7 +122,7 @@ impl Gateway {
         let access = self
             .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
             .await?;
-        let part = PartOf { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
+        let part = PartId { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
         let upload = self.sal.upload(&access.bucket, &input.key, part.upload).await.map_err(error::upload)?;
         let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;
         let declared = Declared {

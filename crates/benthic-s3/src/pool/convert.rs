@@ -115,17 +115,17 @@ impl From<&sal::PartRef> for wire::PartRef {
 
 impl From<&sal::List> for wire::List {
     fn from(list: &sal::List) -> wire::List {
-        let what = match list.what {
-            sal::What::Objects => wire::What::Objects,
-            sal::What::Versions => wire::What::Versions,
-            sal::What::Uploads => wire::What::Uploads,
+        let what = match list.kind {
+            sal::ListKind::Objects => wire::What::Objects,
+            sal::ListKind::Versions => wire::What::Versions,
+            sal::ListKind::Uploads => wire::What::Uploads,
         };
         let after = list.after.as_ref().map(|after| wire::After {
             key: after.key.clone(),
             within: after.within.map(|within| match within {
-                sal::Within::Version(seq) => wire::Within::Version(seq),
-                sal::Within::Upload(upload) => wire::Within::Upload(upload.into()),
-                sal::Within::Hidden => wire::Within::Hidden,
+                sal::KeyPosition::Version(seq) => wire::Within::Version(seq),
+                sal::KeyPosition::Upload(upload) => wire::Within::Upload(upload.into()),
+                sal::KeyPosition::Hidden => wire::Within::Hidden,
             }),
         });
         let (prefix, delimiter) = (list.prefix.clone(), list.delimiter.clone());
@@ -133,14 +133,14 @@ impl From<&sal::List> for wire::List {
     }
 }
 
-impl From<wire::After> for sal::After {
-    fn from(after: wire::After) -> sal::After {
+impl From<wire::After> for sal::ListPosition {
+    fn from(after: wire::After) -> sal::ListPosition {
         let within = after.within.map(|within| match within {
-            wire::Within::Version(seq) => sal::Within::Version(seq),
-            wire::Within::Upload(upload) => sal::Within::Upload(upload.into()),
-            wire::Within::Hidden => sal::Within::Hidden,
+            wire::Within::Version(seq) => sal::KeyPosition::Version(seq),
+            wire::Within::Upload(upload) => sal::KeyPosition::Upload(upload.into()),
+            wire::Within::Hidden => sal::KeyPosition::Hidden,
         });
-        sal::After { key: after.key, within }
+        sal::ListPosition { key: after.key, within }
     }
 }
 

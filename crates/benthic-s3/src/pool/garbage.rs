@@ -7,7 +7,7 @@
 use super::PoolSal;
 use super::directory::{BUCKET, LIMBO, Limbo, Swap, decode_bucket, limbo_key};
 use super::shard_call::{all, omap_range, remove_if_there, write_again};
-use crate::sal::{Bucket, Collected, Garbage, Id, Pending};
+use crate::sal::{Bucket, CollectionStats, Garbage, Id, PendingGarbage};
 use async_trait::async_trait;
 use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{self, Chunks, Write};
@@ -26,7 +26,12 @@ enum Page {
 }
 
 impl PoolSal {
-    async fn collect_shard(&self, bucket: Id, shard: &ObjectId, collected: &mut Collected) -> Result<()> {
+    async fn collect_shard(
+        &self,
+        bucket: Id,
+        shard: &ObjectId,
+        collected: &mut CollectionStats,
+    ) -> Result<()> {
         self.expire(shard, collected).await?;
         let mut after = None;
         while let Page::More(last) = self.collect_page(bucket, shard, after, collected).await? {
@@ -36,7 +41,7 @@ impl PoolSal {
     }
 
     /// Turns expired intents into garbage, and removes expired outcomes.
-    async fn expire(&self, shard: &ObjectId, collected: &mut Collected) -> Result<()> {
+    async fn expire(&self, shard: &ObjectId, collected: &mut CollectionStats) -> Result<()> {
         let now_ms = self.now_ms();
         let mut after = None;
         loop {
@@ -69,7 +74,7 @@ impl PoolSal {
         bucket: Id,
         shard: &ObjectId,
         after: Option<Bytes>,
-        collected: &mut Collected,
+        collected: &mut CollectionStats,
     ) -> Result<Page> {
         let now_ms = self.now_ms();
         let page = omap_range(self.index.as_ref(), shard, after, &[keys::GARBAGE]).await?;
@@ -115,7 +120,7 @@ impl PoolSal {
         Ok(removed)
     }
 
-    async fn collect_bucket(&self, bucket: Bucket, collected: &mut Collected) -> Result<()> {
+    async fn collect_bucket(&self, bucket: Bucket, collected: &mut CollectionStats) -> Result<()> {
         for shard in self.shards(bucket.id, bucket.shards)? {
             match self.collect_shard(bucket.id, &shard, collected).await {
                 // The bucket was deleted during the collection.
@@ -135,7 +140,7 @@ impl PoolSal {
     }
 
     /// Collects the shards of a bucket in limbo, and removes the shards that are empty.
-    async fn collect_limbo(&self, id: Id, limbo: Limbo, collected: &mut Collected) -> Result<()> {
+    async fn collect_limbo(&self, id: Id, limbo: Limbo, collected: &mut CollectionStats) -> Result<()> {
         // After this swap, a creator of the bucket that is still running cannot finish.
         let taken = Limbo { free_at_ms: 0, ..limbo };
         if !self.swap_limbo(id, limbo, Some(taken)).await? {
@@ -202,12 +207,12 @@ impl PoolSal {
     }
 
     async fn has_intents(&self, shard: &ObjectId) -> Result<bool> {
-        let mut pending = Pending::default();
+        let mut pending = PendingGarbage::default();
         self.count_writes(shard, &mut pending).await?;
         Ok(pending.writes > 0)
     }
 
-    async fn count_writes(&self, shard: &ObjectId, pending: &mut Pending) -> Result<()> {
+    async fn count_writes(&self, shard: &ObjectId, pending: &mut PendingGarbage) -> Result<()> {
         let mut after = None;
         loop {
             let page = omap_range(self.index.as_ref(), shard, after, &[keys::WRITE]).await?;
@@ -224,7 +229,7 @@ impl PoolSal {
         }
     }
 
-    async fn count_garbage(&self, shard: &ObjectId, pending: &mut Pending) -> Result<()> {
+    async fn count_garbage(&self, shard: &ObjectId, pending: &mut PendingGarbage) -> Result<()> {
         let now_ms = self.now_ms();
         let mut after = None;
         loop {
@@ -277,8 +282,8 @@ fn odd_key() -> Error {
 
 #[async_trait]
 impl Garbage for PoolSal {
-    async fn collect(&self) -> Result<Collected> {
-        let mut collected = Collected::default();
+    async fn collect(&self) -> Result<CollectionStats> {
+        let mut collected = CollectionStats::default();
         // An error in one bucket does not stop the collection of the others.
         let mut failed = None;
         for bucket in self.all_buckets().await? {
@@ -298,8 +303,8 @@ impl Garbage for PoolSal {
         failed.map_or(Ok(collected), Err)
     }
 
-    async fn pending(&self) -> Result<Pending> {
-        let mut pending = Pending::default();
+    async fn pending(&self) -> Result<PendingGarbage> {
+        let mut pending = PendingGarbage::default();
         let limbo = self.all_limbo().await?;
         pending.buckets = limbo.len() as u64;
         let buckets = self.all_buckets().await?;

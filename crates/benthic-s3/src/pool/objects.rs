@@ -6,8 +6,8 @@ use super::shard_call::{CallFailure, done_anyway};
 use super::writer::PoolWriter;
 use super::{PoolSal, layout};
 use crate::sal::{
-    Attributes, Bucket, Buckets, Delete, Deleted, Finish, Id, List, Listed, Object, Objects, PartOf,
-    Prefetch, Reader, VersionId, Versioning, Writer, Written,
+    Attributes, Bucket, Buckets, Delete, DeleteResult, Finish, Id, List, ListPage, Object, Objects, PartId,
+    Prefetch, Reader, VersionId, Versioning, WriteResult, Writer,
 };
 use async_trait::async_trait;
 use benthic_classes::bucket::state::{Body, Group, Head, Manifest, Release};
@@ -25,7 +25,7 @@ impl PoolSal {
         write: Id,
         manifest: Manifest,
         finish: Finish,
-    ) -> Result<Written> {
+    ) -> Result<WriteResult> {
         let size_bytes = manifest.size_bytes();
         let needs_intent = !manifest.segments.is_empty();
         let shard = self.shard_of(bucket, key)?;
@@ -56,7 +56,7 @@ impl PoolSal {
             self.reserved.keep(&shard, Intent { write: write.into(), begun_ms });
         }
         let version = self.written_version(bucket, &shard, write).await.map_err(done_anyway)?;
-        Ok(Written { version, size_bytes, write })
+        Ok(WriteResult { version, size_bytes, write })
     }
 
     /// The version that a write created.
@@ -197,7 +197,7 @@ impl Objects for PoolSal {
         &self,
         bucket: &Bucket,
         key: &str,
-        part: Option<PartOf>,
+        part: Option<PartId>,
         size_bytes: Option<u64>,
     ) -> Result<Box<dyn Writer>> {
         wire::check_key(key)?;
@@ -214,7 +214,7 @@ impl Objects for PoolSal {
         bucket: &Bucket,
         key: &str,
         finish: Finish,
-    ) -> Result<Written> {
+    ) -> Result<WriteResult> {
         wire::check_key(key)?;
         if source.marker {
             return Err(Error::new(ErrorKind::NotFound, "a delete marker cannot be copied"));
@@ -268,7 +268,7 @@ impl Objects for PoolSal {
         })
     }
 
-    async fn delete(&self, bucket: &Bucket, delete: &Delete) -> Result<Deleted> {
+    async fn delete(&self, bucket: &Bucket, delete: &Delete) -> Result<DeleteResult> {
         wire::check_key(&delete.key)?;
         let write = Id::draw(&self.options.environment)?;
         let shard = self.shard_of(bucket, &delete.key)?;
@@ -283,16 +283,16 @@ impl Objects for PoolSal {
         };
         self.call_open(bucket, &shard, "delete", &input).await.map_err(CallFailure::into_error)?;
         if delete.version.is_none() && bucket.versioning == Versioning::Off {
-            return Ok(Deleted::default());
+            return Ok(DeleteResult::default());
         }
         let outcome = self.outcome(&shard, write).await.map_err(done_anyway)?;
-        Ok(outcome.map_or(Deleted::default(), |outcome| Deleted {
+        Ok(outcome.map_or(DeleteResult::default(), |outcome| DeleteResult {
             version: Some(VersionId::from(&outcome)),
             marker: outcome.marker,
         }))
     }
 
-    async fn list(&self, bucket: &Bucket, list: &List) -> Result<Listed> {
+    async fn list(&self, bucket: &Bucket, list: &List) -> Result<ListPage> {
         self.list_shards(bucket, list).await
     }
 }

@@ -3,7 +3,7 @@
 
 use super::shard_call::{CallFailure, write_again};
 use super::{PoolSal, layout};
-use crate::sal::{Bucket, Condition, Finish, Id, PartOf, VersionId, Writer, Written};
+use crate::sal::{Bucket, Condition, Finish, Id, PartId, VersionId, WriteResult, Writer};
 use async_trait::async_trait;
 use benthic_classes::bucket::state::{Chunks, Manifest, Segment};
 use benthic_classes::bucket::wire::{Begin, CHUNKS_MAX, PutPart};
@@ -21,7 +21,7 @@ pub(super) struct PoolWriter {
     sal: PoolSal,
     bucket: Bucket,
     key: String,
-    part: Option<PartOf>,
+    part: Option<PartId>,
     shard: ObjectId,
     write: Id,
     chunk_bytes: u32,
@@ -45,7 +45,7 @@ impl PoolWriter {
         sal: PoolSal,
         bucket: Bucket,
         key: &str,
-        part: Option<PartOf>,
+        part: Option<PartId>,
         size_bytes: Option<u64>,
     ) -> Result<PoolWriter> {
         Ok(PoolWriter {
@@ -153,12 +153,12 @@ impl PoolWriter {
         Ok((len_bytes > 0).then_some(Segment { write: self.write.into(), len_bytes, chunk_bytes }))
     }
 
-    async fn try_finish(&mut self, finish: Finish) -> Result<Written> {
+    async fn try_finish(&mut self, finish: Finish) -> Result<WriteResult> {
         let segment = self.finish_data().await?;
         if self.size_bytes_known.is_none_or(|known| known < self.size_bytes) {
             self.sal.check_quota(&self.bucket, u64::from(self.part.is_none()), self.size_bytes).await?;
         }
-        let Some(PartOf { upload, number }) = self.part else {
+        let Some(PartId { upload, number }) = self.part else {
             let manifest = Manifest { shared: None, segments: segment.into_iter().collect() };
             return self.sal.put(&self.bucket, &self.key, self.write, manifest, finish).await;
         };
@@ -179,7 +179,7 @@ impl PoolWriter {
         match self.sal.call_open(&self.bucket, &self.shard, "part", &part).await {
             Err(failure) => Err(self.sal.explain(&self.shard, self.write, failure).await),
             Ok(()) => {
-                Ok(Written { version: VersionId::Null, size_bytes: self.size_bytes, write: self.write })
+                Ok(WriteResult { version: VersionId::Null, size_bytes: self.size_bytes, write: self.write })
             }
         }
     }
@@ -234,7 +234,7 @@ impl Writer for PoolWriter {
         Ok(())
     }
 
-    async fn finish(mut self: Box<Self>, finish: Finish) -> Result<Written> {
+    async fn finish(mut self: Box<Self>, finish: Finish) -> Result<WriteResult> {
         let result = self.try_finish(finish).await;
         match result.as_ref().map_err(Error::kind) {
             Ok(_) | Err(ErrorKind::OutcomeUnknown) => {}

@@ -5,7 +5,7 @@ use benthic_core::Result;
 
 /// What a collection did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Collected {
+pub struct CollectionStats {
     /// Writes that were abandoned because their leases had expired.
     pub expired_writes: u64,
     /// Outcomes of writes that were removed because their retention time had passed.
@@ -20,7 +20,7 @@ pub struct Collected {
 
 /// What waits for collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingGarbage {
     /// Writes that are not visible yet, whether they are in progress or abandoned.
     pub writes: u64,
     /// Outcomes that are kept so that a retried write can find them.
@@ -41,11 +41,11 @@ pub trait Garbage: Send + Sync {
     ///
     /// # Errors
     /// Those of the store; a later collection continues.
-    async fn collect(&self) -> Result<Collected>;
+    async fn collect(&self) -> Result<CollectionStats>;
 
     /// Counts what waits for collection.
     ///
     /// # Errors
     /// Those of the store.
-    async fn pending(&self) -> Result<Pending>;
+    async fn pending(&self) -> Result<PendingGarbage>;
 }

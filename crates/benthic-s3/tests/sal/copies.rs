@@ -1,11 +1,11 @@
 use super::faulty::{Fate, FaultyPool};
 use super::{Case, data, finish, kind};
 use benthic_core::{ErrorKind, Result};
-use benthic_s3::sal::{Attributes, Bucket, Finish, Object, Versioning, Written};
+use benthic_s3::sal::{Attributes, Bucket, Finish, Object, Versioning, WriteResult};
 use bytes::Bytes;
 use futures::executor::block_on;
 
-fn copy(case: &Case, from: &Bucket, object: &Object, to: &Bucket, key: &str) -> Result<Written> {
+fn copy(case: &Case, from: &Bucket, object: &Object, to: &Bucket, key: &str) -> Result<WriteResult> {
     let finish = Finish { etag: object.etag.clone(), ..Finish::default() };
     block_on(case.sal.copy((from, object), to, key, finish))
 }

@@ -5,7 +5,7 @@ use super::faulty::{Fate, FaultyPool, Last};
 use super::{Case, Pools, data, etag, finish, put, put_part, read};
 use benthic_core::{ErrorKind, Result};
 use benthic_s3::sal::{
-    Bucket, Condition, Delete, Finish, NewBucket, Object, PartOf, PartRef, Sal, Versioning,
+    Bucket, Condition, Delete, Finish, NewBucket, Object, PartId, PartRef, Sal, Versioning,
 };
 use futures::executor::block_on;
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ fn live(sal: &dyn Sal, versioning: Versioning, told: &mut Told) -> Result<()> {
     // Complete an upload with a replaced part and a dropped part, then abort another upload.
     let upload = block_on(sal.create_upload(&bucket, "k", Default::default()))?;
     let part = |upload, number, seed| {
-        let part = put_part(sal, &bucket, "k", PartOf { upload, number }, &data(seed, 1_000))?;
+        let part = put_part(sal, &bucket, "k", PartId { upload, number }, &data(seed, 1_000))?;
         Ok(PartRef { number, write: part.write })
     };
     part(upload, 1, 1)?;
@@ -82,10 +82,10 @@ fn live(sal: &dyn Sal, versioning: Versioning, told: &mut Told) -> Result<()> {
     block_on(sal.collect())?;
     // Delete all versions, and then the bucket.
     let list = |after| {
-        let (what, prefix) = (benthic_s3::sal::What::Versions, String::new());
+        let (kind, prefix) = (benthic_s3::sal::ListKind::Versions, String::new());
         block_on(sal.list(
             &bucket,
-            &benthic_s3::sal::List { what, delimiter: prefix.clone(), prefix, after, entries_max: 5 },
+            &benthic_s3::sal::List { kind, delimiter: prefix.clone(), prefix, after, entries_max: 5 },
         ))
     };
     told.deleting = true;

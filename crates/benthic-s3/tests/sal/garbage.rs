@@ -1,7 +1,7 @@
 use super::faulty::{Fate, FaultyPool, Last};
 use super::{Case, GRACE_MS, LEASE_MS, data, kind};
 use benthic_core::{ErrorKind, WriteOp};
-use benthic_s3::sal::{Collected, NewBucket, Versioning};
+use benthic_s3::sal::{CollectionStats, NewBucket, Versioning};
 use futures::executor::block_on;
 
 pub fn what_was_replaced_is_removed_after_its_time(case: &Case) {
@@ -20,7 +20,7 @@ pub fn what_was_replaced_is_removed_after_its_time(case: &Case) {
     let collected = block_on(case.sal.collect()).unwrap();
     assert_eq!((collected.entries, collected.data_objects), (1, 2));
     assert_eq!(case.data_objects(&bucket).len(), 1);
-    assert_eq!(block_on(case.sal.collect()).unwrap(), Collected::default());
+    assert_eq!(block_on(case.sal.collect()).unwrap(), CollectionStats::default());
     case.finish(&[&bucket]);
 }
 

@@ -1,6 +1,6 @@
 use super::{Case, finish, kind, names, put};
 use benthic_core::ErrorKind;
-use benthic_s3::sal::{After, Bucket, Delete, Entry, List, NewBucket, Versioning, What, limits};
+use benthic_s3::sal::{Bucket, Delete, Entry, List, ListKind, ListPosition, NewBucket, Versioning, limits};
 use futures::executor::block_on;
 
 /// Writes empty objects from several threads.
@@ -102,7 +102,7 @@ pub fn a_delimiter_makes_prefixes(case: &Case) {
             }
         }
     }
-    let entries = case.list_all(&bucket, What::Objects, "", "/", 10);
+    let entries = case.list_all(&bucket, ListKind::Objects, "", "/", 10);
     assert!(entries.contains(&Entry::Prefix("photos/".into())));
     assert!(matches!(entries.iter().find(|entry| entry.key() == "a"), Some(Entry::Version(_))));
     case.finish(&[&bucket]);
@@ -113,9 +113,9 @@ pub fn a_marker_skips_what_is_not_behind_it(case: &Case) {
     let keys = owned(&["a", "b/1", "b/2", "b0", "c/1", "d"]);
     fill(case, &bucket, &keys);
     let list = |prefix: &str, delimiter: &str, after: &str| {
-        let after = Some(After { key: after.into(), within: None });
+        let after = Some(ListPosition { key: after.into(), within: None });
         let (prefix, delimiter) = (prefix.into(), delimiter.into());
-        let list = List { what: What::Objects, prefix, delimiter, after, entries_max: 100 };
+        let list = List { kind: ListKind::Objects, prefix, delimiter, after, entries_max: 100 };
         names(&block_on(case.sal.list(&bucket, &list)).unwrap().entries)
     };
     assert_eq!(list("", "", ""), keys);
@@ -146,7 +146,7 @@ pub fn delete_markers_are_no_objects(case: &Case) {
         assert_eq!(case.names(&bucket, "", "", page), left);
         assert_eq!(case.names(&bucket, "", "/", page), ["0/", "2/"], "nothing is left in 1/");
     }
-    let versions = case.list_all(&bucket, What::Versions, "", "/", 2);
+    let versions = case.list_all(&bucket, ListKind::Versions, "", "/", 2);
     assert_eq!(names(&versions), ["0/", "1/", "2/"], "but its versions are");
     case.finish(&[&bucket]);
 }
@@ -191,7 +191,7 @@ pub fn uploads_are_listed(case: &Case) {
     uploads.sort();
     for page in [1, 2, 100] {
         let found: Vec<_> = case
-            .list_all(&bucket, What::Uploads, "", "", page)
+            .list_all(&bucket, ListKind::Uploads, "", "", page)
             .into_iter()
             .map(|entry| match entry {
                 Entry::Upload(upload) => (upload.key, upload.upload),
@@ -199,7 +199,7 @@ pub fn uploads_are_listed(case: &Case) {
             })
             .collect();
         assert_eq!(found, uploads, "{page}");
-        assert_eq!(names(&case.list_all(&bucket, What::Uploads, "a", "/", page)), ["a", "a/"]);
+        assert_eq!(names(&case.list_all(&bucket, ListKind::Uploads, "a", "/", page)), ["a", "a/"]);
     }
     for (key, upload) in &uploads {
         block_on(case.sal.abort_upload(&bucket, key, *upload)).unwrap();
@@ -212,7 +212,7 @@ pub fn what_changes_meanwhile_does_not_disturb(case: &Case) {
     let keys: Vec<String> = (0..60).map(|n| format!("k{n:02}")).collect();
     fill(case, &bucket, &keys);
     let mut list = List {
-        what: What::Versions,
+        kind: ListKind::Versions,
         prefix: String::new(),
         delimiter: String::new(),
         after: None,
@@ -245,7 +245,7 @@ pub fn what_changes_meanwhile_does_not_disturb(case: &Case) {
 pub fn pages_have_limits(case: &Case) {
     let bucket = case.bucket("b", Versioning::Off);
     let list = |prefix: String, delimiter: String, entries_max| {
-        let list = List { what: What::Objects, prefix, delimiter, after: None, entries_max };
+        let list = List { kind: ListKind::Objects, prefix, delimiter, after: None, entries_max };
         block_on(case.sal.list(&bucket, &list))
     };
     let text = |len| "p".repeat(len);
@@ -256,7 +256,8 @@ pub fn pages_have_limits(case: &Case) {
     assert_eq!(kind(list(text(0), text(1_025), 1)), ErrorKind::LimitExceeded);
     list(text(1_024), text(1_024), limits::LIST_ENTRIES_MAX).unwrap();
     let gone = Bucket { id: Default::default(), ..bucket.clone() };
-    let list = List { what: What::Objects, prefix: text(0), delimiter: text(0), after: None, entries_max: 1 };
+    let list =
+        List { kind: ListKind::Objects, prefix: text(0), delimiter: text(0), after: None, entries_max: 1 };
     assert_eq!(kind(block_on(case.sal.list(&gone, &list))), ErrorKind::NotFound);
     case.finish(&[&bucket]);
 }

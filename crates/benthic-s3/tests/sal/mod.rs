@@ -20,8 +20,8 @@ use benthic_core::{
     Clock, Environment, ErrorKind, ListRequest, ManualClock, Namespaces, ObjectId, Pool, Result, SystemRandom,
 };
 use benthic_s3::sal::{
-    Attributes, Bucket, Condition, Delete, Deleted, Entry, Finish, Id, List, ListedVersion, NewBucket,
-    Object, PartOf, PartRef, Pending, Reader, Sal, VersionId, Versioning, What, Written,
+    Attributes, Bucket, Condition, Delete, DeleteResult, Entry, Finish, Id, List, ListKind, ListedVersion,
+    NewBucket, Object, PartId, PartRef, PendingGarbage, Reader, Sal, VersionId, Versioning, WriteResult,
 };
 use benthic_s3::{Options, PoolSal};
 use bytes::Bytes;
@@ -90,7 +90,7 @@ impl Case {
         block_on(self.sal.create_bucket(new)).unwrap()
     }
 
-    pub fn put(&self, bucket: &Bucket, key: &str, data: &[u8]) -> Written {
+    pub fn put(&self, bucket: &Bucket, key: &str, data: &[u8]) -> WriteResult {
         put(self.sal.as_ref(), bucket, key, data, finish(data)).unwrap()
     }
 
@@ -127,7 +127,7 @@ impl Case {
         }
     }
 
-    pub fn delete(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Deleted {
+    pub fn delete(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> DeleteResult {
         let delete = Delete { key: key.into(), version, condition: Condition::Always };
         block_on(self.sal.delete(bucket, &delete)).unwrap()
     }
@@ -136,13 +136,13 @@ impl Case {
     pub fn list_all(
         &self,
         bucket: &Bucket,
-        what: What,
+        kind: ListKind,
         prefix: &str,
         delimiter: &str,
         page: u32,
     ) -> Vec<Entry> {
         let mut list =
-            List { what, prefix: prefix.into(), delimiter: delimiter.into(), after: None, entries_max: page };
+            List { kind, prefix: prefix.into(), delimiter: delimiter.into(), after: None, entries_max: page };
         let mut entries = Vec::new();
         loop {
             let listed = block_on(self.sal.list(bucket, &list)).unwrap();
@@ -157,7 +157,7 @@ impl Case {
 
     /// The names of all listed keys and prefixes.
     pub fn names(&self, bucket: &Bucket, prefix: &str, delimiter: &str, page: u32) -> Vec<String> {
-        names(&self.list_all(bucket, What::Objects, prefix, delimiter, page))
+        names(&self.list_all(bucket, ListKind::Objects, prefix, delimiter, page))
     }
 
     pub fn versions(&self, bucket: &Bucket) -> Vec<ListedVersion> {
@@ -165,7 +165,7 @@ impl Case {
             Entry::Version(version) => version,
             other => panic!("{other:?}"),
         };
-        self.list_all(bucket, What::Versions, "", "", 2).into_iter().map(version).collect()
+        self.list_all(bucket, ListKind::Versions, "", "", 2).into_iter().map(version).collect()
     }
 
     pub fn upload(&self, bucket: &Bucket, key: &str) -> Id {
@@ -184,8 +184,8 @@ impl Case {
         upload: Id,
         number: u16,
         data: &[u8],
-    ) -> Result<Written> {
-        put_part(self.sal.as_ref(), bucket, key, PartOf { upload, number }, data)
+    ) -> Result<WriteResult> {
+        put_part(self.sal.as_ref(), bucket, key, PartId { upload, number }, data)
     }
 
     pub fn complete(&self, bucket: &Bucket, key: &str, upload: Id, parts: &[PartRef]) -> Result<VersionId> {
@@ -205,7 +205,11 @@ impl Case {
             self.clock.advance_ms(GRACE_MS + LEASE_MS);
             block_on(self.sal.collect()).unwrap();
         }
-        assert_eq!(block_on(self.sal.pending()).unwrap(), Pending::default(), "nothing is left to collect");
+        assert_eq!(
+            block_on(self.sal.pending()).unwrap(),
+            PendingGarbage::default(),
+            "nothing is left to collect"
+        );
     }
 
     /// The final checks of every case.
@@ -264,7 +268,7 @@ pub fn finish(data: &[u8]) -> Finish {
     Finish { etag: etag(data), ..Finish::default() }
 }
 
-pub fn put(sal: &dyn Sal, bucket: &Bucket, key: &str, data: &[u8], finish: Finish) -> Result<Written> {
+pub fn put(sal: &dyn Sal, bucket: &Bucket, key: &str, data: &[u8], finish: Finish) -> Result<WriteResult> {
     block_on(async {
         let mut writer = sal.write(bucket, key, None, Some(data.len() as u64)).await?;
         writer.write(Bytes::copy_from_slice(data)).await?;
@@ -272,7 +276,7 @@ pub fn put(sal: &dyn Sal, bucket: &Bucket, key: &str, data: &[u8], finish: Finis
     })
 }
 
-pub fn put_part(sal: &dyn Sal, bucket: &Bucket, key: &str, part: PartOf, data: &[u8]) -> Result<Written> {
+pub fn put_part(sal: &dyn Sal, bucket: &Bucket, key: &str, part: PartId, data: &[u8]) -> Result<WriteResult> {
     block_on(async {
         let mut writer = sal.write(bucket, key, Some(part), None).await?;
         writer.write(Bytes::copy_from_slice(data)).await?;

@@ -100,7 +100,7 @@ pub fn an_aborted_upload_is_gone(case: &Case) {
     let upload = case.upload(&bucket, "k");
     let part = case.put_part(&bucket, "k", upload, 1, &data(1, PART));
     let mut late = {
-        let of = benthic_s3::sal::PartOf { upload, number: 2 };
+        let of = benthic_s3::sal::PartId { upload, number: 2 };
         block_on(case.sal.write(&bucket, "k", Some(of), None)).unwrap()
     };
     block_on(late.write(data(2, PART).into())).unwrap();
@@ -167,7 +167,7 @@ pub fn parts_have_limits(case: &Case) {
     let upload = case.upload(&bucket, "k");
     let put = |number, len| {
         let attributes = Attributes::from([("a".into(), Bytes::from(vec![0; len]))]);
-        let part = benthic_s3::sal::PartOf { upload, number };
+        let part = benthic_s3::sal::PartId { upload, number };
         block_on(async {
             let writer = case.sal.write(&bucket, "k", Some(part), None).await?;
             writer.finish(Finish { attributes, ..finish(b"") }).await

@@ -1,6 +1,6 @@
 use super::{Case, kind};
 use benthic_core::ErrorKind;
-use benthic_s3::sal::{Bucket, Delete, Deleted, VersionId, Versioning};
+use benthic_s3::sal::{Bucket, Delete, DeleteResult, VersionId, Versioning};
 use futures::executor::block_on;
 
 fn with_versioning(case: &Case, bucket: &Bucket, versioning: Versioning) -> Bucket {
@@ -61,7 +61,7 @@ pub fn a_delete_marker_hides_an_object(case: &Case) {
     for version in [case.object(&bucket, "k").version, deleted.version.unwrap()] {
         assert_eq!(
             case.delete(&bucket, "k", Some(version)),
-            Deleted { version: Some(version), marker: true }
+            DeleteResult { version: Some(version), marker: true }
         );
     }
     assert_eq!(case.get(&bucket, "k"), b"1");
@@ -83,12 +83,12 @@ pub fn the_null_version_is_one(case: &Case) {
     case.put(&enabled, "k", b"5");
     assert_eq!(history(case, &suspended, "k"), [some(b"5"), some(b"null 4"), some(b"2")]);
     let deleted = case.delete(&suspended, "k", None);
-    assert_eq!(deleted, Deleted { version: Some(VersionId::Null), marker: true });
+    assert_eq!(deleted, DeleteResult { version: Some(VersionId::Null), marker: true });
     assert_eq!(history(case, &suspended, "k"), [None, some(b"5"), some(b"2")]);
     case.put(&enabled, "k", b"6");
     assert_eq!(history(case, &suspended, "k"), [some(b"6"), None, some(b"5"), some(b"2")]);
     let deleted = case.delete(&suspended, "k", Some(VersionId::Null));
-    assert_eq!(deleted, Deleted { version: Some(VersionId::Null), marker: true });
+    assert_eq!(deleted, DeleteResult { version: Some(VersionId::Null), marker: true });
     assert_eq!(history(case, &suspended, "k"), [some(b"6"), some(b"5"), some(b"2")]);
     case.put(&suspended, "k", b"null 7");
     assert_eq!(history(case, &suspended, "k"), [some(b"null 7"), some(b"6"), some(b"5"), some(b"2")]);
@@ -107,7 +107,7 @@ pub fn removing_the_current_version_shows_the_one_before(case: &Case) {
     let two = case.put(&bucket, "k", b"2").version;
     case.delete(&bucket, "k", Some(one));
     assert_eq!(history(case, &bucket, "k"), [some(b"2"), some(b"null")]);
-    assert_eq!(case.delete(&bucket, "k", Some(two)), Deleted { version: Some(two), marker: false });
+    assert_eq!(case.delete(&bucket, "k", Some(two)), DeleteResult { version: Some(two), marker: false });
     assert_eq!(case.get(&bucket, "k"), b"null");
     assert_eq!(case.object(&bucket, "k").version, VersionId::Null);
     case.put(&bucket, "k", b"3");
@@ -124,11 +124,11 @@ pub fn a_version_that_is_not_there_is_deleted_already(case: &Case) {
     let bucket = case.bucket("b", Versioning::Enabled);
     let version = case.put(&bucket, "k", b"1").version;
     for missing in [VersionId::Null, VersionId::Seq(u64::MAX), VersionId::Seq(0)] {
-        assert_eq!(case.delete(&bucket, "k", Some(missing)), Deleted::default());
-        assert_eq!(case.delete(&bucket, "other", Some(missing)), Deleted::default());
+        assert_eq!(case.delete(&bucket, "k", Some(missing)), DeleteResult::default());
+        assert_eq!(case.delete(&bucket, "other", Some(missing)), DeleteResult::default());
     }
     case.delete(&bucket, "k", Some(version));
-    assert_eq!(case.delete(&bucket, "k", Some(version)), Deleted::default());
+    assert_eq!(case.delete(&bucket, "k", Some(version)), DeleteResult::default());
     assert_eq!(case.versions(&bucket), []);
     case.finish(&[&bucket]);
 }
