@@ -1,9 +1,8 @@
 //! Access control lists. Only two are supported: `private` and `public-read`.
 
-use super::auth::{PUBLIC_READ, Wants, is_public};
-use super::{Gateway, UPDATES_MAX, error, names};
+use super::auth::{PUBLIC_READ, Right, is_public};
+use super::{Gateway, names};
 use crate::sal::{Attributes, Bucket};
-use benthic_core::ErrorKind;
 use bytes::Bytes;
 use s3s::dto::{
     AccessControlPolicy, GetBucketAclInput, GetBucketAclOutput, GetObjectAclInput, GetObjectAclOutput, Grant,
@@ -62,7 +61,7 @@ fn canned(policy: &AccessControlPolicy, owner: &str) -> S3Result<&'static str> {
 }
 
 /// The requested ACL, which the client gives as a name or as a list of grants.
-fn wanted<'a>(
+fn requested_acl<'a>(
     canned_name: Option<&'a str>,
     policy: Option<&AccessControlPolicy>,
     owner: &str,
@@ -107,9 +106,8 @@ impl Gateway {
         request: S3Request<GetBucketAclInput>,
     ) -> S3Result<S3Response<GetBucketAclOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let grants = grants(&access.bucket, &access.bucket.attributes);
         Ok(S3Response::new(GetBucketAclOutput {
             grants: Some(grants),
@@ -129,12 +127,11 @@ impl Gateway {
             &input.grant_write,
             &input.grant_write_acp,
         ])?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let name = input.acl.as_ref().map(|acl| acl.as_str());
-        let wanted = wanted(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
-        self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, Some(wanted))).await?;
+        let acl = requested_acl(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
+        self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, Some(acl))).await?;
         Ok(S3Response::new(PutBucketAclOutput::default()))
     }
 
@@ -143,9 +140,8 @@ impl Gateway {
         request: S3Request<GetObjectAclInput>,
     ) -> S3Result<S3Response<GetObjectAclOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
         let grants = Some(grants(&access.bucket, &object.attributes));
         let owner = Some(owner(&access.bucket.owner));
@@ -164,23 +160,13 @@ impl Gateway {
             &input.grant_write,
             &input.grant_write_acp,
         ])?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let name = input.acl.as_ref().map(|acl| acl.as_str());
-        let wanted = wanted(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
-        for _ in 0..UPDATES_MAX {
-            let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
-            let mut attributes = object.attributes.clone();
-            set(&mut attributes, Some(wanted))?;
-            match self.sal.set_attributes(&access.bucket, &object, attributes).await {
-                Err(failure) if failure.kind() == ErrorKind::Conflict => {}
-                result => {
-                    result.map_err(error::object)?;
-                    return Ok(S3Response::new(PutObjectAclOutput::default()));
-                }
-            }
-        }
-        Err(s3_error!(OperationAborted))
+        let acl = requested_acl(name, input.access_control_policy.as_ref(), &access.bucket.owner)?;
+        let version = input.version_id.as_deref();
+        let change = |attributes: &mut Attributes| set(attributes, Some(acl));
+        self.change_attributes(&access, &input.key, version, change).await?;
+        Ok(S3Response::new(PutObjectAclOutput::default()))
     }
 }

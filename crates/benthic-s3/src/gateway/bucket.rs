@@ -1,7 +1,7 @@
 //! CreateBucket, HeadBucket, DeleteBucket, ListBuckets, GetBucketLocation, and the versioning of a
 //! bucket.
 
-use super::auth::{Wants, caller};
+use super::auth::{Right, caller};
 use super::{Gateway, acl, error, refuse, tags, timestamp};
 use crate::sal::{Attributes, NewBucket, Versioning};
 use benthic_core::ErrorKind;
@@ -79,7 +79,7 @@ impl Gateway {
         request: S3Request<HeadBucketInput>,
     ) -> S3Result<S3Response<HeadBucketOutput>> {
         let input = &request.input;
-        self.authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List).await?;
+        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::List).await?;
         let bucket_region = Some(self.region.clone());
         Ok(S3Response::new(HeadBucketOutput { bucket_region, ..HeadBucketOutput::default() }))
     }
@@ -89,7 +89,7 @@ impl Gateway {
         request: S3Request<DeleteBucketInput>,
     ) -> S3Result<S3Response<DeleteBucketOutput>> {
         let input = &request.input;
-        self.authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         match self.sal.delete_bucket(&input.bucket).await {
             Ok(()) => Ok(S3Response::new(DeleteBucketOutput::default())),
             Err(failure) if failure.kind() == ErrorKind::Conflict => Err(s3_error!(BucketNotEmpty)),
@@ -148,7 +148,7 @@ impl Gateway {
         request: S3Request<GetBucketLocationInput>,
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
         let input = &request.input;
-        self.authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All).await?;
+        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let named =
             (self.region != CLASSIC_REGION).then(|| BucketLocationConstraint::from(self.region.clone()));
         Ok(S3Response::new(GetBucketLocationOutput { location_constraint: named }))
@@ -159,9 +159,8 @@ impl Gateway {
         request: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let status = match access.bucket.versioning {
             Versioning::Off => None,
             Versioning::Enabled => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::ENABLED)),
@@ -177,9 +176,8 @@ impl Gateway {
         request: S3Request<PutBucketVersioningInput>,
     ) -> S3Result<S3Response<PutBucketVersioningOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let mfa = input.versioning_configuration.mfa_delete.as_ref();
         refuse([("MFA delete", mfa.is_some_and(|wanted| wanted.as_str() == "Enabled"))])?;
         let wanted = match input.versioning_configuration.status.as_ref().map(|status| status.as_str()) {

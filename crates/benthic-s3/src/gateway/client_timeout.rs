@@ -107,12 +107,12 @@ impl AsyncWrite for TimedStream {
 
 /// Whether a request's body was read, and why reading it failed.
 #[derive(Default)]
-pub(super) struct BodyFate {
+pub(super) struct BodyState {
     was_polled: AtomicBool,
     failure: Mutex<Option<S3Error>>,
 }
 
-impl BodyFate {
+impl BodyState {
     /// Whether there is a body and the service began to read it. If so, a client that waits for
     /// `100 Continue` got it.
     pub fn was_polled(&self) -> bool {
@@ -136,7 +136,7 @@ pub(super) struct TimedBody {
     body: Incoming,
     watch: WaitTimer,
     document: Option<S3Result<Document>>,
-    fate: Arc<BodyFate>,
+    state: Arc<BodyState>,
 }
 
 impl TimedBody {
@@ -144,9 +144,9 @@ impl TimedBody {
         body: Incoming,
         limit: Duration,
         document: Option<S3Result<Document>>,
-        fate: Arc<BodyFate>,
+        state: Arc<BodyState>,
     ) -> TimedBody {
-        TimedBody { body, watch: WaitTimer::new(limit), document, fate }
+        TimedBody { body, watch: WaitTimer::new(limit), document, state }
     }
 
     /// Adds a chunk to the checksums of a document, and verifies them after the last one.
@@ -160,7 +160,7 @@ impl TimedBody {
             return Ok(());
         }
         let verified = document.and_then(Document::finish);
-        verified.map_err(|failure| self.fate.fail(failure, StdError::from("the document is another")))
+        verified.map_err(|failure| self.state.fail(failure, StdError::from("the document is another")))
     }
 }
 
@@ -174,7 +174,7 @@ impl Body for TimedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         let this = self.get_mut();
         if !this.body.is_end_stream() {
-            this.fate.was_polled.store(true, Relaxed);
+            this.state.was_polled.store(true, Relaxed);
         }
         let polled = Pin::new(&mut this.body).poll_frame(context);
         this.watch.watch(polled, context).map(|frame| match frame {
@@ -183,8 +183,8 @@ impl Body for TimedBody {
                 Err(error) => Some(Err(error)),
             },
             Some(None) => this.verify(None).err().map(Err),
-            Some(Some(Err(error))) => Some(Err(this.fate.fail(s3_error!(IncompleteBody), error.into()))),
-            None => Some(Err(this.fate.fail(s3_error!(RequestTimeout), ClientTimeout.into()))),
+            Some(Some(Err(error))) => Some(Err(this.state.fail(s3_error!(IncompleteBody), error.into()))),
+            None => Some(Err(this.state.fail(s3_error!(RequestTimeout), ClientTimeout.into()))),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Cross-origin resource sharing (CORS): the rules of a bucket, and the answers to browsers.
 
-use super::auth::Wants;
+use super::auth::Right;
 use super::{Gateway, names};
 use crate::sal::{Attributes, Sal};
 use bytes::Bytes;
@@ -100,23 +100,23 @@ pub(super) fn allowed(
 }
 
 /// A cross-origin request, or the preflight of one.
-pub(super) struct Question {
+pub(super) struct CorsRequest {
     origin: String,
     method: String,
     headers: Vec<String>,
 }
 
-impl Question {
+impl CorsRequest {
     /// The origin, method and headers of a request; `None` if the request is not cross-origin.
-    pub fn of(method: &hyper::Method, headers: &HeaderMap) -> Option<Question> {
+    pub fn of(method: &hyper::Method, headers: &HeaderMap) -> Option<CorsRequest> {
         let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::to_owned);
         let origin = text(ORIGIN)?;
         if method != hyper::Method::OPTIONS {
-            return Some(Question { origin, method: method.to_string(), headers: Vec::new() });
+            return Some(CorsRequest { origin, method: method.to_string(), headers: Vec::new() });
         }
         let headers = text(ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
         let headers = headers.split(',').map(|header| header.trim().to_ascii_lowercase());
-        Some(Question {
+        Some(CorsRequest {
             origin,
             method: text(ACCESS_CONTROL_REQUEST_METHOD)?,
             headers: headers.filter(|header| !header.is_empty()).collect(),
@@ -136,9 +136,8 @@ impl Gateway {
         request: S3Request<GetBucketCorsInput>,
     ) -> S3Result<S3Response<GetBucketCorsOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let rules = rules(&access.bucket.attributes);
         if rules.is_empty() {
             return Err(s3_error!(NoSuchCORSConfiguration));
@@ -151,9 +150,8 @@ impl Gateway {
         request: S3Request<PutBucketCorsInput>,
     ) -> S3Result<S3Response<PutBucketCorsOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         check(&input.cors_configuration.cors_rules)?;
         let text =
             serde_json::to_vec(&input.cors_configuration).map_err(|error| s3_error!(error, InternalError))?;
@@ -171,9 +169,8 @@ impl Gateway {
         request: S3Request<DeleteBucketCorsInput>,
     ) -> S3Result<S3Response<DeleteBucketCorsOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let change = |bucket: &mut crate::sal::Bucket| {
             bucket.attributes.remove(names::CORS);
             Ok(())

@@ -1,6 +1,6 @@
 //! DeleteObject, DeleteObjects.
 
-use super::auth::Wants;
+use super::auth::Right;
 use super::conditions::condition;
 use super::versions::version;
 use super::{Gateway, error, refuse};
@@ -25,9 +25,8 @@ impl Gateway {
             ("a condition on the size of an object", input.if_match_size.is_some()),
             ("MFA delete", input.mfa.is_some()),
         ])?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let delete = Delete {
             key: input.key.clone(),
             version: input.version_id.as_deref().map(version).transpose()?,
@@ -53,9 +52,8 @@ impl Gateway {
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
         let input = &request.input;
         refuse([("MFA delete", input.mfa.is_some())])?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let objects = &input.delete.objects;
         if objects.is_empty() || objects.len() > OBJECTS_MAX {
             return Err(s3_error!(MalformedXML, "a request deletes 1 to {OBJECTS_MAX} objects"));
@@ -64,7 +62,7 @@ impl Gateway {
         let mut deletes = Vec::new();
         let mut named = Vec::new();
         for object in objects {
-            match wanted(object) {
+            match delete_of(object) {
                 Ok(delete) => {
                     deletes.push(delete);
                     named.push(object);
@@ -95,7 +93,7 @@ impl Gateway {
     }
 }
 
-fn wanted(object: &ObjectIdentifier) -> S3Result<Delete> {
+fn delete_of(object: &ObjectIdentifier) -> S3Result<Delete> {
     refuse([
         ("a condition on the time of an object", object.last_modified_time.is_some()),
         ("a condition on the size of an object", object.size.is_some()),

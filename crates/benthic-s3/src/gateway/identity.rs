@@ -14,12 +14,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum length of the name of an account or a user, in bytes.
-pub const NAME_BYTES_MAX: usize = 64;
+const NAME_BYTES_MAX: usize = 64;
 /// Lifetime of a cached key, in milliseconds: a gateway may accept a key for this long after the
 /// key was removed or suspended.
-pub const KNOWN_MS: u64 = 10_000;
+pub const KEY_CACHE_MS: u64 = 10_000;
 /// Maximum number of cached keys.
-const KNOWN_MAX: usize = 10_000;
+const KEY_CACHE_MAX: usize = 10_000;
 /// Records per page.
 const PAGE: usize = 1_000;
 const ACCESS_KEY_LEN: usize = 20;
@@ -68,7 +68,7 @@ pub struct NewKey {
 
 /// A usable key and its secret.
 #[derive(Clone)]
-pub struct KnownKey {
+pub struct UsableKey {
     /// The user that the key belongs to.
     pub caller: Caller,
     pub secret: s3s::auth::SecretKey,
@@ -99,7 +99,7 @@ pub struct Identities {
     sealer: Option<Sealer>,
     environment: Environment,
     /// Cached keys and the time of their lookup. `None` stands for a key that must be refused.
-    known: Mutex<HashMap<String, (u64, Option<KnownKey>)>>,
+    key_cache: Mutex<HashMap<String, (u64, Option<UsableKey>)>>,
 }
 
 /// Current version of the records' format.
@@ -109,7 +109,7 @@ impl Identities {
     /// Gives access to the accounts, users and keys of a store. Without a sealer, operations that
     /// need a secret fail.
     pub fn new(sal: Arc<dyn Sal>, sealer: Option<Sealer>, environment: Environment) -> Identities {
-        Identities { sal, sealer, environment, known: Mutex::new(HashMap::new()) }
+        Identities { sal, sealer, environment, key_cache: Mutex::new(HashMap::new()) }
     }
 
     fn sealer(&self) -> Result<&Sealer> {
@@ -252,7 +252,7 @@ impl Identities {
         self.replace(RecordKind::User, &user_name(account, name), &found, None::<&User>).await
     }
 
-    /// Removes a key. Running gateways may accept it for another [`KNOWN_MS`].
+    /// Removes a key. Running gateways may accept it for another [`KEY_CACHE_MS`].
     ///
     /// # Errors
     /// `NotFound`.
@@ -261,7 +261,7 @@ impl Identities {
         self.replace(RecordKind::Key, access_key, &found, None::<&Key>).await
     }
 
-    /// Suspends an account, or ends the suspension. Running gateways notice within [`KNOWN_MS`].
+    /// Suspends an account, or ends the suspension. Running gateways notice within [`KEY_CACHE_MS`].
     ///
     /// # Errors
     /// `NotFound`, `Conflict`.
@@ -271,7 +271,7 @@ impl Identities {
         self.replace(RecordKind::Account, name, &found, Some(&new)).await
     }
 
-    /// Suspends a key, or ends the suspension. Running gateways notice within [`KNOWN_MS`].
+    /// Suspends a key, or ends the suspension. Running gateways notice within [`KEY_CACHE_MS`].
     ///
     /// # Errors
     /// `NotFound`, `Conflict`.
@@ -294,44 +294,44 @@ impl Identities {
     }
 
     /// Looks up a usable key; `None` if the key does not exist or if it or its account is
-    /// suspended. The answer comes from the cache if it is younger than [`KNOWN_MS`].
+    /// suspended. The answer comes from the cache if it is younger than [`KEY_CACHE_MS`].
     ///
     /// # Errors
     /// Those of the store; `PermissionDenied` if the secret was sealed with another key.
-    pub async fn known_key(&self, access_key: &str) -> Result<Option<KnownKey>> {
+    pub async fn look_up_key(&self, access_key: &str) -> Result<Option<UsableKey>> {
         if access_key.len() != ACCESS_KEY_LEN {
             return Ok(None);
         }
         let now_ms = self.environment.clock.monotonic_ms();
         if let Some((looked_up_ms, known)) = self.lock().get(access_key)
-            && now_ms.saturating_sub(*looked_up_ms) < KNOWN_MS
+            && now_ms.saturating_sub(*looked_up_ms) < KEY_CACHE_MS
         {
             return Ok(known.clone());
         }
-        let known = match self.usable_key(access_key).await {
+        let known = match self.read_usable_key(access_key).await {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => None,
             known => known?,
         };
         let mut all = self.lock();
-        if all.len() >= KNOWN_MAX {
+        if all.len() >= KEY_CACHE_MAX {
             all.clear();
         }
         all.insert(access_key.to_owned(), (now_ms, known.clone()));
         Ok(known)
     }
 
-    async fn usable_key(&self, access_key: &str) -> Result<Option<KnownKey>> {
+    async fn read_usable_key(&self, access_key: &str) -> Result<Option<UsableKey>> {
         let key = self.key(access_key).await?;
         if key.suspended || self.account(&key.account).await?.suspended {
             return Ok(None);
         }
         let secret = self.sealer()?.open_secret(access_key, &key.sealed)?;
         let caller = Caller::User { account: key.account, user: key.user };
-        Ok(Some(KnownKey { caller, secret: secret.into() }))
+        Ok(Some(UsableKey { caller, secret: secret.into() }))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u64, Option<KnownKey>)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u64, Option<UsableKey>)>> {
+        self.key_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn draw(&self, prefix: &str, len: usize, letters: &[u8]) -> Result<String> {
@@ -390,7 +390,7 @@ impl Identities {
 }
 
 /// The name of a user's record.
-pub fn user_name(account: &str, user: &str) -> String {
+fn user_name(account: &str, user: &str) -> String {
     format!("{account}/{user}")
 }
 

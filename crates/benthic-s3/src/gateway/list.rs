@@ -1,8 +1,8 @@
 //! ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads, ListParts.
 
-use super::auth::{Authorized, Wants};
-use super::checksums::{Kept, set_checksum};
-use super::multipart::{initiator, upload_id, wanted_checksum};
+use super::auth::{Authorized, Right};
+use super::checksums::{StoredChecksum, set_checksum};
+use super::multipart::{initiator, requested_checksum, upload_id};
 use super::seal::{hex, unhex};
 use super::versions::strong_etag;
 use super::{Gateway, acl, error, timestamp};
@@ -143,9 +143,8 @@ impl Gateway {
         request: S3Request<ListObjectsInput>,
     ) -> S3Result<S3Response<ListObjectsOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::List).await?;
         let wanted = PageRequest {
             kind: ListKind::Objects,
             prefix: input.prefix.as_deref(),
@@ -177,9 +176,8 @@ impl Gateway {
         request: S3Request<ListObjectsV2Input>,
     ) -> S3Result<S3Response<ListObjectsV2Output>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::List).await?;
         let after =
             match input.continuation_token.as_deref() {
                 Some(token) => Some(parse_token(token).ok_or_else(|| {
@@ -220,9 +218,8 @@ impl Gateway {
         request: S3Request<ListObjectVersionsInput>,
     ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::List)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::List).await?;
         let within = named(input.version_id_marker.as_deref()).map(|marker| {
             let number = u64::from_str_radix(marker, 16).ok().map(KeyPosition::Version);
             number.ok_or_else(|| {
@@ -294,9 +291,8 @@ impl Gateway {
         request: S3Request<ListMultipartUploadsInput>,
     ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let key_marker = named(input.key_marker.as_deref());
         // S3 ignores upload-id-marker without key-marker.
         let within =
@@ -356,9 +352,8 @@ impl Gateway {
         request: S3Request<ListPartsInput>,
     ) -> S3Result<S3Response<ListPartsOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let id = upload_id(&input.upload_id)?;
         let upload = self.sal.upload(&access.bucket, &input.key, id).await.map_err(error::upload)?;
         let marker = input.part_number_marker.unwrap_or(0);
@@ -374,7 +369,7 @@ impl Gateway {
             more = false;
         }
         let next = listed.last().map(|(number, _)| i32::from(*number));
-        let checksum = wanted_checksum(&upload);
+        let checksum = requested_checksum(&upload);
         let output = ListPartsOutput {
             bucket: Some(input.bucket.clone()),
             key: Some(input.key.clone()),
@@ -404,8 +399,8 @@ fn listed_part(number: u16, part: &Part) -> s3s::dto::Part {
         last_modified: Some(timestamp(part.modified_ms)),
         ..s3s::dto::Part::default()
     };
-    let kept = Kept::of(&part.attributes);
-    set_checksum!(listed, kept.as_ref());
+    let stored = StoredChecksum::of(&part.attributes);
+    set_checksum!(listed, stored.as_ref());
     listed
 }
 

@@ -1,9 +1,9 @@
 //! CreateMultipartUpload, UploadPart, CompleteMultipartUpload, AbortMultipartUpload.
 
-use super::auth::{Authorized, Wants};
+use super::auth::{Authorized, Right};
 use super::checksums::{
-    ALGORITHMS, Algorithm, Declared, Kept, Kind, Verified, Verifier, declared, etag, etag_of_parts, of_parts,
-    put_of_parts, set_checksum,
+    ALGORITHMS, Algorithm, Declaration, Digests, Kind, StoredChecksum, Verifier, declared_checksum, etag,
+    etag_of_parts, of_parts, set_checksum, store_part_checksums,
 };
 use super::conditions::condition;
 use super::object_headers::{object_headers, refuse_customer_keys};
@@ -28,14 +28,14 @@ const PAGE: usize = 1_000;
 
 /// The checksum that was requested when the upload began.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WantedChecksum {
+pub(super) struct RequestedChecksum {
     pub algorithm: Algorithm,
     pub kind: Kind,
 }
 
-pub(super) fn wanted_checksum(upload: &Upload) -> Option<WantedChecksum> {
-    let kept = Kept::of(&upload.attributes)?;
-    Some(WantedChecksum { algorithm: kept.algorithm, kind: kept.kind })
+pub(super) fn requested_checksum(upload: &Upload) -> Option<RequestedChecksum> {
+    let stored = StoredChecksum::of(&upload.attributes)?;
+    Some(RequestedChecksum { algorithm: stored.algorithm, kind: stored.kind })
 }
 
 pub(super) fn upload_id(text: &str) -> S3Result<Id> {
@@ -52,9 +52,9 @@ pub(super) fn part_number(number: i32) -> S3Result<u16> {
 }
 
 /// Completes the write of a verified part and returns its entity tag.
-pub(super) async fn finish_part(writer: Box<dyn Writer>, verified: &Verified) -> S3Result<ETag> {
+pub(super) async fn finish_part(writer: Box<dyn Writer>, verified: &Digests) -> S3Result<ETag> {
     let mut attributes = Attributes::new();
-    verified.checksum.put(&mut attributes);
+    verified.checksum.store(&mut attributes);
     let etag = etag(&verified.md5);
     let finish = Finish { etag: etag.clone(), attributes, ..Finish::default() };
     writer.finish(finish).await.map_err(error::upload)?;
@@ -71,9 +71,8 @@ impl Gateway {
         request: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let mut attributes = object_headers!(input).attributes()?;
         let algorithm = Algorithm::of_request(input.checksum_algorithm.as_ref())?;
         let kind = input.checksum_type.as_ref().map(|kind| Kind::parse(kind.as_str())).transpose()?;
@@ -92,11 +91,11 @@ impl Gateway {
                         algorithm.name()
                     ));
                 }
-                Some(Kept { algorithm, kind, value: String::new() })
+                Some(StoredChecksum { algorithm, kind, value: String::new() })
             }
         };
         if let Some(checksum) = &checksum {
-            checksum.put(&mut attributes);
+            checksum.store(&mut attributes);
         }
         let upload =
             self.sal.create_upload(&access.bucket, &input.key, attributes).await.map_err(error::bucket)?;
@@ -107,7 +106,7 @@ impl Gateway {
             checksum_algorithm: checksum
                 .as_ref()
                 .map(|checksum| ChecksumAlgorithm::from_static(checksum.algorithm.name())),
-            checksum_type: checksum.as_ref().map(Kept::put_type),
+            checksum_type: checksum.as_ref().map(StoredChecksum::checksum_type),
             ..CreateMultipartUploadOutput::default()
         }))
     }
@@ -119,20 +118,19 @@ impl Gateway {
         let body = request.input.body.take();
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let part = PartId { upload: upload_id(&input.upload_id)?, number: part_number(input.part_number)? };
         let upload = self.sal.upload(&access.bucket, &input.key, part.upload).await.map_err(error::upload)?;
         let len_bytes = input.content_length.ok_or_else(|| s3_error!(MissingContentLength))?;
-        let declared = Declared {
+        let declared = Declaration {
             content_md5: input.content_md5.clone(),
-            checksum: declared!(input),
+            checksum: declared_checksum!(input),
             algorithm: Algorithm::of_request(input.checksum_algorithm.as_ref())?,
             trailers: request.trailing_headers.clone(),
             len_bytes: Some(len_bytes),
         };
-        let wanted = wanted_checksum(&upload).map(|wanted| wanted.algorithm);
+        let wanted = requested_checksum(&upload).map(|wanted| wanted.algorithm);
         let verifier = Verifier::new(declared, wanted, &request.headers)?;
         let size_bytes = u64::try_from(len_bytes).map_err(|_| s3_error!(InvalidArgument))?;
         let writer = self.sal.write(&access.bucket, &input.key, Some(part), Some(size_bytes)).await;
@@ -153,9 +151,8 @@ impl Gateway {
     ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
         let input = &request.input;
         super::refuse([("a condition on the time of an upload", input.if_match_initiated_time.is_some())])?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let upload = upload_id(&input.upload_id)?;
         self.sal.abort_upload(&access.bucket, &input.key, upload).await.map_err(error::upload)?;
         Ok(S3Response::new(AbortMultipartUploadOutput::default()))
@@ -167,9 +164,8 @@ impl Gateway {
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
         let input = &request.input;
         refuse_customer_keys(input.sse_customer_algorithm.is_some(), input.sse_customer_key.is_some())?;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let id = upload_id(&input.upload_id)?;
         let named =
             input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref()).unwrap_or_default();
@@ -189,13 +185,13 @@ impl Gateway {
         }
         let etag = etag_of_parts(parts.iter().map(|(_, part)| part.etag.as_str()))?;
         let checksum = checksum(&upload, &parts, input)?;
-        let was_wanted = wanted_checksum(&upload).is_some();
+        let was_wanted = requested_checksum(&upload).is_some();
         let mut attributes: Attributes = upload.attributes;
         attributes.remove(names::CHECKSUM);
         if let Some(checksum) = &checksum {
-            checksum.put(&mut attributes);
+            checksum.store(&mut attributes);
             if was_wanted {
-                put_of_parts(&mut attributes, checksum, &parts);
+                store_part_checksums(&mut attributes, checksum, &parts);
             }
         }
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
@@ -222,13 +218,13 @@ impl Gateway {
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
         match self.sal.object(&access.bucket, &input.key, None).await {
             Ok(object) if object.write == upload && !object.marker => {
-                let kept = Kept::of(&object.attributes);
+                let stored = StoredChecksum::of(&object.attributes);
                 Ok(S3Response::new(complete_output(
                     access,
                     input,
                     object.version,
                     &object.etag,
-                    kept.as_ref(),
+                    stored.as_ref(),
                 )))
             }
             Err(failure) if failure.kind() != ErrorKind::NotFound => Err(error::upload(failure)),
@@ -256,7 +252,7 @@ fn complete_output(
     input: &CompleteMultipartUploadInput,
     version: VersionId,
     etag: &str,
-    checksum: Option<&Kept>,
+    checksum: Option<&StoredChecksum>,
 ) -> CompleteMultipartUploadOutput {
     let mut output = CompleteMultipartUploadOutput {
         bucket: Some(input.bucket.clone()),
@@ -264,7 +260,7 @@ fn complete_output(
         location: Some(format!("/{}/{}", input.bucket, input.key)),
         e_tag: Some(strong_etag(etag)),
         version_id: version_field(access.bucket.versioning, version),
-        checksum_type: checksum.map(|kept| ChecksumType::from_static(kept.kind.name())),
+        checksum_type: checksum.map(|stored| ChecksumType::from_static(stored.kind.name())),
         ..CompleteMultipartUploadOutput::default()
     };
     set_checksum!(output, checksum);
@@ -285,10 +281,10 @@ fn chosen(named: &[CompletedPart], all: &BTreeMap<u16, Part>) -> S3Result<Vec<(u
         if named_part.e_tag.as_ref().is_none_or(|etag| etag.value() != part.etag) {
             return Err(s3_error!(InvalidPart));
         }
-        let declared = declared!(named_part);
-        let kept = Kept::of(&part.attributes);
+        let declared = declared_checksum!(named_part);
+        let stored = StoredChecksum::of(&part.attributes);
         if let Some((algorithm, value)) = declared
-            && kept.as_ref().and_then(|kept| kept.value_of(algorithm)) != Some(value)
+            && stored.as_ref().and_then(|stored| stored.value_of(algorithm)) != Some(value)
         {
             return Err(s3_error!(InvalidPart, "a part has another checksum"));
         }
@@ -305,33 +301,36 @@ fn checksum(
     upload: &Upload,
     parts: &[(u16, Part)],
     input: &CompleteMultipartUploadInput,
-) -> S3Result<Option<Kept>> {
-    let kept: Vec<(Option<Kept>, u64)> =
-        parts.iter().map(|(_, part)| (Kept::of(&part.attributes), part.size_bytes)).collect();
-    let wanted = wanted_checksum(upload);
+) -> S3Result<Option<StoredChecksum>> {
+    let stored: Vec<(Option<StoredChecksum>, u64)> =
+        parts.iter().map(|(_, part)| (StoredChecksum::of(&part.attributes), part.size_bytes)).collect();
+    let wanted = requested_checksum(upload);
     let kind = input.checksum_type.as_ref().map(|kind| Kind::parse(kind.as_str())).transpose()?;
     let computed = match wanted {
-        Some(WantedChecksum { algorithm, kind: begun }) => {
+        Some(RequestedChecksum { algorithm, kind: begun }) => {
             if kind.is_some_and(|kind| kind != begun) {
                 return Err(s3_error!(InvalidRequest, "the upload was begun with another checksum type"));
             }
-            Some(of_parts(algorithm, begun, &kept)?)
+            Some(of_parts(algorithm, begun, &stored)?)
         }
         // The client requested no checksum. Return one if all parts have checksums from which that
         // of the whole object follows.
         None => {
             let same = |algorithm: Algorithm| {
-                kept.iter().all(|(kept, _)| kept.as_ref().is_some_and(|kept| kept.algorithm == algorithm))
+                stored
+                    .iter()
+                    .all(|(stored, _)| stored.as_ref().is_some_and(|stored| stored.algorithm == algorithm))
             };
             let algorithm = ALGORITHMS.into_iter().find(|algorithm| same(*algorithm));
             let algorithm = algorithm.filter(|algorithm| algorithm.kinds().contains(&Kind::FullObject));
-            algorithm.map(|algorithm| of_parts(algorithm, Kind::FullObject, &kept)).transpose()?
+            algorithm.map(|algorithm| of_parts(algorithm, Kind::FullObject, &stored)).transpose()?
         }
     };
-    if let Some((algorithm, said)) = declared!(input) {
+    if let Some((algorithm, declared)) = declared_checksum!(input) {
         let found = computed.as_ref().and_then(|computed| computed.value_of(algorithm));
         // The client may omit the number of parts at the end of a composite checksum.
-        let same = found.is_some_and(|found| found == said || found.split('-').next() == Some(said.as_str()));
+        let same = found
+            .is_some_and(|found| found == declared || found.split('-').next() == Some(declared.as_str()));
         if !same {
             return Err(s3_error!(BadDigest, "the checksum is not that of the object"));
         }

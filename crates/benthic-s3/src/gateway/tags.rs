@@ -1,10 +1,9 @@
 //! Tags of objects and buckets.
 
-use super::auth::{Authorized, Wants};
+use super::auth::Right;
 use super::versions::version_field;
-use super::{Gateway, UPDATES_MAX, error, names};
-use crate::sal::{Attributes, Object};
-use benthic_core::ErrorKind;
+use super::{Gateway, names};
+use crate::sal::Attributes;
 use bytes::Bytes;
 use s3s::dto::{
     DeleteBucketTaggingInput, DeleteBucketTaggingOutput, DeleteObjectTaggingInput, DeleteObjectTaggingOutput,
@@ -92,9 +91,8 @@ impl Gateway {
         request: S3Request<GetObjectTaggingInput>,
     ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let object = self.visible(&access, &input.key, input.version_id.as_deref()).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
         Ok(S3Response::new(GetObjectTaggingOutput { tag_set: tag_set(&object.attributes)?, version_id }))
@@ -105,11 +103,12 @@ impl Gateway {
         request: S3Request<PutObjectTaggingInput>,
     ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let pairs = checked(unchecked(&input.tagging.tag_set), OBJECT_TAGS_MAX)?;
-        let object = self.tag(&access, &input.key, input.version_id.as_deref(), &pairs).await?;
+        let version = input.version_id.as_deref();
+        let change = |attributes: &mut Attributes| set(attributes, &pairs);
+        let object = self.change_attributes(&access, &input.key, version, change).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
         Ok(S3Response::new(PutObjectTaggingOutput { version_id }))
     }
@@ -119,31 +118,13 @@ impl Gateway {
         request: S3Request<DeleteObjectTaggingInput>,
     ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
-        let object = self.tag(&access, &input.key, input.version_id.as_deref(), &Pairs::new()).await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
+        let version = input.version_id.as_deref();
+        let change = |attributes: &mut Attributes| set(attributes, &Pairs::new());
+        let object = self.change_attributes(&access, &input.key, version, change).await?;
         let version_id = version_field(access.bucket.versioning, object.version);
         Ok(S3Response::new(DeleteObjectTaggingOutput { version_id }))
-    }
-
-    async fn tag(
-        &self,
-        access: &Authorized,
-        key: &str,
-        version: Option<&str>,
-        pairs: &Pairs,
-    ) -> S3Result<Object> {
-        for _ in 0..UPDATES_MAX {
-            let object = self.visible(access, key, version).await?;
-            let mut attributes = object.attributes.clone();
-            set(&mut attributes, pairs)?;
-            match self.sal.set_attributes(&access.bucket, &object, attributes).await {
-                Err(failure) if failure.kind() == ErrorKind::Conflict => {}
-                result => return result.map(|()| object).map_err(error::object),
-            }
-        }
-        Err(s3_error!(OperationAborted))
     }
 
     pub(super) async fn bucket_tags(
@@ -151,9 +132,8 @@ impl Gateway {
         request: S3Request<GetBucketTaggingInput>,
     ) -> S3Result<S3Response<GetBucketTaggingOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let tag_set = tag_set(&access.bucket.attributes)?;
         if tag_set.is_empty() {
             return Err(s3_error!(NoSuchTagSet));
@@ -166,9 +146,8 @@ impl Gateway {
         request: S3Request<PutBucketTaggingInput>,
     ) -> S3Result<S3Response<PutBucketTaggingOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let pairs = pairs(&input.tagging.tag_set)?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &pairs)).await?;
         Ok(S3Response::new(PutBucketTaggingOutput::default()))
@@ -179,9 +158,8 @@ impl Gateway {
         request: S3Request<DeleteBucketTaggingInput>,
     ) -> S3Result<S3Response<DeleteBucketTaggingOutput>> {
         let input = &request.input;
-        let access = self
-            .authorize(&request, &input.bucket, input.expected_bucket_owner.as_deref(), Wants::All)
-            .await?;
+        let access =
+            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &Pairs::new())).await?;
         Ok(S3Response::new(DeleteBucketTaggingOutput::default()))
     }

@@ -1,8 +1,9 @@
 //! Versions and entity tags of objects in requests and answers.
 
 use super::auth::Authorized;
-use super::{Gateway, error};
-use crate::sal::{Object, VersionId, Versioning};
+use super::{Gateway, UPDATES_MAX, error};
+use crate::sal::{Attributes, Object, VersionId, Versioning};
+use benthic_core::ErrorKind;
 use hyper::header::{HeaderMap, HeaderValue};
 use s3s::dto::ETag;
 use s3s::{S3Result, s3_error};
@@ -35,6 +36,27 @@ impl Gateway {
         let object = found.map_err(|failure| error::s3_error(failure, subject))?;
         refuse_marker(&object, wanted.is_some())?;
         Ok(object)
+    }
+
+    /// Changes the attributes of an object, and retries if another process changes them at the same
+    /// time. Returns the object as it was before.
+    pub(super) async fn change_attributes(
+        &self,
+        access: &Authorized,
+        key: &str,
+        version: Option<&str>,
+        change: impl Fn(&mut Attributes) -> S3Result<()>,
+    ) -> S3Result<Object> {
+        for _ in 0..UPDATES_MAX {
+            let object = self.visible(access, key, version).await?;
+            let mut attributes = object.attributes.clone();
+            change(&mut attributes)?;
+            match self.sal.set_attributes(&access.bucket, &object, attributes).await {
+                Err(failure) if failure.kind() == ErrorKind::Conflict => {}
+                result => return result.map(|()| object).map_err(error::object),
+            }
+        }
+        Err(s3_error!(OperationAborted))
     }
 }
 

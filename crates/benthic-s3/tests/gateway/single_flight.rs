@@ -32,7 +32,7 @@ async fn many_share_a_lookup_and_nobody_sees_the_past() {
     join_all(clients).await.into_iter().for_each(|client| client.unwrap());
     assert!(reads.load(SeqCst) < 64 * 100 / 2, "{reads:?}");
     assert!(lookups.is_idle());
-    assert!(lookups.seen("b").is_some_and(|seen| seen <= now.load(SeqCst)));
+    assert!(lookups.last_read("b").is_some_and(|value| value <= now.load(SeqCst)));
 }
 
 #[tokio::test]
