@@ -40,13 +40,13 @@ fn more(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<OsStri
     let mut args = Vec::new();
     let text = read(path)?;
     let table = DeTable::parse(&text)
-        .map_err(|error| format!("the file of options is no TOML: {}", error.message()))?;
+        .map_err(|error| format!("the configuration file is not valid TOML: {}", error.message()))?;
     for (key, value) in table.get_ref() {
         let key = key.get_ref();
         let option = options.iter().find(|option| option.get_long() == Some(key.as_ref()));
         let Some(option) = option else {
             let known: Vec<&str> = options.iter().filter_map(|option| option.get_long()).collect();
-            return Err(format!("no option has this name; there are {} key={key}", known.join(", ")));
+            return Err(format!("unknown option; the options are {} key={key}", known.join(", ")));
         };
         let source = given.value_source(option.get_id().as_str());
         if matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
@@ -62,7 +62,7 @@ fn more(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<OsStri
             let value = match value {
                 DeValue::String(text) => text.to_string(),
                 DeValue::Integer(number) => number.to_string(),
-                _ => return Err(format!("an option is a string or a whole number key={key}")),
+                _ => return Err(format!("an option must be a string or an integer key={key}")),
             };
             args.push(format!("--{key}={value}").into());
         }
@@ -82,9 +82,9 @@ fn options(command: &Command) -> Vec<&Arg> {
 fn read(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
-    read.map_err(|error| format!("cannot read the file of options: {error}"))?;
+    read.map_err(|error| format!("cannot read the configuration file: {error}"))?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("the file of options is too large size_bytes_max={FILE_BYTES_MAX}"));
+        return Err(format!("the configuration file is too large size_bytes_max={FILE_BYTES_MAX}"));
     }
     Ok(text)
 }

@@ -130,15 +130,16 @@ fn default_sealing_key() -> Result<PathBuf> {
         Some(dir) => Some(PathBuf::from(dir)),
         None => std::env::home_dir().map(|home| home.join(".config")),
     };
-    let message = "there is no home directory; --sealing-key names a file for the sealing key";
+    let message = "there is no home directory; name the sealing key file with --sealing-key";
     let config = config.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, message))?;
     Ok(config.join("benthic/s3-sealing.key"))
 }
 
 /// Splits `ACCOUNT/USER`.
 fn account_and_user(text: &str) -> Result<(&str, &str)> {
-    text.split_once('/')
-        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a user is ACCOUNT/USER").with("got", text))
+    text.split_once('/').ok_or_else(|| {
+        Error::new(ErrorKind::InvalidArgument, "a user must have the form ACCOUNT/USER").with("got", text)
+    })
 }
 
 /// All buckets of one account, or of all accounts.

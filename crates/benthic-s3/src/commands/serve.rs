@@ -75,7 +75,7 @@ pub async fn run(args: ServeArgs, place: &GatewayPools, session: &Session) -> Ou
         _ => None,
     };
     let listener = TcpListener::bind(args.listen).await.map_err(|error| {
-        Error::io(Action::Admin, "cannot listen here; --listen names another address", error)
+        Error::io(Action::Admin, "cannot listen on this address; choose another one with --listen", error)
             .with("address", args.listen)
     })?;
     let sal = place.open(session, true).await?;
@@ -83,7 +83,7 @@ pub async fn run(args: ServeArgs, place: &GatewayPools, session: &Session) -> Ou
     identities.check_sealing_key().await?;
     let address = listener
         .local_addr()
-        .map_err(|error| Error::io(Action::Admin, "cannot tell the address that is listened on", error))?;
+        .map_err(|error| Error::io(Action::Admin, "cannot read the listening address", error))?;
     let url = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
     let timeout = Duration::from_secs(args.timeout);
     let limits = Limits {
@@ -173,7 +173,7 @@ async fn collect(sal: PoolSal, metrics: Arc<Metrics>, every_seconds: u64) {
             }
             Err(error) => {
                 metrics.failed_collections.fetch_add(1, Relaxed);
-                tracing::warn!(%error, "garbage could not be collected; the next collection goes on");
+                tracing::warn!(%error, "garbage collection failed; the next one continues");
             }
         }
     }

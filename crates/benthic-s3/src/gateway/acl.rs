@@ -23,9 +23,12 @@ pub(super) fn set(attributes: &mut Attributes, canned: Option<&str>) -> S3Result
             attributes.insert(names::ACL.to_owned(), Bytes::from_static(PUBLIC_READ.as_bytes()));
         }
         Some("public-read-write" | "authenticated-read" | "aws-exec-read" | "log-delivery-write") => {
-            return Err(s3_error!(NotImplemented, "the canned ACLs here are private and public-read"));
+            return Err(s3_error!(
+                NotImplemented,
+                "only the canned ACLs private and public-read are implemented"
+            ));
         }
-        Some(_) => return Err(s3_error!(InvalidArgument, "there is no such canned ACL")),
+        Some(_) => return Err(s3_error!(InvalidArgument, "unknown canned ACL")),
     }
     Ok(())
 }
@@ -35,7 +38,7 @@ pub(super) fn refuse_grants<const N: usize>(grants: [&Option<String>; N]) -> S3R
     if grants.iter().any(|grant| grant.is_some()) {
         return Err(s3_error!(
             NotImplemented,
-            "grants are not implemented; the canned ACLs are private and public-read"
+            "grants are not implemented; use the canned ACL private or public-read"
         ));
     }
     Ok(())
@@ -54,7 +57,12 @@ fn canned(policy: &AccessControlPolicy, owner: &str) -> S3Result<&'static str> {
         match (grantee.id.as_deref(), grantee.uri.as_deref(), permission) {
             (Some(id), None, Some(Permission::FULL_CONTROL)) if id == owner => {}
             (None, Some(ALL_USERS), Some(Permission::READ)) => canned = PUBLIC_READ,
-            _ => return Err(s3_error!(NotImplemented, "the ACLs here are private and public-read")),
+            _ => {
+                return Err(s3_error!(
+                    NotImplemented,
+                    "only ACLs equal to private or public-read are implemented"
+                ));
+            }
         }
     }
     Ok(canned)
@@ -69,8 +77,12 @@ fn requested_acl<'a>(
     match (canned_name, policy) {
         (Some(name), None) => Ok(name),
         (None, Some(policy)) => canned(policy, owner),
-        (Some(_), Some(_)) => Err(s3_error!(InvalidRequest, "an ACL is given as a name or as a list")),
-        (None, None) => Err(s3_error!(MissingSecurityHeader, "an ACL is given as a name or as a list")),
+        (Some(_), Some(_)) => {
+            Err(s3_error!(InvalidRequest, "give the ACL as a name or as a list of grants, not both"))
+        }
+        (None, None) => {
+            Err(s3_error!(MissingSecurityHeader, "give the ACL as a name or as a list of grants"))
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Gateway {
         if region.is_some_and(|region| !region.as_str().is_empty() && region.as_str() != self.region) {
             return Err(s3_error!(
                 InvalidLocationConstraint,
-                "the region here is {}, and no other",
+                "the region of this gateway is {}",
                 self.region
             ));
         }
@@ -107,7 +107,7 @@ impl Gateway {
         let owner = caller.account().ok_or_else(|| s3_error!(AccessDenied))?;
         let wanted = input.max_buckets.unwrap_or(BUCKETS_MAX);
         if !(1..=BUCKETS_MAX).contains(&wanted) {
-            return Err(s3_error!(InvalidArgument, "max-buckets is between 1 and {BUCKETS_MAX}"));
+            return Err(s3_error!(InvalidArgument, "max-buckets must be between 1 and {BUCKETS_MAX}"));
         }
         let wanted = usize::try_from(wanted).unwrap_or(PAGE);
         let prefix = input.prefix.as_deref().unwrap_or_default();

@@ -73,7 +73,7 @@ impl Algorithm {
             "MD5" | "SHA512" | "XXHASH64" | "XXHASH3" | "XXHASH128" => {
                 s3_error!(NotImplemented, "the checksum algorithm {name} is not implemented")
             }
-            _ => s3_error!(InvalidRequest, "there is no checksum algorithm of this name"),
+            _ => s3_error!(InvalidRequest, "unknown checksum algorithm"),
         })
     }
 
@@ -104,7 +104,7 @@ impl Kind {
         [Kind::FullObject, Kind::Composite]
             .into_iter()
             .find(|kind| kind.name() == name)
-            .ok_or_else(|| s3_error!(InvalidRequest, "there is no checksum type of this name"))
+            .ok_or_else(|| s3_error!(InvalidRequest, "unknown checksum type"))
     }
 }
 
@@ -177,7 +177,7 @@ pub(super) fn single_checksum(
     let mut given = given.into_iter().filter_map(|(algorithm, value)| Some((algorithm, value?)));
     let first = given.next();
     if given.next().is_some() {
-        return Err(s3_error!(InvalidRequest, "a request has one checksum at most"));
+        return Err(s3_error!(InvalidRequest, "a request can carry only one checksum"));
     }
     Ok(first)
 }
@@ -288,14 +288,14 @@ impl Verifier {
         if let Some((algorithm, value)) = &declared.checksum
             && unbase64(value).is_none_or(|value| value.len() != len_bytes(*algorithm))
         {
-            return Err(s3_error!(InvalidRequest, "the value of {} is no checksum", algorithm.header()));
+            return Err(s3_error!(InvalidRequest, "the value of {} is not a checksum", algorithm.header()));
         }
         let named = declared.checksum.as_ref().map(|(algorithm, _)| *algorithm).or(in_trailer);
         let algorithm = named.or(declared.algorithm).or(wanted).unwrap_or(Algorithm::Crc64Nvme);
         if wanted.is_some_and(|wanted| wanted != algorithm) {
             return Err(s3_error!(
                 InvalidRequest,
-                "the upload was begun with another checksum algorithm than {}",
+                "the upload uses another checksum algorithm than {}",
                 algorithm.name()
             ));
         }
@@ -327,7 +327,7 @@ impl Verifier {
         }
         let md5 = self.md5.finalize();
         if self.md5_expected.is_some_and(|expected| expected != md5) {
-            return Err(s3_error!(BadDigest, "the Content-MD5 is not that of the data"));
+            return Err(s3_error!(BadDigest, "the Content-MD5 does not match the data"));
         }
         let computed = self.hasher.finalize();
         let value = match self.algorithm {
@@ -343,11 +343,11 @@ impl Verifier {
             trailers.read(|trailers| trailers.get(header).map(|value| value.as_bytes().to_vec())).flatten()
         });
         if self.in_trailer && trailer.is_none() {
-            return Err(s3_error!(InvalidRequest, "the {header} that was announced did not follow the data"));
+            return Err(s3_error!(InvalidRequest, "the announced trailer {header} is missing"));
         }
         let head = self.declared.checksum.as_ref().map(|(_, value)| value.as_bytes().to_vec());
         if [head, trailer].into_iter().flatten().any(|declared| declared != value.as_bytes()) {
-            return Err(s3_error!(BadDigest, "the {header} is not that of the data"));
+            return Err(s3_error!(BadDigest, "the {header} does not match the data"));
         }
         let checksum = StoredChecksum { algorithm: self.algorithm, kind: Kind::FullObject, value };
         Ok(Digests { md5, checksum })
@@ -394,9 +394,9 @@ pub(super) fn of_parts(
     let values = parts.iter().map(|(stored, len)| {
         let stored = stored.as_ref().filter(|stored| stored.algorithm == algorithm);
         let value = stored.and_then(|stored| unbase64(&stored.value));
-        value.map(|value| (value, *len)).ok_or_else(|| {
-            s3_error!(InvalidRequest, "a part was written with another checksum algorithm than the upload")
-        })
+        value
+            .map(|value| (value, *len))
+            .ok_or_else(|| s3_error!(InvalidRequest, "a part has another checksum algorithm than the upload"))
     });
     let values: Vec<(Vec<u8>, u64)> = values.collect::<S3Result<_>>()?;
     let value = match kind {
@@ -446,7 +446,7 @@ fn combined(algorithm: Algorithm, values: &[(Vec<u8>, u64)]) -> S3Result<String>
         Algorithm::Crc32c => crc_fast::CrcAlgorithm::Crc32Iscsi,
         Algorithm::Crc64Nvme => crc_fast::CrcAlgorithm::Crc64Nvme,
         Algorithm::Sha1 | Algorithm::Sha256 => {
-            return Err(s3_error!(InvalidRequest, "a {} of parts is composite", algorithm.name()));
+            return Err(s3_error!(InvalidRequest, "a {} of parts can only be composite", algorithm.name()));
         }
     };
     let number = |value: &[u8]| value.iter().fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));

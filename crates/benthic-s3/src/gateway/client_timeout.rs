@@ -60,7 +60,8 @@ impl TimedStream {
         write: impl FnOnce(Pin<&mut TcpStream>, &mut Context<'_>) -> Poll<std::io::Result<T>>,
     ) -> Poll<std::io::Result<T>> {
         let polled = write(Pin::new(&mut self.stream), context);
-        let took_nothing = || Err(Error::new(ErrorKind::TimedOut, "the client took nothing for too long"));
+        let took_nothing =
+            || Err(Error::new(ErrorKind::TimedOut, "the client accepted no data for too long"));
         self.watch.watch(polled, context).map(|written| written.unwrap_or_else(took_nothing))
     }
 }
@@ -160,7 +161,9 @@ impl TimedBody {
             return Ok(());
         }
         let verified = document.and_then(Document::finish);
-        verified.map_err(|failure| self.state.fail(failure, StdError::from("the document is another")))
+        verified.map_err(|failure| {
+            self.state.fail(failure, StdError::from("the document does not match its checksum"))
+        })
     }
 }
 

@@ -79,7 +79,7 @@ impl Gateway {
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let (from, source) = self.source(&request, source!(input)).await?;
         if source.size_bytes > SIZE_BYTES_MAX {
-            return Err(s3_error!(InvalidRequest, "an object of more than 5 GiB is copied in parts"));
+            return Err(s3_error!(InvalidRequest, "copy an object of more than 5 GiB in parts"));
         }
         let given = object_headers!(input).attributes()?;
         let replaces = match input.metadata_directive.as_ref().map(MetadataDirective::as_str) {
@@ -157,7 +157,7 @@ impl Gateway {
         let range = source_range(&source, input.copy_source_range.as_deref())?;
         let size_bytes = range.end - range.start;
         if size_bytes > PART_BYTES_MAX {
-            return Err(s3_error!(EntityTooLarge, "a part has 5 GiB at most"));
+            return Err(s3_error!(EntityTooLarge, "a part can have at most 5 GiB"));
         }
         let declared = Declaration { len_bytes: i64::try_from(size_bytes).ok(), ..Declaration::default() };
         let wanted = requested_checksum(&upload).map(|wanted| wanted.algorithm);

@@ -28,7 +28,7 @@ fn rules(attributes: &Attributes) -> Vec<CORSRule> {
 
 fn check(rules: &[CORSRule]) -> S3Result<()> {
     if rules.is_empty() || rules.len() > RULES_MAX {
-        return Err(s3_error!(MalformedXML, "a bucket has 1 to {RULES_MAX} rules"));
+        return Err(s3_error!(MalformedXML, "a bucket must have 1 to {RULES_MAX} rules"));
     }
     for rule in rules {
         if let Some(method) = rule.allowed_methods.iter().find(|method| !METHODS.contains(&method.as_str())) {
@@ -39,10 +39,10 @@ fn check(rules: &[CORSRule]) -> S3Result<()> {
         }
         let patterns = rule.allowed_origins.iter().chain(rule.allowed_headers.iter().flatten());
         if patterns.clone().any(|pattern| pattern.matches('*').count() > 1) {
-            return Err(s3_error!(InvalidRequest, "a pattern has one wildcard at most"));
+            return Err(s3_error!(InvalidRequest, "a pattern can contain only one wildcard"));
         }
         if rule.allowed_origins.is_empty() || rule.allowed_methods.is_empty() {
-            return Err(s3_error!(MalformedXML, "a rule has an origin and a method at least"));
+            return Err(s3_error!(MalformedXML, "a rule needs at least one origin and one method"));
         }
     }
     Ok(())

@@ -56,7 +56,7 @@ impl Gateway {
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, Right::All).await?;
         let objects = &input.delete.objects;
         if objects.is_empty() || objects.len() > OBJECTS_MAX {
-            return Err(s3_error!(MalformedXML, "a request deletes 1 to {OBJECTS_MAX} objects"));
+            return Err(s3_error!(MalformedXML, "a request must name 1 to {OBJECTS_MAX} objects"));
         }
         let mut errors = Vec::new();
         let mut deletes = Vec::new();

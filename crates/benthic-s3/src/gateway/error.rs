@@ -91,7 +91,7 @@ pub(super) struct ClientTimeout;
 
 impl fmt::Display for ClientTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the client sent nothing for too long")
+        f.write_str("the client sent no data for too long")
     }
 }
 

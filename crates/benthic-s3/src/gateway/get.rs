@@ -50,7 +50,7 @@ fn requested_range(
     let size = object.size_bytes;
     let all = RequestedRange { range: object.all(), content_range: None, part: None };
     let (range, part) = match (range, part) {
-        (Some(_), Some(_)) => return Err(s3_error!(InvalidRequest, "a range or a part, not both")),
+        (Some(_), Some(_)) => return Err(s3_error!(InvalidRequest, "request a range or a part, not both")),
         (None, None) => return Ok(all),
         (Some(_), None) if size == 0 && !matches!(range, Some(s3s::dto::Range::Int { .. })) => {
             return Ok(all);
@@ -161,10 +161,7 @@ macro_rules! find_object {
                 || input.response_content_language.is_some()
                 || input.response_expires.is_some())
         {
-            return Err(s3_error!(
-                InvalidRequest,
-                "only who signs a request may change headers of the answer"
-            ));
+            return Err(s3_error!(InvalidRequest, "only a signed request can override response headers"));
         }
         let requested = requested_range(&object, input.range.as_ref(), input.part_number)?;
         (access, object, prefetch, requested)
@@ -220,8 +217,8 @@ impl Gateway {
         let (access, object, _) = self.authorize_read(&request, bucket, object, false).await?;
         refuse_marker(&object, input.version_id.is_some())?;
         // One header may name several attributes.
-        let names = || input.object_attributes.iter().flat_map(|names| names.as_str().split(','));
-        let requests = |name: &str| names().any(|names| names.trim() == name);
+        let names = || input.object_attributes.iter().flat_map(|header| header.as_str().split(','));
+        let requests = |name: &str| names().any(|attribute| attribute.trim() == name);
         let stored = StoredChecksum::of(&object.attributes).filter(|_| requests(ObjectAttributes::CHECKSUM));
         let checksum = stored.map(|stored| {
             let mut checksum =

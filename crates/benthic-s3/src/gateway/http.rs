@@ -151,7 +151,7 @@ impl Server {
         }
         drop(listener);
         if tokio::time::timeout(STOP_TIMEOUT, graceful.shutdown()).await.is_err() {
-            tracing::warn!("requests were still running and are given up");
+            tracing::warn!("the gateway stops although requests are still running");
         }
         Ok(())
     }
@@ -326,13 +326,16 @@ pub fn tls(certificates: &std::path::Path, key: &std::path::Path) -> Result<TlsA
     use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let read = |path: &std::path::Path| {
         std::fs::read(path).map_err(|error| {
-            Error::io(Action::Admin, "cannot read a file of TLS", error).with("path", path.display())
+            Error::io(Action::Admin, "cannot read a TLS file", error).with("path", path.display())
         })
     };
     let wrong = |error: Box<dyn std::error::Error + Send + Sync>, path: &std::path::Path| {
-        Error::new(ErrorKind::InvalidArgument, "this is no file of TLS in PEM")
-            .with("path", path.display())
-            .with_source(error)
+        Error::new(
+            ErrorKind::InvalidArgument,
+            "the TLS certificate or key is not valid PEM, or they do not match",
+        )
+        .with("path", path.display())
+        .with_source(error)
     };
     let chain: std::result::Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(&read(certificates)?).collect();

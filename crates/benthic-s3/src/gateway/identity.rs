@@ -113,7 +113,9 @@ impl Identities {
     }
 
     fn sealer(&self) -> Result<&Sealer> {
-        self.sealer.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "secrets take a sealing key"))
+        self.sealer
+            .as_ref()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "this operation needs the sealing key"))
     }
 
     /// Creates an account.
@@ -399,16 +401,13 @@ fn check_name(name: &str) -> Result<()> {
     if !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(fits) {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::InvalidArgument,
-        "a name is made of letters, digits and `-_.@+`, and has 64 of them at most",
-    )
-    .with("name", name))
+    Err(Error::new(ErrorKind::InvalidArgument, "a name must consist of 1 to 64 letters, digits and `-_.@+`")
+        .with("name", name))
 }
 
 fn exists(error: Error, what: &'static str, name: &str) -> Error {
     if error.kind() == ErrorKind::Conflict {
-        return Error::new(ErrorKind::AlreadyExists, format!("there is a {what} of this name"))
+        return Error::new(ErrorKind::AlreadyExists, format!("this {what} exists already"))
             .with("name", name);
     }
     error
@@ -422,7 +421,7 @@ fn change<T: Serialize>(
 ) -> Result<RecordChange> {
     let encode = |value: &T| {
         let text = serde_json::to_vec(value).map(Bytes::from);
-        text.map_err(|error| Error::new(ErrorKind::Internal, "a record cannot be written").with_source(error))
+        text.map_err(|error| Error::new(ErrorKind::Internal, "cannot encode a record").with_source(error))
     };
     let (expected, new) = (expected.map(encode).transpose()?, new.map(encode).transpose()?);
     Ok(RecordChange { kind, name: name.to_owned(), expected, new })
@@ -430,6 +429,6 @@ fn change<T: Serialize>(
 
 fn decode<T: DeserializeOwned>(value: &[u8], name: &str) -> Result<T> {
     serde_json::from_slice(value).map_err(|error| {
-        Error::new(ErrorKind::Corrupt, "a record cannot be read").with("name", name).with_source(error)
+        Error::new(ErrorKind::Corrupt, "cannot decode a record").with("name", name).with_source(error)
     })
 }

@@ -102,7 +102,7 @@ impl Gateway {
     async fn page(&self, access: &Authorized, wanted: PageRequest<'_>) -> S3Result<Page> {
         let entries_max = wanted.entries_max.unwrap_or(ENTRIES_MAX);
         if entries_max < 0 {
-            return Err(s3_error!(InvalidArgument, "a page has no negative number of entries"));
+            return Err(s3_error!(InvalidArgument, "the page size must not be negative"));
         }
         let encodes = match wanted.encoding.map(EncodingType::as_str) {
             None => false,
@@ -223,7 +223,7 @@ impl Gateway {
         let within = named(input.version_id_marker.as_deref()).map(|marker| {
             let number = u64::from_str_radix(marker, 16).ok().map(KeyPosition::Version);
             number.ok_or_else(|| {
-                s3_error!(InvalidArgument, "version-id-marker is what a listing said, NextVersionIdMarker")
+                s3_error!(InvalidArgument, "version-id-marker must be the NextVersionIdMarker of a listing")
             })
         });
         let wanted = PageRequest {
@@ -299,7 +299,7 @@ impl Gateway {
             named(input.upload_id_marker.as_deref()).filter(|_| key_marker.is_some()).map(|marker| {
                 let id: Result<Id, _> = marker.parse();
                 id.map(KeyPosition::Upload)
-                    .map_err(|_| s3_error!(InvalidArgument, "upload-id-marker names no upload"))
+                    .map_err(|_| s3_error!(InvalidArgument, "upload-id-marker is not an upload id"))
             });
         let wanted = PageRequest {
             kind: ListKind::Uploads,
@@ -358,10 +358,10 @@ impl Gateway {
         let upload = self.sal.upload(&access.bucket, &input.key, id).await.map_err(error::upload)?;
         let marker = input.part_number_marker.unwrap_or(0);
         let after = u16::try_from(marker)
-            .map_err(|_| s3_error!(InvalidArgument, "part-number-marker is no number of a part"))?;
+            .map_err(|_| s3_error!(InvalidArgument, "part-number-marker is not a part number"))?;
         let max = input.max_parts.unwrap_or(PARTS_MAX);
         let wanted = usize::try_from(max.min(PARTS_MAX))
-            .map_err(|_| s3_error!(InvalidArgument, "a page has no negative number of parts"))?;
+            .map_err(|_| s3_error!(InvalidArgument, "the page size must not be negative"))?;
         let listed = self.sal.list_parts(&access.bucket, &input.key, id, after, wanted.max(1)).await;
         let (mut listed, mut more) = listed.map_err(error::upload)?;
         if wanted == 0 {
@@ -415,7 +415,7 @@ fn behind(key: Option<&str>) -> Option<ListPosition> {
 fn behind_within(key: Option<&str>, within: Option<KeyPosition>) -> S3Result<Option<ListPosition>> {
     match (named(key), within) {
         (None, None) => Ok(None),
-        (None, Some(_)) => Err(s3_error!(InvalidArgument, "a marker of a version takes a key-marker")),
+        (None, Some(_)) => Err(s3_error!(InvalidArgument, "version-id-marker needs a key-marker")),
         (Some(key), within) => Ok(Some(ListPosition { key: key.to_owned(), within })),
     }
 }

@@ -79,14 +79,14 @@ impl Gateway {
         let checksum = match (algorithm, kind) {
             (None, None) => None,
             (None, Some(_)) => {
-                return Err(s3_error!(InvalidRequest, "a checksum type takes a checksum algorithm"));
+                return Err(s3_error!(InvalidRequest, "a checksum type needs a checksum algorithm"));
             }
             (Some(algorithm), kind) => {
                 let kind = kind.unwrap_or(algorithm.kinds()[0]);
                 if !algorithm.kinds().contains(&kind) {
                     return Err(s3_error!(
                         InvalidRequest,
-                        "the checksum type {} is not for {}",
+                        "the checksum type {} is not possible for {}",
                         kind.name(),
                         algorithm.name()
                     ));
@@ -170,7 +170,7 @@ impl Gateway {
         let named =
             input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref()).unwrap_or_default();
         if named.is_empty() {
-            return Err(s3_error!(MalformedXML, "an object has one part at least"));
+            return Err(s3_error!(MalformedXML, "an object needs at least one part"));
         }
         let upload = match self.sal.upload(&access.bucket, &input.key, id).await {
             Err(failure) if failure.kind() == ErrorKind::NotFound => {
@@ -181,7 +181,10 @@ impl Gateway {
         let parts = chosen(named, &self.all_parts(&access, &input.key, id).await?)?;
         let size_bytes: u64 = parts.iter().map(|(_, part)| part.size_bytes).sum();
         if input.mpu_object_size.is_some_and(|size| u64::try_from(size) != Ok(size_bytes)) {
-            return Err(s3_error!(InvalidRequest, "x-amz-mp-object-size is not the size of the parts"));
+            return Err(s3_error!(
+                InvalidRequest,
+                "x-amz-mp-object-size differs from the total size of the parts"
+            ));
         }
         let etag = etag_of_parts(parts.iter().map(|(_, part)| part.etag.as_str()))?;
         let checksum = checksum(&upload, &parts, input)?;
@@ -309,7 +312,7 @@ fn checksum(
     let computed = match wanted {
         Some(RequestedChecksum { algorithm, kind: begun }) => {
             if kind.is_some_and(|kind| kind != begun) {
-                return Err(s3_error!(InvalidRequest, "the upload was begun with another checksum type"));
+                return Err(s3_error!(InvalidRequest, "the upload uses another checksum type"));
             }
             Some(of_parts(algorithm, begun, &stored)?)
         }
@@ -332,7 +335,7 @@ fn checksum(
         let same = found
             .is_some_and(|found| found == declared || found.split('-').next() == Some(declared.as_str()));
         if !same {
-            return Err(s3_error!(BadDigest, "the checksum is not that of the object"));
+            return Err(s3_error!(BadDigest, "the checksum does not match the object"));
         }
     }
     Ok(computed)

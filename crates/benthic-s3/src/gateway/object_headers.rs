@@ -95,7 +95,7 @@ pub(super) use object_headers;
 pub(super) fn check_storage_class(class: Option<&str>) -> S3Result<()> {
     match class {
         None | Some("STANDARD") => Ok(()),
-        Some(_) => Err(s3_error!(InvalidStorageClass, "the storage class here is STANDARD")),
+        Some(_) => Err(s3_error!(InvalidStorageClass, "only the storage class STANDARD is implemented")),
     }
 }
 

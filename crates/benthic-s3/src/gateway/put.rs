@@ -75,7 +75,7 @@ impl Gateway {
 /// Abandons a write and returns the error that caused this.
 pub(super) async fn abort_write(writer: Box<dyn Writer>, failure: s3s::S3Error) -> s3s::S3Error {
     if let Err(error) = writer.abort().await {
-        tracing::debug!(%error, "a write that failed could not be given up; it will be collected");
+        tracing::debug!(%error, "cannot abandon a failed write; garbage collection will remove it");
     }
     failure
 }

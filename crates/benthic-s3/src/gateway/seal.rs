@@ -50,7 +50,7 @@ impl Sealer {
         let sealed = self
             .cipher
             .encrypt(XNonce::from_slice(&nonce), payload)
-            .map_err(|_| Error::new(ErrorKind::Internal, "a secret could not be sealed"))?;
+            .map_err(|_| Error::new(ErrorKind::Internal, "cannot seal a secret"))?;
         Ok(format!("{}{}", hex(&nonce), hex(&sealed)))
     }
 
@@ -62,7 +62,7 @@ impl Sealer {
         let wrong = || {
             Error::new(
                 ErrorKind::PermissionDenied,
-                "a secret cannot be opened: it was sealed with another key; --sealing-key names the file",
+                "cannot open a secret: it was sealed with another key; name the right file with --sealing-key",
             )
             .with("name", name)
         };
@@ -77,7 +77,7 @@ impl Sealer {
 fn make(path: &Path, environment: &Environment) -> Result<()> {
     let io = |message| move |error| Error::io(Action::Admin, message, error);
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(dir).map_err(io("cannot make the directory of the sealing key"))?;
+    fs::create_dir_all(dir).map_err(io("cannot create the directory of the sealing key"))?;
     let mut key = [0; KEY_BYTES];
     environment.random.fill(&mut key)?;
     // Write a temporary file and link it, so that two gateways that start at the same time use the
@@ -85,7 +85,7 @@ fn make(path: &Path, environment: &Environment) -> Result<()> {
     let mut draft = tempfile::Builder::new()
         .permissions(fs::Permissions::from_mode(0o600))
         .tempfile_in(dir)
-        .map_err(io("cannot make the file of the sealing key"))?;
+        .map_err(io("cannot create the sealing key file"))?;
     writeln!(draft, "{}", hex(&key)).map_err(io("cannot write the sealing key"))?;
     draft.as_file().sync_all().map_err(io("cannot write the sealing key"))?;
     match draft.persist_noclobber(path) {
@@ -93,7 +93,7 @@ fn make(path: &Path, environment: &Environment) -> Result<()> {
             fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(io("cannot write the sealing key"))
         }
         Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(Error::io(Action::Admin, "cannot make the file of the sealing key", error.error)),
+        Err(error) => Err(Error::io(Action::Admin, "cannot create the sealing key file", error.error)),
     }
 }
 
@@ -101,7 +101,7 @@ fn read(path: &Path) -> Result<[u8; KEY_BYTES]> {
     let missing = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::new(
             ErrorKind::NotFound,
-            "there is no sealing key here; `benthic s3 serve` makes one at its first start",
+            "the sealing key file does not exist; `benthic s3 serve` creates one at its first start",
         ),
         _ => Error::io(Action::Admin, "cannot read the sealing key", error),
     };
@@ -109,7 +109,7 @@ fn read(path: &Path) -> Result<[u8; KEY_BYTES]> {
     if found.permissions().mode() & OF_OTHERS != 0 {
         return Err(Error::new(
             ErrorKind::PermissionDenied,
-            "others than its owner can read the sealing key; `chmod 600` the file",
+            "other users can read the sealing key; run `chmod 600` on the file",
         ));
     }
     if found.len() > FILE_BYTES_MAX {
@@ -120,7 +120,7 @@ fn read(path: &Path) -> Result<[u8; KEY_BYTES]> {
 }
 
 fn no_key() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "this file has no sealing key, which is 64 hexadecimal digits")
+    Error::new(ErrorKind::InvalidArgument, "the sealing key file must contain 64 hexadecimal digits")
 }
 
 /// Encodes bytes in lower-case hexadecimal.

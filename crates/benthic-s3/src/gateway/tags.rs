@@ -42,7 +42,7 @@ fn unchecked(tags: &[Tag]) -> Pairs {
 
 fn checked(pairs: Pairs, max: usize) -> S3Result<Pairs> {
     if pairs.len() > max {
-        return Err(s3_error!(InvalidTag, "there are {max} tags at most"));
+        return Err(s3_error!(InvalidTag, "at most {max} tags are allowed"));
     }
     for (index, (key, value)) in pairs.iter().enumerate() {
         if key.is_empty() || key.chars().count() > KEY_CHARS_MAX {

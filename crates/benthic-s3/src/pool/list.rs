@@ -59,7 +59,7 @@ impl PoolSal {
 
     async fn fill(&self, cursor: &mut Cursor, list: &List) -> Result<()> {
         let input = List { after: cursor.after.take(), entries_max: cursor.page_entries, ..list.clone() };
-        let page: wire::Listed = self.ask(&cursor.shard, "list", &wire::List::from(&input)).await?;
+        let page: wire::Listed = self.call_read(&cursor.shard, "list", &wire::List::from(&input)).await?;
         cursor.page_entries = cursor.page_entries.saturating_mul(2).min(list.entries_max);
         cursor.entries = page.entries.into_iter().map(Entry::from).collect();
         cursor.at_end = page.next.is_none();

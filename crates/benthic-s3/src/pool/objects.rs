@@ -2,7 +2,7 @@
 
 use super::reader::{PoolReader, home, manifest};
 use super::reserved_intents::Intent;
-use super::shard_call::{CallFailure, done_anyway};
+use super::shard_call::{CallFailure, unknown_outcome};
 use super::writer::PoolWriter;
 use super::{PoolSal, layout};
 use crate::sal::{
@@ -29,9 +29,9 @@ impl PoolSal {
         let size_bytes = manifest.size_bytes();
         let needs_intent = !manifest.segments.is_empty();
         let shard = self.shard_of(bucket, key)?;
-        self.guesses.forget(bucket.id, key);
+        self.locations.forget(bucket.id, key);
         let begun_ms = self.monotonic_ms();
-        let reserve = match needs_intent && self.reserved.is_wanted(&shard, begun_ms) {
+        let reserve = match needs_intent && self.reserved.should_reserve(&shard, begun_ms) {
             true => Some(Reserve {
                 write: Id::draw(&self.options.environment)?.into(),
                 expires_ms: self.now_ms().saturating_add(self.options.lease_ms),
@@ -55,7 +55,7 @@ impl PoolSal {
         if let Some(Reserve { write, .. }) = reserve {
             self.reserved.keep(&shard, Intent { write: write.into(), begun_ms });
         }
-        let version = self.written_version(bucket, &shard, write).await.map_err(done_anyway)?;
+        let version = self.written_version(bucket, &shard, write).await.map_err(unknown_outcome)?;
         Ok(WriteResult { version, size_bytes, write })
     }
 
@@ -71,7 +71,7 @@ impl PoolSal {
         }
         let outcome = self.outcome(shard, write).await?;
         let outcome = outcome.ok_or_else(|| {
-            Error::new(ErrorKind::Internal, "what a write did was forgotten at once; keep outcomes longer")
+            Error::new(ErrorKind::Internal, "the outcome of a write expired at once; increase outcome_ms")
         })?;
         Ok(VersionId::from(&outcome))
     }
@@ -84,7 +84,7 @@ impl PoolSal {
         if error.kind() != ErrorKind::Conflict {
             return error;
         }
-        match self.known_write(shard, write).await {
+        match self.stored_write(shard, write).await {
             // The attempt whose answer was lost may have succeeded, and its outcome may have been
             // swept since.
             Ok(None) if was_retried => error.with_kind(ErrorKind::OutcomeUnknown),
@@ -98,7 +98,7 @@ impl PoolSal {
     pub(super) async fn give_up(&self, shard: &ObjectId, write: Id) {
         let sweep = Sweep { now_ms: self.now_ms(), writes: vec![write.into()], given_up: true };
         if let Err(error) = self.call(shard, "sweep", &sweep).await {
-            tracing::debug!(%error, "a write could not be given up; it will be collected");
+            tracing::debug!(%error, "cannot abandon a write; garbage collection will remove it");
         }
     }
 
@@ -116,7 +116,7 @@ impl PoolSal {
         let objects = usage.versions.saturating_add(objects);
         let over = |max: Option<u64>, wanted| max.is_some_and(|max| wanted > max);
         if over(quota.objects_max, objects) || over(quota.bytes_max, bytes) {
-            return Err(Error::because(Reason::QuotaExceeded, "the bucket's quota does not allow it")
+            return Err(Error::because(Reason::QuotaExceeded, "the write would exceed the bucket's quota")
                 .with("bucket", &bucket.name)
                 .with("objects", objects)
                 .with("bytes", bytes));
@@ -171,7 +171,7 @@ impl Objects for PoolSal {
     async fn object(&self, bucket: &Bucket, key: &str, version: Option<VersionId>) -> Result<Object> {
         wire::check_key(key)?;
         let get = Get { key: key.to_owned(), version: version.map(Into::into) };
-        let head: Head = self.ask(&self.shard_of(bucket, key)?, "get", &get).await?;
+        let head: Head = self.call_read(&self.shard_of(bucket, key)?, "get", &get).await?;
         Ok(object(key, head))
     }
 
@@ -244,7 +244,7 @@ impl Objects for PoolSal {
             // If the lease expired before `share` stored the reference, collection has processed
             // the release already, so the reference must be removed here.
             if let Err(error) = self.release(&Release { group, tag: write.into() }).await {
-                tracing::warn!(%error, %write, "a reference of a copy that failed could not be taken away");
+                tracing::warn!(%error, %write, "cannot remove the reference of a failed copy");
             }
         }
         result
@@ -264,7 +264,7 @@ impl Objects for PoolSal {
             // The first attempt may have succeeded, and another gateway may have changed the
             // attributes since.
             let error = failure.into_error();
-            if was_retried { done_anyway(error) } else { error }
+            if was_retried { unknown_outcome(error) } else { error }
         })
     }
 
@@ -272,7 +272,7 @@ impl Objects for PoolSal {
         wire::check_key(&delete.key)?;
         let write = Id::draw(&self.options.environment)?;
         let shard = self.shard_of(bucket, &delete.key)?;
-        self.guesses.forget(bucket.id, &delete.key);
+        self.locations.forget(bucket.id, &delete.key);
         let input = wire::Delete {
             times: self.times(),
             write: write.into(),
@@ -285,7 +285,7 @@ impl Objects for PoolSal {
         if delete.version.is_none() && bucket.versioning == Versioning::Off {
             return Ok(DeleteResult::default());
         }
-        let outcome = self.outcome(&shard, write).await.map_err(done_anyway)?;
+        let outcome = self.outcome(&shard, write).await.map_err(unknown_outcome)?;
         Ok(outcome.map_or(DeleteResult::default(), |outcome| DeleteResult {
             version: Some(VersionId::from(&outcome)),
             marker: outcome.marker,

@@ -96,7 +96,7 @@ impl Iterator for Pieces {
 /// `InvalidArgument` if the object comes from another driver.
 pub(super) fn manifest(object: &Object) -> Result<&Manifest> {
     let manifest = object.location.downcast_ref();
-    manifest.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the object is of another driver"))
+    manifest.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the object comes from another driver"))
 }
 
 /// The bucket under which the data of an object in `bucket` were written.
@@ -149,7 +149,7 @@ impl PoolReader {
         if self.clock.monotonic_ms().saturating_sub(self.begun_ms) < self.grace_ms {
             return Error::new(ErrorKind::Corrupt, "data of the object are missing").with_source(error);
         }
-        Error::new(ErrorKind::Unavailable, "the version was removed while it was read for long; read anew")
+        Error::new(ErrorKind::Unavailable, "the version was removed during a long read; start the read again")
             .with("grace_ms", self.grace_ms)
             .with_source(error)
     }

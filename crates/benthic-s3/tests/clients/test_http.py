@@ -212,7 +212,7 @@ def test_options_of_a_file(tmp_path, certificate):
         assert client.get_bucket_location(Bucket="here")["LocationConstraint"] == "eu-central-1"
         assert request(gateway, "GET", "/a", headers={"Host": "here.s3.test"})[0] == 403
         for text, said in [
-            ("regoin = 1", "key=regoin"), ("region = ", "no TOML"), ("timeout = 0", "--timeout"), ("timeout = 1.5", "key=timeout"),
+            ("regoin = 1", "key=regoin"), ("region = ", "not valid TOML"), ("timeout = 0", "--timeout"), ("timeout = 1.5", "key=timeout"),
             ("timeout = [1]", "key=timeout"), ('config = "a"', "key=config"), ("[serve]\nregion = 'a'", "key=serve"),
             ("listen = 'nowhere'", "--listen"), ("json = true", "key=json"), ("#" * (2 << 20), "too large"),
         ]:
