@@ -23,8 +23,8 @@ pub fn parse<C: Parser>(mut args: Vec<OsString>) -> Result<C, clap::Error> {
     let s3 = matches.subcommand_matches("s3");
     let serve = s3.and_then(|s3| s3.subcommand_matches("serve"));
     if let Some((serve, path)) = serve.and_then(|serve| Some((serve, serve.get_one::<PathBuf>("config")?))) {
-        match more(&command, serve, path) {
-            Ok(more) => args.extend(more),
+        match file_args(&command, serve, path) {
+            Ok(file_args) => args.extend(file_args),
             Err(message) => {
                 let message = format!("{message} path={}", path.display());
                 return Err(command.error(ErrorKind::ValueValidation, message));
@@ -35,7 +35,7 @@ pub fn parse<C: Parser>(mut args: Vec<OsString>) -> Result<C, clap::Error> {
 }
 
 /// Converts the options in a file to arguments, except those that are already given.
-fn more(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<OsString>, String> {
+fn file_args(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<OsString>, String> {
     let options = options(command);
     let mut args = Vec::new();
     let text = read(path)?;

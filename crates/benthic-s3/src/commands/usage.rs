@@ -19,18 +19,18 @@ Examples:
   benthic s3 usage --account lab --json"
 )]
 pub struct UsageArgs {
-    /// The bucket; all buckets if none is given
+    /// Name of the bucket [default: all buckets]
     bucket: Option<String>,
-    /// Buckets of this account only
+    /// Only buckets of this account
     #[arg(long, conflicts_with = "bucket")]
     account: Option<String>,
 }
 
-pub async fn run(args: UsageArgs, place: &GatewayPools, session: &Session) -> Outcome {
-    let sal = place.open(session, false).await?;
+pub async fn run(args: UsageArgs, pools: &GatewayPools, session: &Session) -> Outcome {
+    let sal = pools.open(session, false).await?;
     let buckets = match &args.bucket {
         Some(bucket) => vec![sal.bucket(bucket).await?],
-        None => all_buckets(&sal, &place.identities(&sal), args.account.as_deref()).await?,
+        None => all_buckets(&sal, &pools.identities(&sal), args.account.as_deref()).await?,
     };
     for bucket in buckets {
         interrupt::check()?;

@@ -33,7 +33,6 @@ pub(super) fn set(attributes: &mut Attributes, canned: Option<&str>) -> S3Result
     Ok(())
 }
 
-/// Refuses grants in headers.
 pub(super) fn refuse_grants<const N: usize>(grants: [&Option<String>; N]) -> S3Result<()> {
     if grants.iter().any(|grant| grant.is_some()) {
         return Err(s3_error!(

@@ -11,7 +11,6 @@ use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
 use s3s::dto::{ChecksumAlgorithm, ChecksumType};
 use s3s::{S3Result, TrailingHeaders, s3_error};
 
-/// The supported checksum algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Crc32,
@@ -28,7 +27,6 @@ pub(super) enum Kind {
     Composite,
 }
 
-/// A stored checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoredChecksum {
     pub algorithm: Algorithm,
@@ -66,7 +64,6 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm with this name.
     pub fn parse(name: &str) -> S3Result<Algorithm> {
         let found = ALGORITHMS.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name));
         found.ok_or_else(|| match name {
@@ -77,7 +74,6 @@ impl Algorithm {
         })
     }
 
-    /// The algorithm that a request names.
     pub fn of_request(named: Option<&ChecksumAlgorithm>) -> S3Result<Option<Algorithm>> {
         named.map(|named| Algorithm::parse(named.as_str())).transpose()
     }
@@ -170,7 +166,6 @@ macro_rules! declared_checksum {
 }
 pub(super) use declared_checksum;
 
-/// The only checksum of a request, if it has one.
 pub(super) fn single_checksum(
     given: [(Algorithm, Option<String>); 5],
 ) -> S3Result<Option<(Algorithm, String)>> {
@@ -470,12 +465,10 @@ pub(super) fn etag_of_parts<'a>(etags: impl ExactSizeIterator<Item = &'a str>) -
     Ok(format!("{}-{count}", hex(&md5.finalize())))
 }
 
-/// Base64 with padding.
 pub(super) fn base64(bytes: &[u8]) -> String {
     base64_simd::STANDARD.encode_to_string(bytes)
 }
 
-/// Decodes base64 with padding.
 pub(super) fn unbase64(text: &str) -> Option<Vec<u8>> {
     base64_simd::STANDARD.decode_to_vec(text).ok()
 }

@@ -255,7 +255,6 @@ impl Gateway {
     }
 }
 
-/// The pieces of a reader as a stream.
 pub(super) fn pieces(
     reader: Box<dyn Reader>,
 ) -> impl Stream<Item = Result<Bytes, benthic_core::Error>> + Send + 'static {

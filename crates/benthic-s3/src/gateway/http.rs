@@ -103,7 +103,6 @@ impl Server {
         Ok(Server { service: builder.build(), sal, metrics, environment, hosts, limits })
     }
 
-    /// The server's counters.
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }

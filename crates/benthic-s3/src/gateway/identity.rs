@@ -54,7 +54,6 @@ pub struct Key {
     pub created_ms: u64,
     pub account: String,
     pub user: String,
-    /// Whether the key is refused.
     pub suspended: bool,
     /// The secret, [sealed](Sealer::seal).
     pub sealed: String,
@@ -102,7 +101,6 @@ pub struct Identities {
     key_cache: Mutex<HashMap<String, (u64, Option<UsableKey>)>>,
 }
 
-/// Current version of the records' format.
 const FORM: u32 = 1;
 
 impl Identities {
@@ -172,18 +170,10 @@ impl Identities {
         Ok(NewKey { access_key, secret })
     }
 
-    /// Reads an account.
-    ///
-    /// # Errors
-    /// `NotFound`.
     pub async fn account(&self, name: &str) -> Result<Account> {
         self.get(RecordKind::Account, name, "no such account").await
     }
 
-    /// Reads a user.
-    ///
-    /// # Errors
-    /// `NotFound`.
     pub async fn user(&self, account: &str, name: &str) -> Result<User> {
         self.get(RecordKind::User, &user_name(account, name), "no such user").await
     }
@@ -196,28 +186,16 @@ impl Identities {
         self.get(RecordKind::Key, access_key, "no such key").await
     }
 
-    /// All accounts, in the order of their names.
-    ///
-    /// # Errors
-    /// Those of the store.
     pub async fn accounts(&self) -> Result<Vec<(String, Account)>> {
         self.all(RecordKind::Account, "").await
     }
 
-    /// The users of an account, in the order of their names.
-    ///
-    /// # Errors
-    /// Those of the store.
     pub async fn users(&self, account: &str) -> Result<Vec<(String, User)>> {
         let prefix = user_name(account, "");
         let users = self.all(RecordKind::User, &prefix).await?;
         Ok(users.into_iter().map(|(name, user)| (name[prefix.len()..].to_owned(), user)).collect())
     }
 
-    /// All keys, in the order of their names.
-    ///
-    /// # Errors
-    /// Those of the store.
     pub async fn keys(&self) -> Result<Vec<(String, Key)>> {
         self.all(RecordKind::Key, "").await
     }

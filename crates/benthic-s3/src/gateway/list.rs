@@ -23,7 +23,6 @@ const PARTS_MAX: i32 = 1_000;
 /// Maximum number of SAL pages per request, after which the client gets a shorter page.
 const PAGES_MAX: usize = 100;
 
-/// The parameters of a page.
 struct PageRequest<'a> {
     kind: ListKind,
     prefix: Option<&'a str>,
@@ -33,7 +32,6 @@ struct PageRequest<'a> {
     encoding: Option<&'a EncodingType>,
 }
 
-/// A page of a listing.
 struct Page {
     entries: Vec<Entry>,
     next: Option<ListPosition>,

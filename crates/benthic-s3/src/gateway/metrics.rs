@@ -15,19 +15,14 @@ const BOUNDS_MS: [u64; 10] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_0
 pub struct Metrics {
     operations: Mutex<BTreeMap<String, u64>>,
     answers: Mutex<BTreeMap<u16, u64>>,
-    /// Open connections.
     pub connections: AtomicU64,
-    /// Requests that are not answered yet.
     pub in_flight: AtomicU64,
-    /// Object bytes received from clients.
     pub received_bytes: AtomicU64,
-    /// Object bytes sent to clients.
     pub sent_bytes: AtomicU64,
     durations: [AtomicU64; BOUNDS_MS.len() + 1],
     duration_us_sum: AtomicU64,
     /// Data objects that garbage collection has removed.
     pub collected: AtomicU64,
-    /// Failed garbage collections.
     pub failed_collections: AtomicU64,
 }
 

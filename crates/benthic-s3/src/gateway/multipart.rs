@@ -42,7 +42,6 @@ pub(super) fn upload_id(text: &str) -> S3Result<Id> {
     text.parse().map_err(|_| s3_error!(NoSuchUpload))
 }
 
-/// Checks the part number of a request.
 pub(super) fn part_number(number: i32) -> S3Result<u16> {
     let max = PART_NUMBER_MAX;
     let number = u16::try_from(number).ok().filter(|number| (1..=max).contains(number));

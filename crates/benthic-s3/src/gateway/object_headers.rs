@@ -99,12 +99,10 @@ pub(super) fn check_storage_class(class: Option<&str>) -> S3Result<()> {
     }
 }
 
-/// An attribute as text.
 pub(super) fn text(attributes: &Attributes, name: &str) -> Option<String> {
     attributes.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
-/// The user metadata among the attributes.
 pub(super) fn metadata(attributes: &Attributes) -> Option<Metadata> {
     let pairs = attributes.iter().filter_map(|(name, value)| {
         Some((name.strip_prefix(names::METADATA)?.to_owned(), String::from_utf8_lossy(value).into_owned()))

@@ -123,12 +123,10 @@ fn no_key() -> Error {
     Error::new(ErrorKind::InvalidArgument, "the sealing key file must contain 64 hexadecimal digits")
 }
 
-/// Encodes bytes in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Decodes hexadecimal digits.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     if !text.is_ascii() || !text.len().is_multiple_of(2) {
         return None;

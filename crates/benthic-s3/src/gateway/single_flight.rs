@@ -44,7 +44,6 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         })
     }
 
-    /// Whether no read is running.
     pub fn is_idle(&self) -> bool {
         self.by_name.lock().is_empty()
     }

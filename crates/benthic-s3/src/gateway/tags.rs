@@ -12,13 +12,9 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-/// Maximum number of tags of an object.
 const OBJECT_TAGS_MAX: usize = 10;
-/// Maximum number of tags of a bucket.
 const BUCKET_TAGS_MAX: usize = 50;
-/// Maximum length of a tag's key, in characters.
 const KEY_CHARS_MAX: usize = 128;
-/// Maximum length of a tag's value, in characters.
 const VALUE_CHARS_MAX: usize = 256;
 
 type Pairs = Vec<(String, String)>;

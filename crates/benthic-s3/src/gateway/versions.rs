@@ -8,7 +8,6 @@ use hyper::header::{HeaderMap, HeaderValue};
 use s3s::dto::ETag;
 use s3s::{S3Result, s3_error};
 
-/// Parses the version in a request.
 pub(super) fn version(text: &str) -> S3Result<VersionId> {
     text.parse().map_err(|_| s3_error!(InvalidArgument, "Invalid version id specified"))
 }

@@ -24,7 +24,6 @@ fn encode(bucket: &Bucket) -> Option<Bytes> {
 }
 
 impl PoolSal {
-    /// Replaces a bucket's record and increments the revision.
     async fn swap_bucket(&self, old: &Bucket, mut new: Bucket) -> Result<Bucket> {
         new.revision = old.revision + 1;
         let swap = Swap { key: bucket_key(&old.name), expected: encode(old), new: encode(&new) };

@@ -176,7 +176,6 @@ impl PoolSal {
         }
     }
 
-    /// Reads a page of the entries with this prefix.
     pub(super) async fn directory_page(
         &self,
         after: Option<Bytes>,

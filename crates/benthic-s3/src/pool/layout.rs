@@ -38,22 +38,18 @@ impl Names {
         ObjectId::in_namespace(self.namespace.clone(), name)
     }
 
-    /// The directory object.
     pub fn directory(&self) -> Result<ObjectId> {
         self.index("directory".to_owned())
     }
 
-    /// The index object of a shard.
     pub fn shard(&self, bucket: impl Into<Id>, shard: u32) -> Result<ObjectId> {
         self.index(format!("index.{}.{shard}", bucket.into()))
     }
 
-    /// The namespace of a bucket's data objects.
     pub fn data_namespace(&self, bucket: Id) -> String {
         format!("{}.{bucket}", self.namespace)
     }
 
-    /// A data object.
     pub fn chunk(&self, bucket: Id, write: impl Into<Id>, number: u32) -> Result<ObjectId> {
         ObjectId::in_namespace(self.data_namespace(bucket), format!("{}.{number}", write.into()))
     }

@@ -48,7 +48,6 @@ pub struct Options {
     pub writes_in_flight: usize,
     /// Pieces that one reader prefetches.
     pub reads_ahead: usize,
-    /// The clock and the source of randomness.
     pub environment: Environment,
 }
 
@@ -94,7 +93,6 @@ impl PoolSal {
         self.options.environment.unix_ms()
     }
 
-    /// Time in milliseconds by the monotonic clock.
     fn monotonic_ms(&self) -> u64 {
         self.options.environment.clock.monotonic_ms()
     }

@@ -59,7 +59,6 @@ impl PoolSal {
         Ok(WriteResult { version, size_bytes, write })
     }
 
-    /// The version that a write created.
     pub(super) async fn written_version(
         &self,
         bucket: &Bucket,
@@ -135,7 +134,6 @@ impl PoolSal {
         self.call(&self.names.shard(group.bucket, group.shard)?, "share", &share).await
     }
 
-    /// Removes a reference.
     pub(super) async fn release(&self, release: &Release) -> Result<()> {
         let Release { group, tag } = *release;
         let free_at_ms = self.now_ms().saturating_add(self.options.grace_ms);

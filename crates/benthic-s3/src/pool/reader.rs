@@ -22,7 +22,6 @@ pub(super) struct PoolReader {
     names: Names,
     bucket: Id,
     pieces: Pieces,
-    /// A prefetch of the first piece, if there is one.
     prefetch: Option<Prefetch>,
     ahead: FuturesOrdered<BoxFuture<'static, Result<Bytes>>>,
     reads_ahead: usize,
@@ -104,7 +103,6 @@ pub(super) fn home(bucket: &Bucket, manifest: &Manifest) -> Id {
     manifest.shared.map_or(bucket.id, |group| group.bucket.into())
 }
 
-/// The pieces in which a range of an object is read.
 pub(super) fn pieces(manifest: &Manifest, range: Range<u64>) -> Pieces {
     Pieces {
         segments: manifest.segments.clone().into_iter(),

@@ -52,7 +52,6 @@ impl ReservedIntents {
         is_soon && state.intents.len() < INTENTS_MAX
     }
 
-    /// Keeps an intent that was stored.
     pub fn keep(&self, shard: &ObjectId, intent: Intent) {
         if let Some(state) = self.shards.lock().get_mut(shard) {
             state.intents.push(intent);

@@ -103,7 +103,6 @@ impl PoolSal {
         self.call_with_retries(shard, method, input).await
     }
 
-    /// Calls a read method.
     pub(super) async fn call_read<T: Wire>(
         &self,
         shard: &ObjectId,
@@ -177,7 +176,6 @@ impl PoolSal {
         }
     }
 
-    /// The index objects of all shards of a bucket.
     pub(super) fn shards(&self, bucket: Id, shards: u32) -> Result<Vec<ObjectId>> {
         (0..shards).map(|shard| self.names.shard(bucket, shard)).collect()
     }

@@ -116,7 +116,6 @@ impl PoolWriter {
         Ok(())
     }
 
-    /// Writes the next data object.
     async fn write_next(&mut self, data: Bytes) -> Result<()> {
         self.ensure_lease(self.chunks + 1).await?;
         while self.in_flight.len() >= self.sal.options.writes_in_flight.max(1) {

@@ -14,7 +14,6 @@ pub struct Bucket {
     pub owner: String,
     /// Milliseconds since 1970 (UTC).
     pub created_ms: u64,
-    /// Number of index shards.
     pub shards: u32,
     /// Grows with every change of the record.
     pub revision: u64,
@@ -47,13 +46,11 @@ pub struct Usage {
     pub objects: u64,
     /// Versions that are objects, including current ones.
     pub versions: u64,
-    /// Delete markers.
     pub markers: u64,
     /// Bytes of all versions. Data that several versions share count once per version.
     pub bytes: u64,
     /// Uploads that are neither completed nor aborted.
     pub uploads: u64,
-    /// Parts of these uploads.
     pub parts: u64,
     pub part_bytes: u64,
 }
@@ -84,7 +81,6 @@ pub struct NewBucket {
 /// The result of [`Buckets::check_bucket`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketCheck {
-    /// The recounted sums.
     pub usage: Usage,
     /// Number of data objects that were checked.
     pub data_objects: u64,

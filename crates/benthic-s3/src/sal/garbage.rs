@@ -25,7 +25,6 @@ pub struct PendingGarbage {
     pub writes: u64,
     /// Outcomes that are kept so that a retried write can find them.
     pub outcomes: u64,
-    /// Garbage entries.
     pub entries: u64,
     /// Garbage entries that may be collected now.
     pub due_entries: u64,

@@ -53,9 +53,7 @@ pub struct Prefetch {
 pub enum Condition {
     #[default]
     Always,
-    /// The object exists.
     Exists,
-    /// The object does not exist.
     Absent,
     /// The object exists and has this entity tag.
     Matches(String),

@@ -16,14 +16,12 @@ pub struct Upload {
 /// A part of an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The write that created the part.
     pub write: Id,
     pub size_bytes: u64,
     /// Creation time in milliseconds since 1970 (UTC).
     pub modified_ms: u64,
     /// Entity tag, without quotes.
     pub etag: String,
-    /// For example checksums.
     pub attributes: Attributes,
 }
 
@@ -31,7 +29,6 @@ pub struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartRef {
     pub number: u16,
-    /// The write that created the part.
     pub write: Id,
 }
 
